@@ -1,0 +1,215 @@
+#![allow(unsafe_code)]
+//! Opening a plugin by path.
+
+use core::ffi::{CStr, c_char};
+use std::path::{Path, PathBuf};
+
+use crate::table::{
+    AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn, InitFn, IrecvConsumedFn,
+    IrecvFn, IsendFn, ListenFn, NcclNetV7, RegMrFn, TestFn,
+};
+
+/// The data symbol that is the table.
+pub const SYMBOL: &str = "ncclNetPlugin_v7";
+
+/// Longest plugin name that is read before it counts as no name at all.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Why a file could not serve as a plugin. Each cause has its own cure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// There is no such file.
+    #[error("plugin {path}: no such file; install the plugin there or name another path")]
+    Missing {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// The dynamic linker refused the file.
+    #[error("plugin {path}: cannot be loaded: {reason}; check its libraries with `ldd {path}`")]
+    Open {
+        /// What was asked for.
+        path: PathBuf,
+        /// The linker's words.
+        reason: String,
+    },
+    /// The file is a library, but not an ncclNet v7 plugin.
+    #[error("plugin {path}: has no symbol ncclNetPlugin_v7, so it is not an ncclNet v7 plugin")]
+    MissingSymbol {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// A member of the table that must be set is NULL.
+    #[error("plugin {path}: member `{member}` of ncclNetPlugin_v7 is NULL; the file is damaged or of another version")]
+    NullMember {
+        /// What was asked for.
+        path: PathBuf,
+        /// The C name of the member.
+        member: &'static str,
+    },
+    /// A plugin of the right version, but of another kind.
+    #[error("plugin {path}: is \"{found}\", expected one of {expected:?}; another vendor's libnccl-net may shadow the right one")]
+    WrongName {
+        /// What was asked for.
+        path: PathBuf,
+        /// Its `name` member.
+        found: String,
+        /// Names the caller accepts.
+        expected: Vec<String>,
+    },
+}
+
+/// The table's functions, every one known to be there. `regMrDmaBuf` is left out: it is NULL in the original.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "each member is documented at its type")]
+pub struct Entries {
+    pub init: InitFn,
+    pub devices: DevicesFn,
+    pub get_properties: GetPropertiesFn,
+    pub listen: ListenFn,
+    pub connect: ConnectFn,
+    pub accept: AcceptFn,
+    pub reg_mr: RegMrFn,
+    pub dereg_mr: DeregMrFn,
+    pub isend: IsendFn,
+    pub irecv: IrecvFn,
+    pub iflush: IflushFn,
+    pub test: TestFn,
+    pub close_send: CloseFn,
+    pub close_recv: CloseFn,
+    pub close_listen: CloseFn,
+    pub get_device_mr: GetDeviceMrFn,
+    pub irecv_consumed: IrecvConsumedFn,
+}
+
+/// A plugin whose table was checked. The library stays loaded for the life of the process: its helper threads are
+/// detached and may run at any time.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    path: PathBuf,
+    name: String,
+    table: NcclNetV7,
+    entries: Entries,
+}
+
+impl Plugin {
+    /// Opens `path` and checks symbol, members and name.
+    ///
+    /// # Errors
+    /// One [`LoadError`] variant per cause.
+    ///
+    /// # Safety
+    /// Loading runs the library's constructors, and its table is trusted to hold functions of the v7 types: the caller
+    /// vouches that the file at `path` is what it claims to be.
+    pub unsafe fn load(path: &Path, expected_names: &[&str]) -> Result<Self, LoadError> {
+        if !path.is_file() {
+            return Err(LoadError::Missing { path: path.to_owned() });
+        }
+        // SAFETY: the caller vouches for the library's constructors.
+        let library = unsafe { libloading::Library::new(path) }
+            .map_err(|error| LoadError::Open { path: path.to_owned(), reason: innermost(&error) })?;
+        // A plugin runs detached threads, so it must never be unmapped, not even when it turns out to be a wrong one.
+        let library = std::mem::ManuallyDrop::new(library);
+        // SAFETY: only the symbol's address is taken here; nothing is read through it yet.
+        let symbol = unsafe { library.get::<*const NcclNetV7>(SYMBOL) }
+            .map_err(|_| LoadError::MissingSymbol { path: path.to_owned() })?;
+        // The symbol *is* the table: what dlsym returned is already the pointer that we want.
+        let address: *const NcclNetV7 = *symbol;
+        if address.is_null() {
+            return Err(LoadError::MissingSymbol { path: path.to_owned() });
+        }
+        // SAFETY:
+        // - the address is not NULL and points into the data of a library that is never unmapped;
+        // - the caller vouches that the object behind this symbol is a v7 table of 152 bytes;
+        // - `NcclNetV7` is valid for every bit pattern of function addresses, NULL included.
+        let table = unsafe { address.read_unaligned() };
+        // SAFETY: the table came from a loaded plugin that the caller vouches for.
+        unsafe { Self::from_table(path, table, expected_names) }
+    }
+
+    /// Takes a table that is already in this process, such as the built-in software plugin's.
+    ///
+    /// # Errors
+    /// [`LoadError::NullMember`] and [`LoadError::WrongName`], naming `label`.
+    ///
+    /// # Safety
+    /// `table.name` is NULL or a NUL-terminated string that lives for the rest of the process; the functions are of
+    /// the v7 types and stay callable for as long.
+    pub unsafe fn from_table(label: &Path, table: NcclNetV7, expected_names: &[&str]) -> Result<Self, LoadError> {
+        let path = label.to_owned();
+        macro_rules! required {
+            ($($member:ident $c_name:literal),* $(,)?) => {
+                Entries { $($member: match table.$member {
+                    Some(function) => function,
+                    None => return Err(LoadError::NullMember { path, member: $c_name }),
+                }),* }
+            };
+        }
+        if table.name.is_null() {
+            return Err(LoadError::NullMember { path, member: "name" });
+        }
+        // SAFETY: not NULL, and the caller vouches for a NUL-terminated string of static life.
+        let name = unsafe { bounded_name(table.name) };
+        // The name comes first: a plugin of another kind may rightly have other members.
+        if !expected_names.contains(&name.as_str()) {
+            let expected = expected_names.iter().map(ToString::to_string).collect();
+            return Err(LoadError::WrongName { path, found: name, expected });
+        }
+        let entries = required!(
+            init "init", devices "devices", get_properties "getProperties", listen "listen", connect "connect",
+            accept "accept", reg_mr "regMr", dereg_mr "deregMr", isend "isend", irecv "irecv", iflush "iflush",
+            test "test", close_send "closeSend", close_recv "closeRecv", close_listen "closeListen",
+            get_device_mr "getDeviceMr", irecv_consumed "irecvConsumed",
+        );
+        Ok(Self { path, name, table, entries })
+    }
+
+    /// Where the plugin came from.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The `name` member.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The raw table, NULL members included.
+    #[must_use]
+    pub const fn table(&self) -> &NcclNetV7 {
+        &self.table
+    }
+
+    /// The table's functions.
+    #[must_use]
+    pub const fn entries(&self) -> &Entries {
+        &self.entries
+    }
+}
+
+// SAFETY: the table holds addresses of functions and of an immutable string, all of which live as long as the process.
+// Whether two threads may *call* the functions at once is the business of whoever calls them.
+unsafe impl Send for Plugin {}
+// SAFETY: as above; nothing is mutated through a shared `Plugin`.
+unsafe impl Sync for Plugin {}
+
+/// # Safety
+/// `name` points to a NUL-terminated string.
+unsafe fn bounded_name(name: *const c_char) -> String {
+    // SAFETY: the caller guarantees a terminated string.
+    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    String::from_utf8_lossy(&text[..text.len().min(MAX_NAME_BYTES)]).into_owned()
+}
+
+/// The linker's own message sits at the end of the chain of sources.
+fn innermost(error: &libloading::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = inner.to_string();
+        source = inner.source();
+    }
+    text
+}
