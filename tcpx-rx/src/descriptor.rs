@@ -1,0 +1,69 @@
+//! The unpack descriptor: one copy from the bounce buffer to the destination.
+
+use core::mem::{align_of, offset_of, size_of};
+
+/// Most unpack descriptors a request may carry.
+///
+/// The plugin's queue has room for 2048 per request, but its receive path gives up when a request
+/// reaches that number, so 2047 is what can be used.
+pub const MAX_DESCRIPTORS: usize = 2047;
+
+/// One piece of a request: `len` bytes at `src_off` of the bounce buffer belong at `dst_off` of the
+/// destination.
+///
+/// All three are in bytes. `src_off` counts from the start of the bounce buffer, `dst_off` from the
+/// start of the request, not of the transfer. No field has any alignment. The layout, 16 bytes in
+/// the machine's byte order, is the one the plugin publishes in its unpack queue (`loadMeta`) and
+/// the one the unpack kernel reads.
+///
+/// A value of this type promises nothing by itself; [`check`](crate::check) does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C, align(16))]
+pub struct UnpackDescriptor {
+    /// First byte of the piece in the bounce buffer.
+    pub src_off: u32,
+    /// Bytes of the piece.
+    pub len: u32,
+    /// First byte of the piece in the request's destination.
+    pub dst_off: u64,
+}
+
+const _: () = {
+    assert!(size_of::<UnpackDescriptor>() == 16);
+    assert!(align_of::<UnpackDescriptor>() == 16);
+    assert!(offset_of!(UnpackDescriptor, src_off) == 0);
+    assert!(offset_of!(UnpackDescriptor, len) == 4);
+    assert!(offset_of!(UnpackDescriptor, dst_off) == 8);
+};
+
+impl UnpackDescriptor {
+    /// End of the piece in the bounce buffer, exclusive. Cannot overflow: both terms are 32 bit.
+    #[inline]
+    #[must_use]
+    pub const fn src_end(&self) -> u64 {
+        self.src_off as u64 + self.len as u64
+    }
+
+    /// End of the piece in the destination, exclusive; `None` when it lies beyond `u64::MAX`.
+    #[inline]
+    #[must_use]
+    pub const fn dst_end(&self) -> Option<u64> {
+        self.dst_off.checked_add(self.len as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_exclusive_and_survive_the_largest_values() {
+        let last = UnpackDescriptor { src_off: u32::MAX, len: u32::MAX, dst_off: u64::MAX - 1 };
+        assert_eq!(last.src_end(), 2 * u64::from(u32::MAX));
+        assert_eq!(last.dst_end(), None);
+
+        let touching = UnpackDescriptor { src_off: 4096, len: 1, dst_off: u64::MAX - 1 };
+        assert_eq!(touching.src_end(), 4097);
+        assert_eq!(touching.dst_end(), Some(u64::MAX));
+    }
+}

@@ -1,0 +1,108 @@
+//! Fewer, longer copies: neighbours become one unpack descriptor.
+
+use alloc::vec::Vec;
+
+use crate::UnpackDescriptor;
+
+/// Joins each entry to the one before it in `list` where both source and destination continue, and
+/// returns how many entries that saved.
+///
+/// The list copies the same bytes to the same places before and after, whatever it holds. Only
+/// neighbours in the list are compared, so sort it first (a successful [`check`](crate::check)
+/// leaves it sorted by destination). A list that passed the check passes it again. Entries whose
+/// joint length does not fit 32 bits stay apart. Works in place, allocates nothing.
+pub fn merge_neighbours(list: &mut Vec<UnpackDescriptor>) -> usize {
+    let kept = merge_slice(list);
+    let merged = list.len() - kept;
+    list.truncate(kept);
+    merged
+}
+
+/// Moves the merged entries to the front of `list` and returns their number.
+fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
+    let Some(&first) = list.first() else { return 0 };
+    let mut run = first;
+    let mut kept = 0;
+    for index in 1..list.len() {
+        let entry = list[index];
+        if let Some(len) = joint_len(&run, &entry) {
+            run.len = len;
+        } else {
+            list[kept] = run;
+            kept += 1;
+            run = entry;
+        }
+    }
+    list[kept] = run;
+    kept + 1
+}
+
+/// Length of the one entry that does the work of both, if there is one.
+#[inline]
+fn joint_len(run: &UnpackDescriptor, entry: &UnpackDescriptor) -> Option<u32> {
+    let continues =
+        run.src_end() == u64::from(entry.src_off) && run.dst_end() == Some(entry.dst_off);
+    if continues { run.len.checked_add(entry.len) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn entry(src_off: u32, len: u32, dst_off: u64) -> UnpackDescriptor {
+        UnpackDescriptor { src_off, len, dst_off }
+    }
+
+    #[test]
+    fn runs_become_one_entry_each() {
+        let mut list = vec![
+            entry(0, 4096, 0),
+            entry(4096, 4096, 4096),
+            entry(8192, 10, 8192),
+            entry(16_384, 10, 8202),
+            entry(16_394, 6, 8212),
+        ];
+        assert_eq!(merge_neighbours(&mut list), 3);
+        assert_eq!(list, [entry(0, 8202, 0), entry(16_384, 16, 8202)]);
+    }
+
+    #[test]
+    fn short_lists_stay_as_they_are() {
+        let mut list = vec![];
+        assert_eq!(merge_neighbours(&mut list), 0);
+        list.push(entry(5, 6, 7));
+        assert_eq!(merge_neighbours(&mut list), 0);
+        assert_eq!(list, [entry(5, 6, 7)]);
+    }
+
+    #[test]
+    fn continuing_on_one_side_only_is_not_enough() {
+        let source_only = vec![entry(0, 8, 0), entry(8, 8, 9)];
+        let destination_only = vec![entry(0, 8, 0), entry(9, 8, 8)];
+        for list in [source_only, destination_only] {
+            let mut merged = list.clone();
+            assert_eq!(merge_neighbours(&mut merged), 0);
+            assert_eq!(merged, list);
+        }
+    }
+
+    #[test]
+    fn a_joint_length_beyond_32_bits_is_not_made() {
+        let mut list = vec![entry(0, u32::MAX, 0), entry(u32::MAX, 1, u64::from(u32::MAX))];
+        assert_eq!(merge_neighbours(&mut list), 0);
+        let mut list =
+            vec![entry(0, u32::MAX - 1, 0), entry(u32::MAX - 1, 1, u64::from(u32::MAX - 1))];
+        assert_eq!(merge_neighbours(&mut list), 1);
+        assert_eq!(list, [entry(0, u32::MAX, 0)]);
+    }
+
+    #[test]
+    fn ends_that_wrap_never_touch_a_start() {
+        let mut list = vec![entry(u32::MAX, 1, 0), entry(0, 1, 1)];
+        assert_eq!(merge_neighbours(&mut list), 0);
+        let mut list = vec![entry(0, 1, u64::MAX), entry(1, 1, 0)];
+        assert_eq!(merge_neighbours(&mut list), 0);
+    }
+}
