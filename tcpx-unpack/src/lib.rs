@@ -1,1 +1,31 @@
-//! placeholder
+//! Copies the fragments of arrived chunks from a bounce buffer to their destinations.
+//!
+//! A receive over a TCP plugin ends with its bytes scattered over a *bounce buffer*, a few KiB
+//! at a time, and a list of [`tcpx_rx::UnpackDescriptor`]s that says where each fragment
+//! belongs. This crate moves them: [`open`] picks a backend for a kind of memory, and the
+//! [`Unpack`] it returns takes [`UnpackJob`]s and says which of them are finished.
+//!
+//! | backend | ordinary memory | CUDA memory |
+//! |---|---|---|
+//! | [`Backend::Host`] | one `memcpy` per fragment, done when `submit` returns | down to pinned memory, gathered there, one copy up |
+//! | [`Backend::D2d`] | – | one asynchronous copy per run of neighbouring fragments |
+//! | [`Backend::Kernel`] | – | one kernel for all fragments of all jobs |
+//!
+//! The crate never waits for a peer, never blocks in [`Unpack::poll`], allocates nothing per
+//! chunk once warm, and believes no length it is given: every descriptor is checked against its
+//! job before the first byte moves.
+
+mod choice;
+mod error;
+mod host_memory;
+mod job;
+mod open;
+mod ticket;
+mod unpack;
+
+pub use choice::{Backend, Choice, MemoryKind, UnknownChoice};
+pub use error::{Side, UnpackError};
+pub use job::UnpackJob;
+pub use open::{Opened, open};
+pub use ticket::Ticket;
+pub use unpack::Unpack;

@@ -1,0 +1,82 @@
+//! What can go wrong while opening a backend or copying.
+
+use std::fmt;
+
+use crate::Backend;
+
+/// One of the two memories of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The bounce buffer, which is read.
+    Bounce,
+    /// The destination, which is written.
+    Destination,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bounce => "bounce buffer",
+            Self::Destination => "destination",
+        })
+    }
+}
+
+/// Why an unpack failed.
+///
+/// [`OutOfBounds`](Self::OutOfBounds), [`BadRange`](Self::BadRange) and
+/// [`Overlap`](Self::Overlap) are found before anything is copied: nothing was touched, and the
+/// unpacker stays usable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnpackError {
+    /// The backend cannot work here.
+    #[error("unpack backend {backend} is unavailable: {reason}")]
+    Unavailable {
+        /// The backend that was asked for.
+        backend: Backend,
+        /// What is missing.
+        reason: String,
+    },
+    /// A descriptor reaches outside its job's memory.
+    #[error(
+        "job {job}, descriptor {entry}: {len} bytes at offset {offset} reach outside the \
+         {side} of {bytes} bytes"
+    )]
+    OutOfBounds {
+        /// Index of the job in the submit.
+        job: usize,
+        /// Index of the descriptor in the job.
+        entry: usize,
+        /// The memory it leaves.
+        side: Side,
+        /// Offset of the fragment in that memory, in bytes.
+        offset: u64,
+        /// Length of the fragment in bytes.
+        len: u64,
+        /// Size of that memory in bytes.
+        bytes: u64,
+    },
+    /// A job's memory is null or wraps around the address space.
+    #[error("job {job}: the {side} of {bytes} bytes at {address:#x} is no memory")]
+    BadRange {
+        /// Index of the job in the submit.
+        job: usize,
+        /// Which of the two memories.
+        side: Side,
+        /// Its address.
+        address: u64,
+        /// Its size in bytes.
+        bytes: u64,
+    },
+    /// A job's bounce buffer and destination share bytes.
+    #[error("job {job}: the bounce buffer at {bounce:#x} and the destination at {dst:#x} overlap")]
+    Overlap {
+        /// Index of the job in the submit.
+        job: usize,
+        /// Address of the bounce buffer.
+        bounce: u64,
+        /// Address of the destination.
+        dst: u64,
+    },
+}

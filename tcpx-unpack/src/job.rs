@@ -1,0 +1,161 @@
+//! One arrived chunk, and the checks every backend makes before it copies.
+
+use tcpx_rx::UnpackDescriptor;
+
+use crate::{Side, UnpackError};
+
+/// One arrived chunk: fragments of a bounce buffer that belong at a destination.
+///
+/// Fragment `d` is copied as `dst[d.dst_off..][..d.len] = bounce[d.src_off..][..d.len]`. Any
+/// length, alignment and order will do; a length of 0 copies nothing. Destinations of different
+/// fragments must not overlap: which of them would win is not defined.
+#[derive(Debug, Clone, Copy)]
+pub struct UnpackJob<'a> {
+    /// Address of the bounce buffer.
+    pub bounce: u64,
+    /// Size of the bounce buffer in bytes.
+    pub bounce_bytes: u64,
+    /// Address of the destination.
+    pub dst: u64,
+    /// Size of the destination in bytes.
+    pub dst_bytes: u64,
+    /// The fragments; offsets are relative to `bounce` and `dst`.
+    pub descriptors: &'a [UnpackDescriptor],
+}
+
+impl UnpackJob<'_> {
+    /// Checks that every fragment lies inside both memories. `index` names the job in errors.
+    fn check(&self, index: usize) -> Result<(), UnpackError> {
+        if self.descriptors.is_empty() {
+            return Ok(());
+        }
+        let bounce_end = range_end(index, Side::Bounce, self.bounce, self.bounce_bytes)?;
+        let dst_end = range_end(index, Side::Destination, self.dst, self.dst_bytes)?;
+        if self.bounce < dst_end && self.dst < bounce_end {
+            return Err(UnpackError::Overlap { job: index, bounce: self.bounce, dst: self.dst });
+        }
+        for (entry, descriptor) in self.descriptors.iter().enumerate() {
+            let len = u64::from(descriptor.len);
+            let sides = [
+                (Side::Bounce, u64::from(descriptor.src_off), self.bounce_bytes),
+                (Side::Destination, descriptor.dst_off, self.dst_bytes),
+            ];
+            for (side, offset, bytes) in sides {
+                if len > bytes || offset > bytes - len {
+                    return Err(UnpackError::OutOfBounds {
+                        job: index,
+                        entry,
+                        side,
+                        offset,
+                        len,
+                        bytes,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// First address after a memory, or an error when there is no such memory.
+fn range_end(job: usize, side: Side, address: u64, bytes: u64) -> Result<u64, UnpackError> {
+    let end = address.checked_add(bytes).filter(|_| address != 0);
+    end.ok_or(UnpackError::BadRange { job, side, address, bytes })
+}
+
+/// Checks all jobs of a submit, so that a bad one stops it before a byte has moved.
+pub(crate) fn check_all(jobs: &[UnpackJob<'_>]) -> Result<(), UnpackError> {
+    jobs.iter().enumerate().try_for_each(|(index, job)| job.check(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(src_off: u32, len: u32, dst_off: u64) -> UnpackDescriptor {
+        UnpackDescriptor { src_off, len, dst_off }
+    }
+
+    fn job(descriptors: &[UnpackDescriptor]) -> UnpackJob<'_> {
+        UnpackJob {
+            bounce: 0x10000,
+            bounce_bytes: 4096,
+            dst: 0x20000,
+            dst_bytes: 1000,
+            descriptors,
+        }
+    }
+
+    #[test]
+    fn fragments_may_touch_both_ends() {
+        let descriptors =
+            [descriptor(0, 1000, 0), descriptor(4096, 0, 1000), descriptor(3096, 1000, 0)];
+        assert_eq!(check_all(&[job(&descriptors)]), Ok(()));
+    }
+
+    #[test]
+    fn the_error_names_job_descriptor_and_side() {
+        let good = [descriptor(0, 8, 0)];
+        let source = [descriptor(0, 8, 0), descriptor(4089, 8, 8)];
+        assert_eq!(
+            check_all(&[job(&good), job(&source)]),
+            Err(UnpackError::OutOfBounds {
+                job: 1,
+                entry: 1,
+                side: Side::Bounce,
+                offset: 4089,
+                len: 8,
+                bytes: 4096
+            })
+        );
+        let destination = [descriptor(0, 8, u64::MAX - 3)];
+        assert_eq!(
+            check_all(&[job(&destination)]),
+            Err(UnpackError::OutOfBounds {
+                job: 0,
+                entry: 0,
+                side: Side::Destination,
+                offset: u64::MAX - 3,
+                len: 8,
+                bytes: 1000
+            })
+        );
+    }
+
+    #[test]
+    fn lengths_larger_than_the_memory_are_refused() {
+        let long = [descriptor(0, 1001, 0)];
+        assert!(matches!(
+            check_all(&[job(&long)]),
+            Err(UnpackError::OutOfBounds { side: Side::Destination, len: 1001, .. })
+        ));
+    }
+
+    #[test]
+    fn null_wrapping_and_overlapping_memory_is_refused() {
+        let descriptors = [descriptor(0, 8, 0)];
+        let null = UnpackJob { dst: 0, ..job(&descriptors) };
+        assert!(matches!(
+            check_all(&[null]),
+            Err(UnpackError::BadRange { job: 0, side: Side::Destination, .. })
+        ));
+        let wrapping = UnpackJob { bounce: u64::MAX - 4, ..job(&descriptors) };
+        assert!(matches!(
+            check_all(&[wrapping]),
+            Err(UnpackError::BadRange { job: 0, side: Side::Bounce, .. })
+        ));
+        let overlapping = UnpackJob { dst: 0x10fff, ..job(&descriptors) };
+        assert_eq!(
+            check_all(&[overlapping]),
+            Err(UnpackError::Overlap { job: 0, bounce: 0x10000, dst: 0x10fff })
+        );
+        assert_eq!(check_all(&[UnpackJob { dst: 0x11000, ..job(&descriptors) }]), Ok(()));
+    }
+
+    #[test]
+    fn a_job_without_descriptors_needs_no_memory() {
+        let empty =
+            UnpackJob { bounce: 0, bounce_bytes: 0, dst: 0, dst_bytes: 0, descriptors: &[] };
+        assert_eq!(check_all(&[empty]), Ok(()));
+    }
+}

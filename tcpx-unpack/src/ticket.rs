@@ -1,0 +1,40 @@
+//! The order in which submits finish.
+
+use std::fmt;
+
+/// Number of a submit: all its jobs share it, and it grows by one with every submit.
+///
+/// Tickets finish in order, so one comparison answers whether a job is done:
+/// `unpack.poll()? >= ticket`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+impl Ticket {
+    /// Older than every submit: what [`Unpack::poll`](crate::Unpack::poll) answers before the
+    /// first one has finished.
+    pub const NONE: Self = Self(0);
+
+    /// The ticket with this number; submits count from 1.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number of the submit.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The ticket of the submit that follows.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

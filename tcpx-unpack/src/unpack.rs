@@ -1,0 +1,39 @@
+#![allow(unsafe_code)]
+//! What every backend can do.
+
+use crate::{Backend, Ticket, UnpackError, UnpackJob};
+
+/// Copies fragments to their destinations.
+///
+/// An asynchronous backend still reads the bounce buffers after `submit` has returned, so a
+/// chunk's pages go back to the plugin only once [`poll`](Self::poll) has reached its ticket.
+/// Submits finish in the order in which they were made.
+///
+/// Dropping an unpacker waits, for a bounded time, until nothing it started still touches memory.
+pub trait Unpack: Send {
+    /// The way this unpacker copies.
+    fn backend(&self) -> Backend;
+
+    /// Starts copying all jobs; returns at once where the backend is asynchronous.
+    ///
+    /// # Errors
+    /// A descriptor that leaves its job's memory, or a job whose memories cannot be right, is
+    /// reported before anything is copied and leaves the unpacker usable. Any other error means
+    /// that some jobs may have been copied and that the unpacker will not recover.
+    ///
+    /// # Safety
+    /// For every job, until [`poll`](Self::poll) has reached the returned ticket or the unpacker
+    /// is dropped (after an error: until it is dropped):
+    /// - `bounce..bounce + bounce_bytes` is memory of the kind the unpacker was opened for, or
+    ///   pinned host memory mapped into that GPU; it stays readable, and nobody writes the
+    ///   fragments;
+    /// - `dst..dst + dst_bytes` is memory of the kind the unpacker was opened for; it stays
+    ///   writable, and nobody else reads or writes the fragments' destinations.
+    unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError>;
+
+    /// The newest finished ticket; everything up to it is finished. Never blocks.
+    ///
+    /// # Errors
+    /// A failure of something submitted earlier; it is reported by every later call as well.
+    fn poll(&mut self) -> Result<Ticket, UnpackError>;
+}
