@@ -1,13 +1,96 @@
 //! Hardware-free receive logic of TCP device memory.
+//!
+//! With TCP device memory the NIC writes the payload of a stream into GPU memory, wherever there
+//! is a free page, and the kernel tells the receiver in control messages where each piece landed.
+//! This crate does all the thinking between those messages and the copies that put the pieces in
+//! order:
+//!
+//! ```text
+//! recvmsg's control bytes ── walk ──► Fragment ── DescriptorBuilder ──► UnpackDescriptor
+//!                                        │ token          (the plugin's unpack queue) ─┐
+//!                                        ▼                                             ▼
+//! setsockopt ◄── TokenBatch ◄── TokenRanges                  check ──► merge_neighbours ──► unpack
+//! ```
+//!
+//! - [`walk`] reads the control messages of both kernel interfaces, see [`Dialect`]; [`encode`] is
+//!   its inverse, for fakes of the kernel and for tests.
+//! - [`DescriptorBuilder`] lays the fragments of a chunk one behind the other.
+//! - [`check`] proves that the unpack descriptors of a request stay inside the bounce buffer and
+//!   write every expected byte once; [`merge_neighbours`] makes fewer of them;
+//!   [`sources_disjoint`] finds a page that was handed out twice.
+//! - [`TokenRanges`] and [`TokenBatch`] give the fragments back to the kernel within its limits.
+//!
+//! # For whom
+//! For receivers of device memory, for programs that play the plugin or the kernel, and for tests
+//! of either, on machines of any kind. Who uses Google's plugin meets ready-made unpack descriptors
+//! in its queue and needs only [`check`] and [`merge_neighbours`].
+//!
+//! # What it will never do
+//! It makes no system call, holds no socket, touches no memory but its arguments, reads no clock,
+//! depends on no other crate and not on the standard library, and contains no unsafe code. It
+//! trusts nothing: any bytes, numbers and lists may be passed to it, and what is wrong with them
+//! comes back as an error that carries the numbers. It neither logs nor counts; its callers decide
+//! what is worth a line.
+//!
+//! # Example
+//! ```
+//! use tcpx_rx::{Dialect, DescriptorBuilder, DeviceFragment, Fragment, TokenRanges};
+//!
+//! // What a kernel of the Google dialect reports for 6000 bytes in two neighbouring pages.
+//! let first = DeviceFragment { offset: 8192, bytes: 4096, token: 11, dmabuf_id: None };
+//! let second = DeviceFragment { offset: 12288, bytes: 1904, token: 12, dmabuf_id: None };
+//! let mut control = Vec::new();
+//! for fragment in [first, second] {
+//!     tcpx_rx::encode(&Fragment::Device(fragment), Dialect::Google, &mut control)?;
+//! }
+//!
+//! let mut chunk = DescriptorBuilder::new(6000);
+//! let mut tokens = TokenRanges::new();
+//! for fragment in tcpx_rx::walk(&control, Dialect::Google) {
+//!     let fragment = fragment?;
+//!     if let Fragment::Device(device) = fragment {
+//!         tokens.push(device.token);
+//!     }
+//!     assert_eq!(chunk.append(fragment)?, None, "nothing is left over");
+//! }
+//!
+//! let mut list = chunk.finish().descriptors;
+//! tcpx_rx::check(&mut list, 1 << 20, 6000)?;
+//! assert_eq!(tcpx_rx::merge_neighbours(&mut list), 1);
+//! assert_eq!((list[0].src_off, list[0].len, list[0].dst_off), (8192, 6000, 0));
+//!
+//! let batch = tokens.batches().next().expect("two tokens");
+//! assert_eq!((batch.len(), batch.fragments()), (1, 2));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod check;
+mod cmsg;
 mod descriptor;
+mod descriptor_builder;
+pub mod dialect;
+mod encode;
+mod fragment;
 mod merge;
+mod token_batch;
+mod token_range;
+mod walk;
 
 pub use check::{DescriptorError, SourceOverlap, check, sources_disjoint};
+pub use cmsg::append_cmsg;
 pub use descriptor::{MAX_DESCRIPTORS, UnpackDescriptor};
+pub use descriptor_builder::{BuildError, BuiltChunk, DescriptorBuilder, LinearSpan};
+pub use dialect::Dialect;
+pub use encode::{EncodeError, encode};
+pub use fragment::{DeviceFragment, Fragment};
 pub use merge::merge_neighbours;
+pub use token_batch::{
+    FreedTooMany, MAX_BATCH_FRAGMENTS, MAX_BATCH_RANGES, TokenBatch, TokenBatches,
+};
+pub use token_range::{TokenRange, TokenRanges};
+pub use walk::{CmsgError, Tally, Walk, walk};
