@@ -2,5 +2,9 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=src/logger.c");
-    cc::Build::new().file("src/logger.c").warnings(true).extra_warnings(true).compile("tcpx_sys_logger");
+    cc::Build::new()
+        .file("src/logger.c")
+        .warnings(true)
+        .extra_warnings(true)
+        .compile("tcpx_sys_logger");
 }

@@ -15,11 +15,13 @@ mod types;
 pub use load::{Entries, LoadError, Plugin, SYMBOL};
 pub use logger::{log_callback, set_max_log_level};
 pub use table::{
-    AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn, InitFn, IrecvConsumedFn,
-    IrecvFn, IsendFn, ListenFn, Logger, NcclNetV7, RegMrDmaBufFn, RegMrFn, TestFn,
+    AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn,
+    InitFn, IrecvConsumedFn, IrecvFn, IsendFn, ListenFn, Logger, NcclNetV7, RegMrDmaBufFn, RegMrFn,
+    TestFn,
 };
 pub use types::{
-    HANDLE_BYTES, LoadMeta, LogLevel, MAX_REQUESTS, MAX_UNPACK_ENTRIES, NCCL_MAX_REQUESTS, NET_DEVICE_HOST,
-    NET_DEVICE_UNPACK, NcclResult, NetDeviceHandle, NetHandle, NetProperties, NetUnpackMeta, PTR_CUDA, PTR_DMABUF, PTR_HOST,
-    UNPACK_PAGE_BYTES, UNPACK_QUEUE_DEPTH, UNPACK_SLICE_BYTES, UNPACK_VERSION, UnpackNetDeviceHandle, subsystem,
+    HANDLE_BYTES, LoadMeta, LogLevel, MAX_REQUESTS, MAX_UNPACK_ENTRIES, NCCL_MAX_REQUESTS,
+    NET_DEVICE_HOST, NET_DEVICE_UNPACK, NcclResult, NetDeviceHandle, NetHandle, NetProperties,
+    NetUnpackMeta, PTR_CUDA, PTR_DMABUF, PTR_HOST, UNPACK_PAGE_BYTES, UNPACK_QUEUE_DEPTH,
+    UNPACK_SLICE_BYTES, UNPACK_VERSION, UnpackNetDeviceHandle, subsystem,
 };

@@ -1,12 +1,12 @@
 #![allow(unsafe_code)]
 //! Opening a plugin by path.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 
 use crate::table::{
-    AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn, InitFn, IrecvConsumedFn,
-    IrecvFn, IsendFn, ListenFn, NcclNetV7, RegMrFn, TestFn,
+    AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn,
+    InitFn, IrecvConsumedFn, IrecvFn, IsendFn, ListenFn, NcclNetV7, RegMrFn, TestFn,
 };
 
 /// The data symbol that is the table.
@@ -39,8 +39,23 @@ pub enum LoadError {
         /// What was asked for.
         path: PathBuf,
     },
+    /// The symbol is there, but what it names is not a table: NCCL's v7 table is the symbol itself, not a pointer.
+    #[error(
+        "plugin {path}: ncclNetPlugin_v7 has {found} bytes, a v7 table has {expected}; the file is damaged or \
+         exports something else under this name"
+    )]
+    WrongSize {
+        /// What was asked for.
+        path: PathBuf,
+        /// Bytes of the symbol.
+        found: usize,
+        /// Bytes of the table.
+        expected: usize,
+    },
     /// A member of the table that must be set is NULL.
-    #[error("plugin {path}: member `{member}` of ncclNetPlugin_v7 is NULL; the file is damaged or of another version")]
+    #[error(
+        "plugin {path}: member `{member}` of ncclNetPlugin_v7 is NULL; the file is damaged or of another version"
+    )]
     NullMember {
         /// What was asked for.
         path: PathBuf,
@@ -48,7 +63,9 @@ pub enum LoadError {
         member: &'static str,
     },
     /// A plugin of the right version, but of another kind.
-    #[error("plugin {path}: is \"{found}\", expected one of {expected:?}; another vendor's libnccl-net may shadow the right one")]
+    #[error(
+        "plugin {path}: is \"{found}\", expected one of {expected:?}; another vendor's libnccl-net may shadow the right one"
+    )]
     WrongName {
         /// What was asked for.
         path: PathBuf,
@@ -93,7 +110,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Opens `path` and checks symbol, members and name.
+    /// Opens `path` and checks symbol, members and name. No expected name at all means that any will do.
     ///
     /// # Errors
     /// One [`LoadError`] variant per cause.
@@ -105,9 +122,15 @@ impl Plugin {
         if !path.is_file() {
             return Err(LoadError::Missing { path: path.to_owned() });
         }
+        // A bare file name would make dlopen search the library path and open another file than the one just seen.
+        let file = std::path::absolute(path).map_err(|error| LoadError::Open {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
         // SAFETY: the caller vouches for the library's constructors.
-        let library = unsafe { libloading::Library::new(path) }
-            .map_err(|error| LoadError::Open { path: path.to_owned(), reason: innermost(&error) })?;
+        let library = unsafe { libloading::Library::new(&file) }.map_err(|error| {
+            LoadError::Open { path: path.to_owned(), reason: innermost(&error) }
+        })?;
         // A plugin runs detached threads, so it must never be unmapped, not even when it turns out to be a wrong one.
         let library = std::mem::ManuallyDrop::new(library);
         // SAFETY: only the symbol's address is taken here; nothing is read through it yet.
@@ -118,6 +141,13 @@ impl Plugin {
         if address.is_null() {
             return Err(LoadError::MissingSymbol { path: path.to_owned() });
         }
+        let expected = size_of::<NcclNetV7>();
+        // SAFETY: the address came from dlsym on a library that stays loaded.
+        if let Some(found) = unsafe { symbol_bytes(address.cast()) }
+            && found != expected
+        {
+            return Err(LoadError::WrongSize { path: path.to_owned(), found, expected });
+        }
         // SAFETY:
         // - the address is not NULL and points into the data of a library that is never unmapped;
         // - the caller vouches that the object behind this symbol is a v7 table of 152 bytes;
@@ -127,7 +157,8 @@ impl Plugin {
         unsafe { Self::from_table(path, table, expected_names) }
     }
 
-    /// Takes a table that is already in this process, such as the built-in software plugin's.
+    /// Takes a table that is already in this process, such as the built-in software plugin's. No expected name at
+    /// all means that any will do.
     ///
     /// # Errors
     /// [`LoadError::NullMember`] and [`LoadError::WrongName`], naming `label`.
@@ -135,7 +166,11 @@ impl Plugin {
     /// # Safety
     /// `table.name` is NULL or a NUL-terminated string that lives for the rest of the process; the functions are of
     /// the v7 types and stay callable for as long.
-    pub unsafe fn from_table(label: &Path, table: NcclNetV7, expected_names: &[&str]) -> Result<Self, LoadError> {
+    pub unsafe fn from_table(
+        label: &Path,
+        table: NcclNetV7,
+        expected_names: &[&str],
+    ) -> Result<Self, LoadError> {
         let path = label.to_owned();
         macro_rules! required {
             ($($member:ident $c_name:literal),* $(,)?) => {
@@ -151,7 +186,7 @@ impl Plugin {
         // SAFETY: not NULL, and the caller vouches for a NUL-terminated string of static life.
         let name = unsafe { bounded_name(table.name) };
         // The name comes first: a plugin of another kind may rightly have other members.
-        if !expected_names.contains(&name.as_str()) {
+        if !expected_names.is_empty() && !expected_names.contains(&name.as_str()) {
             let expected = expected_names.iter().map(ToString::to_string).collect();
             return Err(LoadError::WrongName { path, found: name, expected });
         }
@@ -194,6 +229,45 @@ impl Plugin {
 unsafe impl Send for Plugin {}
 // SAFETY: as above; nothing is mutated through a shared `Plugin`.
 unsafe impl Sync for Plugin {}
+
+/// Size of the object that starts at `address`, as the dynamic symbol table has it; `None` where it says nothing.
+///
+/// # Safety
+/// `address` is the value of a symbol of a library that stays loaded.
+#[cfg(target_env = "gnu")]
+unsafe fn symbol_bytes(address: *const c_void) -> Option<usize> {
+    use core::ffi::c_int;
+    /// `RTLD_DL_SYMENT`: the extra result is the symbol's entry.
+    const SYMBOL_ENTRY: c_int = 1;
+    unsafe extern "C" {
+        fn dladdr1(
+            address: *const c_void,
+            info: *mut libc::Dl_info,
+            extra: *mut *mut c_void,
+            flags: c_int,
+        ) -> c_int;
+    }
+    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    let mut entry: *mut c_void = core::ptr::null_mut();
+    // SAFETY: both results point to live variables of the declared types; dladdr1 takes any address.
+    let found = unsafe { dladdr1(address, info.as_mut_ptr(), &raw mut entry, SYMBOL_ENTRY) };
+    if found == 0 || entry.is_null() {
+        return None;
+    }
+    // SAFETY: with this flag a found entry is the linker's own `ElfW(Sym)`, which lives as long as the library.
+    let bytes = unsafe { entry.cast::<libc::Elf64_Sym>().read() }.st_size;
+    // Hand-written assembly may leave the size out.
+    usize::try_from(bytes).ok().filter(|&bytes| bytes != 0)
+}
+
+/// Only glibc can tell a symbol's size.
+///
+/// # Safety
+/// None; the signature is that of the glibc version.
+#[cfg(not(target_env = "gnu"))]
+unsafe fn symbol_bytes(_address: *const c_void) -> Option<usize> {
+    None
+}
 
 /// # Safety
 /// `name` points to a NUL-terminated string.

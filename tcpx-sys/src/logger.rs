@@ -66,8 +66,12 @@ extern "C" fn log_enabled(level: c_int) -> c_int {
     let wanted = catch_unwind(|| {
         passes(level, LogLevel(MAX_LEVEL.load(Ordering::Relaxed)))
             && match severity(level) {
-                tracing::Level::WARN => tracing::enabled!(target: "tcpx::plugin", tracing::Level::WARN),
-                tracing::Level::DEBUG => tracing::enabled!(target: "tcpx::plugin", tracing::Level::DEBUG),
+                tracing::Level::WARN => {
+                    tracing::enabled!(target: "tcpx::plugin", tracing::Level::WARN)
+                }
+                tracing::Level::DEBUG => {
+                    tracing::enabled!(target: "tcpx::plugin", tracing::Level::DEBUG)
+                }
                 _ => tracing::enabled!(target: "tcpx::plugin", tracing::Level::TRACE),
             }
     });
@@ -104,7 +108,9 @@ unsafe extern "C" fn log_line(
             tracing::Level::DEBUG => {
                 tracing::debug!(target: "tcpx::plugin", subsystem, function = %function, line, "{text}");
             }
-            _ => tracing::trace!(target: "tcpx::plugin", subsystem, function = %function, line, "{text}"),
+            _ => {
+                tracing::trace!(target: "tcpx::plugin", subsystem, function = %function, line, "{text}")
+            }
         }
     }));
 }

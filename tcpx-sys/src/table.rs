@@ -20,9 +20,14 @@ pub type InitFn = unsafe extern "C" fn(logger: Option<Logger>) -> NcclResult;
 /// `devices(ndev)`. Writes −1 before `init`.
 pub type DevicesFn = unsafe extern "C" fn(ndev: *mut c_int) -> NcclResult;
 /// `getProperties(dev, props)`.
-pub type GetPropertiesFn = unsafe extern "C" fn(dev: c_int, props: *mut NetProperties) -> NcclResult;
+pub type GetPropertiesFn =
+    unsafe extern "C" fn(dev: c_int, props: *mut NetProperties) -> NcclResult;
 /// `listen(dev, handle, listenComm)`.
-pub type ListenFn = unsafe extern "C" fn(dev: c_int, handle: *mut c_void, listen_comm: *mut *mut c_void) -> NcclResult;
+pub type ListenFn = unsafe extern "C" fn(
+    dev: c_int,
+    handle: *mut c_void,
+    listen_comm: *mut *mut c_void,
+) -> NcclResult;
 /// `connect(dev, handle, sendComm, sendDevComm)`. Polled with the same buffer until the comm is not NULL.
 pub type ConnectFn = unsafe extern "C" fn(
     dev: c_int,
@@ -85,14 +90,19 @@ pub type IflushFn = unsafe extern "C" fn(
     request: *mut *mut c_void,
 ) -> NcclResult;
 /// `test(request, done, sizes)`. Drives the whole comm; `sizes` is never written.
-pub type TestFn = unsafe extern "C" fn(request: *mut c_void, done: *mut c_int, sizes: *mut c_int) -> NcclResult;
+pub type TestFn =
+    unsafe extern "C" fn(request: *mut c_void, done: *mut c_int, sizes: *mut c_int) -> NcclResult;
 /// `closeSend`, `closeRecv`, `closeListen`.
 pub type CloseFn = unsafe extern "C" fn(comm: *mut c_void) -> NcclResult;
 /// `getDeviceMr(comm, mhandle, dptr)`. Returns 0 and writes nothing.
-pub type GetDeviceMrFn =
-    unsafe extern "C" fn(comm: *mut c_void, mhandle: *mut c_void, dptr: *mut *mut c_void) -> NcclResult;
+pub type GetDeviceMrFn = unsafe extern "C" fn(
+    comm: *mut c_void,
+    mhandle: *mut c_void,
+    dptr: *mut *mut c_void,
+) -> NcclResult;
 /// `irecvConsumed(recvComm, n, request)`: the bytes were copied out of the bounce buffer.
-pub type IrecvConsumedFn = unsafe extern "C" fn(recv_comm: *mut c_void, n: c_int, request: *mut c_void) -> NcclResult;
+pub type IrecvConsumedFn =
+    unsafe extern "C" fn(recv_comm: *mut c_void, n: c_int, request: *mut c_void) -> NcclResult;
 
 /// `ncclNet_v7_t`: the 152 bytes that the symbol `ncclNetPlugin_v7` *is*. Every member may be NULL in a strange plugin.
 #[repr(C)]
