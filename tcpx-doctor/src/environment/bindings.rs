@@ -1,0 +1,85 @@
+//! CPU bindings: `eth1:8-21,112-125;eth2:8-21`.
+
+use std::ops::RangeInclusive;
+
+use super::number;
+
+/// The most ranges that the plugin keeps for an interface.
+pub(super) const MAX_RANGES: usize = 8;
+
+/// One interface's part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Binding<'a> {
+    pub(super) interface: &'a str,
+    pub(super) ranges: Vec<RangeInclusive<i64>>,
+    /// Pieces that are no `lo-hi` with lo ≤ hi and lo ≥ 0.
+    pub(super) rejected: Vec<&'a str>,
+}
+
+/// Reads every interface's part; a part without a colon has an empty interface.
+pub(super) fn parse(text: &str) -> Vec<Binding<'_>> {
+    text.split(';').map(str::trim).filter(|part| !part.is_empty()).map(parse_part).collect()
+}
+
+fn parse_part(part: &str) -> Binding<'_> {
+    let (interface, list) = part.split_once(':').unwrap_or(("", part));
+    let mut binding =
+        Binding { interface: interface.trim(), ranges: Vec::new(), rejected: Vec::new() };
+    for piece in list.split(',').map(str::trim) {
+        match parse_range(piece) {
+            Some(range) => binding.ranges.push(range),
+            None => binding.rejected.push(piece),
+        }
+    }
+    binding
+}
+
+fn parse_range(piece: &str) -> Option<RangeInclusive<i64>> {
+    let (low, high) = piece.split_once('-')?;
+    let (low, high) = (number::parse(low), number::parse(high));
+    let is_valid = !low.has_junk && !high.has_junk && 0 <= low.value && low.value <= high.value;
+    is_valid.then_some(low.value..=high.value)
+}
+
+/// The cores that two parts share, as ranges.
+pub(super) fn overlap(a: &Binding<'_>, b: &Binding<'_>) -> Vec<RangeInclusive<i64>> {
+    let pairs = a.ranges.iter().flat_map(|a| b.ranges.iter().map(move |b| (a, b)));
+    pairs
+        .map(|(a, b)| *a.start().max(b.start())..=*a.end().min(b.end()))
+        .filter(|shared| !shared.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_interfaces_and_ranges() {
+        let parts = parse("eth1:8-21,112-125; eth2:8,9-,x-3,5-4 ;");
+        assert_eq!(parts.len(), 2);
+        assert_eq!(
+            parts[0],
+            Binding { interface: "eth1", ranges: vec![8..=21, 112..=125], rejected: vec![] }
+        );
+        assert_eq!(parts[1].interface, "eth2");
+        assert_eq!(parts[1].ranges, vec![]);
+        assert_eq!(parts[1].rejected, ["8", "9-", "x-3", "5-4"]);
+    }
+
+    #[test]
+    fn a_part_without_colon_has_no_interface() {
+        assert_eq!(
+            parse("8-21")[0],
+            Binding { interface: "", ranges: vec![8..=21], rejected: vec![] }
+        );
+        assert_eq!(parse(" ; ;"), vec![]);
+    }
+
+    #[test]
+    fn shared_cores_are_found() {
+        let transmit = &parse("eth1:8-21,112-125")[0];
+        assert_eq!(overlap(transmit, &parse("eth1:22-35,124-139")[0]), [124..=125]);
+        assert_eq!(overlap(transmit, &parse("eth1:22-35,126-139")[0]), []);
+    }
+}
