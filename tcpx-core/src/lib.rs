@@ -1,1 +1,85 @@
-//! placeholder
+//! Sessions and transfers over an ncclNet v7 plugin: GPU memory between hosts over TCP.
+//!
+//! For Rust programs that move memory to named peers, and for the C ABI and the `tcpx` command, which are thin layers over
+//! this crate. A [`Session`] listens, accepts and connects; memory is registered with it; a [`Transfer`] posts sends and
+//! receives, which the library cuts into chunks, deals to channels and keeps inside the plugin's windows.
+//!
+//! What it will never do: exit, print, block without a deadline that the caller chose, copy a byte whose fragment was not
+//! checked, or give pages back to the plugin before their bytes were unpacked.
+//!
+//! ```
+//! use tcpx_core::{MemoryType, Post, Session, SessionOptions};
+//! # fn main() -> tcpx_core::Result<()> {
+//! let server = Session::new(SessionOptions::default())?;
+//! let conn_info = server.listen()?;
+//! std::thread::scope(|scope| {
+//!     let accepted = scope.spawn(|| server.accept("client"));
+//!     let client = Session::new(SessionOptions::default())?;
+//!     client.load_remote_conn_info("server", &conn_info)?;
+//!     client.connect("server")?;
+//!     accepted.join().expect("no panic")?;
+//!
+//!     let (from, to) = (client.allocate(24, MemoryType::Device)?, server.allocate(24, MemoryType::Device)?);
+//!     client.write_memory(from, 0, b"Hello from TCPX client!\0")?;
+//!     let send = client.create_transfer("server")?;
+//!     let receive = server.create_transfer("client")?;
+//!     receive.post_recv(Post { memory: to, offset: 0, bytes: 24, tag: 42 })?;
+//!     send.post_send(Post { memory: from, offset: 0, bytes: 24, tag: 42 })?;
+//!     let sent = scope.spawn(move || send.wait(None).map(|()| client));
+//!     receive.wait(None)?;
+//!     drop(receive);
+//!     let mut received = [0; 24];
+//!     server.read_memory(to, 0, &mut received)?;
+//!     assert_eq!(&received, b"Hello from TCPX client!\0");
+//!
+//!     // Both ends say goodbye: the one waits for the other.
+//!     let client = sent.join().expect("no panic")?;
+//!     let goodbye = scope.spawn(move || client.disconnect("server"));
+//!     server.disconnect("client")?;
+//!     goodbye.join().expect("no panic")
+//! })
+//! # }
+//! ```
+
+mod batch;
+mod channel;
+mod chunk;
+mod comm;
+mod conn_info;
+mod connector;
+mod engine;
+mod env;
+mod error;
+mod farewell;
+mod ledger;
+mod link;
+mod matching;
+mod memory;
+mod nic;
+mod peer;
+mod plugin;
+mod registration;
+mod session;
+mod settings;
+mod setup;
+#[cfg(feature = "soft")]
+mod soft;
+mod stats;
+mod transfer;
+mod wait;
+mod window;
+
+pub use conn_info::ConnInfoError;
+pub use error::{Departure, Error, Phase, PluginFailure, Result};
+pub use ledger::TransferCounts;
+pub use memory::MemoryType;
+pub use plugin::Nic;
+pub use registration::MemoryInfo;
+pub use session::Session;
+pub use settings::{
+    DEFAULT_CHUNK_BYTES, HARDWARE_PLUGIN_PATH, MAX_CHANNELS, MAX_CHUNK_BYTES, PluginChoice,
+    SessionOptions,
+};
+pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport};
+pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
+pub use transfer::{Post, Transfer};

@@ -1,0 +1,299 @@
+#![allow(unsafe_code)]
+//! A channel: one lane of chunks each way between two peers, each with its comm and its window.
+
+use std::collections::VecDeque;
+
+use tcpx_rx::{UnpackDescriptor, merge_neighbours};
+use tcpx_sys::MAX_UNPACK_ENTRIES;
+
+use crate::batch::{Batch, BatchNumber, Job};
+use crate::chunk::{Chunk, Deal};
+use crate::comm::{Place, RecvComm, Request, SendComm};
+use crate::error::{Error, Result};
+use crate::ledger::{Ledger, OpKey};
+use crate::memory::{DeviceMemory, MemoryType};
+use crate::registration::CommId;
+use crate::stats::ChannelStats;
+use crate::window::Window;
+
+/// Chunks on their way out.
+#[derive(Debug)]
+pub(crate) struct SendLane {
+    pub(crate) id: CommId,
+    comm: SendComm,
+    window: Window<(Request, Chunk<OpKey>)>,
+    waiting: VecDeque<Deal<OpKey>>,
+    pub(crate) stats: ChannelStats,
+}
+
+impl SendLane {
+    pub(crate) fn new(id: CommId, comm: SendComm, window: usize) -> Self {
+        Self {
+            id,
+            comm,
+            window: Window::new(window),
+            waiting: VecDeque::new(),
+            stats: ChannelStats::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, deal: Deal<OpKey>) {
+        self.waiting.push_back(deal);
+    }
+
+    /// Nothing in flight and nothing waiting.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.window.len() == 0 && self.waiting.is_empty()
+    }
+
+    /// Posts what the window takes and reaps what is done. Returns whether anything moved.
+    pub(crate) fn progress(&mut self, ledger: &mut Ledger) -> Result<bool> {
+        let mut moved = self.post(ledger)?;
+        while let Some((request, chunk)) = self.window.oldest_posted() {
+            let (request, chunk) = (*request, *chunk);
+            if !self.comm.test(request)? {
+                break;
+            }
+            self.window.arrive();
+            self.window.finish();
+            self.stats.chunk(chunk.bytes);
+            ledger.chunk_done(chunk.op, chunk.bytes);
+            self.post(ledger)?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    fn post(&mut self, ledger: &mut Ledger) -> Result<bool> {
+        let mut moved = false;
+        while let Some(deal) = self.waiting.front_mut() {
+            let Some(chunk) = deal.peek() else {
+                self.waiting.pop_front();
+                continue;
+            };
+            if !self.window.has_room() {
+                self.stats.window_full += 1;
+                break;
+            }
+            let Some(op) = ledger.ops.get(chunk.op).copied() else {
+                // Failed operations end together with their comms, so this cannot happen on a live one.
+                return Err(Error::Cancelled);
+            };
+            let address = op.span.address + chunk.offset;
+            // SAFETY: the registration is in use by this operation, so it stays until the operation has ended.
+            let mhandle =
+                unsafe { ledger.registrations.handle(op.span.id, address, self.id, &self.comm) }?;
+            // SAFETY: the span was checked against the registration when it was posted; the operation, and with it the
+            // registration's memory, ends only after the request is done or the comm is closed.
+            let Some(request) =
+                (unsafe { self.comm.isend(address, chunk.bytes, op.tag, mhandle) })?
+            else {
+                self.stats.plugin_busy += 1;
+                break;
+            };
+            deal.advance();
+            self.window.post((request, chunk));
+            self.stats.occupancy(self.window.len());
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Closes the comm, after everything that was registered on it was taken back.
+    pub(crate) fn close(self, ledger: &mut Ledger) {
+        ledger.registrations.forget_comm(self.id, &self.comm);
+    }
+
+    pub(crate) fn comm(&self) -> &SendComm {
+        &self.comm
+    }
+}
+
+#[derive(Debug)]
+struct Arriving {
+    request: Request,
+    slot: usize,
+    chunk: Chunk<OpKey>,
+    /// The batch that unpacks it, once it has arrived.
+    batch: BatchNumber,
+}
+
+/// Chunks on their way in.
+#[derive(Debug)]
+pub(crate) struct RecvLane {
+    pub(crate) id: CommId,
+    place: Place,
+    comm: RecvComm,
+    window: Window<Arriving>,
+    waiting: VecDeque<Deal<OpKey>>,
+    descriptors: Vec<UnpackDescriptor>,
+    pub(crate) stats: ChannelStats,
+}
+
+impl RecvLane {
+    pub(crate) fn new(id: CommId, place: Place, comm: RecvComm, window: usize) -> Self {
+        Self {
+            id,
+            place,
+            comm,
+            window: Window::new(window),
+            waiting: VecDeque::new(),
+            descriptors: Vec::with_capacity(MAX_UNPACK_ENTRIES),
+            stats: ChannelStats::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, deal: Deal<OpKey>) {
+        self.waiting.push_back(deal);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.window.len() == 0 && self.waiting.is_empty()
+    }
+
+    /// Posts what the window takes and puts what has arrived into `batch`.
+    pub(crate) fn progress(
+        &mut self,
+        ledger: &mut Ledger,
+        batch: &mut Batch,
+        memory: &DeviceMemory,
+    ) -> Result<bool> {
+        let mut moved = self.post(ledger)?;
+        while let Some(arriving) = self.window.oldest_posted() {
+            if !self.comm.test(arriving.request)? {
+                break;
+            }
+            let (request, slot, chunk) = (arriving.request, arriving.slot, arriving.chunk);
+            arriving.batch = batch.number();
+            self.window.arrive();
+            self.arrived(request, slot, chunk, ledger, batch, memory)?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    fn post(&mut self, ledger: &mut Ledger) -> Result<bool> {
+        let mut moved = false;
+        while let Some(deal) = self.waiting.front_mut() {
+            let Some(chunk) = deal.peek() else {
+                self.waiting.pop_front();
+                continue;
+            };
+            if !self.window.has_room() {
+                self.stats.window_full += 1;
+                break;
+            }
+            let Some(op) = ledger.ops.get(chunk.op).copied() else { return Err(Error::Cancelled) };
+            let address = op.span.address + chunk.offset;
+            // SAFETY: the registration is in use by this operation, so it stays until the operation has ended.
+            let mhandle =
+                unsafe { ledger.registrations.handle(op.span.id, address, self.id, &self.comm) }?;
+            // SAFETY: as for sends; the registration was made for receiving.
+            let Some((request, slot)) =
+                (unsafe { self.comm.irecv(address, chunk.bytes, op.tag, mhandle) })?
+            else {
+                self.stats.plugin_busy += 1;
+                break;
+            };
+            deal.advance();
+            self.window.post(Arriving { request, slot, chunk, batch: BatchNumber::NEVER });
+            self.stats.occupancy(self.window.len());
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Reads, checks and queues the fragments of one chunk for unpacking. Nothing is copied unless all of it is right.
+    fn arrived(
+        &mut self,
+        request: Request,
+        slot: usize,
+        chunk: Chunk<OpKey>,
+        ledger: &Ledger,
+        batch: &mut Batch,
+        memory: &DeviceMemory,
+    ) -> Result<()> {
+        let Some(op) = ledger.ops.get(chunk.op) else { return Err(Error::Cancelled) };
+        self.comm.descriptors(slot, &mut self.descriptors)?;
+        tracing::debug!(
+            peer = %self.place.peer, channel = self.place.channel, request_ptr = ?request, idx = slot,
+            cnt = self.descriptors.len(), bytes = chunk.bytes, "request metadata"
+        );
+        if op.span.memory == MemoryType::Host && self.descriptors.is_empty() {
+            // Straight into place: only the length is left to check, and only the plugin knows it.
+            let received = self.comm.received_bytes(request)?;
+            if received != u64::from(chunk.bytes) {
+                let detail = format!("{received} bytes arrived for a chunk of {}", chunk.bytes);
+                return Err(Error::Protocol { peer: self.place.peer.to_string(), detail });
+            }
+            return Ok(());
+        }
+        let queue = self.comm.queue();
+        tcpx_rx::check(&mut self.descriptors, queue.bounce_bytes(), u64::from(chunk.bytes))
+            .map_err(|source| Error::Fragments {
+                peer: self.place.peer.to_string(),
+                channel: self.place.channel,
+                chunk_bytes: u64::from(chunk.bytes),
+                source,
+            })?;
+        if tracing::enabled!(tracing::Level::TRACE) {
+            self.log_fragments(memory);
+        }
+        let fragments = self.descriptors.len() as u64;
+        let merged = merge_neighbours(&mut self.descriptors) as u64;
+        self.stats.fragments += fragments;
+        self.stats.fragments_merged += merged;
+        batch.push(
+            Job {
+                bounce: queue.bounce(),
+                dst: op.span.address + chunk.offset,
+                dst_bytes: u64::from(chunk.bytes),
+            },
+            &self.descriptors,
+        );
+        Ok(())
+    }
+
+    fn log_fragments(&self, memory: &DeviceMemory) {
+        let queue = self.comm.queue();
+        tracing::trace!("device handle: {queue}");
+        for (index, descriptor) in self.descriptors.iter().enumerate() {
+            let UnpackDescriptor { src_off, len, dst_off } = *descriptor;
+            tracing::trace!("descriptor[{index}] src_off={src_off} len={len} dst_off={dst_off}");
+        }
+        let mut bytes = [0u8; 32];
+        if let Some(first) = self.descriptors.first()
+            && let Ok(count) = queue.probe(memory, *first, &mut bytes)
+        {
+            let hex: Vec<String> =
+                bytes[..count].iter().map(|byte| format!("{byte:02x}")).collect();
+            tracing::trace!(
+                "bounce probe ({count}B) from src_off={}: {}",
+                first.src_off,
+                hex.join(" ")
+            );
+        }
+    }
+
+    /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first.
+    pub(crate) fn consume(&mut self, ledger: &mut Ledger, finished: BatchNumber) -> Result<bool> {
+        let mut moved = false;
+        while self.window.oldest_arrived().is_some_and(|arriving| arriving.batch <= finished) {
+            let Some(Arriving { request, chunk, .. }) = self.window.finish() else { break };
+            self.comm.consumed(request)?;
+            self.stats.chunk(chunk.bytes);
+            ledger.chunk_done(chunk.op, chunk.bytes);
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Closes the comm, after everything that was registered on it was taken back.
+    pub(crate) fn close(self, ledger: &mut Ledger) {
+        ledger.registrations.forget_comm(self.id, &self.comm);
+    }
+
+    pub(crate) fn comm(&self) -> &RecvComm {
+        &self.comm
+    }
+}

@@ -1,0 +1,425 @@
+#![allow(unsafe_code)]
+//! The progress engine of a session: all state behind one lock, moved by `progress`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use slotmap::SlotMap;
+use tcpx_unpack::{MemoryKind, Unpack};
+
+use crate::batch::{Batch, BatchNumber};
+use crate::conn_info::ConnInfo;
+use crate::connector::{Connector, Incoming, Reception};
+use crate::env::Env;
+use crate::error::{Departure, Error, Phase, Result};
+use crate::ledger::Ledger;
+use crate::memory::DeviceMemory;
+use crate::nic;
+use crate::peer::{Peer, PeerKey, Stage};
+use crate::plugin::Plugin;
+use crate::settings::{SessionOptions, check_name};
+use crate::stats::SessionReport;
+
+/// Connections that have not been accepted by name yet. More are turned away.
+const MAX_INCOMING: usize = 256;
+/// How long a stranger may take to say hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the listener is asked for new connections.
+const LISTEN_INTERVAL: Duration = Duration::from_millis(1);
+/// How long the end of a peer waits for unpacks that still read its bounce buffer.
+const UNPACK_DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Everything of a session.
+pub(crate) struct Engine {
+    pub(crate) env: Env,
+    pub(crate) ledger: Ledger,
+    pub(crate) peers: SlotMap<PeerKey, Peer>,
+    names: HashMap<String, PeerKey>,
+    infos: BTreeMap<String, ConnInfo>,
+    listener: Option<TcpListener>,
+    listened_at: Instant,
+    incoming: Vec<Incoming>,
+    unpack: Box<dyn Unpack>,
+    unpack_why: String,
+    unpack_batches: u64,
+    batch: Batch,
+    is_closed: bool,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("peers", &self.names)
+            .field("ledger", &self.ledger)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    pub(crate) fn new(options: SessionOptions) -> Result<Self> {
+        options.check()?;
+        if let Some(gpu) = options.gpu {
+            let reason = format!(
+                "GPU {gpu} was asked for, and sessions over CUDA memory are not part of this build"
+            );
+            return Err(Error::MemoryUnavailable { kind: "CUDA", reason });
+        }
+        let plugin = Plugin::open(&options.plugin)?;
+        options.check_chunk(plugin.chunk_bytes())?;
+        for name in &options.nics {
+            nic::choose(
+                &plugin,
+                &SessionOptions { nics: vec![name.clone()], ..options.clone() },
+                None,
+            )?;
+        }
+        let opened = tcpx_unpack::open(options.unpack, MemoryKind::Host)?;
+        tracing::info!(
+            plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
+            "session created"
+        );
+        Ok(Self {
+            env: Env::new(options, plugin, DeviceMemory::Emulated)?,
+            ledger: Ledger::default(),
+            peers: SlotMap::with_key(),
+            names: HashMap::new(),
+            infos: BTreeMap::new(),
+            listener: None,
+            listened_at: Instant::now(),
+            incoming: Vec::new(),
+            unpack: opened.unpack,
+            unpack_why: opened.why,
+            unpack_batches: 0,
+            batch: Batch::default(),
+            is_closed: false,
+        })
+    }
+
+    /// Opens the control listener, once, and says how to reach it.
+    pub(crate) fn listen(&mut self) -> Result<Vec<u8>> {
+        self.check_open()?;
+        let listener = match &self.listener {
+            Some(listener) => listener,
+            None => {
+                let what = || format!("listening on {}", self.env.options.listen);
+                let listener = TcpListener::bind(self.env.options.listen)
+                    .map_err(|error| Error::io(what(), &error))?;
+                listener.set_nonblocking(true).map_err(|error| Error::io(what(), &error))?;
+                self.listener.insert(listener)
+            }
+        };
+        let bound = listener
+            .local_addr()
+            .map_err(|error| Error::io("asking for the listener's address", &error))?;
+        let options = &self.env.options;
+        let addresses = match (options.advertise.is_empty(), bound.ip().is_unspecified()) {
+            (false, _) => options.advertise.clone(),
+            (true, false) => vec![bound.ip()],
+            (true, true) => nic::local_addresses(),
+        };
+        let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, bound.port())).collect();
+        let info = ConnInfo {
+            session: self.env.session,
+            secret: self.env.secret.clone(),
+            addresses: ConnInfo::limit_addresses(addresses),
+        };
+        tracing::debug!(addresses = ?info.addresses, "listening for peers");
+        Ok(info.encode())
+    }
+
+    pub(crate) fn load_conn_info(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.check_open()?;
+        check_peer_name(name)?;
+        self.infos.insert(name.to_owned(), ConnInfo::decode(bytes)?);
+        Ok(())
+    }
+
+    /// Starts reaching a peer whose connection info was loaded.
+    pub(crate) fn start_connect(&mut self, name: &str, now: Instant) -> Result<PeerKey> {
+        self.check_open()?;
+        let Some(info) = self.infos.get(name) else {
+            let known = self.infos.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            return Err(Error::UnknownPeer { peer: name.to_owned(), known });
+        };
+        let stage = Stage::Connecting(Box::new(Connector::new(info.clone())));
+        self.check_free(name)?;
+        Ok(self.add_peer(name, stage, now))
+    }
+
+    /// Whether `accept` may be called for this name.
+    pub(crate) fn check_accept(&self, name: &str) -> Result<()> {
+        self.check_open()?;
+        check_peer_name(name)?;
+        if self.listener.is_none() {
+            return Err(Error::PeerState {
+                peer: name.to_owned(),
+                state: "not able to come",
+                cure: "call listen and give the peer the connection info first",
+            });
+        }
+        self.check_free(name)
+    }
+
+    /// Takes an incoming connection for `name`, if one has proven itself: one that gave this name, or none.
+    pub(crate) fn try_accept(&mut self, name: &str, now: Instant) -> Result<Option<PeerKey>> {
+        self.check_open()?;
+        let fits = |incoming: &Incoming| {
+            incoming.name().is_some_and(|given| given == name || given.is_empty())
+        };
+        let Some(index) = self.incoming.iter().position(fits) else { return Ok(None) };
+        self.check_free(name)?;
+        let Some((link, agreement)) = self.incoming.remove(index).welcome(&self.env) else {
+            return Ok(None);
+        };
+        let key = self.add_peer(name, Stage::Up, now);
+        if let Err(error) = self.peers[key].set_up(link, agreement, &self.env) {
+            self.forget(name);
+            return Err(error);
+        }
+        Ok(Some(key))
+    }
+
+    /// Names of connections that have proven themselves and wait for another `accept`.
+    pub(crate) fn waiting_names(&self) -> Vec<&str> {
+        self.incoming.iter().filter_map(Incoming::name).collect()
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_closed { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// A name is free when no peer has it, or a peer that is over.
+    fn check_free(&self, name: &str) -> Result<()> {
+        match self.peer(name) {
+            Err(_) => Ok(()),
+            Ok((_, peer)) if matches!(peer.stage, Stage::Gone(_)) => Ok(()),
+            Ok((_, peer)) => Err(Error::PeerState {
+                peer: name.to_owned(),
+                state: peer.state(),
+                cure: "it is known already; disconnect it first",
+            }),
+        }
+    }
+
+    fn add_peer(&mut self, name: &str, stage: Stage, now: Instant) -> PeerKey {
+        self.forget(name);
+        let key = self.peers.insert_with_key(|key| Peer::new(key, name, stage, now));
+        self.names.insert(name.to_owned(), key);
+        key
+    }
+
+    /// Drops a peer that is over.
+    pub(crate) fn forget(&mut self, name: &str) {
+        if let Some(key) = self.names.remove(name) {
+            self.peers.remove(key);
+        }
+    }
+
+    pub(crate) fn peer(&self, name: &str) -> Result<(PeerKey, &Peer)> {
+        let found = self.names.get(name).and_then(|key| Some((*key, self.peers.get(*key)?)));
+        found.ok_or_else(|| {
+            let mut known: Vec<&str> = self.names.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            Error::UnknownPeer { peer: name.to_owned(), known: known.join(", ") }
+        })
+    }
+
+    /// A peer to which transfers may be posted.
+    pub(crate) fn peer_up(&mut self, key: PeerKey) -> Result<&mut Peer> {
+        let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
+        match &peer.stage {
+            Stage::Up => Ok(peer),
+            Stage::Gone(error) => Err(error.clone()),
+            _ => Err(Error::PeerState {
+                peer: peer.name().to_string(),
+                state: peer.state(),
+                cure: "post transfers while it is up",
+            }),
+        }
+    }
+
+    /// One round over everything. Returns whether anything moved.
+    pub(crate) fn progress(&mut self, now: Instant) -> bool {
+        let mut moved = self.receive_strangers(now);
+        let keys = self.peers.keys().collect::<smallvec::SmallVec<[PeerKey; 16]>>();
+        for key in &keys {
+            let Some(peer) = self.peers.get_mut(*key) else { continue };
+            match peer.progress(now, &self.env, &mut self.ledger, &mut self.batch) {
+                Ok(peer_moved) => moved |= peer_moved,
+                Err(error) => {
+                    self.fail_peer(*key, error);
+                    moved = true;
+                }
+            }
+        }
+        match self.unpack_round() {
+            Ok(finished) => moved |= self.consume(&keys, finished),
+            Err(error) => self.fail_all(&error),
+        }
+        moved
+    }
+
+    fn unpack_round(&mut self) -> Result<BatchNumber> {
+        self.unpack_batches += u64::from(self.batch.jobs() > 0);
+        // SAFETY: jobs are made by receive lanes from checked descriptors. Their requests are consumed, and their
+        // operations end, only when `finished` has reached the batch, or in `fail_peer`, which waits for it first.
+        unsafe { self.batch.submit(self.unpack.as_mut()) }?;
+        Ok(self.batch.finished(self.unpack.as_mut())?)
+    }
+
+    fn consume(&mut self, keys: &[PeerKey], finished: BatchNumber) -> bool {
+        let mut moved = false;
+        for key in keys {
+            let Some(peer) = self.peers.get_mut(*key) else { continue };
+            match peer.consume(&mut self.ledger, finished) {
+                Ok(peer_moved) => moved |= peer_moved,
+                Err(error) => self.fail_peer(*key, error),
+            }
+        }
+        moved
+    }
+
+    fn receive_strangers(&mut self, now: Instant) -> bool {
+        let Some(listener) = &self.listener else { return false };
+        let mut moved = false;
+        if now.saturating_duration_since(self.listened_at) >= LISTEN_INTERVAL {
+            self.listened_at = now;
+            while self.incoming.len() < MAX_INCOMING {
+                match listener.accept() {
+                    Ok((stream, _)) => {
+                        moved = true;
+                        greet(&mut self.incoming, stream, now);
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "accepting a control connection failed");
+                        break;
+                    }
+                }
+            }
+        }
+        let env = &self.env;
+        self.incoming.retain_mut(|incoming| match incoming.poll(now, env) {
+            Reception::Waiting | Reception::Proven => true,
+            Reception::Refused(reason) => {
+                tracing::warn!(from = incoming.address(), reason, "control connection refused");
+                false
+            }
+        });
+        moved
+    }
+
+    /// Ends a peer with an error, once nothing unpacks from its bounce buffer any more.
+    pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
+        self.drain_unpacks();
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        if !matches!(error, Error::PeerGone { how: Departure::Goodbye, .. } | Error::Closed) {
+            tracing::warn!(peer = %peer.name(), %error, "peer failed");
+        }
+        peer.fail(error, &mut self.ledger);
+    }
+
+    fn fail_all(&mut self, error: &Error) {
+        for key in self.peers.keys().collect::<Vec<_>>() {
+            self.fail_peer(key, error.clone());
+        }
+    }
+
+    fn drain_unpacks(&mut self) {
+        let give_up_at = Instant::now() + UNPACK_DRAIN_TIMEOUT;
+        // SAFETY: as in `unpack_round`; what was collected for the failing peer is still valid, its comms are open.
+        let mut outcome = unsafe { self.batch.submit(self.unpack.as_mut()) };
+        while outcome.is_ok() && self.batch.is_unpacking() && Instant::now() < give_up_at {
+            outcome = self.batch.finished(self.unpack.as_mut()).map(|_| ());
+            std::thread::yield_now();
+        }
+        if let Err(error) = outcome {
+            tracing::error!(%error, "unpacking failed while a peer was ending");
+        }
+    }
+
+    /// Takes memory out. Every comm that knows it forgets it.
+    pub(crate) fn deregister(&mut self, id: u64) -> Result<()> {
+        let peers = &self.peers;
+        self.ledger.registrations.remove(id, |comm, handle| {
+            let _ = peers.values().any(|peer| peer.deregister(comm, handle));
+        })
+    }
+
+    /// Whether nothing is left to say to any peer.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.peers.values().all(|peer| matches!(peer.stage, Stage::Gone(_)))
+    }
+
+    /// Begins to say goodbye to everybody; peers that never came up are dropped at once.
+    pub(crate) fn start_close(&mut self) {
+        self.is_closed = true;
+        self.listener = None;
+        self.incoming.clear();
+        for key in self.peers.keys().collect::<Vec<_>>() {
+            match self.peers[key].stage {
+                Stage::Connecting(_) | Stage::Comms(_) => self.fail_peer(key, Error::Closed),
+                _ => self.peers[key].start_farewell(&mut self.ledger),
+            }
+        }
+    }
+
+    /// Ends everything that is left.
+    pub(crate) fn finish_close(&mut self) {
+        self.is_closed = true;
+        self.fail_all(&Error::Closed);
+    }
+
+    pub(crate) fn deadline(
+        &self,
+        phase: Phase,
+        peer: Option<PeerKey>,
+        waited: Duration,
+        now: Instant,
+    ) -> Error {
+        let peer = peer.and_then(|key| self.peers.get(key));
+        let mut detail = peer.map_or("nothing came", |peer| peer.state()).to_owned();
+        if let Some(silence) =
+            peer.and_then(|peer| peer.silence(now)).filter(|silence| silence.as_secs() >= 1)
+        {
+            detail += &format!("; nothing was heard of it for {:.1} s", silence.as_secs_f64());
+        }
+        Error::Deadline { phase, peer: peer.map(|peer| peer.name().to_string()), waited, detail }
+    }
+
+    pub(crate) fn report(&self) -> SessionReport {
+        let plugin: &Plugin = &self.env.plugin;
+        let mut peers: Vec<_> = self.peers.values().map(Peer::report).collect();
+        peers.sort_by(|left, right| left.name.cmp(&right.name));
+        SessionReport {
+            transport: if plugin.is_hardware() { "hardware" } else { "software" }.to_owned(),
+            plugin_name: plugin.name().to_owned(),
+            plugin_path: plugin.path().display().to_string(),
+            device_memory: "emulated".to_owned(),
+            unpack: self.unpack.backend().to_string(),
+            unpack_why: self.unpack_why.clone(),
+            unpack_batches: self.unpack_batches,
+            peers,
+        }
+    }
+}
+
+fn greet(incoming: &mut Vec<Incoming>, stream: TcpStream, now: Instant) {
+    match Incoming::greet(stream, now, HELLO_TIMEOUT) {
+        Ok(new) => incoming.push(new),
+        Err(error) => tracing::warn!(%error, "control connection lost"),
+    }
+}
+
+fn check_peer_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::Setting {
+            name: "peer name",
+            value: String::new(),
+            reason: "must not be empty".into(),
+        });
+    }
+    check_name("peer name", name)
+}

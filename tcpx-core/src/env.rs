@@ -1,0 +1,74 @@
+//! What every peer of a session shares: settings, plugin, identity.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use tcpx_sys::UNPACK_VERSION;
+
+use crate::conn_info::Secret;
+use crate::error::{Error, Result};
+use crate::link::frame::PROTOCOL_VERSION;
+use crate::link::hello::Hello;
+use crate::memory::DeviceMemory;
+use crate::plugin::Plugin;
+use crate::registration::CommId;
+use crate::settings::SessionOptions;
+
+#[derive(Debug)]
+pub(crate) struct Env {
+    pub(crate) options: SessionOptions,
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) memory: DeviceMemory,
+    pub(crate) session: [u8; 16],
+    pub(crate) secret: Secret,
+    comm_ids: Cell<u32>,
+}
+
+impl Env {
+    pub(crate) fn new(
+        options: SessionOptions,
+        plugin: Arc<Plugin>,
+        memory: DeviceMemory,
+    ) -> Result<Self> {
+        Ok(Self {
+            options,
+            plugin,
+            memory,
+            session: random()?,
+            secret: Secret(random()?),
+            comm_ids: Cell::new(0),
+        })
+    }
+
+    pub(crate) fn next_comm_id(&self) -> CommId {
+        let id = self.comm_ids.get();
+        self.comm_ids.set(id.wrapping_add(1));
+        CommId(id)
+    }
+
+    /// What this end says of itself on a new link.
+    pub(crate) fn hello(&self, nonce: [u8; 32]) -> Hello {
+        Hello {
+            protocol: PROTOCOL_VERSION,
+            session: self.session,
+            name: self.options.name.clone(),
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+            plugin: self.plugin.name().to_owned(),
+            unpack_version: UNPACK_VERSION,
+            chunk_bytes: self.options.chunk_bytes,
+            channels: self.options.channels,
+            gpu: self.options.gpu,
+            nonce,
+        }
+    }
+}
+
+/// Unpredictable bytes.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Io {
+        what: "reading random bytes".into(),
+        error: error.to_string(),
+    })?;
+    Ok(bytes)
+}

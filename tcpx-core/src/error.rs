@@ -1,0 +1,318 @@
+//! What can go wrong, with the numbers that a reader of a log needs.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tcpx_rx::DescriptorError;
+use tcpx_sys::{LoadError, NcclResult};
+use tcpx_unpack::UnpackError;
+
+/// Shorthand for results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Where in the life of a session something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Opening and initialising the plugin.
+    Load,
+    /// Making the control listener or listen comms.
+    Listen,
+    /// Reaching the peer's control link, or connecting comms to it.
+    Connect,
+    /// Waiting for the peer's control link, or accepting its comms.
+    Accept,
+    /// Hello and proof of the secret.
+    Handshake,
+    /// Making memory known to the plugin.
+    Register,
+    /// Sending chunks.
+    Send,
+    /// Receiving chunks.
+    Receive,
+    /// Copying fragments out of the bounce buffer.
+    Unpack,
+    /// Saying goodbye and closing comms.
+    Close,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Load => "load",
+            Self::Listen => "listen",
+            Self::Connect => "connect",
+            Self::Accept => "accept",
+            Self::Handshake => "handshake",
+            Self::Register => "register",
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Unpack => "unpack",
+            Self::Close => "close",
+        })
+    }
+}
+
+/// A call into the plugin that did not return 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginFailure {
+    /// The member of the v7 table that was called.
+    pub call: &'static str,
+    /// What it returned.
+    pub code: NcclResult,
+    /// Where in the session's life.
+    pub phase: Phase,
+    /// The peer whose comm it was, if any.
+    pub peer: Option<String>,
+    /// The channel whose comm it was, if any.
+    pub channel: Option<u16>,
+    /// The NIC, by name.
+    pub nic: Option<String>,
+}
+
+impl fmt::Display for PluginFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "plugin call {} returned {} during {}", self.call, self.code, self.phase)?;
+        if let Some(peer) = &self.peer {
+            write!(f, ", peer {peer}")?;
+        }
+        if let Some(channel) = self.channel {
+            write!(f, ", channel {channel}")?;
+        }
+        if let Some(nic) = &self.nic {
+            write!(f, ", NIC {nic}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How a peer went away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Departure {
+    /// It said goodbye.
+    Goodbye,
+    /// Its end of the control link closed without a goodbye: the process ended or was killed.
+    LinkClosed,
+    /// The control link failed with this system error.
+    LinkFailed(String),
+    /// It gave up and said why.
+    Abort(String),
+}
+
+impl fmt::Display for Departure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Goodbye => f.write_str("it said goodbye"),
+            Self::LinkClosed => f.write_str(
+                "its control link closed without a goodbye; the process ended or was killed",
+            ),
+            Self::LinkFailed(error) => write!(f, "its control link failed: {error}"),
+            Self::Abort(reason) => write!(f, "it aborted: {reason}"),
+        }
+    }
+}
+
+/// Every error of this crate. Cloneable, because one dead peer is the error of many transfers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting is outside its range or contradicts another.
+    #[error("{name} = {value}: {reason}")]
+    Setting {
+        /// Name of the option or variable.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it and what would be right.
+        reason: String,
+    },
+    /// The plugin file could not be used.
+    #[error(transparent)]
+    Load(Arc<LoadError>),
+    /// A plugin was asked for that this build does not contain.
+    #[error(
+        "the software plugin is not part of this build (feature `soft`); name a plugin by path"
+    )]
+    NoSoftPlugin,
+    /// A plugin call failed.
+    #[error("{0}")]
+    Plugin(PluginFailure),
+    /// The plugin has properties this library cannot work with.
+    #[error("plugin {path}: {reason}")]
+    UnusablePlugin {
+        /// Which plugin.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No NIC fits what was asked for.
+    #[error("no NIC {wanted}; the plugin offers: {available}")]
+    NoNic {
+        /// What was asked for.
+        wanted: String,
+        /// The names the plugin reported.
+        available: String,
+    },
+    /// Memory of a kind that is not to be had here.
+    #[error("{kind} memory is not available: {reason}")]
+    MemoryUnavailable {
+        /// What was asked for.
+        kind: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// An unpack backend failed or is not available.
+    #[error("unpack: {0}")]
+    Unpack(Arc<UnpackError>),
+    /// A deadline passed.
+    #[error("deadline of {waited:?} passed during {phase}{}: {detail}", peer_suffix(.peer.as_ref()))]
+    Deadline {
+        /// What was being done.
+        phase: Phase,
+        /// With whom, if anybody.
+        peer: Option<String>,
+        /// How long was waited.
+        waited: Duration,
+        /// What was missing, in words.
+        detail: String,
+    },
+    /// No peer of this name.
+    #[error("unknown peer {peer}; known peers: {known}")]
+    UnknownPeer {
+        /// The name that was used.
+        peer: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// The peer is not in a state for this call.
+    #[error("peer {peer} is {state}: {cure}")]
+    PeerState {
+        /// Which peer.
+        peer: String,
+        /// Its state in words.
+        state: &'static str,
+        /// What to call first.
+        cure: &'static str,
+    },
+    /// The peer went away.
+    #[error("peer {peer} is gone during {phase}: {how}")]
+    PeerGone {
+        /// Which peer.
+        peer: String,
+        /// What was being done with it.
+        phase: Phase,
+        /// How it went.
+        how: Departure,
+    },
+    /// The two ends do not fit together, or the other end could not prove who it is.
+    #[error("handshake with {peer} failed: {reason}")]
+    Handshake {
+        /// Which peer.
+        peer: String,
+        /// Both ends' values, or what was wrong.
+        reason: String,
+    },
+    /// Connection info that cannot be used.
+    #[error("connection info: {0}")]
+    ConnInfo(#[from] crate::conn_info::ConnInfoError),
+    /// A frame that no well-behaved peer sends.
+    #[error("peer {peer} broke the control link protocol: {detail}")]
+    Protocol {
+        /// Which peer.
+        peer: String,
+        /// What came.
+        detail: String,
+    },
+    /// The two ends posted different sizes for one message.
+    #[error(
+        "size mismatch with peer {peer}, tag {tag}: sender posted {send_bytes} bytes, receiver {recv_bytes}"
+    )]
+    SizeMismatch {
+        /// Which peer.
+        peer: String,
+        /// Tag of the message.
+        tag: i32,
+        /// Bytes of the send.
+        send_bytes: u64,
+        /// Bytes of the receive.
+        recv_bytes: u64,
+    },
+    /// No registration has this id.
+    #[error("registration {id} does not exist")]
+    UnknownRegistration {
+        /// The id that was used.
+        id: u64,
+    },
+    /// A registration cannot serve this post.
+    #[error("registration {id}: {reason}")]
+    Registration {
+        /// The id, 0 when it has none yet.
+        id: u64,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// A registration is still used by posted operations.
+    #[error(
+        "registration {id} is in use by {operations} posted operations; wait for their transfers or cancel them"
+    )]
+    InUse {
+        /// The registration.
+        id: u64,
+        /// How many operations use it.
+        operations: usize,
+    },
+    /// What arrived is not what was announced. Nothing was copied.
+    #[error("peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")]
+    Fragments {
+        /// Which peer.
+        peer: String,
+        /// Which channel.
+        channel: u16,
+        /// Bytes the chunk should have.
+        chunk_bytes: u64,
+        /// What is wrong with the unpack descriptors.
+        source: DescriptorError,
+    },
+    /// The operation was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// A transfer that was released already.
+    #[error("the transfer was released")]
+    Released,
+    /// The session is closed.
+    #[error("the session is closed")]
+    Closed,
+    /// A system call failed.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's answer.
+        error: String,
+    },
+}
+
+fn peer_suffix(peer: Option<&String>) -> String {
+    peer.map(|peer| format!(" with peer {peer}")).unwrap_or_default()
+}
+
+impl Error {
+    pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
+        Self::Io { what: what.into(), error: error.to_string() }
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Self {
+        Self::Load(Arc::new(error))
+    }
+}
+
+impl From<UnpackError> for Error {
+    fn from(error: UnpackError) -> Self {
+        Self::Unpack(Arc::new(error))
+    }
+}

@@ -1,0 +1,490 @@
+//! One peer: its control link, its channels, and where in its life it is.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use slotmap::new_key_type;
+
+use crate::batch::{Batch, BatchNumber};
+use crate::channel::{RecvLane, SendLane};
+use crate::chunk::{chunk_count, deal};
+use crate::connector::Connector;
+use crate::env::Env;
+use crate::error::{Departure, Error, Phase, Result};
+use crate::farewell::Farewell;
+use crate::ledger::{Direction, Ledger, Op, OpKey, OpState};
+use crate::link::frame::{Frame, MAX_PEER_BODY};
+use crate::link::hello::Agreement;
+use crate::link::socket::{LinkError, LinkSocket};
+use crate::matching::{Announced, Matcher, Met};
+use crate::setup::CommSetup;
+use crate::stats::{ChannelReport, PeerReport};
+
+new_key_type! {
+    /// A peer of a session.
+    pub(crate) struct PeerKey;
+}
+
+/// Receives a peer may announce before it sends or receives anything: a bound on memory, far above any real backlog.
+const MAX_ANNOUNCED: usize = 1 << 22;
+/// A silent link is asked for a sign of life this often, so that an error can say how long a peer was silent.
+const PING_AFTER: Duration = Duration::from_secs(2);
+
+/// Where in its life a peer is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Reaching its control listener and proving the secret.
+    Connecting(Box<Connector>),
+    /// Connecting comms both ways.
+    Comms(Box<CommSetup>),
+    /// Transfers may be posted.
+    Up,
+    /// Saying goodbye.
+    Closing(Farewell),
+    /// Over, and why.
+    Gone(Error),
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    key: PeerKey,
+    name: Arc<str>,
+    pub(crate) stage: Stage,
+    link: Option<LinkSocket>,
+    pinged_at: Instant,
+    agreement: Agreement,
+    send_lanes: Vec<SendLane>,
+    recv_lanes: Vec<RecvLane>,
+    nics: Vec<Arc<str>>,
+    matcher: Matcher<OpKey>,
+    next_channel: u16,
+}
+
+impl Peer {
+    pub(crate) fn new(key: PeerKey, name: &str, stage: Stage, now: Instant) -> Self {
+        Self {
+            key,
+            name: name.into(),
+            stage,
+            link: None,
+            pinged_at: now,
+            agreement: Agreement { channels: 0, chunk_bytes: 0 },
+            send_lanes: Vec::new(),
+            recv_lanes: Vec::new(),
+            nics: Vec::new(),
+            matcher: Matcher::default(),
+            next_channel: 0,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// How long nothing was heard of it.
+    pub(crate) fn silence(&self, now: Instant) -> Option<Duration> {
+        self.link.as_ref().map(|link| now.saturating_duration_since(link.heard_at))
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        match &self.stage {
+            Stage::Connecting(_) => Phase::Handshake,
+            Stage::Comms(_) => Phase::Connect,
+            Stage::Up => Phase::Receive,
+            Stage::Closing(_) | Stage::Gone(_) => Phase::Close,
+        }
+    }
+
+    /// State in words, for reports and errors.
+    pub(crate) fn state(&self) -> &'static str {
+        match &self.stage {
+            Stage::Connecting(connector) => connector.state(),
+            Stage::Comms(setup) => setup.state(),
+            Stage::Up => "up",
+            Stage::Closing(_) => "closing",
+            Stage::Gone(Error::PeerGone { how: Departure::Goodbye, .. }) => "closed",
+            Stage::Gone(_) => "gone",
+        }
+    }
+
+    /// The link is proven: begins connecting comms.
+    pub(crate) fn set_up(
+        &mut self,
+        link: LinkSocket,
+        agreement: Agreement,
+        env: &Env,
+    ) -> Result<()> {
+        let setup = CommSetup::start(&self.name, link.local_ip(), agreement, env)?;
+        self.agreement = agreement;
+        self.nics = setup.nics().to_vec();
+        let mut link = link;
+        link.queue(&Frame::Handles(setup.handles()));
+        self.link = Some(link);
+        self.stage = Stage::Comms(Box::new(setup));
+        Ok(())
+    }
+
+    /// One step: link, comms, posts and tests. Arrived chunks go into `batch`. Returns whether anything moved.
+    pub(crate) fn progress(
+        &mut self,
+        now: Instant,
+        env: &Env,
+        ledger: &mut Ledger,
+        batch: &mut Batch,
+    ) -> Result<bool> {
+        if let Stage::Gone(_) = self.stage {
+            return Ok(false);
+        }
+        if let Stage::Connecting(connector) = &mut self.stage {
+            let Some((link, agreement)) = connector.poll(&self.name, now, env)? else {
+                return Ok(false);
+            };
+            self.set_up(link, agreement, env)?;
+        }
+        let mut moved = self.flush()?;
+        moved |= self.read_link(now, env, ledger)?;
+        if let Stage::Comms(setup) = &mut self.stage {
+            moved |= setup.poll(env)?;
+            if setup.take_ready_to_announce() {
+                self.queue(&Frame::Ready);
+            }
+            self.go_up_when_ready(env);
+        }
+        for lane in &mut self.send_lanes {
+            moved |= lane.progress(ledger)?;
+        }
+        for lane in &mut self.recv_lanes {
+            moved |= lane.progress(ledger, batch, &env.memory)?;
+        }
+        self.say_farewell(ledger);
+        self.ping(now);
+        moved |= self.flush()?;
+        Ok(moved)
+    }
+
+    /// Gives slots back whose unpack has finished.
+    pub(crate) fn consume(&mut self, ledger: &mut Ledger, finished: BatchNumber) -> Result<bool> {
+        let mut moved = false;
+        for lane in &mut self.recv_lanes {
+            moved |= lane.consume(ledger, finished)?;
+        }
+        Ok(moved)
+    }
+
+    fn go_up_when_ready(&mut self, env: &Env) {
+        let Stage::Comms(setup) = &mut self.stage else { return };
+        if !setup.is_ready() {
+            return;
+        }
+        let Stage::Comms(setup) = std::mem::replace(&mut self.stage, Stage::Up) else { return };
+        let (sends, receives) = setup.finish();
+        for comm in sends {
+            self.send_lanes.push(SendLane::new(env.next_comm_id(), comm, env.options.send_window));
+        }
+        for (place, comm) in receives {
+            self.recv_lanes.push(RecvLane::new(
+                env.next_comm_id(),
+                place,
+                comm,
+                env.options.recv_window,
+            ));
+        }
+        tracing::info!(
+            peer = %self.name, channels = self.agreement.channels, chunk_bytes = self.agreement.chunk_bytes,
+            "peer is up"
+        );
+    }
+
+    fn queue(&mut self, frame: &Frame) {
+        if let Some(link) = &mut self.link {
+            link.queue(frame);
+        }
+    }
+
+    fn flush(&mut self) -> Result<bool> {
+        let Some(link) = &mut self.link else { return Ok(false) };
+        link.flush().map_err(|error| self.link_error(error))
+    }
+
+    fn ping(&mut self, now: Instant) {
+        let is_silent = self.silence(now).is_some_and(|silence| silence >= PING_AFTER);
+        if is_silent && now.saturating_duration_since(self.pinged_at) >= PING_AFTER {
+            self.pinged_at = now;
+            self.queue(&Frame::Ping);
+        }
+    }
+
+    fn read_link(&mut self, now: Instant, env: &Env, ledger: &mut Ledger) -> Result<bool> {
+        let Some(link) = &mut self.link else { return Ok(false) };
+        let outcome = link.fill(now);
+        // What came before the end of the link still counts.
+        while let Some(link) = &mut self.link {
+            let frame = link.next_frame(MAX_PEER_BODY).map_err(|error| self.link_error(error))?;
+            let Some(frame) = frame else { break };
+            self.handle(frame, env, ledger)?;
+        }
+        outcome.map_err(|error| self.link_error(error))
+    }
+
+    fn link_error(&self, error: LinkError) -> Error {
+        match error {
+            LinkError::Gone(how) => {
+                Error::PeerGone { peer: self.name.to_string(), phase: self.phase(), how }
+            }
+            LinkError::Frame(error) => self.protocol_error(error.to_string()),
+        }
+    }
+
+    fn protocol_error(&self, detail: impl Into<String>) -> Error {
+        Error::Protocol { peer: self.name.to_string(), detail: detail.into() }
+    }
+
+    fn handle(&mut self, frame: Frame, env: &Env, ledger: &mut Ledger) -> Result<()> {
+        match (frame, &mut self.stage) {
+            (Frame::Handles(handles), Stage::Comms(setup)) => {
+                if !setup.take_handles(&handles, env) {
+                    return Err(self.protocol_error(format!("{} connect handles", handles.len())));
+                }
+            }
+            (Frame::Ready, Stage::Comms(setup)) => setup.peer_is_ready(),
+            (Frame::Announce { recv, tag, bytes }, _) => {
+                self.announced(recv, tag, bytes, ledger)?
+            }
+            (Frame::Match { recv, first_channel }, _) => {
+                self.matched(recv, first_channel, ledger)?
+            }
+            (Frame::Mismatch { recv, send_bytes }, _) => {
+                self.mismatched(recv, send_bytes, ledger)?
+            }
+            (Frame::Cancel { recv }, _) => {
+                // Matched meanwhile? Then the match is on its way and wins.
+                if self.matcher.withdraw_receive(recv) {
+                    self.queue(&Frame::Cancelled { recv });
+                }
+            }
+            (Frame::Cancelled { recv }, _) => {
+                let key = self.own_receive(recv, ledger)?;
+                ledger.end(key, Some(Error::Cancelled));
+            }
+            (Frame::Ping, _) => self.queue(&Frame::Pong),
+            (Frame::Pong, _) => {}
+            (Frame::Goodbye, Stage::Up) => {
+                self.stage = Stage::Closing(Farewell::answering());
+                let error = self.gone(Departure::Goodbye, Phase::Receive);
+                self.end_unmatched(ledger, &error);
+            }
+            (Frame::Goodbye, Stage::Closing(farewell)) => farewell.got_goodbye(),
+            (Frame::Closed, Stage::Closing(farewell)) if farewell.expects_closed() => {
+                farewell.got_closed()
+            }
+            (Frame::Abort(reason), _) => {
+                return Err(self.gone(Departure::Abort(reason), self.phase()));
+            }
+            (frame, _) => {
+                return Err(
+                    self.protocol_error(format!("{frame:?} while the peer is {}", self.state()))
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn gone(&self, how: Departure, phase: Phase) -> Error {
+        Error::PeerGone { peer: self.name.to_string(), phase, how }
+    }
+
+    /// A receive of ours that the peer names, as long as it waits for a match.
+    fn own_receive(&self, recv: u64, ledger: &Ledger) -> Result<OpKey> {
+        let key = OpKey::from_wire(recv);
+        let is_waiting = |op: &Op| {
+            op.peer == self.key
+                && op.direction == Direction::Receive
+                && op.state != OpState::Matched
+        };
+        if ledger.ops.get(key).is_some_and(is_waiting) {
+            return Ok(key);
+        }
+        Err(self
+            .protocol_error(format!("it speaks of receive {recv:#x}, which does not wait here")))
+    }
+
+    fn announced(&mut self, recv: u64, tag: i32, bytes: u64, ledger: &mut Ledger) -> Result<()> {
+        if self.matcher.announced() >= MAX_ANNOUNCED {
+            return Err(
+                self.protocol_error(format!("more than {MAX_ANNOUNCED} receives announced"))
+            );
+        }
+        match self.matcher.announce(tag, Announced { recv, bytes }) {
+            Ok(Some(met)) => self.meet(tag, met, ledger),
+            Ok(None) => {}
+            Err(_) => {
+                return Err(self.protocol_error(format!("receive {recv:#x} was announced twice")));
+            }
+        }
+        Ok(())
+    }
+
+    fn matched(&mut self, recv: u64, first_channel: u16, ledger: &mut Ledger) -> Result<()> {
+        let key = self.own_receive(recv, ledger)?;
+        if first_channel >= self.agreement.channels || self.recv_lanes.is_empty() {
+            return Err(self.protocol_error(format!("match on channel {first_channel}")));
+        }
+        let Some(bytes) = ledger.ops.get(key).map(|op| op.bytes) else { return Ok(()) };
+        let Agreement { channels, chunk_bytes } = self.agreement;
+        ledger.matched(key, chunk_count(bytes, chunk_bytes));
+        for (channel, deal) in deal(key, bytes, chunk_bytes, first_channel, channels) {
+            self.recv_lanes[usize::from(channel)].push(deal);
+        }
+        Ok(())
+    }
+
+    fn mismatched(&mut self, recv: u64, send_bytes: u64, ledger: &mut Ledger) -> Result<()> {
+        let key = self.own_receive(recv, ledger)?;
+        if let Some(Op { tag, bytes, .. }) = ledger.ops.get(key).copied() {
+            let peer = self.name.to_string();
+            ledger.end(key, Some(Error::SizeMismatch { peer, tag, send_bytes, recv_bytes: bytes }));
+        }
+        Ok(())
+    }
+
+    /// A send of ours found its receive.
+    fn meet(&mut self, tag: i32, met: Met<OpKey>, ledger: &mut Ledger) {
+        let Met { send, recv, send_bytes, recv_bytes } = met;
+        if send_bytes != recv_bytes {
+            self.queue(&Frame::Mismatch { recv, send_bytes });
+            let peer = self.name.to_string();
+            ledger.end(send, Some(Error::SizeMismatch { peer, tag, send_bytes, recv_bytes }));
+            return;
+        }
+        let Agreement { channels, chunk_bytes } = self.agreement;
+        let first_channel = self.next_channel;
+        let chunks = chunk_count(send_bytes, chunk_bytes);
+        self.next_channel = ((u64::from(first_channel) + chunks) % u64::from(channels)) as u16;
+        self.queue(&Frame::Match { recv, first_channel });
+        ledger.matched(send, chunks);
+        for (channel, deal) in deal(send, send_bytes, chunk_bytes, first_channel, channels) {
+            self.send_lanes[usize::from(channel)].push(deal);
+        }
+    }
+
+    /// A send was posted.
+    pub(crate) fn post_send(&mut self, key: OpKey, tag: i32, bytes: u64, ledger: &mut Ledger) {
+        if let Some(met) = self.matcher.post_send(tag, key, bytes) {
+            self.meet(tag, met, ledger);
+        }
+    }
+
+    /// A receive was posted.
+    pub(crate) fn post_recv(&mut self, key: OpKey, tag: i32, bytes: u64) {
+        self.queue(&Frame::Announce { recv: key.to_wire(), tag, bytes });
+    }
+
+    /// Withdraws an operation that has no counterpart yet. A receive ends when the peer agrees.
+    pub(crate) fn cancel(&mut self, key: OpKey, ledger: &mut Ledger) {
+        let Some(op) = ledger.ops.get_mut(key) else { return };
+        match (op.state, op.direction) {
+            (OpState::Unmatched, Direction::Send) => {
+                if self.matcher.withdraw_send(op.tag, key) {
+                    ledger.end(key, Some(Error::Cancelled));
+                }
+            }
+            (OpState::Unmatched, Direction::Receive) => {
+                op.state = OpState::Cancelling;
+                self.queue(&Frame::Cancel { recv: key.to_wire() });
+            }
+            (OpState::Cancelling | OpState::Matched, _) => {}
+        }
+    }
+
+    fn end_unmatched(&mut self, ledger: &mut Ledger, error: &Error) {
+        for key in self.matcher.drain_sends().collect::<Vec<_>>() {
+            ledger.end(key, Some(error.clone()));
+        }
+        ledger.end_of_peer(self.key, error, |op| op.state != OpState::Matched);
+    }
+
+    /// Begins a goodbye: what has no counterpart is withdrawn, what has one is finished first.
+    pub(crate) fn start_farewell(&mut self, ledger: &mut Ledger) {
+        if let Stage::Up = self.stage {
+            self.stage = Stage::Closing(Farewell::default());
+            for key in ledger.select(|op| op.peer == self.key) {
+                self.cancel(key, ledger);
+            }
+        }
+    }
+
+    fn say_farewell(&mut self, ledger: &mut Ledger) {
+        let Stage::Closing(farewell) = &mut self.stage else { return };
+        let is_drained = || {
+            self.send_lanes.iter().all(SendLane::is_idle)
+                && self.recv_lanes.iter().all(RecvLane::is_idle)
+                && !ledger.ops.values().any(|op| op.peer == self.key)
+        };
+        let step = farewell.step(is_drained);
+        if step.say_goodbye {
+            self.queue(&Frame::Goodbye);
+        }
+        if step.close_sends {
+            self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
+            self.queue(&Frame::Closed);
+        }
+        if step.close_receives {
+            self.recv_lanes.drain(..).for_each(|lane| lane.close(ledger));
+            tracing::info!(peer = %self.name, "peer is closed");
+            // The last frame must leave before the link does.
+            let _ = self.flush();
+            self.link = None;
+            self.stage = Stage::Gone(self.gone(Departure::Goodbye, Phase::Close));
+        }
+    }
+
+    /// Ends everything with this peer: comms first, so that nobody touches memory of operations that have ended.
+    /// Unpacks of its chunks must have finished.
+    pub(crate) fn fail(&mut self, error: Error, ledger: &mut Ledger) {
+        if let Stage::Gone(_) = self.stage {
+            return;
+        }
+        if let Some(link) = &mut self.link {
+            link.queue(&Frame::Abort(error.to_string()));
+            let _ = link.flush();
+        }
+        self.link = None;
+        self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
+        self.recv_lanes.drain(..).for_each(|lane| lane.close(ledger));
+        self.matcher = Matcher::default();
+        ledger.end_of_peer(self.key, &error, |_| true);
+        self.stage = Stage::Gone(error);
+    }
+
+    /// Takes a registration's handle back from the comm that gave it out.
+    pub(crate) fn deregister(
+        &self,
+        comm: crate::registration::CommId,
+        handle: crate::comm::MemoryHandle,
+    ) -> bool {
+        use crate::comm::Registrar;
+        if let Some(lane) = self.send_lanes.iter().find(|lane| lane.id == comm) {
+            lane.comm().deregister(handle);
+            return true;
+        }
+        if let Some(lane) = self.recv_lanes.iter().find(|lane| lane.id == comm) {
+            lane.comm().deregister(handle);
+            return true;
+        }
+        false
+    }
+
+    pub(crate) fn report(&self) -> PeerReport {
+        let channels = self.nics.iter().enumerate().map(|(index, nic)| ChannelReport {
+            nic: nic.to_string(),
+            send: self.send_lanes.get(index).map(|lane| lane.stats).unwrap_or_default(),
+            recv: self.recv_lanes.get(index).map(|lane| lane.stats).unwrap_or_default(),
+        });
+        PeerReport {
+            name: self.name.to_string(),
+            state: self.state().to_owned(),
+            chunk_bytes: self.agreement.chunk_bytes,
+            channels: channels.collect(),
+        }
+    }
+}

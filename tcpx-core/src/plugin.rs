@@ -1,0 +1,233 @@
+#![allow(unsafe_code)]
+//! The plugin: opened and initialised once per process, its NICs, and checked calls that make comms.
+
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tcpx_sys::{Entries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION};
+
+use crate::error::{Error, Phase, PluginFailure, Result};
+use crate::settings::{DEFAULT_CHUNK_BYTES, HARDWARE_PLUGIN_PATH, PluginChoice};
+
+/// Name member of the hardware plugin.
+pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
+/// Name member of the software plugin.
+pub(crate) const SOFT_NAME: &str = "TCPXSoft_v7";
+const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+
+/// A network interface as the plugin reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nic {
+    /// The plugin's number for it.
+    pub index: i32,
+    /// Interface name.
+    pub name: String,
+    /// Real path under `/sys`, where it has one.
+    pub pci_path: Option<PathBuf>,
+    /// Port speed in Mbit/s.
+    pub speed_mbps: i32,
+}
+
+/// An opened and initialised plugin.
+#[derive(Debug)]
+pub(crate) struct Plugin {
+    raw: tcpx_sys::Plugin,
+    nics: Vec<Nic>,
+    chunk_bytes: u32,
+    /// listen, connect, accept, regMr and deregMr touch unlocked globals of the original: one at a time per process.
+    setup: Mutex<()>,
+}
+
+/// What was opened in this process, and what came of it: `init` works only once, so a failure is final.
+static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec::new());
+
+impl Plugin {
+    /// Opens what `choice` means here; the same choice gives the same plugin each time.
+    pub(crate) fn open(choice: &PluginChoice) -> Result<Arc<Self>> {
+        let choice = match choice {
+            PluginChoice::Auto if Path::new(HARDWARE_PLUGIN_PATH).exists() => {
+                PluginChoice::Path(HARDWARE_PLUGIN_PATH.into())
+            }
+            PluginChoice::Auto => {
+                tracing::info!(
+                    missing = HARDWARE_PLUGIN_PATH,
+                    "no hardware plugin is installed: using the software plugin"
+                );
+                PluginChoice::Soft
+            }
+            other => other.clone(),
+        };
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, outcome)) = opened.iter().find(|(known, _)| *known == choice) {
+            return outcome.clone();
+        }
+        let outcome = match &choice {
+            PluginChoice::Path(path) => Self::open_path(path),
+            PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(),
+        };
+        let is_final = !matches!(outcome, Err(Error::Setting { .. } | Error::Load(_)));
+        if is_final {
+            opened.push((choice, outcome.clone()));
+        }
+        outcome
+    }
+
+    fn open_path(path: &Path) -> Result<Arc<Self>> {
+        let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| {
+            tracing::info!("{CHUNK_VARIABLE} is unset, which the plugin does not survive: set to {DEFAULT_CHUNK_BYTES}");
+            // SAFETY: the variable is read by the plugin that is loaded below. Another thread that reads the
+            // environment through libc at this moment could race; the standard library's readers are locked against
+            // this call, and a program that must rule out the rest sets the variable itself before it starts.
+            unsafe { std::env::set_var(CHUNK_VARIABLE, DEFAULT_CHUNK_BYTES.to_string()) };
+            DEFAULT_CHUNK_BYTES
+        });
+        tracing::info!(path = %path.display(), "loading plugin");
+        // SAFETY: the path is what the user configured as the plugin; tcpx-sys checks symbol, members and name.
+        let raw = unsafe { tcpx_sys::Plugin::load(path, &[HARDWARE_NAME, SOFT_NAME]) }?;
+        Self::initialise(raw, chunk_bytes)
+    }
+
+    #[cfg(feature = "soft")]
+    fn open_soft() -> Result<Arc<Self>> {
+        let chunk_bytes = chunk_from_env()?.unwrap_or(DEFAULT_CHUNK_BYTES);
+        crate::soft::configure(chunk_bytes)?;
+        // SAFETY: the software plugin's table is a constant of this program with functions of the v7 types.
+        let raw = unsafe {
+            tcpx_sys::Plugin::from_table(Path::new("built-in"), tcpx_softnet::table(), &[SOFT_NAME])
+        }?;
+        Self::initialise(raw, chunk_bytes)
+    }
+
+    #[cfg(not(feature = "soft"))]
+    fn open_soft() -> Result<Arc<Self>> {
+        Err(Error::NoSoftPlugin)
+    }
+
+    fn initialise(raw: tcpx_sys::Plugin, chunk_bytes: u32) -> Result<Arc<Self>> {
+        let entries = raw.entries();
+        // SAFETY: the callback is thread-safe and lives for ever; this runs once per plugin, under the lock of `OPENED`.
+        let code = unsafe { (entries.init)(Some(tcpx_sys::log_callback())) };
+        tracing::info!(plugin = raw.name(), path = %raw.path().display(), rc = code.0, "net->init");
+        check("init", code, Phase::Load)?;
+        let mut count = 0;
+        // SAFETY: `count` is a valid int for the duration of the call.
+        let code = unsafe { (entries.devices)(&raw mut count) };
+        tracing::info!(rc = code.0, ndev = count, "net->devices");
+        check("devices", code, Phase::Load)?;
+        let unusable =
+            |reason: String| Error::UnusablePlugin { path: raw.path().to_owned(), reason };
+        if !(1..=256).contains(&count) {
+            return Err(unusable(format!("it reports {count} NICs; check the interface settings")));
+        }
+        let mut nics = Vec::new();
+        for index in 0..count {
+            nics.push(read_nic(entries, index).map_err(|error| match error {
+                NicError::Call(error) => error,
+                NicError::Unfit(reason) => unusable(reason),
+            })?);
+        }
+        Ok(Arc::new(Self { raw, nics, chunk_bytes, setup: Mutex::new(()) }))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.raw.name()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.raw.path()
+    }
+
+    pub(crate) fn nics(&self) -> &[Nic] {
+        &self.nics
+    }
+
+    pub(crate) fn entries(&self) -> &Entries {
+        self.raw.entries()
+    }
+
+    /// The largest chunk: NCCL_DYNAMIC_CHUNK_SIZE as the plugin saw it.
+    pub(crate) fn chunk_bytes(&self) -> u32 {
+        self.chunk_bytes
+    }
+
+    /// Whether data sockets are steered to a GPU, so that host memory can be sent but not received into.
+    pub(crate) fn is_hardware(&self) -> bool {
+        self.raw.name() == HARDWARE_NAME
+    }
+
+    /// Runs a call that must not run twice at once in this process.
+    pub(crate) fn one_at_a_time<T>(&self, call: impl FnOnce(&Entries) -> T) -> T {
+        let _guard = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
+        call(self.entries())
+    }
+}
+
+fn check(call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {
+    if code.is_success() {
+        return Ok(());
+    }
+    Err(Error::Plugin(PluginFailure { call, code, phase, peer: None, channel: None, nic: None }))
+}
+
+enum NicError {
+    Call(Error),
+    Unfit(String),
+}
+
+fn read_nic(entries: &Entries, index: i32) -> std::result::Result<Nic, NicError> {
+    let mut properties = NetProperties {
+        name: std::ptr::null(),
+        pci_path: std::ptr::null(),
+        guid: 0,
+        ptr_support: 0,
+        speed: 0,
+        port: 0,
+        latency: 0.0,
+        max_comms: 0,
+        max_recvs: 0,
+        net_device_type: 0,
+        net_device_version: 0,
+    };
+    // SAFETY: `properties` is a valid struct of the v7 layout; the index is one that `devices` reported.
+    let code = unsafe { (entries.get_properties)(index, &raw mut properties) };
+    check("getProperties", code, Phase::Load).map_err(NicError::Call)?;
+    let text = |pointer: *const std::ffi::c_char| {
+        // SAFETY: the plugin owns NUL-terminated strings here, which it never frees; NULL was ruled out before.
+        (!pointer.is_null())
+            .then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+    };
+    let name = text(properties.name).unwrap_or_else(|| format!("nic{index}"));
+    let (kind, version) = (properties.net_device_type, properties.net_device_version);
+    if kind != NET_DEVICE_UNPACK || version != UNPACK_VERSION {
+        return Err(NicError::Unfit(format!(
+            "NIC {name} has device type {kind} version {version:#x}, this library reads type {NET_DEVICE_UNPACK} \
+             version {UNPACK_VERSION:#x}"
+        )));
+    }
+    Ok(Nic {
+        index,
+        name,
+        pci_path: text(properties.pci_path).map(PathBuf::from),
+        speed_mbps: properties.speed,
+    })
+}
+
+/// The variable as a number of bytes. The plugin would read "512K" as 512 and anything out of range as another default.
+fn chunk_from_env() -> Result<Option<u32>> {
+    let Some(value) = std::env::var_os(CHUNK_VARIABLE).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let text = value.to_string_lossy();
+    match text.parse::<u32>() {
+        Ok(bytes) if (4096..=crate::MAX_CHUNK_BYTES).contains(&bytes) => Ok(Some(bytes)),
+        _ => Err(Error::Setting {
+            name: CHUNK_VARIABLE,
+            value: text.into_owned(),
+            reason: format!(
+                "must be a plain number of bytes, 4096 to {}; 524288 is usual",
+                crate::MAX_CHUNK_BYTES
+            ),
+        }),
+    }
+}

@@ -1,0 +1,306 @@
+//! Settings of a session: builder over environment over default.
+//!
+//! | field | variable | default |
+//! |---|---|---|
+//! | `plugin` | `TCPX_PLUGIN`, `UCCL_TCPX_PLUGIN_PATH` | `auto` |
+//! | `gpu` | `TCPX_GPU` | none: host memory, emulated device memory |
+//! | `nics` | `TCPX_NIC` | the NIC that reaches the peer, else those nearest to the GPU |
+//! | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | 2 |
+//! | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | 524288 |
+//! | `unpack` | `TCPX_UNPACK`, `UCCL_TCPX_UNPACK_IMPL` | `auto` |
+//! | `recv_window` | `TCPX_RECV_WINDOW`, `UCCL_TCPX_MAX_RECV_INFLIGHT` | 16 |
+//! | `send_window` | `TCPX_SEND_WINDOW`, `UCCL_TCPX_MAX_SEND_INFLIGHT` | 12 |
+//! | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
+//! | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
+//! | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
+//! | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
+//! | `spin` | `TCPX_SPIN_US` | 50 µs |
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tcpx_sys::MAX_REQUESTS;
+use tcpx_unpack::Choice;
+
+use crate::error::{Error, Result};
+use crate::link::hello::MIN_CHUNK_BYTES;
+
+/// Most channels between two peers.
+pub const MAX_CHANNELS: u16 = 64;
+/// Chunk size when nothing else is set, and the value given to the plugin as NCCL_DYNAMIC_CHUNK_SIZE.
+pub const DEFAULT_CHUNK_BYTES: u32 = 524_288;
+/// A request past this could reach the plugin's limit of 2047 fragments, where the plugin ends the process.
+pub const MAX_CHUNK_BYTES: u32 = 4 << 20;
+/// Where the hardware plugin is installed on A3 hosts.
+pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
+/// Longest name of a session or peer.
+pub(crate) const MAX_NAME_BYTES: usize = 64;
+
+/// Which plugin moves the bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PluginChoice {
+    /// The hardware plugin where it is installed, else the software plugin.
+    #[default]
+    Auto,
+    /// The software plugin that is linked in.
+    Soft,
+    /// A plugin file.
+    Path(PathBuf),
+}
+
+impl FromStr for PluginChoice {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        Ok(match text {
+            "auto" => Self::Auto,
+            "soft" => Self::Soft,
+            path => Self::Path(path.into()),
+        })
+    }
+}
+
+impl fmt::Display for PluginChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Soft => f.write_str("soft"),
+            Self::Path(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// How one session is set up. Start from [`SessionOptions::default`] or [`SessionOptions::from_env`].
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Which plugin moves the bytes.
+    pub plugin: PluginChoice,
+    /// CUDA ordinal of the GPU whose memory is moved. `None`: host memory and emulated device memory.
+    pub gpu: Option<u32>,
+    /// NICs by name; channels go round robin over them. Empty: chosen for each peer.
+    pub nics: Vec<String>,
+    /// Name under which peers' `accept` finds this session; empty: any `accept` takes it.
+    pub name: String,
+    /// Channels to each peer, 1 to [`MAX_CHANNELS`]. Two ends agree on the smaller number.
+    pub channels: u16,
+    /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`] and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends agree on the smaller.
+    pub chunk_bytes: u32,
+    /// How fragments are copied to their destination.
+    pub unpack: Choice,
+    /// Receives in flight on a channel, 1 to 16.
+    pub recv_window: usize,
+    /// Sends in flight on a channel, 1 to 16.
+    pub send_window: usize,
+    /// Address of the control listener; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Addresses to put into the connection info. Empty: every address of this host that `listen` covers.
+    pub advertise: Vec<IpAddr>,
+    /// How long `accept` and `connect` wait.
+    pub connect_timeout: Duration,
+    /// How long `disconnect` and dropping wait for the peer's goodbye.
+    pub close_timeout: Duration,
+    /// Whether a thread of the session drives progress. Without it, progress is made inside calls of this library.
+    pub progress_thread: bool,
+    /// How long a waiting thread spins before it yields, and later sleeps.
+    pub spin: Duration,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            plugin: PluginChoice::Auto,
+            gpu: None,
+            nics: Vec::new(),
+            name: String::new(),
+            channels: 2,
+            chunk_bytes: DEFAULT_CHUNK_BYTES,
+            unpack: Choice::Auto,
+            recv_window: MAX_REQUESTS,
+            send_window: 12,
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            advertise: Vec::new(),
+            connect_timeout: Duration::from_secs(30),
+            close_timeout: Duration::from_secs(5),
+            progress_thread: false,
+            spin: Duration::from_micros(50),
+        }
+    }
+}
+
+impl SessionOptions {
+    /// The defaults, overruled by the variables of the table above. `TCPX_*` wins over the documents' `UCCL_TCPX_*`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] naming the variable whose value cannot be read.
+    pub fn from_env() -> Result<Self> {
+        Self::from_lookup(std::env::var_os)
+    }
+
+    fn from_lookup(lookup: impl Fn(&'static str) -> Option<OsString>) -> Result<Self> {
+        let env = Variables(&lookup);
+        let mut options = Self::default();
+        env.read(&["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"], &mut options.plugin)?;
+        env.read(&["TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS"], &mut options.channels)?;
+        env.read(&["TCPX_CHUNK_BYTES", "UCCL_TCPX_CHUNK_BYTES"], &mut options.chunk_bytes)?;
+        env.read(&["TCPX_UNPACK", "UCCL_TCPX_UNPACK_IMPL"], &mut options.unpack)?;
+        env.read(&["TCPX_RECV_WINDOW", "UCCL_TCPX_MAX_RECV_INFLIGHT"], &mut options.recv_window)?;
+        env.read(&["TCPX_SEND_WINDOW", "UCCL_TCPX_MAX_SEND_INFLIGHT"], &mut options.send_window)?;
+        env.read(&["TCPX_LISTEN"], &mut options.listen)?;
+        let mut gpu = u32::MAX;
+        if env.read(&["TCPX_GPU"], &mut gpu)? {
+            options.gpu = Some(gpu);
+        }
+        let mut nics = String::new();
+        if env.read(&["TCPX_NIC"], &mut nics)? {
+            options.nics =
+                nics.split(',').filter(|nic| !nic.is_empty()).map(str::to_owned).collect();
+        }
+        let mut number = 0u64;
+        if env.read(&["TCPX_CONNECT_TIMEOUT_MS"], &mut number)? {
+            options.connect_timeout = Duration::from_millis(number);
+        }
+        if env.read(&["TCPX_CLOSE_TIMEOUT_MS"], &mut number)? {
+            options.close_timeout = Duration::from_millis(number);
+        }
+        if env.read(&["TCPX_SPIN_US"], &mut number)? {
+            options.spin = Duration::from_micros(number);
+        }
+        if env.read(&["TCPX_PROGRESS_THREAD"], &mut number)? {
+            options.progress_thread = number != 0;
+        }
+        Ok(options)
+    }
+
+    /// Checks every field that does not depend on the plugin.
+    pub(crate) fn check(&self) -> Result<()> {
+        range("channels", u64::from(self.channels), 1, u64::from(MAX_CHANNELS))?;
+        range(
+            "chunk_bytes",
+            u64::from(self.chunk_bytes),
+            u64::from(MIN_CHUNK_BYTES),
+            u64::from(MAX_CHUNK_BYTES),
+        )?;
+        range("recv_window", self.recv_window as u64, 1, MAX_REQUESTS as u64)?;
+        range("send_window", self.send_window as u64, 1, MAX_REQUESTS as u64)?;
+        check_name("name", &self.name)
+    }
+
+    /// Checks the chunk size against what the plugin was set up for.
+    pub(crate) fn check_chunk(&self, plugin_chunk_bytes: u32) -> Result<()> {
+        if self.chunk_bytes <= plugin_chunk_bytes {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            name: "chunk_bytes",
+            value: self.chunk_bytes.to_string(),
+            reason: format!(
+                "the plugin takes chunks of at most {plugin_chunk_bytes} bytes (NCCL_DYNAMIC_CHUNK_SIZE); use a smaller \
+                 chunk, or set NCCL_DYNAMIC_CHUNK_SIZE={} on both hosts",
+                self.chunk_bytes
+            ),
+        })
+    }
+}
+
+/// Names of sessions and peers go into logs, errors and hellos.
+pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<()> {
+    if name.len() <= MAX_NAME_BYTES {
+        return Ok(());
+    }
+    let reason = format!("{} bytes long, at most {MAX_NAME_BYTES} are possible", name.len());
+    Err(Error::Setting {
+        name: setting,
+        value: name.chars().take(16).chain("…".chars()).collect(),
+        reason,
+    })
+}
+
+fn range(name: &'static str, value: u64, low: u64, high: u64) -> Result<()> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        name,
+        value: value.to_string(),
+        reason: format!("must be {low} to {high}"),
+    })
+}
+
+struct Variables<'a>(&'a dyn Fn(&'static str) -> Option<OsString>);
+
+impl Variables<'_> {
+    /// Reads the first of `names` that is set and not empty. Returns whether one was.
+    fn read<T: FromStr>(&self, names: &[&'static str], target: &mut T) -> Result<bool>
+    where
+        T::Err: fmt::Display,
+    {
+        for name in names {
+            let Some(value) = (self.0)(name).filter(|value| !value.is_empty()) else { continue };
+            let text = value.to_string_lossy();
+            *target = text.trim().parse().map_err(|error: T::Err| Error::Setting {
+                name,
+                value: text.clone().into_owned(),
+                reason: error.to_string(),
+            })?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(pairs: &[(&'static str, &str)]) -> Result<SessionOptions> {
+        SessionOptions::from_lookup(|name| {
+            pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into())
+        })
+    }
+
+    #[test]
+    fn own_names_win_over_the_documents_names() {
+        let options =
+            from(&[("UCCL_TCPX_NUM_CHANNELS", "8"), ("UCCL_TCPX_CHUNK_BYTES", "65536")]).unwrap();
+        assert_eq!((options.channels, options.chunk_bytes), (8, 65_536));
+        let options = from(&[("UCCL_TCPX_NUM_CHANNELS", "8"), ("TCPX_CHANNELS", "3")]).unwrap();
+        assert_eq!(options.channels, 3);
+    }
+
+    #[test]
+    fn empty_is_unset_and_nonsense_is_named() {
+        assert_eq!(from(&[("TCPX_CHANNELS", "")]).unwrap().channels, 2);
+        let error = from(&[("UCCL_TCPX_CHUNK_BYTES", "512K")]).unwrap_err().to_string();
+        assert!(error.contains("UCCL_TCPX_CHUNK_BYTES") && error.contains("512K"), "{error}");
+        let error = from(&[("UCCL_TCPX_UNPACK_IMPL", "gpu")]).unwrap_err().to_string();
+        assert!(error.contains("UCCL_TCPX_UNPACK_IMPL") && error.contains("d2d"), "{error}");
+    }
+
+    #[test]
+    fn ranges_are_checked_with_their_limits_named() {
+        for (options, words) in [
+            (SessionOptions { channels: 0, ..Default::default() }, "must be 1 to 64"),
+            (SessionOptions { channels: 9999, ..Default::default() }, "must be 1 to 64"),
+            (SessionOptions { chunk_bytes: 4095, ..Default::default() }, "4096 to 4194304"),
+            (SessionOptions { chunk_bytes: u32::MAX, ..Default::default() }, "4096 to 4194304"),
+            (SessionOptions { recv_window: 17, ..Default::default() }, "1 to 16"),
+            (SessionOptions { send_window: 0, ..Default::default() }, "1 to 16"),
+            (SessionOptions { name: "x".repeat(65), ..Default::default() }, "65 bytes"),
+        ] {
+            let error = options.check().unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(SessionOptions::default().check().is_ok());
+    }
+
+    #[test]
+    fn a_chunk_above_the_plugins_names_variable_and_cure() {
+        let options = SessionOptions { chunk_bytes: 1 << 20, ..Default::default() };
+        let error = options.check_chunk(524_288).unwrap_err().to_string();
+        assert!(error.contains("NCCL_DYNAMIC_CHUNK_SIZE=1048576"), "{error}");
+    }
+}

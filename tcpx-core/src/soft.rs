@@ -1,0 +1,26 @@
+//! Settings of the built-in software plugin that differ from its own defaults.
+
+use tcpx_softnet::Settings;
+
+use crate::error::{Error, Result};
+
+/// Sets the software plugin up for this process: the environment counts, the chunk size has a default, and without an
+/// interface list every interface is offered, loopback too, because the NIC is chosen for each peer.
+pub(crate) fn configure(chunk_bytes: u32) -> Result<()> {
+    let refuse = |error: tcpx_softnet::SettingsError| Error::Setting {
+        name: "software plugin",
+        value: "environment".into(),
+        reason: error.to_string(),
+    };
+    let mut settings = Settings::from_env_or(chunk_bytes).map_err(refuse)?;
+    if settings.interfaces.is_none() {
+        let all: Vec<String> = if_addrs::get_if_addrs()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|interface| interface.ip().is_ipv4())
+            .map(|interface| format!("={}", interface.name))
+            .collect();
+        settings.interfaces = Some(all.join(","));
+    }
+    tcpx_softnet::configure(settings).map_err(refuse)
+}

@@ -1,0 +1,120 @@
+//! How a thread waits: spins first, then yields, then sleeps longer and longer.
+
+use std::time::{Duration, Instant};
+
+/// First and longest sleep of a thread that finds nothing to do.
+const FIRST_SLEEP: Duration = Duration::from_micros(20);
+const LONGEST_SLEEP: Duration = Duration::from_micros(500);
+/// After the spin time a thread yields for this long before it sleeps.
+const YIELD_TIME: Duration = Duration::from_micros(500);
+
+/// Until when to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    started_at: Instant,
+    ends_at: Option<Instant>,
+}
+
+impl Patience {
+    pub(crate) fn for_time(time: Duration) -> Self {
+        let started_at = Instant::now();
+        Self { started_at, ends_at: started_at.checked_add(time) }
+    }
+
+    pub(crate) fn endless() -> Self {
+        Self { started_at: Instant::now(), ends_at: None }
+    }
+}
+
+/// What an idle thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    Spin,
+    Yield,
+    Sleep(Duration),
+}
+
+/// Remembers for how long nothing has moved.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    patience: Patience,
+    spin: Duration,
+    idle_since: Option<Instant>,
+    sleep: Duration,
+}
+
+impl Waiter {
+    pub(crate) fn new(patience: Patience, spin: Duration) -> Self {
+        Self { patience, spin, idle_since: None, sleep: FIRST_SLEEP }
+    }
+
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.patience.ends_at.is_some_and(|ends_at| now >= ends_at)
+    }
+
+    pub(crate) fn waited(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.patience.started_at)
+    }
+
+    /// Waits a moment. `moved`: the last round of progress did something.
+    pub(crate) fn pause(&mut self, moved: bool, now: Instant) {
+        match self.next(moved, now) {
+            Pause::Spin => std::hint::spin_loop(),
+            Pause::Yield => std::thread::yield_now(),
+            Pause::Sleep(time) => std::thread::sleep(time),
+        }
+    }
+
+    fn next(&mut self, moved: bool, now: Instant) -> Pause {
+        if moved {
+            self.idle_since = None;
+            self.sleep = FIRST_SLEEP;
+            return Pause::Spin;
+        }
+        let idle = now.saturating_duration_since(*self.idle_since.get_or_insert(now));
+        if idle < self.spin {
+            return Pause::Spin;
+        }
+        if idle < self.spin + YIELD_TIME {
+            return Pause::Yield;
+        }
+        let rest = self
+            .patience
+            .ends_at
+            .map_or(LONGEST_SLEEP, |ends_at| ends_at.saturating_duration_since(now));
+        let sleep = self.sleep.min(rest);
+        self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
+        Pause::Sleep(sleep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spins_then_yields_then_sleeps_until_something_moves() {
+        let start = Instant::now();
+        let at = |micros| start + Duration::from_micros(micros);
+        let mut waiter = Waiter::new(Patience::endless(), Duration::from_micros(50));
+        assert_eq!(waiter.next(false, at(0)), Pause::Spin);
+        assert_eq!(waiter.next(false, at(49)), Pause::Spin);
+        assert_eq!(waiter.next(false, at(50)), Pause::Yield);
+        assert_eq!(waiter.next(false, at(549)), Pause::Yield);
+        assert_eq!(waiter.next(false, at(550)), Pause::Sleep(FIRST_SLEEP));
+        assert_eq!(waiter.next(false, at(600)), Pause::Sleep(2 * FIRST_SLEEP));
+        assert_eq!(waiter.next(true, at(700)), Pause::Spin);
+        assert_eq!(waiter.next(false, at(800)), Pause::Spin);
+    }
+
+    #[test]
+    fn never_sleeps_past_its_deadline() {
+        let patience = Patience::for_time(Duration::from_millis(10));
+        let mut waiter = Waiter::new(patience, Duration::ZERO);
+        let almost = patience.started_at + Duration::from_micros(9_990);
+        waiter.idle_since = Some(patience.started_at);
+        assert_eq!(waiter.next(false, almost), Pause::Sleep(Duration::from_micros(10)));
+        assert!(!waiter.is_over(almost));
+        assert!(waiter.is_over(patience.started_at + Duration::from_millis(10)));
+    }
+}

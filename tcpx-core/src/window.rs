@@ -1,0 +1,101 @@
+//! The window of a comm: requests in flight, in the order that the plugin demands. Pure.
+//!
+//! A request goes posted → arrived → gone, strictly oldest first at each step. A send is gone as soon as it is done
+//! (`finish` right after `arrive`); a receive holds its slot until its bytes were unpacked and the plugin was told.
+
+use std::collections::VecDeque;
+
+/// Requests in flight on one comm, oldest first.
+#[derive(Debug)]
+pub(crate) struct Window<T> {
+    requests: VecDeque<T>,
+    /// How many from the front have arrived.
+    arrived: usize,
+    limit: usize,
+}
+
+impl<T> Window<T> {
+    /// A window of `limit` slots, at least one. Never allocates again.
+    pub(crate) fn new(limit: usize) -> Self {
+        let limit = limit.max(1);
+        Self { requests: VecDeque::with_capacity(limit), arrived: 0, limit }
+    }
+
+    /// Whether one more request may be posted.
+    pub(crate) fn has_room(&self) -> bool {
+        self.requests.len() < self.limit
+    }
+
+    /// Requests that hold a slot.
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// A request was posted. The caller asked [`has_room`](Self::has_room) first.
+    pub(crate) fn post(&mut self, request: T) {
+        debug_assert!(self.has_room());
+        self.requests.push_back(request);
+    }
+
+    /// The request that `test` must be called with next.
+    pub(crate) fn oldest_posted(&mut self) -> Option<&mut T> {
+        self.requests.get_mut(self.arrived)
+    }
+
+    /// `test` said done for the oldest posted request.
+    pub(crate) fn arrive(&mut self) {
+        debug_assert!(self.arrived < self.requests.len());
+        self.arrived += 1;
+    }
+
+    /// The request that must leave next, if it has arrived.
+    pub(crate) fn oldest_arrived(&self) -> Option<&T> {
+        self.requests.front().filter(|_| self.arrived > 0)
+    }
+
+    /// Frees the slot of the oldest request, which has arrived.
+    pub(crate) fn finish(&mut self) -> Option<T> {
+        self.arrived = self.arrived.checked_sub(1)?;
+        self.requests.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a plugin that counts: never more than the limit, and each step strictly in order.
+        #[test]
+        fn never_overruns_and_keeps_order(limit in 1usize..20, steps in proptest::collection::vec(0u8..3, 0..300)) {
+            let mut window = Window::new(limit);
+            let (mut posted, mut arrived, mut gone) = (0u32, 0u32, 0u32);
+            for step in steps {
+                match step {
+                    0 if window.has_room() => {
+                        window.post(posted);
+                        posted += 1;
+                    }
+                    0 => prop_assert_eq!((posted - gone) as usize, limit, "full only when all slots are held"),
+                    1 => match window.oldest_posted() {
+                        Some(request) => {
+                            prop_assert_eq!(*request, arrived);
+                            window.arrive();
+                            arrived += 1;
+                        }
+                        None => prop_assert_eq!(arrived, posted),
+                    },
+                    _ => {
+                        let expected = (gone < arrived).then_some(gone);
+                        prop_assert_eq!(window.oldest_arrived().copied(), expected);
+                        prop_assert_eq!(window.finish(), expected);
+                        gone += u32::from(expected.is_some());
+                    }
+                }
+                prop_assert_eq!(window.len() as u32, posted - gone);
+            }
+        }
+    }
+}
