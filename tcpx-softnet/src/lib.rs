@@ -1,1 +1,42 @@
-//! placeholder
+//! The software plugin: an ncclNet v7 transport over plain TCP sockets.
+//!
+//! It offers the same table and keeps the same rules as Google's GPUDirect-TCPX plugin, so that a program written for
+//! the one runs over the other, on machines with ordinary NICs and without a GPU. Where the original corrupts memory,
+//! crashes, ends the process or hangs, this plugin returns an error and logs a WARN line.
+//!
+//! For `tcpx-core`, which links [`table`], and, as a shared library, for whoever loads plugins by path.
+//! It never exits the process, never prints, never raises SIGPIPE, and never waits without a deadline.
+
+mod announce;
+mod bounce;
+mod connect;
+mod control;
+mod failure;
+mod flow;
+mod handle;
+mod helper;
+mod landing;
+mod lane;
+mod lanes;
+mod listen;
+mod log;
+mod memory;
+mod nic;
+mod pairing;
+mod plugin;
+mod pool;
+mod queue;
+mod recv_comm;
+mod registration;
+mod registry;
+mod request;
+mod send_comm;
+mod settings;
+mod table;
+mod wake;
+mod wire;
+
+pub use bounce::PoolStats;
+pub use plugin::{bounce_bytes, configure, pool_stats};
+pub use settings::{Helpers, Settings, SettingsError};
+pub use table::table;

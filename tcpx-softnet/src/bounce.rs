@@ -1,0 +1,84 @@
+//! The bounce region of the process with its page pool, shared by all receive comms.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tcpx_sys::UNPACK_PAGE_BYTES;
+
+use crate::memory::Region;
+use crate::pool::{PagePool, Run};
+
+/// What recycled pages are overwritten with.
+const POISON: u8 = 0xdb;
+
+/// How full the bounce region is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Bytes of the region.
+    pub bytes: u64,
+    /// Pages of 4096 bytes in the region.
+    pub total_pages: u32,
+    /// Pages that are free now.
+    pub free_pages: u32,
+    /// Fewest pages that were ever free.
+    pub low_water_pages: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Bounce {
+    region: Region,
+    pool: Mutex<PagePool>,
+    poison: bool,
+}
+
+impl Bounce {
+    /// `bytes` is a multiple of the page size, at most 4 GiB.
+    pub(crate) fn new(bytes: u64, poison: bool) -> io::Result<Self> {
+        let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+        let pages = u32::try_from(bytes / UNPACK_PAGE_BYTES as u64).map_err(too_large)?;
+        let region = Region::new(usize::try_from(bytes).map_err(too_large)?)?;
+        Ok(Self { region, pool: Mutex::new(PagePool::new(pages)), poison })
+    }
+
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Appends `pages` pages to `runs`; all of them or none.
+    pub(crate) fn take(&self, pages: u32, runs: &mut Vec<Run>) -> bool {
+        self.lock().take(pages, runs)
+    }
+
+    /// Gives pages back and empties `runs`.
+    pub(crate) fn release(&self, runs: &mut Vec<Run>) {
+        let mut pool = self.lock();
+        for run in runs.drain(..) {
+            pool.release(run, |page| {
+                if self.poison {
+                    self.region.fill(Run { first: page, count: 1 }, POISON);
+                }
+            });
+        }
+    }
+
+    pub(crate) fn total_pages(&self) -> u32 {
+        self.lock().total_pages()
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        let pool = self.lock();
+        PoolStats {
+            bytes: u64::from(pool.total_pages()) * UNPACK_PAGE_BYTES as u64,
+            total_pages: pool.total_pages(),
+            free_pages: pool.free_pages(),
+            low_water_pages: pool.low_water(),
+        }
+    }
+
+    /// The pool keeps its invariants at every step, so a panic elsewhere does not spoil it.
+    fn lock(&self) -> MutexGuard<'_, PagePool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

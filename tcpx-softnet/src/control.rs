@@ -1,0 +1,222 @@
+//! The control socket's two ends: records with their inline payload on the way out, a bounded buffer on the way in.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+
+use crate::memory::{IoList, Moved, Piece};
+use crate::wire::{MAX_INLINE_BYTES, Record};
+
+/// A record, and the payload that follows it.
+#[derive(Debug)]
+struct Segment {
+    number: u64,
+    record: [u8; Record::BYTES],
+    payload: Piece,
+}
+
+impl Segment {
+    fn len(&self) -> usize {
+        Record::BYTES + self.payload.len()
+    }
+}
+
+/// Records that are waiting for room in the control socket.
+#[derive(Debug, Default)]
+pub(crate) struct ControlOut {
+    segments: VecDeque<Segment>,
+    /// Bytes of the first segment that are out.
+    sent: usize,
+}
+
+impl ControlOut {
+    /// Queues a record of request `number`.
+    pub(crate) fn push(&mut self, number: u64, record: Record, payload: Piece) {
+        self.segments.push_back(Segment { number, record: record.encode(), payload });
+    }
+
+    /// The request whose record is first in line.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.segments.front().map(|segment| segment.number)
+    }
+
+    /// Sends what the socket takes, several records to a call; `sent` is told the request of each record that is out.
+    pub(crate) fn flush(
+        &mut self,
+        socket: &TcpStream,
+        mut sent: impl FnMut(u64),
+    ) -> io::Result<()> {
+        while !self.segments.is_empty() {
+            match self.list().send(socket.as_fd()) {
+                Moved::Bytes(bytes) => self.advance(bytes, &mut sent),
+                Moved::Blocked => return Ok(()),
+                Moved::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Moved::Failed(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> IoList<'_> {
+        let mut list = IoList::new(usize::MAX);
+        let mut skip = self.sent;
+        for segment in &self.segments {
+            let record = &segment.record[skip.min(Record::BYTES)..];
+            let payload =
+                segment.payload.part(skip.saturating_sub(Record::BYTES), segment.payload.len());
+            skip = 0;
+            if !list.push_bytes(record) || !list.push(payload) {
+                break;
+            }
+        }
+        list
+    }
+
+    fn advance(&mut self, bytes: usize, sent: &mut impl FnMut(u64)) {
+        self.sent += bytes;
+        while let Some(first) = self.segments.front()
+            && self.sent >= first.len()
+        {
+            self.sent -= first.len();
+            sent(first.number);
+            self.segments.pop_front();
+        }
+    }
+}
+
+/// Bytes of the control stream that were read and not used yet.
+#[derive(Debug)]
+pub(crate) struct ControlIn {
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+/// What reading the control socket gave.
+#[derive(Debug)]
+pub(crate) enum Read1 {
+    Bytes,
+    Blocked,
+    Closed,
+}
+
+impl ControlIn {
+    /// Room for the largest inline message twice, so that it always fits and reads stay large.
+    const BYTES: usize = 2 * (Record::BYTES + MAX_INLINE_BYTES as usize);
+
+    pub(crate) fn new() -> Self {
+        Self { buffer: vec![0; Self::BYTES].into_boxed_slice(), start: 0, end: 0 }
+    }
+
+    /// What is there.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// `count` bytes were used.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.end);
+    }
+
+    /// One read of the socket into the free end of the buffer.
+    pub(crate) fn read(&mut self, mut socket: &TcpStream) -> io::Result<Read1> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        match socket.read(&mut self.buffer[self.end..]) {
+            Ok(0) if self.end == self.buffer.len() => Ok(Read1::Blocked),
+            Ok(0) => Ok(Read1::Closed),
+            Ok(bytes) => {
+                self.end += bytes;
+                Ok(Read1::Bytes)
+            }
+            Err(error) if is_transient(&error) => Ok(Read1::Blocked),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The receiver's running count of posted receives, on its way to a sender that waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct GrantOut {
+    announced: u32,
+    /// Encoded count that is partly out, and how much of it.
+    partial: Option<([u8; 4], usize)>,
+}
+
+impl GrantOut {
+    /// Tells the sender that `posted` receives were posted, as far as the socket takes it.
+    pub(crate) fn announce(&mut self, mut socket: &TcpStream, posted: u64) -> io::Result<()> {
+        // The count wraps, as both ends know.
+        let posted = posted as u32;
+        loop {
+            if self.partial.is_none() {
+                if self.announced == posted {
+                    return Ok(());
+                }
+                self.announced = posted;
+                self.partial = Some((posted.to_le_bytes(), 0));
+            }
+            let Some((bytes, sent)) = &mut self.partial else { return Ok(()) };
+            match socket.write(&bytes[*sent..]) {
+                Ok(count) => *sent += count,
+                Err(error) if is_transient(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            if *sent == bytes.len() {
+                self.partial = None;
+            }
+        }
+    }
+}
+
+/// The sender's view of how many receives the peer has posted.
+#[derive(Debug, Default)]
+pub(crate) struct GrantIn {
+    /// Receives posted by the peer.
+    granted: u64,
+    partial: [u8; 4],
+    filled: usize,
+}
+
+impl GrantIn {
+    /// Whether the peer has posted the receive for request `number`.
+    pub(crate) fn covers(&self, number: u64) -> bool {
+        number < self.granted
+    }
+
+    /// Reads counts that have come. The peer can be ahead by no more receives than a comm holds.
+    pub(crate) fn read(
+        &mut self,
+        mut socket: &TcpStream,
+        sent: u64,
+        most_ahead: u64,
+    ) -> io::Result<()> {
+        loop {
+            match socket.read(&mut self.partial[self.filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.filled += count,
+                Err(error) if is_transient(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            if self.filled < self.partial.len() {
+                continue;
+            }
+            self.filled = 0;
+            let more = u32::from_le_bytes(self.partial).wrapping_sub(self.granted as u32);
+            let granted = self.granted + u64::from(more);
+            if more == 0 || granted > sent + most_ahead {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "count of posted receives is wrong",
+                ));
+            }
+            self.granted = granted;
+        }
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

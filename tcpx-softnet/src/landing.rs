@@ -1,0 +1,129 @@
+//! Where the bytes of one device receive land: pages of the bounce region, cut into pieces and entries.
+
+use tcpx_sys::{LoadMeta, UNPACK_PAGE_BYTES};
+
+use crate::memory::{Piece, Region};
+use crate::pool::Run;
+
+/// Bounce pages of a message, given out chunk by chunk; every chunk starts on a page of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Landing {
+    runs: Vec<Run>,
+    run: usize,
+    /// Pages of the current run that were given out.
+    within: u32,
+}
+
+/// Pages, and entries, that a message of `total` bytes in chunks of `chunk_bytes` takes.
+pub(crate) fn pages_of(total: u32, chunk_bytes: u32) -> u64 {
+    let pages = |bytes: u32| u64::from(bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
+    u64::from(total / chunk_bytes) * pages(chunk_bytes) + pages(total % chunk_bytes)
+}
+
+impl Landing {
+    /// The list to put pages in.
+    pub(crate) fn runs(&mut self) -> &mut Vec<Run> {
+        &mut self.runs
+    }
+
+    /// Appends the memory of the next chunk to `pieces`.
+    pub(crate) fn next_chunk(&mut self, region: &Region, bytes: usize, pieces: &mut Vec<Piece>) {
+        let mut left = bytes;
+        while left > 0 {
+            let Some(run) = self.runs.get(self.run) else {
+                debug_assert!(false, "a message took more pages than it was given");
+                return;
+            };
+            let start = (run.first + self.within) as usize * UNPACK_PAGE_BYTES;
+            let room = (run.count - self.within) as usize * UNPACK_PAGE_BYTES;
+            let piece = region.piece(start, room.min(left));
+            left -= piece.len();
+            self.within += piece.len().div_ceil(UNPACK_PAGE_BYTES) as u32;
+            if self.within == run.count {
+                self.run += 1;
+                self.within = 0;
+            }
+            pieces.push(piece);
+        }
+    }
+
+    /// Empties the list for the next message; the pages must have been given back.
+    pub(crate) fn reset(&mut self) {
+        self.runs.clear();
+        self.run = 0;
+        self.within = 0;
+    }
+}
+
+/// The entries of a chunk that landed in `pieces`: none crosses a page.
+pub(crate) fn entries(
+    region: &Region,
+    pieces: &[Piece],
+    chunk_offset: u32,
+) -> impl Iterator<Item = LoadMeta> {
+    let mut destination = u64::from(chunk_offset);
+    pieces.iter().flat_map(move |&piece| {
+        let start = region.offset(piece);
+        let first = destination;
+        destination += piece.len() as u64;
+        Fragments { start, end: start + piece.len() }.map(move |(source, len)| LoadMeta {
+            src_off: source as u32,
+            len: len as u32,
+            dst_off: first + (source - start) as u64,
+        })
+    })
+}
+
+/// A range of the region, page by page: (offset, bytes).
+struct Fragments {
+    start: usize,
+    end: usize,
+}
+
+impl Iterator for Fragments {
+    type Item = (usize, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.start;
+        if start == self.end {
+            return None;
+        }
+        let page_end = (start / UNPACK_PAGE_BYTES + 1) * UNPACK_PAGE_BYTES;
+        self.start = page_end.min(self.end);
+        Some((start, self.start - start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_chunk_starts_on_a_page() {
+        assert_eq!(pages_of(1, 4096), 1);
+        assert_eq!(pages_of(4096, 4096), 1);
+        assert_eq!(pages_of(4097, 4096), 2);
+        assert_eq!(pages_of(4 << 20, 512 << 10), 1024);
+        assert_eq!(pages_of(300, 100), 3);
+        assert_eq!(pages_of(0, 100), 0);
+    }
+
+    #[test]
+    fn chunks_go_over_runs_and_entries_over_pages() {
+        let region = Region::new(8 * UNPACK_PAGE_BYTES).expect("mapping");
+        let mut landing = Landing::default();
+        landing.runs().extend([Run { first: 6, count: 2 }, Run { first: 1, count: 2 }]);
+        let mut pieces = Vec::new();
+        landing.next_chunk(&region, 3 * 4096 - 1, &mut pieces);
+        let found: Vec<_> = entries(&region, &pieces, 100).collect();
+        let entry = |src_off, len, dst_off| LoadMeta { src_off, len, dst_off };
+        assert_eq!(
+            found,
+            [entry(24576, 4096, 100), entry(28672, 4096, 4196), entry(4096, 4095, 8292)]
+        );
+        pieces.clear();
+        landing.next_chunk(&region, 10, &mut pieces);
+        let found: Vec<_> = entries(&region, &pieces, 0).collect();
+        assert_eq!(found, [entry(8192, 10, 0)]);
+    }
+}

@@ -1,0 +1,254 @@
+//! One data socket and the queue of tasks on it.
+//!
+//! Whoever has the time runs a lane: the thread that calls `test`, or a helper thread. Tasks go in at one end, in the
+//! order of the control records; finished ones come out at the other, in the same order. The three queues have a lock
+//! each, so that handing over a task never waits for a system call.
+
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::log;
+use crate::memory::{IoList, Moved, Piece};
+use crate::wake::Interest;
+
+/// Tasks that a lane takes before it counts as full.
+const MAX_TASKS: usize = 32;
+
+/// Most bytes that one socket call is asked to move.
+const CALL_BYTES: usize = 1 << 20;
+
+/// Which way a lane moves bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Send,
+    Receive,
+}
+
+/// One chunk on its way.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// Request that the chunk belongs to.
+    pub(crate) number: u64,
+    /// Where the chunk starts in its message.
+    pub(crate) offset: u32,
+    /// Bytes of the chunk.
+    pub(crate) bytes: usize,
+    /// Memory of the chunk, in order; exactly `bytes` long.
+    pub(crate) pieces: Vec<Piece>,
+    /// Set when the lane died first.
+    pub(crate) failed: bool,
+    piece: usize,
+    within: usize,
+    left: usize,
+}
+
+impl Task {
+    pub(crate) fn new(number: u64, offset: u32, pieces: Vec<Piece>) -> Self {
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        Self { number, offset, bytes, pieces, failed: false, piece: 0, within: 0, left: bytes }
+    }
+
+    /// Lists what is left; false when the list takes no more.
+    fn list(&self, list: &mut IoList<'_>) -> bool {
+        let mut within = self.within;
+        self.pieces[self.piece..].iter().all(|piece| {
+            let rest = piece.part(within, piece.len());
+            within = 0;
+            list.push(rest)
+        })
+    }
+
+    /// Counts bytes that were moved; returns how many of them belong to later tasks.
+    fn advance(&mut self, mut bytes: usize) -> usize {
+        while bytes > 0 && self.piece < self.pieces.len() {
+            let rest = self.pieces[self.piece].len() - self.within;
+            let step = rest.min(bytes);
+            self.within += step;
+            self.left -= step;
+            bytes -= step;
+            if step == rest {
+                self.piece += 1;
+                self.within = 0;
+            }
+        }
+        bytes
+    }
+}
+
+/// What running a lane once has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// Bytes moved, and more may.
+    Moved,
+    /// The socket must become ready first.
+    Blocked,
+    /// There is nothing to do.
+    Idle,
+}
+
+#[derive(Debug, Default)]
+struct Working {
+    tasks: VecDeque<Task>,
+    dead: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    socket: TcpStream,
+    index: usize,
+    direction: Direction,
+    incoming: Mutex<VecDeque<Task>>,
+    working: Mutex<Working>,
+    finished: Mutex<VecDeque<Task>>,
+    /// Tasks that are not finished.
+    tasks: AtomicUsize,
+    /// Bytes of those tasks.
+    bytes: AtomicUsize,
+    /// Tasks that are finished and not collected.
+    done: AtomicUsize,
+}
+
+impl Lane {
+    /// `socket` is connected and non-blocking.
+    pub(crate) fn new(socket: TcpStream, index: usize, direction: Direction) -> Self {
+        Self {
+            socket,
+            index,
+            direction,
+            incoming: Mutex::default(),
+            working: Mutex::default(),
+            finished: Mutex::default(),
+            tasks: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether another task is welcome while at most `bytes` are queued.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.tasks.load(Ordering::Relaxed) < MAX_TASKS && self.bytes.load(Ordering::Relaxed) < bytes
+    }
+
+    /// Whether there is anything to move.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.tasks.load(Ordering::Acquire) > 0
+    }
+
+    /// Queues a task behind those that are here.
+    pub(crate) fn push(&self, task: Task) {
+        self.bytes.fetch_add(task.bytes, Ordering::Relaxed);
+        let mut incoming = lock(&self.incoming);
+        incoming.push_back(task);
+        // Counted under the lock: whoever runs the lane then finds as many tasks as it was told.
+        self.tasks.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes the oldest finished task.
+    pub(crate) fn collect(&self) -> Option<Task> {
+        if self.done.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let task = lock(&self.finished).pop_front()?;
+        self.done.fetch_sub(1, Ordering::Relaxed);
+        Some(task)
+    }
+
+    /// Moves what can be moved with one system call. Never waits for the socket.
+    pub(crate) fn run_once(&self) -> Ran {
+        if self.tasks.load(Ordering::Acquire) == 0 {
+            return Ran::Idle;
+        }
+        let mut working = lock(&self.working);
+        working.tasks.append(&mut lock(&self.incoming));
+        if working.dead {
+            self.fail_all(&mut working);
+            return Ran::Idle;
+        }
+        let mut list = IoList::new(CALL_BYTES);
+        for task in &working.tasks {
+            if !task.list(&mut list) {
+                break;
+            }
+        }
+        if list.is_empty() {
+            return Ran::Idle;
+        }
+        let moved = match self.direction {
+            Direction::Send => list.send(self.socket.as_fd()),
+            Direction::Receive => list.receive(self.socket.as_fd()),
+        };
+        match moved {
+            Moved::Bytes(bytes) => {
+                self.advance(&mut working, bytes);
+                Ran::Moved
+            }
+            Moved::Blocked => Ran::Blocked,
+            Moved::Closed => {
+                self.die(&mut working, &"the peer closed it");
+                Ran::Idle
+            }
+            Moved::Failed(error) => {
+                self.die(&mut working, &error);
+                Ran::Idle
+            }
+        }
+    }
+
+    /// Fails every task, now and from now on.
+    pub(crate) fn kill(&self, reason: &dyn core::fmt::Display) {
+        let mut working = lock(&self.working);
+        working.tasks.append(&mut lock(&self.incoming));
+        self.die(&mut working, reason);
+    }
+
+    /// The socket and what a blocked lane waits for.
+    pub(crate) fn readiness(&self) -> (BorrowedFd<'_>, Interest) {
+        let interest = match self.direction {
+            Direction::Send => Interest::Write,
+            Direction::Receive => Interest::Read,
+        };
+        (self.socket.as_fd(), interest)
+    }
+
+    fn advance(&self, working: &mut Working, mut bytes: usize) {
+        while let Some(task) = working.tasks.front_mut() {
+            bytes = task.advance(bytes);
+            if task.left > 0 {
+                break;
+            }
+            self.finish_front(working);
+        }
+        debug_assert_eq!(bytes, 0, "more bytes than the tasks have");
+    }
+
+    fn finish_front(&self, working: &mut Working) {
+        let Some(task) = working.tasks.pop_front() else { return };
+        self.bytes.fetch_sub(task.bytes, Ordering::Relaxed);
+        self.tasks.fetch_sub(1, Ordering::Relaxed);
+        let mut finished = lock(&self.finished);
+        finished.push_back(task);
+        self.done.fetch_add(1, Ordering::Release);
+    }
+
+    fn die(&self, working: &mut Working, reason: &dyn core::fmt::Display) {
+        log::warn!("data socket {} failed: {reason}", self.index);
+        working.dead = true;
+        self.fail_all(working);
+    }
+
+    fn fail_all(&self, working: &mut Working) {
+        while let Some(task) = working.tasks.front_mut() {
+            task.failed = true;
+            self.finish_front(working);
+        }
+    }
+}
+
+/// Nothing panics while one of the queues is inconsistent, so a poisoned one is still whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

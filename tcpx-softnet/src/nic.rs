@@ -1,0 +1,201 @@
+#![allow(unsafe_code)]
+//! Which network interfaces the plugin offers, and what it says about them.
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStringExt;
+use std::ptr::NonNull;
+
+use tcpx_sys::{NET_DEVICE_UNPACK, NetProperties, PTR_CUDA, PTR_HOST, UNPACK_VERSION};
+
+/// Most interfaces that are offered.
+const MAX_NICS: usize = 16;
+/// What is said when the kernel does not know an interface's speed.
+const DEFAULT_SPEED_MBPS: i32 = 10_000;
+
+/// One interface with an IPv4 address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Nic {
+    pub(crate) name: String,
+    pub(crate) address: Ipv4Addr,
+    loopback: bool,
+}
+
+/// One offered interface and the strings that its properties point to. Never dropped: callers keep the pointers.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) nic: Nic,
+    name: CString,
+    pci_path: Option<CString>,
+    speed_mbps: i32,
+}
+
+impl Device {
+    fn new(nic: Nic) -> Self {
+        // An interface name comes from the kernel and holds no NUL.
+        let name = CString::new(nic.name.as_str()).unwrap_or_default();
+        let pci_path = fs::canonicalize(format!("/sys/class/net/{}/device", nic.name))
+            .ok()
+            .and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
+        let speed_mbps = fs::read_to_string(format!("/sys/class/net/{}/speed", nic.name))
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .filter(|&speed| speed > 0)
+            .unwrap_or(DEFAULT_SPEED_MBPS);
+        Self { nic, name, pci_path, speed_mbps }
+    }
+
+    /// The properties of device `dev`; `pci_path` is NULL for virtual interfaces.
+    pub(crate) fn properties(&self, dev: usize) -> NetProperties {
+        NetProperties {
+            name: self.name.as_ptr(),
+            pci_path: self.pci_path.as_ref().map_or(core::ptr::null(), |path| path.as_ptr()),
+            guid: dev as u64,
+            ptr_support: PTR_HOST | PTR_CUDA,
+            speed: self.speed_mbps,
+            port: 0,
+            latency: 0.0,
+            max_comms: 65_536,
+            max_recvs: 1,
+            net_device_type: NET_DEVICE_UNPACK,
+            net_device_version: UNPACK_VERSION,
+        }
+    }
+}
+
+/// The interfaces to offer, sorted by name.
+pub(crate) fn discover(filter: Option<&str>) -> io::Result<Vec<Device>> {
+    Ok(select(interfaces()?, filter).into_iter().map(Device::new).collect())
+}
+
+/// Applies the filter: a comma-separated list of prefixes, `=` for exact names, `^` for exclusion. Without one the
+/// classes of the original are tried in turn: InfiniBand, anything but docker and loopback, docker, loopback.
+pub(crate) fn select(mut nics: Vec<Nic>, filter: Option<&str>) -> Vec<Nic> {
+    nics.sort_by(|a, b| a.name.cmp(&b.name));
+    nics.dedup_by(|a, b| a.name == b.name);
+    if let Some(filter) = filter {
+        nics.retain(|nic| matches(&nic.name, filter));
+    } else {
+        let docker = |nic: &Nic| nic.name.starts_with("docker");
+        let classes: [&dyn Fn(&Nic) -> bool; 4] = [
+            &|nic| nic.name.starts_with("ib"),
+            &|nic| !docker(nic) && !nic.loopback,
+            &docker,
+            &|nic| nic.loopback,
+        ];
+        let class = classes.into_iter().find(|class| nics.iter().any(class));
+        nics.retain(|nic| class.is_some_and(|class| class(nic)));
+    }
+    nics.truncate(MAX_NICS);
+    nics
+}
+
+fn matches(name: &str, filter: &str) -> bool {
+    let (exclude, list) = filter.strip_prefix('^').map_or((false, filter), |list| (true, list));
+    let (exact, list) = list.strip_prefix('=').map_or((false, list), |list| (true, list));
+    let listed = list
+        .split(',')
+        .filter(|word| !word.is_empty())
+        .any(|word| if exact { name == word } else { name.starts_with(word) });
+    listed != exclude
+}
+
+/// Interfaces that are up and have an IPv4 address; the first address of each.
+fn interfaces() -> io::Result<Vec<Nic>> {
+    let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
+    // SAFETY: `list` is a valid place for the result.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut nics = Vec::new();
+    let mut next = NonNull::new(list);
+    while let Some(entry) = next {
+        // SAFETY: entries of the list are valid until `freeifaddrs`; the copy is plain data.
+        let entry = unsafe { entry.read() };
+        next = NonNull::new(entry.ifa_next);
+        // SAFETY: the entry's pointers are valid until `freeifaddrs`.
+        nics.extend(unsafe { ipv4_interface(&entry) });
+    }
+    // SAFETY: the list came from `getifaddrs` and is not used after this.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(nics)
+}
+
+/// # Safety
+/// The entry's name is NUL-terminated, and its address NULL or as long as its family says.
+unsafe fn ipv4_interface(entry: &libc::ifaddrs) -> Option<Nic> {
+    let flags = entry.ifa_flags;
+    if entry.ifa_addr.is_null() || entry.ifa_name.is_null() || flags & libc::IFF_UP as u32 == 0 {
+        return None;
+    }
+    // SAFETY: not NULL; every socket address starts with its family.
+    let family = unsafe { (*entry.ifa_addr).sa_family };
+    if i32::from(family) != libc::AF_INET {
+        return None;
+    }
+    // SAFETY: an address of family AF_INET is a `sockaddr_in`; alignment is not assumed.
+    let address = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+    Some(Nic {
+        name: name.to_str().ok()?.to_owned(),
+        address: Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()),
+        loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(names: &[&str]) -> Vec<Nic> {
+        let nic = |name: &&str| Nic {
+            name: (*name).to_owned(),
+            address: Ipv4Addr::new(192, 0, 2, 1),
+            loopback: name.starts_with("lo"),
+        };
+        names.iter().map(nic).collect()
+    }
+
+    fn chosen(names: &[&str], filter: Option<&str>) -> Vec<String> {
+        select(named(names), filter).into_iter().map(|nic| nic.name).collect()
+    }
+
+    #[test]
+    fn default_prefers_real_interfaces_and_falls_back_to_loopback() {
+        assert_eq!(chosen(&["lo", "eth1", "docker0", "eth0"], None), ["eth0", "eth1"]);
+        assert_eq!(chosen(&["lo", "eth1", "ib0"], None), ["ib0"]);
+        assert_eq!(chosen(&["lo", "docker0"], None), ["docker0"]);
+        assert_eq!(chosen(&["lo"], None), ["lo"]);
+        assert_eq!(chosen(&[], None), [""; 0]);
+    }
+
+    #[test]
+    fn filter_is_prefix_exact_or_exclusion() {
+        let names = ["eth0", "eth1", "eth10", "lo"];
+        assert_eq!(chosen(&names, Some("eth1")), ["eth1", "eth10"]);
+        assert_eq!(chosen(&names, Some("=eth1,lo")), ["eth1", "lo"]);
+        assert_eq!(chosen(&names, Some("^eth1")), ["eth0", "lo"]);
+        assert_eq!(chosen(&names, Some("^=eth1")), ["eth0", "eth10", "lo"]);
+        assert_eq!(chosen(&names, Some("lo")), ["lo"]);
+        assert_eq!(chosen(&names, Some("wlan")), [""; 0]);
+    }
+
+    #[test]
+    fn this_machine_has_loopback() {
+        let nics = interfaces().expect("getifaddrs");
+        let loopback = nics.iter().find(|nic| nic.name == "lo").expect("lo is up");
+        assert_eq!(loopback.address, Ipv4Addr::LOCALHOST);
+        let device = Device::new(loopback.clone());
+        let properties = device.properties(3);
+        assert!(properties.pci_path.is_null(), "lo has no PCI path");
+        assert_eq!((properties.guid, properties.speed), (3, DEFAULT_SPEED_MBPS));
+    }
+
+    #[test]
+    fn aliases_of_one_interface_count_once() {
+        assert_eq!(chosen(&["eth0", "eth0"], None), ["eth0"]);
+    }
+}

@@ -1,0 +1,111 @@
+#![allow(unsafe_code)]
+//! The public unpack queue of one receive comm: written here, read by the consumer at any time.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tcpx_sys::{
+    LoadMeta, MAX_UNPACK_ENTRIES, NetUnpackMeta, UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle,
+};
+
+/// Owns the queue and the device struct that points to it. Both are shared with the consumer, so they are only ever
+/// written through raw pointers.
+#[derive(Debug)]
+pub(crate) struct UnpackQueue {
+    meta: NonNull<NetUnpackMeta>,
+    device: NonNull<UnpackNetDeviceHandle>,
+}
+
+// SAFETY: the two allocations belong to this value alone; nothing about them is tied to a thread.
+unsafe impl Send for UnpackQueue {}
+
+impl UnpackQueue {
+    /// A queue with all counts zero, and a device struct whose head is one before the first slot.
+    pub(crate) fn new(bounce: *mut u8) -> Self {
+        let meta = allocate::<NetUnpackMeta>();
+        let device = allocate::<UnpackNetDeviceHandle>();
+        let start = UnpackNetDeviceHandle {
+            meta: meta.as_ptr(),
+            bounce_buf: bounce.cast(),
+            head: u64::MAX,
+        };
+        // SAFETY: `device` was just allocated with the size and alignment of this type.
+        unsafe { device.as_ptr().write(start) };
+        Self { meta, device }
+    }
+
+    /// What `ncclNetDeviceHandle.handle` points to.
+    pub(crate) fn device(&self) -> *mut UnpackNetDeviceHandle {
+        self.device.as_ptr()
+    }
+
+    /// Writes one entry. Out of range is ignored: the caller counts entries and refuses more than fit.
+    pub(crate) fn put(&mut self, slot: usize, index: usize, entry: LoadMeta) {
+        debug_assert!(slot < UNPACK_QUEUE_DEPTH && index < MAX_UNPACK_ENTRIES);
+        if slot >= UNPACK_QUEUE_DEPTH || index >= MAX_UNPACK_ENTRIES {
+            return;
+        }
+        let row = self.row(slot);
+        // SAFETY: `index` is inside the row of 2048 entries, and the row is 16-byte aligned.
+        unsafe { row.add(index).write_volatile(entry) };
+    }
+
+    /// Makes the first `count` entries of a slot visible: they are written before the count is, and the count before
+    /// the caller can be told that the request is done.
+    pub(crate) fn publish(&mut self, slot: usize, count: u64) {
+        debug_assert!(slot < UNPACK_QUEUE_DEPTH);
+        // SAFETY: `meta` is a live allocation; the address of a field of it is computed, no reference is formed.
+        let counts = unsafe { &raw mut (*self.meta.as_ptr()).cnt };
+        // SAFETY: `slot` is reduced to the sixteen elements of the array.
+        let cell = unsafe { counts.cast::<u64>().add(slot % UNPACK_QUEUE_DEPTH) };
+        // SAFETY: the cell is aligned and live, and every other access to it is a read of the consumer's.
+        let cell = unsafe { AtomicU64::from_ptr(cell) };
+        cell.store(count, Ordering::Release);
+    }
+
+    fn row(&self, slot: usize) -> *mut LoadMeta {
+        // SAFETY: `meta` is a live allocation; the address of a field of it is computed, no reference is formed.
+        let rows = unsafe { &raw mut (*self.meta.as_ptr()).mem };
+        // SAFETY: the caller checked `slot` against the sixteen rows.
+        unsafe { rows.cast::<LoadMeta>().add(slot * MAX_UNPACK_ENTRIES) }
+    }
+}
+
+impl Drop for UnpackQueue {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, freed only here.
+        unsafe { dealloc(self.meta.as_ptr().cast(), Layout::new::<NetUnpackMeta>()) };
+        // SAFETY: as above.
+        unsafe { dealloc(self.device.as_ptr().cast(), Layout::new::<UnpackNetDeviceHandle>()) };
+    }
+}
+
+fn allocate<T>() -> NonNull<T> {
+    let layout = Layout::new::<T>();
+    // SAFETY: neither type has size zero.
+    let memory = unsafe { alloc_zeroed(layout) };
+    NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_consumer_finds_what_was_published() {
+        let mut bounce = [0u8; 16];
+        let mut queue = UnpackQueue::new(bounce.as_mut_ptr());
+        let entry = LoadMeta { src_off: 4096, len: 9, dst_off: 1 << 33 };
+        queue.put(15, MAX_UNPACK_ENTRIES - 1, entry);
+        queue.publish(15, 2048);
+        // SAFETY: the queue is live, and this thread is the only one that touches it.
+        let device = unsafe { queue.device().read() };
+        assert_eq!((device.head, device.bounce_buf), (u64::MAX, bounce.as_mut_ptr().cast()));
+        // SAFETY: as above.
+        let meta = unsafe { &*device.meta };
+        assert_eq!(meta.mem[15][MAX_UNPACK_ENTRIES - 1], entry);
+        assert_eq!(meta.mem[15][0], LoadMeta::default());
+        assert_eq!(meta.cnt, std::array::from_fn(|slot| if slot == 15 { 2048 } else { 0 }));
+    }
+}

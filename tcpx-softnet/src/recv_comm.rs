@@ -1,0 +1,422 @@
+//! Receive comms: control records are matched with posted receives, payload lands in bounce pages or in host memory.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
+
+use crate::announce::{Announced, Step};
+use crate::bounce::Bounce;
+use crate::control::{ControlIn, GrantOut, Read1};
+use crate::failure::{Breakage, Failure};
+use crate::landing::{Landing, entries, pages_of};
+use crate::lane::{Direction, Task};
+use crate::lanes::Lanes;
+use crate::listen::Sockets;
+use crate::log;
+use crate::memory::Piece;
+use crate::queue::UnpackQueue;
+use crate::registration::Registration;
+use crate::request::{ConsumeError, Ring, Turn};
+use crate::wire::Record;
+
+/// Announced chunks that may wait for room on their data socket before no more records are read.
+const MAX_WAITING_CHUNKS: usize = 64;
+
+/// Where a receive goes.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    /// Straight to host memory.
+    Host {
+        memory: Piece,
+        /// Keeps `deregMr` from succeeding while the memory is in use.
+        _registration: Arc<Registration>,
+    },
+    /// To bounce pages.
+    Device,
+}
+
+/// One irecv.
+#[derive(Debug)]
+struct Receive {
+    destination: Destination,
+    /// Most bytes that may come.
+    posted: u32,
+    /// Bytes that the sender announced.
+    total: Option<u32>,
+    landed: u32,
+    /// Entries written to the unpack queue.
+    entries: usize,
+    /// Whether the bounce pages were given out.
+    granted: bool,
+    landing: Landing,
+}
+
+/// An announced chunk that is not on its lane yet.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    number: u64,
+    lane: usize,
+    offset: u32,
+    size: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct RecvComm {
+    lanes: Lanes,
+    control: TcpStream,
+    input: ControlIn,
+    /// Present when the sender waits for receives.
+    grants: Option<GrantOut>,
+    announced: Announced,
+    chunk_bytes: u32,
+    chunks: VecDeque<Chunk>,
+    ring: Ring<Receive>,
+    queue: UnpackQueue,
+    bounce: &'static Bounce,
+    broken: Breakage,
+    spare_pieces: Vec<Vec<Piece>>,
+    spare_landings: Vec<Landing>,
+}
+
+impl RecvComm {
+    pub(crate) fn new(
+        sockets: Sockets,
+        recv_sync: bool,
+        threads: usize,
+        bounce: &'static Bounce,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            lanes: Lanes::new(sockets.data, Direction::Receive, threads)?,
+            control: sockets.control,
+            input: ControlIn::new(),
+            grants: recv_sync.then(GrantOut::default),
+            announced: Announced::new(sockets.chunk_bytes),
+            chunk_bytes: sockets.chunk_bytes,
+            chunks: VecDeque::new(),
+            ring: Ring::new(),
+            queue: UnpackQueue::new(bounce.region().base()),
+            bounce,
+            broken: Breakage::default(),
+            spare_pieces: Vec::new(),
+            spare_landings: Vec::new(),
+        })
+    }
+
+    /// The struct that describes the unpack queue to the consumer.
+    pub(crate) fn device(&self) -> *mut UnpackNetDeviceHandle {
+        self.queue.device()
+    }
+
+    /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before [`Self::test`].
+    pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
+        let receive = Receive {
+            destination,
+            posted,
+            total: None,
+            landed: 0,
+            entries: 0,
+            granted: false,
+            landing: self.spare_landings.pop().unwrap_or_default(),
+        };
+        self.ring.post(receive).ok_or_else(|| {
+            log::warn!("unable to allocate requests");
+            Failure::Internal
+        })
+    }
+
+    /// Drives the comm, then says whether request `low` (low bits of its number) is done; its entries and their count
+    /// are in the queue by then.
+    pub(crate) fn test(&mut self, low: u32, bits: u32) -> Result<bool, Failure> {
+        self.progress();
+        let number = self.ring.number_from_low_bits(low, bits).unwrap_or(u64::MAX);
+        let turn = self.ring.turn(number);
+        if let Some(oldest) = self.ring.oldest_unreported()
+            && turn != Turn::Stale
+            && let Some(failure) = self.broken.of(oldest)
+        {
+            return Err(failure);
+        }
+        match turn {
+            Turn::NothingMoves => Ok(false),
+            Turn::Oldest => {
+                let Some(receive) = self.ring.get(number) else { return Ok(false) };
+                let done = receive.total == Some(receive.landed);
+                if done {
+                    self.queue.publish(Ring::<Receive>::slot(number), receive.entries as u64);
+                    self.ring.report();
+                }
+                Ok(done)
+            }
+            Turn::OutOfOrder { expected } => {
+                log::warn!(
+                    "test called with invalid request, recv {number}, {expected} comes first"
+                );
+                Err(Failure::Internal)
+            }
+            Turn::Stale => {
+                log::warn!("test called with invalid request: it is consumed already");
+                Err(Failure::Internal)
+            }
+        }
+    }
+
+    /// Frees the oldest done request and recycles its pages.
+    pub(crate) fn consume(&mut self, low: u32, bits: u32) -> Result<(), Failure> {
+        let number = self.ring.number_from_low_bits(low, bits).unwrap_or(u64::MAX);
+        match self.ring.may_consume(number) {
+            Ok(()) => {
+                if let Some(mut receive) = self.ring.free() {
+                    self.bounce.release(receive.landing.runs());
+                    receive.landing.reset();
+                    self.spare_landings.push(receive.landing);
+                }
+                Ok(())
+            }
+            Err(ConsumeError::NoneDone) => {
+                log::warn!("no inactive request");
+                Err(Failure::Internal)
+            }
+            Err(ConsumeError::OutOfOrder { expected }) => {
+                log::warn!("invalid request {number} vs expected {expected}");
+                Err(Failure::Internal)
+            }
+        }
+    }
+
+    /// Bytes that the sender announced for a live request, once it has.
+    pub(crate) fn received_bytes(&self, low: u32, bits: u32) -> Option<u32> {
+        self.ring.get(self.ring.number_from_low_bits(low, bits)?)?.total
+    }
+
+    fn progress(&mut self) {
+        self.announce_receives();
+        self.match_records();
+        self.feed_lanes();
+        self.lanes.run();
+        self.harvest();
+    }
+
+    fn announce_receives(&mut self) {
+        let posted = self.ring.posted();
+        let Some(grants) = &mut self.grants else { return };
+        if let Err(error) = grants.announce(&self.control, posted)
+            && let Some(next) = self.ring.next_to_hand()
+            && self.broken.of(next).is_none()
+        {
+            log::warn!("control socket failed: {error}");
+            self.broken.note(next, Failure::System);
+        }
+    }
+
+    /// Takes records off the control socket for as long as a receive waits for one.
+    fn match_records(&mut self) {
+        while let Some(number) = self.ring.next_to_hand() {
+            if self.broken.of(number).is_some() || self.chunks.len() >= MAX_WAITING_CHUNKS {
+                return;
+            }
+            match self.take_record(number) {
+                Ok(Taken::Record) => {}
+                Ok(Taken::NoRoom) => return,
+                Ok(Taken::Incomplete) => match self.input.read(&self.control) {
+                    Ok(Read1::Bytes) => {}
+                    Ok(Read1::Blocked) => return,
+                    Ok(Read1::Closed) => {
+                        return self.lose_control(number, &"connection closed by remote peer");
+                    }
+                    Err(error) => return self.lose_control(number, &error),
+                },
+                Err(failure) => self.broken.note(number, failure),
+            }
+        }
+    }
+
+    fn lose_control(&mut self, number: u64, reason: &dyn core::fmt::Display) {
+        log::warn!("control socket failed: {reason}");
+        self.broken.note(number, Failure::System);
+    }
+
+    /// Uses the next record for request `number`, if all of it is there.
+    fn take_record(&mut self, number: u64) -> Result<Taken, Failure> {
+        let Some(bytes) = self.input.bytes().first_chunk::<{ Record::BYTES }>() else {
+            return Ok(Taken::Incomplete);
+        };
+        // At most eight data sockets.
+        let record =
+            Record::decode(bytes, self.lanes.len() as u16).map_err(|error| refuse(&error))?;
+        if let Record::Inline { size } = record {
+            if self.input.bytes().len() < Record::BYTES + size as usize {
+                return Ok(Taken::Incomplete);
+            }
+            // Pages go to messages in order, or two of them could wait for each other's.
+            if !self.chunks.is_empty() || !self.grant(number, size)? {
+                return Ok(Taken::NoRoom);
+            }
+        }
+        let step = self.announced.check(record).map_err(|error| refuse(&error))?;
+        self.input.consume(Record::BYTES);
+        self.start_message(number, step)?;
+        match record {
+            Record::Inline { size } => self.land_inline(number, size),
+            Record::Chunk { index, size, offset, .. } => {
+                self.chunks.push_back(Chunk { number, lane: usize::from(index), offset, size });
+            }
+        }
+        if step.last {
+            self.ring.hand();
+        }
+        Ok(Taken::Record)
+    }
+
+    /// Checks a message against the receive it was matched with.
+    fn start_message(&mut self, number: u64, step: Step) -> Result<(), Failure> {
+        let Some(receive) = self.ring.get_mut(number).filter(|_| step.first) else { return Ok(()) };
+        receive.total = Some(step.total);
+        if step.total > receive.posted {
+            log::warn!("message of {} bytes for a receive of {}", step.total, receive.posted);
+            return Err(Failure::Internal);
+        }
+        let pages = pages_of(step.total, self.chunk_bytes);
+        if matches!(receive.destination, Destination::Device) && pages > MAX_UNPACK_ENTRIES as u64 {
+            log::warn!(
+                "too many pages: {pages} fragments, the unpack queue holds {MAX_UNPACK_ENTRIES}"
+            );
+            return Err(Failure::Internal);
+        }
+        Ok(())
+    }
+
+    /// Gives a message all its bounce pages at once; false when there are not enough free ones now.
+    fn grant(&mut self, number: u64, total: u32) -> Result<bool, Failure> {
+        let Some(receive) = self.ring.get_mut(number) else { return Ok(false) };
+        if receive.granted || !matches!(receive.destination, Destination::Device) {
+            return Ok(true);
+        }
+        let pages = u32::try_from(pages_of(total, self.chunk_bytes)).unwrap_or(u32::MAX);
+        receive.granted = self.bounce.take(pages, receive.landing.runs());
+        if !receive.granted && pages > self.bounce.total_pages() {
+            log::warn!(
+                "message of {total} bytes needs {pages} bounce pages, there are {}",
+                self.bounce.total_pages()
+            );
+            return Err(Failure::Internal);
+        }
+        Ok(receive.granted)
+    }
+
+    fn land_inline(&mut self, number: u64, size: u32) {
+        let mut pieces = self.spare_pieces.pop().unwrap_or_default();
+        if let Some(receive) = self.ring.get_mut(number) {
+            receive.place_chunk(self.bounce, 0, size as usize, &mut pieces);
+            let mut payload = &self.input.bytes()[..size as usize];
+            for piece in &pieces {
+                let (now, later) = payload.split_at(piece.len().min(payload.len()));
+                piece.write(now);
+                payload = later;
+            }
+            receive.collect(number, 0, &pieces, self.bounce, &mut self.queue);
+        }
+        self.input.consume(size as usize);
+        pieces.clear();
+        self.spare_pieces.push(pieces);
+    }
+
+    /// Moves announced chunks to their lanes, in order, as far as lanes and pages allow.
+    fn feed_lanes(&mut self) {
+        while let Some(&chunk) = self.chunks.front() {
+            if !self.lanes.has_room(chunk.lane) {
+                return;
+            }
+            let total = self.ring.get(chunk.number).and_then(|receive| receive.total).unwrap_or(0);
+            match self.grant(chunk.number, total) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(failure) => {
+                    self.broken.note(chunk.number, failure);
+                    self.chunks.clear();
+                    return;
+                }
+            }
+            self.chunks.pop_front();
+            let mut pieces = self.spare_pieces.pop().unwrap_or_default();
+            if let Some(receive) = self.ring.get_mut(chunk.number) {
+                receive.place_chunk(self.bounce, chunk.offset, chunk.size as usize, &mut pieces);
+            }
+            self.lanes.push(chunk.lane, Task::new(chunk.number, chunk.offset, pieces));
+        }
+    }
+
+    fn harvest(&mut self) {
+        let Self { lanes, ring, queue, broken, bounce, spare_pieces, .. } = self;
+        lanes.harvest(|mut task| {
+            if task.failed {
+                broken.note(task.number, Failure::System);
+            } else if let Some(receive) = ring.get_mut(task.number) {
+                receive.collect(task.number, task.offset, &task.pieces, bounce, queue);
+            }
+            task.pieces.clear();
+            spare_pieces.push(task.pieces);
+        });
+    }
+}
+
+/// What became of the record at the front of the control stream.
+enum Taken {
+    /// It was used.
+    Record,
+    /// Part of it has not come yet.
+    Incomplete,
+    /// It must wait for bounce pages.
+    NoRoom,
+}
+
+fn refuse(error: &crate::wire::RecordError) -> Failure {
+    log::warn!("control record refused: {error}");
+    Failure::Internal
+}
+
+impl Receive {
+    /// The memory of the chunk at `offset`.
+    fn place_chunk(&mut self, bounce: &Bounce, offset: u32, bytes: usize, pieces: &mut Vec<Piece>) {
+        match &self.destination {
+            Destination::Host { memory, .. } => pieces.push(memory.part(offset as usize, bytes)),
+            Destination::Device => self.landing.next_chunk(bounce.region(), bytes, pieces),
+        }
+    }
+
+    /// Counts a chunk that has landed, and writes its entries.
+    fn collect(
+        &mut self,
+        number: u64,
+        offset: u32,
+        pieces: &[Piece],
+        bounce: &Bounce,
+        queue: &mut UnpackQueue,
+    ) {
+        self.landed += pieces.iter().map(|piece| piece.len() as u32).sum::<u32>();
+        if matches!(self.destination, Destination::Device) {
+            for entry in entries(bounce.region(), pieces, offset) {
+                queue.put(Ring::<Self>::slot(number), self.entries, entry);
+                self.entries += 1;
+            }
+        }
+    }
+}
+
+impl Drop for RecvComm {
+    fn drop(&mut self) {
+        // The threads end before the pages that they write to go back.
+        self.lanes.stop();
+        let mut unfreed = false;
+        while let Some(mut receive) = self.ring.remove_oldest() {
+            unfreed |= !receive.landing.runs().is_empty();
+            self.bounce.release(receive.landing.runs());
+        }
+        if unfreed {
+            log::warn!("some pages not yet freed?");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Registered memory: a range and its kind. Sends and host receives hold on to it while they move bytes.
+
+use std::ffi::c_int;
+
+use tcpx_sys::{PTR_CUDA, PTR_HOST, UNPACK_PAGE_BYTES};
+
+use crate::failure::Failure;
+use crate::log;
+use crate::memory::Piece;
+
+/// What memory a registration is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryKind {
+    /// Ordinary memory: receives land where they were posted.
+    Host,
+    /// Device memory, emulated by ordinary memory: receives land in the bounce region.
+    Device,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    address: usize,
+    bytes: usize,
+    kind: MemoryKind,
+}
+
+impl Registration {
+    /// Checks what `regMr` was given.
+    pub(crate) fn new(address: usize, bytes: c_int, ptr_type: c_int) -> Result<Self, Failure> {
+        let kind = match ptr_type {
+            PTR_HOST => MemoryKind::Host,
+            PTR_CUDA => MemoryKind::Device,
+            other => {
+                log::warn!("unknown mem type {other}");
+                return Err(Failure::Internal);
+            }
+        };
+        if kind == MemoryKind::Device && !address.is_multiple_of(UNPACK_PAGE_BYTES) {
+            log::warn!("data not aligned: {address:#x}");
+            return Err(Failure::Internal);
+        }
+        let Some(bytes) =
+            usize::try_from(bytes).ok().filter(|bytes| address.checked_add(*bytes).is_some())
+        else {
+            log::warn!("cannot register {bytes} bytes at {address:#x}");
+            return Err(Failure::Internal);
+        };
+        Ok(Self { address, bytes, kind })
+    }
+
+    pub(crate) fn kind(&self) -> MemoryKind {
+        self.kind
+    }
+
+    /// Whether the range lies inside. An empty range lies anywhere.
+    pub(crate) fn contains(&self, range: Piece) -> bool {
+        let start = range.address().checked_sub(self.address);
+        range.len() == 0
+            || start.is_some_and(|start| start <= self.bytes && range.len() <= self.bytes - start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(address: usize, len: usize) -> Piece {
+        Piece::for_tests(address, len)
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        assert!(Registration::new(4096, 10, PTR_CUDA).is_ok());
+        assert!(Registration::new(4097, 10, PTR_CUDA).is_err());
+        assert!(Registration::new(4097, 10, PTR_HOST).is_ok());
+        assert!(Registration::new(4096, -1, PTR_HOST).is_err());
+        assert!(Registration::new(usize::MAX, 2, PTR_HOST).is_err());
+        assert!(Registration::new(4096, 10, tcpx_sys::PTR_DMABUF).is_err());
+    }
+
+    #[test]
+    fn ranges_must_lie_inside() {
+        let registration = Registration::new(1000, 100, PTR_HOST).expect("good arguments");
+        for (address, len, inside) in [
+            (1000, 100, true),
+            (1099, 1, true),
+            (1100, 0, true),
+            (0, 0, true),
+            (999, 1, false),
+            (1099, 2, false),
+            (1100, 1, false),
+            (usize::MAX, 1, false),
+        ] {
+            assert_eq!(registration.contains(piece(address, len)), inside, "{address}+{len}");
+        }
+    }
+}

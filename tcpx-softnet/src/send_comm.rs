@@ -1,0 +1,217 @@
+//! Send comms: messages are cut into chunks, announced on the control socket and queued on the data sockets.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use tcpx_sys::MAX_REQUESTS;
+
+use crate::control::{ControlOut, GrantIn};
+use crate::failure::{Breakage, Failure};
+use crate::flow::{RoundRobin, chunk_at};
+use crate::lane::{Direction, Task};
+use crate::lanes::Lanes;
+use crate::listen::Sockets;
+use crate::log;
+use crate::memory::Piece;
+use crate::registration::Registration;
+use crate::request::{Ring, Turn};
+use crate::wire::Record;
+
+/// One isend.
+#[derive(Debug)]
+struct Send {
+    memory: Piece,
+    /// Bytes that are queued on data sockets, or all of them for an inline message.
+    queued: u32,
+    /// Bytes on data sockets that are not out yet.
+    unsent: u32,
+    /// Records that are not out yet.
+    records: u32,
+    /// Keeps `deregMr` from succeeding while the memory is in use.
+    _registration: Arc<Registration>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SendComm {
+    lanes: Lanes,
+    control: TcpStream,
+    output: ControlOut,
+    /// Present when sends wait for the peer's receives.
+    grants: Option<GrantIn>,
+    flow: RoundRobin,
+    ring: Ring<Send>,
+    broken: Breakage,
+    chunk_bytes: u32,
+    inline_bytes: u32,
+    spare: Vec<Vec<Piece>>,
+}
+
+impl SendComm {
+    pub(crate) fn new(
+        sockets: Sockets,
+        recv_sync: bool,
+        inline_bytes: u32,
+        threads: usize,
+    ) -> io::Result<Self> {
+        let lanes = Lanes::new(sockets.data, Direction::Send, threads)?;
+        Ok(Self {
+            flow: RoundRobin::new(lanes.len()),
+            lanes,
+            control: sockets.control,
+            output: ControlOut::default(),
+            grants: recv_sync.then(GrantIn::default),
+            ring: Ring::new(),
+            broken: Breakage::default(),
+            chunk_bytes: sockets.chunk_bytes,
+            inline_bytes,
+            spare: Vec::new(),
+        })
+    }
+
+    /// Queues a message and returns its number. Nothing moves before [`Self::test`].
+    pub(crate) fn post(
+        &mut self,
+        memory: Piece,
+        registration: Arc<Registration>,
+    ) -> Result<u64, Failure> {
+        let send = Send { memory, queued: 0, unsent: 0, records: 0, _registration: registration };
+        self.ring.post(send).ok_or_else(|| {
+            log::warn!("unable to allocate requests");
+            Failure::Internal
+        })
+    }
+
+    /// Drives the comm, then says whether request `low` (low bits of its number) is done.
+    pub(crate) fn test(&mut self, low: u32, bits: u32) -> Result<bool, Failure> {
+        self.progress();
+        let number = self.ring.number_from_low_bits(low, bits).unwrap_or(u64::MAX);
+        let turn = self.ring.turn(number);
+        if let Some(oldest) = self.ring.oldest_unreported()
+            && turn != Turn::Stale
+            && let Some(failure) = self.broken.of(oldest)
+        {
+            return Err(failure);
+        }
+        match turn {
+            Turn::NothingMoves => Ok(false),
+            Turn::Oldest => {
+                let done =
+                    self.ring.get(number).is_some_and(|send| send.unsent == 0 && send.records == 0);
+                if done {
+                    self.ring.report();
+                    self.ring.free();
+                }
+                Ok(done)
+            }
+            Turn::OutOfOrder { expected } => {
+                log::warn!(
+                    "test called with invalid request, send {number}, {expected} comes first"
+                );
+                Err(Failure::Internal)
+            }
+            Turn::Stale => {
+                log::warn!("test called with invalid request: it is done already");
+                Err(Failure::Internal)
+            }
+        }
+    }
+
+    fn progress(&mut self) {
+        self.read_grants();
+        self.queue_chunks();
+        self.flush_records();
+        self.lanes.run();
+        self.harvest();
+    }
+
+    fn read_grants(&mut self) {
+        let Some(grants) = &mut self.grants else { return };
+        let Some(next) = self.ring.next_to_hand() else { return };
+        if grants.covers(next) || self.broken.of(next).is_some() {
+            return;
+        }
+        if let Err(error) = grants.read(&self.control, next, MAX_REQUESTS as u64) {
+            log::warn!("control socket failed: {error}");
+            let failure = match error.kind() {
+                io::ErrorKind::InvalidData => Failure::Internal,
+                _ => Failure::System,
+            };
+            self.broken.note(next, failure);
+        }
+    }
+
+    /// Hands messages to the sockets, in order, as far as there is room.
+    fn queue_chunks(&mut self) {
+        while let Some(number) = self.ring.next_to_hand() {
+            let granted = self.grants.as_ref().is_none_or(|grants| grants.covers(number));
+            if !granted || self.broken.of(number).is_some() || !self.queue_message(number) {
+                return;
+            }
+            self.ring.hand();
+        }
+    }
+
+    /// Queues what is left of a message; false when the sockets have no room for all of it.
+    fn queue_message(&mut self, number: u64) -> bool {
+        let Some(send) = self.ring.get_mut(number) else { return false };
+        // `isend` took the length from a positive `int`.
+        let total = send.memory.len() as u32;
+        if total <= self.inline_bytes {
+            send.records += 1;
+            send.queued = total;
+            self.output.push(number, Record::Inline { size: total }, send.memory);
+            return true;
+        }
+        while send.queued < total {
+            let Some(lane) = self.flow.pick(|lane| self.lanes.has_room(lane)) else { return false };
+            let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
+            let mut pieces = self.spare.pop().unwrap_or_default();
+            pieces.push(send.memory.part(offset as usize, size as usize));
+            // At most eight data sockets.
+            let record = Record::Chunk { index: lane as u16, size, offset, total };
+            self.output.push(number, record, Piece::EMPTY);
+            self.lanes.push(lane, Task::new(number, offset, pieces));
+            send.records += 1;
+            send.queued += size;
+            send.unsent += size;
+        }
+        true
+    }
+
+    fn flush_records(&mut self) {
+        let ring = &mut self.ring;
+        let flushed = self.output.flush(&self.control, |number| {
+            if let Some(send) = ring.get_mut(number) {
+                send.records -= 1;
+            }
+        });
+        if let (Err(error), Some(first)) = (flushed, self.output.first())
+            && self.broken.of(first).is_none()
+        {
+            log::warn!("control socket failed: {error}");
+            self.broken.note(first, Failure::System);
+        }
+    }
+
+    fn harvest(&mut self) {
+        let (ring, broken, spare) = (&mut self.ring, &mut self.broken, &mut self.spare);
+        self.lanes.harvest(|mut task| {
+            if task.failed {
+                broken.note(task.number, Failure::System);
+            } else if let Some(send) = ring.get_mut(task.number) {
+                send.unsent -= task.bytes as u32;
+            }
+            task.pieces.clear();
+            spare.push(task.pieces);
+        });
+    }
+}
+
+impl Drop for SendComm {
+    fn drop(&mut self) {
+        // The threads end before the requests let go of their registrations.
+        self.lanes.stop();
+    }
+}
