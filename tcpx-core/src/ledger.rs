@@ -20,7 +20,9 @@ impl OpKey {
 
     /// Any number gives a key; one that is not ours finds nothing.
     pub(crate) fn from_wire(number: u64) -> Self {
-        KeyData::from_ffi(number).into()
+        let key = Self::from(KeyData::from_ffi(number));
+        // The slot map takes several numbers for one key; the wire has one.
+        if key.to_wire() == number { key } else { Self::null() }
     }
 }
 
