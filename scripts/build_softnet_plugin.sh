@@ -1,0 +1,23 @@
+#!/bin/sh
+# Builds the software plugin and puts it where loaders look for it by name:
+#   <target>/<profile>/libnccl-net-tcpx-soft.so
+# Usage: build_softnet_plugin.sh [release|dev]        (CARGO_TARGET_DIR is honoured)
+set -eu
+
+profile=${1:-release}
+case $profile in
+release) folder=release ;;
+dev | debug) profile=dev folder=debug ;;
+*)
+    echo "usage: $0 [release|dev]" >&2
+    exit 2
+    ;;
+esac
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cargo build --quiet --manifest-path "$root/Cargo.toml" -p tcpx-softnet-plugin --profile "$profile"
+built=${CARGO_TARGET_DIR:-$root/target}/$folder
+# A new file under the final name, so that a process that has the old one mapped keeps it whole.
+cp "$built/libnccl_net_tcpx_soft.so" "$built/libnccl-net-tcpx-soft.so.new"
+mv "$built/libnccl-net-tcpx-soft.so.new" "$built/libnccl-net-tcpx-soft.so"
+echo "$built/libnccl-net-tcpx-soft.so"

@@ -1,0 +1,49 @@
+#![allow(unsafe_code)]
+//! The shared library shows the dynamic linker one symbol, and that symbol is a working table.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use tcpx_sys::{Plugin, SYMBOL};
+
+/// The library that Cargo built next to this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("own path");
+    let folder = test.parent().expect("the folder of test binaries");
+    let file = "libnccl_net_tcpx_soft.so";
+    let places = [folder.join(file), folder.with_file_name(file)];
+    places.into_iter().find(|place| place.is_file()).expect("the library is built with its tests")
+}
+
+#[test]
+fn one_data_symbol_of_152_bytes_is_exported() {
+    let nm = Command::new("nm").args(["-D", "-S", "--defined-only"]).arg(library()).output();
+    let nm = nm.expect("nm (binutils) is needed for this test");
+    assert!(nm.status.success());
+    let text = String::from_utf8(nm.stdout).expect("text");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let [line] = lines.as_slice() else { panic!("exported symbols: {text}") };
+    assert_eq!(line[3], SYMBOL);
+    assert!(matches!(line[2], "D" | "B" | "R"), "a data symbol: {line:?}");
+    assert_eq!(u64::from_str_radix(line[1], 16).expect("hex"), 152);
+}
+
+#[test]
+fn the_library_has_the_plugins_soname_and_no_text_relocations() {
+    let readelf = Command::new("readelf").arg("-d").arg(library()).output();
+    let readelf = readelf.expect("readelf (binutils) is needed for this test");
+    let text = String::from_utf8(readelf.stdout).expect("text");
+    assert!(text.contains("[libnccl-net-tcpx-soft.so]"), "{text}");
+    assert!(!text.contains("TEXTREL"), "{text}");
+}
+
+#[test]
+fn it_loads_as_a_plugin() {
+    // SAFETY: the library was built from this workspace.
+    let plugin = unsafe { Plugin::load(&library(), &["TCPXSoft_v7"]) }.expect("loads");
+    let mut ndev = 0;
+    // SAFETY: a valid place for the count.
+    let rc = unsafe { (plugin.entries().devices)(&raw mut ndev) };
+    assert_eq!((rc.0, ndev), (0, -1), "not initialised yet");
+    assert!(plugin.table().reg_mr_dma_buf.is_none());
+}
