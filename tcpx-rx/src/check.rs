@@ -142,16 +142,20 @@ pub fn check(
     check_cover(list, expected_bytes)
 }
 
-/// The common case in one pass: right in every respect and already sorted.
+/// The common case in one pass: right in every respect and already sorted. May say no to a list
+/// that is right.
 fn covers_in_order(list: &[UnpackDescriptor], bounce_bytes: u64, expected_bytes: u64) -> bool {
+    // As many 32-bit lengths as this cannot overflow their 64-bit sum, which spares the loop a
+    // test: it would cost a quarter of its time.
+    if u32::try_from(list.len()).is_err() {
+        return false;
+    }
     let mut next = 0_u64;
     for entry in list {
         if entry.len == 0 || entry.src_end() > bounce_bytes || entry.dst_off != next {
             return false;
         }
-        // Checked, because a sum that wraps to `expected_bytes` would pass for a right one.
-        let Some(end) = entry.dst_end() else { return false };
-        next = end;
+        next += u64::from(entry.len);
     }
     next == expected_bytes
 }

@@ -70,11 +70,11 @@ pub struct BuiltChunk {
 /// use tcpx_rx::{DescriptorBuilder, DeviceFragment, Fragment};
 ///
 /// let page = DeviceFragment { offset: 8192, bytes: 4096, token: 1, dmabuf_id: None };
+/// let mut fragments = [page, DeviceFragment { offset: 0, ..page }].map(Fragment::Device);
 /// let mut chunk = DescriptorBuilder::new(5000);
-/// assert_eq!(chunk.append(Fragment::Device(page))?, None);
-/// let rest = chunk.append(Fragment::Device(DeviceFragment { offset: 0, ..page }))?;
-/// assert_eq!(rest.map(|r| r.bytes()), Some(3192));
+/// let used = chunk.append(&mut fragments)?;
 /// assert!(chunk.is_full());
+/// assert_eq!((used, fragments[1].bytes()), (1, 3192));
 /// # Ok::<(), tcpx_rx::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -101,19 +101,68 @@ impl DescriptorBuilder {
         Self { chunk, chunk_bytes, filled_bytes: 0, limit }
     }
 
-    /// Places `fragment` at the end of what the chunk has, and returns what lies beyond the
-    /// chunk's end: all of it once the chunk is full.
+    /// Places fragments behind what the chunk has, until it is full, and returns how many were used
+    /// up.
     ///
-    /// The rest of a device fragment keeps the token. Return that to the kernel once, after both
-    /// chunks are unpacked.
+    /// A fragment that crosses the chunk's end is placed up to there, shortened in `fragments` to
+    /// its rest, and not counted, so that the next chunk goes on with what was not counted. The
+    /// rest of a device fragment keeps the token. Return that to the kernel once, after both chunks
+    /// are unpacked.
     ///
     /// # Errors
-    /// See [`BuildError`]; the chunk is as before then.
-    #[inline]
-    pub fn append(&mut self, fragment: Fragment) -> Result<Option<Fragment>, BuildError> {
+    /// See [`BuildError`]. The fragments before the refused one are placed then.
+    pub fn append(&mut self, fragments: &mut [Fragment]) -> Result<usize, BuildError> {
+        if self.append_plain(fragments) {
+            return Ok(fragments.len());
+        }
+        for (used, fragment) in fragments.iter_mut().enumerate() {
+            if let Some(rest) = self.append_one(*fragment)? {
+                *fragment = rest;
+                return Ok(used);
+            }
+        }
+        Ok(fragments.len())
+    }
+
+    /// Places all fragments if nothing is special about any of them, as it is nearly always, else
+    /// none. Leaving the verdict to the end keeps tests and branches out of the loop.
+    fn append_plain(&mut self, fragments: &[Fragment]) -> bool {
+        let list = &mut self.chunk.descriptors;
+        let before = list.len();
+        if fragments.len() > self.limit.saturating_sub(before) {
+            return false;
+        }
+        let mut filled = self.filled_bytes;
+        let mut offsets = 0;
+        let mut all_plain = u32::try_from(fragments.len()).is_ok();
+        list.extend(fragments.iter().map(|fragment| {
+            let (offset, len) = match *fragment {
+                Fragment::Device(DeviceFragment { offset, bytes, .. }) => (offset, bytes),
+                Fragment::Linear { .. } => (0, 0),
+            };
+            all_plain &= len != 0;
+            offsets |= offset;
+            let dst_off = filled;
+            filled = filled.wrapping_add(u64::from(len));
+            UnpackDescriptor { src_off: offset as u32, len, dst_off }
+        }));
+        // Up to 2^32 lengths of 32 bits can pass 2^64 once, and then end below where they began.
+        let fits = (self.filled_bytes..=self.chunk_bytes).contains(&filled);
+        all_plain &= fits && u32::try_from(offsets).is_ok();
+        if all_plain {
+            self.filled_bytes = filled;
+        } else {
+            list.truncate(before);
+        }
+        all_plain
+    }
+
+    /// Places one fragment of any kind and returns what lies beyond the chunk's end.
+    fn append_one(&mut self, fragment: Fragment) -> Result<Option<Fragment>, BuildError> {
         let bytes = fragment.bytes();
+        let dst_off = self.filled_bytes;
         if bytes == 0 {
-            return Err(BuildError::EmptyFragment { dst_off: self.filled_bytes });
+            return Err(BuildError::EmptyFragment { dst_off });
         }
         let room = u32::try_from(self.remaining_bytes()).unwrap_or(u32::MAX);
         let taken = bytes.min(room);
@@ -121,26 +170,22 @@ impl DescriptorBuilder {
             return Ok(Some(fragment));
         }
         match fragment {
-            Fragment::Device(DeviceFragment { offset, .. }) => self.push_device(offset, taken)?,
+            Fragment::Device(DeviceFragment { offset, .. }) => {
+                let Ok(src_off) = u32::try_from(offset) else {
+                    return Err(BuildError::SourceBeyond32Bits { offset });
+                };
+                if self.chunk.descriptors.len() >= self.limit {
+                    return Err(BuildError::TooManyDescriptors { limit: self.limit });
+                }
+                let placed = UnpackDescriptor { src_off, len: taken, dst_off };
+                self.chunk.descriptors.push(placed);
+            }
             Fragment::Linear { .. } => {
-                self.chunk.linear.push(LinearSpan { dst_off: self.filled_bytes, bytes: taken });
+                self.chunk.linear.push(LinearSpan { dst_off, bytes: taken });
             }
         }
         self.filled_bytes += u64::from(taken);
         Ok((taken < bytes).then(|| rest_of(fragment, taken)))
-    }
-
-    #[inline]
-    fn push_device(&mut self, offset: u64, len: u32) -> Result<(), BuildError> {
-        let Ok(src_off) = u32::try_from(offset) else {
-            return Err(BuildError::SourceBeyond32Bits { offset });
-        };
-        if self.chunk.descriptors.len() >= self.limit {
-            return Err(BuildError::TooManyDescriptors { limit: self.limit });
-        }
-        let dst_off = self.filled_bytes;
-        self.chunk.descriptors.push(UnpackDescriptor { src_off, len, dst_off });
-        Ok(())
     }
 
     /// Bytes placed so far.
@@ -198,12 +243,15 @@ mod tests {
         Fragment::Device(DeviceFragment { offset, bytes, token: 1, dmabuf_id: None })
     }
 
+    fn linear(bytes: u32) -> Fragment {
+        Fragment::Linear { bytes }
+    }
+
     #[test]
     fn fragments_follow_each_other_and_pass_the_check() {
         let mut builder = DescriptorBuilder::new(9000);
-        for fragment in [device(4096, 4096), device(0, 4096), device(20_481, 808)] {
-            assert_eq!(builder.append(fragment), Ok(None));
-        }
+        let mut fragments = [device(4096, 4096), device(0, 4096), device(20_481, 808)];
+        assert_eq!(builder.append(&mut fragments), Ok(3));
         assert!(builder.is_full());
         let mut list = builder.finish().descriptors;
         assert_eq!(
@@ -219,29 +267,32 @@ mod tests {
 
     #[test]
     fn a_fragment_over_the_end_is_cut_and_starts_the_next_chunk() {
+        let mut fragments = [device(0, 90), device(4096, 30), device(8192, 5)];
         let mut builder = DescriptorBuilder::new(100);
-        assert_eq!(builder.append(device(0, 90)), Ok(None));
-        let rest = builder.append(device(4096, 30)).unwrap();
-        assert_eq!(rest, Some(device(4106, 20)));
+        assert_eq!(builder.append(&mut fragments), Ok(1));
+        assert_eq!(fragments, [device(0, 90), device(4106, 20), device(8192, 5)]);
         assert_eq!((builder.filled_bytes(), builder.remaining_bytes()), (100, 0));
-        assert_eq!(builder.append(device(4106, 20)), Ok(Some(device(4106, 20))));
+        assert_eq!(builder.append(&mut fragments[1..]), Ok(0), "the chunk is full");
+        assert_eq!(fragments[1], device(4106, 20));
 
         let buffer = builder.finish().descriptors;
         let mut next = DescriptorBuilder::with_buffer(buffer, 100, MAX_DESCRIPTORS);
-        assert_eq!(next.append(device(4106, 20)), Ok(None));
-        assert_eq!(next.descriptors(), [UnpackDescriptor { src_off: 4106, len: 20, dst_off: 0 }]);
+        assert_eq!(next.append(&mut fragments[1..]), Ok(2));
+        assert_eq!(
+            next.descriptors(),
+            [
+                UnpackDescriptor { src_off: 4106, len: 20, dst_off: 0 },
+                UnpackDescriptor { src_off: 8192, len: 5, dst_off: 20 }
+            ]
+        );
     }
 
     #[test]
     fn linear_bytes_take_their_place_but_no_descriptor() {
         let mut builder = DescriptorBuilder::new(30);
-        assert_eq!(builder.append(device(0, 10)), Ok(None));
-        assert_eq!(builder.append(Fragment::Linear { bytes: 8 }), Ok(None));
-        assert_eq!(builder.append(device(10, 10)), Ok(None));
-        assert_eq!(
-            builder.append(Fragment::Linear { bytes: 5 }),
-            Ok(Some(Fragment::Linear { bytes: 3 }))
-        );
+        let mut fragments = [device(0, 10), linear(8), device(10, 10), linear(5)];
+        assert_eq!(builder.append(&mut fragments), Ok(3));
+        assert_eq!(fragments[3], linear(3));
         let chunk = builder.finish();
         assert_eq!(
             chunk.linear,
@@ -251,29 +302,43 @@ mod tests {
     }
 
     #[test]
-    fn refusals_change_nothing() {
+    fn a_refused_fragment_leaves_no_trace() {
         let mut builder = DescriptorBuilder::with_buffer(vec![], 1 << 40, 2);
-        assert_eq!(builder.append(device(0, 0)), Err(BuildError::EmptyFragment { dst_off: 0 }));
         assert_eq!(
-            builder.append(device(1 << 32, 1)),
+            builder.append(&mut [device(7, 5), device(0, 0)]),
+            Err(BuildError::EmptyFragment { dst_off: 5 })
+        );
+        assert_eq!(
+            builder.append(&mut [device(1 << 32, 1)]),
             Err(BuildError::SourceBeyond32Bits { offset: 1 << 32 })
         );
-        assert_eq!(builder.append(device(u64::from(u32::MAX), u32::MAX)), Ok(None));
-        assert_eq!(builder.append(device(0, u32::MAX)), Ok(None));
-        let before = builder.filled_bytes();
-        assert_eq!(builder.append(device(0, 1)), Err(BuildError::TooManyDescriptors { limit: 2 }));
-        assert_eq!((builder.filled_bytes(), builder.descriptors().len()), (before, 2));
+        assert_eq!((builder.filled_bytes(), builder.descriptors().len()), (5, 1));
+        assert_eq!(
+            builder.append(&mut [device(u64::from(u32::MAX), u32::MAX), device(0, 1)]),
+            Err(BuildError::TooManyDescriptors { limit: 2 })
+        );
+        assert_eq!(builder.filled_bytes(), 5 + u64::from(u32::MAX));
+        assert_eq!(builder.descriptors().len(), 2);
+    }
+
+    #[test]
+    fn a_rest_beyond_four_gibibytes_is_refused_in_the_next_chunk() {
+        let mut fragments = [device(u64::from(u32::MAX), 2)];
+        assert_eq!(DescriptorBuilder::new(1).append(&mut fragments), Ok(0));
+        assert_eq!(
+            DescriptorBuilder::new(1).append(&mut fragments),
+            Err(BuildError::SourceBeyond32Bits { offset: 1 << 32 })
+        );
     }
 
     #[test]
     fn the_default_limit_is_what_the_plugin_survives() {
         let mut builder = DescriptorBuilder::new(1 << 20);
-        for page in 0..2047 {
-            assert_eq!(builder.append(device(page * 4096, 100)), Ok(None));
-        }
+        let mut fragments = vec![device(0, 100); 2048];
         assert_eq!(
-            builder.append(device(0, 100)),
+            builder.append(&mut fragments),
             Err(BuildError::TooManyDescriptors { limit: 2047 })
         );
+        assert_eq!(builder.descriptors().len(), 2047);
     }
 }

@@ -44,16 +44,17 @@
 //!     tcpx_rx::encode(&Fragment::Device(fragment), Dialect::Google, &mut control)?;
 //! }
 //!
-//! let mut chunk = DescriptorBuilder::new(6000);
+//! let mut fragments = tcpx_rx::walk(&control, Dialect::Google).collect::<Result<Vec<_>, _>>()?;
 //! let mut tokens = TokenRanges::new();
-//! for fragment in tcpx_rx::walk(&control, Dialect::Google) {
-//!     let fragment = fragment?;
+//! for fragment in &fragments {
 //!     if let Fragment::Device(device) = fragment {
 //!         tokens.push(device.token);
 //!     }
-//!     assert_eq!(chunk.append(fragment)?, None, "nothing is left over");
 //! }
 //!
+//! let mut chunk = DescriptorBuilder::new(6000);
+//! let used = chunk.append(&mut fragments)?;
+//! assert_eq!(used, 2, "nothing is left for the next chunk");
 //! let mut list = chunk.finish().descriptors;
 //! tcpx_rx::check(&mut list, 1 << 20, 6000)?;
 //! assert_eq!(tcpx_rx::merge_neighbours(&mut list), 1);

@@ -20,21 +20,24 @@ pub fn merge_neighbours(list: &mut Vec<UnpackDescriptor>) -> usize {
 
 /// Moves the merged entries to the front of `list` and returns their number.
 fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
-    let Some(&first) = list.first() else { return 0 };
-    let mut run = first;
-    let mut kept = 0;
-    for index in 1..list.len() {
-        let entry = list[index];
-        if let Some(len) = joint_len(&run, &entry) {
+    // Up to the first pair that joins nothing has to move; scattered pages never get further.
+    let Some(first_pair) = list.windows(2).position(|pair| joint_len(&pair[0], &pair[1]).is_some())
+    else {
+        return list.len();
+    };
+    let mut kept = first_pair;
+    let mut index = first_pair;
+    while let Some(&first) = list.get(index) {
+        let mut run = first;
+        index += 1;
+        while let Some(len) = list.get(index).and_then(|entry| joint_len(&run, entry)) {
             run.len = len;
-        } else {
-            list[kept] = run;
-            kept += 1;
-            run = entry;
+            index += 1;
         }
+        list[kept] = run;
+        kept += 1;
     }
-    list[kept] = run;
-    kept + 1
+    kept
 }
 
 /// Length of the one entry that does the work of both, if there is one.

@@ -1,0 +1,246 @@
+//! What a fragment costs on its way from the control message to the unpack backend.
+//!
+//! The bar: building, checking and merging sorted entries take at most 3 ns per fragment together.
+//! `cargo bench -p tcpx-rx --bench descriptors` times each step with criterion, prints a table in
+//! nanoseconds per fragment, and fails when the bar is missed. Run as a test it times nothing.
+
+#![allow(clippy::print_stdout, reason = "the table is what the bench is for")]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use tcpx_rx::{
+    DescriptorBuilder, DeviceFragment, Fragment, MAX_DESCRIPTORS, UnpackDescriptor, check,
+    merge_neighbours,
+};
+
+const BAR_NS: f64 = 3.0;
+const COUNTS: [usize; 3] = [128, 512, 2047];
+const PAGE: u64 = 4096;
+/// Pages of the bounce buffer the fragments come from: 512 MiB.
+const PAGES: u64 = 1 << 17;
+const BOUNCE_BYTES: u64 = PAGES * PAGE;
+
+/// How the fragments of a chunk lie in the bounce buffer.
+#[derive(Clone, Copy)]
+enum Pages {
+    /// One after the other: all merge.
+    Contiguous,
+    /// Anywhere: none merges.
+    Scattered,
+    /// Runs of random length: no branch predictor knows what merges next.
+    Runs,
+}
+
+/// Splitmix64: the same fragments in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// `count` fragments, the first and the last shorter than a page, as a cut stream has them.
+fn fragments(count: usize, pages: Pages) -> Vec<Fragment> {
+    let mut random = Random(count as u64);
+    let mut page = 0;
+    let mut next_page = || {
+        let follow = match pages {
+            Pages::Contiguous => true,
+            Pages::Scattered => false,
+            Pages::Runs => random.next().is_multiple_of(2),
+        };
+        page = if follow { (page + 1) % PAGES } else { random.next() % PAGES };
+        page * PAGE
+    };
+    let mut list: Vec<_> = (0..count)
+        .map(|index| DeviceFragment {
+            offset: next_page(),
+            bytes: PAGE as u32,
+            token: index as u32 + 1,
+            dmabuf_id: None,
+        })
+        .collect();
+    if let [first, .., last] = &mut list[..] {
+        first.offset += 1447;
+        first.bytes -= 1447;
+        last.bytes = 1;
+    }
+    list.into_iter().map(Fragment::Device).collect()
+}
+
+fn total_bytes(fragments: &[Fragment]) -> u64 {
+    fragments.iter().map(|fragment| u64::from(fragment.bytes())).sum()
+}
+
+/// The whole way: what the bar is about.
+fn build_check_merge(
+    fragments: &mut [Fragment],
+    buffer: Vec<UnpackDescriptor>,
+    expected: u64,
+) -> Vec<UnpackDescriptor> {
+    let mut list = build(fragments, buffer, expected);
+    check(&mut list, BOUNCE_BYTES, expected).expect("a right list");
+    merge_neighbours(&mut list);
+    list
+}
+
+fn build(
+    fragments: &mut [Fragment],
+    buffer: Vec<UnpackDescriptor>,
+    expected: u64,
+) -> Vec<UnpackDescriptor> {
+    let mut builder = DescriptorBuilder::with_buffer(buffer, expected, MAX_DESCRIPTORS);
+    let used = builder.append(fragments).expect("fragments that fit");
+    assert_eq!(used, fragments.len(), "the chunk is as long as its fragments");
+    builder.finish().descriptors
+}
+
+/// Eight sockets' worth of chunks, harvested first, last, last but one, … as the plugin does.
+fn in_socket_order(sorted: &[UnpackDescriptor]) -> Vec<UnpackDescriptor> {
+    let chunks: Vec<_> = sorted.chunks(sorted.len().div_ceil(8)).collect();
+    let (first, others) = chunks.split_first().expect("a list that is not empty");
+    let mut list = first.to_vec();
+    list.extend(others.iter().rev().flat_map(|chunk| chunk.iter()));
+    list
+}
+
+fn in_random_order(sorted: &[UnpackDescriptor]) -> Vec<UnpackDescriptor> {
+    let mut random = Random(7);
+    let mut list = sorted.to_vec();
+    for index in (1..list.len()).rev() {
+        list.swap(index, (random.next() % (index as u64 + 1)) as usize);
+    }
+    list
+}
+
+type Step = Box<dyn FnMut(&mut Vec<UnpackDescriptor>)>;
+
+/// One line of the table: a step, the list it begins with, and whether the bar is on it.
+struct Case {
+    name: &'static str,
+    count: usize,
+    input: Vec<UnpackDescriptor>,
+    step: Step,
+    has_bar: bool,
+}
+
+fn cases(count: usize) -> Vec<Case> {
+    let expected = total_bytes(&fragments(count, Pages::Scattered));
+    let list_of = |pages| build(&mut fragments(count, pages), Vec::new(), expected);
+    let scattered = list_of(Pages::Scattered);
+    let built = |pages| -> Step {
+        let mut fragments = fragments(count, pages);
+        Box::new(move |list| *list = build(&mut fragments, std::mem::take(list), expected))
+    };
+    let whole = |pages| -> Step {
+        let mut fragments = fragments(count, pages);
+        Box::new(move |list| {
+            *list = build_check_merge(&mut fragments, std::mem::take(list), expected);
+        })
+    };
+    let checked = || -> Step {
+        Box::new(move |list| check(list, BOUNCE_BYTES, expected).expect("a right list"))
+    };
+    let merged = || -> Step { Box::new(|list| _ = merge_neighbours(list)) };
+    let case = |name, input: Vec<_>, step, has_bar| Case { name, count, input, step, has_bar };
+    vec![
+        case("build+check+merge, scattered pages", Vec::new(), whole(Pages::Scattered), true),
+        case("build+check+merge, contiguous pages", Vec::new(), whole(Pages::Contiguous), true),
+        // The processor mispredicts where runs end; the bar leaves no room for that.
+        case("build+check+merge, random runs", Vec::new(), whole(Pages::Runs), false),
+        case("build, scattered pages", Vec::new(), built(Pages::Scattered), true),
+        case("check, sorted", scattered.clone(), checked(), true),
+        case("check, socket order", in_socket_order(&scattered), checked(), false),
+        case("check, random order", in_random_order(&scattered), checked(), false),
+        case("merge, scattered pages", scattered, merged(), true),
+        case("merge, contiguous pages", list_of(Pages::Contiguous), merged(), true),
+        case("merge, random runs", list_of(Pages::Runs), merged(), true),
+    ]
+}
+
+/// Lists that are used over and over, as a receiver does: no page of them is touched for the first
+/// time while the clock runs. Together they fit the second-level cache.
+struct Lists(Vec<Vec<UnpackDescriptor>>);
+
+impl Lists {
+    fn of(case: &Case) -> Self {
+        let list = || Vec::with_capacity(case.count);
+        Self(std::iter::repeat_with(list).take(8192 / case.count).collect())
+    }
+
+    /// Time that the step takes for all lists, each filled anew before the clock starts.
+    fn time(&mut self, case: &mut Case) -> Duration {
+        for list in &mut self.0 {
+            list.clear();
+            list.extend_from_slice(&case.input);
+        }
+        let start = Instant::now();
+        for list in &mut self.0 {
+            (case.step)(black_box(list));
+        }
+        let elapsed = start.elapsed();
+        black_box(&self.0);
+        elapsed
+    }
+}
+
+/// The least nanoseconds per fragment of many rounds: the noise of the machine only adds.
+fn ns_per_fragment(case: &mut Case) -> f64 {
+    const ROUNDS: usize = 4000;
+    let mut lists = Lists::of(case);
+    let best = (0..ROUNDS).map(|_| lists.time(case)).min().unwrap_or_default();
+    best.as_secs_f64() * 1e9 / (lists.0.len() * case.count) as f64
+}
+
+/// Prints the table and returns whether every line keeps its bar.
+fn table() -> bool {
+    println!("{:<38} {:>9} {:>12} {:>6}", "step", "fragments", "ns/fragment", "bar");
+    let mut kept = true;
+    for mut case in COUNTS.into_iter().flat_map(cases) {
+        let ns = ns_per_fragment(&mut case);
+        let bar = if case.has_bar { format!("{BAR_NS:.1}") } else { String::from("-") };
+        let missed = case.has_bar && ns > BAR_NS;
+        kept &= !missed;
+        let mark = if missed { "  MISSED" } else { "" };
+        println!("{:<38} {:>9} {ns:>12.2} {bar:>6}{mark}", case.name, case.count);
+    }
+    kept
+}
+
+fn criterion_groups(criterion: &mut Criterion) {
+    for count in COUNTS {
+        for mut case in cases(count) {
+            let mut group = criterion.benchmark_group(case.name);
+            group.throughput(Throughput::Elements(count as u64));
+            group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
+                let mut lists = Lists::of(&case);
+                bencher.iter_custom(|iterations| {
+                    let rounds = iterations.div_ceil(lists.0.len() as u64);
+                    let total: Duration = (0..rounds).map(|_| lists.time(&mut case)).sum();
+                    total.mul_f64(iterations as f64 / (rounds * lists.0.len() as u64) as f64)
+                });
+            });
+            group.finish();
+        }
+    }
+}
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .measurement_time(Duration::from_secs(1))
+        .warm_up_time(Duration::from_millis(300))
+        .configure_from_args();
+    criterion_groups(&mut criterion);
+    criterion.final_summary();
+    // Cargo passes this to `cargo bench` and not to `cargo test`.
+    if std::env::args().any(|argument| argument == "--bench") {
+        assert!(table(), "more than {BAR_NS} ns per fragment");
+    }
+}
