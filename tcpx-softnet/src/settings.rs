@@ -98,16 +98,27 @@ impl Settings {
     /// # Errors
     /// The first variable with a value that is not allowed, or the chunk size when it is not set.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Self::from_variables(&|name| {
-            env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-        })
+        Self::from_variables(None, &environment)
     }
 
-    fn from_variables(variables: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+    /// Reads the environment, for a program that has a chunk size of its own when none is set there.
+    ///
+    /// # Errors
+    /// The first variable with a value that is not allowed.
+    pub fn from_env_or(chunk_bytes: u32) -> Result<Self, SettingsError> {
+        Self::from_variables(Some(chunk_bytes), &environment)
+    }
+
+    fn from_variables(
+        default_chunk_bytes: Option<u32>,
+        variables: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, SettingsError> {
         let read = Variables { get: variables };
         let default = Self::default();
-        let chunk_bytes =
-            read.number(CHUNK, 1, u64::from(MAX_CHUNK_BYTES))?.ok_or(SettingsError::Unset {
+        let chunk_bytes = read
+            .number(CHUNK, 1, u64::from(MAX_CHUNK_BYTES))?
+            .or(default_chunk_bytes.map(u64::from))
+            .ok_or(SettingsError::Unset {
                 variable: CHUNK,
                 reason: "without it the original plugin never moves a byte; 524288 is usual",
             })?;
@@ -245,12 +256,16 @@ fn narrow<T: TryFrom<u64> + Default>(value: u64) -> T {
     T::try_from(value).unwrap_or_default()
 }
 
+fn environment(name: &str) -> Option<String> {
+    env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Settings, SettingsError> {
-        Settings::from_variables(&|name| {
+        Settings::from_variables(None, &|name| {
             pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
     }
