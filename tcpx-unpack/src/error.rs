@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::Backend;
+use crate::cuda::CudaError;
 
 /// One of the two memories of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,4 +80,7 @@ pub enum UnpackError {
         /// Address of the destination.
         dst: u64,
     },
+    /// CUDA failed; the unpacker does not recover from it.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
 }

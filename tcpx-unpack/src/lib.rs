@@ -15,11 +15,18 @@
 //! chunk once warm, and believes no length it is given: every descriptor is checked against its
 //! job before the first byte moves.
 
+pub mod cuda;
+
 mod choice;
+mod completion;
+mod d2d;
 mod error;
 mod host_memory;
 mod job;
+mod kernel;
 mod open;
+mod run;
+mod staged;
 mod ticket;
 mod unpack;
 

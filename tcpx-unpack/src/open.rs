@@ -2,7 +2,11 @@
 
 use std::fmt;
 
+use crate::cuda::{CudaError, CudaGpu};
+use crate::d2d::D2dUnpack;
 use crate::host_memory::HostMemoryUnpack;
+use crate::kernel::KernelUnpack;
+use crate::staged::StagedUnpack;
 use crate::{Backend, Choice, MemoryKind, Unpack, UnpackError};
 
 /// An unpacker that is ready for work, and the reason why it is this one.
@@ -24,19 +28,59 @@ impl fmt::Debug for Opened {
 
 /// Opens the backend that `choice` asks for, for bounce buffers and destinations in `memory`.
 ///
-/// Ordinary memory has the host backend alone.
+/// Ordinary memory has the host backend alone. For CUDA memory [`Choice::Auto`] takes the first of
+/// kernel, d2d and host that works; opening compiles and tries the kernel, so do it once, not per
+/// transfer.
 ///
 /// # Errors
 /// [`UnpackError::Unavailable`] when the backend does not exist for this memory or when what it
 /// needs is missing.
 pub fn open(choice: Choice, memory: MemoryKind) -> Result<Opened, UnpackError> {
-    match memory {
+    let opened = match memory {
         MemoryKind::Host => open_host_memory(choice),
-        MemoryKind::Cuda { .. } => Err(UnpackError::Unavailable {
-            backend: choice.backend().unwrap_or(Backend::Kernel),
-            reason: "this build has no CUDA backend".to_owned(),
-        }),
+        MemoryKind::Cuda { gpu } => open_cuda(choice, gpu),
+    }?;
+    tracing::info!(backend = %opened.unpack.backend(), %memory, why = opened.why, "unpack is open");
+    Ok(opened)
+}
+
+fn open_cuda(choice: Choice, ordinal: u32) -> Result<Opened, UnpackError> {
+    let asked = choice.backend();
+    let gpu = CudaGpu::open(ordinal).map_err(|error| UnpackError::Unavailable {
+        backend: asked.unwrap_or(Backend::Kernel),
+        reason: error.to_string(),
+    })?;
+    if let Some(backend) = asked {
+        return match open_on(backend, &gpu) {
+            Ok(unpack) => Ok(Opened { unpack, why: format!("{backend}: asked for") }),
+            Err(reason) => Err(UnpackError::Unavailable { backend, reason }),
+        };
     }
+    let mut refusals = Vec::new();
+    for backend in [Backend::Kernel, Backend::D2d, Backend::Host] {
+        match open_on(backend, &gpu) {
+            Ok(unpack) if refusals.is_empty() => {
+                let why = format!("{backend}: the fastest, and it passed its self-check");
+                return Ok(Opened { unpack, why });
+            }
+            Ok(unpack) => {
+                let why = format!("{backend}: {}", refusals.join("; "));
+                tracing::warn!(gpu = ordinal, why, "unpack falls back to a slower backend");
+                return Ok(Opened { unpack, why });
+            }
+            Err(reason) => refusals.push(format!("{backend} is unavailable: {reason}")),
+        }
+    }
+    Err(UnpackError::Unavailable { backend: Backend::Kernel, reason: refusals.join("; ") })
+}
+
+fn open_on(backend: Backend, gpu: &CudaGpu) -> Result<Box<dyn Unpack>, String> {
+    let describe = |error: CudaError| error.to_string();
+    Ok(match backend {
+        Backend::Host => Box::new(StagedUnpack::new(gpu).map_err(describe)?),
+        Backend::D2d => Box::new(D2dUnpack::new(gpu).map_err(describe)?),
+        Backend::Kernel => Box::new(KernelUnpack::new(gpu)?),
+    })
 }
 
 fn open_host_memory(choice: Choice) -> Result<Opened, UnpackError> {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Number of a submit: all its jobs share it, and it grows by one with every submit.
+/// Number of a submit: all its jobs share it. Numbers never decrease from one submit to the next,
+/// and only a submit without bytes may get the number of the one before it.
 ///
 /// Tickets finish in order, so one comparison answers whether a job is done:
 /// `unpack.poll()? >= ticket`.
@@ -14,7 +15,7 @@ impl Ticket {
     /// first one has finished.
     pub const NONE: Self = Self(0);
 
-    /// The ticket with this number; submits count from 1.
+    /// The ticket with this number; submits count up from [`NONE`](Self::NONE).
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
@@ -26,7 +27,7 @@ impl Ticket {
         self.0
     }
 
-    /// The ticket of the submit that follows.
+    /// The ticket with the number that follows.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

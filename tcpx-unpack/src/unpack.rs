@@ -24,9 +24,9 @@ pub trait Unpack: Send {
     /// # Safety
     /// For every job, until [`poll`](Self::poll) has reached the returned ticket or the unpacker
     /// is dropped (after an error: until it is dropped):
-    /// - `bounce..bounce + bounce_bytes` is memory of the kind the unpacker was opened for, or
-    ///   pinned host memory mapped into that GPU; it stays readable, and nobody writes the
-    ///   fragments;
+    /// - `bounce..bounce + bounce_bytes` is memory of the kind the unpacker was opened for, or, for
+    ///   a GPU, any that its driver can copy from, such as pinned host memory; it stays readable,
+    ///   and nobody writes the fragments;
     /// - `dst..dst + dst_bytes` is memory of the kind the unpacker was opened for; it stays
     ///   writable, and nobody else reads or writes the fragments' destinations.
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError>;

@@ -1,0 +1,107 @@
+//! Which submits of a stream of copies have finished: an event for each of them.
+
+use std::collections::VecDeque;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cuda::{CudaError, CudaGpu, Event, Stream};
+use crate::{Ticket, UnpackError};
+
+/// How many submits may be on their way. 16 channels of 16 requests, each a submit of its own.
+const EVENTS: usize = 256;
+
+/// Longest wait for the GPU when all events are taken, and when an unpacker is dropped.
+pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Events made once and used in turn, and the tickets they stand for.
+pub(crate) struct Completions {
+    free: Vec<Event>,
+    under_way: VecDeque<(Ticket, Event)>,
+    submitted: Ticket,
+    finished: Ticket,
+    failure: Option<UnpackError>,
+}
+
+impl Completions {
+    pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
+        Ok(Self {
+            free: (0..EVENTS).map(|_| Event::new(gpu)).collect::<Result<_, _>>()?,
+            under_way: VecDeque::with_capacity(EVENTS),
+            submitted: Ticket::NONE,
+            finished: Ticket::NONE,
+            failure: None,
+        })
+    }
+
+    /// Runs `queue`, which puts one submit's copies on `stream`, and marks its end.
+    ///
+    /// A failure sticks: part of the submit may be on its way without an event behind it.
+    pub(crate) fn submit(
+        &mut self,
+        stream: &Stream,
+        queue: impl FnOnce() -> Result<(), CudaError>,
+    ) -> Result<Ticket, UnpackError> {
+        let event = self.free_event()?;
+        if let Err(error) = queue().and_then(|()| stream.record(&event)) {
+            return Err(self.fail(error.into()));
+        }
+        self.submitted = self.submitted.next();
+        self.under_way.push_back((self.submitted, event));
+        Ok(self.submitted)
+    }
+
+    /// The newest finished ticket.
+    pub(crate) fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        while let Some((ticket, event)) = self.under_way.front() {
+            match event.is_done() {
+                Ok(true) => {
+                    self.finished = *ticket;
+                    self.free.extend(self.under_way.pop_front().map(|(_, event)| event));
+                }
+                Ok(false) => break,
+                Err(error) => return Err(self.fail(error.into())),
+            }
+        }
+        Ok(self.finished)
+    }
+
+    fn free_event(&mut self) -> Result<Event, UnpackError> {
+        let start = Instant::now();
+        loop {
+            self.poll()?;
+            if let Some(event) = self.free.pop() {
+                return Ok(event);
+            }
+            let waited = start.elapsed();
+            if waited > STALL_LIMIT {
+                let waited_ms = waited.as_millis() as u64;
+                return Err(self.fail(CudaError::Stalled { waited_ms }.into()));
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn fail(&mut self, error: UnpackError) -> UnpackError {
+        tracing::error!(%error, "unpacking stopped");
+        self.failure = Some(error.clone());
+        error
+    }
+}
+
+/// Waits until `stream` is idle, as drops do; false when it may still be using memory.
+pub(crate) fn drain(gpu: &CudaGpu, stream: &Stream) -> bool {
+    let start = Instant::now();
+    let Ok(_entered) = gpu.enter() else { return true };
+    loop {
+        match stream.is_idle() {
+            Ok(true) => return true,
+            // The context is gone or broken, and whatever it was doing with it.
+            Err(_) => return true,
+            Ok(false) if start.elapsed() > STALL_LIMIT => return false,
+            Ok(false) => thread::yield_now(),
+        }
+    }
+}

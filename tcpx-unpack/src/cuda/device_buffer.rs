@@ -1,0 +1,103 @@
+#![allow(unsafe_code)]
+//! Memory of a GPU.
+
+use cudarc::driver::sys;
+
+use super::driver::{CudaError, check_range, ok};
+use super::{CudaGpu, PAGE_BYTES};
+
+/// Owned memory of one GPU, in whole pages that start at a page boundary, as registrations need it.
+///
+/// Its content is not defined until something writes it. Copies wait until they are done; they do
+/// not wait for other work on the same memory.
+#[derive(Debug)]
+pub struct DeviceBuffer {
+    gpu: CudaGpu,
+    allocation: u64,
+    address: u64,
+    bytes: u64,
+}
+
+impl DeviceBuffer {
+    /// Allocates at least `bytes` bytes, rounded up to whole pages of [`PAGE_BYTES`].
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
+    /// [`CudaError::Call`] when the GPU has no room.
+    pub fn new(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError> {
+        let impossible = CudaError::OutOfBounds { offset: 0, len: bytes, bytes: 0 };
+        let rounded = bytes.checked_next_multiple_of(PAGE_BYTES).filter(|&rounded| rounded > 0);
+        // One page more leaves room to start at a page boundary: small allocations need not.
+        let allocated = rounded.and_then(|rounded| rounded.checked_add(PAGE_BYTES));
+        let (Some(rounded), Some(allocated)) = (rounded, allocated) else {
+            return Err(impossible);
+        };
+        let _entered = gpu.enter()?;
+        let mut allocation = 0;
+        // SAFETY: a context is current; the driver writes one address, which drop frees.
+        let status = unsafe { sys::cuMemAlloc_v2(&raw mut allocation, allocated as usize) };
+        ok("cuMemAlloc", status)?;
+        let address = allocation.next_multiple_of(PAGE_BYTES);
+        Ok(Self { gpu: gpu.clone(), allocation, address, bytes: rounded })
+    }
+
+    /// The GPU that holds the memory.
+    #[must_use]
+    pub fn gpu(&self) -> &CudaGpu {
+        &self.gpu
+    }
+
+    /// Device address of the first byte, a multiple of [`PAGE_BYTES`].
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Size in bytes, a multiple of [`PAGE_BYTES`].
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Copies `source` to `offset` of the buffer, and returns when it is there.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`], or the driver's error.
+    pub fn copy_from_host(&self, offset: u64, source: &[u8]) -> Result<(), CudaError> {
+        check_range(offset, source.len() as u64, self.bytes)?;
+        // SAFETY: the range lies inside the allocation.
+        unsafe { self.gpu.write(self.address + offset, source) }
+    }
+
+    /// Copies from `offset` of the buffer into `destination`, and returns when it is there.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`], or the driver's error.
+    pub fn copy_to_host(&self, offset: u64, destination: &mut [u8]) -> Result<(), CudaError> {
+        check_range(offset, destination.len() as u64, self.bytes)?;
+        // SAFETY: the range lies inside the allocation.
+        unsafe { self.gpu.read(self.address + offset, destination) }
+    }
+
+    /// Sets every byte of the buffer to `value`, and returns when it is done.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn fill(&self, value: u8) -> Result<(), CudaError> {
+        // SAFETY: the range is the whole allocation.
+        unsafe { self.gpu.fill(self.address, value, self.bytes) }
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        let freed = self.gpu.enter().and_then(|_entered| {
+            // SAFETY: new() made this allocation and nobody else frees it. The driver waits for
+            // work that still uses it.
+            ok("cuMemFree", unsafe { sys::cuMemFree_v2(self.allocation) })
+        });
+        if let Err(error) = freed {
+            tracing::debug!(%error, bytes = self.bytes, "device memory was not freed");
+        }
+    }
+}

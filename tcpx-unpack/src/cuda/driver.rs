@@ -1,0 +1,120 @@
+#![allow(unsafe_code)]
+//! The driver library: is it there, and what do its answers mean.
+
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{self, CUresult};
+
+/// Why a CUDA operation failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CudaError {
+    /// The CUDA driver is not installed.
+    #[error("no CUDA driver: libcuda.so.1 cannot be loaded")]
+    NoDriver,
+    /// The driver has no GPU of this number.
+    #[error("there is no GPU {gpu}: the driver shows {count}")]
+    NoSuchGpu {
+        /// The ordinal asked for.
+        gpu: u32,
+        /// How many GPUs there are.
+        count: u32,
+    },
+    /// The driver refused a call.
+    #[error("{call} failed with {name} ({code})")]
+    Call {
+        /// Name of the driver function.
+        call: &'static str,
+        /// The driver's `CUresult`.
+        code: u32,
+        /// The driver's name for that code.
+        name: String,
+    },
+    /// A copy or fill reaches outside its buffer, or a buffer of this size cannot exist.
+    #[error("{len} bytes at offset {offset} reach outside a buffer of {bytes} bytes")]
+    OutOfBounds {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+        /// Size of the buffer in bytes.
+        bytes: u64,
+    },
+    /// The GPU did not finish in time; what it still uses is never freed.
+    #[error("the GPU has not finished after {waited_ms} ms")]
+    Stalled {
+        /// How long was waited, in milliseconds.
+        waited_ms: u64,
+    },
+}
+
+/// Loads and initialises the driver, once per process.
+pub(super) fn load() -> Result<(), CudaError> {
+    static LOADED: OnceLock<Result<(), CudaError>> = OnceLock::new();
+    LOADED
+        .get_or_init(|| {
+            // SAFETY: loading libcuda runs its initialisers, which have no preconditions.
+            // Asking first matters: every other function panics without the library.
+            if !unsafe { sys::is_culib_present() } {
+                return Err(CudaError::NoDriver);
+            }
+            // SAFETY: cuInit may be called at any time, from any thread; 0 is its only flag.
+            ok("cuInit", unsafe { sys::cuInit(0) })
+        })
+        .clone()
+}
+
+/// Turns the answer of the driver function `call` into a result.
+pub(super) fn ok(call: &'static str, result: CUresult) -> Result<(), CudaError> {
+    if result == CUresult::CUDA_SUCCESS {
+        return Ok(());
+    }
+    Err(CudaError::Call { call, code: result as u32, name: name_of(result) })
+}
+
+/// Like [`ok`], where "not ready" is an answer and no error: is it done?
+pub(super) fn done(call: &'static str, result: CUresult) -> Result<bool, CudaError> {
+    if result == CUresult::CUDA_ERROR_NOT_READY {
+        return Ok(false);
+    }
+    ok(call, result).map(|()| true)
+}
+
+#[cold]
+fn name_of(result: CUresult) -> String {
+    let mut name = ptr::null();
+    // SAFETY: the driver is loaded, since it gave this result; it writes one pointer.
+    let status = unsafe { sys::cuGetErrorName(result, &raw mut name) };
+    if status != CUresult::CUDA_SUCCESS || name.is_null() {
+        return "an unknown error".to_owned();
+    }
+    // SAFETY: on success the pointer is a string constant of the driver.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}
+
+/// Checks that `offset..offset + len` lies inside a buffer of `bytes`.
+pub(super) fn check_range(offset: u64, len: u64, bytes: u64) -> Result<(), CudaError> {
+    if len > bytes || offset > bytes - len {
+        return Err(CudaError::OutOfBounds { offset, len, bytes });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_checked_without_wrapping() {
+        assert_eq!(check_range(0, 10, 10), Ok(()));
+        assert_eq!(check_range(10, 0, 10), Ok(()));
+        for (offset, len) in [(0, 11), (1, 10), (u64::MAX, 1), (1, u64::MAX), (11, 0)] {
+            assert_eq!(
+                check_range(offset, len, 10),
+                Err(CudaError::OutOfBounds { offset, len, bytes: 10 })
+            );
+        }
+    }
+}

@@ -1,0 +1,123 @@
+#![allow(unsafe_code)]
+//! Loaded kernels.
+
+use std::ffi::{CStr, CString, c_void};
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUfunction, CUmodule, CUresult};
+
+use super::driver::{CudaError, ok};
+use super::{CudaGpu, Stream};
+
+/// A module: PTX that the driver has compiled for one GPU.
+pub(crate) struct Module {
+    gpu: CudaGpu,
+    raw: CUmodule,
+}
+
+// SAFETY: a module is a handle that the driver allows every thread to use at any time.
+unsafe impl Send for Module {}
+
+/// A kernel of a module. Launch it only while the module lives.
+#[derive(Clone, Copy)]
+pub(crate) struct Function {
+    raw: CUfunction,
+}
+
+// SAFETY: a function is a handle that the driver allows every thread to use at any time.
+unsafe impl Send for Function {}
+
+impl Module {
+    /// Loads the first of `images` (PTX texts) that this driver takes.
+    ///
+    /// # Safety
+    /// The images are programs that may run on the GPU.
+    pub(crate) unsafe fn load(gpu: &CudaGpu, images: &[&str]) -> Result<Self, CudaError> {
+        let _entered = gpu.enter()?;
+        let mut refusal = None;
+        for image in images {
+            let image = CString::new(*image).map_err(|_| invalid_ptx())?;
+            let mut raw = ptr::null_mut();
+            // SAFETY: a context is current; the image ends with 0; there are no options.
+            let status = unsafe {
+                sys::cuModuleLoadDataEx(
+                    &raw mut raw,
+                    image.as_ptr().cast(),
+                    0,
+                    ptr::null_mut(),
+                    ptr::null_mut(),
+                )
+            };
+            match ok("cuModuleLoadDataEx", status) {
+                Ok(()) => return Ok(Self { gpu: gpu.clone(), raw }),
+                Err(error) => refusal = Some(error),
+            }
+        }
+        Err(refusal.unwrap_or_else(invalid_ptx))
+    }
+
+    pub(crate) fn function(&self, name: &CStr) -> Result<Function, CudaError> {
+        let _entered = self.gpu.enter()?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the module is alive, the name ends with 0; the driver writes one function.
+        let status = unsafe { sys::cuModuleGetFunction(&raw mut raw, self.raw, name.as_ptr()) };
+        ok("cuModuleGetFunction", status)?;
+        Ok(Function { raw })
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        let unloaded = self.gpu.enter().and_then(|_entered| {
+            // SAFETY: load() made this module and nobody else has it.
+            ok("cuModuleUnload", unsafe { sys::cuModuleUnload(self.raw) })
+        });
+        if let Err(error) = unloaded {
+            tracing::debug!(%error, "a module was not unloaded");
+        }
+    }
+}
+
+impl Function {
+    /// Queues a launch of `blocks` blocks of `threads` threads.
+    ///
+    /// # Safety
+    /// - the module is alive, and stays so until the launch has been worked off;
+    /// - `parameters` point to values of the types the kernel takes, one for each parameter;
+    /// - what the kernel does with those values is allowed until it has ended.
+    pub(crate) unsafe fn launch(
+        self,
+        stream: &Stream,
+        blocks: u32,
+        threads: u32,
+        parameters: &mut [*mut c_void],
+    ) -> Result<(), CudaError> {
+        // SAFETY: the caller vouches for kernel and parameters, which the driver copies before it
+        // returns; the stream is alive.
+        let status = unsafe {
+            sys::cuLaunchKernel(
+                self.raw,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                0,
+                stream.raw(),
+                parameters.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        ok("cuLaunchKernel", status)
+    }
+}
+
+fn invalid_ptx() -> CudaError {
+    let result = CUresult::CUDA_ERROR_INVALID_PTX;
+    CudaError::Call {
+        call: "cuModuleLoadDataEx",
+        code: result as u32,
+        name: "CUDA_ERROR_INVALID_PTX".to_owned(),
+    }
+}

@@ -1,0 +1,114 @@
+#![allow(unsafe_code)]
+//! Host memory that a GPU can read and write.
+
+use std::ptr::{self, NonNull};
+
+use cudarc::driver::sys;
+
+use super::driver::{CudaError, check_range, ok};
+use super::{CudaGpu, PAGE_BYTES};
+
+/// Owned, page-locked host memory, mapped into every GPU at the address the host uses.
+///
+/// It starts out zeroed and consists of whole pages.
+#[derive(Debug)]
+pub struct PinnedBuffer {
+    gpu: CudaGpu,
+    first: NonNull<u8>,
+    bytes: u64,
+}
+
+// SAFETY: the buffer owns its memory, which no thread is tied to.
+unsafe impl Send for PinnedBuffer {}
+// SAFETY: shared references only read, or hand out addresses and raw pointers, whose use is unsafe.
+unsafe impl Sync for PinnedBuffer {}
+
+impl PinnedBuffer {
+    /// Allocates at least `bytes` zeroed bytes, rounded up to whole pages of [`PAGE_BYTES`].
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
+    /// [`CudaError::Call`] when the host has no room or the GPU cannot map host memory.
+    pub fn new(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError> {
+        let impossible = CudaError::OutOfBounds { offset: 0, len: bytes, bytes: 0 };
+        let rounded = bytes.checked_next_multiple_of(PAGE_BYTES).filter(|&rounded| rounded > 0);
+        let bytes = rounded.filter(|&rounded| rounded <= isize::MAX as u64).ok_or(impossible)?;
+        let _entered = gpu.enter()?;
+        let mut first = ptr::null_mut();
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        // SAFETY: a context is current; the driver writes one pointer, which drop frees.
+        let status = unsafe { sys::cuMemHostAlloc(&raw mut first, bytes as usize, flags) };
+        ok("cuMemHostAlloc", status)?;
+        let Some(first) = NonNull::new(first.cast::<u8>()) else {
+            return Err(CudaError::OutOfBounds { offset: 0, len: bytes, bytes: 0 });
+        };
+        // SAFETY: the allocation is `bytes` long and nobody else has it yet.
+        unsafe { first.write_bytes(0, bytes as usize) };
+        // Copies and kernels are given the host's address, which is valid for them under unified
+        // addressing: every 64-bit Linux driver.
+        first.as_ptr().expose_provenance();
+        Ok(Self { gpu: gpu.clone(), first, bytes })
+    }
+
+    /// Address of the first byte, for the host and for every GPU; a multiple of [`PAGE_BYTES`].
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.first.as_ptr().addr() as u64
+    }
+
+    /// Pointer to the first byte. Whoever uses it answers for races with the GPU and with other
+    /// users of the buffer.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.first.as_ptr()
+    }
+
+    /// Size in bytes, a multiple of [`PAGE_BYTES`].
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes `source` at `offset`.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`].
+    pub fn write(&mut self, offset: u64, source: &[u8]) -> Result<(), CudaError> {
+        check_range(offset, source.len() as u64, self.bytes)?;
+        // SAFETY: the range is checked, and `&mut self` keeps other writers and readers of this
+        // process out; `source` cannot lie in memory that no slice was ever made of.
+        unsafe {
+            let to = self.first.add(offset as usize).as_ptr();
+            ptr::copy_nonoverlapping(source.as_ptr(), to, source.len());
+        }
+        Ok(())
+    }
+
+    /// Reads from `offset` into `destination`. Bytes that a GPU is writing meanwhile are whatever
+    /// they are at that moment.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`].
+    pub fn read(&self, offset: u64, destination: &mut [u8]) -> Result<(), CudaError> {
+        check_range(offset, destination.len() as u64, self.bytes)?;
+        // SAFETY: the range is checked; writers in this process need `&mut self`.
+        unsafe {
+            let from = self.first.add(offset as usize).as_ptr();
+            ptr::copy_nonoverlapping(from, destination.as_mut_ptr(), destination.len());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
+        let freed = self.gpu.enter().and_then(|_entered| {
+            // SAFETY: new() made this allocation and nobody else frees it. The driver waits for
+            // work that still uses it.
+            ok("cuMemFreeHost", unsafe { sys::cuMemFreeHost(self.first.as_ptr().cast()) })
+        });
+        if let Err(error) = freed {
+            tracing::debug!(%error, bytes = self.bytes, "pinned memory was not freed");
+        }
+    }
+}

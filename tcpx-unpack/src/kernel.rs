@@ -1,0 +1,80 @@
+#![allow(unsafe_code)]
+//! The kernel backend: one launch for all jobs of a submit.
+//!
+//! `kernels/unpack.cu` says how the kernel copies, and what was measured for the choices made.
+
+mod engine;
+mod image;
+mod launch;
+mod ring;
+mod self_check;
+mod staging;
+mod tile;
+
+use self::engine::Engine;
+use crate::cuda::{CudaError, CudaGpu, is_readable};
+use crate::job::check_all;
+use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+
+/// Copies with the kernel, or by way of a staging buffer where the kernel cannot read.
+pub(crate) struct KernelUnpack {
+    gpu: CudaGpu,
+    engine: Engine,
+    warned: bool,
+}
+
+impl KernelUnpack {
+    /// Loads the kernel and makes sure that it works. The error is a reason for people to read.
+    pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, String> {
+        let describe = |error: CudaError| error.to_string();
+        let _entered = gpu.enter().map_err(describe)?;
+        let mut engine = Engine::new(gpu).map_err(describe)?;
+        self_check::run(gpu, &mut engine).map_err(|what| format!("self-check: {what}"))?;
+        Ok(Self { gpu: gpu.clone(), engine, warned: false })
+    }
+}
+
+/// Whether the kernel can read every job's bounce buffer. Asked at every submit, since a bounce
+/// buffer can go and another come at the same address; one question for jobs that share one.
+fn all_readable(gpu: &CudaGpu, jobs: &[UnpackJob<'_>]) -> Result<bool, CudaError> {
+    let mut asked = None;
+    for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
+        let bounce = (job.bounce, job.bounce_bytes);
+        if asked != Some(bounce) && !is_readable(gpu, job.bounce, job.bounce_bytes)? {
+            return Ok(false);
+        }
+        asked = Some(bounce);
+    }
+    Ok(true)
+}
+
+impl Unpack for KernelUnpack {
+    fn backend(&self) -> Backend {
+        Backend::Kernel
+    }
+
+    unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        check_all(jobs)?;
+        tile::check_addresses(jobs)?;
+        let _entered = self.gpu.enter()?;
+        if all_readable(&self.gpu, jobs)? {
+            // SAFETY: the jobs are checked, the kernel can read their bounce buffers, and the
+            // caller keeps both memories as they are until the ticket is finished.
+            return unsafe { self.engine.submit(jobs) };
+        }
+        if !self.warned {
+            self.warned = true;
+            tracing::warn!(
+                gpu = self.gpu.ordinal(),
+                "the unpack kernel cannot read the bounce buffer: chunks take one more copy"
+            );
+        }
+        let readable = |job: &UnpackJob<'_>| is_readable(&self.gpu, job.bounce, job.bounce_bytes);
+        // SAFETY: as above, and the engine asks before the kernel reads.
+        unsafe { self.engine.submit_staged(jobs, readable) }
+    }
+
+    fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        self.engine.poll()
+    }
+}

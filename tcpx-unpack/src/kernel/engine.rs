@@ -1,0 +1,311 @@
+#![allow(unsafe_code)]
+//! Launches in flight: where their tiles are, which lane they run on, which have ended.
+//!
+//! Launches are numbered from 1; the number is the ticket. A lane's launches run in order, lanes
+//! run side by side, so a ticket is finished when its launch and all before it have reported.
+
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::image::{BY_VALUE, FROM_MEMORY, IMAGES};
+use super::launch::{
+    Kernels, LANES, Parameters, Reports, TILES_BY_VALUE, launch_by_value, launch_from_memory,
+};
+use super::ring::Ring;
+use super::staging::{Plan, plan};
+use super::tile::{self, Tile, Tiles};
+use crate::completion::STALL_LIMIT;
+use crate::cuda::{CudaError, CudaGpu, DeviceBuffer, Module, PinnedBuffer, Stream};
+use crate::run::runs;
+use crate::{Ticket, UnpackError, UnpackJob};
+
+/// Tiles that launches in flight can have in pinned memory: 1 MiB of them, for 256 MiB of pages.
+const RING_TILES: usize = 1 << 16;
+/// Tiles of one launch; longer submits take several.
+const TILES_PER_LAUNCH: usize = RING_TILES / 2;
+/// Device memory for bounce buffers that the kernel cannot read; rented when the first one shows.
+const STAGING_BYTES: u64 = 16 << 20;
+/// Without news for so long the driver is asked, which takes 1 µs: a failed launch never reports.
+const DOUBT_AFTER: Duration = Duration::from_millis(1);
+
+/// What launches in flight use. Leaked rather than freed when they don't come to an end.
+struct Held {
+    reports: Reports,
+    ring: PinnedBuffer,
+    staging: Option<DeviceBuffer>,
+    _module: Module,
+}
+
+struct InFlight {
+    number: u64,
+    lane: usize,
+    ring_taken: usize,
+}
+
+/// The kernel backend, to be used while its GPU is entered.
+pub(super) struct Engine {
+    gpu: CudaGpu,
+    kernels: Kernels,
+    lanes: [Stream; LANES],
+    held: ManuallyDrop<Held>,
+    parameters: Parameters,
+    ring: Ring,
+    in_flight: VecDeque<InFlight>,
+    submitted: u64,
+    finished: u64,
+    /// When poll first found nothing new.
+    quiet_since: Option<Instant>,
+    failure: Option<UnpackError>,
+}
+
+impl Engine {
+    pub(super) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
+        // SAFETY: the images are this crate's kernel, compiled from kernels/unpack.cu.
+        let module = unsafe { Module::load(gpu, &IMAGES) }?;
+        let kernels = Kernels {
+            by_value: module.function(BY_VALUE)?,
+            from_memory: module.function(FROM_MEMORY)?,
+        };
+        let lane = || Stream::new(gpu);
+        Ok(Self {
+            gpu: gpu.clone(),
+            kernels,
+            lanes: [lane()?, lane()?, lane()?, lane()?],
+            held: ManuallyDrop::new(Held {
+                reports: Reports::new(gpu)?,
+                ring: PinnedBuffer::new(gpu, (RING_TILES * size_of::<Tile>()) as u64)?,
+                staging: None,
+                _module: module,
+            }),
+            parameters: Parameters::new(),
+            ring: Ring::new(RING_TILES),
+            in_flight: VecDeque::with_capacity(1024),
+            submitted: 0,
+            finished: 0,
+            quiet_since: None,
+            failure: None,
+        })
+    }
+
+    /// Launches the kernel over all jobs, on the next lane.
+    ///
+    /// # Safety
+    /// The jobs are checked and the kernel can read their bounce buffers and write their
+    /// destinations; nobody else changes the one or uses the other until the ticket is finished.
+    pub(super) unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        self.health()?;
+        let mut left = tile::count(jobs);
+        let mut tiles = Tiles::new(jobs);
+        while left > 0 {
+            let lane = self.submitted as usize % LANES;
+            let piece = left.min(TILES_PER_LAUNCH);
+            // SAFETY: the tiles are those of the jobs, for which the caller vouches.
+            unsafe { self.launch(lane, &mut tiles, piece) }?;
+            left -= piece;
+        }
+        Ok(Ticket::new(self.submitted))
+    }
+
+    /// Like [`submit`](Self::submit), for jobs of which `readable` says whether the kernel can
+    /// read their bounce buffers. All on the first lane, whose order protects the staging buffer.
+    ///
+    /// # Safety
+    /// As for [`submit`](Self::submit), but for the reading.
+    pub(super) unsafe fn submit_staged(
+        &mut self,
+        jobs: &[UnpackJob<'_>],
+        readable: impl Fn(&UnpackJob<'_>) -> Result<bool, CudaError>,
+    ) -> Result<Ticket, UnpackError> {
+        self.health()?;
+        // SAFETY: passed on from the caller.
+        let moved = match unsafe { self.stage(jobs, readable) } {
+            Ok(moved) => moved,
+            Err(error) => return Err(self.fail(error.into())),
+        };
+        let mut left = tile::count(&moved);
+        let mut tiles = Tiles::new(&moved);
+        loop {
+            // Even without a tile, for the report behind the copies.
+            let piece = left.min(TILES_PER_LAUNCH);
+            // SAFETY: the tiles are those of the jobs, for which the caller vouches, reading from
+            // the staging buffer where the kernel cannot read the bounce buffer.
+            unsafe { self.launch(0, &mut tiles, piece) }?;
+            left -= piece;
+            if left == 0 {
+                return Ok(Ticket::new(self.submitted));
+            }
+        }
+    }
+
+    /// Queues the copies to the staging buffer and returns the jobs that the kernel has to do.
+    ///
+    /// # Safety
+    /// As for [`submit_staged`](Self::submit_staged).
+    unsafe fn stage<'jobs>(
+        &mut self,
+        jobs: &[UnpackJob<'jobs>],
+        readable: impl Fn(&UnpackJob<'_>) -> Result<bool, CudaError>,
+    ) -> Result<Vec<UnpackJob<'jobs>>, CudaError> {
+        if self.held.staging.is_none() {
+            self.held.staging = Some(DeviceBuffer::new(&self.gpu, STAGING_BYTES)?);
+        }
+        let staging = self.held.staging.as_ref().map_or(0, DeviceBuffer::address);
+        let stream = &self.lanes[0];
+        let mut used = 0;
+        let mut moved = Vec::with_capacity(jobs.len());
+        for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
+            if readable(job)? {
+                moved.push(*job);
+                continue;
+            }
+            match plan(job, STAGING_BYTES - used) {
+                Plan::Hull { start, bytes } => {
+                    // SAFETY: the hull lies between fragments of the job, inside its bounce
+                    // buffer; this part of the staging buffer is free in the order of the lane.
+                    unsafe { stream.copy(staging + used, job.bounce + start, bytes) }?;
+                    // Where the bounce buffer would start if all of it had been copied.
+                    let bounce = (staging + used).wrapping_sub(start);
+                    moved.push(UnpackJob { bounce, ..*job });
+                    used = (used + bytes).next_multiple_of(16).min(STAGING_BYTES);
+                }
+                Plan::Direct => {
+                    for run in runs(job.bounce, job.dst, job.descriptors) {
+                        // SAFETY: the run lies inside the job's memories, for which the caller
+                        // vouches.
+                        unsafe { stream.copy(run.dst, run.src, run.bytes) }?;
+                    }
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Launches the kernel over the next `count` tiles.
+    ///
+    /// # Safety
+    /// There are so many tiles, at most [`TILES_PER_LAUNCH`], and they are valid until the launch
+    /// has reported.
+    unsafe fn launch(
+        &mut self,
+        lane: usize,
+        tiles: &mut Tiles<'_>,
+        count: usize,
+    ) -> Result<(), UnpackError> {
+        let number = self.submitted + 1;
+        let (stream, at) = (&self.lanes[lane], (lane, number));
+        let ring_taken;
+        let launched = if count <= TILES_BY_VALUE {
+            ring_taken = 0;
+            self.parameters.tiles().iter_mut().zip(tiles.take(count)).for_each(|(p, t)| *p = t);
+            let (reports, parameters) = (&self.held.reports, &mut self.parameters);
+            // SAFETY: the caller vouches for the tiles; module and reports are held.
+            unsafe { launch_by_value(self.kernels, stream, reports, at, parameters, count as u32) }
+        } else {
+            let stretch = self.take_room(count)?;
+            ring_taken = stretch.taken;
+            // SAFETY: the stretch lies inside the ring, and no launch in flight uses it, so that
+            // its bytes can be written; start and size keep the alignment of the page.
+            let room = unsafe {
+                let first = self.held.ring.as_ptr().cast::<Tile>().add(stretch.start);
+                std::slice::from_raw_parts_mut(first, count)
+            };
+            room.iter_mut().zip(tiles).for_each(|(place, tile)| *place = tile);
+            let address = self.held.ring.address() + (stretch.start * size_of::<Tile>()) as u64;
+            let (kernels, reports) = (self.kernels, &self.held.reports);
+            let stream = &self.lanes[lane];
+            // SAFETY: as above; the stretch is given back only after the launch has reported.
+            unsafe { launch_from_memory(kernels, stream, reports, at, address, count as u32) }
+        };
+        launched.map_err(|error| self.fail(error.into()))?;
+        self.submitted = number;
+        self.in_flight.push_back(InFlight { number, lane, ring_taken });
+        Ok(())
+    }
+
+    /// Room in the ring, for which it may have to wait until older launches have ended.
+    fn take_room(&mut self, tiles: usize) -> Result<super::ring::Stretch, UnpackError> {
+        let start = Instant::now();
+        loop {
+            if let Some(stretch) = self.ring.take(tiles) {
+                return Ok(stretch);
+            }
+            self.poll()?;
+            let waited = start.elapsed();
+            if waited > STALL_LIMIT {
+                let waited_ms = waited.as_millis() as u64;
+                return Err(self.fail(CudaError::Stalled { waited_ms }.into()));
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// The newest ticket of which it and all before it have reported.
+    pub(super) fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        self.health()?;
+        let before = self.finished;
+        while let Some(oldest) = self.in_flight.front()
+            && self.held.reports.finished(oldest.lane) >= oldest.number
+        {
+            self.retire_oldest();
+        }
+        if self.finished != before || self.in_flight.is_empty() {
+            self.quiet_since = None;
+        } else if self.quiet_since.get_or_insert_with(Instant::now).elapsed() > DOUBT_AFTER {
+            self.quiet_since = None;
+            self.ask_driver()?;
+        }
+        Ok(Ticket::new(self.finished))
+    }
+
+    /// Asks whether the oldest launch's lane still works: a failure shows here and nowhere else.
+    /// A lane that is idle has ended all its launches, whether or not the host saw the report.
+    fn ask_driver(&mut self) -> Result<(), UnpackError> {
+        let Some(lane) = self.in_flight.front().map(|oldest| oldest.lane) else { return Ok(()) };
+        let idle = self.gpu.enter().and_then(|_entered| self.lanes[lane].is_idle());
+        match idle {
+            Ok(false) => {}
+            Ok(true) => {
+                while self.in_flight.front().is_some_and(|oldest| oldest.lane == lane) {
+                    self.retire_oldest();
+                }
+            }
+            Err(error) => return Err(self.fail(error.into())),
+        }
+        Ok(())
+    }
+
+    fn retire_oldest(&mut self) {
+        if let Some(oldest) = self.in_flight.pop_front() {
+            self.finished = oldest.number;
+            self.ring.give_back(oldest.ring_taken);
+        }
+    }
+
+    fn health(&self) -> Result<(), UnpackError> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn fail(&mut self, error: UnpackError) -> UnpackError {
+        tracing::error!(%error, "unpacking stopped");
+        self.failure = Some(error.clone());
+        error
+    }
+
+    /// Waits until nothing is in flight; false when the GPU does not come to an end.
+    fn drain(&mut self) -> bool {
+        self.lanes.iter().all(|lane| crate::completion::drain(&self.gpu, lane))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.drain() {
+            // SAFETY: no launch uses it any more, and it is dropped only here.
+            unsafe { ManuallyDrop::drop(&mut self.held) };
+        } else {
+            tracing::error!("launches are still running: what they use is leaked");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Room in a ring of tiles: taken in order, given back in the same order.
+
+/// A contiguous stretch of the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stretch {
+    /// Index of its first place.
+    pub(super) start: usize,
+    /// Places it occupies, with those skipped at the end of the ring before it.
+    pub(super) taken: usize,
+}
+
+/// Which places of a ring are in use. Knows nothing of what lies in them.
+#[derive(Debug)]
+pub(super) struct Ring {
+    places: usize,
+    next: usize,
+    used: usize,
+}
+
+impl Ring {
+    pub(super) const fn new(places: usize) -> Self {
+        Self { places, next: 0, used: 0 }
+    }
+
+    /// Takes `wanted` places side by side, or `None` while too few are free. At most half of the
+    /// ring can be counted on, since the places before its end may have to be skipped.
+    pub(super) fn take(&mut self, wanted: usize) -> Option<Stretch> {
+        let to_end = self.places - self.next;
+        let (start, taken) =
+            if wanted <= to_end { (self.next, wanted) } else { (0, to_end + wanted) };
+        if taken > self.places - self.used {
+            return None;
+        }
+        self.used += taken;
+        self.next = (start + wanted) % self.places;
+        Some(Stretch { start, taken })
+    }
+
+    /// Gives back the oldest stretch in use, of which `taken` is given.
+    pub(super) fn give_back(&mut self, taken: usize) {
+        debug_assert!(taken <= self.used);
+        self.used -= taken;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_stretch_never_wraps() {
+        let mut ring = Ring::new(10);
+        assert_eq!(ring.take(6), Some(Stretch { start: 0, taken: 6 }));
+        assert_eq!(ring.take(5), None);
+        ring.give_back(6);
+        assert_eq!(ring.take(5), Some(Stretch { start: 0, taken: 9 }));
+        assert_eq!(ring.take(2), None);
+        assert_eq!(ring.take(1), Some(Stretch { start: 5, taken: 1 }));
+    }
+
+    proptest! {
+        #[test]
+        fn no_place_is_in_use_twice(wanted in prop::collection::vec(1_usize..=16, 1..200)) {
+            let mut ring = Ring::new(32);
+            let mut in_use = [false; 32];
+            let mut held = VecDeque::new();
+            for wanted in wanted {
+                let stretch = loop {
+                    match ring.take(wanted) {
+                        Some(stretch) => break stretch,
+                        None => {
+                            // Half of the ring always fits once everything is given back.
+                            let (start, wanted, taken): (usize, usize, usize) =
+                                held.pop_front().unwrap();
+                            ring.give_back(taken);
+                            in_use[start..start + wanted].fill(false);
+                        }
+                    }
+                };
+                let places = &mut in_use[stretch.start..stretch.start + wanted];
+                prop_assert!(places.iter().all(|used| !used));
+                places.fill(true);
+                held.push_back((stretch.start, wanted, stretch.taken));
+            }
+        }
+    }
+}

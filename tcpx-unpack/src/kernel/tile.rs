@@ -1,0 +1,242 @@
+//! Tiles: the pieces of fragments that one warp of the kernel copies.
+
+use tcpx_rx::UnpackDescriptor;
+
+use crate::{Side, UnpackError, UnpackJob};
+
+/// Longest tile in bytes; `TILE_BYTES` of the kernel.
+const TILE_BYTES: u64 = 4096;
+
+/// Bits of an address in a tile; the length has the rest. No GPU and no host uses more for memory
+/// that a program can have.
+const ADDRESS_BITS: u32 = 57;
+
+/// Length bits beside the source address; the remaining ones are beside the destination.
+const LEN_BITS_AT_SRC: u32 = 64 - ADDRESS_BITS;
+
+/// Source, destination and length, packed as the kernel reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C, align(16))]
+pub(super) struct Tile {
+    src_and_len: u64,
+    dst_and_len: u64,
+}
+
+const _: () = {
+    assert!(size_of::<Tile>() == 16);
+    assert!(TILE_BYTES < 1 << (2 * LEN_BITS_AT_SRC));
+};
+
+impl Tile {
+    fn new(src: u64, dst: u64, bytes: u64) -> Self {
+        Self {
+            src_and_len: src | bytes << ADDRESS_BITS,
+            dst_and_len: dst | bytes >> LEN_BITS_AT_SRC << ADDRESS_BITS,
+        }
+    }
+}
+
+/// Refuses jobs whose addresses would not fit into a tile.
+pub(super) fn check_addresses(jobs: &[UnpackJob<'_>]) -> Result<(), UnpackError> {
+    for (index, job) in jobs.iter().enumerate().filter(|(_, job)| !job.descriptors.is_empty()) {
+        let sides = [
+            (Side::Bounce, job.bounce, job.bounce_bytes),
+            (Side::Destination, job.dst, job.dst_bytes),
+        ];
+        for (side, address, bytes) in sides {
+            if address.saturating_add(bytes) > 1 << ADDRESS_BITS {
+                return Err(UnpackError::BadRange { job: index, side, address, bytes });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many tiles [`Tiles`] makes of `jobs`.
+pub(super) fn count(jobs: &[UnpackJob<'_>]) -> usize {
+    jobs.iter().map(|job| job.descriptors.iter().map(|d| count_of(job.dst, d)).sum::<usize>()).sum()
+}
+
+#[inline]
+fn count_of(dst: u64, descriptor: &UnpackDescriptor) -> usize {
+    let bytes = u64::from(descriptor.len);
+    if bytes <= TILE_BYTES {
+        return usize::from(bytes > 0);
+    }
+    1 + (bytes - first_bytes(dst + descriptor.dst_off)).div_ceil(TILE_BYTES) as usize
+}
+
+/// Length of the first tile of a fragment that is longer than one: its end is where the
+/// destination is aligned, so that the following tiles have neither head nor tail.
+#[inline]
+fn first_bytes(dst: u64) -> u64 {
+    TILE_BYTES - dst % 16
+}
+
+/// Cuts the fragments of jobs into tiles, in order.
+pub(super) struct Tiles<'jobs> {
+    jobs: std::slice::Iter<'jobs, UnpackJob<'jobs>>,
+    bounce: u64,
+    dst: u64,
+    descriptors: std::slice::Iter<'jobs, UnpackDescriptor>,
+    /// What is left of the fragment at hand.
+    src_at: u64,
+    dst_at: u64,
+    bytes: u64,
+}
+
+impl<'jobs> Tiles<'jobs> {
+    /// The jobs are checked: their fragments lie inside memories that pass [`check_addresses`].
+    pub(super) fn new(jobs: &'jobs [UnpackJob<'jobs>]) -> Self {
+        Self {
+            jobs: jobs.iter(),
+            bounce: 0,
+            dst: 0,
+            descriptors: [].iter(),
+            src_at: 0,
+            dst_at: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Takes up the next fragment; false when there is none.
+    #[inline]
+    fn next_fragment(&mut self) -> bool {
+        loop {
+            if let Some(descriptor) = self.descriptors.next() {
+                // Wrapping: the bounce address of a staged job may lie before address 0.
+                self.src_at = self.bounce.wrapping_add(u64::from(descriptor.src_off));
+                self.dst_at = self.dst + descriptor.dst_off;
+                self.bytes = u64::from(descriptor.len);
+                return true;
+            }
+            let Some(job) = self.jobs.next() else { return false };
+            self.bounce = job.bounce;
+            self.dst = job.dst;
+            self.descriptors = job.descriptors.iter();
+        }
+    }
+}
+
+impl Iterator for Tiles<'_> {
+    type Item = Tile;
+
+    #[inline]
+    fn next(&mut self) -> Option<Tile> {
+        while self.bytes == 0 {
+            if !self.next_fragment() {
+                return None;
+            }
+        }
+        let bytes = if self.bytes <= TILE_BYTES { self.bytes } else { first_bytes(self.dst_at) };
+        let tile = Tile::new(self.src_at, self.dst_at, bytes);
+        self.src_at = self.src_at.wrapping_add(bytes);
+        self.dst_at += bytes;
+        self.bytes -= bytes;
+        Some(tile)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As the kernel unpacks a tile.
+    fn parts(tile: Tile) -> (u64, u64, u64) {
+        let address = (1 << ADDRESS_BITS) - 1;
+        let len =
+            tile.src_and_len >> ADDRESS_BITS | tile.dst_and_len >> ADDRESS_BITS << LEN_BITS_AT_SRC;
+        (tile.src_and_len & address, tile.dst_and_len & address, len)
+    }
+
+    fn job(bounce: u64, dst: u64, descriptors: &[UnpackDescriptor]) -> UnpackJob<'_> {
+        UnpackJob { bounce, bounce_bytes: 1 << 32, dst, dst_bytes: 1 << 33, descriptors }
+    }
+
+    fn tiles_of(jobs: &[UnpackJob<'_>]) -> Vec<(u64, u64, u64)> {
+        Tiles::new(jobs).map(parts).collect()
+    }
+
+    #[test]
+    fn a_page_is_one_tile_wherever_it_goes() {
+        let descriptors = [UnpackDescriptor { src_off: 8192, len: 4096, dst_off: 9 }];
+        assert_eq!(
+            tiles_of(&[job(1 << 40, 1 << 41, &descriptors)]),
+            [((1 << 40) + 8192, (1 << 41) + 9, 4096)]
+        );
+    }
+
+    #[test]
+    fn long_fragments_are_cut_where_the_destination_is_aligned() {
+        let descriptors = [UnpackDescriptor { src_off: 1, len: 9000, dst_off: 5 }];
+        assert_eq!(
+            tiles_of(&[job(0x10000, 0x20000, &descriptors)]),
+            [
+                (0x10001, 0x20005, 4091),
+                (0x10001 + 4091, 0x21000, 4096),
+                (0x10001 + 8187, 0x22000, 813)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_highest_addresses_survive_packing() {
+        let tile = Tile::new((1 << 57) - 4096, (1 << 57) - 1, 4096);
+        assert_eq!(parts(tile), ((1 << 57) - 4096, (1 << 57) - 1, 4096));
+    }
+
+    #[test]
+    fn addresses_that_do_not_fit_are_refused() {
+        let descriptors = [UnpackDescriptor { src_off: 0, len: 1, dst_off: 0 }];
+        let fits = UnpackJob { bounce_bytes: 1, ..job((1 << 57) - 1, 4096, &descriptors) };
+        assert_eq!(check_addresses(&[fits]), Ok(()));
+        let refused = UnpackJob { bounce_bytes: 2, ..fits };
+        assert!(matches!(
+            check_addresses(&[fits, refused]),
+            Err(UnpackError::BadRange { job: 1, side: Side::Bounce, .. })
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn tiles_cover_every_fragment_once(
+            lists in prop::collection::vec(
+                (0_u64..32, prop::collection::vec((0_u32..1 << 20, 0_u32..20_000), 0..20)), 0..4),
+        ) {
+            let mut dst_off = 0;
+            let lists: Vec<(u64, Vec<UnpackDescriptor>)> = lists.into_iter().map(|(dst, list)| {
+                (dst, list.into_iter().map(|(src_off, len)| {
+                    let descriptor = UnpackDescriptor { src_off, len, dst_off };
+                    dst_off += u64::from(len);
+                    descriptor
+                }).collect())
+            }).collect();
+            let jobs: Vec<_> =
+                lists.iter().map(|(dst, list)| job(1 << 20, (1 << 40) + dst, list)).collect();
+
+            let tiles = tiles_of(&jobs);
+            prop_assert_eq!(tiles.len(), count(&jobs));
+
+            let mut tiles = tiles.into_iter();
+            for job in &jobs {
+                for descriptor in job.descriptors {
+                    let mut src = job.bounce + u64::from(descriptor.src_off);
+                    let mut dst = job.dst + descriptor.dst_off;
+                    let mut left = u64::from(descriptor.len);
+                    while left > 0 {
+                        let tile = tiles.next().unwrap();
+                        prop_assert_eq!((tile.0, tile.1), (src, dst));
+                        prop_assert!(tile.2 > 0 && tile.2 <= TILE_BYTES.min(left));
+                        src += tile.2;
+                        dst += tile.2;
+                        left -= tile.2;
+                        prop_assert!(left == 0 || dst % 16 == 0);
+                    }
+                }
+            }
+            prop_assert_eq!(tiles.next(), None);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+#![allow(unsafe_code)]
+//! The host backend for CUDA memory: down to pinned host memory, gathered there, and up again.
+//!
+//! Every copy is queued on one stream, in order: the copies down put the fragments side by side,
+//! which is the gathering, and one copy up takes each stretch that is contiguous at the
+//! destination, a whole chunk where its fragments are in order. The stream's order is also what
+//! makes it safe to use the staging buffer again at once.
+
+mod plan;
+
+use self::plan::{Step, steps};
+use crate::completion::{Completions, drain};
+use crate::cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
+use crate::job::check_all;
+use crate::run::runs;
+use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+use std::mem::ManuallyDrop;
+
+/// Size of the staging buffer: the longest message NCCL sends in one piece.
+const STAGING_BYTES: u64 = 4 << 20;
+
+/// Copies through pinned host memory.
+pub(crate) struct StagedUnpack {
+    gpu: CudaGpu,
+    stream: Stream,
+    completions: Completions,
+    /// Dropped by hand: never while the GPU may still use it.
+    staging: ManuallyDrop<PinnedBuffer>,
+}
+
+impl StagedUnpack {
+    pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
+        let _entered = gpu.enter()?;
+        Ok(Self {
+            gpu: gpu.clone(),
+            stream: Stream::new(gpu)?,
+            completions: Completions::new(gpu)?,
+            staging: ManuallyDrop::new(PinnedBuffer::new(gpu, STAGING_BYTES)?),
+        })
+    }
+}
+
+/// Queues one job's copies. A bounce buffer in host memory is no different, but for the way down,
+/// which has been gone already: its fragments go straight up.
+///
+/// # Safety
+/// The job is checked, its memories stay valid until the stream has done the copies, and every
+/// other use of the staging buffer is on the same stream.
+unsafe fn queue(
+    gpu: &CudaGpu,
+    stream: &Stream,
+    staging: &PinnedBuffer,
+    job: &UnpackJob<'_>,
+) -> Result<(), CudaError> {
+    let runs = runs(job.bounce, job.dst, job.descriptors);
+    if is_host_memory(gpu, job.bounce)? {
+        for run in runs {
+            // SAFETY: the run lies in the job's memories, for which the caller vouches.
+            unsafe { stream.copy(run.dst, run.src, run.bytes) }?;
+        }
+        return Ok(());
+    }
+    for step in steps(runs, staging.bytes()) {
+        let (dst, src, bytes) = match step {
+            Step::Down { src, at, bytes } => (staging.address() + at, src, bytes),
+            Step::Up { at, dst, bytes } => (dst, staging.address() + at, bytes),
+        };
+        // SAFETY: one side lies in the job's memories, for which the caller vouches; the other
+        // lies in the staging buffer, which only this stream uses, in order.
+        unsafe { stream.copy(dst, src, bytes) }?;
+    }
+    Ok(())
+}
+
+impl Unpack for StagedUnpack {
+    fn backend(&self) -> Backend {
+        Backend::Host
+    }
+
+    unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        check_all(jobs)?;
+        let _entered = self.gpu.enter()?;
+        let (gpu, stream, staging) = (&self.gpu, &self.stream, &self.staging);
+        self.completions.submit(stream, || {
+            jobs.iter().filter(|job| !job.descriptors.is_empty()).try_for_each(|job| {
+                // SAFETY: check_all has passed the job, and the caller keeps its memories as they
+                // are until the ticket behind these copies is finished.
+                unsafe { queue(gpu, stream, staging, job) }
+            })
+        })
+    }
+
+    fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        let _entered = self.gpu.enter()?;
+        self.completions.poll()
+    }
+}
+
+impl Drop for StagedUnpack {
+    fn drop(&mut self) {
+        if drain(&self.gpu, &self.stream) {
+            // SAFETY: nothing uses the staging buffer any more, and it is dropped only here.
+            unsafe { ManuallyDrop::drop(&mut self.staging) };
+        } else {
+            tracing::error!("copies are still running: their staging buffer is leaked");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+#![allow(unsafe_code)]
+//! One table of cases and one naive oracle, for every backend and every memory it works on.
+//!
+//! GPU tests skip, and say why, where there is no GPU; with `gpu` among the comma-separated words
+//! of `TCPX_TEST_REQUIRE` they fail instead.
+
+mod cases;
+mod memory;
+mod setup;
+
+use std::time::{Duration, Instant};
+
+use tcpx_rx::UnpackDescriptor;
+use tcpx_unpack::{
+    Backend, Choice, MemoryKind, Side, Ticket, Unpack, UnpackError, UnpackJob, open,
+};
+
+use self::cases::{Case, cases};
+use self::memory::Memory;
+use self::setup::{Setup, gpu, gpu_setups, ordinary_setup};
+
+/// Two of them, so that a byte that happens to be equal to one differs from the other.
+const POISONS: [u8; 2] = [0xa5, 0x5a];
+/// Bytes around every destination that must stay as they are.
+const GUARD: u64 = 64;
+
+/// Where the jobs of a case are in one destination memory, guards included.
+struct Layout {
+    starts: Vec<u64>,
+    bytes: u64,
+}
+
+impl Layout {
+    fn of(case: &Case) -> Self {
+        let mut next = GUARD;
+        let starts = case
+            .jobs
+            .iter()
+            .map(|job| {
+                let start = next.next_multiple_of(16) + job.dst_shift;
+                next = start + job.dst_bytes + GUARD;
+                start
+            })
+            .collect();
+        Self { starts, bytes: next }
+    }
+}
+
+fn expected(case: &Case, layout: &Layout, content: &[u8], poison: u8) -> Vec<u8> {
+    let mut bytes = vec![poison; layout.bytes as usize];
+    for (job, start) in case.jobs.iter().zip(&layout.starts) {
+        for descriptor in &job.descriptors {
+            for at in 0..u64::from(descriptor.len) {
+                let to = start + descriptor.dst_off + at;
+                let from = job.bounce_start + u64::from(descriptor.src_off) + at;
+                bytes[to as usize] = content[from as usize];
+            }
+        }
+    }
+    bytes
+}
+
+fn jobs<'case>(
+    case: &'case Case,
+    layout: &Layout,
+    bounce: &Memory,
+    dst: &Memory,
+) -> Vec<UnpackJob<'case>> {
+    let pair = case.jobs.iter().zip(&layout.starts);
+    pair.map(|(job, start)| UnpackJob {
+        bounce: bounce.address() + job.bounce_start,
+        bounce_bytes: job.bounce_bytes,
+        dst: dst.address() + start,
+        dst_bytes: job.dst_bytes,
+        descriptors: &job.descriptors,
+    })
+    .collect()
+}
+
+fn finish(unpack: &mut dyn Unpack, ticket: Ticket) {
+    let start = Instant::now();
+    let mut newest = Ticket::NONE;
+    while newest < ticket {
+        let polled = unpack.poll().unwrap();
+        assert!(polled >= newest, "poll went from {newest} back to {polled}");
+        newest = polled;
+        assert!(start.elapsed() < Duration::from_secs(20), "ticket {ticket} never finished");
+    }
+}
+
+fn run_case(setup: &Setup, unpack: &mut dyn Unpack, case: &Case) {
+    let layout = Layout::of(case);
+    let content = case.content();
+    let bounce = setup.bounce(&content);
+    for poison in POISONS {
+        let dst = setup.destination(layout.bytes, poison);
+        let jobs = jobs(case, &layout, &bounce, &dst);
+        // SAFETY: both memories are this function's own, of the setup's kind, and outlive the wait.
+        let ticket = unsafe { unpack.submit(&jobs) }.unwrap();
+        finish(unpack, ticket);
+        let arrived = dst.content(layout.bytes);
+        let expected = expected(case, &layout, &content, poison);
+        if let Some(at) = (0..arrived.len()).find(|&at| arrived[at] != expected[at]) {
+            panic!(
+                "{setup}, {}: byte {at} is {:#04x}, not {:#04x}",
+                case.name, arrived[at], expected[at]
+            );
+        }
+    }
+}
+
+fn run_all(setup: &Setup) {
+    let mut unpack = setup.open();
+    for case in cases() {
+        run_case(setup, &mut *unpack, &case);
+    }
+}
+
+#[test]
+fn every_case_matches_the_oracle_in_ordinary_memory() {
+    run_all(&ordinary_setup());
+}
+
+#[test]
+fn every_case_matches_the_oracle_on_the_gpu() {
+    for setup in gpu_setups() {
+        run_all(&setup);
+    }
+}
+
+fn all_setups() -> Vec<Setup> {
+    let mut setups = gpu_setups();
+    setups.push(ordinary_setup());
+    setups
+}
+
+#[test]
+fn a_bad_descriptor_moves_nothing_and_spoils_nothing() {
+    for setup in all_setups() {
+        let mut unpack = setup.open();
+        let content = vec![1; 8192];
+        let bounce = setup.bounce(&content);
+        let dst = setup.destination(8192, 0);
+        let good = [UnpackDescriptor { src_off: 0, len: 4096, dst_off: 0 }];
+        let bad = [UnpackDescriptor { src_off: 4097, len: 4096, dst_off: 4096 }];
+        let job = |descriptors| UnpackJob {
+            bounce: bounce.address(),
+            bounce_bytes: 8192,
+            dst: dst.address(),
+            dst_bytes: 8192,
+            descriptors,
+        };
+        // SAFETY: both memories outlive the unpacker's last ticket; the bad job is refused.
+        let refused = unsafe { unpack.submit(&[job(&good), job(&bad)]) };
+        assert!(
+            matches!(
+                refused,
+                Err(UnpackError::OutOfBounds { job: 1, entry: 0, side: Side::Bounce, .. })
+            ),
+            "{setup}: {refused:?}"
+        );
+        // SAFETY: as above.
+        let ticket = unsafe { unpack.submit(&[job(&good[..0])]) }.unwrap();
+        finish(&mut *unpack, ticket);
+        assert_eq!(dst.content(8192), vec![0; 8192], "{setup}: the good job has run as well");
+        // SAFETY: as above.
+        let ticket = unsafe { unpack.submit(&[job(&good)]) }.unwrap();
+        finish(&mut *unpack, ticket);
+        assert_eq!(dst.content(4096), vec![1; 4096], "{setup}");
+    }
+}
+
+/// More submits than there are events, and more tiles than the kernel's ring has room for.
+#[test]
+fn many_submits_finish_in_order() {
+    for setup in all_setups() {
+        let mut unpack = setup.open();
+        let case = cases().into_iter().find(|case| case.name == "many chunks").unwrap();
+        let layout = Layout::of(&case);
+        let content = case.content();
+        let bounce = setup.bounce(&content);
+        let dst = setup.destination(layout.bytes, 0);
+        let jobs = jobs(&case, &layout, &bounce, &dst);
+        let mut last = Ticket::NONE;
+        for round in 0..12 {
+            for job in &jobs {
+                // SAFETY: the memories outlive the wait. Rounds copy the same bytes to the same
+                // places, so their order does not matter.
+                let ticket = unsafe { unpack.submit(std::slice::from_ref(job)) }.unwrap();
+                assert!(ticket > last, "{setup}: {ticket} after {last} in round {round}");
+                last = ticket;
+            }
+            // SAFETY: as above.
+            let ticket = unsafe { unpack.submit(&jobs) }.unwrap();
+            assert!(ticket > last);
+            last = ticket;
+        }
+        finish(&mut *unpack, last);
+        assert_eq!(unpack.poll(), Ok(last), "{setup}");
+        assert!(dst.content(layout.bytes) == expected(&case, &layout, &content, 0), "{setup}");
+    }
+}
+
+#[test]
+fn dropping_an_unpacker_waits_for_its_copies() {
+    for setup in all_setups() {
+        let case = cases().into_iter().find(|case| case.name == "many chunks").unwrap();
+        let layout = Layout::of(&case);
+        let content = case.content();
+        let bounce = setup.bounce(&content);
+        let dst = setup.destination(layout.bytes, 0);
+        let mut unpack = setup.open();
+        // SAFETY: the memories outlive the unpacker.
+        unsafe { unpack.submit(&jobs(&case, &layout, &bounce, &dst)) }.unwrap();
+        drop(unpack);
+        assert!(dst.content(layout.bytes) == expected(&case, &layout, &content, 0), "{setup}");
+    }
+}
+
+#[test]
+fn any_thread_may_submit_and_none_keeps_the_context() {
+    let Some(_gpu) = gpu() else { return };
+    for setup in gpu_setups() {
+        let mut unpack = setup.open();
+        let case = cases().into_iter().next().unwrap();
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                run_case(&setup, &mut *unpack, &case);
+                cudarc::driver::result::ctx::get_current().unwrap().is_none()
+            });
+            assert!(worker.join().unwrap(), "{setup}: the thread has a current context");
+        });
+        run_case(&setup, &mut *unpack, &case);
+    }
+}
+
+#[test]
+fn auto_takes_the_kernel_where_there_is_a_gpu() {
+    let Some(gpu) = gpu() else { return };
+    let opened = open(Choice::Auto, MemoryKind::Cuda { gpu: gpu.ordinal() }).unwrap();
+    assert_eq!(opened.unpack.backend(), Backend::Kernel, "{}", opened.why);
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_unavailable_not_a_panic() {
+    for choice in [Choice::Auto, Choice::Host, Choice::D2d, Choice::Kernel] {
+        let error = open(choice, MemoryKind::Cuda { gpu: 1_000_000 }).unwrap_err();
+        let UnpackError::Unavailable { backend, reason } = error else {
+            panic!("{choice}: {error:?}")
+        };
+        assert_eq!(backend, choice.backend().unwrap_or(Backend::Kernel));
+        assert!(!reason.is_empty());
+    }
+}

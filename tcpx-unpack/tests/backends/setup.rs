@@ -1,0 +1,90 @@
+#![expect(clippy::print_stderr, reason = "a test that skips says why")]
+//! A backend, and the memories it is tried on.
+
+use std::{env, fmt};
+
+use tcpx_unpack::cuda::{CudaError, CudaGpu};
+use tcpx_unpack::{Backend, Choice, MemoryKind, Unpack, open};
+
+use crate::memory::Memory;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BounceKind {
+    Device,
+    Pinned,
+    /// Host memory that the driver does not know: its copies read it, the kernel cannot.
+    Ordinary,
+}
+
+pub(crate) struct Setup {
+    backend: Backend,
+    bounce: BounceKind,
+    gpu: Option<CudaGpu>,
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.gpu.is_some() { "GPU" } else { "host" };
+        write!(f, "{} backend from {:?} memory to {place} memory", self.backend, self.bounce)
+    }
+}
+
+impl Setup {
+    pub(crate) fn open(&self) -> Box<dyn Unpack> {
+        let memory = match &self.gpu {
+            Some(gpu) => MemoryKind::Cuda { gpu: gpu.ordinal() },
+            None => MemoryKind::Host,
+        };
+        let opened = open(Choice::from(self.backend), memory).unwrap();
+        assert_eq!(opened.unpack.backend(), self.backend);
+        opened.unpack
+    }
+
+    pub(crate) fn bounce(&self, content: &[u8]) -> Memory {
+        match (&self.gpu, self.bounce) {
+            (Some(gpu), BounceKind::Device) => Memory::device(gpu, content),
+            (Some(gpu), BounceKind::Pinned) => Memory::pinned(gpu, content),
+            _ => Memory::ordinary(content),
+        }
+    }
+
+    pub(crate) fn destination(&self, bytes: u64, poison: u8) -> Memory {
+        let content = vec![poison; bytes as usize];
+        match &self.gpu {
+            Some(gpu) => Memory::device(gpu, &content),
+            None => Memory::ordinary(&content),
+        }
+    }
+}
+
+pub(crate) fn ordinary_setup() -> Setup {
+    Setup { backend: Backend::Host, bounce: BounceKind::Ordinary, gpu: None }
+}
+
+/// Every backend on every kind of bounce buffer, or nothing where there is no GPU.
+pub(crate) fn gpu_setups() -> Vec<Setup> {
+    let Some(gpu) = gpu() else { return Vec::new() };
+    let mut setups = Vec::new();
+    for backend in [Backend::Host, Backend::D2d, Backend::Kernel] {
+        for bounce in [BounceKind::Device, BounceKind::Pinned, BounceKind::Ordinary] {
+            setups.push(Setup { backend, bounce, gpu: Some(gpu.clone()) });
+        }
+    }
+    setups
+}
+
+/// The first GPU. Without one the test skips, unless a GPU is required.
+pub(crate) fn gpu() -> Option<CudaGpu> {
+    let opened: Result<CudaGpu, CudaError> = CudaGpu::open(0);
+    let required = env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
+    match opened {
+        Ok(gpu) => Some(gpu),
+        Err(error) if required.split(',').any(|word| word.trim() == "gpu") => {
+            panic!("a GPU is required, but {error}")
+        }
+        Err(error) => {
+            eprintln!("the GPU part of this test is skipped: {error}");
+            None
+        }
+    }
+}
