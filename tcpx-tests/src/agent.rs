@@ -1,0 +1,178 @@
+//! A test's handle on a scripted peer process.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::script::{Command, Failure};
+
+/// What a peer answers to a command.
+pub type Reply = Result<Value, Refusal>;
+
+/// Why there is no good answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The command failed.
+    Failed(Failure),
+    /// The process ended.
+    Ended,
+    /// No answer came in time.
+    Silent,
+}
+
+impl Refusal {
+    /// The failure, of a peer that answered.
+    ///
+    /// # Panics
+    /// When it did not.
+    #[must_use]
+    pub fn failure(self) -> Failure {
+        match self {
+            Self::Failed(failure) => failure,
+            other => panic!("the peer did not answer: {other:?}"),
+        }
+    }
+}
+
+/// A scripted peer process. Killed when dropped.
+#[derive(Debug)]
+pub struct Agent {
+    process: Child,
+    input: Option<ChildStdin>,
+    replies: Receiver<Result<Value, Failure>>,
+}
+
+impl Agent {
+    /// Starts the peer program at `program`, a path that only cargo knows in tests.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start(program: impl AsRef<OsStr>) -> Self {
+        Self::start_with(Process::new(program))
+    }
+
+    /// Starts it inside a network namespace.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_in(namespace: &str, program: &Path) -> Self {
+        let mut process = Process::new("ip");
+        process.args(["netns", "exec", namespace]).arg(program);
+        Self::start_with(process)
+    }
+
+    /// Starts a process prepared by the caller.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_with(mut process: Process) -> Self {
+        let mut process = process
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("starting {process:?}: {error}"));
+        let output = process.stdout.take().expect("stdout is piped");
+        let input = process.stdin.take();
+        Self { process, input, replies: read_replies(output) }
+    }
+
+    /// Gives a command without waiting for its answer.
+    ///
+    /// # Panics
+    /// When the command cannot be written as JSON, which no command is.
+    pub fn tell(&mut self, command: Command) {
+        let line = serde_json::to_string(&command).expect("commands are plain data");
+        if let Some(input) = &mut self.input {
+            // A peer that has ended shows in the answer.
+            let _ = writeln!(input, "{line}").and_then(|()| input.flush());
+        }
+    }
+
+    /// Waits for the answer to the oldest command without one.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn hear(&mut self, timeout: Duration) -> Reply {
+        match self.replies.recv_timeout(timeout) {
+            Ok(reply) => reply.map_err(Refusal::Failed),
+            Err(RecvTimeoutError::Disconnected) => Err(Refusal::Ended),
+            Err(RecvTimeoutError::Timeout) => Err(Refusal::Silent),
+        }
+    }
+
+    /// Gives a command and waits, for up to a minute.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn ask(&mut self, command: Command) -> Reply {
+        self.tell(command);
+        self.hear(Duration::from_secs(60))
+    }
+
+    /// Gives a command that must succeed and reads its answer.
+    ///
+    /// # Panics
+    /// When it fails or answers something else.
+    pub fn get<T: DeserializeOwned>(&mut self, command: Command) -> T {
+        let words = format!("{command:?}");
+        let reply = self.ask(command).unwrap_or_else(|refusal| panic!("{words}: {refusal:?}"));
+        serde_json::from_value(reply).unwrap_or_else(|error| panic!("{words}: {error}"))
+    }
+
+    /// Gives a command that must succeed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn run(&mut self, command: Command) {
+        let words = format!("{command:?}");
+        if let Err(refusal) = self.ask(command) {
+            panic!("{words}: {refusal:?}");
+        }
+    }
+
+    /// Sends a signal to the process.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw).expect("a process has a number");
+        kill_process(pid, signal).expect("the process exists until it is waited for");
+    }
+
+    /// Kills the process, as the system would.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.input = None;
+        self.kill();
+    }
+}
+
+fn read_replies(output: ChildStdout) -> Receiver<Result<Value, Failure>> {
+    let (sender, replies) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let Ok(reply) = serde_json::from_str(&line) else { break };
+            if sender.send(reply).is_err() {
+                break;
+            }
+        }
+    });
+    replies
+}

@@ -1,0 +1,97 @@
+//! Hosts made of network namespaces, joined by a veth pair.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Two namespaces with one link. Taken down when dropped.
+#[derive(Debug)]
+pub struct Network {
+    number: u32,
+}
+
+/// Numbers of this process's networks.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+impl Network {
+    /// Lays two hosts, `left` and `right`, and a link between them. `None`, with the reason printed by the caller, where
+    /// that is not allowed: it needs root and the `ip` command.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn lay() -> Result<Self, String> {
+        // Process ids are at most 22 bits; names of interfaces at most 15 bytes.
+        let number = (std::process::id() << 8) | (NEXT.fetch_add(1, Ordering::Relaxed) & 0xff);
+        let network = Self { number };
+        let (left, right) = (network.left(), network.right());
+        let (left_end, right_end) = (network.interface('l'), network.interface('r'));
+        ip(&["netns", "add", &left])?;
+        ip(&["netns", "add", &right])?;
+        ip(&["link", "add", &left_end, "netns", &left, "type", "veth", "peer", "name", &right_end, "netns", &right])?;
+        for (host, interface, address) in
+            [(&left, &left_end, "10.231.0.1/24"), (&right, &right_end, "10.231.0.2/24")]
+        {
+            ip(&["-n", host, "addr", "add", address, "dev", interface])?;
+            ip(&["-n", host, "link", "set", interface, "up"])?;
+            ip(&["-n", host, "link", "set", "lo", "up"])?;
+        }
+        Ok(network)
+    }
+
+    /// Name of the first namespace, 10.231.0.1.
+    #[must_use]
+    pub fn left(&self) -> String {
+        format!("tcpx-{}-l", self.number)
+    }
+
+    /// Name of the second namespace, 10.231.0.2.
+    #[must_use]
+    pub fn right(&self) -> String {
+        format!("tcpx-{}-r", self.number)
+    }
+
+    fn interface(&self, side: char) -> String {
+        format!("tv{side}{:x}", self.number)
+    }
+
+    /// Cuts or mends the link.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn set_link(&self, is_up: bool) -> Result<(), String> {
+        let state = if is_up { "up" } else { "down" };
+        ip(&["-n", &self.left(), "link", "set", &self.interface('l'), state])
+    }
+
+    /// Makes the link lose packets in both directions.
+    ///
+    /// # Errors
+    /// What `tc` said.
+    pub fn lose(&self, percent: f32) -> Result<(), String> {
+        for (host, side) in [(self.left(), 'l'), (self.right(), 'r')] {
+            let interface = self.interface(side);
+            run("tc", &["-n", &host, "qdisc", "replace", "dev", &interface, "root", "netem", "loss", &format!("{percent}%")])?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for host in [self.left(), self.right()] {
+            let _ = ip(&["netns", "del", &host]);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<(), String> {
+    run("ip", arguments)
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let output =
+        Command::new(program).args(arguments).output().map_err(|error| format!("running {program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+}

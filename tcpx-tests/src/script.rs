@@ -1,0 +1,192 @@
+//! What a test can tell a scripted peer to do: one command a line on its standard input, one reply a line on its output.
+
+use serde::{Deserialize, Serialize};
+
+/// Kind of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Memory {
+    /// Received straight into place.
+    Host,
+    /// Received through the bounce buffer.
+    Device,
+}
+
+/// One send or receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PostSpec {
+    /// Registration id.
+    pub memory: u64,
+    /// Byte offset.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Tag.
+    pub tag: i32,
+}
+
+/// Settings that tests vary; what is `None` keeps the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Plugin file; the built-in software plugin otherwise.
+    pub plugin: Option<String>,
+    /// Session name.
+    pub name: Option<String>,
+    /// Channels.
+    pub channels: Option<u16>,
+    /// Chunk size.
+    pub chunk_bytes: Option<u32>,
+    /// Receives in flight.
+    pub recv_window: Option<usize>,
+    /// Sends in flight.
+    pub send_window: Option<usize>,
+    /// Deadline of accept and connect.
+    pub connect_timeout_ms: Option<u64>,
+    /// Deadline of the goodbye.
+    pub close_timeout_ms: Option<u64>,
+    /// Whether the session has a progress thread.
+    pub progress_thread: bool,
+}
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Creates the session.
+    New(Options),
+    /// Replies with the connection info.
+    Listen,
+    /// Loads connection info.
+    Load {
+        /// Peer name.
+        peer: String,
+        /// The bytes.
+        conn_info: Vec<u8>,
+    },
+    /// Connects.
+    Connect {
+        /// Peer name.
+        peer: String,
+    },
+    /// Accepts.
+    Accept {
+        /// Peer name.
+        peer: String,
+    },
+    /// Disconnects.
+    Disconnect {
+        /// Peer name.
+        peer: String,
+    },
+    /// Allocates memory; replies with its id.
+    Allocate {
+        /// Bytes.
+        bytes: u64,
+        /// Kind.
+        memory: Memory,
+    },
+    /// Takes a registration back.
+    Deregister {
+        /// Its id.
+        memory: u64,
+    },
+    /// Fills memory with a pattern.
+    Fill {
+        /// Registration id.
+        memory: u64,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
+        /// Seed.
+        seed: u64,
+    },
+    /// Replies with the first byte that differs from a pattern, or null.
+    Verify {
+        /// Registration id.
+        memory: u64,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
+        /// Seed.
+        seed: u64,
+    },
+    /// Creates a transfer; replies with its number.
+    Transfer {
+        /// Peer name.
+        peer: String,
+    },
+    /// Posts sends.
+    Send {
+        /// Number of the transfer.
+        transfer: usize,
+        /// What to send.
+        posts: Vec<PostSpec>,
+    },
+    /// Posts receives.
+    Receive {
+        /// Number of the transfer.
+        transfer: usize,
+        /// What to receive.
+        posts: Vec<PostSpec>,
+    },
+    /// Waits for a transfer; replies with the microseconds it took.
+    Wait {
+        /// Number of the transfer.
+        transfer: usize,
+        /// Deadline.
+        timeout_ms: u64,
+    },
+    /// Asks whether a transfer is complete.
+    IsComplete {
+        /// Number of the transfer.
+        transfer: usize,
+    },
+    /// Cancels a transfer.
+    Cancel {
+        /// Number of the transfer.
+        transfer: usize,
+    },
+    /// Drops a transfer.
+    Release {
+        /// Number of the transfer.
+        transfer: usize,
+    },
+    /// Replies with a transfer's numbers.
+    Counts {
+        /// Number of the transfer.
+        transfer: usize,
+    },
+    /// Makes progress for a while.
+    Progress {
+        /// How long.
+        time_ms: u64,
+    },
+    /// Replies with the session's statistics.
+    Stats,
+    /// Replies with the process's open files, threads and resident memory.
+    Footprint,
+    /// Drops the session and everything of it; replies with the milliseconds it took.
+    Close,
+}
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Open file descriptors.
+    pub files: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Resident memory in KiB.
+    pub resident_kib: u64,
+}
+
+/// A command that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Name of the error's variant.
+    pub kind: String,
+    /// Its text.
+    pub text: String,
+    /// How long the command took, in milliseconds.
+    pub after_ms: u64,
+}
