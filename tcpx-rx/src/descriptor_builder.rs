@@ -332,6 +332,17 @@ mod tests {
     }
 
     #[test]
+    fn the_last_bytes_there_are_can_be_filled_and_no_more() {
+        let mut builder = DescriptorBuilder::new(u64::MAX);
+        builder.filled_bytes = u64::MAX - 4;
+        let mut fragments = [device(0, 10)];
+        assert_eq!(builder.append(&mut fragments), Ok(0));
+        assert_eq!(fragments, [device(4, 6)]);
+        assert!(builder.is_full());
+        assert_eq!(builder.descriptors()[0].dst_end(), Some(u64::MAX));
+    }
+
+    #[test]
     fn the_default_limit_is_what_the_plugin_survives() {
         let mut builder = DescriptorBuilder::new(1 << 20);
         let mut fragments = vec![device(0, 100); 2048];
