@@ -18,9 +18,10 @@ pub(crate) fn configure(chunk_bytes: u32) -> Result<()> {
             .unwrap_or_default()
             .into_iter()
             .filter(|interface| interface.ip().is_ipv4())
-            .map(|interface| format!("={}", interface.name))
+            .map(|interface| interface.name)
             .collect();
-        settings.interfaces = Some(all.join(","));
+        // The sign makes the whole list one of exact names.
+        settings.interfaces = Some(format!("={}", all.join(",")));
     }
     tcpx_softnet::configure(settings).map_err(refuse)
 }

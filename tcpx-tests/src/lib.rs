@@ -3,11 +3,15 @@
 //! ([`Network`]).
 
 mod agent;
+mod conn_info;
 mod network;
 mod pair;
 pub mod pattern;
 pub mod script;
+mod skip;
 
+pub use conn_info::control_addresses;
 pub use agent::{Agent, Refusal, Reply};
 pub use network::Network;
+pub use skip::report_skip;
 pub use pair::{Pair, Side};

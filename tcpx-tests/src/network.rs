@@ -62,17 +62,28 @@ impl Network {
         ip(&["-n", &self.left(), "link", "set", &self.interface('l'), state])
     }
 
-    /// Makes the link lose packets in both directions.
+    /// Makes the link lose packets at random in both directions: with netem where the kernel has it, else with nftables
+    /// at the receiving ends.
     ///
     /// # Errors
-    /// What `tc` said.
-    pub fn lose(&self, percent: f32) -> Result<(), String> {
+    /// What both said.
+    pub fn lose(&self, percent: u8) -> Result<(), String> {
         for (host, side) in [(self.left(), 'l'), (self.right(), 'r')] {
             let interface = self.interface(side);
-            run("tc", &["-n", &host, "qdisc", "replace", "dev", &interface, "root", "netem", "loss", &format!("{percent}%")])?;
+            let loss = format!("{percent}%");
+            let netem = ["-n", &host, "qdisc", "replace", "dev", &interface, "root", "netem", "loss", &loss];
+            run("tc", &netem).or_else(|netem| lose_by_filter(&host, percent).map_err(|nft| format!("{netem}; {nft}")))?;
         }
         Ok(())
     }
+}
+
+fn lose_by_filter(host: &str, percent: u8) -> Result<(), String> {
+    let rules = format!(
+        "add table inet loss; add chain inet loss arriving {{ type filter hook input priority 0; }}; \
+         add rule inet loss arriving numgen random mod 100 < {percent} drop"
+    );
+    ip(&["netns", "exec", host, "nft", &rules])
 }
 
 impl Drop for Network {
