@@ -22,8 +22,8 @@ const MAX_PLUGIN_BYTES: u64 = 512 << 20;
 const TABLE_BYTES: u64 = 152;
 /// A text in every build of Google's plugin: part of the table's `name`.
 const HARDWARE_MARK: &[u8] = b"GPUDirectTCPX";
-/// A text in every build of our software plugin: part of its crate's name.
-const SOFTWARE_MARK: &[u8] = b"tcpx-soft";
+/// A text in every build of our software plugin: the beginning of its settings' names.
+const SOFTWARE_MARK: &[u8] = b"TCPX_SOFT_";
 
 /// Which plugin a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

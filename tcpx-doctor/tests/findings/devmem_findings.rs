@@ -1,0 +1,142 @@
+//! Findings about device memory TCP in the kernel and the NICs' drivers.
+
+use tcpx_doctor::{
+    DevmemAnswer, Dialects, Finding, HeaderSplit, Rings, Severity, Statistics, check_devmem_packets,
+};
+
+use crate::answers::Answers;
+use crate::host_tree::HostTree;
+use crate::{codes, one};
+
+/// An A3 host with a single data NIC, whose kernel answers otherwise.
+fn examine_with(change: impl FnOnce(&mut Answers)) -> Vec<Finding> {
+    let mut tree = HostTree::healthy();
+    change(&mut tree.answers);
+    let mut findings = tree.examine();
+    // All four data NICs answer alike.
+    findings.retain(|finding| {
+        !["eth2", "eth3", "eth4"].iter().any(|nic| finding.seen.starts_with(nic))
+    });
+    findings
+}
+
+const UPSTREAM: Option<Dialects> = Some(Dialects { google: false, upstream: true });
+
+#[test]
+fn no_dialect() {
+    let findings = examine_with(|answers| answers.dialects = Some(Dialects::default()));
+    assert_eq!(codes(&findings), ["TCPX-401"]);
+    assert_eq!(findings[0].severity, Severity::FatalForPlugin);
+    assert_eq!(
+        findings[0].cure,
+        ["uname -r", "# run on an A3 image with GPUDirect-TCPX support, or use plugin = soft"]
+    );
+}
+
+#[test]
+fn the_upstream_dialect_only() {
+    let findings = examine_with(|answers| answers.dialects = UPSTREAM);
+    assert_eq!(codes(&findings), ["TCPX-402", "TCPX-415", "TCPX-416"]);
+    assert_eq!(findings[0].seen, "option 80 is known, option 97 is not");
+    assert_eq!(findings[0].cure[0], "uname -r");
+    assert_eq!(findings[1].seen, "eth1: bind-rx: capable");
+    assert_eq!(findings[2].cure, ["# nothing to do"]);
+}
+
+#[test]
+fn the_dialect_cannot_be_asked() {
+    let findings = examine_with(|answers| answers.dialects = None);
+    assert_eq!(codes(&findings), ["TCPX-414"]);
+    assert_eq!(findings[0].cure, ["uname -r"]);
+}
+
+#[test]
+fn drivers_without_device_memory() {
+    let findings = examine_with(|answers| {
+        answers.dialects = UPSTREAM;
+        answers.receive = DevmemAnswer::Unsupported("no queue management".into());
+        answers.transmit = DevmemAnswer::Unsupported("Driver does not support netmem TX".into());
+    });
+    let receive = one(&findings, "TCPX-403");
+    assert_eq!(receive.seen, "eth1: bind-rx: no queue management");
+    assert_eq!(
+        receive.cure,
+        ["ethtool -i eth1", "# drivers with support in 6.18: gve (DQO), bnxt, mlx5e, fbnic"]
+    );
+    let transmit = one(&findings, "TCPX-404");
+    assert_eq!(transmit.seen, "eth1: bind-tx: Driver does not support netmem TX");
+    assert_eq!(transmit.cure[0], "ethtool -i eth1");
+}
+
+#[test]
+fn device_memory_that_is_blocked_or_denied() {
+    let findings = examine_with(|answers| {
+        answers.dialects = UPSTREAM;
+        answers.receive = DevmemAnswer::Blocked("queue already bound".into());
+        answers.transmit = DevmemAnswer::Denied;
+    });
+    assert_eq!(one(&findings, "TCPX-412").cure[0], "ip -d link show dev eth1");
+    assert_eq!(one(&findings, "TCPX-408").cure, ["sudo tcpx doctor"]);
+}
+
+#[test]
+fn header_split() {
+    let findings = examine_with(|answers| {
+        answers.rings =
+            Some(Rings { header_split: HeaderSplit::Off, header_split_threshold_bytes: Some(256) });
+    });
+    assert_eq!(codes(&findings), ["TCPX-405", "TCPX-406"]);
+    assert_eq!(findings[0].cure, ["ethtool -G eth1 tcp-data-split on"]);
+    assert_eq!(findings[1].seen, "eth1: hds-thresh is 256 bytes");
+    assert_eq!(findings[1].cure, ["ethtool -G eth1 hds-thresh 0"]);
+}
+
+#[test]
+fn flow_steering() {
+    let findings = examine_with(|answers| answers.flow_steering = Some(false));
+    assert_eq!(codes(&findings), ["TCPX-407"]);
+    assert_eq!(findings[0].cure, ["ethtool -K eth1 ntuple on"]);
+}
+
+#[test]
+fn settings_that_cannot_be_read() {
+    let findings = examine_with(|answers| {
+        answers.rings = None;
+        answers.flow_steering = None;
+    });
+    assert_eq!(codes(&findings), ["TCPX-411", "TCPX-411"]);
+    assert_eq!(findings[0].seen, "eth1: ring settings: not answered");
+    assert_eq!(findings[0].cure, ["ethtool -g eth1", "ethtool -k eth1"]);
+    let findings = examine_with(|answers| {
+        answers.rings =
+            Some(Rings { header_split: HeaderSplit::Unknown, header_split_threshold_bytes: None });
+    });
+    assert_eq!(findings[0].seen, "eth1: the driver does not tell tcp-data-split");
+}
+
+#[test]
+fn the_counter_of_device_memory_packets() {
+    let snapshot = |first: u64, second: u64| {
+        Statistics::from([
+            ("rx_devmem_pkts".to_owned(), first),
+            ("rx_devmem_pkts[3]".to_owned(), second),
+            ("rx_packets".to_owned(), 1_000_000),
+        ])
+    };
+    let moved = check_devmem_packets("eth1", &snapshot(5, 0), &snapshot(5, 7));
+    assert_eq!((moved.id.to_string().as_str(), moved.severity), ("TCPX-413", Severity::Info));
+    assert_eq!(moved.seen, "eth1: 7 packets reached device memory");
+    assert_eq!(moved.cure, ["# nothing to do"]);
+
+    let stood = check_devmem_packets("eth1", &snapshot(5, 1), &snapshot(5, 1));
+    assert_eq!((stood.id.to_string().as_str(), stood.severity), ("TCPX-409", Severity::Error));
+    assert_eq!(stood.seen, "eth1: rx_devmem_pkts was 6 before and is 6 after");
+    assert_eq!(
+        stood.cure,
+        ["ethtool -S eth1 | grep rx_devmem_pkts", "ethtool -n eth1", "tcpx devices"]
+    );
+
+    let absent = check_devmem_packets("eth1", &Statistics::new(), &snapshot(0, 1));
+    assert_eq!(absent.id.to_string(), "TCPX-410");
+    assert_eq!(absent.cure, ["ethtool -S eth1"]);
+}
