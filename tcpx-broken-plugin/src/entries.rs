@@ -1,0 +1,156 @@
+#![allow(unsafe_code)]
+//! Entries of set-up and registration: passed on, with their one rule broken.
+//!
+//! All of them trust their caller as the software plugin does, which checks what can be checked.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tcpx_sys::{
+    HANDLE_BYTES, Logger, NcclResult, NetDeviceHandle, NetProperties, PTR_DMABUF, PTR_HOST,
+};
+
+use crate::inner::inner;
+use crate::ledger::{RecvComm, ledger};
+use crate::mode::{Mode, breaks, chosen};
+
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+
+pub(crate) unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
+    if chosen().is_none() {
+        return NcclResult::INTERNAL_ERROR;
+    }
+    if INITIALISED.swap(true, Ordering::Relaxed) && breaks(Mode::InitTwice) {
+        return NcclResult::SUCCESS;
+    }
+    // SAFETY: the caller's arguments, passed on.
+    unsafe { inner!(init(logger)) }
+}
+
+pub(crate) unsafe extern "C" fn devices(count: *mut c_int) -> NcclResult {
+    // SAFETY: the caller's arguments, passed on.
+    let result = unsafe { inner!(devices(count)) };
+    if breaks(Mode::DevicesEarly) && result.is_success() && !INITIALISED.load(Ordering::Relaxed) {
+        // SAFETY: the software plugin succeeded, so it wrote here.
+        unsafe { count.write(0) };
+    }
+    result
+}
+
+pub(crate) unsafe extern "C" fn get_properties(
+    dev: c_int,
+    properties: *mut NetProperties,
+) -> NcclResult {
+    // SAFETY: the caller's arguments, passed on.
+    let result = unsafe { inner!(get_properties(dev, properties)) };
+    if breaks(Mode::MaxRecvs) && result.is_success() {
+        // SAFETY: the software plugin succeeded, so it wrote here.
+        unsafe { (&raw mut (*properties).max_recvs).write(8) };
+    }
+    result
+}
+
+pub(crate) unsafe extern "C" fn listen(
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+) -> NcclResult {
+    // SAFETY: the caller's arguments, passed on.
+    let mut result = unsafe { inner!(listen(dev, handle, comm)) };
+    if breaks(Mode::ListenRange) && !result.is_success() {
+        // SAFETY: as above.
+        result = unsafe { inner!(listen(0, handle, comm)) };
+    }
+    if breaks(Mode::HandleOverrun) && result.is_success() {
+        // SAFETY: none: this is the overrun. The check that looks for it leaves room behind its handle.
+        unsafe { handle.cast::<u8>().add(HANDLE_BYTES).write(0) };
+    }
+    result
+}
+
+pub(crate) unsafe extern "C" fn accept(
+    listen_comm: *mut c_void,
+    comm: *mut *mut c_void,
+    device: *mut *mut NetDeviceHandle,
+) -> NcclResult {
+    // SAFETY: the caller's arguments, passed on.
+    let result = unsafe { inner!(accept(listen_comm, comm, device)) };
+    if !result.is_success() {
+        return result;
+    }
+    // SAFETY: the software plugin succeeded, so it checked and wrote both.
+    unsafe {
+        let (comm, device) = (comm.read(), device.read());
+        if comm.is_null() {
+            if breaks(Mode::DeviceHandleEarly) {
+                (&raw mut (*device).net_device_version).write(7);
+            }
+            return result;
+        }
+        if breaks(Mode::DeviceVersion) {
+            (&raw mut (*device).net_device_version).write(8);
+        }
+        let device = (*device).handle.expose_provenance();
+        ledger().comms.insert(comm.addr(), RecvComm { device, posted: 0, consumed: 0 });
+    }
+    result
+}
+
+pub(crate) unsafe extern "C" fn close(comm: *mut c_void) -> NcclResult {
+    if comm.is_null() && breaks(Mode::CloseNull) {
+        return NcclResult::SYSTEM_ERROR;
+    }
+    let mut ledger = ledger();
+    ledger.comms.remove(&comm.addr());
+    ledger.requests.retain(|_, request| request.comm != comm.addr());
+    drop(ledger);
+    // SAFETY: the caller's arguments, passed on. The two closes of the software plugin are one function.
+    unsafe { inner!(close_recv(comm)) }
+}
+
+pub(crate) unsafe extern "C" fn reg_mr(
+    comm: *mut c_void,
+    data: *mut c_void,
+    bytes: c_int,
+    kind: c_int,
+    mhandle: *mut *mut c_void,
+) -> NcclResult {
+    if breaks(Mode::Exit) {
+        // SAFETY: ends the process, as some failures of the original do.
+        unsafe { libc::_exit(1) };
+    }
+    let kind = if kind == PTR_DMABUF && breaks(Mode::DmaBuf) { PTR_HOST } else { kind };
+    let data =
+        if breaks(Mode::Alignment) { data.map_addr(|address| address & !0xfff) } else { data };
+    // SAFETY: the caller's arguments, passed on; a rounded address is still in the caller's allocation or never used.
+    let result = unsafe { inner!(reg_mr(comm, data, bytes, kind, mhandle)) };
+    if result.is_success() {
+        // SAFETY: the software plugin succeeded, so it wrote here.
+        let mhandle = unsafe { mhandle.read() };
+        ledger().types.insert(mhandle.addr(), kind);
+    }
+    result
+}
+
+pub(crate) unsafe extern "C" fn dereg_mr(comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
+    if mhandle.is_null() && breaks(Mode::DeregNull) {
+        return NcclResult::INTERNAL_ERROR;
+    }
+    ledger().types.remove(&mhandle.addr());
+    // SAFETY: the caller's arguments, passed on.
+    unsafe { inner!(dereg_mr(comm, mhandle)) }
+}
+
+pub(crate) unsafe extern "C" fn get_device_mr(
+    comm: *mut c_void,
+    mhandle: *mut c_void,
+    pointer: *mut *mut c_void,
+) -> NcclResult {
+    // SAFETY: the caller's arguments, passed on.
+    let result = unsafe { inner!(get_device_mr(comm, mhandle, pointer)) };
+    if breaks(Mode::DeviceMr) && !pointer.is_null() {
+        // SAFETY: not NULL, and an output of the caller's.
+        unsafe { pointer.write(mhandle) };
+    }
+    result
+}

@@ -1,0 +1,111 @@
+//! Each broken rule is caught by the check of that rule, and the unbroken plugin passes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tcpx_conformance::{Options, Outcome, Report, Target, child_main, run};
+
+/// What the agents run: this program with this one test.
+#[test]
+fn agent() {
+    child_main(None);
+}
+
+/// The library that Cargo built next to this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("own path");
+    let folder = test.parent().expect("the folder of test binaries");
+    let file = "libnccl_net_tcpx_broken.so";
+    let places = [folder.join(file), folder.with_file_name(file)];
+    places.into_iter().find(|place| place.is_file()).expect("the library is built with its tests")
+}
+
+fn run_broken(mode: &str, only: &[&str]) -> Report {
+    let mut options = Options::new(Target::Path(library()));
+    options.arguments = ["agent", "--exact", "--nocapture"].map(Into::into).to_vec();
+    options.only = only.iter().map(ToString::to_string).collect();
+    options.deadline = Duration::from_secs(6);
+    options.environment = [
+        ("TCPX_BROKEN", mode),
+        ("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo"),
+        // Recycled pages are overwritten, and there are few of them.
+        ("TCPX_SOFT_POISON", "1"),
+        ("TCPX_SOFT_POOL_BYTES", "33554432"),
+    ]
+    .map(|(name, value)| (name.into(), value.into()))
+    .to_vec();
+    run(&options, &mut |_| {}).expect("sensible options")
+}
+
+/// Mode, the check that must fail, and words of its finding.
+const CAUGHT: &[(&str, &str, &str)] = &[
+    ("max-recvs", "abi.limits", "8"),
+    ("devices-early", "lifecycle.devices_before_init", "0"),
+    ("init-twice", "lifecycle.init_twice", "0 (ncclSuccess)"),
+    ("listen-range", "lifecycle.listen_beyond", "0 (ncclSuccess)"),
+    ("handle-overrun", "lifecycle.handle_bounds", "1 bytes written"),
+    ("device-handle-early", "lifecycle.accept_pending", "written without a peer"),
+    ("device-version", "lifecycle.accept_device_handle", "version: 8"),
+    ("close-null", "lifecycle.close_null", "2 (ncclSystemError)"),
+    ("alignment", "registration.unaligned", "0 (ncclSuccess)"),
+    ("dma-buf", "registration.type_dma_buf", "0 (ncclSuccess)"),
+    ("dereg-null", "registration.dereg_null", "3 (ncclInternalError)"),
+    ("device-mr", "registration.device_mr", "0x"),
+    ("group", "requests.irecv_n", "0 (ncclSuccess)"),
+    ("tags", "requests.tags_null", "3 (ncclInternalError)"),
+    ("limit", "requests.seventeenth_send", "0 (ncclSuccess)"),
+    ("limit", "requests.seventeenth_receive", "0 (ncclSuccess)"),
+    ("request-touched", "requests.seventeenth_receive", "0x0"),
+    ("fifo", "fifo.receive_out_of_order", "done 1"),
+    ("fifo", "fifo.send_out_of_order", "done 1"),
+    ("done-twice", "fifo.receive_done_once", "done 1"),
+    ("done-twice", "fifo.send_done_once", "done 1"),
+    ("sizes", "fifo.sizes_untouched", "0"),
+    ("posted-size", "fifo.iflush_size_differs", "the 100000 that were posted"),
+    ("consume-early", "fifo.consume_early", "0 (ncclSuccess)"),
+    ("consume-early", "fifo.consume_out_of_order", "0 (ncclSuccess)"),
+    ("cover", "entries.cover", "entries for 0 bytes of a message of 1"),
+    ("overlap", "entries.cover", "overlap"),
+    ("outside", "entries.region", "in a region of"),
+    ("content", "entries.content", "Mismatch"),
+    ("slot", "queue.slots", "entries for 0 bytes"),
+    ("cnt-early", "queue.cnt_stale", "7 after"),
+    ("head", "queue.head", "after 1 receives"),
+    ("host-cnt", "host.to_host", "1 in slot"),
+    ("recycle-early", "entries.unconsumed_stay", ""),
+    ("recycle-never", "progress.recycling", "irecv of message"),
+    ("progress", "progress.none_without_test", "the receive was done"),
+    ("abort", "sizes.bytes_1", "signal 6 (SIGABRT)"),
+    ("exit", "sizes.bytes_1", "status 1"),
+    ("hang", "sizes.bytes_1", "it did not"),
+];
+
+#[test]
+fn every_broken_rule_is_caught_by_its_check() {
+    let mut missed = Vec::new();
+    for &(mode, check, words) in CAUGHT {
+        match run_broken(mode, &[check]).outcome(check) {
+            Some(Outcome::Fail { got, .. }) if got.contains(words) => {}
+            other => missed.push(format!("{mode} by {check}: {other:?}")),
+        }
+    }
+    assert_eq!(missed, Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_caught_where_nothing_is_broken() {
+    let mut names: Vec<&str> = CAUGHT.iter().map(|&(_, check, _)| check).collect();
+    names.sort_unstable();
+    names.dedup();
+    let report = run_broken("", &names);
+    assert_eq!(report.checks.len(), names.len());
+    for check in &report.checks {
+        assert_eq!(check.outcome, Outcome::Pass, "{}", check.name);
+    }
+}
+
+#[test]
+fn a_name_that_is_no_mode_breaks_init() {
+    let report = run_broken("no-such-mode", &["lifecycle.init"]);
+    assert!(report.failed(), "{report:?}");
+}

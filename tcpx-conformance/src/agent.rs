@@ -1,0 +1,109 @@
+#![allow(unsafe_code)]
+//! The process that holds the plugin: takes one command at a time from its check and answers it.
+
+mod calls;
+mod memory;
+mod stream;
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use tcpx_sys::NcclNetV7;
+
+use crate::command::{Assignment, Census, Command, Reply};
+use crate::link::Link;
+use calls::Calls;
+
+/// Names the descriptor of the link in an agent's environment.
+pub(crate) const LINK_VARIABLE: &str = "TCPX_CONFORMANCE_LINK";
+
+/// Runs this process as an agent if it was started as one.
+///
+/// Call it first thing in `main`, before any thread, and return its answer if there is one. `table` is the plugin
+/// behind [`Target::Table`](crate::Target::Table), and not called otherwise. A `tracing` subscriber installed before
+/// sees the plugin's log; what it writes to standard error ends up in the report when an agent dies.
+pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
+    let link = std::env::var(LINK_VARIABLE).ok()?;
+    // Agents start no agents; whatever the plugin itself starts must not take itself for one.
+    let served = inherited_link(&link).and_then(|link| serve(link, table));
+    Some(match served {
+        Ok(()) => ExitCode::SUCCESS,
+        // The check is gone or the variable was no work of ours: there is nobody to tell.
+        Err(_) => ExitCode::FAILURE,
+    })
+}
+
+/// Takes over the descriptor that the parent named.
+fn inherited_link(text: &str) -> io::Result<Link> {
+    let descriptor: RawFd = text.parse().map_err(io::Error::other)?;
+    // SAFETY: F_SETFD takes an integer and touches no memory; on a number that is no descriptor it fails with EBADF.
+    if descriptor <= 2 || unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the descriptor is open, as fcntl just showed; the parent passed it for this use alone, and this function
+    // runs once, before anything else in the process could have taken it.
+    let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    Ok(Link::new(UnixStream::from(owned)))
+}
+
+/// Answers commands until the check closes the link.
+fn serve(mut link: Link, table: Option<fn() -> NcclNetV7>) -> io::Result<()> {
+    let assignment: Assignment = link.receive(None)?;
+    let mut calls = Calls::new(assignment.target, table);
+    loop {
+        let command = match link.receive(None) {
+            Ok(command) => command,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        link.send(&answer(&mut calls, command), None)?;
+    }
+}
+
+fn answer(calls: &mut Calls, command: Command) -> Reply {
+    match command {
+        Command::Allocate { bytes } => memory::allocate(bytes),
+        Command::Read { at, bytes } => Reply::Bytes(memory::read(at, bytes as usize)),
+        Command::ReadWord { at } => Reply::Address(memory::read_word(at)),
+        Command::Write { at, bytes } => {
+            memory::write(at, &bytes);
+            Reply::Done
+        }
+        Command::Fill { at, bytes, seed } => {
+            memory::fill(at, bytes as usize, seed);
+            Reply::Done
+        }
+        Command::Verify { at, bytes, seed } => {
+            Reply::Verified(memory::verify(at, bytes as usize, seed))
+        }
+        Command::Gather { bounce, entries, to } => {
+            memory::gather(bounce, &entries, to);
+            Reply::Done
+        }
+        Command::MappedBytes { at } => match memory::mapped_bytes(at) {
+            Ok(bytes) => Reply::MappedBytes(bytes),
+            Err(error) => Reply::Impossible(format!("the memory map: {error}")),
+        },
+        Command::Census => match census() {
+            Ok(census) => Reply::Census(census),
+            Err(error) => Reply::Impossible(format!("the census: {error}")),
+        },
+        Command::DefaultSigpipe => {
+            // SAFETY: SIG_DFL runs no code of this process.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+            Reply::Done
+        }
+        Command::SendStream(stream) => Reply::Streamed(stream::send(calls, &stream)),
+        Command::RecvStream(stream, queue) => {
+            Reply::Streamed(stream::receive(calls, &stream, queue))
+        }
+        call => calls.make(&call),
+    }
+}
+
+fn census() -> io::Result<Census> {
+    let count = |folder: &str| std::fs::read_dir(folder).map(|entries| entries.count() as u64);
+    Ok(Census { descriptors: count("/proc/self/fd")?, threads: count("/proc/self/task")? })
+}

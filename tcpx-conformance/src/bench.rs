@@ -1,0 +1,102 @@
+//! What a check works with: agents on demand and the time it has.
+
+use std::time::{Duration, Instant};
+
+use tcpx_sys::HANDLE_BYTES;
+
+use crate::comm_pair::CommPair;
+use crate::command::{Command, Made};
+use crate::halt::{Verdict, fail, require_rc};
+use crate::memory::MemoryKind;
+use crate::options::Options;
+use crate::process::Process;
+
+/// Loops of a check end this long before calls are given up, so that a loop can say what it was waiting for.
+const CALL_GRACE: Duration = Duration::from_secs(2);
+
+/// The surroundings of one check.
+#[derive(Debug)]
+pub(crate) struct Bench<'a> {
+    options: &'a Options,
+    deadline: Instant,
+}
+
+impl<'a> Bench<'a> {
+    pub(crate) fn new(options: &'a Options) -> Self {
+        Self { options, deadline: Instant::now() + options.deadline }
+    }
+
+    /// Kind of memory that the data checks use.
+    pub(crate) const fn memory(&self) -> MemoryKind {
+        self.options.memory
+    }
+
+    /// Whether the plugin is a file.
+    pub(crate) const fn is_file(&self) -> bool {
+        matches!(self.options.target, crate::options::Target::Path(_))
+    }
+
+    /// Whether the check has used up the share `part / whole` of its time.
+    pub(crate) fn used(&self, part: u32, whole: u32) -> bool {
+        self.deadline.saturating_duration_since(Instant::now())
+            <= self.options.deadline * (whole - part) / whole
+    }
+
+    /// A share of the time of a check.
+    pub(crate) fn share(&self, part: u32, whole: u32) -> Duration {
+        self.options.deadline * part / whole
+    }
+
+    /// An agent that has not loaded the plugin.
+    pub(crate) fn bare(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
+        Process::start(self.options, environment, self.deadline + CALL_GRACE)
+    }
+
+    /// An agent with the plugin loaded, not initialised.
+    pub(crate) fn loaded(&self) -> Verdict<Process> {
+        let process = self.bare(&[])?;
+        process.load()?.map_err(|text| fail("the plugin loads", text))?;
+        Ok(process)
+    }
+
+    /// An agent with the plugin initialised.
+    pub(crate) fn ready(&self) -> Verdict<Process> {
+        self.ready_with(&[])
+    }
+
+    /// The same, with more environment.
+    pub(crate) fn ready_with(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
+        let process = self.bare(environment)?;
+        process.load()?.map_err(|text| fail("the plugin loads", text))?;
+        require_rc("init", process.init(true)?, 0)?;
+        Ok(process)
+    }
+
+    /// A listen comm and the address of its handle in `process`.
+    pub(crate) fn listening(&self, process: &Process) -> Verdict<(u64, u64)> {
+        let handle = process.allocate(HANDLE_BYTES as u64)?;
+        let Made { rc, pointer } = process.made(&Command::Listen { dev: 0, handle })?;
+        require_rc("listen on device 0", rc, 0)?;
+        Ok((pointer, handle))
+    }
+
+    /// Two processes and a comm between them, with registered buffers of the run's kind of memory.
+    pub(crate) fn pair(&self) -> Verdict<CommPair> {
+        self.memory().require_available()?;
+        let kind = self.memory().pointer_type();
+        self.pair_of(kind, kind)
+    }
+
+    /// The same for checks of the unpack queue.
+    pub(crate) fn unpack_pair(&self) -> Verdict<CommPair> {
+        self.memory().require_entries()?;
+        self.pair()
+    }
+
+    /// Two processes and a comm between them; the buffers are registered as the given types.
+    pub(crate) fn pair_of(&self, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
+        self.memory().require_available()?;
+        let (sender, receiver) = (self.ready()?, self.ready()?);
+        CommPair::connect(self, sender.into(), receiver.into(), send_kind, recv_kind)
+    }
+}

@@ -1,0 +1,97 @@
+//! One check: a rule, where it is written, and how it is tried.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::Bench;
+use crate::halt::Verdict;
+
+/// What a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// Symbol, table, properties.
+    Abi,
+    /// `init` to `closeListen`.
+    Lifecycle,
+    /// `regMr`, `deregMr`, `getDeviceMr`.
+    Registration,
+    /// Arguments of `isend` and `irecv`, and how many fit.
+    Requests,
+    /// Order of `test` and `irecvConsumed`.
+    Fifo,
+    /// Message sizes.
+    Sizes,
+    /// Entries of the unpack queue.
+    Entries,
+    /// Slots of the unpack queue.
+    Queue,
+    /// What moves bytes, and for how long it keeps moving them.
+    Progress,
+    /// Host memory and its mixes.
+    Host,
+    /// A peer that goes away.
+    Peer,
+    /// Several comms at once.
+    Comms,
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Abi => "abi",
+            Self::Lifecycle => "lifecycle",
+            Self::Registration => "registration",
+            Self::Requests => "requests",
+            Self::Fifo => "fifo",
+            Self::Sizes => "sizes",
+            Self::Entries => "entries",
+            Self::Queue => "queue",
+            Self::Progress => "progress",
+            Self::Host => "host",
+            Self::Peer => "peer",
+            Self::Comms => "comms",
+        })
+    }
+}
+
+/// One rule and the way to try it.
+#[derive(Clone, Copy)]
+pub struct Check {
+    /// `group.rule`, unique.
+    pub name: &'static str,
+    /// Section of the plugin contract, such as `§2.7`.
+    pub section: &'static str,
+    /// What it is about; the first part of the name.
+    pub group: Group,
+    /// Whether it crashes version 3.1.9.
+    pub destructive: bool,
+    /// The rule in one sentence.
+    pub what: &'static str,
+    pub(crate) body: fn(&Bench<'_>) -> Verdict,
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {}", self.name, self.section, self.what)
+    }
+}
+
+impl Check {
+    /// A harmless check.
+    pub(crate) const fn new(
+        group: Group,
+        name: &'static str,
+        section: &'static str,
+        what: &'static str,
+        body: fn(&Bench<'_>) -> Verdict,
+    ) -> Self {
+        Self { name, section, group, destructive: false, what, body }
+    }
+
+    /// The same, known to crash version 3.1.9.
+    pub(crate) const fn destructive(self) -> Self {
+        Self { destructive: true, ..self }
+    }
+}

@@ -1,0 +1,178 @@
+//! Symbol, table and properties.
+
+use crate::bench::Bench;
+use crate::check::{Check, Group::Abi};
+use crate::command::Properties;
+use crate::halt::{Verdict, differs, require, require_rc, skip, strict_refusal};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(
+        Abi,
+        "abi.symbol",
+        "§1.1",
+        "the file exports ncclNetPlugin_v7 as a table of 152 bytes",
+        symbol,
+    ),
+    Check::new(Abi, "abi.members", "§1.2", "every member but regMrDmaBuf is set", members),
+    Check::new(Abi, "abi.dma_buf", "§1.2", "regMrDmaBuf is NULL", dma_buf),
+    Check::new(Abi, "abi.name", "§1.2", "the name is that of the original", name),
+    Check::new(
+        Abi,
+        "abi.memory_types",
+        "§1.6",
+        "host and CUDA memory are supported, dma-buf is not",
+        memory_types,
+    ),
+    Check::new(Abi, "abi.limits", "§1.6", "one receive per irecv, 65536 comms", limits),
+    Check::new(Abi, "abi.net_device", "§1.3", "the device type is UNPACK, version 7", net_device),
+    Check::new(
+        Abi,
+        "abi.identity",
+        "§1.6",
+        "every device has a name of its own and its number as guid",
+        identity,
+    ),
+    Check::new(Abi, "abi.link", "§1.6", "speed is positive, port and latency are 0", link),
+    Check::new(
+        Abi,
+        "abi.properties_stable",
+        "§1.6",
+        "getProperties answers the same every time",
+        stable,
+    ),
+    Check::new(
+        Abi,
+        "abi.properties_range",
+        "§1.6",
+        "getProperties refuses a device beyond the last",
+        range,
+    )
+    .destructive(),
+];
+
+/// Properties of every device.
+fn all(bench: &Bench<'_>) -> Verdict<Vec<Properties>> {
+    let process = bench.ready()?;
+    let count = process.devices()?.count;
+    let of = |dev| {
+        let properties = process.properties(dev)?;
+        require_rc(&format!("getProperties of device {dev}"), properties.rc, 0)?;
+        Ok(properties)
+    };
+    (0..count).map(of).collect()
+}
+
+fn symbol(bench: &Bench<'_>) -> Verdict {
+    if !bench.is_file() {
+        return Err(skip("a built-in table has no symbol"));
+    }
+    // Loading checks symbol and size; which of them failed is in the words of the loader.
+    bench.loaded().map(drop)
+}
+
+fn members(bench: &Bench<'_>) -> Verdict {
+    bench.loaded().map(drop)
+}
+
+fn dma_buf(bench: &Bench<'_>) -> Verdict {
+    let loaded = bench.bare(&[])?.load()?;
+    match loaded {
+        Ok(loaded) if loaded.dma_buf => Err(differs("regMrDmaBuf is set; it is NULL in 3.1.9")),
+        Ok(_) => Ok(()),
+        Err(text) => Err(skip(text)),
+    }
+}
+
+fn name(bench: &Bench<'_>) -> Verdict {
+    let loaded = bench.bare(&[])?.load()?.map_err(skip)?;
+    require(!loaded.name.is_empty(), "a name", || "an empty one".to_owned())?;
+    match loaded.name.as_str() {
+        "GPUDirectTCPX_v7" => Ok(()),
+        other => {
+            Err(differs(format!("the name is \"{other}\"; it is \"GPUDirectTCPX_v7\" in 3.1.9")))
+        }
+    }
+}
+
+fn memory_types(bench: &Bench<'_>) -> Verdict {
+    for properties in all(bench)? {
+        require(properties.ptr_support == 3, "ptrSupport 3 (HOST | CUDA)", || {
+            properties.ptr_support.to_string()
+        })?;
+    }
+    Ok(())
+}
+
+fn limits(bench: &Bench<'_>) -> Verdict {
+    for properties in all(bench)? {
+        require(properties.max_recvs == 1, "maxRecvs 1", || properties.max_recvs.to_string())?;
+        require(properties.max_comms > 0, "a positive maxComms", || {
+            properties.max_comms.to_string()
+        })?;
+        if properties.max_comms != 65536 {
+            return Err(differs(format!(
+                "maxComms is {}; it is 65536 in 3.1.9",
+                properties.max_comms
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn net_device(bench: &Bench<'_>) -> Verdict {
+    for properties in all(bench)? {
+        let found = (properties.net_device_type, properties.net_device_version);
+        require(found == (1, 7), "netDeviceType 1 and netDeviceVersion 7", || {
+            format!("{found:?}")
+        })?;
+    }
+    Ok(())
+}
+
+fn identity(bench: &Bench<'_>) -> Verdict {
+    let devices = all(bench)?;
+    let mut names = Vec::new();
+    for (dev, properties) in devices.iter().enumerate() {
+        let Some(name) = properties.name.as_deref().filter(|name| !name.is_empty()) else {
+            return Err(crate::halt::fail(format!("a name for device {dev}"), "none"));
+        };
+        require(!names.contains(&name), "different names", || format!("two devices named {name}"))?;
+        names.push(name);
+        if let Some(path) = &properties.pci_path {
+            require(path.starts_with("/sys/"), "a pciPath below /sys, or NULL", || path.clone())?;
+        }
+        if properties.guid != dev as u64 {
+            return Err(differs(format!(
+                "the guid of device {dev} is {:#x}; it is {dev} in 3.1.9",
+                properties.guid
+            )));
+        }
+    }
+    // The rank in the sorted list of names is the device number (§2.2).
+    require(names.is_sorted(), "devices in the order of their names", || format!("{names:?}"))
+}
+
+fn link(bench: &Bench<'_>) -> Verdict {
+    for properties in all(bench)? {
+        require(properties.speed > 0, "a positive speed in Mbit/s", || {
+            properties.speed.to_string()
+        })?;
+        require(properties.port == 0, "port 0", || properties.port.to_string())?;
+        require(properties.latency == 0.0, "latency 0.0", || properties.latency.to_string())?;
+    }
+    Ok(())
+}
+
+fn stable(bench: &Bench<'_>) -> Verdict {
+    let process = bench.ready()?;
+    let (first, second) = (process.properties(0)?, process.properties(0)?);
+    require(first == second, "the same properties twice", || format!("{first:?}, then {second:?}"))
+}
+
+fn range(bench: &Bench<'_>) -> Verdict {
+    let process = bench.ready()?;
+    for dev in [-1, process.devices()?.count] {
+        strict_refusal(&format!("getProperties of device {dev}"), process.properties(dev)?.rc)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Several comms between the same two processes.
+
+use std::rc::Rc;
+
+use crate::bench::Bench;
+use crate::check::{Check, Group::Comms};
+use crate::comm_pair::{CommPair, Receive};
+use crate::command::CommKind;
+use crate::halt::{Verdict, require_rc};
+use crate::meeting::Meeting;
+use crate::process::Process;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(
+        Comms,
+        "comms.listeners",
+        "§2.3",
+        "several listen comms meet their own peers, last first",
+        listeners,
+    ),
+    Check::new(
+        Comms,
+        "comms.independent",
+        "§2",
+        "comms have windows and orders of their own",
+        independent,
+    ),
+    Check::new(Comms, "comms.interleaved", "§2", "messages on four comms do not mix", interleaved),
+    Check::new(
+        Comms,
+        "comms.both_directions",
+        "§2",
+        "a process can send and receive at once",
+        both_directions,
+    ),
+    Check::new(
+        Comms,
+        "comms.close_one",
+        "§2.12",
+        "closing one comm leaves the others alone",
+        close_one,
+    ),
+];
+
+/// More comms between two new processes.
+fn comms(bench: &Bench<'_>, count: usize) -> Verdict<Vec<CommPair>> {
+    let first = bench.pair()?;
+    let (sender, receiver, kind) =
+        (first.sender.clone(), first.receiver.clone(), first.memory.pointer_type());
+    let mut all = vec![first];
+    for _ in 1..count {
+        all.push(CommPair::connect(bench, sender.clone(), receiver.clone(), kind, kind)?);
+    }
+    Ok(all)
+}
+
+fn listeners(bench: &Bench<'_>) -> Verdict {
+    let (sender, receiver): (Rc<Process>, Rc<Process>) =
+        (bench.ready()?.into(), bench.ready()?.into());
+    let arrange = |_| Meeting::arrange(bench, Rc::clone(&sender), Rc::clone(&receiver));
+    let meetings: Vec<Meeting> = (0..4).map(arrange).collect::<Verdict<_>>()?;
+    for meeting in meetings.iter().rev() {
+        meeting.meet(bench)?;
+    }
+    meetings.iter().try_for_each(|meeting| receiver.close(CommKind::Listen, meeting.listen_comm))
+}
+
+fn independent(bench: &Bench<'_>) -> Verdict {
+    let pairs = comms(bench, 2)?;
+    // The first comm is full and its oldest receive waits; the second must not care.
+    let waiting: Vec<Receive> =
+        (0..16).map(|i| pairs[0].receive(i * 8192, 5000)).collect::<Verdict<_>>()?;
+    require_rc(
+        "the 17th irecv of the first comm",
+        pairs[0].irecv(pairs[0].incoming.at, 100)?.rc,
+        3,
+    )?;
+    for seed in 0..20 {
+        pairs[0].receiver.test(waiting[0].request)?;
+        pairs[1].transfer(bench, 9000, seed)?;
+    }
+    let sends: Vec<u64> =
+        (0..16).map(|i| pairs[0].send(i * 8192, 5000, i)).collect::<Verdict<_>>()?;
+    pairs[0].complete_all(bench, &sends, &waiting)?;
+    for (seed, receive) in (0..).zip(&waiting) {
+        pairs[0].check(receive, 5000, seed)?;
+        pairs[0].consume(receive)?;
+    }
+    Ok(())
+}
+
+fn interleaved(bench: &Bench<'_>) -> Verdict {
+    const ROUNDS: u64 = 10;
+    let pairs = comms(bench, 4)?;
+    let mut posted: Vec<(Vec<u64>, Vec<Receive>)> = vec![(Vec::new(), Vec::new()); pairs.len()];
+    let seed = |comm: usize, round: u64| comm as u64 * 1000 + round;
+    let bytes = |comm: usize, round: u64| 100 + seed(comm, round) * 7;
+    for round in 0..ROUNDS {
+        for (comm, pair) in pairs.iter().enumerate() {
+            posted[comm].1.push(pair.receive(round * 65_536, bytes(comm, round))?);
+            posted[comm].0.push(pair.send(
+                round * 65_536,
+                bytes(comm, round),
+                seed(comm, round),
+            )?);
+        }
+    }
+    // Last comm first: none may depend on another.
+    for (comm, pair) in pairs.iter().enumerate().rev() {
+        pair.complete_all(bench, &posted[comm].0, &posted[comm].1)?;
+        for (round, receive) in (0..).zip(&posted[comm].1) {
+            pair.check(receive, bytes(comm, round), seed(comm, round))?;
+            pair.consume(receive)?;
+        }
+    }
+    Ok(())
+}
+
+fn both_directions(bench: &Bench<'_>) -> Verdict {
+    let there = bench.pair()?;
+    let kind = there.memory.pointer_type();
+    let back = CommPair::connect(bench, there.receiver.clone(), there.sender.clone(), kind, kind)?;
+    for seed in 0..10 {
+        let bytes = 1000 + seed * 9000;
+        let receives = [there.receive(0, bytes)?, back.receive(0, bytes)?];
+        let sends = [there.send(0, bytes, seed)?, back.send(0, bytes, seed + 100)?];
+        // Posted on both before either is driven.
+        back.complete(bench, sends[1], &receives[1])?;
+        there.complete(bench, sends[0], &receives[0])?;
+        there.check(&receives[0], bytes, seed)?;
+        back.check(&receives[1], bytes, seed + 100)?;
+        there.consume(&receives[0])?;
+        back.consume(&receives[1])?;
+    }
+    Ok(())
+}
+
+fn close_one(bench: &Bench<'_>) -> Verdict {
+    let pairs = comms(bench, 3)?;
+    pairs.iter().try_for_each(|pair| pair.transfer(bench, 20_000, 1))?;
+    pairs[1].release()?;
+    for seed in 2..20 {
+        pairs[0].transfer(bench, 20_000, seed)?;
+        pairs[2].transfer(bench, 20_000, seed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! `connect`.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::check::{Check, Group::Lifecycle};
+use crate::command::{CommKind, Command, DeviceArgument};
+use crate::halt::{Verdict, differs, fail, may_die, require, require_rc};
+use crate::meeting::{DEVICE_BYTES, MARK, Meeting};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(
+        Lifecycle,
+        "lifecycle.connect_pending",
+        "§2.4",
+        "the first connect returns 0 and no comm yet",
+        pending,
+    ),
+    Check::new(
+        Lifecycle,
+        "lifecycle.connect_prompt",
+        "§2.4",
+        "connect never blocks, even with nobody there",
+        prompt,
+    ),
+    Check::new(
+        Lifecycle,
+        "lifecycle.connect_refused",
+        "§2.4",
+        "connect to a closed listener hands out no comm",
+        refused,
+    ),
+    Check::new(
+        Lifecycle,
+        "lifecycle.connect_negative",
+        "§2.4",
+        "connect on device -1 returns 3 at once",
+        negative,
+    ),
+    Check::new(
+        Lifecycle,
+        "lifecycle.connect_beyond",
+        "§2.4",
+        "connect beyond the last device ends in 3",
+        beyond,
+    ),
+    Check::new(
+        Lifecycle,
+        "lifecycle.connect_no_device_handle",
+        "§2.4",
+        "connect works with a NULL device argument",
+        null_device,
+    ),
+    Check::new(
+        Lifecycle,
+        "lifecycle.connect_leaves_device_handle",
+        "§2.4",
+        "connect never writes a device handle",
+        device_left,
+    ),
+    Check::new(
+        Lifecycle,
+        "lifecycle.connect_after_comm",
+        "§2.4",
+        "connect after the comm came is refused",
+        again,
+    )
+    .destructive(),
+];
+
+fn pending(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    let made = meeting.connect(DeviceArgument::PointsToNull)?;
+    require_rc("the first connect", made.rc, 0)?;
+    if made.pointer == 0 {
+        Ok(())
+    } else {
+        Err(differs("the first connect hands out a comm at once"))
+    }
+}
+
+/// Longest time that a call may take which only looks for progress.
+const PROMPT: Duration = Duration::from_millis(500);
+
+fn prompt(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    // Nobody accepts; the calls must return all the same.
+    let until = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < until {
+        let start = Instant::now();
+        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        let took = start.elapsed();
+        require(took < PROMPT, "connect returns at once", || format!("after {took:?}"))?;
+        if made.rc != 0 {
+            return Err(differs(format!("connect gives up with {} while nobody accepts", made.rc)));
+        }
+        if made.pointer != 0 {
+            return Err(differs("connect hands out a comm before the peer accepts"));
+        }
+    }
+    Ok(())
+}
+
+fn refused(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    meeting.listener.close(CommKind::Listen, meeting.listen_comm)?;
+    // The original retries for 20 s (§2.4); whatever happens, no comm may come of it.
+    let until = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < until {
+        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        require(made.pointer == 0, "no comm without a listener", || {
+            format!("{:#x}", made.pointer)
+        })?;
+        match made.rc {
+            0 => {}
+            2 | 3 => return Ok(()),
+            other => return Err(fail("connect returns 0, 2 or 3", other.to_string())),
+        }
+    }
+    Ok(())
+}
+
+fn negative(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    let command =
+        Command::Connect { dev: -1, handle: meeting.handle, device: DeviceArgument::PointsToNull };
+    require_rc("connect on device -1", meeting.connector.made(&command)?.rc, 3)
+}
+
+fn beyond(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    let dev = meeting.connector.devices()?.count;
+    loop {
+        let command =
+            Command::Connect { dev, handle: meeting.handle, device: DeviceArgument::PointsToNull };
+        let made = meeting.connector.made(&command)?;
+        require(made.pointer == 0, "no comm on a device that is not there", || {
+            format!("{:#x}", made.pointer)
+        })?;
+        match made.rc {
+            0 => {}
+            rc => return require_rc(&format!("connect on device {dev}"), rc, 3),
+        }
+        require(!bench.used(1, 1), "connect ends in 3", || {
+            "it was still pending at the deadline".to_owned()
+        })?;
+    }
+}
+
+fn null_device(bench: &Bench<'_>) -> Verdict {
+    Meeting::of_strangers(bench)?.meet_with(bench, DeviceArgument::Null, || Ok(())).map(drop)
+}
+
+fn device_left(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    let at = meeting.connector.allocate(DEVICE_BYTES as u64)?;
+    meeting.connector.write(at, vec![MARK; DEVICE_BYTES])?;
+    meeting.meet_with(bench, DeviceArgument::At(at), || Ok(()))?;
+    let after = meeting.connector.read(at, DEVICE_BYTES as u32)?;
+    require(after == vec![MARK; DEVICE_BYTES], "an untouched device handle", || {
+        format!("{after:x?}")
+    })
+}
+
+fn again(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    meeting.meet(bench)?;
+    let again = meeting.connect(DeviceArgument::PointsToNull).map(|made| made.rc);
+    may_die("connect with a handle that already gave its comm", again)
+}

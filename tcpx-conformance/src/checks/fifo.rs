@@ -1,0 +1,277 @@
+//! Order of `test`, and its outputs.
+
+use crate::bench::Bench;
+use crate::check::{Check, Group::Fifo};
+use crate::comm_pair::{CommPair, Receive, step};
+use crate::command::{Tested, UNTOUCHED_INT};
+use crate::halt::{Verdict, fail, may_die, require, require_rc};
+use crate::process::Process;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(
+        Fifo,
+        "fifo.receive_out_of_order",
+        "§2.9",
+        "the second receive is not done before the first",
+        receive_order,
+    ),
+    Check::new(
+        Fifo,
+        "fifo.send_out_of_order",
+        "§2.9",
+        "the second send is not done before the first",
+        send_order,
+    ),
+    Check::new(
+        Fifo,
+        "fifo.receive_done_once",
+        "§2.9",
+        "a receive is reported done once",
+        receive_once,
+    ),
+    Check::new(Fifo, "fifo.send_done_once", "§2.9", "a send is reported done once", send_once),
+    Check::new(
+        Fifo,
+        "fifo.refusal_not_fatal",
+        "§2.9",
+        "a refused test leaves the comm in order",
+        not_fatal,
+    ),
+    Check::new(Fifo, "fifo.test_null", "§2.9", "test of NULL returns 3", test_null),
+    Check::new(
+        Fifo,
+        "fifo.done_written",
+        "§2.9",
+        "test writes 0 to done while the request runs",
+        done_written,
+    ),
+    Check::new(
+        Fifo,
+        "fifo.sizes_untouched",
+        "§2.9",
+        "test never writes its sizes",
+        sizes_untouched,
+    ),
+    Check::new(
+        Fifo,
+        "fifo.iflush_size",
+        "§2.11",
+        "iflush tells the received size of an unconsumed receive",
+        iflush_size,
+    ),
+    Check::new(
+        Fifo,
+        "fifo.iflush_size_differs",
+        "§2.11",
+        "iflush tells what was sent, not what was posted",
+        iflush_differs,
+    ),
+    Check::new(Fifo, "fifo.iflush_n", "§2.11", "iflush of two buffers returns 3", iflush_n),
+    Check::new(
+        Fifo,
+        "fifo.iflush_null",
+        "§2.11",
+        "iflush of a NULL request is refused",
+        iflush_null,
+    )
+    .destructive(),
+];
+
+const BYTES: u64 = 5000;
+
+/// Two messages, posted at both ends; message i has seed i.
+fn two(pair: &CommPair) -> Verdict<([u64; 2], [Receive; 2])> {
+    let receives = [pair.receive(0, BYTES)?, pair.receive(8192, BYTES)?];
+    let sends = [pair.send(0, BYTES, 0)?, pair.send(8192, BYTES, 1)?];
+    Ok((sends, receives))
+}
+
+/// Tests a request whose turn has not come: rc 0 or 3, never done.
+fn too_early(process: &Process, request: u64) -> Verdict {
+    let Tested { rc, done, .. } = process.test(request)?;
+    require(rc == 0 || rc == 3, "test of a later request returns 0 or 3", || rc.to_string())?;
+    require(done == 0, "test of a later request is not done", || format!("rc {rc}, done {done}"))
+}
+
+/// Completes, checks and consumes both messages in the right order.
+fn in_order(bench: &Bench<'_>, pair: &CommPair, sends: &[u64], receives: &[Receive]) -> Verdict {
+    pair.complete_all(bench, sends, receives)?;
+    take(pair, receives)
+}
+
+/// Checks and consumes finished receives.
+fn take(pair: &CommPair, receives: &[Receive]) -> Verdict {
+    for (seed, receive) in (0..).zip(receives) {
+        pair.check(receive, BYTES, seed)?;
+        pair.consume(receive)?;
+    }
+    Ok(())
+}
+
+/// Polls of the wrong request while everything that the right one needs goes on.
+const EARLY_POLLS: usize = 60;
+
+fn receive_order(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let (sends, receives) = two(&pair)?;
+    let mut sent = 0;
+    for _ in 0..EARLY_POLLS {
+        if let Some(&send) = sends.get(sent) {
+            sent += usize::from(step(&pair.sender, send, "send")?);
+        }
+        too_early(&pair.receiver, receives[1].request)?;
+    }
+    in_order(bench, &pair, &sends[sent..], &receives)
+}
+
+fn send_order(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let (sends, receives) = two(&pair)?;
+    let mut got = 0;
+    for _ in 0..EARLY_POLLS {
+        too_early(&pair.sender, sends[1])?;
+        if let Some(receive) = receives.get(got) {
+            got += usize::from(step(&pair.receiver, receive.request, "receive")?);
+        }
+    }
+    pair.complete_all(bench, &sends, &receives[got..])?;
+    take(&pair, &receives)
+}
+
+/// Tests a request that was reported done already: rc 0 or 3, never done again.
+fn not_again(process: &Process, request: u64) -> Verdict {
+    for _ in 0..5 {
+        let Tested { rc, done, .. } = process.test(request)?;
+        require(rc == 0 || rc == 3, "test of a finished request returns 0 or 3", || {
+            rc.to_string()
+        })?;
+        require(done == 0, "a finished request is not done again", || {
+            format!("rc {rc}, done {done}")
+        })?;
+    }
+    Ok(())
+}
+
+fn receive_once(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let (sends, receives) = two(&pair)?;
+    pair.complete(bench, sends[0], &receives[0])?;
+    not_again(&pair.receiver, receives[0].request)?;
+    pair.complete(bench, sends[1], &receives[1])?;
+    // Nothing is in flight any more; neither may come back.
+    not_again(&pair.receiver, receives[0].request)?;
+    not_again(&pair.receiver, receives[1].request)?;
+    take(&pair, &receives)
+}
+
+fn send_once(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let (sends, receives) = two(&pair)?;
+    pair.complete(bench, sends[0], &receives[0])?;
+    not_again(&pair.sender, sends[0])?;
+    pair.complete(bench, sends[1], &receives[1])?;
+    not_again(&pair.sender, sends[0])?;
+    not_again(&pair.sender, sends[1])
+}
+
+fn not_fatal(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    for _ in 0..3 {
+        let (sends, receives) = two(&pair)?;
+        for _ in 0..5 {
+            too_early(&pair.sender, sends[1])?;
+            too_early(&pair.receiver, receives[1].request)?;
+        }
+        in_order(bench, &pair, &sends, &receives)?;
+    }
+    Ok(())
+}
+
+fn test_null(bench: &Bench<'_>) -> Verdict {
+    let tested = bench.ready()?.test(0)?;
+    require_rc("test of NULL", tested.rc, 3)?;
+    require(tested.done != 1, "not done", || "done".to_owned())
+}
+
+fn done_written(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, BYTES)?;
+    // The peer sends nothing, so this cannot be done.
+    let tested = pair.receiver.test(receive.request)?;
+    require_rc("test of a waiting receive", tested.rc, 0)?;
+    require(tested.done == 0, "done 0", || tested.done.to_string())
+}
+
+fn sizes_untouched(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, BYTES)?;
+    let send = pair.send(0, BYTES, 0)?;
+    let (mut sent, mut got) = (false, false);
+    while !(sent && got) {
+        for (process, request, done) in
+            [(&pair.sender, send, &mut sent), (&pair.receiver, receive.request, &mut got)]
+        {
+            if *done {
+                continue;
+            }
+            let tested = process.test(request)?;
+            require_rc("test", tested.rc, 0)?;
+            require(tested.sizes == UNTOUCHED_INT, "untouched sizes", || tested.sizes.to_string())?;
+            *done = tested.done == 1;
+        }
+        require(!bench.used(1, 1), "both requests are done", || "not at the deadline".to_owned())?;
+    }
+    Ok(())
+}
+
+/// What iflush says of a finished receive.
+fn flushed(pair: &CommPair, receive: &Receive) -> Verdict<i32> {
+    let counted = pair.receiver.iflush(pair.recv_comm, 1, receive.request)?;
+    require_rc("iflush of a finished receive", counted.rc, 0)?;
+    Ok(counted.count)
+}
+
+fn iflush_size(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let (sends, receives) = two(&pair)?;
+    pair.complete_all(bench, &sends, &receives)?;
+    for receive in &receives {
+        let size = flushed(&pair, receive)?;
+        require(size == 5000, "a size of 5000", || size.to_string())?;
+    }
+    take(&pair, &receives)
+}
+
+fn iflush_differs(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, 100_000)?;
+    let send = pair.send(0, 12_345, 0)?;
+    pair.complete(bench, send, &receive)?;
+    let size = flushed(&pair, &receive)?;
+    if size == 100_000 {
+        return Err(fail("the 12345 bytes that were sent", "the 100000 that were posted"));
+    }
+    require(size == 12_345, "a size of 12345", || size.to_string())?;
+    pair.check(&receive, 12_345, 0)?;
+    pair.consume(&receive)
+}
+
+fn iflush_n(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, BYTES)?;
+    let send = pair.send(0, BYTES, 0)?;
+    pair.complete(bench, send, &receive)?;
+    for n in [0, 2] {
+        let counted = pair.receiver.iflush(pair.recv_comm, n, receive.request)?;
+        require_rc(&format!("iflush with n = {n}"), counted.rc, 3)?;
+    }
+    Ok(())
+}
+
+fn iflush_null(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    may_die(
+        "iflush of a NULL request",
+        pair.receiver.iflush(pair.recv_comm, 1, 0).map(|counted| counted.rc),
+    )
+}

@@ -1,0 +1,194 @@
+//! Host memory, and its mixes with device memory.
+
+use tcpx_sys::{PTR_CUDA, PTR_HOST};
+
+use crate::bench::Bench;
+use crate::check::{Check, Group::Host};
+use crate::comm_pair::CommPair;
+use crate::command::Tested;
+use crate::halt::{Verdict, differs, require, require_rc, skip};
+use crate::rows;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(
+        Host,
+        "host.to_host",
+        "§4",
+        "host to host: the bytes land in place and cnt is 0",
+        to_host,
+    ),
+    Check::new(
+        Host,
+        "host.to_device",
+        "§4",
+        "host to device: the bytes come as entries",
+        to_device,
+    ),
+    Check::new(
+        Host,
+        "host.from_device",
+        "§4",
+        "device to host: the bytes land in place",
+        from_device,
+    ),
+    Check::new(Host, "host.alignment", "§4", "host messages begin and end anywhere", alignment),
+    Check::new(
+        Host,
+        "host.bounds",
+        "§4",
+        "a host receive writes nothing around its message",
+        bounds,
+    ),
+    Check::new(
+        Host,
+        "host.order",
+        "§4",
+        "window, order and consume are as for device memory",
+        order,
+    ),
+    Check::new(
+        Host,
+        "host.mixed_comm",
+        "§4",
+        "host and device messages alternate on one comm",
+        mixed,
+    ),
+];
+
+const SIZES: [u64; 6] = [0, 1, 4097, 65_536, 100_001, 524_288];
+
+/// One message; `false` when a receive into host memory hangs, as it does where the socket is steered to a GPU.
+fn moved(bench: &Bench<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<bool> {
+    let receive = pair.receive(0, bytes)?;
+    let send = pair.send(0, bytes, seed)?;
+    let (mut sent, mut got) = (false, false);
+    while !(sent && got) {
+        for (process, request, done) in
+            [(&pair.sender, send, &mut sent), (&pair.receiver, receive.request, &mut got)]
+        {
+            if !*done {
+                let Tested { rc, done: now, .. } = process.test(request)?;
+                require_rc("test of the oldest request", rc, 0)?;
+                *done = now == 1;
+            }
+        }
+        if bench.used(1, 2) {
+            return Ok(false);
+        }
+    }
+    pair.check(&receive, bytes, seed)?;
+    pair.consume(&receive)?;
+    Ok(true)
+}
+
+/// A pair of these types, each size moved once.
+fn every_size(bench: &Bench<'_>, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
+    if send_kind == PTR_CUDA || recv_kind == PTR_CUDA {
+        bench.memory().require_entries()?;
+    }
+    let pair = bench.pair_of(send_kind, recv_kind)?;
+    for (seed, bytes) in (0..).zip(SIZES) {
+        if moved(bench, &pair, bytes, seed)? {
+            continue;
+        }
+        require(recv_kind == PTR_HOST, "the message arrives", || format!("not {bytes} bytes"))?;
+        return Err(differs(
+            "receives into host memory hang, as in 3.1.9 where the socket is steered to a GPU",
+        ));
+    }
+    Ok(pair)
+}
+
+fn to_host(bench: &Bench<'_>) -> Verdict {
+    let pair = every_size(bench, PTR_HOST, PTR_HOST)?;
+    for slot in 0..SIZES.len() as u64 {
+        let cnt = pair.receiver.word(rows::count_address(pair.queue.meta, slot))?;
+        require(cnt == 0, "cnt 0 for host receives", || format!("{cnt} in slot {slot}"))?;
+    }
+    Ok(())
+}
+
+fn to_device(bench: &Bench<'_>) -> Verdict {
+    every_size(bench, PTR_HOST, PTR_CUDA).map(drop)
+}
+
+fn from_device(bench: &Bench<'_>) -> Verdict {
+    every_size(bench, PTR_CUDA, PTR_HOST).map(drop)
+}
+
+fn alignment(bench: &Bench<'_>) -> Verdict {
+    let pair = works(bench)?;
+    for (seed, (from, to)) in (0..).zip([(1, 0), (0, 3), (4095, 4097), (17, 100_003)]) {
+        let receive = pair.receive(to, 30_001)?;
+        let send = pair.send(from, 30_001, seed)?;
+        pair.complete(bench, send, &receive)?;
+        pair.check(&receive, 30_001, seed)?;
+        pair.consume(&receive)?;
+    }
+    Ok(())
+}
+
+/// A host pair that moves bytes at all.
+fn works(bench: &Bench<'_>) -> Verdict<CommPair> {
+    let pair = bench.pair_of(PTR_HOST, PTR_HOST)?;
+    if moved(bench, &pair, 1000, 1)? {
+        Ok(pair)
+    } else {
+        Err(skip("receives into host memory hang here"))
+    }
+}
+
+fn bounds(bench: &Bench<'_>) -> Verdict {
+    const MARK: u8 = 0xa5;
+    let pair = works(bench)?;
+    let (at, whole) = (pair.incoming.at, 64 * 1024_usize);
+    pair.receiver.write(at, vec![MARK; whole])?;
+    // Posted for more than is sent: what was not sent must not be written.
+    let receive = pair.receive(4096, 50_000)?;
+    let send = pair.send(0, 20_000, 1)?;
+    pair.complete(bench, send, &receive)?;
+    pair.check(&receive, 20_000, 1)?;
+    pair.consume(&receive)?;
+    let bytes = pair.receiver.read(at, whole as u32)?;
+    let around = bytes[..4096].iter().chain(&bytes[4096 + 20_000..]);
+    let touched = around.filter(|&&byte| byte != MARK).count();
+    require(touched == 0, "nothing written around the message", || format!("{touched} bytes"))
+}
+
+fn order(bench: &Bench<'_>) -> Verdict {
+    let pair = works(bench)?;
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for i in 0..16 {
+        receives.push(pair.receive(i * 65_536, 60_000)?);
+        sends.push(pair.send(i * 65_536, 60_000 - i, i)?);
+    }
+    require_rc("the 17th irecv", pair.irecv(pair.incoming.at, 100)?.rc, 3)?;
+    require_rc("the 17th isend", pair.isend(pair.outgoing.at, 100)?.rc, 3)?;
+    require_rc("irecvConsumed before done", pair.consumed(receives[0].request)?, 3)?;
+    pair.complete_all(bench, &sends, &receives)?;
+    require_rc(
+        "irecvConsumed of the second before the first",
+        pair.consumed(receives[1].request)?,
+        3,
+    )?;
+    for (seed, receive) in (0..).zip(&receives) {
+        pair.check(receive, 60_000 - seed, seed)?;
+        pair.consume(receive)?;
+    }
+    Ok(())
+}
+
+fn mixed(bench: &Bench<'_>) -> Verdict {
+    bench.memory().require_entries()?;
+    let device = bench.pair_of(PTR_CUDA, PTR_CUDA)?;
+    let from =
+        device.sender.registered(device.send_comm, crate::comm_pair::BUFFER_BYTES, PTR_HOST)?;
+    // Device receives take what host memory sends, in turns with what device memory sends.
+    let mut host = device;
+    let device_buffer = host.outgoing;
+    for seed in 0..12 {
+        host.outgoing = if seed % 2 == 0 { from } else { device_buffer };
+        host.transfer(bench, 1 + seed * 5000, seed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Sixteen requests per comm.
+
+use tcpx_sys::MAX_REQUESTS;
+
+use crate::bench::Bench;
+use crate::check::{Check, Group::Requests};
+use crate::comm_pair::{CommPair, Receive};
+use crate::command::{Made, UNTOUCHED};
+use crate::halt::{Verdict, require, require_rc};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(Requests, "requests.sixteen_sends", "§2.7", "a comm holds 16 sends", sixteen_sends),
+    Check::new(
+        Requests,
+        "requests.seventeenth_send",
+        "§2.7",
+        "the 17th isend returns 3 and no request",
+        seventeenth_send,
+    ),
+    Check::new(
+        Requests,
+        "requests.sixteen_receives",
+        "§2.7",
+        "a comm holds 16 receives",
+        sixteen_receives,
+    ),
+    Check::new(
+        Requests,
+        "requests.seventeenth_receive",
+        "§2.7",
+        "the 17th irecv returns 3 and no request",
+        receive_17,
+    ),
+    Check::new(
+        Requests,
+        "requests.send_retry",
+        "§2.7",
+        "a refused isend succeeds once a send is done",
+        send_retry,
+    ),
+    Check::new(
+        Requests,
+        "requests.receive_retry",
+        "§2.7",
+        "a refused irecv succeeds once a receive is consumed",
+        receive_retry,
+    ),
+    Check::new(
+        Requests,
+        "requests.unconsumed_count",
+        "§2.7",
+        "finished receives count until they are consumed",
+        unconsumed,
+    ),
+];
+
+const BYTES: u64 = 3000;
+const COUNT: u64 = MAX_REQUESTS as u64;
+
+fn sends(pair: &CommPair) -> Verdict<Vec<u64>> {
+    (0..COUNT).map(|i| pair.send(i * 4096, BYTES, i)).collect()
+}
+
+fn receives(pair: &CommPair) -> Verdict<Vec<Receive>> {
+    (0..COUNT).map(|i| pair.receive(i * 4096, BYTES)).collect()
+}
+
+/// One request too many: rc 3 and nothing else.
+fn refused(what: &str, made: Made) -> Verdict {
+    require_rc(what, made.rc, 3)?;
+    require(made.pointer == UNTOUCHED, "an untouched request", || format!("{:#x}", made.pointer))
+}
+
+fn sixteen_sends(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let requests = sends(&pair)?;
+    let mut sorted = requests.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    require(sorted.len() == requests.len(), "16 different requests", || format!("{requests:x?}"))?;
+    let receives = receives(&pair)?;
+    pair.complete_all(bench, &requests, &receives)?;
+    in_order(&pair, &receives)
+}
+
+fn sixteen_receives(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receives = receives(&pair)?;
+    let sends = sends(&pair)?;
+    pair.complete_all(bench, &sends, &receives)?;
+    in_order(&pair, &receives)
+}
+
+/// Checks and consumes finished receives; message i has seed i.
+fn in_order(pair: &CommPair, receives: &[Receive]) -> Verdict {
+    for (seed, receive) in (0..).zip(receives) {
+        pair.check(receive, BYTES, seed)?;
+        pair.consume(receive)?;
+    }
+    Ok(())
+}
+
+fn seventeenth_send(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    sends(&pair)?;
+    for _ in 0..3 {
+        refused("the 17th isend", pair.isend(pair.outgoing.at, BYTES)?)?;
+    }
+    Ok(())
+}
+
+fn receive_17(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    receives(&pair)?;
+    for _ in 0..3 {
+        refused("the 17th irecv", pair.irecv(pair.incoming.at, BYTES)?)?;
+    }
+    Ok(())
+}
+
+fn send_retry(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let mut sends = sends(&pair)?;
+    refused("the 17th isend", pair.isend(pair.outgoing.at, BYTES)?)?;
+    let mut receives = receives(&pair)?;
+    pair.complete(bench, sends.remove(0), &receives[0])?;
+    sends.push(pair.send(COUNT * 4096, BYTES, COUNT)?);
+    pair.check(&receives[0], BYTES, 0)?;
+    pair.consume(&receives.remove(0))?;
+    receives.push(pair.receive(COUNT * 4096, BYTES)?);
+    pair.complete_all(bench, &sends, &receives)?;
+    for (seed, receive) in (1..).zip(&receives) {
+        pair.check(receive, BYTES, seed)?;
+        pair.consume(receive)?;
+    }
+    Ok(())
+}
+
+fn receive_retry(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let mut receives = receives(&pair)?;
+    refused("the 17th irecv", pair.irecv(pair.incoming.at, BYTES)?)?;
+    let send = pair.send(0, BYTES, 0)?;
+    pair.complete(bench, send, &receives[0])?;
+    pair.check(&receives[0], BYTES, 0)?;
+    pair.consume(&receives.remove(0))?;
+    receives.push(pair.receive(COUNT * 4096, BYTES)?);
+    let sends: Vec<u64> =
+        (1..=COUNT).map(|i| pair.send(i * 4096, BYTES, i)).collect::<Verdict<_>>()?;
+    pair.complete_all(bench, &sends, &receives)?;
+    for (seed, receive) in (1..).zip(&receives) {
+        pair.check(receive, BYTES, seed)?;
+        pair.consume(receive)?;
+    }
+    Ok(())
+}
+
+fn unconsumed(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receives = receives(&pair)?;
+    let sends = sends(&pair)?;
+    pair.complete_all(bench, &sends, &receives)?;
+    // All are done, none is consumed: the comm is as full as before.
+    refused("irecv with 16 finished receives unconsumed", pair.irecv(pair.incoming.at, BYTES)?)?;
+    pair.check(&receives[0], BYTES, 0)?;
+    pair.consume(&receives[0])?;
+    let next = pair.receive(0, BYTES)?;
+    let send = pair.send(0, BYTES, 99)?;
+    pair.complete(bench, send, &next)?;
+    for (seed, receive) in (1..).zip(&receives[1..]) {
+        pair.check(receive, BYTES, seed)?;
+        pair.consume(receive)?;
+    }
+    pair.check(&next, BYTES, 99)?;
+    pair.consume(&next)
+}

@@ -1,0 +1,285 @@
+//! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash, hang or invent data.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::check::{Check, Group::Peer};
+use crate::comm_pair::{CHUNK_BYTES, CommPair, step};
+use crate::command::{CommKind, DeviceArgument, Tested};
+use crate::halt::{Halt, Verdict, differs, fail, require, skip};
+use crate::meeting::Meeting;
+use crate::process::Process;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(
+        Peer,
+        "peer.closed_idle",
+        "§2.9",
+        "a receive from a closed sender ends in rc 2",
+        closed_idle,
+    ),
+    Check::new(
+        Peer,
+        "peer.closed_after_sending",
+        "§2.9",
+        "what was sent before the close arrives",
+        closed_after,
+    ),
+    Check::new(
+        Peer,
+        "peer.closed_unsent",
+        "§2.12",
+        "a send that was not done may be lost, never torn",
+        closed_unsent,
+    ),
+    Check::new(
+        Peer,
+        "peer.closed_receiver",
+        "§2.9",
+        "a send to a closed receiver does not hang the caller",
+        closed_receiver,
+    ),
+    Check::new(
+        Peer,
+        "peer.sigpipe",
+        "§2.9",
+        "a send to a closed receiver raises no SIGPIPE",
+        sigpipe,
+    )
+    .destructive(),
+    Check::new(
+        Peer,
+        "peer.killed_sender",
+        "§2.9",
+        "a killed sender leaves the receiver alive",
+        killed_sender,
+    ),
+    Check::new(
+        Peer,
+        "peer.killed_receiver",
+        "§2.9",
+        "a killed receiver leaves the sender alive",
+        killed_receiver,
+    ),
+    Check::new(
+        Peer,
+        "peer.killed_connector",
+        "§2.5",
+        "a connector killed half-way leaves the listener alive",
+        connector,
+    ),
+    Check::new(
+        Peer,
+        "peer.killed_listener",
+        "§2.4",
+        "a listener killed half-way leaves the connector alive",
+        listener,
+    ),
+    Check::new(
+        Peer,
+        "peer.close_after_death",
+        "§2.12",
+        "a comm whose peer is dead closes",
+        close_after_death,
+    ),
+];
+
+/// Time that the survivor is watched for.
+const WATCH: Duration = Duration::from_millis(600);
+
+/// How watching a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Done,
+    Failed,
+    Silent,
+}
+
+/// Tests a request for a while: every answer must be one that a dead peer allows, and must come at once.
+fn watch(process: &Process, request: u64) -> Verdict<End> {
+    let until = Instant::now() + WATCH;
+    while Instant::now() < until {
+        match process.test(request)? {
+            Tested { rc: 0, done: 0, .. } => {}
+            Tested { rc: 0, done: 1, .. } => return Ok(End::Done),
+            Tested { rc: 2, done: 0, .. } => {
+                // Not sticky in the original (§2.9): the data may still come, so this is not the end yet.
+                return again(process, request, until);
+            }
+            Tested { rc, done, .. } => {
+                return Err(fail("rc 0, or rc 2 without done", format!("rc {rc}, done {done}")));
+            }
+        }
+    }
+    Ok(End::Silent)
+}
+
+/// After an rc 2: either it stays, or the request completes.
+fn again(process: &Process, request: u64, until: Instant) -> Verdict<End> {
+    while Instant::now() < until {
+        let Tested { rc, done, .. } = process.test(request)?;
+        match (rc, done) {
+            (0, 1) => return Ok(End::Done),
+            (0 | 2, 0) => {}
+            _ => return Err(fail("rc 0 or 2 after an rc 2", format!("rc {rc}, done {done}"))),
+        }
+    }
+    Ok(End::Failed)
+}
+
+fn closed_idle(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, 1000)?;
+    pair.receiver.test(receive.request)?;
+    pair.sender.close(CommKind::Send, pair.send_comm)?;
+    let end = watch(&pair.receiver, receive.request)?;
+    require(end == End::Failed, "test returns 2", || format!("{end:?}"))
+}
+
+fn closed_after(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, 5000)?;
+    let send = pair.send(0, 5000, 1)?;
+    // The receiver keeps still: everything it gets, it gets after the close.
+    while !step(&pair.sender, send, "send")? {
+        if bench.used(1, 3) {
+            // A sender that waits for the receiver cannot have closed before it.
+            return Err(differs("a small send is not done before the receiver calls test"));
+        }
+    }
+    pair.sender.close(CommKind::Send, pair.send_comm)?;
+    let end = watch(&pair.receiver, receive.request)?;
+    require(end == End::Done, "the message arrives, after one rc 2 at most", || {
+        format!("{end:?}")
+    })?;
+    pair.check(&receive, 5000, 1)?;
+    pair.consume(&receive)
+}
+
+fn closed_unsent(bench: &Bench<'_>) -> Verdict {
+    const BYTES: u64 = 400_000;
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, BYTES)?;
+    let send = pair.send(0, BYTES, 1)?;
+    pair.sender.test(send)?;
+    pair.sender.close(CommKind::Send, pair.send_comm)?;
+    match watch(&pair.receiver, receive.request)? {
+        // Then it must be whole.
+        End::Done => pair.check(&receive, BYTES, 1)?,
+        End::Failed | End::Silent => {}
+    }
+    pair.receiver.close(CommKind::Recv, pair.recv_comm)
+}
+
+fn closed_receiver(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    pair.transfer(bench, 1000, 1)?;
+    pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
+    sends_end(&pair)?;
+    pair.sender.close(CommKind::Send, pair.send_comm)
+}
+
+/// Three sends to nobody: done, failed or silent are all the original's way.
+fn sends_end(pair: &CommPair) -> Verdict {
+    for seed in 0..3 {
+        let send = pair.send(seed * 8192, 8000, seed)?;
+        if watch(&pair.sender, send)? != End::Done {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn sigpipe(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    pair.transfer(bench, 1000, 1)?;
+    pair.sender.default_sigpipe()?;
+    pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
+    match sends_end(&pair) {
+        Err(Halt::Died { how, .. }) if how.contains("SIGPIPE") => Err(differs(format!(
+            "a send to a closed receiver kills the process, as in 3.1.9: {how}"
+        ))),
+        other => other,
+    }
+}
+
+fn killed_sender(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receives = [pair.receive(0, 400_000)?, pair.receive(524_288, 400_000)?];
+    let send = pair.send(0, 400_000, 0)?;
+    pair.sender.test(send)?;
+    pair.sender.kill();
+    if watch(&pair.receiver, receives[0].request)? == End::Done {
+        pair.check(&receives[0], 400_000, 0)?;
+    }
+    Ok(())
+}
+
+fn killed_receiver(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    kill_receiver(&pair)
+}
+
+/// Kills the receiver while sends are under way, and watches the first that was not done by then.
+fn kill_receiver(pair: &CommPair) -> Verdict {
+    let sends: Vec<u64> =
+        (0..16).map(|i| pair.send(i * CHUNK_BYTES, CHUNK_BYTES, i)).collect::<Verdict<_>>()?;
+    let mut waiting = sends.into_iter();
+    let Some(mut oldest) = waiting.next() else { return Ok(()) };
+    // What the kernel takes may be done at once.
+    while step(&pair.sender, oldest, "send")? {
+        match waiting.next() {
+            Some(next) => oldest = next,
+            None => return Err(skip("8 MiB were sent before the peer could be killed")),
+        }
+    }
+    pair.receiver.kill();
+    watch(&pair.sender, oldest).map(drop)
+}
+
+fn connector(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    meeting.connect(DeviceArgument::PointsToNull)?;
+    meeting.accept(DeviceArgument::At(meeting.device))?;
+    meeting.connector.kill();
+    // Any later answer but a crash will do: pending, a comm that fails, or an error.
+    let until = Instant::now() + WATCH;
+    while Instant::now() < until {
+        let made = meeting.accept(DeviceArgument::At(meeting.device))?;
+        require(matches!(made.rc, 0 | 2 | 3), "accept returns 0, 2 or 3", || made.rc.to_string())?;
+        if made.rc != 0 || made.pointer != 0 {
+            break;
+        }
+    }
+    meeting.listener.devices().map(drop)
+}
+
+fn listener(bench: &Bench<'_>) -> Verdict {
+    let meeting = Meeting::of_strangers(bench)?;
+    meeting.connect(DeviceArgument::PointsToNull)?;
+    meeting.listener.kill();
+    let until = Instant::now() + WATCH;
+    while Instant::now() < until {
+        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        require(made.pointer == 0, "no comm with a dead listener", || {
+            format!("{:#x}", made.pointer)
+        })?;
+        require(matches!(made.rc, 0 | 2 | 3), "connect returns 0, 2 or 3", || made.rc.to_string())?;
+        if made.rc != 0 {
+            break;
+        }
+    }
+    meeting.connector.devices().map(drop)
+}
+
+fn close_after_death(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, 100_000)?;
+    pair.receiver.test(receive.request)?;
+    pair.sender.kill();
+    watch(&pair.receiver, receive.request)?;
+    pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
+    let other = bench.pair()?;
+    kill_receiver(&other)?;
+    other.sender.close(CommKind::Send, other.send_comm)
+}

@@ -1,0 +1,251 @@
+//! What moves bytes, and that it never stops.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::calls::run_streams;
+use crate::check::{Check, Group::Progress};
+use crate::comm_pair::{CHUNK_BYTES, CommPair, step};
+use crate::command::{Stream, StreamQueue};
+use crate::halt::{Verdict, differs, fail, require};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(
+        Progress,
+        "progress.none_without_test",
+        "§2.7",
+        "nothing moves before the sender calls test",
+        none,
+    ),
+    Check::new(
+        Progress,
+        "progress.receiver_needs_test",
+        "§2.7",
+        "a receive publishes nothing before test is called",
+        receiver,
+    ),
+    Check::new(
+        Progress,
+        "progress.oldest_drives_all",
+        "§2.9",
+        "testing the oldest moves the later ones along",
+        oldest,
+    ),
+    Check::new(
+        Progress,
+        "progress.eager",
+        "§2.9",
+        "a small send completes before the peer posts a receive",
+        eager,
+    ),
+    Check::new(
+        Progress,
+        "progress.rendezvous",
+        "§3.2",
+        "with RECV_SYNC=1 a send waits for its receive",
+        rendezvous,
+    ),
+    Check::new(
+        Progress,
+        "progress.small_messages",
+        "§2.7",
+        "4000 messages of 64 bytes in a full window",
+        small,
+    ),
+    Check::new(
+        Progress,
+        "progress.recycling",
+        "§3.6",
+        "1 GiB, or what time allows, with every page given back",
+        recycling,
+    ),
+    Check::new(
+        Progress,
+        "progress.held_back",
+        "§3.6",
+        "consuming after a full window lets the rest arrive",
+        held_back,
+    ),
+];
+
+/// Time in which something that must not happen would have happened.
+const QUIET: Duration = Duration::from_millis(300);
+
+fn none(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let receive = pair.receive(0, 4096)?;
+    let send = pair.send(0, 4096, 1)?;
+    let until = Instant::now() + QUIET;
+    while Instant::now() < until {
+        let done = step(&pair.receiver, receive.request, "receive")?;
+        require(!done, "nothing arrives before the sender calls test", || {
+            "the receive was done".to_owned()
+        })?;
+    }
+    pair.complete(bench, send, &receive)?;
+    pair.check(&receive, 4096, 1)?;
+    pair.consume(&receive)
+}
+
+fn receiver(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.unpack_pair()?;
+    let receive = pair.receive(0, 4096)?;
+    let send = pair.send(0, 4096, 1)?;
+    let until = Instant::now() + QUIET;
+    let mut sent = false;
+    while Instant::now() < until {
+        sent = sent || step(&pair.sender, send, "send")?;
+        let cnt = pair.receiver.word(crate::rows::count_address(pair.queue.meta, 0))?;
+        require(cnt == 0, "cnt 0 before the receiver calls test", || cnt.to_string())?;
+    }
+    let sends: &[u64] = if sent { &[] } else { &[send] };
+    pair.complete_all(bench, sends, &[receive])?;
+    pair.check(&receive, 4096, 1)?;
+    pair.consume(&receive)
+}
+
+fn oldest(bench: &Bench<'_>) -> Verdict {
+    const COUNT: u64 = 8;
+    let pair = bench.pair()?;
+    // The oldest send is large and its receive comes last in time, so that its test is called often.
+    let sends: Vec<u64> =
+        (0..COUNT).map(|i| pair.send(i * CHUNK_BYTES, 50_000, i)).collect::<Verdict<_>>()?;
+    let receives: Vec<_> =
+        (0..COUNT).map(|i| pair.receive(i * CHUNK_BYTES, 50_000)).collect::<Verdict<_>>()?;
+    pair.complete_all(bench, &sends, &receives)?;
+    for (seed, receive) in (0..).zip(&receives) {
+        pair.check(receive, 50_000, seed)?;
+        pair.consume(receive)?;
+    }
+    Ok(())
+}
+
+fn eager(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let send = pair.send(0, 1000, 1)?;
+    let until = Instant::now() + Duration::from_secs(1);
+    let mut sent = false;
+    while !sent && Instant::now() < until {
+        sent = step(&pair.sender, send, "send")?;
+    }
+    let receive = pair.receive(0, 1000)?;
+    pair.complete_all(bench, if sent { &[] } else { std::slice::from_ref(&send) }, &[receive])?;
+    pair.check(&receive, 1000, 1)?;
+    pair.consume(&receive)?;
+    if sent {
+        Ok(())
+    } else {
+        Err(differs("a small send waits for its receive; 3.1.9 completes it at once"))
+    }
+}
+
+fn rendezvous(bench: &Bench<'_>) -> Verdict {
+    const SYNC: &[(&str, &str)] = &[("NCCL_GPUDIRECTTCPX_RECV_SYNC", "1")];
+    bench.memory().require_available()?;
+    let kind = bench.memory().pointer_type();
+    let (sender, receiver) = (bench.ready_with(SYNC)?, bench.ready_with(SYNC)?);
+    let pair = CommPair::connect(bench, sender.into(), receiver.into(), kind, kind)?;
+    let send = pair.send(0, 1000, 1)?;
+    let until = Instant::now() + QUIET;
+    while Instant::now() < until {
+        let done = step(&pair.sender, send, "send")?;
+        require(!done, "the send waits for the peer's receive", || {
+            "it was done without one".to_owned()
+        })?;
+    }
+    let receive = pair.receive(0, 1000)?;
+    pair.complete(bench, send, &receive)?;
+    pair.check(&receive, 1000, 1)?;
+    pair.consume(&receive)?;
+    (2..8).try_for_each(|seed| pair.transfer(bench, 20_000, seed))
+}
+
+/// Messages from the agents' own loops, which run until all arrived or nothing does.
+fn stream(
+    bench: &Bench<'_>,
+    pair: &CommPair,
+    message_bytes: u32,
+    messages: u64,
+    first_seed: u64,
+) -> Verdict {
+    let stall_ms = u64::try_from(bench.share(1, 3).as_millis()).unwrap_or(u64::MAX);
+    let half = |comm, buffer: crate::comm_pair::Buffer| Stream {
+        comm,
+        mhandle: buffer.mhandle,
+        buffer: buffer.at,
+        message_bytes,
+        messages,
+        first_seed,
+        stall_ms,
+    };
+    let queue = (pair.memory.pointer_type() == tcpx_sys::PTR_CUDA).then(|| StreamQueue {
+        meta: pair.queue.meta,
+        bounce: pair.queue.bounce,
+        received: pair.received(),
+    });
+    run_streams(
+        (&pair.sender, half(pair.send_comm, pair.outgoing)),
+        (&pair.receiver, half(pair.recv_comm, pair.incoming), queue),
+    )?;
+    pair.received_more(messages);
+    Ok(())
+}
+
+fn small(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    stream(bench, &pair, 64, 4000, 0)
+}
+
+fn recycling(bench: &Bench<'_>) -> Verdict {
+    const TOTAL_BYTES: u64 = 1 << 30;
+    const ROUND: u64 = 64;
+    let pair = bench.pair()?;
+    let mut messages = 0;
+    while messages * CHUNK_BYTES < TOTAL_BYTES && !bench.used(1, 3) {
+        stream(bench, &pair, CHUNK_BYTES as u32, ROUND, messages)?;
+        messages += ROUND;
+    }
+    let moved = messages * CHUNK_BYTES;
+    if moved < 64 * CHUNK_BYTES {
+        return Err(fail("at least 32 MiB in a third of the deadline", format!("{moved} bytes")));
+    }
+    Ok(())
+}
+
+fn held_back(bench: &Bench<'_>) -> Verdict {
+    const COUNT: u64 = 16;
+    let pair = bench.pair()?;
+    for round in 0..4 {
+        let receives: Vec<_> = (0..COUNT)
+            .map(|i| pair.receive(i * CHUNK_BYTES, CHUNK_BYTES))
+            .collect::<Verdict<_>>()?;
+        let sends: Vec<u64> = (0..COUNT)
+            .map(|i| pair.send(i * CHUNK_BYTES, CHUNK_BYTES, round * COUNT + i))
+            .collect::<Verdict<_>>()?;
+        let (mut sent, mut consumed) = (0, 0);
+        // Nothing is consumed while receives come in; once they stop, each consume must let more in.
+        let mut finished = 0;
+        let mut last = Instant::now();
+        while sent < sends.len() || consumed < receives.len() {
+            if let Some(&send) = sends.get(sent) {
+                sent += usize::from(step(&pair.sender, send, "send")?);
+            }
+            if let Some(receive) = receives.get(finished)
+                && step(&pair.receiver, receive.request, "receive")?
+            {
+                finished += 1;
+                last = Instant::now();
+            }
+            let stopped = finished == receives.len() || last.elapsed() > QUIET;
+            if stopped && consumed < finished {
+                pair.check(&receives[consumed], CHUNK_BYTES, round * COUNT + consumed as u64)?;
+                pair.consume(&receives[consumed])?;
+                consumed += 1;
+            }
+            require(!bench.used(1, 1), "all 16 receives arrive and are consumed", || {
+                format!("{finished} arrived, {consumed} consumed at the deadline")
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! `regMr`, `deregMr`, `getDeviceMr`.
+
+use tcpx_sys::{PTR_CUDA, PTR_DMABUF, PTR_HOST};
+
+use crate::bench::Bench;
+use crate::check::{Check, Group::Registration};
+use crate::comm_pair::CommPair;
+use crate::command::{Command, UNTOUCHED};
+use crate::halt::{Verdict, differs, fail, loose_acceptance, require, require_rc};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check::new(
+        Registration,
+        "registration.null_comm",
+        "§2.6",
+        "regMr on a NULL comm returns 3",
+        null_comm,
+    ),
+    Check::new(
+        Registration,
+        "registration.unaligned",
+        "§2.6",
+        "device memory must be aligned to 4096",
+        unaligned,
+    ),
+    Check::new(
+        Registration,
+        "registration.host_unaligned",
+        "§2.6",
+        "host memory needs no alignment",
+        host_unaligned,
+    ),
+    Check::new(
+        Registration,
+        "registration.type_dma_buf",
+        "§2.6",
+        "type 4 (dma-buf) returns 3",
+        dma_buf,
+    ),
+    Check::new(Registration, "registration.type_unknown", "§2.6", "other types return 3", unknown),
+    Check::new(
+        Registration,
+        "registration.null_host",
+        "§2.6",
+        "a NULL host range is only a tag",
+        null_host,
+    ),
+    Check::new(
+        Registration,
+        "registration.null_device",
+        "§2.6",
+        "a NULL device range is refused or a tag",
+        null_device,
+    ),
+    Check::new(
+        Registration,
+        "registration.negative_size",
+        "§2.6",
+        "a negative size is refused or ignored",
+        negative,
+    ),
+    Check::new(
+        Registration,
+        "registration.overlapping",
+        "§8",
+        "the same range may be registered twice",
+        overlapping,
+    ),
+    Check::new(
+        Registration,
+        "registration.both_ends",
+        "§2.6",
+        "send and receive comms take registrations",
+        both_ends,
+    ),
+    Check::new(
+        Registration,
+        "registration.across_comms",
+        "§8",
+        "a registration serves other comms, too",
+        across,
+    ),
+    Check::new(
+        Registration,
+        "registration.outlives_comm",
+        "§8",
+        "deregMr works after the comm is closed",
+        outlives,
+    ),
+    Check::new(
+        Registration,
+        "registration.dereg_null",
+        "§2.6",
+        "deregMr of NULL returns 0",
+        dereg_null,
+    ),
+    Check::new(
+        Registration,
+        "registration.no_leak",
+        "§8",
+        "1000 registrations leave no descriptor behind",
+        no_leak,
+    ),
+    Check::new(
+        Registration,
+        "registration.device_mr",
+        "§1.2",
+        "getDeviceMr returns 0 and writes nothing",
+        device_mr,
+    ),
+];
+
+const BYTES: u64 = 16 * 4096;
+
+fn null_comm(bench: &Bench<'_>) -> Verdict {
+    let process = bench.ready()?;
+    let at = process.allocate(BYTES)?;
+    for kind in [PTR_HOST, PTR_CUDA] {
+        require_rc(
+            &format!("regMr of type {kind} on a NULL comm"),
+            process.reg_mr(0, at, BYTES, kind)?.rc,
+            3,
+        )?;
+    }
+    Ok(())
+}
+
+fn unaligned(bench: &Bench<'_>) -> Verdict {
+    bench.memory().require_entries()?;
+    let pair = bench.pair()?;
+    let at = pair.sender.allocate(BYTES)?;
+    for shift in [1, 16, 2048, 4095] {
+        let made = pair.sender.reg_mr(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
+        require_rc(&format!("regMr of device memory at a page + {shift}"), made.rc, 3)?;
+    }
+    Ok(())
+}
+
+fn host_unaligned(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let at = pair.sender.allocate(BYTES)?;
+    for shift in [1, 7, 4095] {
+        let made = pair.sender.reg_mr(pair.send_comm, at + shift, 100, PTR_HOST)?;
+        require_rc(&format!("regMr of host memory at a page + {shift}"), made.rc, 0)?;
+        require(made.pointer != 0 && made.pointer != UNTOUCHED, "a registration", || {
+            format!("{:#x}", made.pointer)
+        })?;
+    }
+    Ok(())
+}
+
+fn refuses_type(pair: &CommPair, kind: i32) -> Verdict {
+    let at = pair.sender.allocate(BYTES)?;
+    require_rc(
+        &format!("regMr of type {kind}"),
+        pair.sender.reg_mr(pair.send_comm, at, BYTES, kind)?.rc,
+        3,
+    )
+}
+
+fn dma_buf(bench: &Bench<'_>) -> Verdict {
+    refuses_type(&bench.pair()?, PTR_DMABUF)
+}
+
+fn unknown(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    [0, 3, 8, -1].into_iter().try_for_each(|kind| refuses_type(&pair, kind))
+}
+
+fn null_host(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_HOST)?;
+    if loose_acceptance("regMr of a NULL host range", made.rc)? {
+        return Ok(());
+    }
+    Err(differs("regMr refuses a NULL host range; 3.1.9 takes any"))
+}
+
+fn null_device(bench: &Bench<'_>) -> Verdict {
+    bench.memory().require_entries()?;
+    let pair = bench.pair()?;
+    let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_CUDA)?;
+    // CUDA refuses it in the original; where nothing asks CUDA, it is as good a tag as any.
+    loose_acceptance("regMr of a NULL device range", made.rc).map(drop)
+}
+
+fn negative(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let at = pair.sender.allocate(BYTES)?;
+    let command = Command::RegMr { comm: pair.send_comm, data: at, bytes: -1, kind: PTR_HOST };
+    if loose_acceptance("regMr of -1 bytes", pair.sender.made(&command)?.rc)? {
+        return Err(differs("regMr takes a negative size, as 3.1.9 does"));
+    }
+    Ok(())
+}
+
+fn overlapping(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let kind = pair.memory.pointer_type();
+    let first = pair.sender.reg_mr(pair.send_comm, pair.outgoing.at, BYTES, kind)?;
+    let second = pair.sender.reg_mr(pair.send_comm, pair.outgoing.at + 4096, BYTES, kind)?;
+    require_rc("regMr of a registered range", first.rc, 0)?;
+    require_rc("regMr of an overlapping range", second.rc, 0)?;
+    require(first.pointer != second.pointer, "two registrations", || {
+        "the same one twice".to_owned()
+    })?;
+    for mhandle in [first.pointer, second.pointer] {
+        let command = Command::DeregMr { comm: pair.send_comm, mhandle };
+        require_rc("deregMr of one of several", pair.sender.rc(&command)?, 0)?;
+    }
+    // The first registration of the range is still good.
+    pair.transfer(bench, 10_000, 3)
+}
+
+fn both_ends(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    for kind in [PTR_HOST, pair.memory.pointer_type()] {
+        pair.sender.registered(pair.send_comm, BYTES, kind)?;
+        pair.receiver.registered(pair.recv_comm, BYTES, kind)?;
+    }
+    Ok(())
+}
+
+fn across(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let kind = pair.memory.pointer_type();
+    let mut other =
+        CommPair::connect(bench, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
+    (other.outgoing, other.incoming) = (pair.outgoing, pair.incoming);
+    other.transfer(bench, 10_000, 1)
+}
+
+fn outlives(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let kind = pair.memory.pointer_type();
+    let other = CommPair::connect(bench, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
+    other.transfer(bench, 100, 1)?;
+    other.sender.close(crate::command::CommKind::Send, other.send_comm)?;
+    let command = Command::DeregMr { comm: pair.send_comm, mhandle: other.outgoing.mhandle };
+    require_rc(
+        "deregMr through another comm, after its own was closed",
+        pair.sender.rc(&command)?,
+        0,
+    )
+}
+
+fn dereg_null(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let command = Command::DeregMr { comm: pair.send_comm, mhandle: 0 };
+    require_rc("deregMr of NULL", pair.sender.rc(&command)?, 0)
+}
+
+fn no_leak(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let before = pair.sender.census()?;
+    for _ in 0..1000 {
+        let made = pair.sender.reg_mr(
+            pair.send_comm,
+            pair.outgoing.at,
+            BYTES,
+            pair.memory.pointer_type(),
+        )?;
+        require_rc("regMr", made.rc, 0)?;
+        let command = Command::DeregMr { comm: pair.send_comm, mhandle: made.pointer };
+        require_rc("deregMr", pair.sender.rc(&command)?, 0)?;
+    }
+    let after = pair.sender.census()?;
+    require(after.descriptors <= before.descriptors, "no more descriptors than before", || {
+        format!("{} before, {} after", before.descriptors, after.descriptors)
+    })
+}
+
+fn device_mr(bench: &Bench<'_>) -> Verdict {
+    let pair = bench.pair()?;
+    let command = Command::DeviceMr { comm: pair.recv_comm, mhandle: pair.incoming.mhandle };
+    let made = pair.receiver.made(&command)?;
+    require_rc("getDeviceMr", made.rc, 0)?;
+    if made.pointer == UNTOUCHED {
+        return Ok(());
+    }
+    Err(fail("an untouched output of getDeviceMr", format!("{:#x}", made.pointer)))
+}

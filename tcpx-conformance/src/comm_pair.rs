@@ -1,0 +1,288 @@
+//! A send comm and its receive comm, each in a process of its own, with registered buffers and the receiver's queue.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tcpx_sys::{LoadMeta, UNPACK_QUEUE_DEPTH};
+
+use crate::bench::Bench;
+use crate::command::{CommKind, Command, Made, Tested, UNTOUCHED};
+use crate::halt::{Verdict, fail, require, require_rc};
+use crate::meeting::Meeting;
+use crate::memory::MemoryKind;
+use crate::process::Process;
+use crate::rows::{self, Entry};
+
+/// Bytes of each buffer: 16 messages of a chunk each.
+pub(crate) const BUFFER_BYTES: u64 = 16 * CHUNK_BYTES;
+/// Bytes that one request carries at most without losing pages (§3.6).
+pub(crate) const CHUNK_BYTES: u64 = 512 * 1024;
+
+/// Where an agent's messages lie, and their registration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    pub at: u64,
+    pub mhandle: u64,
+}
+
+/// What `accept` published of a receive comm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub kind: i32,
+    pub version: i32,
+    pub handle: u64,
+    pub size: u64,
+    pub needs_proxy_progress: i32,
+}
+
+/// The unpack queue of a receive comm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    pub meta: u64,
+    pub bounce: u64,
+    pub head: u64,
+}
+
+/// Two connected comms.
+#[derive(Debug)]
+pub(crate) struct CommPair {
+    pub sender: Rc<Process>,
+    pub receiver: Rc<Process>,
+    pub send_comm: u64,
+    pub recv_comm: u64,
+    pub outgoing: Buffer,
+    pub incoming: Buffer,
+    pub queue: Queue,
+    /// Address of the device struct that names the queue.
+    pub device_struct: u64,
+    /// Where the receiver puts a message together.
+    pub scratch: u64,
+    pub memory: MemoryKind,
+    /// Whether receives come as entries.
+    unpacks: bool,
+    received: Cell<u64>,
+}
+
+/// A posted receive and its place in the comm's history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Receive {
+    pub request: u64,
+    pub index: u64,
+    pub place: u64,
+}
+
+impl CommPair {
+    /// Connects a new comm from `sender` to `receiver` and registers a buffer at each end.
+    pub(crate) fn connect(
+        bench: &Bench<'_>,
+        sender: Rc<Process>,
+        receiver: Rc<Process>,
+        send_kind: i32,
+        recv_kind: i32,
+    ) -> Verdict<Self> {
+        let meeting = Meeting::arrange(bench, Rc::clone(&sender), Rc::clone(&receiver))?;
+        let (send_comm, recv_comm) = meeting.meet(bench)?;
+        receiver.close(CommKind::Listen, meeting.listen_comm)?;
+        let device_struct = receiver.device(meeting.device)?.handle;
+        let queue = receiver.queue(device_struct)?;
+        let outgoing = sender.registered(send_comm, BUFFER_BYTES, send_kind)?;
+        let incoming = receiver.registered(recv_comm, BUFFER_BYTES, recv_kind)?;
+        let scratch = receiver.allocate(BUFFER_BYTES)?;
+        let unpacks = recv_kind == tcpx_sys::PTR_CUDA;
+        let (memory, received) = (bench.memory(), Cell::new(0));
+        Ok(Self {
+            sender,
+            receiver,
+            send_comm,
+            recv_comm,
+            outgoing,
+            incoming,
+            queue,
+            device_struct,
+            scratch,
+            memory,
+            unpacks,
+            received,
+        })
+    }
+
+    /// Fills the message of `seed` at `offset` of the outgoing buffer and posts it.
+    pub(crate) fn send(&self, offset: u64, bytes: u64, seed: u64) -> Verdict<u64> {
+        let data = self.outgoing.at + offset;
+        self.sender.fill(data, bytes, seed)?;
+        let made = self.isend(data, bytes)?;
+        require_rc(&format!("isend of {bytes} bytes"), made.rc, 0)?;
+        require(
+            made.pointer != 0 && made.pointer != UNTOUCHED,
+            "isend hands out a request",
+            || format!("{:#x}", made.pointer),
+        )?;
+        Ok(made.pointer)
+    }
+
+    /// The raw isend.
+    pub(crate) fn isend(&self, data: u64, bytes: u64) -> Verdict<Made> {
+        let (comm, mhandle) = (self.send_comm, self.outgoing.mhandle);
+        self.sender.made(&Command::Isend { comm, data, bytes: int(bytes)?, tag: 0, mhandle })
+    }
+
+    /// Posts a receive of `bytes` at `offset` of the incoming buffer.
+    pub(crate) fn receive(&self, offset: u64, bytes: u64) -> Verdict<Receive> {
+        let made = self.irecv(self.incoming.at + offset, bytes)?;
+        require_rc(&format!("irecv of {bytes} bytes"), made.rc, 0)?;
+        require(
+            made.pointer != 0 && made.pointer != UNTOUCHED,
+            "irecv hands out a request",
+            || format!("{:#x}", made.pointer),
+        )?;
+        Ok(self.posted(made.pointer, self.incoming.at + offset))
+    }
+
+    /// The raw irecv. One that succeeds must be told to [`posted`](Self::posted).
+    pub(crate) fn irecv(&self, data: u64, bytes: u64) -> Verdict<Made> {
+        let (comm, mhandle) = (self.recv_comm, self.incoming.mhandle);
+        self.receiver.made(&Command::Irecv {
+            comm,
+            n: 1,
+            data,
+            bytes: int(bytes)?,
+            tag: Some(0),
+            mhandle,
+        })
+    }
+
+    /// Counts a receive that a check posted by itself.
+    pub(crate) fn posted(&self, request: u64, place: u64) -> Receive {
+        let index = self.received.replace(self.received.get() + 1);
+        Receive { request, index, place }
+    }
+
+    /// Receives posted so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.get()
+    }
+
+    /// Counts receives that an agent posted by itself.
+    pub(crate) fn received_more(&self, count: u64) {
+        self.received.set(self.received.get() + count);
+    }
+
+    /// Tests the oldest request of each end until both are done.
+    pub(crate) fn complete(&self, bench: &Bench<'_>, send: u64, receive: &Receive) -> Verdict {
+        let (mut sent, mut got) = (false, false);
+        loop {
+            sent = sent || step(&self.sender, send, "send")?;
+            got = got || step(&self.receiver, receive.request, "receive")?;
+            if sent && got {
+                return Ok(());
+            }
+            require(!bench.used(1, 1), "both requests are done", || {
+                format!("send done: {sent}, receive done: {got}, at the deadline")
+            })?;
+        }
+    }
+
+    /// Tests the oldest requests of both ends in order until all are done.
+    pub(crate) fn complete_all(
+        &self,
+        bench: &Bench<'_>,
+        sends: &[u64],
+        receives: &[Receive],
+    ) -> Verdict {
+        let (mut sent, mut got) = (0, 0);
+        while sent < sends.len() || got < receives.len() {
+            if let Some(&send) = sends.get(sent) {
+                sent += usize::from(step(&self.sender, send, "send")?);
+            }
+            if let Some(receive) = receives.get(got) {
+                got += usize::from(step(&self.receiver, receive.request, "receive")?);
+            }
+            require(!bench.used(1, 1), "every request is done", || {
+                format!(
+                    "{sent} of {} sends and {got} of {} receives at the deadline",
+                    sends.len(),
+                    receives.len()
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The row of a finished receive.
+    pub(crate) fn row(&self, receive: &Receive) -> Verdict<Vec<Entry>> {
+        let slot = receive.index % UNPACK_QUEUE_DEPTH as u64;
+        let cnt = self.receiver.word(rows::count_address(self.queue.meta, slot))?;
+        let count = rows::check_count(cnt)
+            .map_err(|text| fail(format!("a valid cnt in slot {slot}"), text))?;
+        let bytes = (count * size_of::<LoadMeta>()) as u32;
+        Ok(rows::parse_row(&self.receiver.read(rows::row_address(self.queue.meta, slot), bytes)?))
+    }
+
+    /// Checks that the bytes of a finished receive are those of the message, by its entries or in place.
+    pub(crate) fn check(&self, receive: &Receive, bytes: u64, seed: u64) -> Verdict {
+        let at = if self.unpacks {
+            let entries = self.row(receive)?;
+            rows::check_cover(&entries, bytes).map_err(|text| {
+                fail(format!("entries that cover the message of {bytes} bytes exactly"), text)
+            })?;
+            self.receiver.gather(self.queue.bounce, entries, self.scratch)?;
+            self.scratch
+        } else {
+            receive.place
+        };
+        match self.receiver.verify(at, bytes, seed)? {
+            None => Ok(()),
+            Some(wrong) => {
+                Err(fail(format!("the {bytes} bytes that were sent"), format!("{wrong:x?}")))
+            }
+        }
+    }
+
+    /// Tells the plugin that the receive was copied out.
+    pub(crate) fn consume(&self, receive: &Receive) -> Verdict {
+        require_rc(
+            "irecvConsumed of the oldest finished receive",
+            self.consumed(receive.request)?,
+            0,
+        )
+    }
+
+    /// The raw irecvConsumed.
+    pub(crate) fn consumed(&self, request: u64) -> Verdict<i32> {
+        self.receiver.rc(&Command::Consumed { comm: self.recv_comm, n: 1, request })
+    }
+
+    /// Deregisters and closes, in the order that works (§2.12).
+    pub(crate) fn release(&self) -> Verdict {
+        for (process, comm, mhandle) in [
+            (&self.sender, self.send_comm, self.outgoing.mhandle),
+            (&self.receiver, self.recv_comm, self.incoming.mhandle),
+        ] {
+            require_rc("deregMr", process.rc(&Command::DeregMr { comm, mhandle })?, 0)?;
+        }
+        self.sender.close(CommKind::Send, self.send_comm)?;
+        self.receiver.close(CommKind::Recv, self.recv_comm)
+    }
+
+    /// One whole message: posted at both ends, completed, checked and consumed.
+    pub(crate) fn transfer(&self, bench: &Bench<'_>, bytes: u64, seed: u64) -> Verdict {
+        let receive = self.receive(0, bytes)?;
+        let send = self.send(0, bytes, seed)?;
+        self.complete(bench, send, &receive)?;
+        self.check(&receive, bytes, seed)?;
+        self.consume(&receive)
+    }
+}
+
+/// Tests a request once; whether it is done now.
+pub(crate) fn step(process: &Process, request: u64, what: &str) -> Verdict<bool> {
+    let Tested { rc, done, .. } = process.test(request)?;
+    require_rc(&format!("test of the oldest {what}"), rc, 0)?;
+    require(done == 0 || done == 1, "test writes 0 or 1 to done", || done.to_string())?;
+    Ok(done == 1)
+}
+
+/// A byte count as the plugin takes it.
+fn int(bytes: u64) -> Verdict<i32> {
+    i32::try_from(bytes).map_err(|_| fail("a message below 2 GiB", bytes.to_string()))
+}

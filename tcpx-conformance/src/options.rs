@@ -1,0 +1,88 @@
+//! What to check, and how.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::memory::MemoryKind;
+
+/// The plugin under check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Target {
+    /// A shared library that exports `ncclNetPlugin_v7`.
+    Path(PathBuf),
+    /// The table that the program hands to [`child_main`](crate::child_main). It is named there and not here because
+    /// addresses of this process mean nothing in the agents.
+    Table,
+}
+
+/// Settings of one run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The plugin.
+    pub target: Target,
+    /// Kind of memory that the data checks register.
+    pub memory: MemoryKind,
+    /// CUDA ordinal, for [`MemoryKind::Cuda`].
+    pub gpu: Option<u32>,
+    /// Names or prefixes (`fifo`, `fifo.test_out_of_order`) of the checks to run; empty runs all.
+    pub only: Vec<String>,
+    /// Also run the checks that crash version 3.1.9.
+    pub destructive: bool,
+    /// Time for one check.
+    pub deadline: Duration,
+    /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it is set here or in the
+    /// environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` is set to `lo` in the same way.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Program to start as agent; the running one by default. It calls [`child_main`](crate::child_main).
+    pub program: Option<PathBuf>,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+impl Options {
+    /// Every harmless check, with emulated device memory and 30 s for each check.
+    #[must_use]
+    pub const fn new(target: Target) -> Self {
+        Self {
+            target,
+            memory: MemoryKind::Emulated,
+            gpu: None,
+            only: Vec::new(),
+            destructive: false,
+            deadline: Duration::from_secs(30),
+            environment: Vec::new(),
+            program: None,
+            arguments: Vec::new(),
+        }
+    }
+
+    /// Whether the check of this name is to run.
+    pub(crate) fn selects(&self, name: &str) -> bool {
+        let matches = |wanted: &String| {
+            name.strip_prefix(wanted.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.only.is_empty() || self.only.iter().any(matches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_or_a_whole_name_selects() {
+        let mut options = Options::new(Target::Table);
+        assert!(options.selects("fifo.retest"));
+        options.only = vec!["fifo".to_owned(), "abi.name".to_owned()];
+        assert!(options.selects("fifo.retest") && options.selects("abi.name"));
+        assert!(
+            !options.selects("abi.names")
+                && !options.selects("abi.members")
+                && !options.selects("fifos.x")
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! What one check found.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The answer to one check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The plugin keeps the rule.
+    Pass,
+    /// The plugin breaks the rule.
+    Fail {
+        /// What the rule asks for.
+        expected: String,
+        /// What the plugin did.
+        got: String,
+    },
+    /// The plugin does something else than version 3.1.9, which the contract allows: it is stricter where the original
+    /// corrupts or crashes, or as loose as the original where a plugin should be stricter.
+    Differs {
+        /// What it does.
+        text: String,
+    },
+    /// The check did not apply.
+    Skip {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// Whether the rule was broken.
+    #[must_use]
+    pub const fn failed(&self) -> bool {
+        matches!(self, Self::Fail { .. })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pass => f.write_str("pass"),
+            Self::Fail { expected, got } => write!(f, "FAIL: expected {expected}; got {got}"),
+            Self::Differs { text } => write!(f, "differs: {text}"),
+            Self::Skip { reason } => write!(f, "skip: {reason}"),
+        }
+    }
+}

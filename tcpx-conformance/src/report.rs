@@ -1,0 +1,87 @@
+//! What a run found.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Check, Group};
+use crate::outcome::Outcome;
+
+/// One check and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// `group.rule`.
+    pub name: String,
+    /// Section of the plugin contract.
+    pub section: String,
+    /// What it is about.
+    pub group: Group,
+    /// The rule in one sentence.
+    pub what: String,
+    /// The answer.
+    pub outcome: Outcome,
+    /// Time it took, in milliseconds.
+    pub elapsed_ms: u64,
+}
+
+impl CheckReport {
+    pub(crate) fn new(check: &Check, outcome: Outcome, elapsed: Duration) -> Self {
+        Self {
+            name: check.name.to_owned(),
+            section: check.section.to_owned(),
+            group: check.group,
+            what: check.what.to_owned(),
+            outcome,
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// How many checks ended which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Rules kept.
+    pub passed: usize,
+    /// Rules broken.
+    pub failed: usize,
+    /// Allowed differences.
+    pub differing: usize,
+    /// Checks that did not apply.
+    pub skipped: usize,
+}
+
+/// All answers of one run, in the order of [`checks`](crate::checks).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// One per selected check.
+    pub checks: Vec<CheckReport>,
+}
+
+impl Report {
+    /// Whether any rule was broken.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.checks.iter().any(|check| check.outcome.failed())
+    }
+
+    /// The answer to the check of this name.
+    #[must_use]
+    pub fn outcome(&self, name: &str) -> Option<&Outcome> {
+        self.checks.iter().find(|check| check.name == name).map(|check| &check.outcome)
+    }
+
+    /// Counts by outcome.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for check in &self.checks {
+            match check.outcome {
+                Outcome::Pass => totals.passed += 1,
+                Outcome::Fail { .. } => totals.failed += 1,
+                Outcome::Differs { .. } => totals.differing += 1,
+                Outcome::Skip { .. } => totals.skipped += 1,
+            }
+        }
+        totals
+    }
+}

@@ -1,0 +1,134 @@
+//! The software plugin keeps every rule, and the runner keeps its promises.
+
+use std::time::Duration;
+
+use tcpx_conformance::{
+    CheckReport, MemoryKind, Options, Outcome, Report, RunError, Target, checks, child_main, run,
+};
+
+/// What the agents run: this program with this one test.
+#[test]
+fn agent() {
+    child_main(Some(tcpx_softnet::table));
+}
+
+fn options() -> Options {
+    let mut options = Options::new(Target::Table);
+    options.arguments = ["agent", "--exact", "--nocapture"].map(Into::into).to_vec();
+    // Pages that come back are overwritten, and there are few of them: a leak or an early recycling shows.
+    options.environment = [("TCPX_SOFT_POISON", "1"), ("TCPX_SOFT_POOL_BYTES", "33554432")]
+        .map(|(k, v)| (k.into(), v.into()))
+        .to_vec();
+    options
+}
+
+fn run_all(options: &Options) -> Report {
+    let mut seen = Vec::new();
+    let mut on_result = |result: &CheckReport| seen.push(result.clone());
+    let report = run(options, &mut on_result).expect("sensible options");
+    assert_eq!(report.checks, seen, "every result is told as it comes");
+    report
+}
+
+fn failures(report: &Report) -> Vec<String> {
+    let failed = report.checks.iter().filter(|check| check.outcome.failed());
+    failed.map(|check| format!("{} {}: {}", check.name, check.section, check.outcome)).collect()
+}
+
+/// Nothing fails, and only what must be skipped is.
+fn assert_conforms(report: &Report, may_skip: impl Fn(&str) -> bool) {
+    assert_eq!(failures(report), Vec::<String>::new());
+    for check in &report.checks {
+        if let Outcome::Skip { reason } = &check.outcome {
+            assert!(may_skip(&check.name), "{} was skipped: {reason}", check.name);
+        }
+    }
+}
+
+#[test]
+fn emulated_device_memory_conforms_destructive_checks_included() {
+    let report = run_all(&Options { destructive: true, ..options() });
+    assert_eq!(report.checks.len(), checks().len());
+    assert_conforms(&report, |name| name == "abi.symbol");
+}
+
+#[test]
+fn host_memory_conforms() {
+    let mut options = Options { memory: MemoryKind::Host, ..options() };
+    options.only = ["requests", "fifo", "sizes", "progress", "comms"].map(str::to_owned).to_vec();
+    let report = run_all(&options);
+    // What only device receives have.
+    let device_only =
+        ["wild", "small_mhandle", "posted_smaller", "posted_zero", "receiver_needs_test"];
+    assert_conforms(&report, |name| {
+        device_only.iter().any(|part| name.contains(part)) || destructive(name)
+    });
+}
+
+fn destructive(name: &str) -> bool {
+    checks().iter().any(|check| check.name == name && check.destructive)
+}
+
+#[test]
+fn cuda_memory_is_skipped_with_its_reason() {
+    let mut options = Options { memory: MemoryKind::Cuda, ..options() };
+    options.only = vec!["sizes.bytes_1".to_owned(), "entries.cover".to_owned()];
+    for check in run_all(&options).checks {
+        let reason = "CUDA memory is not built in yet".to_owned();
+        assert_eq!(check.outcome, Outcome::Skip { reason });
+    }
+}
+
+#[test]
+fn destructive_checks_wait_to_be_asked_for() {
+    let mut options = options();
+    options.only = vec!["lifecycle.connect_after_comm".to_owned()];
+    let report = run_all(&options);
+    assert!(matches!(report.checks[0].outcome, Outcome::Skip { .. }), "{report:?}");
+}
+
+#[test]
+fn a_report_survives_json() {
+    let mut options = options();
+    options.only = vec!["abi".to_owned()];
+    let report = run_all(&options);
+    let json = serde_json::to_string(&report).expect("serialises");
+    assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
+    let totals = report.totals();
+    assert_eq!(
+        totals.passed + totals.failed + totals.differing + totals.skipped,
+        report.checks.len()
+    );
+}
+
+#[test]
+fn unknown_names_and_hopeless_deadlines_are_errors() {
+    let unknown = Options { only: vec!["fifo.nonsense".to_owned()], ..options() };
+    let name = "fifo.nonsense".to_owned();
+    assert_eq!(run(&unknown, &mut |_| {}), Err(RunError::UnknownCheck { name }));
+    let deadline = Duration::from_millis(5);
+    let hurried = Options { deadline, ..options() };
+    assert_eq!(run(&hurried, &mut |_| {}), Err(RunError::DeadlineTooShort { deadline }));
+}
+
+#[test]
+fn a_missing_plugin_fails_its_checks_and_not_the_program() {
+    let mut options = options();
+    options.target = Target::Path("/nonexistent/plugin.so".into());
+    options.only = vec!["abi.symbol".to_owned(), "sizes.bytes_1".to_owned()];
+    let report = run_all(&options);
+    for check in &report.checks {
+        let Outcome::Fail { got, .. } = &check.outcome else { panic!("{check:?}") };
+        assert!(got.contains("no such file"), "{got}");
+    }
+    assert!(report.failed());
+}
+
+#[test]
+fn a_program_that_is_no_agent_is_reported() {
+    let mut options = options();
+    options.program = Some("/bin/true".into());
+    options.only = vec!["lifecycle.init".to_owned()];
+    let report = run_all(&options);
+    assert!(!matches!(report.checks[0].outcome, Outcome::Pass), "{report:?}");
+}
