@@ -23,9 +23,18 @@ pub struct UnpackJob<'a> {
     pub descriptors: &'a [UnpackDescriptor],
 }
 
+/// What the check of a submit found out in passing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Checked {
+    /// Descriptors that have something to copy.
+    pub(crate) fragments: usize,
+    /// The longest of them, in bytes.
+    pub(crate) longest: u32,
+}
+
 impl UnpackJob<'_> {
     /// Checks that every fragment lies inside both memories. `index` names the job in errors.
-    fn check(&self, index: usize) -> Result<(), UnpackError> {
+    fn check(&self, index: usize, checked: &mut Checked) -> Result<(), UnpackError> {
         if self.descriptors.is_empty() {
             return Ok(());
         }
@@ -34,26 +43,43 @@ impl UnpackJob<'_> {
         if self.bounce < dst_end && self.dst < bounce_end {
             return Err(UnpackError::Overlap { job: index, bounce: self.bounce, dst: self.dst });
         }
-        for (entry, descriptor) in self.descriptors.iter().enumerate() {
+        // The furthest ends decide, so the loop, which every chunk goes through, has no branch.
+        let (mut furthest_src, mut furthest_dst) = (0, 0);
+        for descriptor in self.descriptors {
+            let len = u64::from(descriptor.len);
+            furthest_src = furthest_src.max(u64::from(descriptor.src_off) + len);
+            furthest_dst = furthest_dst.max(descriptor.dst_off.saturating_add(len));
+            checked.fragments += usize::from(len > 0);
+            checked.longest = checked.longest.max(descriptor.len);
+        }
+        if furthest_src > self.bounce_bytes || furthest_dst > self.dst_bytes {
+            return Err(self.out_of_bounds(index));
+        }
+        Ok(())
+    }
+
+    /// Finds the first descriptor that leaves its memory; there is one.
+    #[cold]
+    fn out_of_bounds(&self, job: usize) -> UnpackError {
+        let mut error = UnpackError::BadRange {
+            job,
+            side: Side::Destination,
+            address: self.dst,
+            bytes: self.dst_bytes,
+        };
+        for (entry, descriptor) in self.descriptors.iter().enumerate().rev() {
             let len = u64::from(descriptor.len);
             let sides = [
-                (Side::Bounce, u64::from(descriptor.src_off), self.bounce_bytes),
                 (Side::Destination, descriptor.dst_off, self.dst_bytes),
+                (Side::Bounce, u64::from(descriptor.src_off), self.bounce_bytes),
             ];
             for (side, offset, bytes) in sides {
                 if len > bytes || offset > bytes - len {
-                    return Err(UnpackError::OutOfBounds {
-                        job: index,
-                        entry,
-                        side,
-                        offset,
-                        len,
-                        bytes,
-                    });
+                    error = UnpackError::OutOfBounds { job, entry, side, offset, len, bytes };
                 }
             }
         }
-        Ok(())
+        error
     }
 }
 
@@ -64,8 +90,12 @@ fn range_end(job: usize, side: Side, address: u64, bytes: u64) -> Result<u64, Un
 }
 
 /// Checks all jobs of a submit, so that a bad one stops it before a byte has moved.
-pub(crate) fn check_all(jobs: &[UnpackJob<'_>]) -> Result<(), UnpackError> {
-    jobs.iter().enumerate().try_for_each(|(index, job)| job.check(index))
+pub(crate) fn check_all(jobs: &[UnpackJob<'_>]) -> Result<Checked, UnpackError> {
+    let mut checked = Checked::default();
+    for (index, job) in jobs.iter().enumerate() {
+        job.check(index, &mut checked)?;
+    }
+    Ok(checked)
 }
 
 #[cfg(test)]
@@ -90,7 +120,8 @@ mod tests {
     fn fragments_may_touch_both_ends() {
         let descriptors =
             [descriptor(0, 1000, 0), descriptor(4096, 0, 1000), descriptor(3096, 1000, 0)];
-        assert_eq!(check_all(&[job(&descriptors)]), Ok(()));
+        let checked = Checked { fragments: 2, longest: 1000 };
+        assert_eq!(check_all(&[job(&descriptors)]), Ok(checked));
     }
 
     #[test]
@@ -123,6 +154,15 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_several_errors_is_named() {
+        let descriptors = [descriptor(0, 8, 0), descriptor(4090, 8, 999), descriptor(0, 8, 2000)];
+        assert!(matches!(
+            check_all(&[job(&descriptors)]),
+            Err(UnpackError::OutOfBounds { entry: 1, side: Side::Bounce, .. })
+        ));
+    }
+
+    #[test]
     fn lengths_larger_than_the_memory_are_refused() {
         let long = [descriptor(0, 1001, 0)];
         assert!(matches!(
@@ -149,13 +189,13 @@ mod tests {
             check_all(&[overlapping]),
             Err(UnpackError::Overlap { job: 0, bounce: 0x10000, dst: 0x10fff })
         );
-        assert_eq!(check_all(&[UnpackJob { dst: 0x11000, ..job(&descriptors) }]), Ok(()));
+        assert!(check_all(&[UnpackJob { dst: 0x11000, ..job(&descriptors) }]).is_ok());
     }
 
     #[test]
     fn a_job_without_descriptors_needs_no_memory() {
         let empty =
             UnpackJob { bounce: 0, bounce_bytes: 0, dst: 0, dst_bytes: 0, descriptors: &[] };
-        assert_eq!(check_all(&[empty]), Ok(()));
+        assert_eq!(check_all(&[empty]), Ok(Checked::default()));
     }
 }

@@ -16,10 +16,15 @@ use crate::cuda::{CudaError, CudaGpu, is_readable};
 use crate::job::check_all;
 use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
+/// Bounce buffers remembered as readable; more than a GPU has channels.
+const REMEMBERED: usize = 64;
+
 /// Copies with the kernel, or by way of a staging buffer where the kernel cannot read.
 pub(crate) struct KernelUnpack {
     gpu: CudaGpu,
     engine: Engine,
+    /// Bounce buffers, by address and size, that the kernel can read.
+    readable: Vec<(u64, u64)>,
     warned: bool,
 }
 
@@ -30,22 +35,29 @@ impl KernelUnpack {
         let _entered = gpu.enter().map_err(describe)?;
         let mut engine = Engine::new(gpu).map_err(describe)?;
         self_check::run(gpu, &mut engine).map_err(|what| format!("self-check: {what}"))?;
-        Ok(Self { gpu: gpu.clone(), engine, warned: false })
+        let readable = Vec::with_capacity(REMEMBERED);
+        Ok(Self { gpu: gpu.clone(), engine, readable, warned: false })
     }
-}
 
-/// Whether the kernel can read every job's bounce buffer. Asked at every submit, since a bounce
-/// buffer can go and another come at the same address; one question for jobs that share one.
-fn all_readable(gpu: &CudaGpu, jobs: &[UnpackJob<'_>]) -> Result<bool, CudaError> {
-    let mut asked = None;
-    for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
-        let bounce = (job.bounce, job.bounce_bytes);
-        if asked != Some(bounce) && !is_readable(gpu, job.bounce, job.bounce_bytes)? {
-            return Ok(false);
+    /// Whether the kernel can read every job's bounce buffer. The driver is asked once for each:
+    /// a bounce buffer lives as long as its channel, and one that comes after it at the same
+    /// address comes from the same allocator.
+    fn all_readable(&mut self, jobs: &[UnpackJob<'_>]) -> Result<bool, CudaError> {
+        for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
+            let bounce = (job.bounce, job.bounce_bytes);
+            if self.readable.last() == Some(&bounce) || self.readable.contains(&bounce) {
+                continue;
+            }
+            if !is_readable(&self.gpu, job.bounce, job.bounce_bytes)? {
+                return Ok(false);
+            }
+            if self.readable.len() == REMEMBERED {
+                self.readable.clear();
+            }
+            self.readable.push(bounce);
         }
-        asked = Some(bounce);
+        Ok(true)
     }
-    Ok(true)
 }
 
 impl Unpack for KernelUnpack {
@@ -54,13 +66,14 @@ impl Unpack for KernelUnpack {
     }
 
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
-        check_all(jobs)?;
+        let checked = check_all(jobs)?;
         tile::check_addresses(jobs)?;
-        let _entered = self.gpu.enter()?;
-        if all_readable(&self.gpu, jobs)? {
+        let gpu = self.gpu.clone();
+        let _entered = gpu.enter()?;
+        if self.all_readable(jobs)? {
             // SAFETY: the jobs are checked, the kernel can read their bounce buffers, and the
             // caller keeps both memories as they are until the ticket is finished.
-            return unsafe { self.engine.submit(jobs) };
+            return unsafe { self.engine.submit(jobs, checked) };
         }
         if !self.warned {
             self.warned = true;
@@ -69,7 +82,7 @@ impl Unpack for KernelUnpack {
                 "the unpack kernel cannot read the bounce buffer: chunks take one more copy"
             );
         }
-        let readable = |job: &UnpackJob<'_>| is_readable(&self.gpu, job.bounce, job.bounce_bytes);
+        let readable = |job: &UnpackJob<'_>| is_readable(&gpu, job.bounce, job.bounce_bytes);
         // SAFETY: as above, and the engine asks before the kernel reads.
         unsafe { self.engine.submit_staged(jobs, readable) }
     }

@@ -8,6 +8,7 @@ use tcpx_rx::UnpackDescriptor;
 use super::engine::Engine;
 use super::launch::TILES_BY_VALUE;
 use crate::cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
+use crate::job::check_all;
 use crate::{Ticket, UnpackJob};
 
 /// Longest wait for a copy of a few KiB by a GPU that may be busy with other work.
@@ -37,9 +38,10 @@ pub(super) fn run(gpu: &CudaGpu, engine: &mut Engine) -> Result<(), String> {
                 dst_bytes: dst.bytes(),
                 descriptors: &list,
             };
+            let checked = check_all(&[job]).map_err(describe)?;
             // SAFETY: both memories are this function's own and outlive the wait; a wait that
             // fails drops them only after the driver has finished with them, as frees do.
-            let ticket = unsafe { engine.submit(&[job]) }.map_err(describe)?;
+            let ticket = unsafe { engine.submit(&[job], checked) }.map_err(describe)?;
             wait(engine, ticket)?;
             let mut arrived = vec![0; bytes as usize + 1];
             dst.copy_to_host(0, &mut arrived).map_err(describe)?;

@@ -2,6 +2,8 @@
 
 use tcpx_rx::UnpackDescriptor;
 
+use crate::job::Checked;
+use crate::run::Run;
 use crate::{Side, UnpackError, UnpackJob};
 
 /// Longest tile in bytes; `TILE_BYTES` of the kernel.
@@ -52,8 +54,16 @@ pub(super) fn check_addresses(jobs: &[UnpackJob<'_>]) -> Result<(), UnpackError>
     Ok(())
 }
 
-/// How many tiles [`Tiles`] makes of `jobs`.
-pub(super) fn count(jobs: &[UnpackJob<'_>]) -> usize {
+/// How many tiles [`Tiles`] makes of `jobs`, of which `checked` is known.
+pub(super) fn count(jobs: &[UnpackJob<'_>], checked: Checked) -> usize {
+    if u64::from(checked.longest) <= TILE_BYTES {
+        return checked.fragments;
+    }
+    count_each(jobs)
+}
+
+/// The same without knowing anything.
+pub(super) fn count_each(jobs: &[UnpackJob<'_>]) -> usize {
     jobs.iter().map(|job| job.descriptors.iter().map(|d| count_of(job.dst, d)).sum::<usize>()).sum()
 }
 
@@ -78,62 +88,85 @@ pub(super) struct Tiles<'jobs> {
     jobs: std::slice::Iter<'jobs, UnpackJob<'jobs>>,
     bounce: u64,
     dst: u64,
-    descriptors: std::slice::Iter<'jobs, UnpackDescriptor>,
-    /// What is left of the fragment at hand.
-    src_at: u64,
-    dst_at: u64,
-    bytes: u64,
+    descriptors: &'jobs [UnpackDescriptor],
+    /// What is left of a fragment that is longer than one tile.
+    long: Run,
 }
 
 impl<'jobs> Tiles<'jobs> {
     /// The jobs are checked: their fragments lie inside memories that pass [`check_addresses`].
     pub(super) fn new(jobs: &'jobs [UnpackJob<'jobs>]) -> Self {
-        Self {
-            jobs: jobs.iter(),
-            bounce: 0,
-            dst: 0,
-            descriptors: [].iter(),
-            src_at: 0,
-            dst_at: 0,
-            bytes: 0,
-        }
+        let long = Run { src: 0, dst: 0, bytes: 0 };
+        Self { jobs: jobs.iter(), bounce: 0, dst: 0, descriptors: &[], long }
     }
 
-    /// Takes up the next fragment; false when there is none.
-    #[inline]
-    fn next_fragment(&mut self) -> bool {
+    /// Puts the next tiles into `places`, and returns how many; fewer than there are places only
+    /// when no tile is left.
+    pub(super) fn fill(&mut self, places: &mut [Tile]) -> usize {
+        let mut filled = 0;
         loop {
-            if let Some(descriptor) = self.descriptors.next() {
-                // Wrapping: the bounce address of a staged job may lie before address 0.
-                self.src_at = self.bounce.wrapping_add(u64::from(descriptor.src_off));
-                self.dst_at = self.dst + descriptor.dst_off;
-                self.bytes = u64::from(descriptor.len);
-                return true;
+            filled += self.fill_long(&mut places[filled..]);
+            filled += self.fill_short(&mut places[filled..]);
+            if filled == places.len() || !self.next_fragment() {
+                return filled;
             }
-            let Some(job) = self.jobs.next() else { return false };
-            self.bounce = job.bounce;
-            self.dst = job.dst;
-            self.descriptors = job.descriptors.iter();
         }
     }
-}
 
-impl Iterator for Tiles<'_> {
-    type Item = Tile;
+    /// Fragments of one tile each, up to the end of the job or the first longer one.
+    fn fill_short(&mut self, places: &mut [Tile]) -> usize {
+        if self.long.bytes > 0 {
+            return 0;
+        }
+        let (mut filled, mut taken) = (0, 0);
+        for descriptor in self.descriptors {
+            if filled == places.len() || u64::from(descriptor.len) > TILE_BYTES {
+                break;
+            }
+            let Run { src, dst, bytes } = self.place(descriptor);
+            places[filled] = Tile::new(src, dst, bytes);
+            // The next one takes the place of one without bytes.
+            filled += usize::from(bytes > 0);
+            taken += 1;
+        }
+        self.descriptors = &self.descriptors[taken..];
+        filled
+    }
+
+    fn fill_long(&mut self, places: &mut [Tile]) -> usize {
+        let mut filled = 0;
+        while filled < places.len() && self.long.bytes > 0 {
+            let Run { src, dst, bytes: left } = self.long;
+            let bytes = if left <= TILE_BYTES { left } else { first_bytes(dst) };
+            places[filled] = Tile::new(src, dst, bytes);
+            self.long = Run { src: src + bytes, dst: dst + bytes, bytes: left - bytes };
+            filled += 1;
+        }
+        filled
+    }
+
+    /// Takes up the job's next fragment, a long one, or the next job; false when there is none.
+    fn next_fragment(&mut self) -> bool {
+        if let Some((descriptor, rest)) = self.descriptors.split_first() {
+            self.long = self.place(descriptor);
+            self.descriptors = rest;
+            return true;
+        }
+        let Some(job) = self.jobs.next() else { return false };
+        self.bounce = job.bounce;
+        self.dst = job.dst;
+        self.descriptors = job.descriptors;
+        true
+    }
 
     #[inline]
-    fn next(&mut self) -> Option<Tile> {
-        while self.bytes == 0 {
-            if !self.next_fragment() {
-                return None;
-            }
+    fn place(&self, descriptor: &UnpackDescriptor) -> Run {
+        Run {
+            // Wrapping: the bounce buffer of a staged job may start before address 0.
+            src: self.bounce.wrapping_add(u64::from(descriptor.src_off)),
+            dst: self.dst + descriptor.dst_off,
+            bytes: u64::from(descriptor.len),
         }
-        let bytes = if self.bytes <= TILE_BYTES { self.bytes } else { first_bytes(self.dst_at) };
-        let tile = Tile::new(self.src_at, self.dst_at, bytes);
-        self.src_at = self.src_at.wrapping_add(bytes);
-        self.dst_at += bytes;
-        self.bytes -= bytes;
-        Some(tile)
     }
 }
 
@@ -142,6 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::job::check_all;
 
     /// As the kernel unpacks a tile.
     fn parts(tile: Tile) -> (u64, u64, u64) {
@@ -155,15 +189,25 @@ mod tests {
         UnpackJob { bounce, bounce_bytes: 1 << 32, dst, dst_bytes: 1 << 33, descriptors }
     }
 
-    fn tiles_of(jobs: &[UnpackJob<'_>]) -> Vec<(u64, u64, u64)> {
-        Tiles::new(jobs).map(parts).collect()
+    /// All tiles, asked for a few at a time.
+    fn tiles_of(jobs: &[UnpackJob<'_>], at_a_time: usize) -> Vec<(u64, u64, u64)> {
+        let mut tiles = Tiles::new(jobs);
+        let mut places = vec![Tile::default(); at_a_time];
+        let mut all = Vec::new();
+        loop {
+            let filled = tiles.fill(&mut places);
+            all.extend(places[..filled].iter().copied().map(parts));
+            if filled < at_a_time {
+                return all;
+            }
+        }
     }
 
     #[test]
     fn a_page_is_one_tile_wherever_it_goes() {
         let descriptors = [UnpackDescriptor { src_off: 8192, len: 4096, dst_off: 9 }];
         assert_eq!(
-            tiles_of(&[job(1 << 40, 1 << 41, &descriptors)]),
+            tiles_of(&[job(1 << 40, 1 << 41, &descriptors)], 8),
             [((1 << 40) + 8192, (1 << 41) + 9, 4096)]
         );
     }
@@ -172,7 +216,7 @@ mod tests {
     fn long_fragments_are_cut_where_the_destination_is_aligned() {
         let descriptors = [UnpackDescriptor { src_off: 1, len: 9000, dst_off: 5 }];
         assert_eq!(
-            tiles_of(&[job(0x10000, 0x20000, &descriptors)]),
+            tiles_of(&[job(0x10000, 0x20000, &descriptors)], 2),
             [
                 (0x10001, 0x20005, 4091),
                 (0x10001 + 4091, 0x21000, 4096),
@@ -204,6 +248,7 @@ mod tests {
         fn tiles_cover_every_fragment_once(
             lists in prop::collection::vec(
                 (0_u64..32, prop::collection::vec((0_u32..1 << 20, 0_u32..20_000), 0..20)), 0..4),
+            at_a_time in 1_usize..12,
         ) {
             let mut dst_off = 0;
             let lists: Vec<(u64, Vec<UnpackDescriptor>)> = lists.into_iter().map(|(dst, list)| {
@@ -216,8 +261,9 @@ mod tests {
             let jobs: Vec<_> =
                 lists.iter().map(|(dst, list)| job(1 << 20, (1 << 40) + dst, list)).collect();
 
-            let tiles = tiles_of(&jobs);
-            prop_assert_eq!(tiles.len(), count(&jobs));
+            let tiles = tiles_of(&jobs, at_a_time);
+            let checked = check_all(&jobs).unwrap();
+            prop_assert_eq!(tiles.len(), count(&jobs, checked));
 
             let mut tiles = tiles.into_iter();
             for job in &jobs {

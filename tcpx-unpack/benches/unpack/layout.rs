@@ -1,0 +1,77 @@
+//! Chunks as they arrive: which pages of a large bounce buffer hold them.
+
+use tcpx_rx::{UnpackDescriptor, merge_neighbours};
+
+/// Size of the pages a bounce buffer is made of.
+pub(crate) const PAGE: u64 = 4096;
+
+/// How a chunk lies in its bounce buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Whole pages in random order.
+    Pages,
+    /// Pages in random order, the first entered 1447 bytes in: source and destination differ in
+    /// alignment everywhere but in the first page.
+    Shifted,
+    /// Pages in order: one run.
+    Contiguous,
+}
+
+impl Shape {
+    pub(crate) const ALL: [Self; 3] = [Self::Pages, Self::Shifted, Self::Contiguous];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pages => "random pages",
+            Self::Shifted => "random pages, shifted by 1447",
+            Self::Contiguous => "contiguous pages",
+        }
+    }
+}
+
+/// Descriptors of one chunk after another, over a whole bounce buffer.
+pub(crate) struct Chunks {
+    pub(crate) chunk_bytes: u64,
+    pub(crate) lists: Vec<Vec<UnpackDescriptor>>,
+}
+
+impl Chunks {
+    /// Cuts `bounce_bytes` into chunks, no page in two of them. The last page stays free, as room
+    /// for the shifted chunks' ends.
+    pub(crate) fn new(shape: Shape, chunk_bytes: u64, bounce_bytes: u64) -> Self {
+        let shift = if shape == Shape::Shifted { 1447 } else { 0 };
+        let pages_each = (chunk_bytes + shift).div_ceil(PAGE) as usize;
+        let mut pages: Vec<u32> = (0..(bounce_bytes / PAGE) as u32).collect();
+        if shape != Shape::Contiguous {
+            shuffle(&mut pages);
+        }
+        let lists =
+            pages.chunks_exact(pages_each).map(|pages| chunk(pages, chunk_bytes, shift)).collect();
+        Self { chunk_bytes, lists }
+    }
+}
+
+fn chunk(pages: &[u32], chunk_bytes: u64, shift: u64) -> Vec<UnpackDescriptor> {
+    let mut list = Vec::with_capacity(pages.len());
+    let (mut dst_off, mut enter) = (0, shift);
+    for page in pages {
+        let len = (PAGE - enter).min(chunk_bytes - dst_off);
+        let src_off = u64::from(*page) * PAGE + enter;
+        list.push(UnpackDescriptor { src_off: src_off as u32, len: len as u32, dst_off });
+        dst_off += len;
+        enter = 0;
+    }
+    merge_neighbours(&mut list);
+    list
+}
+
+/// The same order in every run.
+fn shuffle(pages: &mut [u32]) {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for index in (1..pages.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        pages.swap(index, (state % (index as u64 + 1)) as usize);
+    }
+}

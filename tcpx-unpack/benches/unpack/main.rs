@@ -1,0 +1,34 @@
+#![allow(unsafe_code)]
+//! How long unpacking takes, against one contiguous copy of the same bytes.
+//!
+//! Prints markdown tables; the figures are medians, all of one run, the compared ones taken in
+//! turn. Runs from a single carried file: the kernel is inside, the CUDA driver is loaded when
+//! there is one. `--test` runs each measurement once and says nothing about speed.
+
+mod layout;
+mod measure;
+mod memory;
+mod on_gpu;
+mod ordinary;
+
+use std::env;
+use std::error::Error;
+use std::io::{self, Write};
+
+use tcpx_unpack::cuda::CudaGpu;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // cargo passes --bench; `cargo test --benches` passes nothing that tells, hence its own word.
+    let effort =
+        if env::args().any(|word| word == "--test") { measure::ONCE } else { measure::FULL };
+    let out = &mut io::stdout().lock();
+    match CudaGpu::open(0) {
+        Ok(gpu) => on_gpu::run(&gpu, effort, out)?,
+        Err(error) if env::var("TCPX_TEST_REQUIRE").is_ok_and(|words| words.contains("gpu")) => {
+            return Err(format!("a GPU is required, but {error}").into());
+        }
+        Err(error) => writeln!(out, "GPU memory was not measured: {error}\n")?,
+    }
+    ordinary::run(effort, out)?;
+    Ok(())
+}

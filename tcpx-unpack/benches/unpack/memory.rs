@@ -1,0 +1,65 @@
+#![allow(unsafe_code)]
+//! One unpacker over one bounce buffer and one destination, both rotated through.
+
+use tcpx_unpack::{Ticket, Unpack, UnpackJob};
+
+use crate::layout::Chunks;
+use crate::measure::Candidate;
+
+/// Addresses of the two memories.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) bounce: u64,
+    pub(crate) dst: u64,
+    /// Size of each in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// Submits `at_once` chunks at a time.
+pub(crate) struct Unpacking<'bench> {
+    unpack: Box<dyn Unpack>,
+    chunks: &'bench Chunks,
+    ends: Ends,
+    at_once: usize,
+    jobs: Vec<UnpackJob<'bench>>,
+    last: Ticket,
+}
+
+impl<'bench> Unpacking<'bench> {
+    /// # Safety
+    /// Both memories are valid, and nobody else's, for as long as this lives.
+    pub(crate) unsafe fn new(
+        unpack: Box<dyn Unpack>,
+        chunks: &'bench Chunks,
+        ends: Ends,
+        at_once: usize,
+    ) -> Self {
+        Self { unpack, chunks, ends, at_once, jobs: Vec::new(), last: Ticket::NONE }
+    }
+}
+
+impl Candidate for Unpacking<'_> {
+    fn submit(&mut self, index: usize) {
+        let Chunks { chunk_bytes, lists } = self.chunks;
+        self.jobs.clear();
+        for chunk in index * self.at_once..(index + 1) * self.at_once {
+            let chunk = chunk % lists.len();
+            self.jobs.push(UnpackJob {
+                bounce: self.ends.bounce,
+                bounce_bytes: self.ends.bytes,
+                dst: self.ends.dst + chunk as u64 * chunk_bytes,
+                dst_bytes: *chunk_bytes,
+                descriptors: &lists[chunk],
+            });
+        }
+        // SAFETY: new()'s caller vouches for the memories. Chunks that come round again while an
+        // earlier round is under way copy the same bytes to the same places.
+        self.last = unsafe { self.unpack.submit(&self.jobs) }.expect("a submission was refused");
+    }
+
+    fn finish(&mut self) {
+        while self.unpack.poll().expect("unpacking failed") < self.last {
+            std::hint::spin_loop();
+        }
+    }
+}

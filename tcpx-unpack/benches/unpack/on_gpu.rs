@@ -1,0 +1,239 @@
+#![allow(unsafe_code)]
+//! The backends over GPU memory.
+
+use std::error::Error;
+use std::io::Write;
+
+use cudarc::driver::{result, sys};
+use tcpx_unpack::cuda::{CudaGpu, DeviceBuffer, PinnedBuffer};
+use tcpx_unpack::{Backend, Choice, MemoryKind, open};
+
+use crate::layout::{Chunks, Shape};
+use crate::measure::{Candidate, Effort, Figures, measure};
+use crate::memory::{Ends, Unpacking};
+
+/// Of bounce buffer and of destination: far more than any cache.
+const BYTES: u64 = 1 << 30;
+const PINNED_BYTES: u64 = 256 << 20;
+
+/// One submission, and how close to a contiguous copy of its bytes the kernel must come.
+#[derive(Clone, Copy)]
+struct Size {
+    chunk_bytes: u64,
+    chunks: usize,
+    kernel_bar: Option<f64>,
+    shifted_bar: Option<f64>,
+}
+
+impl Size {
+    const fn new(chunk_kib: u64, chunks: usize, bars: (Option<f64>, Option<f64>)) -> Self {
+        Self { chunk_bytes: chunk_kib << 10, chunks, kernel_bar: bars.0, shifted_bar: bars.1 }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.chunk_bytes * self.chunks as u64
+    }
+
+    /// One copy call for each page takes too long to be measured at the larger sizes.
+    fn backends(&self, shape: Shape) -> Vec<Backend> {
+        if shape == Shape::Contiguous || self.bytes() <= 512 << 10 {
+            return vec![Backend::Kernel, Backend::D2d, Backend::Host];
+        }
+        vec![Backend::Kernel]
+    }
+
+    fn bar(&self, backend: Backend, shape: Shape) -> Option<f64> {
+        match (backend, shape) {
+            (Backend::Kernel, Shape::Shifted) => self.shifted_bar,
+            (Backend::Kernel, _) => self.kernel_bar,
+            (Backend::D2d, Shape::Contiguous) if self.chunks == 1 => Some(D2D_BAR),
+            _ => None,
+        }
+    }
+}
+
+const SIZES: [Size; 5] = [
+    Size::new(4, 1, (None, None)),
+    Size::new(64, 1, (None, None)),
+    Size::new(512, 1, (Some(1.10), Some(1.25))),
+    Size::new(4 << 10, 1, (Some(1.20), Some(1.35))),
+    Size::new(512, 64, (Some(1.15), None)),
+];
+/// Bar for d2d where the pages are contiguous.
+const D2D_BAR: f64 = 1.1;
+
+/// One contiguous copy for each submission, on a stream of its own.
+struct ContiguousCopy {
+    ends: Ends,
+    bytes: u64,
+    stream: sys::CUstream,
+    event: sys::CUevent,
+}
+
+impl ContiguousCopy {
+    /// The GPU's context must be current on the thread for as long as this lives.
+    fn new(ends: Ends, bytes: u64) -> Result<Self, result::DriverError> {
+        Ok(Self {
+            ends,
+            bytes,
+            stream: result::stream::create(result::stream::StreamKind::NonBlocking)?,
+            event: result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?,
+        })
+    }
+}
+
+impl Candidate for ContiguousCopy {
+    fn submit(&mut self, index: usize) {
+        let places = self.ends.bytes / self.bytes;
+        let from = self.ends.bounce + index as u64 * 7 % places * self.bytes;
+        let to = self.ends.dst + index as u64 % places * self.bytes;
+        // SAFETY: both ranges lie inside the two memories, which outlive this value.
+        unsafe { result::memcpy_dtod_async(to, from, self.bytes as usize, self.stream) }
+            .expect("a copy was refused");
+    }
+
+    fn finish(&mut self) {
+        // SAFETY: event and stream are alive until drop.
+        unsafe { result::event::record(self.event, self.stream) }.expect("no event");
+        // SAFETY: as above. An error other than "not ready" ends the wait as well, and shows in
+        // the next call.
+        while unsafe { result::event::query(self.event) }
+            .is_err_and(|error| error.0 == sys::CUresult::CUDA_ERROR_NOT_READY)
+        {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Drop for ContiguousCopy {
+    fn drop(&mut self) {
+        // SAFETY: new() made both, and nothing uses them any more.
+        let destroyed = unsafe { result::event::destroy(self.event) };
+        // SAFETY: as above.
+        let stream_destroyed = unsafe { result::stream::destroy(self.stream) };
+        destroyed.and(stream_destroyed).expect("event or stream was not destroyed");
+    }
+}
+
+pub(crate) fn run(
+    gpu: &CudaGpu,
+    effort: Effort,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
+    let device = result::device::get(gpu.ordinal() as i32)?;
+    // SAFETY: the primary context is held by `gpu` while it is current here.
+    let context = unsafe { result::primary_ctx::retain(device) }?;
+    // SAFETY: as above.
+    unsafe { result::ctx::set_current(context) }?;
+
+    let version = CudaGpu::driver_version()?;
+    writeln!(
+        out,
+        "GPU: {}, driver for CUDA {}.{}, GPU {}\n",
+        gpu.name()?,
+        version / 1000,
+        version % 1000 / 10,
+        gpu.pci_bus_id()?
+    )?;
+    let source = DeviceBuffer::new(gpu, BYTES)?;
+    let dst = DeviceBuffer::new(gpu, BYTES)?;
+    scramble(&source)?;
+    let ends = Ends { bounce: source.address(), dst: dst.address(), bytes: BYTES };
+    writeln!(out, "### From device memory\n")?;
+    table(gpu, ends, effort, out)?;
+
+    let mut pinned = PinnedBuffer::new(gpu, PINNED_BYTES)?;
+    pinned.write(0, &noise(PINNED_BYTES as usize))?;
+    let ends = Ends { bounce: pinned.address(), dst: dst.address(), bytes: PINNED_BYTES };
+    writeln!(out, "\n### From pinned host memory (the bars are for device memory)\n")?;
+    table(gpu, ends, effort, out)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn table(
+    gpu: &CudaGpu,
+    ends: Ends,
+    effort: Effort,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
+    writeln!(
+        out,
+        "| submission | layout | copier | µs each | × copy | CPU µs | latency µs | bar |"
+    )?;
+    writeln!(out, "|---|---|---|---|---|---|---|---|")?;
+    for size in SIZES {
+        for shape in Shape::ALL {
+            let chunks = Chunks::new(shape, size.chunk_bytes, ends.bytes);
+            let mut candidates: Vec<Box<dyn Candidate>> =
+                vec![Box::new(ContiguousCopy::new(ends, size.bytes())?)];
+            let backends = size.backends(shape);
+            for backend in &backends {
+                let opened = open(Choice::from(*backend), MemoryKind::Cuda { gpu: gpu.ordinal() })?;
+                // SAFETY: the caller's buffers outlive the candidates and have no other user.
+                let unpacking =
+                    unsafe { Unpacking::new(opened.unpack, &chunks, ends, size.chunks) };
+                candidates.push(Box::new(unpacking));
+            }
+            let figures = measure(&mut candidates, effort);
+            let row = format!("{} | {}", size_name(size.chunk_bytes, size.chunks), shape.name());
+            write_row(out, &row, "contiguous copy", figures[0], figures[0], None)?;
+            for (backend, figure) in backends.iter().zip(&figures[1..]) {
+                let bar = size.bar(*backend, shape);
+                write_row(out, &row, backend.name(), *figure, figures[0], bar)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_row(
+    out: &mut impl Write,
+    row: &str,
+    copier: &str,
+    figures: Figures,
+    copy: Figures,
+    bar: Option<f64>,
+) -> std::io::Result<()> {
+    let ratio = figures.each / copy.each;
+    let bar = bar.map_or(String::new(), |bar| {
+        format!("≤ {bar:.2} {}", if ratio <= bar { "met" } else { "**missed**" })
+    });
+    writeln!(
+        out,
+        "| {row} | {copier} | {:.2} | {ratio:.2} | {:.2} | {:.2} | {bar} |",
+        figures.each, figures.cpu, figures.latency
+    )
+}
+
+pub(crate) fn size_name(chunk_bytes: u64, at_once: usize) -> String {
+    let size = if chunk_bytes >= 1 << 20 {
+        format!("{} MiB", chunk_bytes >> 20)
+    } else {
+        format!("{} KiB", chunk_bytes >> 10)
+    };
+    if at_once == 1 { size } else { format!("{at_once} × {size}") }
+}
+
+/// Bytes that no copy engine and no memory can compress.
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut content = Vec::with_capacity(bytes + 8);
+    while content.len() < bytes {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        content.extend_from_slice(&state.to_le_bytes());
+    }
+    content.truncate(bytes);
+    content
+}
+
+fn scramble(buffer: &DeviceBuffer) -> Result<(), Box<dyn Error>> {
+    let piece = noise(64 << 20);
+    for at in (0..buffer.bytes()).step_by(piece.len()) {
+        let left = (buffer.bytes() - at).min(piece.len() as u64);
+        buffer.copy_from_host(at, &piece[..left as usize])?;
+    }
+    Ok(())
+}
