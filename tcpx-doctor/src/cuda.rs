@@ -16,8 +16,7 @@ const NVIDIA_DIRECTORY: &str = "/usr/local/nvidia/lib64";
 pub(crate) fn check(tree: &Tree<'_>, env: &Env, kernel: &dyn Kernel, gpus: &[Gpu]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(reason) = kernel.find_cuda() {
-        findings
-            .push(Finding::new(&table::CUDA_LIBRARY_MISSING, format!("libcuda.so.1: {reason}")));
+        findings.push(Finding::new(&table::CUDA_LIBRARY_MISSING, reason));
     }
     match tree.text("/proc/driver/nvidia/version") {
         Ok(text) => findings.extend(check_version(&text)),

@@ -7,6 +7,7 @@ mod interfaces;
 mod lint;
 mod number;
 mod profile;
+mod remark;
 mod variable;
 
 use std::collections::BTreeMap;

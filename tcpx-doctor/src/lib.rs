@@ -21,7 +21,7 @@
 //!
 //! let (env, kernel) = (process_env(), LiveKernel::default());
 //! let plugin = Path::new("/usr/local/tcpx/lib64/libnccl-net-tcpx.so");
-//! if let Err(report) = preflight(plugin, &Host::this(&env, &kernel)) {
+//! if let Err(report) = preflight(plugin, None, &Host::this(&env, &kernel)) {
 //!     for finding in report.findings() {
 //!         tracing::error!("{finding}");
 //!     }

@@ -55,6 +55,8 @@ fn unescape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const MOUNTINFO: &str = "\
@@ -79,5 +81,13 @@ broken line";
     fn escapes_are_undone() {
         assert_eq!(unescape("/a\\040b\\134c"), "/a b\\c");
         assert_eq!(unescape("/a\\9\\"), "/a\\9\\");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text: String, path in "(/[a-z]{1,3}){0,4}") {
+            let _ = mount_of(&text, Path::new(&path));
+            let _ = unescape(&text);
+        }
     }
 }

@@ -8,12 +8,11 @@ use object::read::elf::{Dyn, ElfFile64, FileHeader, Sym};
 use object::{Endianness, elf};
 use tcpx_sys::SYMBOL;
 
-use crate::diagnosis::plugin as table;
+use crate::diagnosis::{Diagnosis, plugin as table};
 use crate::environment::Env;
 use crate::finding::Finding;
 use crate::library_path;
 use crate::mount::mount_of;
-use crate::severity::Severity;
 use crate::tree::Tree;
 
 /// Larger files are refused; a plugin has a few megabytes.
@@ -55,11 +54,7 @@ pub(crate) fn check(tree: &Tree<'_>, env: &Env, path: &Path) -> (PluginKind, Vec
     let bytes = match read(&tree.path(path)) {
         Ok(bytes) => bytes,
         Err(error) => {
-            let diagnosis = match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => &table::PLUGIN_MISSING,
-                io::ErrorKind::PermissionDenied => &table::PLUGIN_UNREADABLE,
-                _ => &table::PLUGIN_NOT_LOADABLE,
-            };
+            let diagnosis = unreadable(error.kind());
             return (PluginKind::Other, vec![found(diagnosis, format!("{shown}: {error}"))]);
         }
     };
@@ -97,8 +92,16 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+fn unreadable(kind: io::ErrorKind) -> &'static Diagnosis {
+    match kind {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => &table::PLUGIN_MISSING,
+        io::ErrorKind::PermissionDenied => &table::PLUGIN_UNREADABLE,
+        _ => &table::PLUGIN_NOT_LOADABLE,
+    }
+}
+
 fn kind_of(bytes: &[u8]) -> PluginKind {
-    let has = |mark: &[u8]| bytes.windows(mark.len()).any(|window| window == mark);
+    let has = |mark: &[u8]| memchr::memmem::find(bytes, mark).is_some();
     // The software plugin may well mention the one that it stands for.
     if has(SOFTWARE_MARK) {
         PluginKind::Software
@@ -217,6 +220,23 @@ fn check_mount(tree: &Tree<'_>, path: &Path) -> Option<Finding> {
     Some(
         Finding::new(&table::PLUGIN_ON_NOEXEC, seen)
             .with("<MOUNT>", &point)
-            .at(Severity::FatalForPlugin),
+            .with("<PATH>", &path.display().to_string()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_to_read_has_its_diagnosis() {
+        for (kind, expected) in [
+            (io::ErrorKind::NotFound, &table::PLUGIN_MISSING),
+            (io::ErrorKind::NotADirectory, &table::PLUGIN_MISSING),
+            (io::ErrorKind::PermissionDenied, &table::PLUGIN_UNREADABLE),
+            (io::ErrorKind::IsADirectory, &table::PLUGIN_NOT_LOADABLE),
+        ] {
+            assert_eq!(unreadable(kind).code, expected.code, "{kind:?}");
+        }
+    }
 }

@@ -17,12 +17,13 @@ use crate::{cuda, rxdm};
 /// CUDA driver, GPUs, data NICs, the kernel's dialect, RxDM, and the environment in `host.env`, which must be the one that
 /// the plugin will see, with the settings that the caller is about to make.
 ///
-/// The software plugin needs none of these but a loadable file. Takes at most `host.deadline` for each of RxDM's sockets
+/// `gpu` is the PCI address of the only GPU that will be used, `0000:04:00.0`; without it RxDM must serve every GPU of the
+/// machine. The software plugin needs none of these but a loadable file. Takes at most `host.deadline` for each of RxDM's sockets
 /// and changes nothing.
 ///
 /// # Errors
 /// The findings of severity [`FatalForPlugin`](crate::Severity::FatalForPlugin), at least one.
-pub fn preflight(plugin: &Path, host: &Host<'_>) -> Result<(), Report> {
+pub fn preflight(plugin: &Path, gpu: Option<&str>, host: &Host<'_>) -> Result<(), Report> {
     let tree = host.tree();
     let (kind, mut findings) = plugin_file::check(&tree, host.env, plugin);
     if kind != PluginKind::Software {
@@ -32,7 +33,9 @@ pub fn preflight(plugin: &Path, host: &Host<'_>) -> Result<(), Report> {
         findings.extend(check_dialect(host).1);
         findings.extend(check_hazards(&tree, &data_nics(host.env, &nics)));
         findings.extend(check_environment(host, &nics));
-        findings.extend(rxdm::check(&tree, host.env, &gpus, host.deadline));
+        let is_used = |bus_id: &str| gpu.is_none_or(|gpu| gpu.eq_ignore_ascii_case(bus_id));
+        let used: Vec<_> = gpus.into_iter().filter(|gpu| is_used(&gpu.pci_bus_id)).collect();
+        findings.extend(rxdm::check(&tree, host.env, &used, host.deadline));
     }
     let fatal = Report::new(findings).fatal();
     if fatal.findings().is_empty() {

@@ -106,3 +106,29 @@ impl Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn each_failure_has_its_diagnosis() {
+        for (kind, expected) in [
+            (io::ErrorKind::ConnectionRefused, &table::RXDM_REFUSES),
+            (io::ErrorKind::WouldBlock, &table::RXDM_HANGS),
+            (io::ErrorKind::TimedOut, &table::RXDM_HANGS),
+            (io::ErrorKind::UnexpectedEof, &table::RXDM_CLOSES),
+            (io::ErrorKind::BrokenPipe, &table::RXDM_CLOSES),
+            (io::ErrorKind::PermissionDenied, &table::RXDM_DENIED),
+            (io::ErrorKind::InvalidInput, &table::RXDM_SOCKET_PATH),
+        ] {
+            assert_eq!(
+                Failure::from(io::Error::from(kind)).diagnosis().code,
+                expected.code,
+                "{kind:?}"
+            );
+        }
+    }
+}

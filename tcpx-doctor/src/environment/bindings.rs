@@ -52,6 +52,8 @@ pub(super) fn overlap(a: &Binding<'_>, b: &Binding<'_>) -> Vec<RangeInclusive<i6
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -81,5 +83,27 @@ mod tests {
         let transmit = &parse("eth1:8-21,112-125")[0];
         assert_eq!(overlap(transmit, &parse("eth1:22-35,124-139")[0]), [124..=125]);
         assert_eq!(overlap(transmit, &parse("eth1:22-35,126-139")[0]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn every_piece_is_kept_or_rejected(text in "[eth0-9:;,\\- ]{0,40}") {
+            for part in parse(&text) {
+                prop_assert!(!part.ranges.is_empty() || !part.rejected.is_empty());
+                prop_assert!(part.ranges.iter().all(|range| 0 <= *range.start() && !range.is_empty()));
+            }
+        }
+
+        #[test]
+        fn shared_cores_lie_in_both(a in 0i64..64, b in 0i64..64, c in 0i64..64, d in 0i64..64) {
+            let (first, second) = (format!("n:{a}-{b}"), format!("n:{c}-{d}"));
+            let (first, second) = (&parse(&first)[0], &parse(&second)[0]);
+            let shared = overlap(first, second);
+            for core in 0..64 {
+                let in_part = |part: &Binding<'_>| part.ranges.iter().any(|range| range.contains(&core));
+                let is_shared = shared.iter().any(|range| range.contains(&core));
+                prop_assert_eq!(is_shared, in_part(first) && in_part(second));
+            }
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::bindings::{self, Binding};
 use super::interfaces::{self, MAX_INTERFACES, select_interfaces};
-use super::variable::find as find_variable;
+use super::remark::Remark;
+use super::variable::{Kind, find as find_variable};
 use super::{Env, number, value};
 use crate::diagnosis::environment as table;
 use crate::environment::profile_a3_high;
@@ -13,24 +14,30 @@ const TX_BINDINGS: &str = "NCCL_GPUDIRECTTCPX_TX_BINDINGS";
 const DATA_INTERFACES: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 const CTRL_DEV: &str = "NCCL_GPUDIRECTTCPX_CTRL_DEV";
 
+const SOCKETS: &str = "NCCL_NSOCKS_PERTHREAD";
+const THREADS: &str = "NCCL_SOCKET_NTHREADS";
+const EXPORT: &str = "NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORT_STATS_TO_FILE";
+const EXPORT_PATH: &str = "NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORTER_PATH";
+
 /// See [`super::lint`] for the arguments.
-pub(super) fn find(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(socket_count(env));
-    findings.extend(telemetry(env));
-    findings.extend(data_interfaces(env, interfaces));
-    findings.extend(control_device(env, interfaces));
+pub(super) fn find(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    let mut add = |variables: &[&str], finding: Option<Finding>| {
+        remarks.extend(finding.map(|finding| Remark::new(variables, finding)));
+    };
+    add(&[SOCKETS, THREADS], socket_count(env));
+    add(&[EXPORT, EXPORT_PATH], telemetry(env));
+    add(&[DATA_INTERFACES], data_interfaces(env, interfaces));
+    add(&[CTRL_DEV], control_device(env, interfaces));
     for name in [TX_BINDINGS, RX_BINDINGS] {
-        findings
-            .extend(value(env, name).and_then(|text| one_binding(name, text, interfaces, cpus)));
+        add(&[name], value(env, name).and_then(|text| one_binding(name, text, interfaces, cpus)));
     }
-    findings.extend(both_bindings(env));
-    findings
+    add(&[RX_BINDINGS, TX_BINDINGS], both_bindings(env));
+    remarks
 }
 
 /// Out of range counts as the default of 1, as in the plugin.
 fn in_range(env: &Env, name: &str) -> i64 {
-    use super::variable::Kind;
     let number = value(env, name).map_or(1, |text| number::parse(text).value);
     match find_variable(name).map(|variable| variable.kind) {
         Some(Kind::Integer { min, max }) if !(min..=max).contains(&number) => 1,
@@ -39,8 +46,8 @@ fn in_range(env: &Env, name: &str) -> i64 {
 }
 
 fn socket_count(env: &Env) -> Option<Finding> {
-    let per_thread = in_range(env, "NCCL_NSOCKS_PERTHREAD");
-    let threads = in_range(env, "NCCL_SOCKET_NTHREADS");
+    let per_thread = in_range(env, SOCKETS);
+    let threads = in_range(env, THREADS);
     // Above eight threads there is a finding that says more.
     (threads <= 8 && per_thread * threads > 8).then(|| {
         let left = (8 / threads) * threads;
@@ -50,11 +57,9 @@ fn socket_count(env: &Env) -> Option<Finding> {
 }
 
 fn telemetry(env: &Env) -> Option<Finding> {
-    const EXPORT: &str = "NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORT_STATS_TO_FILE";
-    const PATH: &str = "NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORTER_PATH";
     let exports = number::parse(value(env, EXPORT)?).value == 1;
-    (exports && value(env, PATH).is_none()).then(|| {
-        Finding::new(&table::TELEMETRY_WITHOUT_PATH, format!("{EXPORT}=1, {PATH} is unset"))
+    (exports && value(env, EXPORT_PATH).is_none()).then(|| {
+        Finding::new(&table::TELEMETRY_WITHOUT_PATH, format!("{EXPORT}=1, {EXPORT_PATH} is unset"))
     })
 }
 

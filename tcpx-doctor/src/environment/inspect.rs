@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::variable::{Effect, Variable, find, variables};
-use super::{Env, lint, lint::nearest_name, value};
+use super::{Env, lint::nearest_name, remark::remarks, value};
 use crate::code::Code;
 
 /// How one variable stands.
@@ -46,13 +46,13 @@ pub struct EnvLine {
 /// [`lint`](super::lint()).
 #[must_use]
 pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
-    let findings = lint(env, interfaces, cpus);
+    let remarks = remarks(env, interfaces, cpus);
     let known = variables().iter().map(|variable| {
         let value = value(env, variable.name).map(str::to_owned);
-        let mut codes: Vec<Code> = findings
+        let mut codes: Vec<Code> = remarks
             .iter()
-            .filter(|finding| names_variable(&finding.seen, variable.name))
-            .map(|finding| finding.id)
+            .filter(|remark| remark.is_about(variable.name))
+            .map(|remark| remark.finding.id)
             .collect();
         codes.dedup();
         let state = match (&value, variable.effect) {
@@ -66,7 +66,7 @@ pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     let unknown = env.iter().filter(|(name, value)| {
         !value.is_empty()
             && find(name).is_none()
-            && findings.iter().any(|finding| names_variable(&finding.seen, name))
+            && remarks.iter().any(|remark| remark.is_about(name))
     });
     let unknown = unknown.map(|(name, value)| EnvLine {
         name: name.clone(),
@@ -75,14 +75,6 @@ pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
         variable: None,
     });
     known.chain(unknown).collect()
-}
-
-/// Whether `text` speaks of the variable `name`, and not of one whose name only begins or ends so.
-fn names_variable(text: &str, name: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.match_indices(name).any(|(at, _)| {
-        !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part)
-    })
 }
 
 #[cfg(test)]
@@ -114,6 +106,15 @@ mod tests {
             ),
             EnvState::Unknown { nearest: Some("NCCL_GPUDIRECTTCPX_CTRL_DEV") }
         );
+        let bindings = [
+            ("NCCL_GPUDIRECTTCPX_RX_BINDINGS", "eth0:0-1"),
+            ("NCCL_GPUDIRECTTCPX_TX_BINDINGS", "eth0:1-2"),
+        ];
+        let overlap = EnvState::Objected { codes: vec![Code::new(112)] };
+        assert_eq!(state_of(&bindings, "NCCL_GPUDIRECTTCPX_RX_BINDINGS"), overlap);
+        assert_eq!(state_of(&bindings, "NCCL_GPUDIRECTTCPX_TX_BINDINGS"), overlap);
+        let misspelt = [("NCCL_GPUDIRECTTCPX_CTRL_DEVICE", "eth0")];
+        assert_eq!(state_of(&misspelt, "NCCL_GPUDIRECTTCPX_CTRL_DEV"), EnvState::Unset);
         let objected = state_of(&[], "NCCL_DYNAMIC_CHUNK_SIZE");
         assert_eq!(objected, EnvState::Objected { codes: vec![Code::new(101)] });
     }

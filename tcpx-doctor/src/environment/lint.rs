@@ -1,10 +1,14 @@
 //! What is wrong with a set of variables, one by one.
 
+use super::remark::{Remark, remarks};
 use super::variable::{Effect, Kind, Variable, find, variables};
-use super::{Env, conflicts, number, value};
-use crate::diagnosis::environment as table;
+use super::{Env, number, value};
+use crate::diagnosis::{Diagnosis, environment as table};
 use crate::finding::Finding;
-use crate::severity::Severity;
+
+const CHUNK_SIZE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS";
+const SOCKET_FAMILY: &str = "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY";
 
 /// Chunks above this exceed what the plugin's unpack queue was made for, in bytes.
 const MAX_CHUNK_BYTES: i64 = 4 << 20;
@@ -18,17 +22,24 @@ const PLUGIN_PREFIXES: [&str; 2] = ["NCCL_GPUDIRECTTCPX_", "NCCL_TCPX_"];
 /// `cpus` is how many CPUs the machine has, 0 when unknown.
 #[must_use]
 pub fn lint(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (name, value) in env.iter().filter(|(_, value)| !value.is_empty()) {
-        match find(name) {
-            Some(variable) => findings.extend(lint_value(variable, value)),
-            None => findings.extend(lint_unknown(name)),
-        }
-    }
-    findings.extend(lint_chunk_size(env));
-    findings.extend(lint_fixed_values(env));
-    findings.extend(conflicts::find(env, interfaces, cpus));
-    findings
+    remarks(env, interfaces, cpus).into_iter().map(|remark| remark.finding).collect()
+}
+
+/// What can be said about each variable by itself.
+pub(super) fn each_variable(env: &Env) -> Vec<Remark> {
+    let set = env.iter().filter(|(_, value)| !value.is_empty());
+    let mut remarks: Vec<Remark> = set
+        .filter_map(|(name, value)| {
+            let finding = match find(name) {
+                Some(variable) => lint_value(variable, value),
+                None => lint_unknown(name),
+            };
+            Some(Remark::new(&[name], finding?))
+        })
+        .collect();
+    remarks.extend(lint_chunk_size(env).map(|finding| Remark::new(&[CHUNK_SIZE], finding)));
+    remarks.extend(lint_fixed_values(env));
+    remarks
 }
 
 fn lint_value(variable: &Variable, value: &str) -> Option<Finding> {
@@ -74,8 +85,7 @@ fn lint_value(variable: &Variable, value: &str) -> Option<Finding> {
 }
 
 /// Variables with a rule in [`lint_chunk_size`] or [`lint_fixed_values`].
-const HAS_OWN_RULE: [&str; 2] =
-    ["NCCL_DYNAMIC_CHUNK_SIZE", "NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY"];
+const HAS_OWN_RULE: [&str; 2] = [CHUNK_SIZE, "NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY"];
 
 /// A name that the table lacks: a mistake if only the plugin could mean it, or if it is almost a known name.
 fn lint_unknown(name: &str) -> Option<Finding> {
@@ -111,12 +121,11 @@ pub(super) fn nearest_name(name: &str) -> Option<(usize, &'static str)> {
 }
 
 fn lint_chunk_size(env: &Env) -> Option<Finding> {
-    const NAME: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
-    let Some(text) = value(env, NAME) else {
-        return Some(Finding::new(&table::CHUNK_SIZE_UNSET, format!("{NAME} is unset")));
+    let Some(text) = value(env, CHUNK_SIZE) else {
+        return Some(Finding::new(&table::CHUNK_SIZE_UNSET, format!("{CHUNK_SIZE} is unset")));
     };
     let number = number::parse(text);
-    let seen = format!("{NAME}={text}, read as {} bytes", number.value);
+    let seen = format!("{CHUNK_SIZE}={text}, read as {} bytes", number.value);
     match number.value {
         0 => Some(Finding::new(&table::CHUNK_SIZE_UNSET, seen)),
         _ if number.has_junk => Some(Finding::new(&table::CHUNK_SIZE_SUFFIX, seen)),
@@ -126,43 +135,36 @@ fn lint_chunk_size(env: &Env) -> Option<Finding> {
     }
 }
 
-/// Variables of which one value is trouble by itself.
-fn lint_fixed_values(env: &Env) -> Vec<Finding> {
+/// Numbers of which some are trouble by themselves.
+type Trouble = fn(i64) -> bool;
+static TROUBLES: [(&str, Trouble, &Diagnosis); 11] = [
+    ("NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY", |n| n != 3, &table::STRATEGY_UNSUPPORTED),
+    ("NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", |n| n == 0, &table::SOCKET_DISABLED),
+    ("NCCL_GPUDIRECTTCPX_CONNECTION_RETRY", |n| n == 0, &table::RETRY_ZERO),
+    ("NCCL_USE_DMA_BUF", |n| n == 0, &table::DMA_BUF_DISABLED),
+    ("NCCL_GPUDIRECTTCPX_RECV_SYNC", |n| n == 1, &table::RECV_SYNC_SET),
+    ("NCCL_GPUDIRECTTCPX_SPINWAIT_CONNECT", |n| n == 0, &table::SPINWAIT_OFF),
+    ("NCCL_TCPX_RXMEM_IMPORT_SKIP_ODDS", |n| n == 1, &table::ODD_GPUS_SKIPPED),
+    ("NCCL_TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT", |n| n == 0, &table::LEGACY_IMPORT),
+    ("NCCL_INLINE_THRESHOLD", |n| (1..=2048).contains(&n), &table::INLINE_WITH_CUDA),
+    ("NCCL_SOCKET_NTHREADS", |n| (9..=16).contains(&n), &table::THREADS_ABOVE_EIGHT),
+    (STEERING_WAIT, |n| n > 1_000_000, &table::STEERING_WAIT_LONG),
+];
+
+fn lint_fixed_values(env: &Env) -> Vec<Remark> {
     let number_of = |name: &str| value(env, name).map(|text| number::parse(text).value);
-    type Trouble = fn(i64) -> bool;
-    let rules: [(&str, Trouble, &crate::Diagnosis); 11] = [
-        ("NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY", |n| n != 3, &table::STRATEGY_UNSUPPORTED),
-        ("NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", |n| n == 0, &table::SOCKET_DISABLED),
-        ("NCCL_GPUDIRECTTCPX_CONNECTION_RETRY", |n| n == 0, &table::RETRY_ZERO),
-        ("NCCL_USE_DMA_BUF", |n| n == 0, &table::DMA_BUF_DISABLED),
-        ("NCCL_GPUDIRECTTCPX_RECV_SYNC", |n| n == 1, &table::RECV_SYNC_SET),
-        ("NCCL_GPUDIRECTTCPX_SPINWAIT_CONNECT", |n| n == 0, &table::SPINWAIT_OFF),
-        ("NCCL_TCPX_RXMEM_IMPORT_SKIP_ODDS", |n| n == 1, &table::ODD_GPUS_SKIPPED),
-        ("NCCL_TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT", |n| n == 0, &table::LEGACY_IMPORT),
-        ("NCCL_INLINE_THRESHOLD", |n| (1..=2048).contains(&n), &table::INLINE_WITH_CUDA),
-        ("NCCL_SOCKET_NTHREADS", |n| (9..=16).contains(&n), &table::THREADS_ABOVE_EIGHT),
-        (
-            "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS",
-            |n| n > 1_000_000,
-            &table::STEERING_WAIT_LONG,
-        ),
-    ];
-    let mut findings: Vec<Finding> = rules
-        .iter()
-        .filter_map(|&(name, is_trouble, diagnosis)| {
-            let number = number_of(name).filter(|&number| is_trouble(number))?;
-            Some(Finding::new(diagnosis, format!("{name}={number}")))
-        })
-        .collect();
-    if number_of("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS").is_none() {
-        findings.push(Finding::new(
-            &table::STEERING_WAIT_LONG,
-            "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS is unset: 5 s for each accept",
-        ));
+    let numbers = TROUBLES.iter().filter_map(|&(name, is_trouble, diagnosis)| {
+        let number = number_of(name).filter(|&number| is_trouble(number))?;
+        Some(Remark::new(&[name], Finding::new(diagnosis, format!("{name}={number}"))))
+    });
+    let mut remarks: Vec<Remark> = numbers.collect();
+    if number_of(STEERING_WAIT).is_none() {
+        let seen = format!("{STEERING_WAIT} is unset: 5 s for each accept");
+        remarks.push(Remark::new(&[STEERING_WAIT], Finding::new(&table::STEERING_WAIT_LONG, seen)));
     }
-    if value(env, "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY") == Some("AF_INET6") {
-        let seen = "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY=AF_INET6";
-        findings.push(Finding::new(&table::FAMILY_IPV6, seen).at(Severity::Error));
+    if value(env, SOCKET_FAMILY) == Some("AF_INET6") {
+        let seen = format!("{SOCKET_FAMILY}=AF_INET6");
+        remarks.push(Remark::new(&[SOCKET_FAMILY], Finding::new(&table::FAMILY_IPV6, seen)));
     }
-    findings
+    remarks
 }

@@ -37,6 +37,8 @@ pub(super) fn parse(text: &str) -> Number {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -63,6 +65,23 @@ mod tests {
             ("12\u{b5}s", 12, true),
         ] {
             assert_eq!(parse(text), Number { value, has_junk }, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn decimal_and_hexadecimal_numbers_are_read_back(value: i64, junk in "[g-z ]?") {
+            let has_junk = !junk.is_empty();
+            prop_assert_eq!(parse(&format!("{value}{junk}")), Number { value, has_junk });
+            let magnitude = value.unsigned_abs() >> 1;
+            let value = i64::try_from(magnitude).expect("63 bits");
+            prop_assert_eq!(parse(&format!("{magnitude:#x}{junk}")), Number { value, has_junk });
+            prop_assert_eq!(parse(&format!("0{magnitude:o}{junk}")), Number { value, has_junk });
+        }
+
+        #[test]
+        fn any_text_is_read(text: String) {
+            let _ = parse(&text);
         }
     }
 }

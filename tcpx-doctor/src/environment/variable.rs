@@ -76,7 +76,7 @@ impl Kind {
     }
 }
 
-/// Every variable of the plugin and of its deployments, in the order of the plugin's prefixes.
+/// Every variable of the plugin and of its deployments.
 #[must_use]
 pub fn variables() -> &'static [Variable] {
     TABLE

@@ -231,6 +231,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
@@ -297,5 +299,30 @@ mod tests {
         }
         assert_eq!(attributes(&[3, 0, 1, 0]).count(), 0);
         assert_eq!(attributes(&[0xff; 64]).count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn any_datagram_is_read_to_an_end(bytes: Vec<u8>, sequence: u32) {
+            prop_assert!(answers(&bytes, sequence).count() <= bytes.len() / HEADER_BYTES);
+            for attribute in attributes(&bytes) {
+                prop_assert!(attribute.inner().count() <= attribute.value.len() / 4);
+                let _ = (attribute.u8(), attribute.u16(), attribute.u32(), attribute.text());
+            }
+        }
+
+        #[test]
+        fn refusals_with_any_tail_are_read(flags: u16, payload: Vec<u8>) {
+            let datagram = message(TYPE_ERROR, flags, 7, &payload);
+            prop_assert!(answers(&datagram, 7).count() <= 1);
+        }
+
+        #[test]
+        fn attributes_of_any_content_are_read_back(values in prop::collection::vec((0u16..0x4000, prop::collection::vec(any::<u8>(), 0..40)), 0..8)) {
+            let pairs: Vec<(u16, &[u8])> = values.iter().map(|(kind, value)| (*kind, value.as_slice())).collect();
+            let bytes = nested(&pairs);
+            let found: Vec<(u16, &[u8])> = attributes(&bytes).map(|attribute| (attribute.kind, attribute.value)).collect();
+            prop_assert_eq!(found, pairs);
+        }
     }
 }

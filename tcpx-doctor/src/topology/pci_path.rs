@@ -120,6 +120,8 @@ pub(crate) fn is_bus_id(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn path(text: &str) -> PciPath {
@@ -176,6 +178,25 @@ mod tests {
         assert!(is_bus_id("10000:e1:00.0"));
         for text in ["", "8c:00.0", "0000:8c:00", "0000:8c:0.0", "virtio1", "0000:8g:00.0"] {
             assert!(!is_bus_id(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn distance_is_symmetric_and_zero_only_to_itself(
+            a in "pci0000:[04]0(/0000:0[0-3]:0[01]\\.0){1,4}",
+            b in "pci0000:[04]0(/0000:0[0-3]:0[01]\\.0){1,4}",
+            same_numa: bool,
+        ) {
+            let (a, b) = (path(&a), path(&b));
+            prop_assert_eq!(distance(&a, &b, same_numa), distance(&b, &a, same_numa));
+            prop_assert_eq!(distance(&a, &b, same_numa) == Distance::Loc, a == b);
+        }
+
+        #[test]
+        fn any_path_is_read(text: String) {
+            let _ = PciPath::parse(Path::new(&text));
+            let _ = is_bus_id(&text);
         }
     }
 }

@@ -144,7 +144,7 @@ impl HostTree {
 
     /// What keeps the hardware plugin from being loaded.
     pub(crate) fn preflight(&self) -> Vec<Finding> {
-        match preflight(Path::new(PLUGIN), &self.host()) {
+        match preflight(Path::new(PLUGIN), None, &self.host()) {
             Ok(()) => Vec::new(),
             Err(report) => report.findings().to_vec(),
         }

@@ -188,7 +188,7 @@ fn libcuda_is_missing() {
     tree.answers.cuda = Err("cannot open shared object file".into());
     let findings = tree.examine();
     let finding = one(&findings, "TCPX-221");
-    assert_eq!(finding.seen, "libcuda.so.1: cannot open shared object file");
+    assert_eq!(finding.seen, "cannot open shared object file");
     assert_eq!(finding.cure[0], "export LD_LIBRARY_PATH=/usr/local/nvidia/lib64:$LD_LIBRARY_PATH");
 }
 

@@ -10,7 +10,7 @@ use crate::{codes, plugin_library};
 #[test]
 fn a_healthy_host_passes() {
     let tree = HostTree::healthy();
-    assert_eq!(preflight(Path::new(PLUGIN), &tree.host()), Ok(()));
+    assert_eq!(preflight(Path::new(PLUGIN), None, &tree.host()), Ok(()));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn the_software_plugin_needs_none_of_the_hardware() {
 #[test]
 fn a_report_is_read_back_from_json() {
     let tree = HostTree::without_rxdm();
-    let report = preflight(Path::new(PLUGIN), &tree.host()).expect_err("there is no daemon");
+    let report = preflight(Path::new(PLUGIN), None, &tree.host()).expect_err("there is no daemon");
     assert_eq!((report.worst(), report.exit_status()), (Some(Severity::FatalForPlugin), 3));
     let json = serde_json::to_string(&report).expect("JSON");
     assert!(json.contains(r#""id":"TCPX-501","severity":"fatal-for-plugin""#), "{json}");
@@ -71,7 +71,7 @@ fn a_report_is_read_back_from_json() {
 fn a_report_is_shown_for_people() {
     let mut tree = HostTree::healthy();
     tree.set("NCCL_SOCKET_NTHREADS", "9");
-    let report = preflight(Path::new(PLUGIN), &tree.host()).expect_err("too many threads");
+    let report = preflight(Path::new(PLUGIN), None, &tree.host()).expect_err("too many threads");
     assert_eq!(
         report.to_string(),
         "TCPX-105 fatal-for-plugin: NCCL_SOCKET_NTHREADS=9\n  \

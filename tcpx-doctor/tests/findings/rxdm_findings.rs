@@ -1,11 +1,12 @@
 //! Findings about RxDM, against a daemon of every manner.
 
+use std::path::Path;
 use std::time::Instant;
 
-use tcpx_doctor::{Finding, Severity};
+use tcpx_doctor::{Finding, Severity, preflight};
 
 use crate::codes;
-use crate::host_tree::{DEADLINE, HostTree};
+use crate::host_tree::{DEADLINE, HostTree, PLUGIN};
 use crate::rxdm_server::{Manner, RxdmServer, framed_metadata};
 
 const METADATA: &str = "get_gpu_metadata_0000:04:00.0";
@@ -79,6 +80,16 @@ fn a_gpu_that_the_daemon_does_not_serve() {
         findings[0].cure[1],
         "# restart RxDM and look at its log; in a job script, wait for it before the job starts"
     );
+}
+
+#[test]
+fn only_the_gpu_in_use_needs_the_daemon() {
+    let mut tree = HostTree::healthy();
+    tree.rxdm.as_mut().expect("a daemon").end("get_gpu_fd_0000:8b:00.0");
+    let verdict = |gpu| preflight(Path::new(PLUGIN), Some(gpu), &tree.host());
+    assert_eq!(verdict("0000:04:00.0"), Ok(()));
+    let report = verdict("0000:8B:00.0").expect_err("its socket is missing");
+    assert_eq!(codes(report.findings()), ["TCPX-503"]);
 }
 
 #[test]

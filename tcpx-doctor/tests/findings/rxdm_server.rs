@@ -38,7 +38,7 @@ pub(crate) fn framed_metadata(size: u64, alignment: u64) -> Vec<u8> {
 /// The sockets of one daemon, until it is dropped.
 pub(crate) struct RxdmServer {
     directory: PathBuf,
-    sockets: BTreeMap<String, (Option<UnixListener>, JoinHandle<()>)>,
+    sockets: BTreeMap<String, (UnixListener, JoinHandle<()>)>,
 }
 
 impl RxdmServer {
@@ -67,9 +67,7 @@ impl RxdmServer {
         let path = self.directory.join(name);
         if let Some((listener, thread)) = self.sockets.remove(name) {
             // Ends a waiting accept.
-            if let Some(listener) = listener {
-                SockRef::from(&listener).shutdown(Shutdown::Both).expect("the listener ends");
-            }
+            SockRef::from(&listener).shutdown(Shutdown::Both).expect("the listener ends");
             thread.join().expect("the daemon's thread ends well");
         }
         let _ = fs::remove_file(path);
@@ -78,10 +76,10 @@ impl RxdmServer {
     fn listen(&mut self, name: &str, manner: Manner) {
         let listener = UnixListener::bind(self.directory.join(name)).expect("a socket");
         // A refusing daemon has ended: its listener is gone, its file is not.
-        let kept = match manner {
-            Manner::Refuse => None,
-            _ => Some(listener.try_clone().expect("a second descriptor")),
-        };
+        if matches!(manner, Manner::Refuse) {
+            return;
+        }
+        let kept = listener.try_clone().expect("a second descriptor");
         let expected = name.strip_prefix("get_gpu_metadata_").map(str::to_owned);
         let thread = std::thread::spawn(move || serve(&listener, &manner, expected.as_deref()));
         self.sockets.insert(name.to_owned(), (kept, thread));
@@ -97,9 +95,6 @@ impl Drop for RxdmServer {
 }
 
 fn serve(listener: &UnixListener, manner: &Manner, bus_id: Option<&str>) {
-    if matches!(manner, Manner::Refuse) {
-        return;
-    }
     let mut held = Vec::new();
     while let Ok((mut stream, _)) = listener.accept() {
         match manner {

@@ -26,7 +26,7 @@ fn preflight_agrees_with_the_examination() {
     let (env, kernel) = (process_env(), LiveKernel::default());
     let host = Host::this(&env, &kernel);
     let plugin = Path::new("/no/such/plugin.so");
-    let fatal = preflight(plugin, &host).expect_err("there is no plugin");
+    let fatal = preflight(plugin, None, &host).expect_err("there is no plugin");
     let all = examine(Some(plugin), None, &host).fatal();
     assert_eq!(fatal, all);
 }
