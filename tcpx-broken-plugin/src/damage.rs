@@ -70,10 +70,18 @@ pub(crate) unsafe fn on_done(comm: &RecvComm, receive: &Request) {
     let published = unsafe { Published::of(comm) };
     let (cnt, row) = (published.cnt(slot), published.row(slot));
     // SAFETY: places inside the queue of an open comm, or inside its bounce buffer where an entry of a finished receive
-    // points; nothing else reads or writes them between done and consumed but the caller of `test`, which is here.
+    // points; nothing else reads or writes them between done and consumed but the caller of `test`, which is here. Behind a host
+    // buffer there may be anything: that is the overrun, and the check that looks for it leaves room.
     unsafe {
         let count = cnt.read_volatile() as usize;
-        if receive.host && breaks(Mode::HostCnt) {
+        if let Some(end) = receive.host_end {
+            if breaks(Mode::HostCnt) {
+                cnt.write_volatile(1);
+            }
+            if breaks(Mode::HostOverrun) {
+                with_exposed_provenance_mut::<u8>(end).write_volatile(0);
+            }
+        } else if count == 0 && breaks(Mode::EmptyCnt) {
             cnt.write_volatile(1);
         }
         if breaks(Mode::Head) {
@@ -92,6 +100,11 @@ pub(crate) unsafe fn on_done(comm: &RecvComm, receive: &Request) {
             Some(Mode::Content) => {
                 let byte = published.bounce.add(first.src_off as usize);
                 byte.write_volatile(!byte.read_volatile());
+            }
+            Some(Mode::PageCross) => (&raw mut (*row).src_off).write_volatile(first.src_off + 1),
+            Some(Mode::SharedBounce) if slot > 0 => {
+                let before = published.row(slot - 1).read_volatile();
+                (&raw mut (*row).src_off).write_volatile(before.src_off);
             }
             Some(Mode::Slot) => {
                 published.row(slot + 1).copy_from_nonoverlapping(row, count);

@@ -5,14 +5,20 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tcpx_sys::{
-    HANDLE_BYTES, Logger, NcclResult, NetDeviceHandle, NetProperties, PTR_DMABUF, PTR_HOST,
+    HANDLE_BYTES, Logger, NcclResult, NetDeviceHandle, NetProperties, PTR_CUDA, PTR_HOST,
 };
 
 use crate::inner::inner;
 use crate::ledger::{RecvComm, ledger};
 use crate::mode::{Mode, breaks, chosen};
+
+/// Where `connect` keeps its state in the handle.
+const CONNECT_STATE_OFFSET: usize = 80;
+/// What `connect` wastes in [`Mode::SlowConnect`].
+const SLOW_CONNECT: Duration = Duration::from_millis(700);
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 
@@ -22,6 +28,11 @@ pub(crate) unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
     }
     if INITIALISED.swap(true, Ordering::Relaxed) && breaks(Mode::InitTwice) {
         return NcclResult::SUCCESS;
+    }
+    if breaks(Mode::NoSync) {
+        // SAFETY: init comes before everything else, so no other thread of the plugin reads the environment, and the
+        // program that loads this plugin is an agent with one thread.
+        unsafe { std::env::remove_var("NCCL_GPUDIRECTTCPX_RECV_SYNC") };
     }
     // SAFETY: the caller's arguments, passed on.
     unsafe { inner!(init(logger)) }
@@ -61,9 +72,38 @@ pub(crate) unsafe extern "C" fn listen(
         // SAFETY: as above.
         result = unsafe { inner!(listen(0, handle, comm)) };
     }
-    if breaks(Mode::HandleOverrun) && result.is_success() {
+    if !result.is_success() {
+        return result;
+    }
+    if breaks(Mode::HandleOverrun) {
         // SAFETY: none: this is the overrun. The check that looks for it leaves room behind its handle.
         unsafe { handle.cast::<u8>().add(HANDLE_BYTES).write(0) };
+    }
+    if breaks(Mode::HandleState) {
+        // SAFETY: the software plugin succeeded, so it wrote the handle.
+        unsafe { handle.cast::<u8>().add(CONNECT_STATE_OFFSET).write(1) };
+    }
+    result
+}
+
+pub(crate) unsafe extern "C" fn connect(
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+    device: *mut *mut NetDeviceHandle,
+) -> NcclResult {
+    if breaks(Mode::SlowConnect) {
+        std::thread::sleep(SLOW_CONNECT);
+    }
+    // SAFETY: the caller's arguments, passed on.
+    let result = unsafe { inner!(connect(dev, handle, comm, device)) };
+    if breaks(Mode::ConnectDevice) && !device.is_null() {
+        // SAFETY: not NULL, and an argument of the caller's.
+        let device = unsafe { device.read() };
+        if !device.is_null() {
+            // SAFETY: as above.
+            unsafe { (&raw mut (*device).net_device_version).write(7) };
+        }
     }
     result
 }
@@ -100,12 +140,21 @@ pub(crate) unsafe extern "C" fn close(comm: *mut c_void) -> NcclResult {
     if comm.is_null() && breaks(Mode::CloseNull) {
         return NcclResult::SYSTEM_ERROR;
     }
+    if breaks(Mode::CloseLeak) {
+        leak();
+    }
     let mut ledger = ledger();
     ledger.comms.remove(&comm.addr());
     ledger.requests.retain(|_, request| request.comm != comm.addr());
     drop(ledger);
     // SAFETY: the caller's arguments, passed on. The two closes of the software plugin are one function.
     unsafe { inner!(close_recv(comm)) }
+}
+
+/// Leaves a descriptor open.
+fn leak() {
+    // SAFETY: dup touches no memory.
+    unsafe { libc::dup(libc::STDERR_FILENO) };
 }
 
 pub(crate) unsafe extern "C" fn reg_mr(
@@ -119,7 +168,8 @@ pub(crate) unsafe extern "C" fn reg_mr(
         // SAFETY: ends the process, as some failures of the original do.
         unsafe { libc::_exit(1) };
     }
-    let kind = if kind == PTR_DMABUF && breaks(Mode::DmaBuf) { PTR_HOST } else { kind };
+    let known = matches!(kind, PTR_HOST | PTR_CUDA);
+    let kind = if !known && breaks(Mode::DmaBuf) { PTR_HOST } else { kind };
     let data =
         if breaks(Mode::Alignment) { data.map_addr(|address| address & !0xfff) } else { data };
     // SAFETY: the caller's arguments, passed on; a rounded address is still in the caller's allocation or never used.
@@ -135,6 +185,9 @@ pub(crate) unsafe extern "C" fn reg_mr(
 pub(crate) unsafe extern "C" fn dereg_mr(comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
     if mhandle.is_null() && breaks(Mode::DeregNull) {
         return NcclResult::INTERNAL_ERROR;
+    }
+    if breaks(Mode::Leak) {
+        leak();
     }
     ledger().types.remove(&mhandle.addr());
     // SAFETY: the caller's arguments, passed on.

@@ -25,8 +25,8 @@ pub(crate) struct Request {
     pub(crate) slot: Option<usize>,
     /// Bytes that it was posted for.
     pub(crate) bytes: i32,
-    /// Whether its memory is host memory.
-    pub(crate) host: bool,
+    /// Where a receive into host memory ends, if it is one.
+    pub(crate) host_end: Option<usize>,
     /// Whether `test` said done.
     pub(crate) done: bool,
     /// Whether it was consumed behind the caller's back.
@@ -51,20 +51,25 @@ impl Ledger {
         request: usize,
         comm: usize,
         bytes: i32,
-        host: bool,
+        host_end: Option<usize>,
     ) -> Option<RecvComm> {
         let recv_comm = self.comms.get_mut(&comm)?;
         let slot = Some((recv_comm.posted % UNPACK_QUEUE_DEPTH as u64) as usize);
         recv_comm.posted += 1;
         self.requests
-            .insert(request, Request { comm, slot, bytes, host, done: false, consumed: false });
+            .insert(request, Request { comm, slot, bytes, host_end, done: false, consumed: false });
         Some(*recv_comm)
+    }
+
+    /// Receives of all comms that were not consumed.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.comms.values().map(|comm| comm.posted - comm.consumed).sum()
     }
 
     /// Remembers a send.
     pub(crate) fn send(&mut self, request: usize, comm: usize, bytes: i32) {
         let request_of =
-            Request { comm, slot: None, bytes, host: false, done: false, consumed: false };
+            Request { comm, slot: None, bytes, host_end: None, done: false, consumed: false };
         self.requests.insert(request, request_of);
     }
 }

@@ -32,7 +32,7 @@ pub static ncclNetPlugin_v7: ExportedTable = ExportedTable(NcclNetV7 {
     devices: Some(entries::devices),
     get_properties: Some(entries::get_properties),
     listen: Some(entries::listen),
-    connect: tcpx_softnet::table().connect,
+    connect: Some(entries::connect),
     accept: Some(entries::accept),
     reg_mr: Some(entries::reg_mr),
     reg_mr_dma_buf: None,

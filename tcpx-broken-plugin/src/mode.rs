@@ -29,7 +29,7 @@ pub(crate) enum Mode {
     CloseNull,
     /// Unaligned device memory is rounded down and taken.
     Alignment,
-    /// dma-buf registrations are taken.
+    /// dma-buf and unknown types of memory are taken.
     DmaBuf,
     /// `deregMr(NULL)` is an error.
     DeregNull,
@@ -75,6 +75,38 @@ pub(crate) enum Mode {
     RecycleNever,
     /// `isend` moves bytes by itself.
     Progress,
+    /// `listen` leaves something where `connect` keeps its state.
+    HandleState,
+    /// `connect` takes its time.
+    SlowConnect,
+    /// `connect` writes a device handle.
+    ConnectDevice,
+    /// `deregMr` leaves a descriptor open.
+    Leak,
+    /// A close leaves a descriptor open.
+    CloseLeak,
+    /// `irecv` insists on a data pointer.
+    WildData,
+    /// `isend` insists on aligned data.
+    UnalignedSend,
+    /// All comms together have 16 receives.
+    SharedLimit,
+    /// `test` of NULL succeeds.
+    TestNull,
+    /// The first entry begins a byte late and so crosses its page.
+    PageCross,
+    /// The first entry points at the bytes of the receive before.
+    SharedBounce,
+    /// Empty receives have a `cnt`.
+    EmptyCnt,
+    /// A host receive writes the byte behind its buffer.
+    HostOverrun,
+    /// The switch for rendezvous is ignored.
+    NoSync,
+    /// A request whose peer is gone is done.
+    PeerDone,
+    /// A request whose peer is gone aborts the process.
+    PeerAbort,
     /// `test` aborts the process.
     Abort,
     /// `regMr` exits the process with status 1.
@@ -120,6 +152,22 @@ impl Mode {
             "recycle-early" => Self::RecycleEarly,
             "recycle-never" => Self::RecycleNever,
             "progress" => Self::Progress,
+            "handle-state" => Self::HandleState,
+            "slow-connect" => Self::SlowConnect,
+            "connect-device" => Self::ConnectDevice,
+            "leak" => Self::Leak,
+            "close-leak" => Self::CloseLeak,
+            "wild-data" => Self::WildData,
+            "unaligned-send" => Self::UnalignedSend,
+            "shared-limit" => Self::SharedLimit,
+            "test-null" => Self::TestNull,
+            "page-cross" => Self::PageCross,
+            "shared-bounce" => Self::SharedBounce,
+            "empty-cnt" => Self::EmptyCnt,
+            "host-overrun" => Self::HostOverrun,
+            "no-sync" => Self::NoSync,
+            "peer-done" => Self::PeerDone,
+            "peer-abort" => Self::PeerAbort,
             "abort" => Self::Abort,
             "exit" => Self::Exit,
             "hang" => Self::Hang,

@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use tcpx_sys::{NcclResult, PTR_HOST};
+use tcpx_sys::{MAX_REQUESTS, NcclResult, PTR_HOST};
 
 use crate::damage;
 use crate::inner::inner;
@@ -46,6 +46,9 @@ pub(crate) unsafe extern "C" fn isend(
     mhandle: *mut c_void,
     request: *mut *mut c_void,
 ) -> NcclResult {
+    if breaks(Mode::UnalignedSend) && !data.addr().is_multiple_of(16) {
+        return NcclResult::INTERNAL_ERROR;
+    }
     // SAFETY: the caller's arguments, passed on.
     let result = unsafe { inner!(isend(comm, data, bytes, tag, mhandle, request)) };
     if !result.is_success() {
@@ -87,6 +90,12 @@ pub(crate) unsafe extern "C" fn irecv(
     if tags.is_null() && breaks(Mode::Tags) {
         return NcclResult::INTERNAL_ERROR;
     }
+    let insists = breaks(Mode::WildData)
+        // SAFETY: the caller's array, which has `n` members.
+        && n == 1 && unsafe { data.read() }.is_null();
+    if insists || (breaks(Mode::SharedLimit) && ledger().outstanding() >= MAX_REQUESTS as u64) {
+        return NcclResult::INTERNAL_ERROR;
+    }
     let n = if n == 2 && breaks(Mode::Group) { 1 } else { n };
     // SAFETY: the caller's arguments, passed on.
     let result = unsafe { inner!(irecv(comm, n, data, sizes, tags, mhandles, request)) };
@@ -94,11 +103,13 @@ pub(crate) unsafe extern "C" fn irecv(
         // SAFETY: the caller's output.
         return unsafe { refused(result, request) };
     }
-    // SAFETY: the software plugin succeeded, so it read the one size and mhandle and wrote the request.
-    let (bytes, mhandle, posted) = unsafe { (sizes.read(), mhandles.read(), request.read()) };
+    // SAFETY: the software plugin succeeded, so it read one member of each array and wrote the request.
+    let (bytes, place, mhandle, posted) =
+        unsafe { (sizes.read(), data.read(), mhandles.read(), request.read()) };
     let mut ledger = ledger();
     let host = ledger.types.get(&mhandle.addr()) == Some(&PTR_HOST);
-    if let Some(recv_comm) = ledger.receive(posted.addr(), comm.addr(), bytes, host) {
+    let host_end = host.then(|| place.expose_provenance().wrapping_add(bytes as usize));
+    if let Some(recv_comm) = ledger.receive(posted.addr(), comm.addr(), bytes, host_end) {
         // SAFETY: the comm just took a receive, so it is open.
         unsafe { damage::on_posted(&recv_comm, (recv_comm.posted - 1) as usize) };
     }
@@ -137,8 +148,14 @@ pub(crate) unsafe extern "C" fn test(
     let known = ledger().requests.get(&request.addr()).copied();
     // SAFETY: the caller's arguments, passed on.
     let result = unsafe { inner!(test(request, done, sizes)) };
+    if request.is_null() && breaks(Mode::TestNull) {
+        return NcclResult::SUCCESS;
+    }
     if done.is_null() {
         return result;
+    }
+    if result == NcclResult::SYSTEM_ERROR && breaks(Mode::PeerAbort) {
+        std::process::abort();
     }
     if breaks(Mode::Sizes) && !sizes.is_null() {
         // SAFETY: not NULL, and an output of the caller's.
@@ -152,7 +169,8 @@ pub(crate) unsafe extern "C" fn test(
     }
     let again = known.done && (breaks(Mode::DoneTwice) || breaks(Mode::Progress));
     let early = !known.done && result == NcclResult::INTERNAL_ERROR && breaks(Mode::Fifo);
-    if again || early {
+    let dead = result == NcclResult::SYSTEM_ERROR && breaks(Mode::PeerDone);
+    if again || early || dead {
         // SAFETY: as above.
         unsafe { done.write(1) };
         return NcclResult::SUCCESS;

@@ -1,40 +1,14 @@
 //! Each broken rule is caught by the check of that rule, and the unbroken plugin passes.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use broken::run_broken;
+use tcpx_conformance::{Outcome, child_main};
 
-use tcpx_conformance::{Options, Outcome, Report, Target, child_main, run};
+mod broken;
 
 /// What the agents run: this program with this one test.
 #[test]
 fn agent() {
     child_main(None);
-}
-
-/// The library that Cargo built next to this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("own path");
-    let folder = test.parent().expect("the folder of test binaries");
-    let file = "libnccl_net_tcpx_broken.so";
-    let places = [folder.join(file), folder.with_file_name(file)];
-    places.into_iter().find(|place| place.is_file()).expect("the library is built with its tests")
-}
-
-fn run_broken(mode: &str, only: &[&str]) -> Report {
-    let mut options = Options::new(Target::Path(library()));
-    options.arguments = ["agent", "--exact", "--nocapture"].map(Into::into).to_vec();
-    options.only = only.iter().map(ToString::to_string).collect();
-    options.deadline = Duration::from_secs(6);
-    options.environment = [
-        ("TCPX_BROKEN", mode),
-        ("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo"),
-        // Recycled pages are overwritten, and there are few of them.
-        ("TCPX_SOFT_POISON", "1"),
-        ("TCPX_SOFT_POOL_BYTES", "33554432"),
-    ]
-    .map(|(name, value)| (name.into(), value.into()))
-    .to_vec();
-    run(&options, &mut |_| {}).expect("sensible options")
 }
 
 /// Mode, the check that must fail, and words of its finding.
@@ -75,6 +49,29 @@ const CAUGHT: &[(&str, &str, &str)] = &[
     ("recycle-early", "entries.unconsumed_stay", ""),
     ("recycle-never", "progress.recycling", "irecv of message"),
     ("progress", "progress.none_without_test", "the receive was done"),
+    ("listen-range", "lifecycle.listen_negative", "0 (ncclSuccess)"),
+    ("dma-buf", "registration.type_unknown", "0 (ncclSuccess)"),
+    ("handle-state", "lifecycle.handle_state", "1"),
+    ("slow-connect", "lifecycle.connect_prompt", "after 7"),
+    ("connect-device", "lifecycle.connect_leaves_device_handle", "7"),
+    ("leak", "registration.no_leak", "after"),
+    ("close-leak", "lifecycle.close_leaks_nothing", "more comms"),
+    ("wild-data", "requests.irecv_wild_data", "3 (ncclInternalError)"),
+    ("unaligned-send", "requests.isend_unaligned", "3 (ncclInternalError)"),
+    ("shared-limit", "comms.independent", "3 (ncclInternalError)"),
+    ("test-null", "fifo.test_null", "0 (ncclSuccess)"),
+    ("page-cross", "entries.pages", "crosses a 4096-byte page"),
+    ("shared-bounce", "entries.sources_disjoint", "share bounce bytes"),
+    ("empty-cnt", "queue.empty_cnt", "1"),
+    ("host-overrun", "host.bounds", "1 bytes"),
+    ("no-sync", "progress.rendezvous", "done without one"),
+    ("peer-done", "peer.closed_idle", "Done"),
+    ("peer-abort", "peer.closed_idle", "SIGABRT"),
+    ("peer-abort", "peer.killed_receiver", "SIGABRT"),
+    ("cover", "sizes.bytes_4097", "bytes of a message of 4097"),
+    ("content", "sizes.sequence", "Mismatch"),
+    ("content", "comms.interleaved", "Mismatch"),
+    ("fifo", "fifo.refusal_not_fatal", "done 1"),
     ("abort", "sizes.bytes_1", "signal 6 (SIGABRT)"),
     ("exit", "sizes.bytes_1", "status 1"),
     ("hang", "sizes.bytes_1", "it did not"),

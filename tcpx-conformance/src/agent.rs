@@ -26,7 +26,6 @@ pub(crate) const LINK_VARIABLE: &str = "TCPX_CONFORMANCE_LINK";
 /// sees the plugin's log; what it writes to standard error ends up in the report when an agent dies.
 pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     let link = std::env::var(LINK_VARIABLE).ok()?;
-    // Agents start no agents; whatever the plugin itself starts must not take itself for one.
     let served = inherited_link(&link).and_then(|link| serve(link, table));
     Some(match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,7 +34,8 @@ pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     })
 }
 
-/// Takes over the descriptor that the parent named.
+/// Takes over the descriptor that the parent named. It is closed on exec, so a program that the plugin starts cannot
+/// take itself for an agent.
 fn inherited_link(text: &str) -> io::Result<Link> {
     let descriptor: RawFd = text.parse().map_err(io::Error::other)?;
     // SAFETY: F_SETFD takes an integer and touches no memory; on a number that is no descriptor it fails with EBADF.

@@ -55,7 +55,7 @@ impl<'a> Bench<'a> {
     /// An agent with the plugin loaded, not initialised.
     pub(crate) fn loaded(&self) -> Verdict<Process> {
         let process = self.bare(&[])?;
-        process.load()?.map_err(|text| fail("the plugin loads", text))?;
+        process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
         Ok(process)
     }
 
@@ -67,7 +67,7 @@ impl<'a> Bench<'a> {
     /// The same, with more environment.
     pub(crate) fn ready_with(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
         let process = self.bare(environment)?;
-        process.load()?.map_err(|text| fail("the plugin loads", text))?;
+        process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
         require_rc("init", process.init(true)?, 0)?;
         Ok(process)
     }

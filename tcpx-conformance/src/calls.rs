@@ -4,10 +4,10 @@ use tcpx_sys::{NetDeviceHandle, UnpackNetDeviceHandle};
 
 use crate::comm_pair::{Buffer, Device, Queue};
 use crate::command::{
-    Census, CommKind, Command, Counted, Loaded, Made, Properties, Reply, Stream, StreamQueue,
-    Tested,
+    Census, CommKind, Command, Counted, LoadFailure, Loaded, Made, Properties, Reply, Stream,
+    StreamQueue, Tested,
 };
-use crate::halt::{Verdict, fail, require, require_rc, skip};
+use crate::halt::{Verdict, fail, require, require_rc};
 use crate::pattern::Mismatch;
 use crate::process::Process;
 use crate::rows::Entry;
@@ -17,7 +17,7 @@ macro_rules! answer {
     ($reply:expr, $shape:pat => $value:expr) => {
         match $reply {
             $shape => Ok($value),
-            other => Err(skip(format!("the agent answered {other:?}"))),
+            other => Err(fail("the agent answers the question", format!("{other:?}"))),
         }
     };
 }
@@ -34,7 +34,7 @@ impl Process {
     }
 
     /// Opens the plugin; the text says why it cannot be.
-    pub(crate) fn load(&self) -> Verdict<Result<Loaded, String>> {
+    pub(crate) fn load(&self) -> Verdict<Result<Loaded, LoadFailure>> {
         answer!(self.call(&Command::Load)?, Reply::Loaded(loaded) => loaded)
     }
 
@@ -86,7 +86,7 @@ impl Process {
         if read.len() == bytes as usize {
             Ok(read)
         } else {
-            Err(skip("the agent read another length"))
+            Err(fail("the agent reads what was asked for", "another length"))
         }
     }
 

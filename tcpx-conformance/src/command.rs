@@ -237,6 +237,15 @@ pub(crate) struct Loaded {
     pub dma_buf: bool,
 }
 
+/// Why there is no table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LoadFailure {
+    /// Whether there is one, but with a NULL member.
+    pub member: bool,
+    /// The loader's words.
+    pub text: String,
+}
+
 /// What `getProperties` wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Properties {
@@ -268,7 +277,7 @@ pub(crate) enum Reply {
     Made(Made),
     Tested(Tested),
     Counted(Counted),
-    Loaded(Result<Loaded, String>),
+    Loaded(Result<Loaded, LoadFailure>),
     Properties(Properties),
     Address(u64),
     Bytes(Vec<u8>),

@@ -31,7 +31,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// Also run the checks that crash version 3.1.9.
     pub destructive: bool,
-    /// Time for one check.
+    /// Time for one check. Version 3.1.9 sleeps 5 s in every accept unless
+    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five times.
     pub deadline: Duration,
     /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it is set here or in the
     /// environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` is set to `lo` in the same way.

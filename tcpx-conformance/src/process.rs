@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::agent::LINK_VARIABLE;
 use crate::command::{Assignment, Command, Reply};
-use crate::halt::{Halt, Verdict, skip};
+use crate::halt::{Halt, Verdict, fail};
 use crate::link::Link;
 use crate::options::{Options, Target};
 
@@ -52,8 +52,7 @@ impl Process {
         deadline: Instant,
     ) -> Verdict<Self> {
         let started = Running::start(options, environment, deadline);
-        let running =
-            started.map_err(|error| skip(format!("an agent cannot be started: {error}")))?;
+        let running = started.map_err(|error| fail("an agent starts", error.to_string()))?;
         Ok(Self { running: RefCell::new(running), deadline })
     }
 
@@ -74,7 +73,7 @@ impl Process {
     pub(crate) fn finish(&self, call: &'static str) -> Verdict<Reply> {
         let mut running = self.running.borrow_mut();
         match running.link.receive(Some(self.deadline)) {
-            Ok(Reply::Impossible(reason)) => Err(skip(reason)),
+            Ok(Reply::Impossible(reason)) => Err(fail("the agent can do its part", reason)),
             Ok(reply) => Ok(reply),
             Err(error) => Err(running.lost(call, &error)),
         }

@@ -21,14 +21,14 @@ impl Entry {
     }
 }
 
-/// Address of `mem[slot]` of the queue at `meta`.
+/// Address of `mem[slot]` of the queue at `meta`. The plugin chose `meta`, so the sum may wrap.
 pub(crate) const fn row_address(meta: u64, slot: u64) -> u64 {
-    meta + slot * (MAX_UNPACK_ENTRIES * size_of::<LoadMeta>()) as u64
+    meta.wrapping_add(slot * (MAX_UNPACK_ENTRIES * size_of::<LoadMeta>()) as u64)
 }
 
-/// Address of `cnt[slot]` of the queue at `meta`.
+/// Address of `cnt[slot]` of the queue at `meta`, which may wrap in the same way.
 pub(crate) const fn count_address(meta: u64, slot: u64) -> u64 {
-    row_address(meta, UNPACK_QUEUE_DEPTH as u64) + slot * size_of::<u64>() as u64
+    row_address(meta, UNPACK_QUEUE_DEPTH as u64).wrapping_add(slot * size_of::<u64>() as u64)
 }
 
 /// Entries from the bytes of a row.

@@ -5,11 +5,23 @@ use std::time::Duration;
 use tcpx_conformance::{
     CheckReport, MemoryKind, Options, Outcome, Report, RunError, Target, checks, child_main, run,
 };
+use tcpx_sys::NcclNetV7;
 
 /// What the agents run: this program with this one test.
 #[test]
 fn agent() {
-    child_main(Some(tcpx_softnet::table));
+    child_main(Some(table));
+}
+
+/// Takes a member away from the table that the agents use.
+const WITHOUT_MEMBER: &str = "WITHOUT_MEMBER";
+
+fn table() -> NcclNetV7 {
+    let mut table = tcpx_softnet::table();
+    if std::env::var_os(WITHOUT_MEMBER).is_some() {
+        table.iflush = None;
+    }
+    table
 }
 
 fn options() -> Options {
@@ -70,6 +82,29 @@ fn destructive(name: &str) -> bool {
 }
 
 #[test]
+fn helper_threads_and_several_sockets_conform() {
+    let mut options = options();
+    for (name, value) in
+        [("TCPX_SOFT_HELPERS", "on"), ("NCCL_NSOCKS_PERTHREAD", "2"), ("NCCL_SOCKET_NTHREADS", "2")]
+    {
+        options.environment.push((name.into(), value.into()));
+    }
+    options.only = [
+        "fifo",
+        "sizes",
+        "entries",
+        "queue",
+        "progress",
+        "peer",
+        "comms",
+        "lifecycle.close_leaks_nothing",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    assert_conforms(&run_all(&options), destructive);
+}
+
+#[test]
 fn cuda_memory_is_skipped_with_its_reason() {
     let mut options = Options { memory: MemoryKind::Cuda, ..options() };
     options.only = vec!["sizes.bytes_1".to_owned(), "entries.cover".to_owned()];
@@ -125,10 +160,25 @@ fn a_missing_plugin_fails_its_checks_and_not_the_program() {
 }
 
 #[test]
+fn a_null_member_is_named() {
+    let mut options = options();
+    options.environment.push((WITHOUT_MEMBER.into(), "1".into()));
+    options.only = vec!["abi.members".to_owned(), "abi.name".to_owned()];
+    let report = run_all(&options);
+    let Some(Outcome::Fail { got, .. }) = report.outcome("abi.members") else {
+        panic!("{report:?}")
+    };
+    assert!(got.contains("`iflush`"), "{got}");
+    assert!(matches!(report.outcome("abi.name"), Some(Outcome::Skip { .. })), "{report:?}");
+}
+
+#[test]
 fn a_program_that_is_no_agent_is_reported() {
     let mut options = options();
     options.program = Some("/bin/true".into());
     options.only = vec!["lifecycle.init".to_owned()];
     let report = run_all(&options);
-    assert!(!matches!(report.checks[0].outcome, Outcome::Pass), "{report:?}");
+    assert!(report.failed(), "{report:?}");
+    options.program = Some("/nonexistent/agent".into());
+    assert!(run_all(&options).failed());
 }

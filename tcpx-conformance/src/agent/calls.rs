@@ -12,8 +12,8 @@ use tcpx_sys::{
 
 use super::memory::{address, pointer};
 use crate::command::{
-    CommKind, Command, Counted, DeviceArgument, Loaded, Made, Properties, Reply, Tested, UNTOUCHED,
-    UNTOUCHED_INT,
+    CommKind, Command, Counted, DeviceArgument, LoadFailure, Loaded, Made, Properties, Reply,
+    Tested, UNTOUCHED, UNTOUCHED_INT,
 };
 use crate::options::Target;
 
@@ -45,7 +45,7 @@ impl Calls {
         unsafe { call(&entries, command) }
     }
 
-    fn load(&mut self) -> Result<Loaded, String> {
+    fn load(&mut self) -> Result<Loaded, LoadFailure> {
         let plugin = match (&self.target, self.table) {
             // SAFETY: whoever started the run vouches for the file; loading it happens in this process only.
             (Target::Path(path), _) => unsafe { Plugin::load(path, &[]) },
@@ -53,9 +53,15 @@ impl Calls {
                 // SAFETY: the program handed over its own table, whose name and functions live as long as it does.
                 unsafe { Plugin::from_table(Path::new("the program's own"), table(), &[]) }
             }
-            (Target::Table, None) => return Err("the program has no table of its own".to_owned()),
+            (Target::Table, None) => {
+                let text = "the program has no table of its own".to_owned();
+                return Err(LoadFailure { member: false, text });
+            }
         };
-        let plugin = plugin.map_err(|error: LoadError| error.to_string())?;
+        let plugin = plugin.map_err(|error| LoadFailure {
+            member: matches!(error, LoadError::NullMember { .. }),
+            text: error.to_string(),
+        })?;
         self.entries = Some(*plugin.entries());
         Ok(Loaded {
             name: plugin.name().to_owned(),

@@ -129,7 +129,7 @@ fn no_logger(bench: &Bench<'_>) -> Verdict {
 /// What init returns with one more variable set.
 fn init_with(bench: &Bench<'_>, variable: &str, value: &str) -> Verdict<i32> {
     let process = bench.bare(&[(variable, value)])?;
-    process.load()?.map_err(|text| fail("the plugin loads", text))?;
+    process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
     process.init(true)
 }
 
