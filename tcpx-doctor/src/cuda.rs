@@ -1,5 +1,7 @@
 //! The NVIDIA driver and its GPUs, as far as files and a look for the library tell.
 
+use std::path::Path;
+
 use crate::diagnosis::{plugin as table, topology};
 use crate::environment::Env;
 use crate::finding::Finding;
@@ -10,6 +12,7 @@ use crate::tree::Tree;
 
 /// The oldest driver whose PTX compiler takes our kernels.
 const OLDEST_DRIVER: u32 = 535;
+const DRIVER_LIBRARY: &str = "libcuda.so.1";
 /// Where A3 container images expect the driver's libraries.
 const NVIDIA_DIRECTORY: &str = "/usr/local/nvidia/lib64";
 
@@ -62,11 +65,12 @@ fn driver_version(text: &str) -> Option<u32> {
 
 fn check_library_path(tree: &Tree<'_>, env: &Env) -> Vec<Finding> {
     let directories = library_path::from_env(env);
-    let has_libraries = !tree.names(NVIDIA_DIRECTORY).is_empty();
-    let is_listed = directories.iter().any(|directory| directory.starts_with(NVIDIA_DIRECTORY));
+    let is_there = tree.exists(Path::new(NVIDIA_DIRECTORY).join(DRIVER_LIBRARY));
+    let found = library_path::find(tree, env, &[], Path::new("/"), DRIVER_LIBRARY);
     let mut findings = Vec::new();
-    if has_libraries && !is_listed {
-        let seen = format!("{NVIDIA_DIRECTORY} holds libraries and is not in LD_LIBRARY_PATH");
+    if is_there && found.is_none() {
+        let seen =
+            format!("{DRIVER_LIBRARY} lies in {NVIDIA_DIRECTORY}, where it is not looked for");
         findings.push(Finding::new(&table::LIBRARY_PATH_WITHOUT_NVIDIA, seen));
     }
     findings.extend(directories.iter().filter(|directory| !tree.exists(directory)).map(

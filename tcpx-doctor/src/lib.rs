@@ -8,7 +8,7 @@
 //! | `tcpx doctor` | [`examine`]; its [`Report`] has the exit status |
 //! | `tcpx env` | [`environment::inspect`], [`environment::profile_a3_high`] with [`environment::render_profile`] |
 //! | `tcpx explain` | [`explain`], [`search`] for a line of a log |
-//! | `tcpx devices` | [`topology::gpus`], [`topology::nics`], [`topology::nearest_nics`] |
+//! | `tcpx devices` | [`topology::gpus`], [`topology::nics`], [`topology::render_devices`] |
 //!
 //! A [`Host`] says which machine is examined: a root directory, an environment, and a [`Kernel`] that answers what no file
 //! tells ([`LiveKernel`] asks the running one). Tests give trees and answers of their own.

@@ -20,6 +20,9 @@ const DEFAULT_PREFIX: &str = "/tmp";
 const KNOWN_PREFIXES: [&str; 2] = ["/run/tcpx", "/tmp"];
 /// The socket that takes steering rules: the plugin cannot receive without it.
 const RULE_SOCKET: &str = "rx_rule_manager";
+/// With this variable at 1, init registers the process, and fails when it cannot.
+const REPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REPORT_LIFECYCLE";
+const REGISTRY_SOCKET: &str = "rxdm_application_registry";
 /// Removes the rules when a comm closes.
 const UNINSTALL_SOCKET: &str = "rx_rule_uninstall";
 
@@ -39,6 +42,9 @@ pub(crate) fn check(tree: &Tree<'_>, env: &Env, gpus: &[Gpu], deadline: Duration
         (RULE_SOCKET.to_owned(), Question::Connect),
         (UNINSTALL_SOCKET.to_owned(), Question::Connect),
     ];
+    if value(env, REPORT_VARIABLE) == Some("1") {
+        sockets.push((REGISTRY_SOCKET.to_owned(), Question::Connect));
+    }
     for gpu in gpus {
         let bus_id = &gpu.pci_bus_id;
         sockets.push((format!("get_gpu_fd_{bus_id}"), Question::Connect));

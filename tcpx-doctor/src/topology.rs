@@ -2,10 +2,12 @@
 
 mod gpu;
 mod nic;
+mod overview;
 mod pci_path;
 
 pub use gpu::{Gpu, gpus};
 pub use nic::{Nic, nics};
+pub use overview::render_devices;
 pub use pci_path::{Distance, PciPath, distance};
 
 /// The NICs nearest to `gpu`, all at one distance, in the order of `nics`. NICs without a PCI path are left out.

@@ -1,5 +1,7 @@
 //! Each variable with its value and state, for `tcpx env`.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::variable::{Effect, Variable, find, variables};
@@ -77,6 +79,32 @@ pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     known.chain(unknown).collect()
 }
 
+impl fmt::Display for EnvLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (state, remark) = match &self.state {
+            EnvState::Unset => ("unset", String::new()),
+            EnvState::Set => ("set", String::new()),
+            EnvState::WithoutEffect => ("idle", String::new()),
+            EnvState::Unknown { nearest: Some(nearest) } => ("unknown", format!("like {nearest}")),
+            EnvState::Unknown { nearest: None } => ("unknown", String::new()),
+            EnvState::Objected { codes } => {
+                let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+                ("WRONG", codes.join(" "))
+            }
+        };
+        write!(f, "{state:<8} {}", self.name)?;
+        match (&self.value, self.variable) {
+            (Some(value), _) => write!(f, "={value}")?,
+            (None, Some(variable)) => write!(f, " (default {})", variable.default)?,
+            (None, None) => {}
+        }
+        if !remark.is_empty() {
+            write!(f, "  [{remark}]")?;
+        }
+        self.variable.map_or(Ok(()), |variable| write!(f, "  # {}", variable.note))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +145,25 @@ mod tests {
         assert_eq!(state_of(&misspelt, "NCCL_GPUDIRECTTCPX_CTRL_DEV"), EnvState::Unset);
         let objected = state_of(&[], "NCCL_DYNAMIC_CHUNK_SIZE");
         assert_eq!(objected, EnvState::Objected { codes: vec![Code::new(101)] });
+    }
+
+    #[test]
+    fn a_row_is_shown_for_people() {
+        let env = [
+            ("NCCL_DYNAMIC_CHUNK_SIZE", "512K"),
+            ("NCCL_PROTO", "Simple"),
+            ("NCCL_TCPX_NOTHING_LIKE_IT_AT_ALL", "1"),
+        ];
+        let env = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let lines: Vec<String> = inspect(&env, &[], 0).iter().map(ToString::to_string).collect();
+        for expected in [
+            "WRONG    NCCL_DYNAMIC_CHUNK_SIZE=512K  [TCPX-102]  # bytes of a chunk; the same on both ends",
+            "set      NCCL_PROTO=Simple  # protocols that NCCL may use; the plugin needs Simple",
+            "unset    NCCL_USE_DMA_BUF (default 1)  # 0 makes CUDA registrations fail",
+        ] {
+            assert!(lines.iter().any(|line| line == expected), "{expected}: {lines:#?}");
+        }
+        let last = lines.last().expect("a row");
+        assert!(last.starts_with("unknown  NCCL_TCPX_NOTHING_LIKE_IT_AT_ALL=1"), "{last}");
     }
 }

@@ -93,6 +93,16 @@ fn only_the_gpu_in_use_needs_the_daemon() {
 }
 
 #[test]
+fn the_registry_is_needed_only_on_request() {
+    let mut tree = HostTree::healthy();
+    tree.set("NCCL_GPUDIRECTTCPX_REPORT_LIFECYCLE", "1");
+    let findings = tree.preflight();
+    assert_eq!(codes(&findings), ["TCPX-503"]);
+    assert_eq!(findings[0].seen, "/run/tcpx/rxdm_application_registry does not exist");
+    assert_eq!(findings[0].cure[0], "ls -l /run/tcpx");
+}
+
+#[test]
 fn a_daemon_that_has_ended() {
     for socket in ["rx_rule_manager", METADATA] {
         let findings = with_manner(socket, Manner::Refuse);

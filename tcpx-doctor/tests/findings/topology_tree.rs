@@ -1,6 +1,6 @@
 //! GPUs, NICs and their distances on the tree of an A3 High host.
 
-use tcpx_doctor::topology::{Distance, gpu_nic_distance, gpus, nearest_nics, nics};
+use tcpx_doctor::topology::{Distance, gpu_nic_distance, gpus, nearest_nics, nics, render_devices};
 
 use crate::host_tree::HostTree;
 
@@ -89,4 +89,19 @@ fn other_pci_devices_are_no_gpus() {
     tree.write("/sys/bus/pci/devices/0000:92:00.0/vendor", "0x1a03\n");
     tree.write("/sys/bus/pci/devices/0000:92:00.0/class", "0x030000\n");
     assert_eq!(gpus(tree.root()).len(), 8);
+}
+
+#[test]
+fn devices_are_shown_for_people() {
+    let tree = HostTree::without_rxdm();
+    let nics = nics(tree.root(), tree.answers.addresses.as_deref().expect("addresses"));
+    let text = render_devices(&gpus(tree.root()), &nics);
+    let words = |start: &str| {
+        let line = text.lines().find(|line| line.starts_with(start)).expect("a line");
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(words("0000:84:00.0"), "0000:84:00.0 1 yes NVIDIA H100 80GB HBM3 eth3 (PIX)");
+    assert_eq!(words("eth3"), "eth3 0000:86:00.0 1 up 200000 8244 gve 10.64.3.7");
+    assert_eq!(words("lo"), "lo - - unknown - 65536 - -");
+    assert!(render_devices(&[], &[]).contains("\nnone\n"));
 }

@@ -1,0 +1,56 @@
+//! GPUs and NICs as a text, for `tcpx devices`.
+
+use std::fmt::Write as _;
+
+use super::{Gpu, Nic, nearest_nics};
+
+/// GPUs with the data NICs nearest to each, then all NICs, as two tables.
+#[must_use]
+pub fn render_devices(gpus: &[Gpu], nics: &[Nic]) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{:<14}{:<6}{:<8}{:<28}NEAREST NICS", "GPU", "NUMA", "DRIVER", "MODEL");
+    for gpu in gpus {
+        let near: Vec<String> = nearest_nics(gpu, nics)
+            .iter()
+            .map(|(nic, distance)| format!("{} ({distance})", nic.name))
+            .collect();
+        let _ = writeln!(
+            text,
+            "{:<14}{:<6}{:<8}{:<28}{}",
+            gpu.pci_bus_id,
+            or_dash(gpu.numa),
+            if gpu.has_driver { "yes" } else { "no" },
+            or_dash(gpu.model.as_deref()),
+            if near.is_empty() { "-".to_owned() } else { near.join(", ") },
+        );
+    }
+    if gpus.is_empty() {
+        text.push_str("none\n");
+    }
+    let _ = writeln!(
+        text,
+        "\n{:<14}{:<14}{:<6}{:<9}{:<8}{:<7}{:<12}IPV4",
+        "NIC", "PCI", "NUMA", "STATE", "MBIT/S", "MTU", "DRIVER"
+    );
+    for nic in nics {
+        let addresses: Vec<String> = nic.ipv4.iter().map(ToString::to_string).collect();
+        let _ = writeln!(
+            text,
+            "{:<14}{:<14}{:<6}{:<9}{:<8}{:<7}{:<12}{}",
+            nic.name,
+            or_dash(nic.pci_path.as_ref().map(|path| path.bus_id())),
+            or_dash(nic.numa),
+            nic.operstate,
+            or_dash(nic.speed_mbps),
+            or_dash(nic.mtu),
+            or_dash(nic.driver.as_deref()),
+            if addresses.is_empty() { "-".to_owned() } else { addresses.join(", ") },
+        );
+    }
+    text
+}
+
+fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
