@@ -22,10 +22,14 @@ pub(crate) const LINK_VARIABLE: &str = "TCPX_CONFORMANCE_LINK";
 /// Runs this process as an agent if it was started as one.
 ///
 /// Call it first thing in `main`, before any thread, and return its answer if there is one. `table` is the plugin
-/// behind [`Target::Table`](crate::Target::Table), and not called otherwise. A `tracing` subscriber installed before
-/// sees the plugin's log; what it writes to standard error ends up in the report when an agent dies.
+/// behind [`Target::Table`](crate::Target::Table), and not called otherwise. The plugin's warnings go to standard error,
+/// whose last line ends up in the report when an agent dies, unless the program has a `tracing` subscriber already.
 pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     let link = std::env::var(LINK_VARIABLE).ok()?;
+    let log =
+        tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN);
+    // A subscriber of the program's own stays.
+    let _ = log.without_time().with_ansi(false).with_writer(std::io::stderr).try_init();
     let served = inherited_link(&link).and_then(|link| serve(link, table));
     Some(match served {
         Ok(()) => ExitCode::SUCCESS,

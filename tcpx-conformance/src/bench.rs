@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tcpx_sys::HANDLE_BYTES;
+use tcpx_sys::{HANDLE_BYTES, NcclResult};
 
 use crate::comm_pair::CommPair;
 use crate::command::{Command, Made};
@@ -68,8 +68,13 @@ impl<'a> Bench<'a> {
     pub(crate) fn ready_with(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
         let process = self.bare(environment)?;
         process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
-        require_rc("init", process.init(true)?, 0)?;
-        Ok(process)
+        match process.init(true)? {
+            0 => Ok(process),
+            rc => {
+                let words = process.last_words().unwrap_or_else(|| "it logged nothing".to_owned());
+                Err(fail("init returns 0", format!("{}: {words}", NcclResult(rc))))
+            }
+        }
     }
 
     /// A listen comm and the address of its handle in `process`.

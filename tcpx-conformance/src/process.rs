@@ -79,6 +79,11 @@ impl Process {
         }
     }
 
+    /// The last line that the agent wrote, which is usually the plugin's last warning.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        self.running.borrow_mut().last_words()
+    }
+
     /// Kills the process as `kill -9` does and waits until it is gone.
     pub(crate) fn kill(&self) {
         self.running.borrow_mut().end();

@@ -85,7 +85,7 @@ fn destructive(name: &str) -> bool {
 fn helper_threads_and_several_sockets_conform() {
     let mut options = options();
     for (name, value) in
-        [("TCPX_SOFT_HELPERS", "on"), ("NCCL_NSOCKS_PERTHREAD", "2"), ("NCCL_SOCKET_NTHREADS", "2")]
+        [("TCPX_SOFT_HELPERS", "1"), ("NCCL_NSOCKS_PERTHREAD", "2"), ("NCCL_SOCKET_NTHREADS", "2")]
     {
         options.environment.push((name.into(), value.into()));
     }
@@ -157,6 +157,16 @@ fn a_missing_plugin_fails_its_checks_and_not_the_program() {
         assert!(got.contains("no such file"), "{got}");
     }
     assert!(report.failed());
+}
+
+#[test]
+fn a_failing_init_repeats_what_the_plugin_logged() {
+    let mut options = options();
+    options.environment.push(("NCCL_DYNAMIC_CHUNK_SIZE".into(), "512K".into()));
+    options.only = vec!["lifecycle.init".to_owned()];
+    let report = run_all(&options);
+    let Outcome::Fail { got, .. } = &report.checks[0].outcome else { panic!("{report:?}") };
+    assert!(got.contains("NCCL_DYNAMIC_CHUNK_SIZE"), "{got}");
 }
 
 #[test]
