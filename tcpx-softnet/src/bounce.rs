@@ -51,6 +51,11 @@ impl Bounce {
         self.lock().take(pages, runs)
     }
 
+    /// Adds a use to a page that is in use.
+    pub(crate) fn share(&self, page: u32) {
+        self.lock().share(page);
+    }
+
     /// Gives pages back and empties `runs`.
     pub(crate) fn release(&self, runs: &mut Vec<Run>) {
         let mut pool = self.lock();

@@ -2,11 +2,58 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::time::Instant;
 
+use crate::disturb::{Disturbance, Permit};
+use crate::fault::{CutSocket, Side};
+use crate::log;
 use crate::memory::{IoList, Moved, Piece};
+use crate::reset::reset;
+use crate::settings::Settings;
 use crate::wire::{MAX_INLINE_BYTES, Record};
+
+/// A control socket, with what is done to it for testing.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    stream: TcpStream,
+    disturbance: Option<Box<Disturbance>>,
+}
+
+impl ControlSocket {
+    /// `stream` is the connected, non-blocking socket of comm number `comm`.
+    pub(crate) fn new(stream: TcpStream, settings: &Settings, comm: u64, side: Side) -> Self {
+        Self { stream, disturbance: Disturbance::new(settings, comm, side, CutSocket::Control) }
+    }
+
+    /// Most bytes that the next call may move; `None` when it must not be made now.
+    fn limit(&mut self) -> io::Result<Option<usize>> {
+        match self.disturbance.as_mut().map(|disturbance| disturbance.permit(Instant::now())) {
+            None => Ok(Some(usize::MAX)),
+            Some(Permit::Bytes(bytes)) => Ok(Some(bytes)),
+            Some(Permit::NotReady) => Ok(None),
+            Some(Permit::Cut) => {
+                // If it fails, the connection is gone already.
+                let _ = self.stream.shutdown(Shutdown::Both);
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by the fault script"))
+            }
+        }
+    }
+
+    fn moved(&mut self, bytes: usize) {
+        if let Some(disturbance) = &mut self.disturbance {
+            disturbance.moved(bytes);
+        }
+    }
+
+    /// Ends the connection as the death of the process would.
+    pub(crate) fn reset(&self) {
+        if let Err(error) = reset(&self.stream) {
+            log::warn!("control socket: cannot reset: {error}");
+        }
+    }
+}
 
 /// A record, and the payload that follows it.
 #[derive(Debug)]
@@ -44,12 +91,16 @@ impl ControlOut {
     /// Sends what the socket takes, several records to a call; `sent` is told the request of each record that is out.
     pub(crate) fn flush(
         &mut self,
-        socket: &TcpStream,
+        socket: &mut ControlSocket,
         mut sent: impl FnMut(u64),
     ) -> io::Result<()> {
         while !self.segments.is_empty() {
-            match self.list().send(socket.as_fd()) {
-                Moved::Bytes(bytes) => self.advance(bytes, &mut sent),
+            let Some(limit) = socket.limit()? else { return Ok(()) };
+            match self.list(limit).send(socket.stream.as_fd()) {
+                Moved::Bytes(bytes) => {
+                    socket.moved(bytes);
+                    self.advance(bytes, &mut sent);
+                }
                 Moved::Blocked => return Ok(()),
                 Moved::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Moved::Failed(error) => return Err(error),
@@ -58,8 +109,8 @@ impl ControlOut {
         Ok(())
     }
 
-    fn list(&self) -> IoList<'_> {
-        let mut list = IoList::new(usize::MAX);
+    fn list(&self, limit: usize) -> IoList<'_> {
+        let mut list = IoList::new(limit);
         let mut skip = self.sent;
         for segment in &self.segments {
             let record = &segment.record[skip.min(Record::BYTES)..];
@@ -95,10 +146,13 @@ pub(crate) struct ControlIn {
 
 /// What reading the control socket gave.
 #[derive(Debug)]
-pub(crate) enum Read1 {
+pub(crate) enum Arrived {
+    /// More bytes.
     Bytes,
-    Blocked,
-    Closed,
+    /// Nothing yet.
+    Nothing,
+    /// The peer has closed.
+    End,
 }
 
 impl ControlIn {
@@ -120,18 +174,21 @@ impl ControlIn {
     }
 
     /// One read of the socket into the free end of the buffer.
-    pub(crate) fn read(&mut self, mut socket: &TcpStream) -> io::Result<Read1> {
+    pub(crate) fn read(&mut self, socket: &mut ControlSocket) -> io::Result<Arrived> {
+        let Some(limit) = socket.limit()? else { return Ok(Arrived::Nothing) };
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        match socket.read(&mut self.buffer[self.end..]) {
-            Ok(0) if self.end == self.buffer.len() => Ok(Read1::Blocked),
-            Ok(0) => Ok(Read1::Closed),
+        let room = limit.min(self.buffer.len() - self.end);
+        match socket.stream.read(&mut self.buffer[self.end..self.end + room]) {
+            Ok(0) if room == 0 => Ok(Arrived::Nothing),
+            Ok(0) => Ok(Arrived::End),
             Ok(bytes) => {
+                socket.moved(bytes);
                 self.end += bytes;
-                Ok(Read1::Bytes)
+                Ok(Arrived::Bytes)
             }
-            Err(error) if is_transient(&error) => Ok(Read1::Blocked),
+            Err(error) if is_transient(&error) => Ok(Arrived::Nothing),
             Err(error) => Err(error),
         }
     }
@@ -147,7 +204,7 @@ pub(crate) struct GrantOut {
 
 impl GrantOut {
     /// Tells the sender that `posted` receives were posted, as far as the socket takes it.
-    pub(crate) fn announce(&mut self, mut socket: &TcpStream, posted: u64) -> io::Result<()> {
+    pub(crate) fn announce(&mut self, socket: &mut ControlSocket, posted: u64) -> io::Result<()> {
         // The count wraps, as both ends know.
         let posted = posted as u32;
         loop {
@@ -159,7 +216,7 @@ impl GrantOut {
                 self.partial = Some((posted.to_le_bytes(), 0));
             }
             let Some((bytes, sent)) = &mut self.partial else { return Ok(()) };
-            match socket.write(&bytes[*sent..]) {
+            match socket.stream.write(&bytes[*sent..]) {
                 Ok(count) => *sent += count,
                 Err(error) if is_transient(&error) => return Ok(()),
                 Err(error) => return Err(error),
@@ -189,12 +246,12 @@ impl GrantIn {
     /// Reads counts that have come. The peer can be ahead by no more receives than a comm holds.
     pub(crate) fn read(
         &mut self,
-        mut socket: &TcpStream,
+        socket: &mut ControlSocket,
         sent: u64,
         most_ahead: u64,
     ) -> io::Result<()> {
         loop {
-            match socket.read(&mut self.partial[self.filled..]) {
+            match socket.stream.read(&mut self.partial[self.filled..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.filled += count,
                 Err(error) if is_transient(&error) => return Ok(()),

@@ -2,6 +2,7 @@
 
 use tcpx_sys::{LoadMeta, UNPACK_PAGE_BYTES};
 
+use crate::bounce::Bounce;
 use crate::memory::{Piece, Region};
 use crate::pool::Run;
 
@@ -12,6 +13,8 @@ pub(crate) struct Landing {
     run: usize,
     /// Pages of the current run that were given out.
     within: u32,
+    /// Memory of a shaped message, last piece first; empty for others.
+    pieces: Vec<Piece>,
 }
 
 /// Pages, and entries, that a message of `total` bytes in chunks of `chunk_bytes` takes.
@@ -26,9 +29,26 @@ impl Landing {
         &mut self.runs
     }
 
+    /// Takes the pages of a message of `total` bytes; all or none.
+    pub(crate) fn take_pages(&mut self, bounce: &Bounce, total: u32, chunk_bytes: u32) -> bool {
+        let pages = u32::try_from(pages_of(total, chunk_bytes)).unwrap_or(u32::MAX);
+        bounce.take(pages, &mut self.runs)
+    }
+
+    /// Makes the message lie in these pieces, which cut it at every chunk.
+    pub(crate) fn set_pieces(&mut self, pieces: impl DoubleEndedIterator<Item = Piece>) {
+        self.pieces.extend(pieces.rev());
+    }
+
     /// Appends the memory of the next chunk to `pieces`.
     pub(crate) fn next_chunk(&mut self, region: &Region, bytes: usize, pieces: &mut Vec<Piece>) {
         let mut left = bytes;
+        while left > 0
+            && let Some(piece) = self.pieces.pop()
+        {
+            left = left.saturating_sub(piece.len());
+            pieces.push(piece);
+        }
         while left > 0 {
             let Some(run) = self.runs.get(self.run) else {
                 debug_assert!(false, "a message took more pages than it was given");
@@ -50,6 +70,7 @@ impl Landing {
     /// Empties the list for the next message; the pages must have been given back.
     pub(crate) fn reset(&mut self) {
         self.runs.clear();
+        self.pieces.clear();
         self.run = 0;
         self.within = 0;
     }

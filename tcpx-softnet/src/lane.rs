@@ -5,13 +5,16 @@
 //! each, so that handing over a task never waits for a system call.
 
 use std::collections::VecDeque;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
+use crate::disturb::{Disturbance, Permit};
 use crate::log;
 use crate::memory::{IoList, Moved, Piece};
+use crate::reset::reset;
 use crate::wake::Interest;
 
 /// Tasks that a lane takes before it counts as full.
@@ -93,6 +96,7 @@ pub(crate) enum Ran {
 struct Working {
     tasks: VecDeque<Task>,
     dead: bool,
+    disturbance: Option<Box<Disturbance>>,
 }
 
 /// See the module.
@@ -114,13 +118,18 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// `socket` is connected and non-blocking.
-    pub(crate) fn new(socket: TcpStream, index: usize, direction: Direction) -> Self {
+    pub(crate) fn new(
+        socket: TcpStream,
+        index: usize,
+        direction: Direction,
+        disturbance: Option<Box<Disturbance>>,
+    ) -> Self {
         Self {
             socket,
             index,
             direction,
             incoming: Mutex::default(),
-            working: Mutex::default(),
+            working: Mutex::new(Working { disturbance, ..Working::default() }),
             finished: Mutex::default(),
             tasks: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -168,7 +177,20 @@ impl Lane {
             self.fail_all(&mut working);
             return Ran::Idle;
         }
-        let mut list = IoList::new(CALL_BYTES);
+        let permit =
+            working.disturbance.as_mut().map(|disturbance| disturbance.permit(Instant::now()));
+        let limit = match permit {
+            None => CALL_BYTES,
+            Some(Permit::Bytes(bytes)) => bytes.min(CALL_BYTES),
+            Some(Permit::NotReady) => return Ran::Blocked,
+            Some(Permit::Cut) => {
+                // If it fails, the connection is gone already.
+                let _ = self.socket.shutdown(Shutdown::Both);
+                self.die(&mut working, &"cut by the fault script");
+                return Ran::Idle;
+            }
+        };
+        let mut list = IoList::new(limit);
         for task in &working.tasks {
             if !task.list(&mut list) {
                 break;
@@ -183,6 +205,9 @@ impl Lane {
         };
         match moved {
             Moved::Bytes(bytes) => {
+                if let Some(disturbance) = &mut working.disturbance {
+                    disturbance.moved(bytes);
+                }
                 self.advance(&mut working, bytes);
                 Ran::Moved
             }
@@ -203,6 +228,13 @@ impl Lane {
         let mut working = lock(&self.working);
         working.tasks.append(&mut lock(&self.incoming));
         self.die(&mut working, reason);
+    }
+
+    /// Ends the connection as the death of the process would.
+    pub(crate) fn reset(&self) {
+        if let Err(error) = reset(&self.socket) {
+            log::warn!("data socket {}: cannot reset: {error}", self.index);
+        }
     }
 
     /// The socket and what a blocked lane waits for.

@@ -4,9 +4,12 @@ use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use crate::disturb::Disturbance;
+use crate::fault::{CutSocket, Side};
 use crate::flow::harvest_order;
 use crate::helper::Helpers;
 use crate::lane::{Direction, Lane, Task};
+use crate::settings::Settings;
 
 /// Bytes queued on a lane that the caller runs itself: no more than one call moves, so that bounce pages are handed out
 /// late and stay few and hot.
@@ -23,17 +26,24 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Takes connected, non-blocking sockets; `threads` is 0 when the caller runs the lanes.
+    /// Takes the connected, non-blocking sockets of comm number `comm`; `threads` is 0 when the caller runs the lanes.
     pub(crate) fn new(
         sockets: Vec<TcpStream>,
         direction: Direction,
         threads: usize,
+        settings: &Settings,
+        comm: u64,
     ) -> io::Result<Self> {
-        let lanes: Vec<_> = sockets
-            .into_iter()
-            .enumerate()
-            .map(|(index, socket)| Arc::new(Lane::new(socket, index, direction)))
-            .collect();
+        let side = match direction {
+            Direction::Send => Side::Send,
+            Direction::Receive => Side::Recv,
+        };
+        let lane = |(index, socket)| {
+            // At most eight.
+            let disturbance = Disturbance::new(settings, comm, side, CutSocket::Data(index as u16));
+            Arc::new(Lane::new(socket, index, direction, disturbance))
+        };
+        let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers = if threads == 0 { None } else { Some(Helpers::start(&lanes, threads)?) };
         Ok(Self { helpers, lanes })
     }
@@ -71,6 +81,11 @@ impl Lanes {
                 collected(task);
             }
         }
+    }
+
+    /// Ends all connections as the death of the process would.
+    pub(crate) fn reset(&self) {
+        self.lanes.iter().for_each(|lane| lane.reset());
     }
 
     /// Ends the helper threads; nothing touches the tasks' memory after that.

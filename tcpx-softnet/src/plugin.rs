@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tcpx_sys::{Logger, NetProperties, UnpackNetDeviceHandle};
@@ -9,6 +10,7 @@ use tcpx_sys::{Logger, NetProperties, UnpackNetDeviceHandle};
 use crate::bounce::{Bounce, PoolStats};
 use crate::connect::{ConnectAttempt, Connected};
 use crate::failure::Failure;
+use crate::fault::{Entry, ScriptedReturns};
 use crate::handle::ListenHandle;
 use crate::listen::{Accepted, ListenComm};
 use crate::log;
@@ -29,6 +31,15 @@ struct Runtime {
     threads: usize,
     /// Mapped by the first receive comm.
     bounce: OnceLock<Bounce>,
+    /// Send and receive comms so far.
+    comms: AtomicU64,
+}
+
+impl Runtime {
+    /// The number of a new comm, which shapes are drawn by.
+    fn next_comm(&self) -> u64 {
+        self.comms.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
@@ -74,6 +85,18 @@ pub fn bounce_bytes() -> u64 {
     RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
 }
 
+/// The code that this call of `entry` must return because the fault script says so. `init` is counted when it was
+/// configured by program; before `init` the environment was not read.
+pub(crate) fn scripted_return(entry: Entry) -> Option<c_int> {
+    static RETURNS: ScriptedReturns = ScriptedReturns::new();
+    let Some(runtime) = RUNTIME.get() else {
+        let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
+        return RETURNS.count(entry, &configured.as_ref()?.faults);
+    };
+    let faults = &runtime.settings.faults;
+    if faults.is_empty() { None } else { RETURNS.count(entry, faults) }
+}
+
 fn runtime() -> Result<&'static Runtime, Failure> {
     // Nobody would see a line here: the logger comes with `init`.
     RUNTIME.get().ok_or(Failure::Internal)
@@ -104,7 +127,13 @@ pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
     for device in &devices {
         log::info!("software plugin: using {}: {}", device.nic.name, device.nic.address);
     }
-    let _ = RUNTIME.set(Runtime { settings, devices, threads, bounce: OnceLock::new() });
+    let _ = RUNTIME.set(Runtime {
+        settings,
+        devices,
+        threads,
+        bounce: OnceLock::new(),
+        comms: AtomicU64::new(0),
+    });
     Ok(())
 }
 
@@ -192,7 +221,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     // The only holder of this id: the word in the caller's handle is stale from here on.
     let _ = CONNECTS.remove_if(id, |_| true);
     let settings = &runtime.settings;
-    let comm = SendComm::new(answer?, settings.recv_sync, settings.inline_bytes, runtime.threads);
+    let comm = SendComm::new(answer?, settings, runtime.threads, runtime.next_comm());
     let comm = comm.map_err(|error| {
         log::warn!("connect: cannot start helper threads: {error}");
         Failure::System
@@ -211,7 +240,8 @@ pub(crate) fn accept(
     })?;
     let Accepted::Ready(sockets) = accepted else { return Ok(None) };
     let bounce = bounce(runtime)?;
-    let comm = RecvComm::new(sockets, runtime.settings.recv_sync, runtime.threads, bounce);
+    let comm =
+        RecvComm::new(sockets, &runtime.settings, runtime.threads, runtime.next_comm(), bounce);
     let comm = comm.map_err(|error| {
         log::warn!("accept: cannot start helper threads: {error}");
         Failure::System

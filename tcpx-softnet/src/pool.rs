@@ -79,7 +79,6 @@ impl PagePool {
     }
 
     /// One more fragment lies in a page that is in use.
-    #[cfg(test)]
     pub(crate) fn share(&mut self, page: u32) {
         let uses = &mut self.uses[page as usize];
         debug_assert!(*uses > 0, "page {page} is free");

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
 use crate::announce::{Announced, Step};
 use crate::bounce::Bounce;
-use crate::control::{ControlIn, GrantOut, Read1};
+use crate::control::{Arrived, ControlIn, ControlSocket, GrantOut};
 use crate::failure::{Breakage, Failure};
+use crate::fault::{Killer, Side};
 use crate::landing::{Landing, entries, pages_of};
 use crate::lane::{Direction, Task};
 use crate::lanes::Lanes;
@@ -20,6 +20,8 @@ use crate::memory::Piece;
 use crate::queue::UnpackQueue;
 use crate::registration::Registration;
 use crate::request::{ConsumeError, Ring, Turn};
+use crate::settings::Settings;
+use crate::shaper::Shaper;
 use crate::wire::Record;
 
 /// Announced chunks that may wait for room on their data socket before no more records are read.
@@ -67,7 +69,7 @@ struct Chunk {
 #[derive(Debug)]
 pub(crate) struct RecvComm {
     lanes: Lanes,
-    control: TcpStream,
+    control: ControlSocket,
     input: ControlIn,
     /// Present when the sender waits for receives.
     grants: Option<GrantOut>,
@@ -77,29 +79,36 @@ pub(crate) struct RecvComm {
     ring: Ring<Receive>,
     queue: UnpackQueue,
     bounce: &'static Bounce,
+    /// Present when messages are shaped.
+    shaper: Option<Shaper>,
+    killer: Killer,
     broken: Breakage,
     spare_pieces: Vec<Vec<Piece>>,
     spare_landings: Vec<Landing>,
 }
 
 impl RecvComm {
+    /// Comm number `comm` of the process; `threads` helper threads, or none.
     pub(crate) fn new(
         sockets: Sockets,
-        recv_sync: bool,
+        settings: &Settings,
         threads: usize,
+        comm: u64,
         bounce: &'static Bounce,
     ) -> io::Result<Self> {
         Ok(Self {
-            lanes: Lanes::new(sockets.data, Direction::Receive, threads)?,
-            control: sockets.control,
+            lanes: Lanes::new(sockets.data, Direction::Receive, threads, settings, comm)?,
+            control: ControlSocket::new(sockets.control, settings, comm, Side::Recv),
             input: ControlIn::new(),
-            grants: recv_sync.then(GrantOut::default),
+            grants: settings.recv_sync.then(GrantOut::default),
             announced: Announced::new(sockets.chunk_bytes),
             chunk_bytes: sockets.chunk_bytes,
             chunks: VecDeque::new(),
             ring: Ring::new(),
             queue: UnpackQueue::new(bounce.region().base()),
             bounce,
+            shaper: Shaper::new(settings, comm),
+            killer: Killer::new(settings, Side::Recv),
             broken: Breakage::default(),
             spare_pieces: Vec::new(),
             spare_landings: Vec::new(),
@@ -201,6 +210,10 @@ impl RecvComm {
     }
 
     fn progress(&mut self) {
+        if self.killer.strikes() {
+            self.lanes.reset();
+            self.control.reset();
+        }
         self.announce_receives();
         self.match_records();
         self.feed_lanes();
@@ -211,7 +224,7 @@ impl RecvComm {
     fn announce_receives(&mut self) {
         let posted = self.ring.posted();
         let Some(grants) = &mut self.grants else { return };
-        if let Err(error) = grants.announce(&self.control, posted)
+        if let Err(error) = grants.announce(&mut self.control, posted)
             && let Some(next) = self.ring.next_to_hand()
             && self.broken.of(next).is_none()
         {
@@ -229,10 +242,10 @@ impl RecvComm {
             match self.take_record(number) {
                 Ok(Taken::Record) => {}
                 Ok(Taken::NoRoom) => return,
-                Ok(Taken::Incomplete) => match self.input.read(&self.control) {
-                    Ok(Read1::Bytes) => {}
-                    Ok(Read1::Blocked) => return,
-                    Ok(Read1::Closed) => {
+                Ok(Taken::Incomplete) => match self.input.read(&mut self.control) {
+                    Ok(Arrived::Bytes) => {}
+                    Ok(Arrived::Nothing) => return,
+                    Ok(Arrived::End) => {
                         return self.lose_control(number, &"connection closed by remote peer");
                     }
                     Err(error) => return self.lose_control(number, &error),
@@ -303,15 +316,17 @@ impl RecvComm {
         if receive.granted || !matches!(receive.destination, Destination::Device) {
             return Ok(true);
         }
-        let pages = u32::try_from(pages_of(total, self.chunk_bytes)).unwrap_or(u32::MAX);
-        receive.granted = self.bounce.take(pages, receive.landing.runs());
-        if !receive.granted && pages > self.bounce.total_pages() {
-            log::warn!(
-                "message of {total} bytes needs {pages} bounce pages, there are {}",
-                self.bounce.total_pages()
-            );
+        let (pages, all) = (pages_of(total, self.chunk_bytes), self.bounce.total_pages());
+        if pages > u64::from(all) {
+            log::warn!("message of {total} bytes needs {pages} bounce pages, there are {all}");
             return Err(Failure::Internal);
         }
+        receive.granted = match &mut self.shaper {
+            None => receive.landing.take_pages(self.bounce, total, self.chunk_bytes),
+            Some(shaper) => {
+                shaper.grant(self.bounce, number, total, self.chunk_bytes, &mut receive.landing)
+            }
+        };
         Ok(receive.granted)
     }
 
@@ -422,6 +437,9 @@ impl Drop for RecvComm {
         while let Some(mut receive) = self.ring.remove_oldest() {
             unfreed |= !receive.landing.runs().is_empty();
             self.bounce.release(receive.landing.runs());
+        }
+        if let Some(shaper) = &mut self.shaper {
+            shaper.close(self.bounce);
         }
         if unfreed {
             log::warn!("some pages not yet freed?");

@@ -1,13 +1,13 @@
 //! Send comms: messages are cut into chunks, announced on the control socket and queued on the data sockets.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use tcpx_sys::MAX_REQUESTS;
 
-use crate::control::{ControlOut, GrantIn};
+use crate::control::{ControlOut, ControlSocket, GrantIn};
 use crate::failure::{Breakage, Failure};
+use crate::fault::{Killer, Side};
 use crate::flow::{RoundRobin, chunk_at};
 use crate::lane::{Direction, Task};
 use crate::lanes::Lanes;
@@ -16,6 +16,7 @@ use crate::log;
 use crate::memory::Piece;
 use crate::registration::Registration;
 use crate::request::{Ring, Turn};
+use crate::settings::Settings;
 use crate::wire::Record;
 
 /// One isend.
@@ -36,7 +37,7 @@ struct Send {
 #[derive(Debug)]
 pub(crate) struct SendComm {
     lanes: Lanes,
-    control: TcpStream,
+    control: ControlSocket,
     output: ControlOut,
     /// Present when sends wait for the peer's receives.
     grants: Option<GrantIn>,
@@ -45,27 +46,30 @@ pub(crate) struct SendComm {
     broken: Breakage,
     chunk_bytes: u32,
     inline_bytes: u32,
+    killer: Killer,
     spare: Vec<Vec<Piece>>,
 }
 
 impl SendComm {
+    /// Comm number `comm` of the process; `threads` helper threads, or none.
     pub(crate) fn new(
         sockets: Sockets,
-        recv_sync: bool,
-        inline_bytes: u32,
+        settings: &Settings,
         threads: usize,
+        comm: u64,
     ) -> io::Result<Self> {
-        let lanes = Lanes::new(sockets.data, Direction::Send, threads)?;
+        let lanes = Lanes::new(sockets.data, Direction::Send, threads, settings, comm)?;
         Ok(Self {
             flow: RoundRobin::new(lanes.len()),
             lanes,
-            control: sockets.control,
+            control: ControlSocket::new(sockets.control, settings, comm, Side::Send),
             output: ControlOut::default(),
-            grants: recv_sync.then(GrantIn::default),
+            grants: settings.recv_sync.then(GrantIn::default),
             ring: Ring::new(),
             broken: Breakage::default(),
             chunk_bytes: sockets.chunk_bytes,
-            inline_bytes,
+            inline_bytes: settings.inline_bytes,
+            killer: Killer::new(settings, Side::Send),
             spare: Vec::new(),
         })
     }
@@ -128,6 +132,10 @@ impl SendComm {
     }
 
     fn progress(&mut self) {
+        if self.killer.strikes() {
+            self.lanes.reset();
+            self.control.reset();
+        }
         self.read_grants();
         self.queue_chunks();
         self.flush_records();
@@ -141,7 +149,7 @@ impl SendComm {
         if grants.covers(next) || self.broken.of(next).is_some() {
             return;
         }
-        if let Err(error) = grants.read(&self.control, next, MAX_REQUESTS as u64) {
+        if let Err(error) = grants.read(&mut self.control, next, MAX_REQUESTS as u64) {
             log::warn!("control socket failed: {error}");
             let failure = match error.kind() {
                 io::ErrorKind::InvalidData => Failure::Internal,
@@ -191,7 +199,7 @@ impl SendComm {
 
     fn flush_records(&mut self) {
         let ring = &mut self.ring;
-        let flushed = self.output.flush(&self.control, |number| {
+        let flushed = self.output.flush(&mut self.control, |number| {
             if let Some(send) = ring.get_mut(number) {
                 send.records -= 1;
             }

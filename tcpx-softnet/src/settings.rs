@@ -2,8 +2,11 @@
 //! variable with its default and reason.
 
 use std::env;
+use std::str::FromStr;
 use std::time::Duration;
 
+use crate::fault::{self, Fault};
+use crate::shape::{self, Shape};
 use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 /// Who moves payload between sockets and memory.
@@ -43,6 +46,12 @@ pub struct Settings {
     pub poison: bool,
     /// How long one connect or accept may take.
     pub connect_timeout: Duration,
+    /// Legal but inconvenient behaviour, for testing consumers.
+    pub shape: Shape,
+    /// What the shape is drawn from: the same seed gives the same run.
+    pub seed: u64,
+    /// What goes wrong on purpose, for testing consumers.
+    pub faults: Vec<Fault>,
 }
 
 impl Default for Settings {
@@ -58,6 +67,9 @@ impl Default for Settings {
             pool_bytes: 256 << 20,
             poison: false,
             connect_timeout: Duration::from_secs(20),
+            shape: Shape::default(),
+            seed: 0,
+            faults: Vec::new(),
         }
     }
 }
@@ -145,6 +157,9 @@ impl Settings {
                 .unwrap_or(default.pool_bytes),
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
+            shape: read.parsed("TCPX_SOFT_SHAPE", shape::ALLOWED)?.unwrap_or_default(),
+            seed: read.number("TCPX_SOFT_SEED", 0, u64::MAX)?.unwrap_or(default.seed),
+            faults: read.faults("TCPX_SOFT_FAULTS")?,
         };
         settings.check()?;
         Ok(settings)
@@ -173,6 +188,14 @@ impl Settings {
         let pool = "a multiple of 4096 up to 4 GiB";
         in_range("pool_bytes", self.pool_bytes, PAGE_BYTES, MAX_POOL_BYTES, pool)?;
         in_range("pool_bytes", self.pool_bytes % PAGE_BYTES, 0, 0, pool)?;
+        if let Some(fault) = self.faults.iter().find(|fault| !fault.is_valid()) {
+            let value = format!("{fault:?}");
+            return Err(SettingsError::Invalid {
+                variable: "faults",
+                value,
+                allowed: fault::ALLOWED,
+            });
+        }
         if self.connect_timeout.is_zero() {
             let value = format!("{:?}", self.connect_timeout);
             return Err(SettingsError::Invalid {
@@ -230,6 +253,24 @@ impl Variables<'_> {
                 allowed: "a plain decimal number in the documented range",
             }),
         }
+    }
+
+    fn parsed<T: FromStr>(
+        &self,
+        variable: &'static str,
+        allowed: &'static str,
+    ) -> Result<Option<T>, SettingsError> {
+        let Some(value) = self.text(variable) else { return Ok(None) };
+        value.parse().map(Some).map_err(|_| SettingsError::Invalid { variable, value, allowed })
+    }
+
+    fn faults(&self, variable: &'static str) -> Result<Vec<Fault>, SettingsError> {
+        let Some(value) = self.text(variable) else { return Ok(Vec::new()) };
+        let faults = value
+            .split(';')
+            .map(|text| text.parse().ok().filter(Fault::is_valid))
+            .collect::<Option<_>>();
+        faults.ok_or(SettingsError::Invalid { variable, value, allowed: fault::ALLOWED })
     }
 
     fn flag(&self, variable: &'static str) -> Result<Option<bool>, SettingsError> {
@@ -308,6 +349,10 @@ mod tests {
             ("TCPX_SOFT_INLINE_BYTES", "32769"),
             ("TCPX_SOFT_POOL_BYTES", "5000000000"),
             ("TCPX_SOFT_POISON", "on"),
+            ("TCPX_SOFT_SHAPE", "odd"),
+            ("TCPX_SOFT_SEED", "-1"),
+            ("TCPX_SOFT_FAULTS", "rc:test@1=0"),
+            ("TCPX_SOFT_FAULTS", "kill:send@1;"),
             ("TCPX_SOFT_CONNECT_TIMEOUT_MS", "0"),
         ] {
             match parse(&[(CHUNK, "1"), (name, value)]) {

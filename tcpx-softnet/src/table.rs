@@ -12,6 +12,7 @@ use tcpx_sys::{
 };
 
 use crate::failure::Failure;
+use crate::fault::Entry;
 use crate::handle::{ListenHandle, STATE_OFFSET};
 use crate::log;
 use crate::memory::Piece;
@@ -48,13 +49,17 @@ pub const fn table() -> NcclNetV7 {
 }
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
-fn guard(entry: &str, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
+fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
+    if let Some(code) = plugin::scripted_return(entry) {
+        log::warn!("{}: returns {code} as scripted", entry.name());
+        return NcclResult(code);
+    }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => NcclResult::SUCCESS,
         Ok(Err(failure)) => failure.into(),
         Err(_) => {
             // The logger itself may be what panicked.
-            let _ = catch_unwind(|| log::warn!("{entry}: panic inside the plugin"));
+            let _ = catch_unwind(|| log::warn!("{}: panic inside the plugin", entry.name()));
             NcclResult::INTERNAL_ERROR
         }
     }
@@ -105,11 +110,11 @@ unsafe fn get<T: Copy>(place: *const T) -> T {
 }
 
 unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
-    guard("init", || plugin::init(logger))
+    guard(Entry::Init, || plugin::init(logger))
 }
 
 unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
-    guard("devices", || {
+    guard(Entry::Devices, || {
         not_null("devices", "ndev", ndev)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
         unsafe { put(ndev, plugin::devices()) };
@@ -118,7 +123,7 @@ unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
 }
 
 unsafe extern "C" fn get_properties(dev: c_int, props: *mut NetProperties) -> NcclResult {
-    guard("getProperties", || {
+    guard(Entry::GetProperties, || {
         not_null("getProperties", "props", props)?;
         let properties = plugin::properties(dev)?;
         // SAFETY: not NULL; the ABI asks for a valid properties struct.
@@ -132,7 +137,7 @@ unsafe extern "C" fn listen(
     handle: *mut c_void,
     listen_comm: *mut *mut c_void,
 ) -> NcclResult {
-    guard("listen", || {
+    guard(Entry::Listen, || {
         not_null("listen", "handle", handle)?;
         not_null("listen", "listenComm", listen_comm)?;
         let (filled, comm) = plugin::listen(dev)?;
@@ -150,7 +155,7 @@ unsafe extern "C" fn connect(
     send_comm: *mut *mut c_void,
     _send_dev_comm: *mut *mut NetDeviceHandle,
 ) -> NcclResult {
-    guard("connect", || {
+    guard(Entry::Connect, || {
         not_null("connect", "handle", handle)?;
         not_null("connect", "sendComm", send_comm)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
@@ -183,7 +188,7 @@ unsafe extern "C" fn accept(
     recv_comm: *mut *mut c_void,
     recv_dev_comm: *mut *mut NetDeviceHandle,
 ) -> NcclResult {
-    guard("accept", || {
+    guard(Entry::Accept, || {
         not_null("accept", "recvComm", recv_comm)?;
         not_null("accept", "recvDevComm", recv_dev_comm)?;
         // SAFETY: not NULL; the ABI asks for a valid pointer to a device handle pointer.
@@ -214,7 +219,7 @@ unsafe extern "C" fn reg_mr(
     ptr_type: c_int,
     mhandle: *mut *mut c_void,
 ) -> NcclResult {
-    guard("regMr", || {
+    guard(Entry::RegMr, || {
         not_null("regMr", "mhandle", mhandle)?;
         let registered = plugin::register(comm, data.expose_provenance(), size, ptr_type)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
@@ -224,7 +229,7 @@ unsafe extern "C" fn reg_mr(
 }
 
 unsafe extern "C" fn dereg_mr(_comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
-    guard("deregMr", || plugin::deregister(mhandle))
+    guard(Entry::DeregMr, || plugin::deregister(mhandle))
 }
 
 unsafe extern "C" fn isend(
@@ -235,7 +240,7 @@ unsafe extern "C" fn isend(
     mhandle: *mut c_void,
     request: *mut *mut c_void,
 ) -> NcclResult {
-    guard("isend", || {
+    guard(Entry::Isend, || {
         not_null("isend", "request", request)?;
         let bytes = length("isend", size)?;
         // SAFETY: the ABI's rule for isend: `data` stays valid and unchanged until `test` says done or the comm closes.
@@ -256,7 +261,7 @@ unsafe extern "C" fn irecv(
     mhandles: *mut *mut c_void,
     request: *mut *mut c_void,
 ) -> NcclResult {
-    guard("irecv", || {
+    guard(Entry::Irecv, || {
         single("irecv", n)?;
         not_null("irecv", "data", data)?;
         not_null("irecv", "sizes", sizes)?;
@@ -283,7 +288,7 @@ unsafe extern "C" fn iflush(
     _mhandles: *mut *mut c_void,
     request: *mut *mut c_void,
 ) -> NcclResult {
-    guard("iflush", || {
+    guard(Entry::Iflush, || {
         single("iflush", n)?;
         not_null("iflush", "sizes", sizes)?;
         not_null("iflush", "request", request)?;
@@ -300,7 +305,7 @@ unsafe extern "C" fn test(
     done: *mut c_int,
     _sizes: *mut c_int,
 ) -> NcclResult {
-    guard("test", || {
+    guard(Entry::Test, || {
         not_null("test", "done", done)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
         unsafe { put(done, 0) };
@@ -313,11 +318,11 @@ unsafe extern "C" fn test(
 }
 
 unsafe extern "C" fn close_transfer(comm: *mut c_void) -> NcclResult {
-    guard("closeSend/closeRecv", || plugin::close(comm, Close::Transfer))
+    guard(Entry::CloseTransfer, || plugin::close(comm, Close::Transfer))
 }
 
 unsafe extern "C" fn close_listen(comm: *mut c_void) -> NcclResult {
-    guard("closeListen", || plugin::close(comm, Close::Listen))
+    guard(Entry::CloseListen, || plugin::close(comm, Close::Listen))
 }
 
 unsafe extern "C" fn get_device_mr(
@@ -325,7 +330,7 @@ unsafe extern "C" fn get_device_mr(
     _mhandle: *mut c_void,
     _dptr: *mut *mut c_void,
 ) -> NcclResult {
-    NcclResult::SUCCESS
+    guard(Entry::GetDeviceMr, || Ok(()))
 }
 
 unsafe extern "C" fn irecv_consumed(
@@ -333,7 +338,7 @@ unsafe extern "C" fn irecv_consumed(
     n: c_int,
     request: *mut c_void,
 ) -> NcclResult {
-    guard("irecvConsumed", || {
+    guard(Entry::IrecvConsumed, || {
         single("irecvConsumed", n)?;
         plugin::consumed(comm, request)
     })

@@ -4,11 +4,9 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 
-use support::{KINDS, Memory, Net, Receiver, Sender, pattern, poll, settings, spawn_peer};
-use tcpx_sys::{NetHandle, PTR_CUDA, PTR_HOST};
-
-const SIZES: [usize; 12] =
-    [0, 1, 4095, 4096, 4097, 8191, 8193, 65_536, 100_001, 524_288, 524_289, (4 << 20) - 3];
+use support::exchange::{SIZES, exchange};
+use support::{KINDS, Memory, Net, Receiver, pattern, poll, say, settings, spawn_peer};
+use tcpx_sys::{NetHandle, PTR_CUDA};
 
 fn net() -> Net {
     support::net(|| {
@@ -16,68 +14,6 @@ fn net() -> Net {
         settings.sockets = 3;
         settings
     })
-}
-
-/// Sends `sizes` and receives them with up to `window` requests posted, from two threads.
-fn exchange(pair: (Sender, Receiver), kinds: (i32, i32), sizes: &[usize], window: usize) {
-    let (sender, mut receiver) = pair;
-    let net = sender.net;
-    let largest = sizes.iter().copied().max().unwrap_or(0);
-    let all = sizes.to_vec();
-    let sending = std::thread::spawn(move || {
-        let sender = sender;
-        let mut buffers: Vec<_> =
-            all.iter().enumerate().map(|(k, &n)| Memory::patterned(n + 1, k)).collect();
-        let mut requests = std::collections::VecDeque::new();
-        for (buffer, &bytes) in buffers.iter_mut().zip(&all) {
-            if requests.len() == window {
-                net.finish(requests.pop_front().expect("a request"));
-            }
-            let (rc, mhandle) = net.register(sender.comm, buffer.data(), bytes + 1, kinds.0);
-            assert_eq!(rc, 0);
-            let (rc, request) = net.isend(sender.comm, buffer.data(), bytes as i32, mhandle);
-            assert_eq!(rc, 0);
-            requests.push_back(request);
-        }
-        requests.into_iter().for_each(|request| net.finish(request));
-        assert_eq!(net.close(sender.comm), 0);
-    });
-    let mut places: Vec<_> = (0..window).map(|_| Memory::new(largest + 1)).collect();
-    let mhandles: Vec<_> = places
-        .iter_mut()
-        .map(|place| net.register(receiver.comm, place.data(), largest + 1, kinds.1).1)
-        .collect();
-    let mut posted = std::collections::VecDeque::new();
-    let mut next = 0;
-    for (k, &bytes) in sizes.iter().enumerate() {
-        while next < sizes.len() && posted.len() < window {
-            posted.push_back(receiver.post(
-                places[next % window].data(),
-                largest,
-                mhandles[next % window],
-            ));
-            next += 1;
-        }
-        let (number, request) = posted.pop_front().expect("a request");
-        net.finish(request);
-        assert_eq!(net.received(receiver.comm, request), (0, bytes as i32));
-        let expected: Vec<u8> = (0..bytes).map(|place| pattern(place, k)).collect();
-        if kinds.1 == PTR_HOST {
-            assert_eq!(receiver.entries(number), [], "host receives have no entries");
-            assert!(
-                places[k % window].bytes()[..bytes] == expected,
-                "message {k} of {bytes} bytes"
-            );
-        } else {
-            assert!(receiver.unpack(number, bytes) == expected, "message {k} of {bytes} bytes");
-        }
-        assert_eq!(net.consumed(receiver.comm, request), 0);
-    }
-    sending.join().expect("sender");
-    for mhandle in mhandles {
-        assert_eq!(net.deregister(receiver.comm, mhandle), 0);
-    }
-    assert_eq!(net.close(receiver.comm), 0);
 }
 
 #[test]
@@ -95,12 +31,6 @@ fn sixteen_outstanding_of_mixed_sizes() {
     for kind in KINDS {
         exchange(net().pair(), (kind, kind), &sizes, 16);
     }
-}
-
-/// A line to the parent process.
-fn say(line: &str) {
-    let mut out = std::io::stdout();
-    out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("stdout");
 }
 
 /// The peer of `two_processes`: receives what the parent sends, handles over stdin and stdout.

@@ -2,7 +2,10 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 //! Drives the plugin's table from tests: thin methods that return codes as they come.
 
+pub mod exchange;
+
 use std::ffi::{c_int, c_void};
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::ptr;
 use std::sync::OnceLock;
@@ -357,6 +360,12 @@ impl Receiver {
 
 /// Host and device registrations of one buffer: the two kinds that tests run through.
 pub const KINDS: [c_int; 2] = [PTR_HOST, PTR_CUDA];
+
+/// A line to the parent process.
+pub fn say(line: &str) {
+    let mut out = std::io::stdout();
+    out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("stdout");
+}
 
 /// Starts this test binary again to run one (ignored) test as the peer; `variables` tell it what to do.
 pub fn spawn_peer(test: &str, variables: &[(&str, &str)]) -> Child {

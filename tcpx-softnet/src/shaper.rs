@@ -1,0 +1,91 @@
+//! Gives shaped messages their pages.
+
+use crate::bounce::Bounce;
+use crate::dice::Dice;
+use crate::landing::Landing;
+use crate::memory::Piece;
+use crate::plan::{Fragment, Plan};
+use crate::pool::Run;
+use crate::settings::Settings;
+use crate::shape::Shape;
+
+use tcpx_sys::UNPACK_PAGE_BYTES;
+
+/// The shaping state of one receive comm.
+#[derive(Debug)]
+pub(crate) struct Shaper {
+    shape: Shape,
+    seed: u64,
+    comm: u64,
+    /// Decides when pages seem to have run out.
+    starving: Dice,
+    /// The last message's last page, which the next message may share, and how many of its bytes are taken. One use of
+    /// the page is the shaper's.
+    open: Option<(u32, u32)>,
+}
+
+impl Shaper {
+    /// For receive comm number `comm`; `None` when messages land in whole pages.
+    pub(crate) fn new(settings: &Settings, comm: u64) -> Option<Self> {
+        let (shape, seed) = (settings.shape, settings.seed);
+        let starving = Dice::new(seed, [comm, u64::MAX, 0]);
+        (shape.cuts() || shape.starve).then_some(Self { shape, seed, comm, starving, open: None })
+    }
+
+    /// Gives message `number` its pages; false when there are not enough now, or seem not to be. Trying again draws the
+    /// same fragments.
+    pub(crate) fn grant(
+        &mut self,
+        bounce: &Bounce,
+        number: u64,
+        total: u32,
+        chunk_bytes: u32,
+        landing: &mut Landing,
+    ) -> bool {
+        if self.shape.starve && self.starving.one_in(2) {
+            return false;
+        }
+        let mut dice = Dice::new(self.seed, [self.comm, number, 1]);
+        let open = self.open.map_or(0, |(_, used)| used);
+        let plan = Plan::draw(self.shape, &mut dice, total, chunk_bytes, open);
+        if !self.shape.cuts() || plan.pages > bounce.total_pages() {
+            // In whole pages it may fit.
+            return landing.take_pages(bounce, total, chunk_bytes);
+        }
+        let own = plan.pages - u32::from(open > 0);
+        if !bounce.take(own, landing.runs()) {
+            return false;
+        }
+        let mut pages: Vec<u32> =
+            landing.runs().iter().flat_map(|run| run.first..run.first + run.count).collect();
+        if self.shape.shuffle {
+            dice.shuffle(&mut pages);
+        }
+        if let Some((page, _)) = self.open {
+            bounce.share(page);
+            landing.runs().push(Run { first: page, count: 1 });
+            pages.insert(0, page);
+        }
+        let place = |fragment: &Fragment| -> Piece {
+            let page = pages[fragment.page as usize] as usize;
+            bounce
+                .region()
+                .piece(page * UNPACK_PAGE_BYTES + fragment.offset as usize, fragment.len as usize)
+        };
+        landing.set_pieces(plan.fragments.iter().map(place));
+        self.close(bounce);
+        if let (Some(used), Some(last)) = (plan.open_after(self.shape), plan.fragments.last()) {
+            let page = pages[last.page as usize];
+            bounce.share(page);
+            self.open = Some((page, used));
+        }
+        true
+    }
+
+    /// Gives up the page that is kept for the next message.
+    pub(crate) fn close(&mut self, bounce: &Bounce) {
+        if let Some((page, _)) = self.open.take() {
+            bounce.release(&mut vec![Run { first: page, count: 1 }]);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A stream of messages from one comm to another, every byte checked.
+
+use std::collections::VecDeque;
+
+use tcpx_sys::PTR_HOST;
+
+use super::{Memory, Receiver, Sender, Word, pattern};
+
+/// Around every boundary there is: nothing, pages, the inline limit, chunks.
+pub const SIZES: [usize; 12] =
+    [0, 1, 4095, 4096, 4097, 8191, 8193, 65_536, 100_001, 524_288, 524_289, (4 << 20) - 3];
+
+/// Sends `sizes` with up to `window` requests in flight.
+fn send_all(sender: Sender, kind: i32, sizes: &[usize], window: usize) {
+    let net = sender.net;
+    let mut requests: VecDeque<(Memory, Word, Word)> = VecDeque::new();
+    let finish = |request: Option<(Memory, Word, Word)>| {
+        let (_memory, mhandle, request) = request.expect("a request");
+        net.finish(request);
+        assert_eq!(net.deregister(sender.comm, mhandle), 0);
+    };
+    for (k, &bytes) in sizes.iter().enumerate() {
+        if requests.len() == window {
+            finish(requests.pop_front());
+        }
+        // One byte more, to send from an odd address.
+        let mut memory = Memory::patterned(bytes + 1, k);
+        let (rc, mhandle) = net.register(sender.comm, memory.data(), bytes + 1, kind);
+        assert_eq!(rc, 0);
+        let data = memory.data().wrapping_add(k % 2);
+        let (rc, request) = net.isend(sender.comm, data, bytes as i32, mhandle);
+        assert_eq!(rc, 0);
+        requests.push_back((memory, mhandle, request));
+    }
+    while !requests.is_empty() {
+        finish(requests.pop_front());
+    }
+    assert_eq!(net.close(sender.comm), 0);
+}
+
+/// Sends `sizes` and receives them with up to `window` requests posted, from two threads; then closes both comms.
+pub fn exchange(pair: (Sender, Receiver), kinds: (i32, i32), sizes: &[usize], window: usize) {
+    let (sender, receiver) = pair;
+    let all = sizes.to_vec();
+    let sending = std::thread::spawn(move || send_all(sender, kinds.0, &all, window));
+    receive_all(receiver, kinds.1, sizes, window);
+    sending.join().expect("sender");
+}
+
+fn receive_all(mut receiver: Receiver, kind: i32, sizes: &[usize], window: usize) {
+    let (net, comm) = (receiver.net, receiver.comm);
+    let largest = sizes.iter().copied().max().unwrap_or(0);
+    let mut places: Vec<_> = (0..window).map(|_| Memory::new(largest + 1)).collect();
+    let mhandles: Vec<_> = places
+        .iter_mut()
+        .map(|place| net.register(comm, place.data(), largest + 1, kind).1)
+        .collect();
+    let mut posted = VecDeque::new();
+    let mut next = 0;
+    for (k, &bytes) in sizes.iter().enumerate() {
+        while next < sizes.len() && posted.len() < window {
+            let data = places[next % window].data().wrapping_add(next % 2);
+            posted.push_back(receiver.post(data, largest, mhandles[next % window]));
+            next += 1;
+        }
+        let (number, request) = posted.pop_front().expect("a request");
+        net.finish(request);
+        assert_eq!(net.received(comm, request), (0, bytes as i32));
+        let expected: Vec<u8> = (0..bytes).map(|place| pattern(place + k % 2, k)).collect();
+        if kind == PTR_HOST {
+            assert_eq!(receiver.entries(number), [], "host receives have no entries");
+            assert!(
+                places[k % window].bytes()[k % 2..][..bytes] == expected,
+                "message {k} of {bytes} bytes"
+            );
+        } else {
+            assert!(receiver.unpack(number, bytes) == expected, "message {k} of {bytes} bytes");
+        }
+        assert_eq!(net.consumed(comm, request), 0);
+    }
+    for mhandle in mhandles {
+        assert_eq!(net.deregister(comm, mhandle), 0);
+    }
+    assert_eq!(net.close(comm), 0);
+}
