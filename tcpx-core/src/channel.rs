@@ -81,8 +81,9 @@ impl SendLane {
             };
             let address = op.span.address + chunk.offset;
             // SAFETY: the registration is in use by this operation, so it stays until the operation has ended.
-            let mhandle =
-                unsafe { ledger.registrations.handle(op.span.id, address, self.id, &self.comm) }?;
+            let mhandle = unsafe {
+                ledger.registrations.handle(op.span.registration, address, self.id, &self.comm)
+            }?;
             // SAFETY: the span was checked against the registration when it was posted; the operation, and with it the
             // registration's memory, ends only after the request is done or the comm is closed.
             let Some(request) =
@@ -186,8 +187,9 @@ impl RecvLane {
             let Some(op) = ledger.ops.get(chunk.op).copied() else { return Err(Error::Cancelled) };
             let address = op.span.address + chunk.offset;
             // SAFETY: the registration is in use by this operation, so it stays until the operation has ended.
-            let mhandle =
-                unsafe { ledger.registrations.handle(op.span.id, address, self.id, &self.comm) }?;
+            let mhandle = unsafe {
+                ledger.registrations.handle(op.span.registration, address, self.id, &self.comm)
+            }?;
             // SAFETY: as for sends; the registration was made for receiving.
             let Some((request, slot)) =
                 (unsafe { self.comm.irecv(address, chunk.bytes, op.tag, mhandle) })?

@@ -52,6 +52,14 @@ pub(crate) struct Request(NonNull<c_void>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryHandle(NonNull<c_void>);
 
+#[cfg(test)]
+impl MemoryHandle {
+    /// A handle that no plugin gave out.
+    pub(crate) fn for_tests(number: u64) -> Self {
+        Self(NonNull::new(number.max(1) as *mut c_void).expect("not zero"))
+    }
+}
+
 // SAFETY: both are numbers to this library, tied to no thread; the plugin takes them back from any thread.
 unsafe impl Send for Request {}
 // SAFETY: as above.

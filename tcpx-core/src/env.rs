@@ -1,6 +1,5 @@
 //! What every peer of a session shares: settings, plugin, identity.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tcpx_sys::UNPACK_VERSION;
@@ -11,7 +10,6 @@ use crate::link::frame::PROTOCOL_VERSION;
 use crate::link::hello::Hello;
 use crate::memory::DeviceMemory;
 use crate::plugin::Plugin;
-use crate::registration::CommId;
 use crate::settings::SessionOptions;
 
 #[derive(Debug)]
@@ -21,7 +19,6 @@ pub(crate) struct Env {
     pub(crate) memory: DeviceMemory,
     pub(crate) session: [u8; 16],
     pub(crate) secret: Secret,
-    comm_ids: Cell<u32>,
 }
 
 impl Env {
@@ -30,20 +27,7 @@ impl Env {
         plugin: Arc<Plugin>,
         memory: DeviceMemory,
     ) -> Result<Self> {
-        Ok(Self {
-            options,
-            plugin,
-            memory,
-            session: random()?,
-            secret: Secret(random()?),
-            comm_ids: Cell::new(0),
-        })
-    }
-
-    pub(crate) fn next_comm_id(&self) -> CommId {
-        let id = self.comm_ids.get();
-        self.comm_ids.set(id.wrapping_add(1));
-        CommId(id)
+        Ok(Self { options, plugin, memory, session: random()?, secret: Secret(random()?) })
     }
 
     /// What this end says of itself on a new link.

@@ -103,7 +103,7 @@ impl Ledger {
     }
 
     pub(crate) fn post(&mut self, op: Op) -> OpKey {
-        self.registrations.begin(op.span.id);
+        self.registrations.begin(op.span.registration);
         if let Some(transfer) = self.transfers.get_mut(op.transfer) {
             transfer.counts.operations_posted += 1;
         }
@@ -140,7 +140,7 @@ impl Ledger {
     /// An operation ends, with an error or well. The first error of a transfer is the one that stays.
     pub(crate) fn end(&mut self, key: OpKey, error: Option<Error>) {
         let Some(op) = self.ops.remove(key) else { return };
-        self.registrations.end(op.span.id);
+        self.registrations.end(op.span.registration);
         let Some(transfer) = self.transfers.get_mut(op.transfer) else { return };
         transfer.counts.operations_done += 1;
         if transfer.error.is_none() {

@@ -148,7 +148,7 @@ impl Peer {
             if setup.take_ready_to_announce() {
                 self.queue(&Frame::Ready);
             }
-            self.go_up_when_ready(env);
+            self.go_up_when_ready(env, ledger);
         }
         for lane in &mut self.send_lanes {
             moved |= lane.progress(ledger)?;
@@ -171,7 +171,7 @@ impl Peer {
         Ok(moved)
     }
 
-    fn go_up_when_ready(&mut self, env: &Env) {
+    fn go_up_when_ready(&mut self, env: &Env, ledger: &mut Ledger) {
         let Stage::Comms(setup) = &mut self.stage else { return };
         if !setup.is_ready() {
             return;
@@ -179,11 +179,15 @@ impl Peer {
         let Stage::Comms(setup) = std::mem::replace(&mut self.stage, Stage::Up) else { return };
         let (sends, receives) = setup.finish();
         for comm in sends {
-            self.send_lanes.push(SendLane::new(env.next_comm_id(), comm, env.options.send_window));
+            self.send_lanes.push(SendLane::new(
+                ledger.registrations.new_comm(),
+                comm,
+                env.options.send_window,
+            ));
         }
         for (place, comm) in receives {
             self.recv_lanes.push(RecvLane::new(
-                env.next_comm_id(),
+                ledger.registrations.new_comm(),
                 place,
                 comm,
                 env.options.recv_window,

@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use slotmap::{SlotMap, new_key_type};
+
 use crate::comm::{MemoryHandle, Registrar};
 use crate::error::{Error, Result};
 use crate::memory::{HostBuffer, MemoryType};
@@ -17,7 +19,7 @@ const SEGMENT_BYTES: u64 = 1 << 30;
 /// The plugin wants device memory on page boundaries, and CUDA whole pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// A comm's place in each registration's table of handles.
+/// A comm's place in each region's table of handles. Reused after the comm has closed, so the tables stay short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CommId(pub(crate) u32);
 
@@ -36,34 +38,66 @@ pub struct MemoryInfo {
     pub is_recv: bool,
 }
 
+new_key_type! {
+    /// A registration, for lookups that must be quick.
+    pub(crate) struct RegistrationKey;
+    /// Memory that at least one registration is of.
+    struct RegionKey;
+}
+
 #[derive(Debug)]
 struct Registration {
     info: MemoryInfo,
+    region: RegionKey,
     /// Posted operations that use it.
     operations: usize,
-    /// By comm and segment.
-    handles: HashMap<(CommId, u64), MemoryHandle>,
     /// Memory that this registration owns.
     owned: Option<HostBuffer>,
+}
+
+/// One range of memory. Registrations of the same range share it, and with it the plugin's handles.
+#[derive(Debug)]
+struct Region {
+    address: u64,
+    bytes: u64,
+    memory: MemoryType,
+    registrations: usize,
+    /// By comm, then by segment.
+    handles: Vec<Option<MemoryHandle>>,
+}
+
+impl Region {
+    fn segments(&self) -> usize {
+        self.bytes.div_ceil(SEGMENT_BYTES) as usize
+    }
+
+    fn index(&self, comm: CommId, segment: usize) -> usize {
+        comm.0 as usize * self.segments() + segment
+    }
 }
 
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
 #[derive(Debug, Default)]
 pub(crate) struct Registrations {
-    by_id: HashMap<u64, Registration>,
+    ids: HashMap<u64, RegistrationKey>,
+    registrations: SlotMap<RegistrationKey, Registration>,
+    ranges: HashMap<(u64, u64, MemoryType), RegionKey>,
+    regions: SlotMap<RegionKey, Region>,
     last_id: u64,
+    free_comms: Vec<CommId>,
+    comms: u32,
 }
 
 /// A span of a registration that was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub(crate) id: u64,
+    pub(crate) registration: RegistrationKey,
     pub(crate) address: u64,
     pub(crate) memory: MemoryType,
 }
 
 impl Registrations {
-    /// Adds memory that the caller keeps alive, or that `owned` is.
+    /// Adds memory that the caller keeps alive, or that `owned` is. A range that is registered already is shared.
     pub(crate) fn add(
         &mut self,
         address: u64,
@@ -84,31 +118,47 @@ impl Registrations {
         }
         self.last_id += 1;
         let id = self.last_id;
+        let region = *self.ranges.entry((address, bytes, memory)).or_insert_with(|| {
+            self.regions.insert(Region {
+                address,
+                bytes,
+                memory,
+                registrations: 0,
+                handles: Vec::new(),
+            })
+        });
+        self.regions[region].registrations += 1;
         let info = MemoryInfo { id, address, bytes, memory, is_recv };
-        self.by_id.insert(id, Registration { info, operations: 0, handles: HashMap::new(), owned });
+        let key = self.registrations.insert(Registration { info, region, operations: 0, owned });
+        self.ids.insert(id, key);
         Ok(id)
     }
 
-    pub(crate) fn info(&self, id: u64) -> Result<MemoryInfo> {
-        self.by_id
-            .get(&id)
-            .map(|registration| registration.info)
+    fn by_id(&self, id: u64) -> Result<(RegistrationKey, &Registration)> {
+        let key = self.ids.get(&id).copied().ok_or(Error::UnknownRegistration { id })?;
+        self.registrations
+            .get(key)
+            .map(|registration| (key, registration))
             .ok_or(Error::UnknownRegistration { id })
+    }
+
+    pub(crate) fn info(&self, id: u64) -> Result<MemoryInfo> {
+        self.by_id(id).map(|(_, registration)| registration.info)
     }
 
     /// Whether the registration owns its memory, which makes reading and writing it through the session safe.
     pub(crate) fn is_owned(&self, id: u64) -> bool {
-        self.by_id.get(&id).is_some_and(|registration| registration.owned.is_some())
+        self.by_id(id).is_ok_and(|(_, registration)| registration.owned.is_some())
     }
 
     /// Posted operations that use it.
     pub(crate) fn operations(&self, id: u64) -> usize {
-        self.by_id.get(&id).map_or(0, |registration| registration.operations)
+        self.by_id(id).map_or(0, |(_, registration)| registration.operations)
     }
 
     /// Checks a post against a registration.
     pub(crate) fn span(&self, id: u64, offset: u64, bytes: u64, receives: bool) -> Result<Span> {
-        let info = self.info(id)?;
+        let (key, Registration { info, .. }) = self.by_id(id)?;
         if offset.checked_add(bytes).is_none_or(|end| end > info.bytes) {
             let reason =
                 format!("offset {offset} and size {bytes} reach past its {} bytes", info.bytes);
@@ -120,19 +170,19 @@ impl Registrations {
                     .to_owned();
             return Err(Error::Registration { id, reason });
         }
-        Ok(Span { id, address: info.address + offset, memory: info.memory })
+        Ok(Span { registration: key, address: info.address + offset, memory: info.memory })
     }
 
     /// An operation begins to use a registration.
-    pub(crate) fn begin(&mut self, id: u64) {
-        if let Some(registration) = self.by_id.get_mut(&id) {
+    pub(crate) fn begin(&mut self, key: RegistrationKey) {
+        if let Some(registration) = self.registrations.get_mut(key) {
             registration.operations += 1;
         }
     }
 
     /// An operation has ended.
-    pub(crate) fn end(&mut self, id: u64) {
-        if let Some(registration) = self.by_id.get_mut(&id) {
+    pub(crate) fn end(&mut self, key: RegistrationKey) {
+        if let Some(registration) = self.registrations.get_mut(key) {
             registration.operations = registration.operations.saturating_sub(1);
         }
     }
@@ -143,63 +193,91 @@ impl Registrations {
     /// Whoever added the registration vouched that its memory stays valid until it is removed.
     pub(crate) unsafe fn handle(
         &mut self,
-        id: u64,
+        key: RegistrationKey,
         address: u64,
         comm_id: CommId,
         comm: &impl Registrar,
     ) -> Result<MemoryHandle> {
-        let registration = self.by_id.get_mut(&id).ok_or(Error::UnknownRegistration { id })?;
-        let info = registration.info;
-        let segment = (address - info.address) / SEGMENT_BYTES;
-        if let Some(handle) = registration.handles.get(&(comm_id, segment)) {
+        let gone = Error::UnknownRegistration { id: 0 };
+        let Some(registration) = self.registrations.get(key) else { return Err(gone) };
+        let Some(region) = self.regions.get_mut(registration.region) else { return Err(gone) };
+        let segment = (address - region.address) / SEGMENT_BYTES;
+        let index = region.index(comm_id, segment as usize);
+        if let Some(Some(handle)) = region.handles.get(index) {
             return Ok(*handle);
         }
-        let (start, bytes) = segment_range(&info, segment);
-        // SAFETY: the segment lies in memory that the caller of `add` keeps valid, rounded out to pages, which belong to
+        let (start, bytes) = segment_range(region, segment);
+        // SAFETY: the segment lies in memory that the callers of `add` keep valid, rounded out to pages, which belong to
         // the same allocation or are never touched; `remove` and `forget_comm` take the handle back before that ends.
-        let handle = unsafe { comm.register(start, bytes, info.memory.ptr_type()) }?;
-        tracing::debug!(id, address = format_args!("{start:#x}"), bytes, memory = %info.memory, "registered with a comm");
-        registration.handles.insert((comm_id, segment), handle);
+        let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
+        tracing::debug!(
+            id = registration.info.id, address = format_args!("{start:#x}"), bytes, memory = %region.memory,
+            "registered with a comm"
+        );
+        if region.handles.len() <= index {
+            region.handles.resize(index + 1, None);
+        }
+        region.handles[index] = Some(handle);
         Ok(handle)
     }
 
-    /// Takes a registration out. `deregister` is called for each comm that knows it.
+    /// Takes a registration out. With the last one of its range, `deregister` is called for each comm that knows it.
     pub(crate) fn remove(
         &mut self,
         id: u64,
         mut deregister: impl FnMut(CommId, MemoryHandle),
     ) -> Result<()> {
-        let operations = self.by_id.get(&id).ok_or(Error::UnknownRegistration { id })?.operations;
-        if operations > 0 {
-            return Err(Error::InUse { id, operations });
+        let (key, Registration { operations, .. }) = self.by_id(id)?;
+        if *operations > 0 {
+            return Err(Error::InUse { id, operations: *operations });
         }
-        if let Some(mut registration) = self.by_id.remove(&id) {
-            for ((comm, _), handle) in registration.handles.drain() {
-                deregister(comm, handle);
+        self.ids.remove(&id);
+        // The memory it may own is freed at the end of this function, after the plugin has forgotten it.
+        let Some(registration) = self.registrations.remove(key) else { return Ok(()) };
+        let Some(region) = self.regions.get_mut(registration.region) else { return Ok(()) };
+        region.registrations -= 1;
+        if region.registrations == 0 {
+            let segments = region.segments();
+            for (index, handle) in region.handles.iter().enumerate() {
+                if let Some(handle) = handle {
+                    deregister(CommId((index / segments) as u32), *handle);
+                }
             }
+            self.ranges.remove(&(region.address, region.bytes, region.memory));
+            self.regions.remove(registration.region);
         }
         Ok(())
     }
 
-    /// A comm is about to close: takes back every handle that it gave out.
+    /// A place for a new comm.
+    pub(crate) fn new_comm(&mut self) -> CommId {
+        self.free_comms.pop().unwrap_or_else(|| {
+            self.comms += 1;
+            CommId(self.comms - 1)
+        })
+    }
+
+    /// A comm is about to close: takes back every handle that it gave out, and its place.
     pub(crate) fn forget_comm(&mut self, comm_id: CommId, comm: &impl Registrar) {
-        for registration in self.by_id.values_mut() {
-            registration.handles.retain(|(known, _), handle| {
-                if *known == comm_id {
-                    comm.deregister(*handle);
+        self.free_comms.push(comm_id);
+        for region in self.regions.values_mut() {
+            let first = region.index(comm_id, 0);
+            let segments = region.segments();
+            for handle in region.handles.iter_mut().skip(first).take(segments) {
+                if let Some(handle) = handle.take() {
+                    comm.deregister(handle);
                 }
-                *known != comm_id
-            });
+            }
         }
     }
 }
 
 /// Start and size of a segment, rounded out to pages for device memory.
-fn segment_range(info: &MemoryInfo, segment: u64) -> (u64, u32) {
+fn segment_range(region: &Region, segment: u64) -> (u64, u32) {
     let offset = segment * SEGMENT_BYTES;
-    let start = info.address + offset;
-    let end = start + (info.bytes - offset).min(SEGMENT_BYTES + u64::from(MAX_CHUNK_BYTES));
-    let (start, end) = match info.memory {
+    let start = region.address + offset;
+    let end = start + (region.bytes - offset).min(SEGMENT_BYTES + u64::from(MAX_CHUNK_BYTES));
+    let (start, end) = match region.memory {
         MemoryType::Host => (start, end),
         MemoryType::Device => (start / PAGE_BYTES * PAGE_BYTES, end.next_multiple_of(PAGE_BYTES)),
     };
@@ -209,6 +287,8 @@ fn segment_range(info: &MemoryInfo, segment: u64) -> (u64, u32) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -259,13 +339,82 @@ mod tests {
     fn used_registrations_stay() {
         let mut registrations = Registrations::default();
         let id = add(&mut registrations, 100, MemoryType::Device);
-        registrations.begin(id);
+        let key = registrations.span(id, 0, 1, true).unwrap().registration;
+        registrations.begin(key);
         assert!(matches!(
             registrations.remove(id, |_, _| {}),
             Err(Error::InUse { operations: 1, .. })
         ));
-        registrations.end(id);
+        registrations.end(key);
         assert!(registrations.remove(id, |_, _| {}).is_ok());
+    }
+
+    /// Counts the plugin's calls.
+    #[derive(Default)]
+    struct Counting {
+        registered: Cell<usize>,
+        deregistered: Cell<usize>,
+    }
+
+    impl Registrar for Counting {
+        unsafe fn register(&self, data: u64, _: u32, _: i32) -> Result<MemoryHandle> {
+            self.registered.set(self.registered.get() + 1);
+            Ok(MemoryHandle::for_tests(data))
+        }
+
+        fn deregister(&self, _: MemoryHandle) {
+            self.deregistered.set(self.deregistered.get() + 1);
+        }
+    }
+
+    #[test]
+    fn the_same_range_is_registered_once_on_each_comm() {
+        let mut registrations = Registrations::default();
+        let comm = Counting::default();
+        let comms = [registrations.new_comm(), registrations.new_comm()];
+        let ids = [(); 3].map(|()| add(&mut registrations, 3 << 30, MemoryType::Device));
+        for id in ids {
+            for offset in [0, 1 << 30, 2 << 30, (2 << 30) + 5] {
+                let span = registrations.span(id, offset, 10, true).unwrap();
+                for comm_id in comms {
+                    // SAFETY: the double touches no memory.
+                    unsafe {
+                        registrations.handle(span.registration, span.address, comm_id, &comm)
+                    }
+                    .unwrap();
+                }
+            }
+        }
+        assert_eq!(comm.registered.get(), 2 * 3, "two comms, three segments");
+        registrations.forget_comm(comms[1], &comm);
+        assert_eq!(comm.deregistered.get(), 3);
+        let mut left = 0;
+        registrations.remove(ids[0], |_, _| left += 1).unwrap();
+        registrations.remove(ids[1], |_, _| left += 1).unwrap();
+        assert_eq!(left, 0, "the third registration still needs them");
+        registrations
+            .remove(ids[2], |comm, _| {
+                assert_eq!(comm, comms[0]);
+                left += 1;
+            })
+            .unwrap();
+        assert_eq!(left, 3);
+        assert_eq!(registrations.new_comm(), comms[1], "places are used again");
+    }
+
+    #[test]
+    fn a_million_pairs_leave_nothing_behind() {
+        let mut registrations = Registrations::default();
+        for round in 0..1_000_000u64 {
+            let id = registrations
+                .add(4096 * (1 + round % 1000), 4096, MemoryType::Device, true, None)
+                .unwrap();
+            registrations.remove(id, |_, _| {}).unwrap();
+        }
+        assert!(registrations.ids.is_empty() && registrations.ranges.is_empty());
+        assert!(
+            registrations.registrations.capacity() <= 4 && registrations.regions.capacity() <= 4
+        );
     }
 
     proptest! {
@@ -275,10 +424,10 @@ mod tests {
             device in any::<bool>(),
         ) {
             let memory = if device { MemoryType::Device } else { MemoryType::Host };
-            let info = MemoryInfo { id: 1, address, bytes, memory, is_recv: true };
+            let region = Region { address, bytes, memory, registrations: 1, handles: Vec::new() };
             let offset = offset % bytes;
             let chunk = chunk.min(bytes - offset);
-            let (start, length) = segment_range(&info, offset / SEGMENT_BYTES);
+            let (start, length) = segment_range(&region, offset / SEGMENT_BYTES);
             prop_assert!(start <= address + offset);
             prop_assert!(start + u64::from(length) >= address + offset + chunk);
             prop_assert!(length <= i32::MAX as u32);
