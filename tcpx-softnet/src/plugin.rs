@@ -1,46 +1,23 @@
-//! What each entry does, in safe Rust: the process-wide state and the objects behind the callers' ids.
+//! What each entry does, in safe Rust: the objects behind the callers' ids.
 
 use std::ffi::{c_int, c_void};
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
-use tcpx_sys::{Logger, NetProperties, UnpackNetDeviceHandle};
+use tcpx_sys::UnpackNetDeviceHandle;
 
-use crate::bounce::{Bounce, PoolStats};
 use crate::connect::{ConnectAttempt, Connected};
 use crate::failure::Failure;
-use crate::fault::{Entry, ScriptedReturns};
 use crate::handle::ListenHandle;
 use crate::listen::{Accepted, ListenComm};
 use crate::log;
 use crate::memory::Piece;
-use crate::nic::{self, Device};
-use crate::recv_comm::{Destination, RecvComm};
+use crate::receive::Destination;
+use crate::recv_comm::RecvComm;
 use crate::registration::{MemoryKind, Registration};
 use crate::registry::{Id, Kind, Missing, Registry, RequestId};
+use crate::runtime::runtime;
 use crate::send_comm::SendComm;
-use crate::settings::{Settings, SettingsError};
-
-/// What `init` made.
-#[derive(Debug)]
-struct Runtime {
-    settings: Settings,
-    devices: Vec<Device>,
-    /// Helper threads per comm; 0 when the caller of `test` moves the payload.
-    threads: usize,
-    /// Mapped by the first receive comm.
-    bounce: OnceLock<Bounce>,
-    /// Send and receive comms so far.
-    comms: AtomicU64,
-}
-
-impl Runtime {
-    /// The number of a new comm, which shapes are drawn by.
-    fn next_comm(&self) -> u64 {
-        self.comms.fetch_add(1, Ordering::Relaxed)
-    }
-}
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
 enum Comm {
@@ -49,9 +26,6 @@ enum Comm {
     Recv(Box<RecvComm>),
 }
 
-static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-/// Settings of [`configure`], until `init` takes them. Its lock also keeps two `init`s apart.
-static CONFIGURED: Mutex<Option<Settings>> = Mutex::new(None);
 static COMMS: Registry<Comm, 256> = Registry::new();
 static REGISTRATIONS: Registry<Arc<Registration>, 4096> = Registry::new();
 static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
@@ -59,106 +33,10 @@ static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
 /// Bits of a request's number that its id carries.
 const NUMBER_BITS: u32 = 20;
 
-/// Sets what `init` would otherwise read from the environment. The last call before `init` counts.
-///
-/// # Errors
-/// A value out of its range, or a call after `init`.
-pub fn configure(settings: Settings) -> Result<(), SettingsError> {
-    settings.check()?;
-    let mut configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-    if RUNTIME.get().is_some() {
-        return Err(SettingsError::TooLate);
-    }
-    *configured = Some(settings);
-    Ok(())
-}
-
-/// How full the bounce region is; all zero before the first receive comm.
-#[must_use]
-pub fn pool_stats() -> PoolStats {
-    RUNTIME.get().and_then(|runtime| runtime.bounce.get()).map(Bounce::stats).unwrap_or_default()
-}
-
-/// Bytes of the bounce region that every unpack entry must lie in, or 0 before `init`.
-#[must_use]
-pub fn bounce_bytes() -> u64 {
-    RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
-}
-
-/// The code that this call of `entry` must return because the fault script says so. `init` is counted when it was
-/// configured by program; before `init` the environment was not read.
-pub(crate) fn scripted_return(entry: Entry) -> Option<c_int> {
-    static RETURNS: ScriptedReturns = ScriptedReturns::new();
-    let Some(runtime) = RUNTIME.get() else {
-        let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-        return RETURNS.count(entry, &configured.as_ref()?.faults);
-    };
-    let faults = &runtime.settings.faults;
-    if faults.is_empty() { None } else { RETURNS.count(entry, faults) }
-}
-
-fn runtime() -> Result<&'static Runtime, Failure> {
-    // Nobody would see a line here: the logger comes with `init`.
-    RUNTIME.get().ok_or(Failure::Internal)
-}
-
-pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
-    let logger = logger.ok_or(Failure::Internal)?;
-    let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-    if RUNTIME.get().is_some() {
-        log::warn!("gpu lib init twice");
-        return Err(Failure::Internal);
-    }
-    log::install(logger);
-    let settings = configured.clone().map_or_else(Settings::from_env, Ok).map_err(|error| {
-        log::warn!("{error}");
-        Failure::Internal
-    })?;
-    let devices = nic::discover(settings.interfaces.as_deref()).map_err(|error| {
-        log::warn!("cannot list network interfaces: {error}");
-        Failure::System
-    })?;
-    if devices.is_empty() {
-        log::warn!("no network interface with an IPv4 address matches {:?}", settings.interfaces);
-        return Err(Failure::Internal);
-    }
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
-    for device in &devices {
-        log::info!("software plugin: using {}: {}", device.nic.name, device.nic.address);
-    }
-    let _ = RUNTIME.set(Runtime {
-        settings,
-        devices,
-        threads,
-        bounce: OnceLock::new(),
-        comms: AtomicU64::new(0),
-    });
-    Ok(())
-}
-
-/// Number of interfaces, or −1 before `init`.
-pub(crate) fn devices() -> c_int {
-    RUNTIME.get().map_or(-1, |runtime| c_int::try_from(runtime.devices.len()).unwrap_or(c_int::MAX))
-}
-
-fn device(runtime: &Runtime, dev: c_int) -> Result<(usize, &Device), Failure> {
-    let index = usize::try_from(dev).ok();
-    index.and_then(|index| Some((index, runtime.devices.get(index)?))).ok_or_else(|| {
-        log::warn!("device {dev} of {}", runtime.devices.len());
-        Failure::Internal
-    })
-}
-
-pub(crate) fn properties(dev: c_int) -> Result<NetProperties, Failure> {
-    let (index, device) = device(runtime()?, dev)?;
-    Ok(device.properties(index))
-}
-
 pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure> {
     let runtime = runtime()?;
     let settings = &runtime.settings;
-    let address = device(runtime, dev)?.1.nic.address;
+    let address = runtime.device(dev)?.1.nic.address;
     let timeout = settings.connect_timeout;
     let comm =
         ListenComm::open(address, settings.sockets, settings.threads, settings.recv_sync, timeout)
@@ -181,7 +59,7 @@ fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
 pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Failure> {
     let runtime = runtime()?;
     let settings = &runtime.settings;
-    let from: Ipv4Addr = device(runtime, dev)?.1.nic.address;
+    let from: Ipv4Addr = runtime.device(dev)?.1.nic.address;
     if handle.recv_sync != settings.recv_sync {
         log::warn!(
             "RECV_SYNC is {} here and {} at the listener",
@@ -205,7 +83,7 @@ pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Fa
 /// Polls an attempt: `None` while it runs, then once its comm or failure.
 pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>, Failure> {
     let runtime = runtime()?;
-    device(runtime, dev)?;
+    runtime.device(dev)?;
     let attempt = Id::from_word(state, Kind::Connect).ok_or(Missing::Stale);
     let answer = attempt.and_then(|id| Ok((id, CONNECTS.with(id, ConnectAttempt::poll)?)));
     let (id, answer) = match answer {
@@ -239,7 +117,7 @@ pub(crate) fn accept(
         Comm::Send(_) | Comm::Recv(_) => wrong_kind("accept", "listen"),
     })?;
     let Accepted::Ready(sockets) = accepted else { return Ok(None) };
-    let bounce = bounce(runtime)?;
+    let bounce = runtime.bounce()?;
     let comm =
         RecvComm::new(sockets, &runtime.settings, runtime.threads, runtime.next_comm(), bounce);
     let comm = comm.map_err(|error| {
@@ -248,19 +126,6 @@ pub(crate) fn accept(
     })?;
     let device = comm.device();
     Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))
-}
-
-fn bounce(runtime: &'static Runtime) -> Result<&'static Bounce, Failure> {
-    if let Some(bounce) = runtime.bounce.get() {
-        return Ok(bounce);
-    }
-    let settings = &runtime.settings;
-    let made = Bounce::new(settings.pool_bytes, settings.poison).map_err(|error| {
-        log::warn!("cannot map {} bytes for the bounce region: {error}", settings.pool_bytes);
-        Failure::System
-    })?;
-    // If another thread was faster, its region is the one, and ours is unmapped untouched.
-    Ok(runtime.bounce.get_or_init(|| made))
 }
 
 fn with_comm<R>(

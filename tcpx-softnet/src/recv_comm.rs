@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
@@ -11,14 +10,14 @@ use crate::bounce::Bounce;
 use crate::control::{Arrived, ControlIn, ControlSocket, GrantOut};
 use crate::failure::{Breakage, Failure};
 use crate::fault::{Killer, Side};
-use crate::landing::{Landing, entries, pages_of};
+use crate::landing::{Landing, pages_of};
 use crate::lane::{Direction, Task};
 use crate::lanes::Lanes;
 use crate::listen::Sockets;
 use crate::log;
 use crate::memory::Piece;
 use crate::queue::UnpackQueue;
-use crate::registration::Registration;
+use crate::receive::{Destination, Receive};
 use crate::request::{ConsumeError, Ring, Turn};
 use crate::settings::Settings;
 use crate::shaper::Shaper;
@@ -26,35 +25,6 @@ use crate::wire::Record;
 
 /// Announced chunks that may wait for room on their data socket before no more records are read.
 const MAX_WAITING_CHUNKS: usize = 64;
-
-/// Where a receive goes.
-#[derive(Debug)]
-pub(crate) enum Destination {
-    /// Straight to host memory.
-    Host {
-        memory: Piece,
-        /// Keeps `deregMr` from succeeding while the memory is in use.
-        _registration: Arc<Registration>,
-    },
-    /// To bounce pages.
-    Device,
-}
-
-/// One irecv.
-#[derive(Debug)]
-struct Receive {
-    destination: Destination,
-    /// Most bytes that may come.
-    posted: u32,
-    /// Bytes that the sender announced.
-    total: Option<u32>,
-    landed: u32,
-    /// Entries written to the unpack queue.
-    entries: usize,
-    /// Whether the bounce pages were given out.
-    granted: bool,
-    landing: Landing,
-}
 
 /// An announced chunk that is not on its lane yet.
 #[derive(Clone, Copy, Debug)]
@@ -122,15 +92,8 @@ impl RecvComm {
 
     /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before [`Self::test`].
     pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
-        let receive = Receive {
-            destination,
-            posted,
-            total: None,
-            landed: 0,
-            entries: 0,
-            granted: false,
-            landing: self.spare_landings.pop().unwrap_or_default(),
-        };
+        let landing = self.spare_landings.pop().unwrap_or_default();
+        let receive = Receive::new(destination, posted, landing);
         self.ring.post(receive).ok_or_else(|| {
             log::warn!("unable to allocate requests");
             Failure::Internal
@@ -206,7 +169,7 @@ impl RecvComm {
 
     /// Whether all of a message has landed.
     fn is_finished(&self, number: u64) -> bool {
-        self.ring.get(number).is_some_and(|receive| receive.total == Some(receive.landed))
+        self.ring.get(number).is_some_and(Receive::is_finished)
     }
 
     fn progress(&mut self) {
@@ -399,34 +362,6 @@ enum Taken {
 fn refuse(error: &crate::wire::RecordError) -> Failure {
     log::warn!("control record refused: {error}");
     Failure::Internal
-}
-
-impl Receive {
-    /// The memory of the chunk at `offset`.
-    fn place_chunk(&mut self, bounce: &Bounce, offset: u32, bytes: usize, pieces: &mut Vec<Piece>) {
-        match &self.destination {
-            Destination::Host { memory, .. } => pieces.push(memory.part(offset as usize, bytes)),
-            Destination::Device => self.landing.next_chunk(bounce.region(), bytes, pieces),
-        }
-    }
-
-    /// Counts a chunk that has landed, and writes its entries.
-    fn collect(
-        &mut self,
-        number: u64,
-        offset: u32,
-        pieces: &[Piece],
-        bounce: &Bounce,
-        queue: &mut UnpackQueue,
-    ) {
-        self.landed += pieces.iter().map(|piece| piece.len() as u32).sum::<u32>();
-        if matches!(self.destination, Destination::Device) {
-            for entry in entries(bounce.region(), pieces, offset) {
-                queue.put(Ring::<Self>::slot(number), self.entries, entry);
-                self.entries += 1;
-            }
-        }
-    }
 }
 
 impl Drop for RecvComm {

@@ -17,6 +17,7 @@ use crate::handle::{ListenHandle, STATE_OFFSET};
 use crate::log;
 use crate::memory::Piece;
 use crate::plugin::{self, Close};
+use crate::runtime;
 
 /// The ncclNet v7 table of the software plugin, as a value.
 ///
@@ -50,7 +51,7 @@ pub const fn table() -> NcclNetV7 {
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
 fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
-    if let Some(code) = plugin::scripted_return(entry) {
+    if let Some(code) = runtime::scripted_return(entry) {
         log::warn!("{}: returns {code} as scripted", entry.name());
         return NcclResult(code);
     }
@@ -110,14 +111,14 @@ unsafe fn get<T: Copy>(place: *const T) -> T {
 }
 
 unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
-    guard(Entry::Init, || plugin::init(logger))
+    guard(Entry::Init, || runtime::init(logger))
 }
 
 unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
     guard(Entry::Devices, || {
         not_null("devices", "ndev", ndev)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
-        unsafe { put(ndev, plugin::devices()) };
+        unsafe { put(ndev, runtime::devices()) };
         Ok(())
     })
 }
@@ -125,7 +126,7 @@ unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
 unsafe extern "C" fn get_properties(dev: c_int, props: *mut NetProperties) -> NcclResult {
     guard(Entry::GetProperties, || {
         not_null("getProperties", "props", props)?;
-        let properties = plugin::properties(dev)?;
+        let properties = runtime::properties(dev)?;
         // SAFETY: not NULL; the ABI asks for a valid properties struct.
         unsafe { put(props, properties) };
         Ok(())

@@ -1,0 +1,83 @@
+//! One irecv: where its bytes go, and how far it has come.
+
+use std::sync::Arc;
+
+use crate::bounce::Bounce;
+use crate::landing::{Landing, entries};
+use crate::memory::Piece;
+use crate::queue::UnpackQueue;
+use crate::registration::Registration;
+use crate::request::Ring;
+
+/// Where a receive goes.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    /// Straight to host memory.
+    Host {
+        memory: Piece,
+        /// Keeps `deregMr` from succeeding while the memory is in use.
+        _registration: Arc<Registration>,
+    },
+    /// To bounce pages.
+    Device,
+}
+
+/// One irecv.
+#[derive(Debug)]
+pub(crate) struct Receive {
+    pub(crate) destination: Destination,
+    /// Most bytes that may come.
+    pub(crate) posted: u32,
+    /// Bytes that the sender announced.
+    pub(crate) total: Option<u32>,
+    pub(crate) landed: u32,
+    /// Entries written to the unpack queue.
+    pub(crate) entries: usize,
+    /// Whether the bounce pages were given out.
+    pub(crate) granted: bool,
+    pub(crate) landing: Landing,
+}
+
+impl Receive {
+    /// Nothing has come yet; `landing` is an empty one.
+    pub(crate) fn new(destination: Destination, posted: u32, landing: Landing) -> Self {
+        Self { destination, posted, total: None, landed: 0, entries: 0, granted: false, landing }
+    }
+
+    /// Whether all of the message has landed.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.total == Some(self.landed)
+    }
+
+    /// The memory of the chunk at `offset`.
+    pub(crate) fn place_chunk(
+        &mut self,
+        bounce: &Bounce,
+        offset: u32,
+        bytes: usize,
+        pieces: &mut Vec<Piece>,
+    ) {
+        match &self.destination {
+            Destination::Host { memory, .. } => pieces.push(memory.part(offset as usize, bytes)),
+            Destination::Device => self.landing.next_chunk(bounce.region(), bytes, pieces),
+        }
+    }
+
+    /// Counts a chunk that has landed, and writes its entries.
+    pub(crate) fn collect(
+        &mut self,
+        number: u64,
+        offset: u32,
+        pieces: &[Piece],
+        bounce: &Bounce,
+        queue: &mut UnpackQueue,
+    ) {
+        self.landed += pieces.iter().map(|piece| piece.len() as u32).sum::<u32>();
+        if matches!(self.destination, Destination::Device) {
+            for entry in entries(bounce.region(), pieces, offset) {
+                queue.put(Ring::<Self>::slot(number), self.entries, entry);
+                self.entries += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The process-wide state that `init` makes, and what can be asked of it.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tcpx_sys::{Logger, NetProperties};
+
+use crate::bounce::{Bounce, PoolStats};
+use crate::failure::Failure;
+use crate::fault::{Entry, ScriptedReturns};
+use crate::log;
+use crate::nic::{self, Device};
+use crate::settings::{Settings, SettingsError};
+
+/// What `init` made.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pub(crate) settings: Settings,
+    devices: Vec<Device>,
+    /// Helper threads per comm; 0 when the caller of `test` moves the payload.
+    pub(crate) threads: usize,
+    /// Mapped by the first receive comm.
+    bounce: OnceLock<Bounce>,
+    /// Send and receive comms so far.
+    comms: AtomicU64,
+}
+
+impl Runtime {
+    /// The number of a new comm, which shapes are drawn by.
+    pub(crate) fn next_comm(&self) -> u64 {
+        self.comms.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Interface `dev` and its index.
+    pub(crate) fn device(&self, dev: c_int) -> Result<(usize, &Device), Failure> {
+        let index = usize::try_from(dev).ok();
+        index.and_then(|index| Some((index, self.devices.get(index)?))).ok_or_else(|| {
+            log::warn!("device {dev} of {}", self.devices.len());
+            Failure::Internal
+        })
+    }
+
+    /// The bounce region, mapped by the first who asks.
+    pub(crate) fn bounce(&self) -> Result<&Bounce, Failure> {
+        if let Some(bounce) = self.bounce.get() {
+            return Ok(bounce);
+        }
+        let settings = &self.settings;
+        let made = Bounce::new(settings.pool_bytes, settings.poison).map_err(|error| {
+            log::warn!("cannot map {} bytes for the bounce region: {error}", settings.pool_bytes);
+            Failure::System
+        })?;
+        // If another thread was faster, its region is the one, and ours is unmapped untouched.
+        Ok(self.bounce.get_or_init(|| made))
+    }
+}
+
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+/// Settings of [`configure`], until `init` takes them. Its lock also keeps two `init`s apart.
+static CONFIGURED: Mutex<Option<Settings>> = Mutex::new(None);
+/// Sets what `init` would otherwise read from the environment. The last call before `init` counts.
+///
+/// # Errors
+/// A value out of its range, or a call after `init`.
+pub fn configure(settings: Settings) -> Result<(), SettingsError> {
+    settings.check()?;
+    let mut configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
+    if RUNTIME.get().is_some() {
+        return Err(SettingsError::TooLate);
+    }
+    *configured = Some(settings);
+    Ok(())
+}
+
+/// How full the bounce region is; all zero before the first receive comm.
+#[must_use]
+pub fn pool_stats() -> PoolStats {
+    RUNTIME.get().and_then(|runtime| runtime.bounce.get()).map(Bounce::stats).unwrap_or_default()
+}
+
+/// Bytes of the bounce region that every unpack entry must lie in, or 0 before `init`.
+#[must_use]
+pub fn bounce_bytes() -> u64 {
+    RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
+}
+
+/// The code that this call of `entry` must return because the fault script says so. `init` is counted when it was
+/// configured by program; before `init` the environment was not read.
+pub(crate) fn scripted_return(entry: Entry) -> Option<c_int> {
+    static RETURNS: ScriptedReturns = ScriptedReturns::new();
+    let Some(runtime) = RUNTIME.get() else {
+        let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
+        return RETURNS.count(entry, &configured.as_ref()?.faults);
+    };
+    let faults = &runtime.settings.faults;
+    if faults.is_empty() { None } else { RETURNS.count(entry, faults) }
+}
+
+/// What `init` made, or an error before it.
+pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
+    // Nobody would see a line here: the logger comes with `init`.
+    RUNTIME.get().ok_or(Failure::Internal)
+}
+
+/// Takes the settings and looks for interfaces; once per process.
+pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
+    let logger = logger.ok_or(Failure::Internal)?;
+    let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
+    if RUNTIME.get().is_some() {
+        log::warn!("gpu lib init twice");
+        return Err(Failure::Internal);
+    }
+    log::install(logger);
+    let settings = configured.clone().map_or_else(Settings::from_env, Ok).map_err(|error| {
+        log::warn!("{error}");
+        Failure::Internal
+    })?;
+    let devices = nic::discover(settings.interfaces.as_deref()).map_err(|error| {
+        log::warn!("cannot list network interfaces: {error}");
+        Failure::System
+    })?;
+    if devices.is_empty() {
+        log::warn!("no network interface with an IPv4 address matches {:?}", settings.interfaces);
+        return Err(Failure::Internal);
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
+    for device in &devices {
+        log::info!("software plugin: using {}: {}", device.nic.name, device.nic.address);
+    }
+    let _ = RUNTIME.set(Runtime {
+        settings,
+        devices,
+        threads,
+        bounce: OnceLock::new(),
+        comms: AtomicU64::new(0),
+    });
+    Ok(())
+}
+
+/// Number of interfaces, or −1 before `init`.
+pub(crate) fn devices() -> c_int {
+    RUNTIME.get().map_or(-1, |runtime| c_int::try_from(runtime.devices.len()).unwrap_or(c_int::MAX))
+}
+
+/// What `getProperties` says of interface `dev`.
+pub(crate) fn properties(dev: c_int) -> Result<NetProperties, Failure> {
+    let (index, device) = runtime()?.device(dev)?;
+    Ok(device.properties(index))
+}

@@ -1,0 +1,397 @@
+#![allow(unsafe_code)]
+//! The rules of the table: order, window, slots, registrations, wrong pointers. Everything that the original answers
+//! with corruption, a crash or a hang is an error here.
+
+mod support;
+
+use std::ffi::c_int;
+use std::ptr;
+
+use support::{Memory, Net, Receiver, Sender, Word, poll, settings};
+use tcpx_sys::{NetProperties, PTR_CUDA, PTR_DMABUF, PTR_HOST, log_callback};
+
+const BYTES: usize = 40_000;
+
+fn net() -> Net {
+    support::net(settings)
+}
+
+/// A pair with one buffer registered as device memory on both ends.
+struct Pair {
+    net: Net,
+    sender: Sender,
+    receiver: Receiver,
+    memory: Memory,
+    mhandle: Word,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let net = net();
+        let (sender, receiver) = net.pair();
+        let mut memory = Memory::patterned(BYTES, 0);
+        let (rc, mhandle) = net.register(sender.comm, memory.data(), BYTES, PTR_CUDA);
+        assert_eq!(rc, 0);
+        Self { net, sender, receiver, memory, mhandle }
+    }
+
+    fn isend(&mut self, bytes: usize) -> Word {
+        let (rc, request) =
+            self.net.isend(self.sender.comm, self.memory.data(), bytes as c_int, self.mhandle);
+        assert_eq!(rc, 0);
+        request
+    }
+
+    fn irecv(&mut self) -> (u64, Word) {
+        self.receiver.post(ptr::null_mut(), BYTES, self.mhandle)
+    }
+
+    fn consumed(&self, request: Word) -> c_int {
+        self.net.consumed(self.receiver.comm, request)
+    }
+
+    fn close(self) {
+        assert_eq!((self.net.close(self.sender.comm), self.net.close(self.receiver.comm)), (0, 0));
+        assert_eq!(self.net.deregister(ptr::null_mut(), self.mhandle), 0);
+    }
+}
+
+#[test]
+fn devices_and_properties() {
+    let net = net();
+    let mut ndev = 0;
+    // SAFETY: valid places; the properties' name is the plugin's for good.
+    unsafe {
+        assert_eq!(net.0.devices.expect("devices")(&raw mut ndev).0, 0);
+        assert_eq!(ndev, 1);
+        assert_eq!(net.0.devices.expect("devices")(ptr::null_mut()).0, 3);
+        let mut props = std::mem::zeroed::<NetProperties>();
+        let get = net.0.get_properties.expect("getProperties");
+        assert_eq!(get(0, &raw mut props).0, 0);
+        assert_eq!(std::ffi::CStr::from_ptr(props.name), c"lo");
+        assert!(props.pci_path.is_null());
+        assert_eq!((props.ptr_support, props.max_comms, props.max_recvs), (3, 65_536, 1));
+        assert_eq!((props.net_device_type, props.net_device_version), (1, 7));
+        for dev in [-1, 1, c_int::MAX] {
+            assert_eq!(get(dev, &raw mut props).0, 3);
+        }
+        assert_eq!(get(0, ptr::null_mut()).0, 3);
+    }
+}
+
+#[test]
+fn a_second_init_is_refused() {
+    let init = net().0.init.expect("init");
+    // SAFETY: the callback is of the logger's type and thread-safe; NULL is allowed to be refused.
+    unsafe {
+        assert_eq!(init(Some(log_callback())).0, 3);
+        assert_eq!(init(None).0, 3);
+    }
+    assert!(tcpx_softnet::configure(settings()).is_err());
+}
+
+#[test]
+fn the_seventeenth_send_is_refused_untouched_and_may_be_tried_again() {
+    let mut pair = Pair::new();
+    let sends: Vec<_> = (0..16).map(|_| pair.isend(100)).collect();
+    let untouched = ptr::without_provenance_mut(0x1234);
+    let mut request = untouched;
+    let isend = pair.net.0.isend.expect("isend");
+    // SAFETY: valid arguments but for the full window.
+    let rc = unsafe {
+        isend(pair.sender.comm, pair.memory.data().cast(), 100, 0, pair.mhandle, &raw mut request)
+    };
+    assert_eq!((rc.0, request), (3, untouched));
+    pair.net.finish(sends[0]);
+    let retried = pair.isend(100);
+    sends[1..].iter().chain([&retried]).for_each(|&send| pair.net.finish(send));
+    pair.close();
+}
+
+#[test]
+fn an_unconsumed_receive_keeps_its_place() {
+    let mut pair = Pair::new();
+    let receives: Vec<_> = (0..16).map(|_| pair.irecv().1).collect();
+    for _ in 0..16 {
+        let send = pair.isend(1);
+        pair.net.finish(send);
+    }
+    receives.iter().for_each(|&request| pair.net.finish(request));
+    assert_eq!(pair.net.irecv(pair.receiver.comm, ptr::null_mut(), 1, pair.mhandle).0, 3);
+    assert_eq!(pair.consumed(receives[0]), 0);
+    assert_eq!(pair.irecv().0, 16, "slot 0 again");
+    pair.close();
+}
+
+#[test]
+fn tests_and_consumes_go_in_order_and_errors_are_not_sticky() {
+    let mut pair = Pair::new();
+    let (_, first) = pair.irecv();
+    let (_, second) = pair.irecv();
+    assert_eq!(pair.net.test(second), (0, 0), "nothing is on the wire yet");
+    assert_eq!(pair.consumed(first), 3, "not done");
+    for _ in 0..2 {
+        let send = pair.isend(0);
+        pair.net.finish(send);
+    }
+    poll(|| (pair.net.test(second) == (3, 0)).then_some(()));
+    pair.net.finish(first);
+    assert_eq!(pair.consumed(second), 3, "not its turn");
+    pair.net.finish(second);
+    assert_eq!(pair.net.test(second), (0, 0), "done is reported once");
+    assert_eq!(pair.consumed(second), 3, "the first comes first, also when it is empty");
+    assert_eq!(pair.consumed(first), 0);
+    assert_eq!(pair.consumed(first), 3, "twice");
+    assert_eq!(pair.net.test(first).0, 3, "freed");
+    assert_eq!(pair.consumed(second), 0);
+    pair.close();
+}
+
+#[test]
+fn nothing_moves_without_test() {
+    let mut pair = Pair::new();
+    let (_, recv) = pair.irecv();
+    let send = pair.isend(1);
+    for _ in 0..100 {
+        assert_eq!(pair.net.test(recv), (0, 0));
+    }
+    pair.net.finish(send);
+    pair.net.finish(recv);
+    pair.close();
+}
+
+#[test]
+fn slots_go_round_and_counts_are_stale_until_done() {
+    let mut pair = Pair::new();
+    for number in 0..40u64 {
+        let bytes = 1 + (number as usize % 3) * 5000;
+        let slot = (number % 16) as usize;
+        let before = pair.receiver.raw_count(slot);
+        let (posted, recv) = pair.irecv();
+        assert_eq!(posted, number);
+        let send = pair.isend(bytes);
+        pair.net.finish(send);
+        assert_eq!(pair.receiver.raw_count(slot), before, "untouched while pending");
+        pair.net.finish(recv);
+        assert_eq!(pair.receiver.entries(number).len(), bytes.div_ceil(4096));
+        assert_eq!(pair.receiver.unpack(number, bytes), &pair.memory.bytes()[..bytes]);
+        assert_eq!(pair.consumed(recv), 0);
+    }
+    pair.close();
+}
+
+#[test]
+fn consumed_pages_are_poisoned() {
+    let mut pair = Pair::new();
+    let (number, recv) = pair.irecv();
+    let send = pair.isend(BYTES);
+    pair.net.finish(send);
+    pair.net.finish(recv);
+    assert_eq!(pair.receiver.unpack(number, BYTES), pair.memory.bytes());
+    assert_eq!(pair.consumed(recv), 0);
+    // Other tests of this process may have been given some of the pages since.
+    let late = pair.receiver.unpack(number, BYTES);
+    assert_ne!(late, pair.memory.bytes());
+    pair.close();
+}
+
+#[test]
+fn registrations_are_checked() {
+    let net = net();
+    let (sender, receiver) = net.pair();
+    let mut memory = Memory::new(8192);
+    let data = memory.data();
+    assert_eq!(net.register(ptr::null_mut(), data, 4096, PTR_HOST).0, 3);
+    assert_eq!(net.register(sender.comm, data.wrapping_add(1), 4096, PTR_CUDA).0, 3);
+    assert_eq!(net.register(sender.comm, data, 4096, PTR_DMABUF).0, 3);
+    assert_eq!(net.register(sender.comm, data, usize::MAX, PTR_HOST).0, 3, "−1 bytes");
+    let (_, listen) = net.listen();
+    assert_eq!(net.register(listen, data, 4096, PTR_HOST).0, 3);
+    assert_eq!(net.close_listen(listen), 0);
+    assert_eq!(net.deregister(sender.comm, ptr::null_mut()), 0);
+    let (_, host) = net.register(sender.comm, data, 4096, PTR_HOST);
+    for (offset, bytes, rc) in [(0, 4096, 0), (0, 4097, 3), (1, 4096, 3), (4096, 0, 0), (0, -1, 3)]
+    {
+        let (got, request) = net.isend(sender.comm, data.wrapping_add(offset), bytes, host);
+        assert_eq!(got, rc, "isend of {bytes} at {offset}");
+        let (got, _) = net.irecv(receiver.comm, data.wrapping_add(offset), bytes, host);
+        assert_eq!(got, rc, "irecv of {bytes} at {offset}");
+        if rc == 0 {
+            net.finish(request);
+        }
+    }
+    assert_eq!(net.deregister(sender.comm, host), 3, "receives hold it");
+    assert_eq!((net.close(sender.comm), net.close(receiver.comm)), (0, 0));
+    assert_eq!(net.deregister(sender.comm, host), 0, "outlives its comm");
+    assert_eq!(net.deregister(sender.comm, host), 3, "twice");
+}
+
+#[test]
+fn a_registration_serves_other_comms() {
+    let mut pair = Pair::new();
+    let mut other = Pair::new();
+    let own = std::mem::replace(&mut other.mhandle, pair.mhandle);
+    std::mem::swap(&mut other.memory, &mut pair.memory);
+    let (number, recv) = other.irecv();
+    let send = other.isend(BYTES);
+    other.net.finish(send);
+    other.net.finish(recv);
+    assert_eq!(other.receiver.unpack(number, BYTES), other.memory.bytes());
+    other.mhandle = own;
+    other.close();
+    pair.close();
+}
+
+#[test]
+fn a_message_longer_than_posted_is_an_error_that_stays() {
+    let mut pair = Pair::new();
+    let (_, fits) = pair.receiver.post(ptr::null_mut(), 10, pair.mhandle);
+    let (_, small) = pair.receiver.post(ptr::null_mut(), 100, pair.mhandle);
+    let (_, later) = pair.irecv();
+    for bytes in [10, 101, 1] {
+        let send = pair.isend(bytes);
+        pair.net.finish(send);
+    }
+    pair.net.finish(fits);
+    assert_eq!(pair.consumed(fits), 0);
+    assert_eq!(pair.net.fails_with(small), 3);
+    assert_eq!(pair.net.test(small), (3, 0));
+    assert_eq!(pair.net.test(later), (3, 0));
+    pair.close();
+}
+
+#[test]
+fn too_many_fragments_are_an_error_instead_of_exit() {
+    let net = net();
+    let (sender, mut receiver) = net.pair();
+    let bytes = 2049 * 4096;
+    let mut memory = Memory::new(bytes);
+    let (_, mhandle) = net.register(sender.comm, memory.data(), bytes, PTR_CUDA);
+    for (pages, fits) in [(2048, true), (2049, false)] {
+        let (rc, send) = net.isend(sender.comm, memory.data(), pages * 4096, mhandle);
+        assert_eq!(rc, 0);
+        let (number, recv) = receiver.post(ptr::null_mut(), bytes, mhandle);
+        let mut sent = false;
+        let outcome = poll(|| {
+            sent = sent || net.test(send) != (0, 0);
+            Some(net.test(recv)).filter(|&outcome| outcome != (0, 0))
+        });
+        assert_eq!(outcome, if fits { (0, 1) } else { (3, 0) });
+        if fits {
+            assert_eq!(receiver.entries(number).len(), 2048);
+            assert_eq!(net.consumed(receiver.comm, recv), 0);
+        }
+    }
+    assert_eq!((net.close(sender.comm), net.close(receiver.comm)), (0, 0));
+}
+
+#[test]
+fn stale_foreign_and_null_pointers_are_errors() {
+    let pair = Pair::new();
+    let mut local = 0u64;
+    let foreign: Word = (&raw mut local).cast();
+    for wrong in [foreign, ptr::null_mut(), pair.mhandle, pair.sender.comm] {
+        assert_eq!(pair.net.test(wrong), (3, 0));
+        assert_eq!(pair.consumed(wrong), 3);
+        assert_eq!(pair.net.received(pair.receiver.comm, wrong).0, 3);
+    }
+    for wrong in [foreign, ptr::null_mut(), pair.sender.comm] {
+        assert_eq!(pair.net.isend(pair.sender.comm, foreign.cast(), 0, wrong).0, 3);
+        assert_eq!(pair.net.irecv(pair.receiver.comm, foreign.cast(), 0, wrong).0, 3);
+    }
+    for wrong in [foreign, pair.mhandle] {
+        assert_eq!((pair.net.close(wrong), pair.net.close_listen(wrong)), (3, 3));
+    }
+    assert_eq!(
+        pair.net.isend(pair.receiver.comm, foreign.cast(), 0, pair.mhandle).0,
+        3,
+        "wrong direction"
+    );
+    assert_eq!(
+        pair.net.irecv(pair.sender.comm, foreign.cast(), 0, pair.mhandle).0,
+        3,
+        "wrong direction"
+    );
+    assert_eq!(pair.net.close_listen(pair.sender.comm), 3);
+    assert_eq!((pair.net.close(ptr::null_mut()), pair.net.close_listen(ptr::null_mut())), (0, 0));
+    let (net, comm) = (pair.net, pair.sender.comm);
+    pair.close();
+    assert_eq!(net.close(comm), 3, "twice");
+    assert_eq!(net.isend(comm, foreign.cast(), 0, foreign).0, 3);
+}
+
+#[test]
+fn requests_of_another_comm_or_direction_are_refused() {
+    let mut pair = Pair::new();
+    let mut other = Pair::new();
+    let (_, recv) = pair.irecv();
+    let send = pair.isend(1);
+    assert_eq!(other.net.consumed(other.receiver.comm, recv), 3);
+    assert_eq!(pair.net.consumed(pair.sender.comm, send), 3);
+    assert_eq!(pair.net.received(pair.receiver.comm, recv).0, 3, "size not known yet");
+    pair.net.finish(send);
+    pair.net.finish(recv);
+    let (_, unrelated) = other.irecv();
+    assert_eq!(other.net.test(unrelated), (0, 0));
+    assert_eq!(pair.consumed(recv), 0);
+    pair.close();
+    other.close();
+}
+
+#[test]
+fn null_outputs_and_groups_are_refused() {
+    let mut pair = Pair::new();
+    let (_, recv) = pair.irecv();
+    let net = pair.net;
+    let comm = pair.receiver.comm;
+    let (mut data, mut size, mut mhandle, mut request): (Word, c_int, Word, Word) =
+        (ptr::null_mut(), 1, pair.mhandle, recv);
+    let irecv = net.0.irecv.expect("irecv");
+    let iflush = net.0.iflush.expect("iflush");
+    // SAFETY: every pointer is valid or NULL.
+    unsafe {
+        let (d, s, m, r) = (&raw mut data, &raw mut size, &raw mut mhandle, &raw mut request);
+        let none = ptr::null_mut();
+        for n in [0, 2, -1] {
+            assert_eq!(irecv(comm, n, d, s, ptr::null_mut(), m, r).0, 3);
+            assert_eq!(iflush(comm, n, d, s, m, r).0, 3);
+            assert_eq!(net.0.irecv_consumed.expect("irecvConsumed")(comm, n, recv).0, 3);
+        }
+        assert_eq!(irecv(comm, 1, none, s, ptr::null_mut(), m, r).0, 3);
+        assert_eq!(irecv(comm, 1, d, ptr::null_mut(), ptr::null_mut(), m, r).0, 3);
+        assert_eq!(irecv(comm, 1, d, s, ptr::null_mut(), none, r).0, 3);
+        assert_eq!(irecv(comm, 1, d, s, ptr::null_mut(), m, ptr::null_mut()).0, 3);
+        assert_eq!(iflush(comm, 1, d, ptr::null_mut(), m, r).0, 3);
+        assert_eq!(iflush(comm, 1, d, s, m, ptr::null_mut()).0, 3);
+        assert_eq!(net.0.test.expect("test")(recv, ptr::null_mut(), ptr::null_mut()).0, 3);
+        assert_eq!(net.0.get_device_mr.expect("getDeviceMr")(comm, mhandle, none).0, 0);
+    }
+    assert_eq!(request, recv, "outputs are untouched");
+    pair.close();
+}
+
+#[test]
+fn a_comm_in_use_by_another_thread_is_reported() {
+    let pair = Pair::new();
+    let (net, comm, mhandle) = (pair.net, pair.sender.comm.addr(), pair.mhandle.addr());
+    let hammer = move || {
+        let mut refused = 0u32;
+        for _ in 0..200_000 {
+            let (comm, mhandle) =
+                (ptr::without_provenance_mut(comm), ptr::without_provenance_mut(mhandle));
+            let (rc, request) = net.isend(comm, ptr::null_mut(), 0, mhandle);
+            assert!(rc == 0 || rc == 3);
+            if rc == 0 {
+                let (rc, _) = net.test(request);
+                assert!([0, 2, 3].contains(&rc));
+            }
+            refused += u32::from(rc == 3);
+            if refused > 20 {
+                break;
+            }
+        }
+    };
+    let others: Vec<_> = (0..2).map(|_| std::thread::spawn(hammer)).collect();
+    others.into_iter().for_each(|other| other.join().expect("no crash"));
+    pair.close();
+}
