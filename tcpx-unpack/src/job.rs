@@ -45,13 +45,16 @@ impl UnpackJob<'_> {
         }
         // The furthest ends decide, so the loop, which every chunk goes through, has no branch.
         let (mut furthest_src, mut furthest_dst) = (0, 0);
+        let (mut longest, mut empty) = (0, 0);
         for descriptor in self.descriptors {
             let len = u64::from(descriptor.len);
             furthest_src = furthest_src.max(u64::from(descriptor.src_off) + len);
             furthest_dst = furthest_dst.max(descriptor.dst_off.saturating_add(len));
-            checked.fragments += usize::from(len > 0);
-            checked.longest = checked.longest.max(descriptor.len);
+            longest = longest.max(descriptor.len);
+            empty += usize::from(len == 0);
         }
+        checked.fragments += self.descriptors.len() - empty;
+        checked.longest = checked.longest.max(longest);
         if furthest_src > self.bounce_bytes || furthest_dst > self.dst_bytes {
             return Err(self.out_of_bounds(index));
         }

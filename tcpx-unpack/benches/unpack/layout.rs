@@ -32,12 +32,15 @@ impl Shape {
 /// Descriptors of one chunk after another, over a whole bounce buffer.
 pub(crate) struct Chunks {
     pub(crate) chunk_bytes: u64,
-    pub(crate) lists: Vec<Vec<UnpackDescriptor>>,
+    /// Of all chunks in a row: in use, they have just been made and are in the cache, which the
+    /// processor manages here only when it can read ahead.
+    descriptors: Vec<UnpackDescriptor>,
+    /// Where each chunk's descriptors end.
+    ends: Vec<usize>,
 }
 
 impl Chunks {
-    /// Cuts `bounce_bytes` into chunks, no page in two of them. The last page stays free, as room
-    /// for the shifted chunks' ends.
+    /// Cuts `bounce_bytes` into chunks, no page in two of them.
     pub(crate) fn new(shape: Shape, chunk_bytes: u64, bounce_bytes: u64) -> Self {
         let shift = if shape == Shape::Shifted { 1447 } else { 0 };
         let pages_each = (chunk_bytes + shift).div_ceil(PAGE) as usize;
@@ -45,9 +48,21 @@ impl Chunks {
         if shape != Shape::Contiguous {
             shuffle(&mut pages);
         }
-        let lists =
-            pages.chunks_exact(pages_each).map(|pages| chunk(pages, chunk_bytes, shift)).collect();
-        Self { chunk_bytes, lists }
+        let (mut descriptors, mut ends) = (Vec::new(), Vec::new());
+        for pages in pages.chunks_exact(pages_each) {
+            descriptors.extend(chunk(pages, chunk_bytes, shift));
+            ends.push(descriptors.len());
+        }
+        Self { chunk_bytes, descriptors, ends }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn descriptors(&self, chunk: usize) -> &[UnpackDescriptor] {
+        let start = chunk.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.descriptors[start..self.ends[chunk]]
     }
 }
 

@@ -40,16 +40,16 @@ impl<'bench> Unpacking<'bench> {
 
 impl Candidate for Unpacking<'_> {
     fn submit(&mut self, index: usize) {
-        let Chunks { chunk_bytes, lists } = self.chunks;
+        let (chunks, chunk_bytes) = (self.chunks, self.chunks.chunk_bytes);
         self.jobs.clear();
         for chunk in index * self.at_once..(index + 1) * self.at_once {
-            let chunk = chunk % lists.len();
+            let chunk = chunk % chunks.len();
             self.jobs.push(UnpackJob {
                 bounce: self.ends.bounce,
                 bounce_bytes: self.ends.bytes,
                 dst: self.ends.dst + chunk as u64 * chunk_bytes,
-                dst_bytes: *chunk_bytes,
-                descriptors: &lists[chunk],
+                dst_bytes: chunk_bytes,
+                descriptors: chunks.descriptors(chunk),
             });
         }
         // SAFETY: new()'s caller vouches for the memories. Chunks that come round again while an

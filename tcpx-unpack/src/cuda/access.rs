@@ -13,15 +13,21 @@ const READ: u32 = 1;
 ///
 /// A kernel that reads what it may not destroys the context and everybody's work in it, so this is
 /// asked first. Memory that the driver does not know, ordinary host memory for one, is not
-/// readable; neither is another GPU's memory without peer access, nor an imported range that was
-/// mapped without access. The driver's copies can reach some of that all the same. Both ends are
-/// looked at, not what lies between; the answer takes 0.1 µs.
+/// readable; neither is an imported range that was mapped without access. Another GPU's memory
+/// counts as not readable: the driver grants access to it even while peer access, which cannot be
+/// asked for, is off. The driver's copies can reach some of that all the same. Both ends are
+/// looked at, not what lies between; an answer takes less than 1 µs.
 pub(crate) fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
-    let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS;
     for at in [address, address + bytes.saturating_sub(1)] {
-        let access = pointer_attribute(attribute, at)?;
+        let access = pointer_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, at)?;
         if access.is_none_or(|access| access & READ == 0) {
+            return Ok(false);
+        }
+        let owner =
+            pointer_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at)?;
+        let on_a_gpu = memory_type(at)? == Some(CUmemorytype::CU_MEMORYTYPE_DEVICE as u32);
+        if on_a_gpu && owner != Some(gpu.ordinal()) {
             return Ok(false);
         }
     }
@@ -31,9 +37,12 @@ pub(crate) fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<boo
 /// Whether `address` is host memory as the driver sees it; unknown memory is.
 pub(crate) fn is_host_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
-    let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    let kind = pointer_attribute(attribute, address)?;
+    let kind = memory_type(address)?;
     Ok(kind.is_none_or(|kind| kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32))
+}
+
+fn memory_type(address: u64) -> Result<Option<u32>, CudaError> {
+    pointer_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
 }
 
 /// The attribute, or `None` for an address that the driver does not know.
@@ -42,7 +51,7 @@ fn pointer_attribute(
     address: u64,
 ) -> Result<Option<u32>, CudaError> {
     let mut value = 0_u32;
-    // SAFETY: both attributes asked for here are 32-bit integers. The driver looks the address up
+    // SAFETY: the attributes asked for here are 32-bit integers. The driver looks the address up
     // and does not touch it.
     let status = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
     if status == CUresult::CUDA_ERROR_INVALID_VALUE {

@@ -17,7 +17,7 @@ use tcpx_unpack::{
 
 use self::cases::{Case, cases};
 use self::memory::Memory;
-use self::setup::{Setup, gpu, gpu_setups, ordinary_setup};
+use self::setup::{Setup, gpu, gpu_setups, ordinary_setup, two_gpus};
 
 /// Two of them, so that a byte that happens to be equal to one differs from the other.
 const POISONS: [u8; 2] = [0xa5, 0x5a];
@@ -231,6 +231,26 @@ fn any_thread_may_submit_and_none_keeps_the_context() {
             assert!(worker.join().unwrap(), "{setup}: the thread has a current context");
         });
         run_case(&setup, &mut *unpack, &case);
+    }
+}
+
+/// Two GPUs in turn, from one thread; then from one GPU's memory to the other's, which the kernel
+/// cannot read and the driver can copy.
+#[test]
+fn several_gpus_work_side_by_side() {
+    let Some(gpus) = two_gpus() else { return };
+    let cases: Vec<Case> = cases().into_iter().take(3).collect();
+    let setups = gpus.each_ref().map(|gpu| Setup::kernel(gpu, gpu));
+    let mut unpackers = setups.each_ref().map(Setup::open);
+    for case in &cases {
+        for (setup, unpack) in setups.iter().zip(&mut unpackers) {
+            run_case(setup, &mut **unpack, case);
+        }
+    }
+    let across = Setup::kernel(&gpus[1], &gpus[0]);
+    let mut unpack = across.open();
+    for case in &cases {
+        run_case(&across, &mut *unpack, case);
     }
 }
 

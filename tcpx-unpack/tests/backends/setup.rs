@@ -19,7 +19,10 @@ pub(crate) enum BounceKind {
 pub(crate) struct Setup {
     backend: Backend,
     bounce: BounceKind,
+    /// Where the unpacker and the destination are.
     gpu: Option<CudaGpu>,
+    /// Where a bounce buffer of device memory is.
+    bounce_gpu: Option<CudaGpu>,
 }
 
 impl fmt::Display for Setup {
@@ -30,6 +33,16 @@ impl fmt::Display for Setup {
 }
 
 impl Setup {
+    /// The kernel of `gpu`, from device memory of `bounce_gpu`.
+    pub(crate) fn kernel(bounce_gpu: &CudaGpu, gpu: &CudaGpu) -> Self {
+        Self {
+            backend: Backend::Kernel,
+            bounce: BounceKind::Device,
+            gpu: Some(gpu.clone()),
+            bounce_gpu: Some(bounce_gpu.clone()),
+        }
+    }
+
     pub(crate) fn open(&self) -> Box<dyn Unpack> {
         let memory = match &self.gpu {
             Some(gpu) => MemoryKind::Cuda { gpu: gpu.ordinal() },
@@ -41,7 +54,7 @@ impl Setup {
     }
 
     pub(crate) fn bounce(&self, content: &[u8]) -> Memory {
-        match (&self.gpu, self.bounce) {
+        match (&self.bounce_gpu, self.bounce) {
             (Some(gpu), BounceKind::Device) => Memory::device(gpu, content),
             (Some(gpu), BounceKind::Pinned) => Memory::pinned(gpu, content),
             _ => Memory::ordinary(content),
@@ -58,7 +71,7 @@ impl Setup {
 }
 
 pub(crate) fn ordinary_setup() -> Setup {
-    Setup { backend: Backend::Host, bounce: BounceKind::Ordinary, gpu: None }
+    Setup { backend: Backend::Host, bounce: BounceKind::Ordinary, gpu: None, bounce_gpu: None }
 }
 
 /// Every backend on every kind of bounce buffer, or nothing where there is no GPU.
@@ -67,7 +80,7 @@ pub(crate) fn gpu_setups() -> Vec<Setup> {
     let mut setups = Vec::new();
     for backend in [Backend::Host, Backend::D2d, Backend::Kernel] {
         for bounce in [BounceKind::Device, BounceKind::Pinned, BounceKind::Ordinary] {
-            setups.push(Setup { backend, bounce, gpu: Some(gpu.clone()) });
+            setups.push(Setup { backend, bounce, ..Setup::kernel(&gpu, &gpu) });
         }
     }
     setups
@@ -84,6 +97,18 @@ pub(crate) fn gpu() -> Option<CudaGpu> {
         }
         Err(error) => {
             eprintln!("the GPU part of this test is skipped: {error}");
+            None
+        }
+    }
+}
+
+/// The first two GPUs. A test that needs two skips on one: no lane promises more.
+pub(crate) fn two_gpus() -> Option<[CudaGpu; 2]> {
+    let first = gpu()?;
+    match CudaGpu::open(1) {
+        Ok(second) => Some([first, second]),
+        Err(error) => {
+            eprintln!("the test with two GPUs is skipped: {error}");
             None
         }
     }
