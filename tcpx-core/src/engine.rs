@@ -66,15 +66,9 @@ impl Engine {
             );
             return Err(Error::MemoryUnavailable { kind: "CUDA", reason });
         }
-        let plugin = Plugin::open(&options.plugin)?;
+        let plugin = Plugin::open(&options.plugin, options.preflight)?;
         options.check_chunk(plugin.chunk_bytes())?;
-        for name in &options.nics {
-            nic::choose(
-                &plugin,
-                &SessionOptions { nics: vec![name.clone()], ..options.clone() },
-                None,
-            )?;
-        }
+        nic::by_name(plugin.nics(), &options.nics)?;
         let opened = tcpx_unpack::open(options.unpack, MemoryKind::Host)?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,

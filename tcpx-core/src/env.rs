@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tcpx_doctor::topology::PciPath;
 use tcpx_sys::UNPACK_VERSION;
 
 use crate::conn_info::Secret;
@@ -17,6 +18,8 @@ pub(crate) struct Env {
     pub(crate) options: SessionOptions,
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) memory: DeviceMemory,
+    /// Place of the session's GPU on PCI.
+    pub(crate) gpu_path: Option<PciPath>,
     pub(crate) session: [u8; 16],
     pub(crate) secret: Secret,
 }
@@ -27,7 +30,14 @@ impl Env {
         plugin: Arc<Plugin>,
         memory: DeviceMemory,
     ) -> Result<Self> {
-        Ok(Self { options, plugin, memory, session: random()?, secret: Secret(random()?) })
+        Ok(Self {
+            options,
+            plugin,
+            memory,
+            gpu_path: None,
+            session: random()?,
+            secret: Secret(random()?),
+        })
     }
 
     /// What this end says of itself on a new link.

@@ -132,6 +132,9 @@ pub enum Error {
     /// The plugin file could not be used.
     #[error(transparent)]
     Load(Arc<LoadError>),
+    /// The hardware plugin would end the process, crash or hang on this host, so it was not loaded.
+    #[error("the plugin was not loaded: {}", first_finding(.0))]
+    Preflight(Arc<tcpx_doctor::Report>),
     /// A plugin was asked for that this build does not contain.
     #[error(
         "the software plugin is not part of this build (feature `soft`); name a plugin by path"
@@ -297,6 +300,17 @@ pub enum Error {
 
 fn peer_suffix(peer: Option<&String>) -> String {
     peer.map(|peer| format!(" with peer {peer}")).unwrap_or_default()
+}
+
+fn first_finding(report: &tcpx_doctor::Report) -> String {
+    let more = match report.findings().len() {
+        0 | 1 => String::new(),
+        findings => format!(" (and {} more findings)", findings - 1),
+    };
+    report.findings().first().map_or_else(String::new, |first| {
+        let cure = first.cure.join("; ");
+        format!("{}: {}; {}; cure: {cure}{more}", first.id, first.seen, first.why)
+    })
 }
 
 impl Error {

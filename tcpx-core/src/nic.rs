@@ -2,17 +2,20 @@
 
 use std::net::IpAddr;
 
+use tcpx_doctor::topology::{PciPath, distance};
+
 use crate::error::{Error, Result};
 use crate::plugin::{Nic, Plugin};
-use crate::settings::SessionOptions;
 
 /// The NICs for a peer that is reached from `local`, at least one.
 ///
 /// An explicit choice wins. Without one, the software plugin uses the NIC that the control link itself goes through, so
-/// that both ends meet on a network that is known to work; a hardware plugin has NICs of its own for data, all of them.
+/// that both ends meet on a network that is known to work. A hardware plugin has NICs of its own for data: those nearest
+/// to the GPU on PCI, all of them where that cannot be told.
 pub(crate) fn choose(
     plugin: &Plugin,
-    options: &SessionOptions,
+    wanted: &[String],
+    gpu: Option<&PciPath>,
     local: Option<IpAddr>,
 ) -> Result<Vec<Nic>> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
@@ -21,32 +24,35 @@ pub(crate) fn choose(
             .iter()
             .any(|interface| interface.name == nic.name && Some(interface.ip()) == local)
     };
-    choose_from(plugin.nics(), &options.nics, plugin.is_hardware(), carries)
+    if !wanted.is_empty() {
+        return by_name(plugin.nics(), wanted);
+    }
+    if plugin.is_hardware() {
+        return Ok(nearest(plugin.nics(), gpu));
+    }
+    let chosen = plugin.nics().iter().find(|nic| carries(nic)).or(plugin.nics().first()).cloned();
+    chosen.map(|nic| vec![nic]).ok_or_else(|| no_nic("of any name", plugin.nics()))
 }
 
-fn choose_from(
-    nics: &[Nic],
-    wanted: &[String],
-    is_hardware: bool,
-    carries_control_link: impl Fn(&Nic) -> bool,
-) -> Result<Vec<Nic>> {
-    let available = || nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
-    if !wanted.is_empty() {
-        let find = |name: &String| {
-            nics.iter()
-                .find(|nic| nic.name == *name)
-                .cloned()
-                .ok_or_else(|| Error::NoNic { wanted: name.clone(), available: available() })
-        };
-        return wanted.iter().map(find).collect();
-    }
-    if is_hardware {
-        return Ok(nics.to_vec());
-    }
-    let chosen = nics.iter().find(|nic| carries_control_link(nic)).or(nics.first()).cloned();
-    chosen
-        .map(|nic| vec![nic])
-        .ok_or_else(|| Error::NoNic { wanted: "of any name".into(), available: available() })
+/// Checks an explicit choice.
+pub(crate) fn by_name(nics: &[Nic], wanted: &[String]) -> Result<Vec<Nic>> {
+    let find = |name: &String| {
+        nics.iter().find(|nic| nic.name == *name).cloned().ok_or_else(|| no_nic(name, nics))
+    };
+    wanted.iter().map(find).collect()
+}
+
+fn no_nic(wanted: &str, nics: &[Nic]) -> Error {
+    let available = nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
+    Error::NoNic { wanted: wanted.to_owned(), available }
+}
+
+/// The NICs at the smallest distance from a GPU; all of them when no distance is known.
+fn nearest(nics: &[Nic], gpu: Option<&PciPath>) -> Vec<Nic> {
+    let distance_of =
+        |nic: &Nic| Some(distance(gpu?, &PciPath::parse(nic.pci_path.as_deref()?)?, true));
+    let Some(smallest) = nics.iter().filter_map(distance_of).min() else { return nics.to_vec() };
+    nics.iter().filter(|nic| distance_of(nic) == Some(smallest)).cloned().collect()
 }
 
 /// The IPv4 addresses of this host's interfaces that are up, loopback last.
@@ -66,37 +72,73 @@ pub(crate) fn local_addresses() -> Vec<IpAddr> {
 mod tests {
     use super::*;
 
-    fn nics() -> Vec<Nic> {
-        ["eth1", "eth2", "lo"]
-            .iter()
-            .zip(0..)
-            .map(|(name, index)| Nic {
-                index,
-                name: (*name).to_owned(),
-                pci_path: None,
-                speed_mbps: 10_000,
-            })
-            .collect()
+    fn nic(name: &str, pci_path: &str) -> Nic {
+        Nic {
+            index: 0,
+            name: name.to_owned(),
+            pci_path: Some(pci_path.into()),
+            speed_mbps: 200_000,
+        }
     }
 
-    fn names(chosen: &Result<Vec<Nic>>) -> Vec<&str> {
-        chosen.as_ref().unwrap().iter().map(|nic| nic.name.as_str()).collect()
+    /// The shape of an A3 High host: two switches below each host bridge, two GPUs and a NIC below each switch.
+    fn a3_high() -> (Vec<Nic>, Vec<(&'static str, &'static str)>) {
+        let below = |switch: &str, device: &str| format!("/sys/devices/pci{switch}/{device}");
+        let nics = vec![
+            nic("eth1", &below("0000:00/0000:00:01.0/0000:01:00.0/0000:02:02.0", "0000:06:00.0")),
+            nic("eth2", &below("0000:00/0000:00:02.0/0000:07:00.0/0000:08:02.0", "0000:0c:00.0")),
+            nic("eth3", &below("0000:80/0000:80:01.0/0000:81:00.0/0000:82:02.0", "0000:86:00.0")),
+            nic("eth4", &below("0000:80/0000:80:02.0/0000:87:00.0/0000:88:02.0", "0000:8c:00.0")),
+        ];
+        let gpus = vec![
+            ("/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:04:00.0", "eth1"),
+            ("/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:05:00.0", "eth1"),
+            ("/sys/devices/pci0000:00/0000:00:02.0/0000:07:00.0/0000:08:00.0/0000:0a:00.0", "eth2"),
+            ("/sys/devices/pci0000:00/0000:00:02.0/0000:07:00.0/0000:08:01.0/0000:0b:00.0", "eth2"),
+            ("/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:00.0/0000:84:00.0", "eth3"),
+            ("/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:85:00.0", "eth3"),
+            ("/sys/devices/pci0000:80/0000:80:02.0/0000:87:00.0/0000:88:00.0/0000:8a:00.0", "eth4"),
+            ("/sys/devices/pci0000:80/0000:80:02.0/0000:87:00.0/0000:88:01.0/0000:8b:00.0", "eth4"),
+        ];
+        (nics, gpus)
+    }
+
+    fn names(nics: &[Nic]) -> Vec<&str> {
+        nics.iter().map(|nic| nic.name.as_str()).collect()
     }
 
     #[test]
-    fn an_explicit_choice_wins_and_is_checked() {
-        let wanted = ["eth2".to_owned(), "eth1".to_owned()];
-        assert_eq!(names(&choose_from(&nics(), &wanted, false, |_| true)), ["eth2", "eth1"]);
-        let error =
-            choose_from(&nics(), &["eth9".to_owned()], true, |_| true).unwrap_err().to_string();
-        assert!(error.contains("eth9") && error.contains("eth1, eth2, lo"), "{error}");
+    fn each_gpu_of_an_a3_high_gets_the_nic_beside_it() {
+        let (nics, gpus) = a3_high();
+        for (gpu, expected) in gpus {
+            let path = PciPath::parse(gpu.as_ref()).unwrap();
+            assert_eq!(names(&nearest(&nics, Some(&path))), [expected], "{gpu}");
+        }
     }
 
     #[test]
-    fn software_follows_the_control_link_and_hardware_uses_all() {
-        assert_eq!(names(&choose_from(&nics(), &[], false, |nic| nic.name == "lo")), ["lo"]);
-        assert_eq!(names(&choose_from(&nics(), &[], false, |_| false)), ["eth1"]);
-        assert_eq!(names(&choose_from(&nics(), &[], true, |_| true)), ["eth1", "eth2", "lo"]);
-        assert!(choose_from(&[], &[], false, |_| true).is_err());
+    fn equally_near_nics_are_all_used_and_so_are_all_when_nothing_is_known() {
+        let (mut nics, gpus) = a3_high();
+        nics[1] = nic(
+            "eth2",
+            "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:03.0/0000:0d:00.0",
+        );
+        let gpu = PciPath::parse(gpus[0].0.as_ref()).unwrap();
+        assert_eq!(names(&nearest(&nics, Some(&gpu))), ["eth1", "eth2"]);
+        assert_eq!(nearest(&nics, None).len(), 4);
+        let virtual_nics: Vec<Nic> =
+            nics.into_iter().map(|nic| Nic { pci_path: None, ..nic }).collect();
+        assert_eq!(nearest(&virtual_nics, Some(&gpu)).len(), 4);
+    }
+
+    #[test]
+    fn an_explicit_choice_keeps_its_order_and_is_checked() {
+        let (nics, _) = a3_high();
+        assert_eq!(
+            names(&by_name(&nics, &["eth2".into(), "eth1".into()]).unwrap()),
+            ["eth2", "eth1"]
+        );
+        let error = by_name(&nics, &["eth9".into()]).unwrap_err().to_string();
+        assert!(error.contains("eth9") && error.contains("eth1, eth2, eth3, eth4"), "{error}");
     }
 }

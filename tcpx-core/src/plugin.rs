@@ -5,6 +5,8 @@ use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tcpx_doctor::environment::process_env;
+use tcpx_doctor::{Host, LiveKernel};
 use tcpx_sys::{Entries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION};
 
 use crate::error::{Error, Phase, PluginFailure, Result};
@@ -44,7 +46,7 @@ static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec:
 
 impl Plugin {
     /// Opens what `choice` means here; the same choice gives the same plugin each time.
-    pub(crate) fn open(choice: &PluginChoice) -> Result<Arc<Self>> {
+    pub(crate) fn open(choice: &PluginChoice, preflight: bool) -> Result<Arc<Self>> {
         let choice = match choice {
             PluginChoice::Auto if Path::new(HARDWARE_PLUGIN_PATH).exists() => {
                 PluginChoice::Path(HARDWARE_PLUGIN_PATH.into())
@@ -63,17 +65,22 @@ impl Plugin {
             return outcome.clone();
         }
         let outcome = match &choice {
-            PluginChoice::Path(path) => Self::open_path(path),
+            PluginChoice::Path(path) => Self::open_path(path, preflight),
             PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(),
         };
-        let is_final = !matches!(outcome, Err(Error::Setting { .. } | Error::Load(_)));
+        let is_final =
+            !matches!(outcome, Err(Error::Setting { .. } | Error::Load(_) | Error::Preflight(_)));
         if is_final {
             opened.push((choice, outcome.clone()));
         }
         outcome
     }
 
-    fn open_path(path: &Path) -> Result<Arc<Self>> {
+    fn open_path(path: &Path, preflight: bool) -> Result<Arc<Self>> {
+        // A file that is not there has one cause and one cure; the checks would name many.
+        if preflight && path.is_file() {
+            check_host(path)?;
+        }
         let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| {
             tracing::info!("{CHUNK_VARIABLE} is unset, which the plugin does not survive: set to {DEFAULT_CHUNK_BYTES}");
             // SAFETY: the variable is read by the plugin that is loaded below. Another thread that reads the
@@ -161,6 +168,15 @@ impl Plugin {
         let _guard = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
         call(self.entries())
     }
+}
+
+/// Checks what would make the hardware plugin end this process, in the environment that it is going to see.
+fn check_host(path: &Path) -> Result<()> {
+    let mut env = process_env();
+    env.entry(CHUNK_VARIABLE.to_owned()).or_insert_with(|| DEFAULT_CHUNK_BYTES.to_string());
+    let kernel = LiveKernel::default();
+    tcpx_doctor::preflight(path, None, &Host::this(&env, &kernel))
+        .map_err(|report| Error::Preflight(Arc::new(report)))
 }
 
 fn check(call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {

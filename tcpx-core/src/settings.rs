@@ -15,6 +15,7 @@
 //! | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
 //! | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
 //! | `spin` | `TCPX_SPIN_US` | 50 µs |
+//! | `preflight` | `TCPX_PREFLIGHT` | 1 |
 
 use std::ffi::OsString;
 use std::fmt;
@@ -105,6 +106,9 @@ pub struct SessionOptions {
     pub close_timeout: Duration,
     /// Whether a thread of the session drives progress. Without it, progress is made inside calls of this library.
     pub progress_thread: bool,
+    /// Whether a plugin file is only loaded after the checks of [`tcpx_doctor::preflight`], whose failure would make the
+    /// hardware plugin end the process, crash or hang.
+    pub preflight: bool,
     /// How long a waiting thread spins before it yields, and later sleeps.
     pub spin: Duration,
 }
@@ -126,6 +130,7 @@ impl Default for SessionOptions {
             connect_timeout: Duration::from_secs(30),
             close_timeout: Duration::from_secs(5),
             progress_thread: false,
+            preflight: true,
             spin: Duration::from_micros(50),
         }
     }
@@ -171,6 +176,9 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_PROGRESS_THREAD"], &mut number)? {
             options.progress_thread = number != 0;
+        }
+        if env.read(&["TCPX_PREFLIGHT"], &mut number)? {
+            options.preflight = number != 0;
         }
         Ok(options)
     }

@@ -37,7 +37,7 @@ impl CommSetup {
         agreement: Agreement,
         env: &Env,
     ) -> Result<Self> {
-        let chosen = nic::choose(&env.plugin, &env.options, local)?;
+        let chosen = nic::choose(&env.plugin, &env.options.nics, env.gpu_path.as_ref(), local)?;
         let places: Vec<Place> = (0..agreement.channels)
             .zip(chosen.iter().cycle())
             .map(|(channel, nic)| Place {
