@@ -1,0 +1,100 @@
+//! The log: events of the library and of this program, on stderr.
+
+use std::fmt;
+use std::io::IsTerminal;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::end::Role;
+use crate::variables;
+
+const DEBUG: [&str; 2] = ["TCPX_DEBUG", "UCCL_TCPX_DEBUG"];
+const LAUNCH_DEBUG: [&str; 2] = ["TCPX_LAUNCH_DEBUG", "UCCL_TCPX_LAUNCH_DEBUG"];
+
+/// How much a command shows when nothing else is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Warnings and errors.
+    Warnings,
+    /// Everything, down to each unpack descriptor.
+    Everything,
+}
+
+/// Starts the log. RUST_LOG wins over the documents' variables, those over the command's own detail.
+pub(crate) fn start(detail: Detail, role: Role) {
+    let filter = std::env::var("RUST_LOG")
+        .ok()
+        .filter(|text| !text.is_empty())
+        .and_then(|text| EnvFilter::try_new(text).ok())
+        .unwrap_or_else(|| {
+            let filter =
+                directives(detail, variables::is_on(&DEBUG), variables::is_on(&LAUNCH_DEBUG));
+            EnvFilter::new(filter)
+        });
+    // Only fails when there is a log already, which then stays.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .event_format(Lines { role })
+        .try_init();
+}
+
+/// Whether the log shows more than warnings, so that nothing else should draw on the terminal.
+pub(crate) fn is_detailed() -> bool {
+    tracing::enabled!(Level::INFO)
+}
+
+fn directives(detail: Detail, debug: bool, launch_debug: bool) -> &'static str {
+    match (detail, debug, launch_debug) {
+        (Detail::Everything, ..) | (_, _, true) => {
+            "warn,tcpx=trace,tcpx_core=trace,tcpx_unpack=trace,tcpx_softnet=debug,tcpx_sys=debug"
+        }
+        (_, true, _) => {
+            "warn,tcpx=debug,tcpx_core=debug,tcpx_unpack=debug,tcpx_softnet=info,tcpx_sys=debug"
+        }
+        _ => "warn",
+    }
+}
+
+/// `[DEBUG] server: message field=value`: the documents' lines, with the end that wrote them.
+struct Lines {
+    role: Role,
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        write!(writer, "[{}] {}: ", event.metadata().level(), self.role.name())?;
+        context.field_format().format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_filter_can_be_read() {
+        for detail in [Detail::Warnings, Detail::Everything] {
+            for (debug, launch) in [(false, false), (true, false), (false, true), (true, true)] {
+                assert!(EnvFilter::try_new(directives(detail, debug, launch)).is_ok());
+            }
+        }
+        assert_eq!(directives(Detail::Warnings, false, false), "warn");
+        assert!(directives(Detail::Warnings, true, false).contains("tcpx_core=debug"));
+    }
+}

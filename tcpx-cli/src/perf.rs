@@ -1,0 +1,145 @@
+//! `tcpx perf`: how fast messages get from one end to the other, every byte verified.
+
+mod args;
+mod baseline;
+mod json;
+mod latency;
+mod progress;
+mod report;
+mod session_lane;
+mod share;
+mod table;
+mod throughput;
+
+use std::io::Write;
+
+use tcpx_core::Session;
+
+pub(crate) use args::PerfArgs;
+
+use crate::bootstrap::{CaseTimes, Link, Message, Mode, Plan, Program};
+use crate::end::Role;
+use crate::failure::Failure;
+use crate::meeting::{self, Agreement};
+use baseline::RawSockets;
+use progress::Progress;
+use report::{Case, Report};
+
+/// Measures, and prints what both ends saw.
+pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
+    args.end.begin()?;
+    let report = match args.end.role() {
+        Role::Client => {
+            let program = Program::Perf(args.plan()?);
+            meeting::as_client(&args.end, &args.session, program, |link, session, agreement| {
+                measure(link, session, agreement)
+            })?
+        }
+        Role::Server => {
+            let check = |program: &Program| args.insist(program);
+            meeting::as_server(&args.end, &args.session, "perf", check, measure)?
+        }
+    };
+    if args.end.is_started_end() {
+        return Ok(());
+    }
+    let text = if args.json { json::render(&report)? } else { table::render(&report) };
+    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::io("writing to stdout"))?;
+    match report.first_mismatch() {
+        None => Ok(()),
+        Some(mismatch) => Err(Failure::NotVerified(mismatch)),
+    }
+}
+
+fn measure(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<Report, Failure> {
+    let Program::Perf(plan) = &agreement.program else {
+        return Err(Failure::Refusing("this is not a measurement".into()));
+    };
+    let mut raw = match plan.baseline {
+        true => Some(RawSockets::open(link, agreement, plan)?),
+        false => None,
+    };
+    let progress = Progress::new(plan);
+    let mut message = 0;
+    let mut cases = Vec::new();
+    for &bytes in &plan.sizes {
+        let run = CaseRun { plan, bytes, first_message: message };
+        let times = match plan.mode {
+            Mode::Throughput => {
+                throughput::measure(link, session, agreement, run, raw.as_mut(), &progress)?
+            }
+            Mode::Latency => {
+                latency::measure(link, session, agreement, run, raw.as_mut(), &progress)?
+            }
+        };
+        // Two lanes, and each of their messages has a pattern of its own.
+        message += 2 * run.iterations();
+        let (client, server) = exchange(link, agreement.role, plan, times)?;
+        cases.push(Case::new(plan.mode, bytes, &client, &server));
+    }
+    Ok(Report::new(session, agreement, plan, cases))
+}
+
+/// One size of a plan.
+#[derive(Clone, Copy, Debug)]
+struct CaseRun<'a> {
+    plan: &'a Plan,
+    /// Of one message.
+    bytes: u64,
+    /// Number of the first message, which makes its payload.
+    first_message: u64,
+}
+
+impl CaseRun<'_> {
+    /// Uncounted and counted ones.
+    fn iterations(&self) -> u64 {
+        u64::from(self.plan.warmup) + u64::from(self.plan.iterations)
+    }
+
+    fn is_counted(&self, iteration: u64) -> bool {
+        iteration >= u64::from(self.plan.warmup)
+    }
+}
+
+/// Both ends tell each other what they measured. Returns the client's times, then the server's.
+fn exchange(
+    link: &mut Link,
+    role: Role,
+    plan: &Plan,
+    own: CaseTimes,
+) -> Result<(CaseTimes, CaseTimes), Failure> {
+    let receive = |link: &mut Link| {
+        link.receive("times", |message| match message {
+            Message::Times(times) => Ok(times),
+            other => Err(other),
+        })
+    };
+    let (client, server) = match role {
+        Role::Client => {
+            link.send(&Message::Times(own.clone()))?;
+            (own, receive(link)?)
+        }
+        Role::Server => {
+            let client = receive(link)?;
+            link.send(&Message::Times(own.clone()))?;
+            (client, own)
+        }
+    };
+    let ends: &[&CaseTimes] = match plan.mode {
+        Mode::Throughput => &[&client, &server],
+        // Only the client sees round trips.
+        Mode::Latency => &[&client],
+    };
+    let raw = if plan.baseline { plan.iterations as usize } else { 0 };
+    let is_complete = ends.iter().all(|times| {
+        times.session_ns.len() == plan.iterations as usize && times.raw_ns.len() == raw
+    });
+    match is_complete {
+        true => Ok((client, server)),
+        false => Err(Failure::OtherEnd(format!(
+            "it sent {} and {raw} times for {} iterations",
+            client.session_ns.len().min(server.session_ns.len()),
+            plan.iterations
+        ))),
+    }
+}

@@ -1,0 +1,133 @@
+//! Flags of `tcpx perf`, and the plan they make.
+
+use crate::bootstrap::{MAX_ITERATIONS, Mode, Plan, Program};
+use crate::byte_size::ByteSize;
+use crate::end::EndArgs;
+use crate::failure::Failure;
+use crate::session_args::{SessionArgs, insist};
+use crate::variables;
+
+const SIZE: ByteSize = ByteSize(64 << 20);
+const LATENCY_SIZE: ByteSize = ByteSize(4 << 10);
+const ITERATIONS: u32 = 20;
+const LATENCY_ITERATIONS: u32 = 1000;
+const WARMUP: u32 = 2;
+const LATENCY_WARMUP: u32 = 50;
+const SWEEP_FROM: u64 = 4 << 10;
+const SWEEP_TO: u64 = 64 << 20;
+
+/// Measure throughput or latency between two processes or two hosts; every byte is verified.
+///
+/// Alone it runs both ends here, as two processes over loopback. For two hosts start `tcpx perf server` on one and
+/// `tcpx perf client ADDR` with the flags of the measurement on the other. Exit status: 0 when everything was verified,
+/// 2 when flags or variables are wrong, else 1. GB is 10^9 bytes.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct PerfArgs {
+    #[command(flatten)]
+    pub(crate) end: EndArgs,
+
+    /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB
+    /// [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency 4KiB]
+    #[arg(long, value_name = "BYTES")]
+    size: Option<ByteSize>,
+
+    /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with --latency 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ITERATIONS)))]
+    iters: Option<u32>,
+
+    /// Iterations before them, verified but not measured [default: 2, with --latency 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS)))]
+    warmup: Option<u32>,
+
+    /// Seed of the payload, which differs in each iteration [default: random]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Measure sizes from 4 KiB to 64 MiB, each 4 (or 2) times the one before
+    #[arg(
+        long, value_name = "FACTOR", num_args = 0..=1, require_equals = true, default_missing_value = "4",
+        value_parser = ["2", "4"], conflicts_with_all = ["size", "latency"]
+    )]
+    sweep: Option<String>,
+
+    /// Measure round trips of --size bytes instead: p50 and p99 in microseconds
+    #[arg(long)]
+    latency: bool,
+
+    /// Measure plain sockets too, in turns with the session: as many as it uses (channels x NCCL_NSOCKS_PERTHREAD x
+    /// NCCL_SOCKET_NTHREADS; one for --latency)
+    #[arg(long)]
+    baseline: bool,
+
+    /// Print one JSON object instead of a table; with --sweep its own figures are those of the largest size
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+}
+
+impl PerfArgs {
+    /// Flags over environment over defaults.
+    pub(crate) fn plan(&self) -> Result<Plan, Failure> {
+        let (mode, size, iterations, warmup) = match self.latency {
+            false => (Mode::Throughput, SIZE, ITERATIONS, WARMUP),
+            true => (Mode::Latency, LATENCY_SIZE, LATENCY_ITERATIONS, LATENCY_WARMUP),
+        };
+        let size_from_env = variables::read(&["TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE"])?;
+        let iters_from_env = variables::read(&["TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS"])?;
+        let size = self.size.or(size_from_env).unwrap_or(size);
+        let plan = Plan {
+            mode,
+            sizes: match &self.sweep {
+                Some(factor) => sweep(if factor == "2" { 2 } else { 4 }),
+                None => vec![size.0],
+            },
+            iterations: self.iters.or(iters_from_env).unwrap_or(iterations),
+            warmup: self.warmup.unwrap_or(warmup),
+            seed: self.seed.map_or_else(random_seed, Ok)?,
+            baseline: self.baseline,
+        };
+        plan.check().map_err(Failure::Usage)?;
+        Ok(plan)
+    }
+
+    /// As the server: whether the client's plan is what this end was told to expect.
+    pub(crate) fn insist(&self, program: &Program) -> Result<(), Failure> {
+        let Program::Perf(plan) = program else { return Ok(()) };
+        plan.check()
+            .map_err(|reason| Failure::Refusing(format!("the client asks for {reason}")))?;
+        insist("--size", self.size, ByteSize(plan.sizes[0]))?;
+        insist("--iters", self.iters, plan.iterations)?;
+        insist("--warmup", self.warmup, plan.warmup)?;
+        insist("--seed", self.seed, plan.seed)?;
+        insist("--latency", self.latency.then_some(true), plan.mode == Mode::Latency)?;
+        insist("--baseline", self.baseline.then_some(true), plan.baseline)?;
+        insist("--sweep", self.sweep.as_ref().map(|_| true), plan.sizes.len() > 1)
+    }
+}
+
+fn sweep(factor: u64) -> Vec<u64> {
+    std::iter::successors(Some(SWEEP_FROM), |size| size.checked_mul(factor))
+        .take_while(|size| *size <= SWEEP_TO)
+        .collect()
+}
+
+fn random_seed() -> Result<u64, Failure> {
+    getrandom::u64()
+        .map_err(|error| Failure::Io { what: "choosing a seed".into(), error: error.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_goes_from_4_kib_to_64_mib() {
+        for (factor, sizes) in [(2, 15), (4, 8)] {
+            let sweep = sweep(factor);
+            assert_eq!(sweep.len(), sizes);
+            assert_eq!((sweep[0], sweep[sizes - 1]), (4 << 10, 64 << 20));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The way under test: a transfer of the session.
+
+use std::time::Duration;
+
+use tcpx_core::{Post, Session, Transfer};
+
+use super::throughput::Lane;
+use crate::failure::Failure;
+use crate::meeting::Agreement;
+use crate::pattern::{Mismatch, Pattern};
+
+/// The memory is written and read in pieces of this many bytes, a multiple of 8.
+const PIECE_BYTES: usize = 256 << 10;
+const TAG: i32 = 1;
+
+/// One registration, used by one message at a time.
+pub(super) struct SessionLane<'a> {
+    session: &'a Session,
+    peer: &'static str,
+    memory: u64,
+    timeout: Duration,
+    transfer: Option<Transfer>,
+    piece: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+impl<'a> SessionLane<'a> {
+    pub(super) fn new(
+        session: &'a Session,
+        agreement: &Agreement,
+        bytes: u64,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            session,
+            peer: agreement.peer(),
+            memory: session.allocate(bytes, agreement.memory.memory_type())?,
+            timeout,
+            transfer: None,
+            piece: vec![0; PIECE_BYTES],
+            expected: vec![0; PIECE_BYTES],
+        })
+    }
+
+    /// Gives the memory back.
+    pub(super) fn close(&mut self) -> Result<(), Failure> {
+        self.transfer = None;
+        Ok(self.session.deregister_memory(self.memory)?)
+    }
+
+    fn write(&mut self, bytes: u64, make: impl Fn(u64, &mut [u8])) -> Result<(), Failure> {
+        // What the memory was used for before must be over.
+        self.transfer = None;
+        for (offset, length) in pieces(bytes) {
+            let piece = &mut self.piece[..length];
+            make(offset, piece);
+            self.session.write_memory(self.memory, offset, piece)?;
+        }
+        Ok(())
+    }
+
+    fn post_with(&self, bytes: u64) -> Post {
+        Post { memory: self.memory, offset: 0, bytes, tag: TAG }
+    }
+
+    fn begin(&mut self) -> Result<&Transfer, Failure> {
+        Ok(self.transfer.insert(self.session.create_transfer(self.peer)?))
+    }
+}
+
+impl Lane for SessionLane<'_> {
+    fn name(&self) -> &'static str {
+        "the session"
+    }
+
+    fn fill(&mut self, pattern: Pattern, bytes: u64) -> Result<(), Failure> {
+        self.write(bytes, |offset, piece| pattern.fill(offset, piece))?;
+        self.begin()?;
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: u64) -> Result<(), Failure> {
+        let post = self.post_with(bytes);
+        if let Some(transfer) = &self.transfer {
+            transfer.post_send(post)?;
+        }
+        self.wait()
+    }
+
+    fn poison(&mut self, pattern: Pattern, bytes: u64) -> Result<(), Failure> {
+        self.write(bytes, |offset, piece| pattern.poison(offset, piece))
+    }
+
+    fn post(&mut self, bytes: u64) -> Result<(), Failure> {
+        let post = self.post_with(bytes);
+        self.begin()?.post_recv(post)?;
+        // The sender learns of the receive before it hears "go".
+        self.session.progress();
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), Failure> {
+        match &self.transfer {
+            Some(transfer) => Ok(transfer.wait(Some(self.timeout))?),
+            None => Ok(()),
+        }
+    }
+
+    fn check(&mut self, pattern: Pattern, bytes: u64) -> Result<Option<Mismatch>, Failure> {
+        self.transfer = None;
+        for (offset, length) in pieces(bytes) {
+            let piece = &mut self.piece[..length];
+            self.session.read_memory(self.memory, offset, piece)?;
+            if let Err(mismatch) = pattern.check(offset, piece, &mut self.expected) {
+                return Ok(Some(mismatch));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Offset and length of each piece.
+fn pieces(bytes: u64) -> impl Iterator<Item = (u64, usize)> {
+    let step = PIECE_BYTES as u64;
+    (0..bytes.div_ceil(step)).map(move |index| {
+        let offset = index * step;
+        (offset, (bytes - offset).min(step) as usize)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_everything_once() {
+        let step = PIECE_BYTES as u64;
+        for bytes in [1, 7, step - 1, step, step + 1, 3 * step + 5] {
+            let mut end = 0;
+            for (offset, length) in pieces(bytes) {
+                assert_eq!((offset, offset % 8), (end, 0));
+                end = offset + length as u64;
+            }
+            assert_eq!(end, bytes);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The report as a table for people.
+
+use super::report::{Case, Report};
+use crate::bootstrap::Mode;
+use crate::byte_size::ByteSize;
+use crate::samples::{Samples, gb_per_s, micros, millis};
+
+/// A heading and how one case fills the column below it.
+type Column<'a> = (&'a str, Box<dyn Fn(&Case) -> String + 'a>);
+
+/// The whole text, without the last line break.
+pub(super) fn render(report: &Report) -> String {
+    let mut columns = vec![
+        ("size", column(|case| ByteSize(case.bytes).to_string())),
+        ("chunk", column(|_| ByteSize(report.chunk_bytes.into()).to_string())),
+        ("channels", column(|_| report.channels.to_string())),
+        ("transport", column(|_| report.transport.clone())),
+        ("memory", column(|_| report.memory.to_string())),
+        ("unpack", column(|_| report.unpack.clone())),
+    ];
+    let has_baseline = report.cases.iter().any(|case| !case.raw.is_empty());
+    let note = match report.mode {
+        Mode::Throughput => {
+            columns.extend(throughput_columns(has_baseline));
+            "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. sender: from \"go\" until \
+             its send is complete; receiver: from its \"go\" until the last byte is in place."
+        }
+        Mode::Latency => {
+            columns.extend(latency_columns(has_baseline));
+            "Round trips as the client sees them: from posting its send until the answer, received and sent again by \
+             the server, is in place."
+        }
+    };
+    columns.push(("verified", column(verified)));
+    let mut text = lay_out(&columns, &report.cases);
+    text.push_str(&format!("{} iterations. {note}", report.iterations));
+    if has_baseline {
+        text.push_str(" raw: plain sockets in the same run, in turns.");
+    }
+    text
+}
+
+fn column<'a>(fill: impl Fn(&Case) -> String + 'a) -> Box<dyn Fn(&Case) -> String + 'a> {
+    Box::new(fill)
+}
+
+fn verified(case: &Case) -> String {
+    if case.mismatch.is_none() { "yes" } else { "NO" }.to_owned()
+}
+
+fn throughput_columns(has_baseline: bool) -> Vec<Column<'static>> {
+    let median = |samples: &Samples, case: &Case| rate(gb_per_s(case.bytes, samples.median()));
+    let p99 = |samples: &Samples, case: &Case| rate(gb_per_s(case.bytes, samples.percentile(99)));
+    let mut columns = vec![
+        ("sender GB/s", column(move |case| median(&case.sender, case))),
+        ("p99", column(move |case| p99(&case.sender, case))),
+        ("receiver GB/s", column(move |case| median(&case.receiver, case))),
+        ("p99", column(move |case| p99(&case.receiver, case))),
+        ("mean ms", column(|case| format!("{:.3}", millis(case.receiver.mean())))),
+    ];
+    if has_baseline {
+        columns.push(("raw GB/s", column(move |case| median(&case.raw, case))));
+        columns.push(("ratio", column(|case| ratio(case.throughput_ratio()))));
+    }
+    columns
+}
+
+fn latency_columns(has_baseline: bool) -> Vec<Column<'static>> {
+    let p = |samples: &Samples, percent| format!("{:.1}", micros(samples.percentile(percent)));
+    let mut columns = vec![
+        ("p50 us", column(move |case| p(&case.sender, 50))),
+        ("p99 us", column(move |case| p(&case.sender, 99))),
+    ];
+    if has_baseline {
+        columns.push(("raw p50 us", column(move |case| p(&case.raw, 50))));
+        columns.push(("raw p99 us", column(move |case| p(&case.raw, 99))));
+        columns.push(("ratio", column(|case| ratio(case.latency_ratio()))));
+    }
+    columns
+}
+
+fn rate(gb_per_s: f64) -> String {
+    format!("{gb_per_s:.3}")
+}
+
+fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+/// Columns as wide as their widest cell, two blanks between them.
+fn lay_out(columns: &[Column<'_>], cases: &[Case]) -> String {
+    let mut rows =
+        vec![columns.iter().map(|(heading, _)| (*heading).to_owned()).collect::<Vec<_>>()];
+    rows.extend(cases.iter().map(|case| columns.iter().map(|(_, fill)| fill(case)).collect()));
+    let widths: Vec<usize> = (0..columns.len())
+        .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        text.push_str(&cells.join("  "));
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_mismatches_shout() {
+        let case = Case { bytes: 64 << 20, mismatch: Some("byte 7".into()), ..Case::default() };
+        let columns = [
+            ("size", column(|case: &Case| ByteSize(case.bytes).to_string())),
+            ("verified", column(verified)),
+        ];
+        let good = Case { bytes: 1, ..Case::default() };
+        let text = lay_out(&columns, &[case, good]);
+        assert_eq!(text, "  size  verified\n64 MiB        NO\n   1 B       yes\n");
+    }
+}

@@ -1,0 +1,194 @@
+//! The flags that describe a session, and what both ends make of them.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use tcpx_core::{PluginChoice, SessionOptions, UnpackChoice};
+
+use crate::bootstrap::Request;
+use crate::byte_size::ByteSize;
+use crate::failure::Failure;
+use crate::memory::{Memory, MemoryChoice};
+
+/// How the bytes are moved. The client's values count; a server that was given one of its own insists on it.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Session")]
+pub(crate) struct SessionArgs {
+    /// Plugin that moves the bytes. auto: the hardware plugin where it is installed, else soft; soft: the built-in
+    /// software plugin over plain TCP sockets; PATH: an ncclNet v7 plugin file
+    /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
+    #[arg(long, value_name = "auto|soft|PATH")]
+    pub(crate) plugin: Option<PluginChoice>,
+
+    /// CUDA ordinal of the GPU whose memory is moved [env: TCPX_GPU] [default: none]
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu: Option<u32>,
+
+    /// Memory that is sent from and received into [default: auto]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) memory: Option<MemoryChoice>,
+
+    /// How fragments are copied from the bounce buffer to their destination: host, d2d, kernel or auto
+    /// [env: TCPX_UNPACK, UCCL_TCPX_UNPACK_IMPL] [default: auto]
+    #[arg(long, value_name = "IMPL")]
+    pub(crate) unpack: Option<UnpackChoice>,
+
+    /// Bytes of a chunk, 4 KiB to 4 MiB and at most NCCL_DYNAMIC_CHUNK_SIZE
+    /// [env: TCPX_CHUNK_BYTES, UCCL_TCPX_CHUNK_BYTES] [default: 512KiB]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) chunk: Option<ByteSize>,
+
+    /// Channels between the two ends, 1 to 64 [env: TCPX_CHANNELS, UCCL_TCPX_NUM_CHANNELS] [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) channels: Option<u16>,
+}
+
+/// A session to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) options: SessionOptions,
+    pub(crate) memory: Memory,
+}
+
+impl SessionArgs {
+    /// Flags over environment over defaults.
+    pub(crate) fn setup(&self, timeout: Duration) -> Result<Setup, Failure> {
+        let mut options = SessionOptions::from_env()?;
+        if let Some(plugin) = &self.plugin {
+            options.plugin = plugin.clone();
+        }
+        if let Some(unpack) = self.unpack {
+            options.unpack = unpack;
+        }
+        if let Some(ByteSize(bytes)) = self.chunk {
+            options.chunk_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        }
+        if let Some(channels) = self.channels {
+            options.channels = channels;
+        }
+        options.connect_timeout = timeout;
+        let gpu = self.gpu.or(options.gpu);
+        let memory = self.memory.unwrap_or_default().decide(gpu.is_some());
+        self.place(Setup { options, memory })
+    }
+
+    /// What the client asks for, unless this end was given something else.
+    pub(crate) fn adopt(&self, request: &Request, timeout: Duration) -> Result<Setup, Failure> {
+        let chunk = self.chunk.map(|chunk| chunk.0);
+        insist("--chunk", chunk, u64::from(request.chunk_bytes))?;
+        insist("--channels", self.channels, request.channels)?;
+        let memory = self.memory.filter(|memory| *memory != MemoryChoice::Auto);
+        insist("--memory", memory.map(|memory| memory.decide(false)), request.memory)?;
+        let mut setup = self.setup(timeout)?;
+        if let Some(name) = &request.unpack {
+            insist("--unpack", self.unpack.map(|unpack| unpack.to_string()), name.clone())?;
+            setup.options.unpack = name.parse().map_err(|error| {
+                Failure::Refusing(format!("the client asks for unpack {name:?}: {error}"))
+            })?;
+        }
+        setup.options.chunk_bytes = request.chunk_bytes;
+        setup.options.channels = request.channels;
+        setup.memory = request.memory;
+        self.place(setup)
+    }
+
+    /// Chooses the GPU that belongs to the memory.
+    fn place(&self, mut setup: Setup) -> Result<Setup, Failure> {
+        let gpu = self.gpu.or(setup.options.gpu);
+        setup.options.gpu = match (setup.memory, self.gpu) {
+            (Memory::Cuda, _) => Some(gpu.unwrap_or(0)),
+            (memory, Some(gpu)) => {
+                let text = format!(
+                    "--gpu {gpu} does not go with {memory} memory: leave it out, or use --memory cuda"
+                );
+                return Err(Failure::Usage(text));
+            }
+            (_, None) => None,
+        };
+        Ok(setup)
+    }
+}
+
+/// Refuses when this end has a value of its own and the client another. `own`: what this server was started with, if anything.
+pub(crate) fn insist<T: PartialEq + Display>(
+    flag: &str,
+    own: Option<T>,
+    asked: T,
+) -> Result<(), Failure> {
+    match own {
+        Some(own) if own != asked => Err(Failure::Refusing(format!(
+            "the server was started with {flag} {own}, the client asks for {asked}; give both the same, or leave it to \
+             the client"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bootstrap::Program;
+
+    const TIMEOUT: Duration = Duration::from_secs(1);
+
+    fn args() -> SessionArgs {
+        SessionArgs {
+            plugin: None,
+            gpu: None,
+            memory: None,
+            unpack: None,
+            chunk: None,
+            channels: None,
+        }
+    }
+
+    fn request() -> Request {
+        Request {
+            program: Program::Connect,
+            chunk_bytes: 65_536,
+            channels: 3,
+            memory: Memory::Host,
+            unpack: None,
+        }
+    }
+
+    #[test]
+    fn a_server_without_flags_adopts_everything() {
+        let setup = args().adopt(&request(), TIMEOUT).unwrap();
+        assert_eq!((setup.options.chunk_bytes, setup.options.channels), (65_536, 3));
+        assert_eq!((setup.memory, setup.options.gpu), (Memory::Host, None));
+        let asked = Request { unpack: Some("host".into()), ..request() };
+        assert_eq!(args().adopt(&asked, TIMEOUT).unwrap().options.unpack.to_string(), "host");
+    }
+
+    #[test]
+    fn a_server_with_other_flags_refuses_and_names_both_values() {
+        let other = |args: SessionArgs| args.adopt(&request(), TIMEOUT).unwrap_err().to_string();
+        let text = other(SessionArgs { channels: Some(4), ..args() });
+        assert!(text.contains("--channels 4") && text.contains("asks for 3"), "{text}");
+        let text = other(SessionArgs { chunk: Some(ByteSize(4096)), ..args() });
+        assert!(text.contains("--chunk 4096") && text.contains("asks for 65536"), "{text}");
+        let text = other(SessionArgs { memory: Some(MemoryChoice::Emulated), ..args() });
+        assert!(text.contains("--memory emulated") && text.contains("asks for host"), "{text}");
+        let same = SessionArgs { channels: Some(3), memory: Some(MemoryChoice::Auto), ..args() };
+        assert!(same.adopt(&request(), TIMEOUT).is_ok());
+    }
+
+    #[test]
+    fn an_unpack_name_from_the_wire_is_not_trusted() {
+        let asked = Request { unpack: Some("rm -rf".into()), ..request() };
+        let text = args().adopt(&asked, TIMEOUT).unwrap_err().to_string();
+        assert!(text.contains("rm -rf") && text.contains("d2d"), "{text}");
+    }
+
+    #[test]
+    fn a_gpu_means_cuda_memory_and_nothing_else() {
+        let gpu = SessionArgs { gpu: Some(3), ..args() };
+        let setup = gpu.setup(TIMEOUT).unwrap();
+        assert_eq!((setup.memory, setup.options.gpu), (Memory::Cuda, Some(3)));
+        let host = SessionArgs { memory: Some(MemoryChoice::Host), ..gpu };
+        assert!(matches!(host.setup(TIMEOUT), Err(Failure::Usage(_))));
+        let cuda = SessionArgs { memory: Some(MemoryChoice::Cuda), ..args() };
+        assert_eq!(cuda.setup(TIMEOUT).unwrap().options.gpu, Some(0));
+    }
+}

@@ -1,0 +1,188 @@
+//! Whatever is wrong: one line that names cause and cure, the right exit status, in time, and nothing left running.
+
+mod tcpx;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serial_test::serial;
+use tcpx::{Finished, Server, Tcpx, leftovers};
+
+const USAGE: i32 = 2;
+const FAILED: i32 = 1;
+
+/// Asserts one error line with `words`, an empty stdout and `status`.
+fn expect(finished: &Finished, status: i32, words: &[&str]) {
+    assert_eq!(finished.status, Some(status), "{finished}");
+    assert!(finished.stdout.is_empty(), "{finished}");
+    let errors: Vec<&str> =
+        finished.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{finished}");
+    for word in words {
+        assert!(errors[0].contains(word), "{word:?} is missing: {finished}");
+    }
+}
+
+/// As `expect`, and not a line besides.
+fn expect_only(finished: &Finished, status: i32, words: &[&str]) {
+    expect(finished, status, words);
+    assert_eq!(finished.stderr.lines().count(), 1, "{finished}");
+}
+
+#[test]
+#[serial]
+fn settings_out_of_range() {
+    for (words, status, expected) in [
+        (&["perf", "--size", "0"][..], USAGE, &["--size", "at least 1 byte"][..]),
+        (&["perf", "--size", "lots"], USAGE, &["--size", "64MiB"]),
+        (&["perf", "--size", "17G"], USAGE, &["size 18253611008", "17179869184"]),
+        (&["perf", "--iters", "0"], USAGE, &["--iters", "1..="]),
+        (&["perf", "--channels", "0"], USAGE, &["channels = 0", "1 to 64"]),
+        (&["perf", "--channels", "9999"], USAGE, &["channels = 9999", "1 to 64"]),
+        (&["perf", "--chunk", "100"], USAGE, &["chunk_bytes = 100", "4096"]),
+        (
+            &["perf", "--chunk", "1M"],
+            USAGE,
+            &["1048576", "at most 524288", "NCCL_DYNAMIC_CHUNK_SIZE"],
+        ),
+        (&["perf", "--chunk", "64G"], USAGE, &["chunk_bytes"]),
+        (&["perf", "--unpack", "gpu"], USAGE, &["gpu", "d2d"]),
+        (&["perf", "--timeout", "0"], USAGE, &["--timeout", "seconds"]),
+        (&["perf", "--memory", "host", "--gpu", "0"], USAGE, &["--gpu 0", "--memory cuda"]),
+        (&["perf", "client"], USAGE, &["<ADDR>"]),
+        (&["perf", "server", "10.0.0.1"], USAGE, &["takes no address", "--port"]),
+        (&["perf", "--sweep", "--size", "1M"], USAGE, &["--sweep", "cannot be used"]),
+        (&["transfer", "--size", "1"], USAGE, &["--size"]),
+        (&["perf", "--unpack", "kernel"], FAILED, &["kernel", "unavailable", "ordinary memory"]),
+        (&["perf", "--unpack", "d2d", "--json"], FAILED, &["d2d", "unavailable"]),
+        (&["perf", "--memory", "cuda"], FAILED, &["CUDA"]),
+        (&["transfer", "--gpu", "7"], FAILED, &["CUDA"]),
+    ] {
+        expect(&Tcpx::new(words).run(), status, expected);
+    }
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn variables_that_cannot_be_read() {
+    for (name, value) in [
+        ("UCCL_TCPX_PERF_SIZE", "big"),
+        ("TCPX_PERF_ITERS", "many"),
+        ("UCCL_TCPX_CHUNK_BYTES", "512Q"),
+        ("UCCL_TCPX_UNPACK_IMPL", "gpu"),
+        ("NCCL_DYNAMIC_CHUNK_SIZE", "512K"),
+    ] {
+        let finished = Tcpx::new(&["perf", "--json"]).env(name, value).run();
+        expect_only(&finished, USAGE, &[name, value]);
+    }
+}
+
+#[test]
+#[serial]
+fn plugins_that_are_none() {
+    let missing = Tcpx::new(&["perf", "--plugin", "/nonexistent/plugin.so"]).run();
+    expect_only(&missing, FAILED, &["/nonexistent/plugin.so", "no such file", "install"]);
+    let text = Tcpx::new(&["connect", "--plugin", "/etc/passwd"]).run();
+    expect_only(&text, FAILED, &["/etc/passwd", "cannot be loaded"]);
+    let library = tcpx::path_of_loaded_library("libc.so");
+    let other = Tcpx::new(&["transfer", "--plugin", &library]).env("RUST_LOG", "warn").run();
+    expect_only(&other, FAILED, &["ncclNetPlugin_v7", "not an ncclNet v7 plugin"]);
+    let server = Tcpx::new(&["perf", "server", "--plugin", "/nonexistent/plugin.so"]).run();
+    expect_only(&server, FAILED, &["no such file"]);
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn a_port_in_use() {
+    let holder = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = holder.local_addr().unwrap().port().to_string();
+    let finished = Tcpx::new(&["perf", "server", "--port", &port]).run();
+    expect_only(&finished, FAILED, &[&port, "in use", "--port"]);
+}
+
+#[test]
+#[serial]
+fn a_peer_that_never_comes() {
+    let start = Instant::now();
+    let server = Tcpx::new(&["perf", "server", "--port", "0", "--timeout", "0.3"]).run();
+    expect(&server, FAILED, &["nobody connected", "0.3 s", "--timeout"]);
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let client = Tcpx::new(&["perf", "client", &unused, "--timeout", "0.3"]).run();
+    expect_only(&client, FAILED, &["no server", &unused, "0.3 s", "refused"]);
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+#[serial]
+fn a_server_that_accepts_and_is_silent() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let client = Tcpx::new(&["connect", "client", &address, "--timeout", "0.3"]).run();
+    expect_only(&client, FAILED, &["no answer within 0.3 s"]);
+}
+
+#[test]
+#[serial]
+fn garbage_on_the_bootstrap_port() {
+    let huge = [b"TCPXBOOT".as_slice(), &[1, 0, 0xff, 0xff, 0xff, 0xff]].concat();
+    let other_version = [b"TCPXBOOT".as_slice(), &[99, 0, 0, 0, 0, 0]].concat();
+    let nonsense = [b"TCPXBOOT".as_slice(), &[1, 0, 3, 0, 0, 0, 0xff, 0xff, 0xff]].concat();
+    for (bytes, words) in [
+        (&b"GET / HTTP/1.1\r\nHost: tcpx\r\n\r\n"[..], "does not speak this protocol"),
+        (&huge, "4294967295 bytes"),
+        (&other_version, "version 99"),
+        (&nonsense, "cannot be read"),
+        (b"TCPX", "closed the connection"),
+        (b"", "closed the connection"),
+    ] {
+        let server = Server::start(&["perf", "server"]);
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        // Until the server is through with it.
+        let _ = stream.read_to_end(&mut Vec::new());
+        expect(&server.finish(), FAILED, &[words]);
+    }
+}
+
+#[test]
+#[serial]
+fn ends_that_want_different_things_refuse_with_both_values() {
+    for (server, client, words) in [
+        (
+            &["perf", "server", "--channels", "4"][..],
+            &["perf"][..],
+            &["--channels 4", "asks for 2"][..],
+        ),
+        (
+            &["perf", "server", "--size", "1M"],
+            &["perf", "--size", "2M"],
+            &["--size 1 MiB", "2 MiB"],
+        ),
+        (&["perf", "server", "--memory", "host"], &["perf"], &["--memory host", "emulated"]),
+        (&["transfer", "server"], &["perf"], &["tcpx transfer", "tcpx perf"]),
+    ] {
+        let server = Server::start(server);
+        let address = format!("127.0.0.1:{}", server.port);
+        let (command, flags) = client.split_first().unwrap();
+        let client = Tcpx::new(&[&[*command, "client", &address], flags].concat()).run();
+        expect_only(&client, FAILED, &[&["refused"], words].concat());
+        expect(&server.finish(), FAILED, words);
+    }
+}
+
+#[test]
+#[serial]
+fn a_server_that_cannot_tells_the_client_why() {
+    let server = Server::start(&["perf", "server"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    // The client may use larger chunks than the server's plugin takes.
+    let client = Tcpx::new(&["perf", "client", &address, "--chunk", "1M"])
+        .env("NCCL_DYNAMIC_CHUNK_SIZE", "1048576")
+        .run();
+    expect_only(&client, FAILED, &["refused", "at most 524288 bytes"]);
+    expect(&server.finish(), FAILED, &["at most 524288 bytes"]);
+}

@@ -1,0 +1,94 @@
+//! When an end dies, freezes or is interrupted, the other ends too, says why, and leaves nothing behind.
+
+mod tcpx;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serial_test::serial;
+use tcpx::{Running, Server, Tcpx, leftovers};
+
+/// A run that takes long enough to be disturbed, and says in its log that it is under way.
+const LONG: [&str; 7] = ["perf", "--size", "1M", "--iters", "100000", "--timeout", "2"];
+
+fn start_long() -> Running {
+    let running = Tcpx::new(&LONG).env("RUST_LOG", "tcpx=debug").start();
+    running.wait_for_line("iteration=3");
+    running
+}
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// The one child of a process.
+fn child_of(pid: u32) -> u32 {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+/// The kernel delivers the signal at once, but the process needs a moment to be gone.
+fn assert_nothing_is_left() {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !leftovers().is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", leftovers());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[serial]
+fn a_started_end_that_is_killed_is_reported() {
+    let running = start_long();
+    signal("-9", child_of(running.process.id()));
+    let finished = running.finish();
+    assert_eq!(finished.status, Some(1));
+    let error = finished.stderr.lines().last().unwrap();
+    assert!(error.starts_with("error: ") && error.contains("killed by signal 9"), "{error}");
+    assert_nothing_is_left();
+}
+
+#[test]
+#[serial]
+fn a_started_end_that_freezes_is_killed() {
+    let running = start_long();
+    signal("-STOP", child_of(running.process.id()));
+    let start = Instant::now();
+    let finished = running.finish();
+    assert_eq!(finished.status, Some(1));
+    // 2 s deadline, up to 5 s for the session's goodbye, 3 s grace.
+    assert!(start.elapsed() < Duration::from_secs(20));
+    let error = finished.stderr.lines().last().unwrap();
+    assert!(error.starts_with("error: "), "{error}");
+    assert_nothing_is_left();
+}
+
+#[test]
+#[serial]
+fn neither_interrupt_nor_kill_leaves_a_process_behind() {
+    for name in ["-INT", "-TERM", "-9"] {
+        let running = start_long();
+        signal(name, running.process.id());
+        assert_eq!(running.finish().status, None, "ended by the signal");
+        assert_nothing_is_left();
+    }
+}
+
+#[test]
+#[serial]
+fn the_peer_on_another_host_is_told() {
+    let server = Server::start(&["perf", "server", "--timeout", "5"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let words = ["perf", "client", &address, "--size", "1M", "--iters", "100000"];
+    let client = Tcpx::new(&words).env("RUST_LOG", "tcpx=debug").start();
+    client.wait_for_line("iteration=3");
+    signal("-INT", client.process.id());
+    assert_eq!(client.finish().status, None);
+    let start = Instant::now();
+    let finished = server.finish();
+    assert!(start.elapsed() < Duration::from_secs(15), "{finished}");
+    assert_eq!(finished.status, Some(1), "{finished}");
+    let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
+    assert_eq!(errors, 1, "{finished}");
+    assert_nothing_is_left();
+}

@@ -1,0 +1,170 @@
+//! `tcpx perf` between two processes: what it prints, and that every byte counts.
+
+mod tcpx;
+
+use serde_json::Value;
+use serial_test::serial;
+use tcpx::{Server, Tcpx, leftovers};
+
+fn assert_rates(figures: &Value) {
+    let rate = |name: &str| figures[name].as_f64().unwrap();
+    let (low, median, high) = (rate("gb_per_s_min"), rate("gb_per_s_median"), rate("gb_per_s_max"));
+    assert!(0.0 < low && low <= median && median <= high, "{figures}");
+}
+
+#[test]
+#[serial]
+fn json_has_every_figure_and_both_views() {
+    let object = Tcpx::new(&["perf", "--json", "--size", "1M", "--iters", "3"]).run().json();
+    for (name, expected) in [
+        ("transport", Value::from("software")),
+        ("plugin_name", "TCPXSoft_v7".into()),
+        ("memory", "emulated".into()),
+        ("unpack", "host".into()),
+        ("size_bytes", (1 << 20).into()),
+        ("chunk_bytes", (512 << 10).into()),
+        ("channels", 2.into()),
+        ("iterations", 3.into()),
+        ("verified", true.into()),
+    ] {
+        assert_eq!(object[name], expected, "{name}");
+    }
+    assert_rates(&object["sender"]);
+    assert_rates(&object["receiver"]);
+    assert_eq!(object["receiver"]["iteration_ms"].as_array().unwrap().len(), 3);
+    assert!(object.get("raw_socket").is_none() && object.get("sweep").is_none(), "{object}");
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn odd_sizes_chunks_and_kinds_of_memory_are_verified() {
+    for (flags, size) in [
+        (&["--size", "10000019", "--chunk", "65536"][..], 10_000_019),
+        (&["--size", "10000019", "--memory", "host"], 10_000_019),
+        (&["--size", "1"], 1),
+        (&["--size", "4097", "--chunk", "4096", "--channels", "5"], 4097),
+    ] {
+        let words = [&["perf", "--json", "--iters", "2", "--warmup", "0"], flags].concat();
+        let object = Tcpx::new(&words).run().json();
+        assert_eq!((&object["verified"], &object["size_bytes"]), (&true.into(), &size.into()));
+    }
+}
+
+#[test]
+#[serial]
+fn a_table_without_json() {
+    let finished = Tcpx::new(&["perf", "--size", "1M", "--iters", "2"]).run();
+    assert_eq!(finished.status, Some(0), "{finished}");
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    for heading in [
+        "size",
+        "chunk",
+        "channels",
+        "transport",
+        "unpack",
+        "sender GB/s",
+        "receiver GB/s",
+        "p99",
+        "verified",
+    ] {
+        assert!(lines[0].contains(heading), "{heading}: {finished}");
+    }
+    for cell in ["1 MiB", "512 KiB", "software", "host", "yes"] {
+        assert!(lines[1].contains(cell), "{cell}: {finished}");
+    }
+    assert!(finished.stderr.is_empty(), "no terminal, no bar, no log: {finished}");
+}
+
+#[test]
+#[serial]
+fn a_baseline_is_measured_and_compared() {
+    let words = ["perf", "--json", "--baseline", "--size", "3000001", "--iters", "3"];
+    for (sockets, channels) in [("1", "2"), ("2", "3")] {
+        let object = Tcpx::new(&[&words[..], &["--channels", channels]].concat())
+            .env("NCCL_NSOCKS_PERTHREAD", sockets)
+            .run()
+            .json();
+        assert_rates(&object["raw_socket"]);
+        let median = |end: &str| object[end]["gb_per_s_median"].as_f64().unwrap();
+        let ratio = object["ratio_to_raw"].as_f64().unwrap();
+        assert!(
+            (ratio - median("receiver") / median("raw_socket")).abs() < 1e-3 * ratio,
+            "{object}"
+        );
+        assert_eq!(object["verified"], true);
+    }
+}
+
+#[test]
+#[serial]
+fn a_sweep_has_every_size() {
+    let words = ["perf", "--json", "--sweep", "--iters", "1", "--warmup", "0", "--memory", "host"];
+    let object = Tcpx::new(&words).run().json();
+    let sweep = object["sweep"].as_array().unwrap();
+    let sizes: Vec<u64> = sweep.iter().map(|case| case["size_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, (0..8).map(|power| 4096 << (2 * power)).collect::<Vec<u64>>());
+    for case in sweep {
+        assert_eq!(case["verified"], true);
+        assert_rates(&case["sender"]);
+        assert_rates(&case["receiver"]);
+    }
+    assert_eq!(object["size_bytes"], 64 << 20);
+}
+
+#[test]
+#[serial]
+fn latency_counts_round_trips() {
+    let words = ["perf", "--json", "--latency", "--iters", "100", "--warmup", "5"];
+    let object = Tcpx::new(&words).run().json();
+    assert_eq!((&object["size_bytes"], &object["verified"]), (&4096.into(), &true.into()));
+    let trips = |object: &Value, name: &str| {
+        let [p50, p99] = ["p50", "p99"].map(|p| object[name][p].as_f64().unwrap());
+        assert!(0.0 < p50 && p50 <= p99, "{object}");
+    };
+    trips(&object, "latency_us");
+    assert!(object.get("raw_latency_us").is_none() && object.get("sender").is_none(), "{object}");
+
+    let baseline =
+        Tcpx::new(&[&words[..], &["--baseline", "--size", "100001"]].concat()).run().json();
+    trips(&baseline, "latency_us");
+    trips(&baseline, "raw_latency_us");
+    assert!(baseline["latency_ratio_to_raw"].as_f64().unwrap() > 0.0);
+    assert_eq!(baseline["verified"], true);
+}
+
+#[test]
+#[serial]
+fn variables_are_defaults_and_own_names_win() {
+    let run = |pairs: &[(&str, &str)], flags: &[&str]| {
+        let words = [&["perf", "--json"], flags].concat();
+        let tcpx =
+            pairs.iter().fold(Tcpx::new(&words), |tcpx, (name, value)| tcpx.env(name, value));
+        let object = tcpx.run().json();
+        ["size_bytes", "iterations", "chunk_bytes", "channels"]
+            .map(|name| object[name].as_u64().unwrap())
+    };
+    let documents = [
+        ("UCCL_TCPX_PERF_SIZE", "262144"),
+        ("UCCL_TCPX_PERF_ITERS", "2"),
+        ("UCCL_TCPX_CHUNK_BYTES", "65536"),
+        ("UCCL_TCPX_NUM_CHANNELS", "3"),
+    ];
+    assert_eq!(run(&documents, &[]), [262_144, 2, 65_536, 3]);
+    let own = [("TCPX_PERF_SIZE", "8K"), ("TCPX_PERF_ITERS", "3"), ("TCPX_CHANNELS", "1")];
+    assert_eq!(run(&[&documents[..], &own].concat(), &[]), [8192, 3, 65_536, 1]);
+    assert_eq!(run(&documents, &["--size", "4K", "--channels", "2"]), [4096, 2, 65_536, 2]);
+}
+
+#[test]
+#[serial]
+fn two_hosts_agree_and_both_print() {
+    let server = Server::start(&["perf", "server", "--json"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let flags = ["--size", "1M", "--iters", "2", "--channels", "3", "--chunk", "8K", "--seed", "7"];
+    let client = Tcpx::new(&[&["perf", "client", &address, "--json"], &flags[..]].concat()).run();
+    let (client, server) = (client.json(), server.finish().json());
+    assert_eq!(client, server, "both ends print both views");
+    assert_eq!((&client["channels"], &client["chunk_bytes"]), (&3.into(), &8192.into()));
+    assert_eq!((&client["seed"], &client["verified"]), (&7.into(), &true.into()));
+}

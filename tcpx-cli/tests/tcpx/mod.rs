@@ -1,0 +1,178 @@
+//! The built command as a process: started with a clean environment, never waited for without a deadline.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// No run of these tests is meant to take nearly as long.
+const DEADLINE: Duration = Duration::from_secs(60);
+const EXECUTABLE: &str = env!("CARGO_BIN_EXE_tcpx");
+
+/// A command line to run.
+pub(crate) struct Tcpx {
+    command: Command,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// `None`: by a signal.
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl fmt::Display for Finished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "status {:?}\n--- stdout\n{}--- stderr\n{}",
+            self.status, self.stdout, self.stderr
+        )
+    }
+}
+
+impl Finished {
+    /// The one JSON object on stdout of a run that went well.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        assert_eq!(self.status, Some(0), "{self}");
+        let mut objects = serde_json::Deserializer::from_str(&self.stdout).into_iter();
+        let object: serde_json::Value = objects.next().unwrap().unwrap();
+        assert!(object.is_object() && objects.next().is_none(), "{self}");
+        object
+    }
+}
+
+impl Tcpx {
+    pub(crate) fn new(words: &[&str]) -> Self {
+        let mut command = Command::new(EXECUTABLE);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if ["TCPX_", "UCCL_TCPX_", "NCCL_", "RUST_LOG"].iter().any(|it| text.starts_with(it)) {
+                command.env_remove(&name);
+            }
+        }
+        Self { command }
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn run(self) -> Finished {
+        self.start().finish()
+    }
+
+    pub(crate) fn start(mut self) -> Running {
+        let mut process = self.command.spawn().unwrap();
+        let stdout = collect(process.stdout.take().unwrap());
+        let stderr = process.stderr.take().unwrap();
+        let (line, first_line) = channel();
+        let stderr = std::thread::spawn(move || {
+            let mut text = String::new();
+            let mut reader = BufReader::new(stderr);
+            while reader.read_line(&mut text).is_ok_and(|bytes| bytes > 0) {
+                // Only the first receiver listens, and it may be gone.
+                let _ = line.send(text.lines().last().unwrap_or_default().to_owned());
+            }
+            text
+        });
+        Running { process, stdout, stderr, lines: first_line }
+    }
+}
+
+/// A run that has not ended.
+pub(crate) struct Running {
+    pub(crate) process: Child,
+    stdout: JoinHandle<String>,
+    stderr: JoinHandle<String>,
+    /// Lines of stderr as they come.
+    pub(crate) lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Running {
+    /// The next line of stderr that contains `words`.
+    pub(crate) fn wait_for_line(&self, words: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(DEADLINE).expect("another line on stderr");
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits for the end. A run that outlives the deadline is killed and fails the test.
+    pub(crate) fn finish(mut self) -> Finished {
+        let (done, ended) = channel();
+        let pid = self.process.id();
+        let watch = std::thread::spawn(move || {
+            let is_late = ended.recv_timeout(DEADLINE).is_err();
+            if is_late {
+                let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+            }
+            is_late
+        });
+        let status = self.process.wait().unwrap();
+        done.send(()).ok();
+        assert!(!watch.join().unwrap(), "the run took longer than {DEADLINE:?}");
+        let (stdout, stderr) = (self.stdout.join().unwrap(), self.stderr.join().unwrap());
+        Finished { status: status.code(), stdout, stderr }
+    }
+}
+
+/// A server on an ephemeral port.
+pub(crate) struct Server {
+    running: Running,
+    pub(crate) port: u16,
+}
+
+impl Server {
+    pub(crate) fn start(words: &[&str]) -> Self {
+        let running = Tcpx::new(&[words, &["--port", "0"]].concat()).start();
+        let line = running.wait_for_line("listening on ");
+        let port = line.rsplit(':').next().unwrap().parse().unwrap();
+        Self { running, port }
+    }
+
+    pub(crate) fn running(&mut self) -> &mut Running {
+        &mut self.running
+    }
+
+    pub(crate) fn finish(self) -> Finished {
+        self.running.finish()
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        from.read_to_string(&mut text).unwrap();
+        text
+    })
+}
+
+/// Processes of this executable that descend from this test or have lost their parent, with their command lines.
+pub(crate) fn leftovers() -> Vec<String> {
+    let executable = std::fs::canonicalize(EXECUTABLE).unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    processes
+        .filter(|entry| {
+            std::fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == executable)
+        })
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok())
+        .map(|line| line.replace('\0', " "))
+        .collect()
+}
+
+/// The file of a library that this process has loaded: a library, but no plugin.
+pub(crate) fn path_of_loaded_library(part: &str) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.contains(part)).unwrap();
+    line[line.find('/').unwrap()..].to_owned()
+}

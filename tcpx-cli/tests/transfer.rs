@@ -1,0 +1,103 @@
+//! `tcpx transfer` and `tcpx connect`: the documents' programs.
+
+mod tcpx;
+
+use serial_test::serial;
+use tcpx::{Server, Tcpx, leftovers};
+
+/// What the documents promise of the server's log, in this order.
+const SERVER_LINES: [&str; 14] = [
+    "=== TCPX GPU-to-GPU transfer test ===",
+    "Using payload_bytes=23",
+    "Running in SERVER mode",
+    "net->init",
+    "net->devices",
+    "Bootstrap connection established",
+    "connection accepted",
+    "Registered server receive buffer ptr=0x",
+    "Waiting for client data, expected bytes=23",
+    "request metadata",
+    "descriptor[0] src_off=",
+    "48 65 6c 6c 6f 20 66 72 6f 6d 20 54 43 50 58 20 63 6c 69 65 6e 74 21",
+    "Received data (23 bytes): Hello from TCPX client!",
+    "Data validation PASSED",
+];
+
+const CLIENT_LINES: [&str; 7] = [
+    "Running in CLIENT mode",
+    "connection established",
+    "Registered client send buffer ptr=0x",
+    "Wrote test message to GPU buffer: Hello from TCPX client!",
+    "Sending 23 bytes with tag 42",
+    "Send completed successfully",
+    "Client test completed successfully",
+];
+
+fn assert_lines(log: &str, end: &str, expected: &[&str]) {
+    let mut lines = log.lines().filter(|line| line.contains(end));
+    for words in expected {
+        assert!(
+            lines.any(|line| line.contains(words)),
+            "{end} {words:?} is missing or out of order:\n{log}"
+        );
+    }
+}
+
+#[test]
+#[serial]
+fn transfer_shows_the_documents_lines_and_passes() {
+    let finished = Tcpx::new(&["transfer"]).run();
+    assert_eq!(finished.status, Some(0), "{finished}");
+    assert!(finished.stdout.starts_with("PASSED: 23 bytes"), "{finished}");
+    assert_lines(&finished.stderr, "server: ", &SERVER_LINES);
+    assert_lines(&finished.stderr, "client: ", &CLIENT_LINES);
+    for words in ["rc=0", "ndev=", "device handle: meta=0x", "bounce_buf=0x", "len=23 dst_off=0"] {
+        assert!(finished.stderr.contains(words), "{words}: {finished}");
+    }
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn transfer_between_two_hosts() {
+    let server = Server::start(&["transfer", "server"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let client = Tcpx::new(&["transfer", "client", &address, "--memory", "host"]).run();
+    let server = server.finish();
+    for finished in [&client, &server] {
+        assert_eq!(finished.status, Some(0), "{finished}");
+        assert!(finished.stdout.starts_with("PASSED"), "{finished}");
+    }
+}
+
+#[test]
+#[serial]
+fn connect_is_the_handshake_only() {
+    for flags in [&[][..], &["--channels", "8"]] {
+        let finished = Tcpx::new(&[&["connect"], flags].concat()).run();
+        assert_eq!(finished.status, Some(0), "{finished}");
+        assert!(finished.stdout.contains("connected and closed"), "{finished}");
+        assert!(finished.stderr.is_empty(), "{finished}");
+    }
+    let server = Server::start(&["connect", "server"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let client = Tcpx::new(&["connect", "client", &address]).run();
+    let server = server.finish();
+    assert_eq!((client.status, server.status), (Some(0), Some(0)), "{client}{server}");
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn the_log_is_shown_when_asked_for() {
+    let quiet = Tcpx::new(&["connect"]).run();
+    assert!(quiet.stderr.is_empty(), "{quiet}");
+    let words = ["perf", "--size", "8K", "--iters", "1", "--warmup", "0"];
+    let debug = Tcpx::new(&words).env("UCCL_TCPX_DEBUG", "1").run();
+    assert!(debug.stderr.contains("request metadata"), "{debug}");
+    assert!(!debug.stderr.contains("descriptor[0]"), "{debug}");
+    let launch = Tcpx::new(&words).env("UCCL_TCPX_LAUNCH_DEBUG", "1").run();
+    assert!(launch.stderr.contains("descriptor[0]"), "{launch}");
+    let chosen = Tcpx::new(&["connect"]).env("RUST_LOG", "tcpx_core=info").run();
+    assert!(chosen.stderr.contains("peer is up"), "{chosen}");
+}
