@@ -2,6 +2,7 @@
 //! All chunks that arrived in one progress round, across channels and peers, unpacked by one submit.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
@@ -33,7 +34,15 @@ pub(crate) struct Batch {
     finished: BatchNumber,
     jobs: Vec<(Job, usize)>,
     descriptors: Vec<UnpackDescriptor>,
-    in_flight: VecDeque<(BatchNumber, Ticket)>,
+    in_flight: VecDeque<InFlight>,
+    busy: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    number: BatchNumber,
+    ticket: Ticket,
+    submitted_at: Instant,
 }
 
 impl Default for Batch {
@@ -44,6 +53,7 @@ impl Default for Batch {
             jobs: Vec::new(),
             descriptors: Vec::new(),
             in_flight: VecDeque::new(),
+            busy: Duration::ZERO,
         }
     }
 }
@@ -71,7 +81,30 @@ impl Batch {
     /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached this batch: its request is
     /// not consumed and its operation does not end before.
     pub(crate) unsafe fn submit(&mut self, unpack: &mut dyn Unpack) -> Result<(), UnpackError> {
-        let mut ticket = None;
+        if self.jobs.is_empty() {
+            // A batch of chunks that needed no unpacking is finished with the one before it.
+            match self.in_flight.back_mut() {
+                Some(last) => last.number = self.current,
+                None => self.finished = self.current,
+            }
+            self.current.0 += 1;
+            return Ok(());
+        }
+        let submitted_at = Instant::now();
+        // SAFETY: passed on from the caller.
+        let outcome = unsafe { self.submit_jobs(unpack) };
+        // Also after an error: the peers that the jobs belong to fail with it.
+        self.jobs.clear();
+        self.descriptors.clear();
+        self.in_flight.push_back(InFlight { number: self.current, ticket: outcome?, submitted_at });
+        self.current.0 += 1;
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for `submit`.
+    unsafe fn submit_jobs(&self, unpack: &mut dyn Unpack) -> Result<Ticket, UnpackError> {
+        let mut ticket = Ticket::NONE;
         let mut start = 0;
         for group in self.jobs.chunks(JOBS_PER_SUBMIT) {
             let mut jobs = [EMPTY_JOB; JOBS_PER_SUBMIT];
@@ -90,36 +123,27 @@ impl Batch {
                 };
             }
             // SAFETY: passed on from the caller.
-            ticket = Some(unsafe { unpack.submit(&jobs[..group.len()]) }?);
+            ticket = unsafe { unpack.submit(&jobs[..group.len()]) }?;
         }
-        self.jobs.clear();
-        self.descriptors.clear();
-        match ticket {
-            Some(ticket) => self.in_flight.push_back((self.current, ticket)),
-            // A batch of chunks that needed no unpacking is finished with the one before it.
-            None if self.in_flight.is_empty() => self.finished = self.current,
-            None => {
-                if let Some((number, _)) = self.in_flight.back_mut() {
-                    *number = self.current;
-                }
-            }
-        }
-        self.current.0 += 1;
-        Ok(())
+        Ok(ticket)
     }
 
     /// The newest finished batch; everything up to it is finished.
     pub(crate) fn finished(&mut self, unpack: &mut dyn Unpack) -> Result<BatchNumber, UnpackError> {
         if !self.in_flight.is_empty() {
             let reached = unpack.poll()?;
-            while let Some((number, _)) =
-                self.in_flight.front().filter(|(_, ticket)| *ticket <= reached)
-            {
-                self.finished = *number;
+            while let Some(first) = self.in_flight.front().filter(|first| first.ticket <= reached) {
+                self.finished = first.number;
+                self.busy += first.submitted_at.elapsed();
                 self.in_flight.pop_front();
             }
         }
         Ok(self.finished)
+    }
+
+    /// Time from submits until they were seen to be finished, summed.
+    pub(crate) fn busy(&self) -> Duration {
+        self.busy
     }
 
     /// Whether unpacks are under way.

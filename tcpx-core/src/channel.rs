@@ -94,7 +94,7 @@ impl SendLane {
             };
             deal.advance();
             self.window.post((request, chunk));
-            self.stats.occupancy(self.window.len());
+            self.stats.posted(self.window.len());
             moved = true;
         }
         Ok(moved)
@@ -199,7 +199,7 @@ impl RecvLane {
             };
             deal.advance();
             self.window.post(Arriving { request, slot, chunk, batch: BatchNumber::NEVER });
-            self.stats.occupancy(self.window.len());
+            self.stats.posted(self.window.len());
             moved = true;
         }
         Ok(moved)

@@ -20,7 +20,7 @@ use crate::nic;
 use crate::peer::{Peer, PeerKey, Stage};
 use crate::plugin::Plugin;
 use crate::settings::{SessionOptions, check_name};
-use crate::stats::SessionReport;
+use crate::stats::{SessionReport, by_nic};
 
 /// Connections that have not been accepted by name yet. More are turned away.
 const MAX_INCOMING: usize = 256;
@@ -44,6 +44,7 @@ pub(crate) struct Engine {
     unpack: Box<dyn Unpack>,
     unpack_why: String,
     unpack_batches: u64,
+    peers_failed: u64,
     batch: Batch,
     is_closed: bool,
 }
@@ -86,6 +87,7 @@ impl Engine {
             unpack: opened.unpack,
             unpack_why: opened.why,
             unpack_batches: 0,
+            peers_failed: 0,
             batch: Batch::default(),
             is_closed: false,
         })
@@ -310,6 +312,7 @@ impl Engine {
         self.drain_unpacks();
         let Some(peer) = self.peers.get_mut(key) else { return };
         if !matches!(error, Error::PeerGone { how: Departure::Goodbye, .. } | Error::Closed) {
+            self.peers_failed += 1;
             tracing::warn!(peer = %peer.name(), %error, "peer failed");
         }
         peer.fail(error, &mut self.ledger);
@@ -385,7 +388,7 @@ impl Engine {
 
     pub(crate) fn report(&self) -> SessionReport {
         let plugin: &Plugin = &self.env.plugin;
-        let mut peers: Vec<_> = self.peers.values().map(Peer::report).collect();
+        let mut peers: Vec<_> = self.peers.values().map(|peer| peer.report(&self.ledger)).collect();
         peers.sort_by(|left, right| left.name.cmp(&right.name));
         SessionReport {
             transport: if plugin.is_hardware() { "hardware" } else { "software" }.to_owned(),
@@ -395,6 +398,9 @@ impl Engine {
             unpack: self.unpack.backend().to_string(),
             unpack_why: self.unpack_why.clone(),
             unpack_batches: self.unpack_batches,
+            unpack_ns: self.batch.busy().as_nanos() as u64,
+            peers_failed: self.peers_failed,
+            nics: by_nic(&peers),
             peers,
         }
     }

@@ -1,6 +1,6 @@
 //! Posted work: transfers and their operations. Pure book-keeping; who moves the bytes is elsewhere.
 
-use slotmap::{Key, KeyData, SlotMap, new_key_type};
+use slotmap::{Key, KeyData, SecondaryMap, SlotMap, new_key_type};
 
 use crate::error::Error;
 use crate::peer::PeerKey;
@@ -94,6 +94,8 @@ pub(crate) struct Ledger {
     pub(crate) ops: SlotMap<OpKey, Op>,
     pub(crate) transfers: SlotMap<TransferKey, TransferState>,
     pub(crate) registrations: Registrations,
+    /// Operations that ended with an error, by peer.
+    errors: SecondaryMap<PeerKey, u64>,
 }
 
 impl Ledger {
@@ -141,6 +143,10 @@ impl Ledger {
     pub(crate) fn end(&mut self, key: OpKey, error: Option<Error>) {
         let Some(op) = self.ops.remove(key) else { return };
         self.registrations.end(op.span.registration);
+        if error.is_some() {
+            let errors = self.errors.get(op.peer).copied().unwrap_or(0);
+            self.errors.insert(op.peer, errors + 1);
+        }
         let Some(transfer) = self.transfers.get_mut(op.transfer) else { return };
         transfer.counts.operations_done += 1;
         if transfer.error.is_none() {
@@ -166,6 +172,11 @@ impl Ledger {
     /// Keys of the operations that `is_hit`, in the order of their numbers.
     pub(crate) fn select(&self, is_hit: impl Fn(&Op) -> bool) -> Vec<OpKey> {
         self.ops.iter().filter(|(_, op)| is_hit(op)).map(|(key, _)| key).collect()
+    }
+
+    /// Operations with a peer that ended with an error.
+    pub(crate) fn errors_of(&self, peer: PeerKey) -> u64 {
+        self.errors.get(peer).copied().unwrap_or(0)
     }
 
     /// Lets go of a transfer: it vanishes now or with its last operation.

@@ -19,7 +19,7 @@ use crate::link::hello::Agreement;
 use crate::link::socket::{LinkError, LinkSocket};
 use crate::matching::Matcher;
 use crate::setup::CommSetup;
-use crate::stats::{ChannelReport, PeerReport};
+use crate::stats::{ChannelReport, MessageStats, PeerReport};
 
 new_key_type! {
     /// A peer of a session.
@@ -57,6 +57,7 @@ pub(crate) struct Peer {
     nics: Vec<Arc<str>>,
     matcher: Matcher<OpKey>,
     next_channel: u16,
+    messages: MessageStats,
 }
 
 impl Peer {
@@ -73,6 +74,7 @@ impl Peer {
             nics: Vec::new(),
             matcher: Matcher::default(),
             next_channel: 0,
+            messages: MessageStats::default(),
         }
     }
 
@@ -342,7 +344,7 @@ impl Peer {
         false
     }
 
-    pub(crate) fn report(&self) -> PeerReport {
+    pub(crate) fn report(&self, ledger: &Ledger) -> PeerReport {
         let channels = self.nics.iter().enumerate().map(|(index, nic)| ChannelReport {
             nic: nic.to_string(),
             send: self.send_lanes.get(index).map(|lane| lane.stats).unwrap_or_default(),
@@ -352,6 +354,11 @@ impl Peer {
             name: self.name.to_string(),
             state: self.state().to_owned(),
             chunk_bytes: self.agreement.chunk_bytes,
+            messages_sent: self.messages.sent,
+            messages_received: self.messages.received,
+            errors: ledger.errors_of(self.key),
+            operations: ledger.ops.values().filter(|op| op.peer == self.key).count(),
+            announced: self.matcher.announced(),
             channels: channels.collect(),
         }
     }

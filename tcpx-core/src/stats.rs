@@ -1,5 +1,7 @@
 //! Numbers that a session keeps about itself, cheap enough to be always on.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// One lane of one channel.
@@ -13,12 +15,16 @@ pub struct ChannelStats {
     pub fragments: u64,
     /// Fragments that were merged into a neighbour before unpacking.
     pub fragments_merged: u64,
-    /// Times a chunk waited because the window was full.
+    /// Stalls: rounds in which a chunk waited because the window was full.
     pub window_full: u64,
-    /// Times the plugin asked to be asked again later.
+    /// Stalls: times the plugin asked to be asked again later.
     pub plugin_busy: u64,
     /// Most requests that were ever in flight.
     pub window_peak: usize,
+    /// Requests in flight, summed over all posts: divided by `posts` it is the mean occupancy.
+    pub window_sum: u64,
+    /// Requests posted to the plugin.
+    pub posts: u64,
 }
 
 impl ChannelStats {
@@ -27,8 +33,23 @@ impl ChannelStats {
         self.bytes += u64::from(bytes);
     }
 
-    pub(crate) fn occupancy(&mut self, requests: usize) {
-        self.window_peak = self.window_peak.max(requests);
+    /// A request was posted; so many are in flight now.
+    pub(crate) fn posted(&mut self, in_flight: usize) {
+        self.posts += 1;
+        self.window_sum += in_flight as u64;
+        self.window_peak = self.window_peak.max(in_flight);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.chunks += other.chunks;
+        self.bytes += other.bytes;
+        self.fragments += other.fragments;
+        self.fragments_merged += other.fragments_merged;
+        self.window_full += other.window_full;
+        self.plugin_busy += other.plugin_busy;
+        self.window_peak = self.window_peak.max(other.window_peak);
+        self.window_sum += other.window_sum;
+        self.posts += other.posts;
     }
 }
 
@@ -52,8 +73,25 @@ pub struct PeerReport {
     pub state: String,
     /// Bytes of a chunk that both ends agreed on.
     pub chunk_bytes: u32,
+    /// Sends that found their receive.
+    pub messages_sent: u64,
+    /// Receives that found their send.
+    pub messages_received: u64,
+    /// Operations that ended with an error, cancelled ones included.
+    pub errors: u64,
+    /// Posted operations that have not ended.
+    pub operations: usize,
+    /// Receives that it has announced and no send of ours matches.
+    pub announced: usize,
     /// Channels, in order.
     pub channels: Vec<ChannelReport>,
+}
+
+/// Counters of a peer's messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MessageStats {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
 }
 
 /// A session as it is now.
@@ -73,6 +111,50 @@ pub struct SessionReport {
     pub unpack_why: String,
     /// Batches of chunks that were unpacked.
     pub unpack_batches: u64,
+    /// Nanoseconds from the submit of a batch until it was seen to be finished, summed.
+    pub unpack_ns: u64,
+    /// Peers that failed so far, forgotten ones included.
+    pub peers_failed: u64,
     /// Peers by name.
     pub peers: Vec<PeerReport>,
+    /// All channels of all peers, by NIC.
+    pub nics: Vec<ChannelReport>,
+}
+
+/// Sums channels by NIC, in the order of the NICs' names.
+pub(crate) fn by_nic(peers: &[PeerReport]) -> Vec<ChannelReport> {
+    let mut nics: BTreeMap<&str, ChannelReport> = BTreeMap::new();
+    for channel in peers.iter().flat_map(|peer| &peer.channels) {
+        let sum = nics.entry(&channel.nic).or_insert_with(|| ChannelReport {
+            nic: channel.nic.clone(),
+            ..ChannelReport::default()
+        });
+        sum.send.add(&channel.send);
+        sum.recv.add(&channel.recv);
+    }
+    nics.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_are_summed_by_nic() {
+        let channel = |nic: &str, bytes, peak| ChannelReport {
+            nic: nic.into(),
+            send: ChannelStats { bytes, window_peak: peak, ..ChannelStats::default() },
+            recv: ChannelStats { bytes: 2 * bytes, ..ChannelStats::default() },
+        };
+        let peer = |channels| PeerReport { channels, ..PeerReport::default() };
+        let nics = by_nic(&[
+            peer(vec![channel("eth2", 1, 3), channel("eth1", 10, 1)]),
+            peer(vec![channel("eth2", 100, 2)]),
+        ]);
+        let summary: Vec<_> = nics
+            .iter()
+            .map(|nic| (nic.nic.as_str(), nic.send.bytes, nic.send.window_peak, nic.recv.bytes))
+            .collect();
+        assert_eq!(summary, [("eth1", 10, 1, 20), ("eth2", 101, 3, 202)]);
+    }
 }

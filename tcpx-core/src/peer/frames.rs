@@ -107,6 +107,7 @@ impl Peer {
         }
         let Some(bytes) = ledger.ops.get(key).map(|op| op.bytes) else { return Ok(()) };
         let Agreement { channels, chunk_bytes } = self.agreement;
+        self.messages.received += 1;
         ledger.matched(key, chunk_count(bytes, chunk_bytes));
         for (channel, deal) in deal(key, bytes, chunk_bytes, first_channel, channels) {
             self.recv_lanes[usize::from(channel)].push(deal);
@@ -137,6 +138,7 @@ impl Peer {
         let chunks = chunk_count(send_bytes, chunk_bytes);
         self.next_channel = ((u64::from(first_channel) + chunks) % u64::from(channels)) as u16;
         self.queue(&Frame::Match { recv, first_channel });
+        self.messages.sent += 1;
         ledger.matched(send, chunks);
         for (channel, deal) in deal(send, send_bytes, chunk_bytes, first_channel, channels) {
             self.send_lanes[usize::from(channel)].push(deal);
