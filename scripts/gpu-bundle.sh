@@ -28,6 +28,7 @@ pack() {
 
 pack unit-tests "$(programs test --release --package tcpx-unpack --lib)"
 pack backend-tests "$(programs test --release --package tcpx-unpack --test backends)"
+pack fault-test "$(programs test --release --package tcpx-unpack --test gpu_fault)"
 pack bench "$(programs bench --package tcpx-unpack --bench unpack)"
 
 cat >"$bundle/run" <<'RUN'
@@ -41,6 +42,7 @@ case "${1-all}" in
 all | tests)
     ./unit-tests
     ./backend-tests
+    ./fault-test
     ;;
 bench) ;;
 *)
@@ -55,7 +57,7 @@ fi
 RUN
 chmod +x "$bundle/run"
 
-glibc=$(objdump --dynamic-syms "$bundle"/*-tests "$bundle/bench" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+glibc=$(objdump --dynamic-syms "$bundle"/*-tests "$bundle"/fault-test "$bundle/bench" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 {
     echo "tcpx-unpack $(git describe --always --dirty 2>/dev/null || echo unknown)"
     echo "needs ${glibc/_/ } or newer and a CUDA driver, 535 or newer"

@@ -5,18 +5,22 @@
 // entries; with 8 x 16 bytes in flight per lane a warp has a whole tile on its way at once.
 //
 // Measured on an H200, driver 580, 128 submissions of 512 KiB back to back, 4 KiB pages in random
-// order, against 3.4 us for one contiguous copy each (microseconds per submission):
+// order, where one contiguous copy takes 3.4 us (microseconds per submission):
 // - all launches on one stream: 4.9 to 6.2, because each waits for the one before to drain;
 //   on two streams 3.1 to 3.7, on four 3.0 to 3.4; eight gain nothing more at this size.
-// - tiles by value, in the kernel's parameters: 4 KiB of parameters 3.1, 32 KiB 4.8 and more,
-//   since the driver copies the whole parameter block at every launch, used or not.
-// - tiles in pinned host memory, read over PCIe: the same throughput with four streams, 0.5 us
-//   more latency, and no limit: 4 MiB 4.7 (contiguous 5.1), 32 MiB 17.7 (contiguous 19.3), where
-//   32 KiB of parameters took 7.3 and 37.
-// - a completion word written by stream (cuStreamWriteValue): +2.3; an event per launch: +0.1,
-//   but 1.2 us for every look at it, where the word below costs a load.
-// Hence: small submits by value within the 4 KiB that every driver takes, others from pinned
-// memory, four streams, and the last block reports completion.
+// - one warp for each tile; two or four warps for one are no faster here and slower at 32 MiB
+//   (17.7, 19.3 and 24.6).
+// - tiles by value, in the kernel's parameters: the driver copies the whole parameter block at
+//   every launch, used or not. 4 KiB of parameters, the most that every driver takes, cost the CPU
+//   0.3, 32 KiB 1.5 and more.
+// - tiles in pinned host memory, read over PCIe: 0.4 more until the first byte is copied, and no
+//   limit: 4 MiB 4.7 (contiguous 5.1) and 32 MiB 17.7 (contiguous 19.3), where 32 KiB of
+//   parameters took 7.3 and 37.
+// - completion by an event: +0.1 for recording it, but 1.2 for every look at it, where the word
+//   below costs a load; a word written by the stream (cuStreamWriteValue): +2.3.
+// - a system-wide fence in every block: +0.9 at 4 MiB; the last block's alone is enough.
+// Hence: four streams; small submits by value while the GPU is idle, else from pinned memory; the
+// last block reports completion.
 //
 // The file includes nothing, so that nvcc and NVRTC compile it alike. The layouts of Completion,
 // Tile and ByValue are repeated in src/kernel/ and checked there.

@@ -12,6 +12,8 @@ mod gpu;
 mod module;
 mod pinned_buffer;
 mod stream;
+#[cfg(test)]
+mod test_gpu;
 
 pub use device_buffer::DeviceBuffer;
 pub use driver::CudaError;
@@ -22,6 +24,8 @@ pub(crate) use access::{is_host_memory, is_readable};
 pub(crate) use event::Event;
 pub(crate) use module::{Function, Module};
 pub(crate) use stream::Stream;
+#[cfg(test)]
+pub(crate) use test_gpu::test_gpu;
 
 /// Size of the pages that device buffers start and end on: the plugin registers whole ones.
 pub const PAGE_BYTES: u64 = 4096;

@@ -11,6 +11,31 @@
 //! | [`Backend::D2d`] | – | one asynchronous copy per run of neighbouring fragments |
 //! | [`Backend::Kernel`] | – | one kernel for all fragments of all jobs |
 //!
+//! ```
+//! use tcpx_rx::UnpackDescriptor;
+//! use tcpx_unpack::{Choice, MemoryKind, UnpackJob, open};
+//!
+//! let bounce = *b"world..hello ...";
+//! let mut message = [0_u8; 11];
+//! let descriptors = [
+//!     UnpackDescriptor { src_off: 7, len: 6, dst_off: 0 },
+//!     UnpackDescriptor { src_off: 0, len: 5, dst_off: 6 },
+//! ];
+//! let job = UnpackJob {
+//!     bounce: bounce.as_ptr().expose_provenance() as u64,
+//!     bounce_bytes: bounce.len() as u64,
+//!     dst: message.as_mut_ptr().expose_provenance() as u64,
+//!     dst_bytes: message.len() as u64,
+//!     descriptors: &descriptors,
+//! };
+//! let mut unpack = open(Choice::Auto, MemoryKind::Host)?.unpack;
+//! // SAFETY: both arrays are valid and unused until the ticket is finished.
+//! let ticket = unsafe { unpack.submit(&[job]) }?;
+//! while unpack.poll()? < ticket {}
+//! assert_eq!(&message, b"hello world");
+//! # Ok::<(), tcpx_unpack::UnpackError>(())
+//! ```
+//!
 //! The crate never waits for a peer, never blocks in [`Unpack::poll`], allocates nothing per
 //! chunk once warm, and believes no length it is given: every descriptor is checked against its
 //! job before the first byte moves.

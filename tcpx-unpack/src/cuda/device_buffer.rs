@@ -101,3 +101,37 @@ impl Drop for DeviceBuffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::{PinnedBuffer, test_gpu};
+
+    #[test]
+    fn buffers_are_whole_pages_and_refuse_what_is_outside() {
+        let Some(gpu) = test_gpu() else { return };
+        let device = DeviceBuffer::new(&gpu, 5000).unwrap();
+        let mut pinned = PinnedBuffer::new(&gpu, 5000).unwrap();
+        assert_eq!((device.bytes(), device.address() % PAGE_BYTES), (8192, 0));
+        assert_eq!((pinned.bytes(), pinned.address() % PAGE_BYTES), (8192, 0));
+
+        device.fill(7).unwrap();
+        device.copy_from_host(8190, &[1, 2]).unwrap();
+        let mut end = [0; 4];
+        device.copy_to_host(8188, &mut end).unwrap();
+        assert_eq!(end, [7, 7, 1, 2]);
+        pinned.write(8190, &[1, 2]).unwrap();
+        pinned.read(8188, &mut end).unwrap();
+        assert_eq!(end, [0, 0, 1, 2]);
+
+        let outside = Err(CudaError::OutOfBounds { offset: 8191, len: 2, bytes: 8192 });
+        assert_eq!(device.copy_from_host(8191, &[1, 2]), outside);
+        assert_eq!(device.copy_to_host(8191, &mut end[..2]), outside);
+        assert_eq!(pinned.write(8191, &[1, 2]), outside);
+        assert_eq!(pinned.read(8191, &mut end[..2]), outside);
+        for impossible in [0, u64::MAX, u64::MAX - 5000] {
+            assert!(DeviceBuffer::new(&gpu, impossible).is_err());
+            assert!(PinnedBuffer::new(&gpu, impossible).is_err());
+        }
+    }
+}

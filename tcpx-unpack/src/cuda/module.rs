@@ -121,3 +121,26 @@ fn invalid_ptx() -> CudaError {
         name: "CUDA_ERROR_INVALID_PTX".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::test_gpu;
+
+    const GOOD: &str = include_str!("../../kernels/unpack.ptx");
+
+    #[test]
+    fn an_image_that_the_driver_refuses_gives_way_to_the_next() {
+        let Some(gpu) = test_gpu() else { return };
+        let too_new = GOOD.replacen(".version 8.2", ".version 99.9", 1);
+        assert_ne!(too_new, GOOD);
+        // SAFETY: the images are this crate's kernel, one of them with a version of PTX that does
+        // not exist.
+        let module = unsafe { Module::load(&gpu, &[&too_new, GOOD]) }.unwrap();
+        module.function(c"tcpx_unpack_by_value").unwrap();
+        assert!(module.function(c"no_such_kernel").is_err());
+        // SAFETY: as above.
+        let refused = unsafe { Module::load(&gpu, &[&too_new]) };
+        assert!(matches!(refused, Err(CudaError::Call { call: "cuModuleLoadDataEx", .. })));
+    }
+}

@@ -1,0 +1,55 @@
+#![allow(unsafe_code)]
+#![expect(clippy::print_stderr, reason = "a test that skips says why")]
+//! What a fault of the GPU looks like: an error, soon, and again at every later call.
+//!
+//! A program of its own, since a fault takes the process's CUDA context with it.
+
+use std::env;
+use std::time::{Duration, Instant};
+
+use tcpx_rx::UnpackDescriptor;
+use tcpx_unpack::cuda::{CudaError, CudaGpu, DeviceBuffer};
+use tcpx_unpack::{Choice, MemoryKind, UnpackError, UnpackJob, open};
+
+#[test]
+fn a_fault_becomes_an_error_that_stays() {
+    let gpu = match CudaGpu::open(0) {
+        Ok(gpu) => gpu,
+        Err(error) => {
+            let required = env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
+            assert!(!required.contains("gpu"), "a GPU is required, but {error}");
+            eprintln!("this test is skipped: {error}");
+            return;
+        }
+    };
+    let bounce = DeviceBuffer::new(&gpu, 4096).unwrap();
+    let mut unpack = open(Choice::Kernel, MemoryKind::Cuda { gpu: 0 }).unwrap().unpack;
+    let descriptors = [UnpackDescriptor { src_off: 0, len: 4096, dst_off: 0 }];
+    let job = UnpackJob {
+        bounce: bounce.address(),
+        bounce_bytes: 4096,
+        dst: 4096,
+        dst_bytes: 4096,
+        descriptors: &descriptors,
+    };
+    // SAFETY: against the contract, nothing is mapped at the destination. The GPU finds that out
+    // when it writes there, and stops; no memory of this process changes.
+    let ticket = unsafe { unpack.submit(&[job]) }.unwrap();
+
+    let start = Instant::now();
+    let failure = loop {
+        match unpack.poll() {
+            Ok(finished) => assert!(finished < ticket, "a write to nowhere counts as finished"),
+            Err(error) => break error,
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "the fault was never reported");
+    };
+    assert!(matches!(failure, UnpackError::Cuda(CudaError::Call { .. })), "{failure:?}");
+    assert_eq!(unpack.poll(), Err(failure.clone()));
+    // SAFETY: refused before anything is copied.
+    assert_eq!(unsafe { unpack.submit(&[job]) }, Err(failure));
+
+    let dropping = Instant::now();
+    drop(unpack);
+    assert!(dropping.elapsed() < Duration::from_secs(5), "dropping took {:?}", dropping.elapsed());
+}
