@@ -1,1 +1,74 @@
-//! placeholder
+//! The C ABI of tcpx: `libtcpx_p2p.so` and `libtcpx_p2p.a`, over `tcpx-core`.
+//!
+//! For C and C++ programs, through `include/tcpx_p2p.h` (generated from this crate) and `include/tcpx_p2p.hpp` (classes
+//! over it). Rust programs use `tcpx-core` itself.
+//!
+//! The contract, the same for every function:
+//! - A status is returned: [`tcpx_status::TCPX_OK`] is 0, failures are negative; [`tcpx_last_error`] has the words.
+//! - Pointers are checked for NULL, numbers for their range, text and arrays for their length.
+//! - Outputs come last and are written only on success, but for sizes that say how large a buffer must be.
+//! - Handles are numbers that are looked up, never addresses that are followed: one that is stale, of the wrong kind or
+//!   made up is [`tcpx_status::TCPX_ERR_HANDLE`].
+//! - Any thread may call anything. A handle that another call is using right now is not destroyed
+//!   ([`tcpx_status::TCPX_ERR_BUSY`]).
+//! - Panics end here, as [`tcpx_status::TCPX_ERR_INTERNAL`].
+#![allow(non_camel_case_types, reason = "the names are those of the C header")]
+
+mod abi;
+mod boundary;
+mod descriptor;
+mod failure;
+mod growing;
+mod input;
+mod last_error;
+mod log;
+mod memory;
+mod memory_descriptor;
+mod nic;
+mod options;
+mod output;
+mod panic_hook;
+mod post;
+mod registry;
+mod session;
+mod stats;
+mod status;
+mod transfer;
+mod version;
+
+pub use abi::TCPX_ABI_VERSION;
+pub use last_error::tcpx_last_error;
+pub use log::{
+    TCPX_LOG_DEBUG, TCPX_LOG_ERROR, TCPX_LOG_INFO, TCPX_LOG_OFF, TCPX_LOG_TRACE, TCPX_LOG_WARN,
+    tcpx_log_callback, tcpx_set_log_callback,
+};
+pub use memory::{
+    TCPX_PTR_CUDA, TCPX_PTR_HOST, tcpx_memory_info, tcpx_session_deregister_memory,
+    tcpx_session_memory_info, tcpx_session_register_memory,
+};
+pub use memory_descriptor::{
+    TCPX_MEMORY_DESCRIPTOR_BYTES, tcpx_memory_descriptor, tcpx_memory_descriptor_deserialize,
+    tcpx_memory_descriptor_serialize,
+};
+pub use nic::{
+    TCPX_NIC_NAME_BYTES, TCPX_NIC_PATH_BYTES, tcpx_gpu_count, tcpx_nic, tcpx_session_nic,
+    tcpx_session_nic_count,
+};
+pub use options::{TCPX_GPU_NONE, tcpx_session_options, tcpx_session_options_init};
+pub use post::{
+    TCPX_MAX_BATCH, tcpx_post, tcpx_transfer_post_recv, tcpx_transfer_post_recv_batch,
+    tcpx_transfer_post_send, tcpx_transfer_post_send_batch,
+};
+pub use session::{
+    TCPX_MAX_CONN_INFO_BYTES, TCPX_MAX_NAME_BYTES, tcpx_session, tcpx_session_accept,
+    tcpx_session_connect, tcpx_session_create, tcpx_session_destroy, tcpx_session_disconnect,
+    tcpx_session_listen, tcpx_session_load_remote_conn_info, tcpx_session_progress,
+};
+pub use stats::{tcpx_session_get_stats, tcpx_session_stats, tcpx_session_stats_json};
+pub use status::{tcpx_status, tcpx_status_text};
+pub use transfer::{
+    TCPX_WAIT_FOREVER, tcpx_session_create_transfer, tcpx_transfer, tcpx_transfer_cancel,
+    tcpx_transfer_counts, tcpx_transfer_error, tcpx_transfer_get_counts, tcpx_transfer_is_complete,
+    tcpx_transfer_release, tcpx_transfer_wait,
+};
+pub use version::{tcpx_abi_version, tcpx_version};

@@ -1,0 +1,420 @@
+/*
+ * libtcpx_p2p for C++17: classes over tcpx_p2p.h, header only.
+ *
+ * tcpx::Session, tcpx::Transfer and tcpx::MemoryDescriptor own what the C handles stand for and end it in their
+ * destructors. They move and do not copy. The rules of tcpx_p2p.h hold: any thread may call anything, but an object must
+ * not be destroyed, moved or assigned to while another thread is inside one of its methods.
+ *
+ * Errors, by choice:
+ * - as exceptions (the default): a method that fails throws tcpx::Error.
+ * - as codes: define TCPX_P2P_NO_EXCEPTIONS before including this, or compile with -fno-exceptions. Methods that return
+ *   int return the tcpx_status, 0 for success; the others return what their comment says. tcpx_last_error() has the words.
+ * Both may be used in one program, in different source files.
+ */
+
+#ifndef TCPX_P2P_HPP
+#define TCPX_P2P_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tcpx_p2p.h"
+
+#if !defined(TCPX_P2P_NO_EXCEPTIONS) && !defined(__cpp_exceptions)
+#define TCPX_P2P_NO_EXCEPTIONS 1
+#endif
+
+/* The two ways to report errors are different classes to the linker. */
+#ifdef TCPX_P2P_NO_EXCEPTIONS
+#define TCPX_P2P_ERRORS codes
+#else
+#define TCPX_P2P_ERRORS exceptions
+#endif
+
+namespace tcpx {
+inline namespace TCPX_P2P_ERRORS {
+
+/** A failed call: its status, and as what() the status's text with the details. */
+class Error : public std::runtime_error {
+ public:
+  Error(tcpx_status status, const std::string& detail)
+      : std::runtime_error(std::string(tcpx_status_text(status)) + ": " + detail), status_(status) {}
+
+  tcpx_status status() const noexcept { return status_; }
+
+ private:
+  tcpx_status status_;
+};
+
+namespace detail {
+
+#ifdef TCPX_P2P_NO_EXCEPTIONS
+inline int check(tcpx_status status) noexcept { return status; }
+inline int refuse(const char*) noexcept { return TCPX_ERR_ARGUMENT; }
+#else
+inline int check(tcpx_status status) {
+  if (status != TCPX_OK) throw Error(status, tcpx_last_error());
+  return status;
+}
+[[noreturn]] inline int refuse(const char* why) { throw Error(TCPX_ERR_ARGUMENT, why); }
+#endif
+
+/** Runs call(text) unless a NUL inside would make C see another, shorter text. */
+template <typename Call>
+int named(const std::string& name, Call call) {
+  if (name.find('\0') != std::string::npos) return refuse("the name of the peer has a NUL inside");
+  return check(call(name.c_str()));
+}
+
+/** Runs call(buffer, capacity, size) until the buffer is large enough. `bytes` is empty after a failure. */
+template <typename Call>
+tcpx_status sized(std::string& bytes, Call call) {
+  size_t size = 0;
+  tcpx_status status = call(nullptr, 0, &size);
+  while (status == TCPX_OK || status == TCPX_ERR_BUFFER_TOO_SMALL) {
+    bytes.resize(size);
+    status = call(&bytes[0], bytes.size(), &size);
+    if (status == TCPX_OK) {
+      bytes.resize(size);
+      return status;
+    }
+  }
+  bytes.clear();
+  return status;
+}
+
+}  // namespace detail
+
+/** The options a session has when nothing is said: what the environment says, else the defaults. */
+inline tcpx_session_options defaultOptions() {
+  tcpx_session_options options{};
+  detail::check(tcpx_session_options_init(&options, sizeof options));
+  return options;
+}
+
+/**
+ * Where memory is, how large, and of what kind: a plain value for the other end. base_addr is an address in the process
+ * that made it, size is bytes, ptr_type is TCPX_PTR_HOST or TCPX_PTR_CUDA.
+ */
+struct MemoryDescriptor {
+  uint64_t base_addr = 0;
+  size_t size = 0;
+  int ptr_type = 0;
+
+  /** Framed, versioned bytes with a checksum. As codes: empty for memory that cannot be. */
+  std::string serialize() const {
+    const tcpx_memory_descriptor value{base_addr, size, ptr_type};
+    std::string bytes;
+    detail::check(detail::sized(bytes, [&](char* buffer, size_t capacity, size_t* out_size) {
+      return tcpx_memory_descriptor_serialize(&value, buffer, capacity, out_size);
+    }));
+    return bytes;
+  }
+
+  /** Reads what serialize() made. As codes: a descriptor with size 0 for bytes that are something else. */
+  static MemoryDescriptor deserialize(const std::string& bytes) {
+    tcpx_memory_descriptor value{};
+    detail::check(tcpx_memory_descriptor_deserialize(bytes.data(), bytes.size(), &value));
+    return {value.base_addr, static_cast<size_t>(value.size), value.ptr_type};
+  }
+};
+
+/** Sends and receives with one peer that are waited for together. Made by Session, which it may outlive: it then fails with TCPX_ERR_CLOSED or TCPX_ERR_PEER_GONE. */
+class Transfer {
+ public:
+  /** No transfer: every method fails with TCPX_ERR_HANDLE. */
+  Transfer() noexcept = default;
+  /** Takes over a handle of the C interface. */
+  explicit Transfer(tcpx_transfer handle) noexcept : handle_(handle) {}
+
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+  Transfer(Transfer&& other) noexcept : handle_(std::exchange(other.handle_, tcpx_transfer{0})) {}
+  Transfer& operator=(Transfer&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+
+  /** Releases the transfer. */
+  ~Transfer() {
+    if (handle_.id != 0) tcpx_transfer_release(handle_);
+  }
+
+  /** The C handle; it stays this object's. */
+  tcpx_transfer handle() const noexcept { return handle_; }
+
+  /** Posts a send of `size` bytes at `offset` of registration `mem_id`. The bytes must not change until completion. */
+  int postSend(uint64_t mem_id, size_t offset, size_t size, int tag) {
+    return detail::check(tcpx_transfer_post_send(handle_, mem_id, offset, size, tag));
+  }
+
+  /** Posts a receive of `size` bytes to `offset` of registration `mem_id`. The bytes belong to it until completion. */
+  int postRecv(uint64_t mem_id, size_t offset, size_t size, int tag) {
+    return detail::check(tcpx_transfer_post_recv(handle_, mem_id, offset, size, tag));
+  }
+
+  /** Posts many sends: all, or none when one is wrong. */
+  int postSendBatch(const std::vector<tcpx_post>& posts) {
+    return detail::check(tcpx_transfer_post_send_batch(handle_, posts.data(), posts.size()));
+  }
+
+  /** Posts many receives: all, or none when one is wrong. */
+  int postRecvBatch(const std::vector<tcpx_post>& posts) {
+    return detail::check(tcpx_transfer_post_recv_batch(handle_, posts.data(), posts.size()));
+  }
+
+  /** As above, as four vectors of one length. */
+  int postSendBatch(const std::vector<uint64_t>& mem_ids, const std::vector<size_t>& offsets,
+                    const std::vector<size_t>& sizes, const std::vector<int>& tags) {
+    std::vector<tcpx_post> posts;
+    const int status = gather(mem_ids, offsets, sizes, tags, posts);
+    return status != TCPX_OK ? status : postSendBatch(posts);
+  }
+
+  /** As above, as four vectors of one length. */
+  int postRecvBatch(const std::vector<uint64_t>& mem_ids, const std::vector<size_t>& offsets,
+                    const std::vector<size_t>& sizes, const std::vector<int>& tags) {
+    std::vector<tcpx_post> posts;
+    const int status = gather(mem_ids, offsets, sizes, tags, posts);
+    return status != TCPX_OK ? status : postRecvBatch(posts);
+  }
+
+  /**
+   * One round of progress; whether every operation has ended. As exceptions: throws the first error once all have. As
+   * codes: true also when they ended with an error, which wait(0) then returns.
+   */
+  bool isComplete() {
+    bool complete = true;
+    detail::check(tcpx_transfer_is_complete(handle_, &complete));
+    return complete;
+  }
+
+  /**
+   * Waits until every operation has ended, for at most `timeout_ms` milliseconds, -1 without limit. Returns TCPX_OK, or
+   * TCPX_ERR_TIMEOUT while some have not ended, which is never thrown: waiting again is possible.
+   */
+  int wait(int timeout_ms = TCPX_WAIT_FOREVER) {
+    const tcpx_status status = tcpx_transfer_wait(handle_, timeout_ms);
+    return status == TCPX_ERR_TIMEOUT ? status : detail::check(status);
+  }
+
+  /** Withdraws every operation that has no counterpart yet. May be called while another thread waits. */
+  int cancel() { return detail::check(tcpx_transfer_cancel(handle_)); }
+
+  /** Numbers so far. As codes: zeros after a failure. */
+  tcpx_transfer_counts counts() const {
+    tcpx_transfer_counts counts{};
+    detail::check(tcpx_transfer_get_counts(handle_, &counts));
+    return counts;
+  }
+
+  /** The first error of the operations so far, TCPX_OK when there is none; its words go to `text` if that is not NULL. */
+  int error(std::string* text = nullptr) const {
+    tcpx_status error = TCPX_OK;
+    std::string words;
+    const tcpx_status status = detail::sized(words, [&](char* buffer, size_t capacity, size_t* out_size) {
+      return tcpx_transfer_error(handle_, &error, buffer, capacity, out_size);
+    });
+    if (detail::check(status) != TCPX_OK) return status;
+    if (!words.empty()) words.pop_back();
+    if (text != nullptr) *text = words;
+    return error;
+  }
+
+  /** Ends the transfer; the destructor then has nothing to do. A second call does nothing. */
+  int release() {
+    if (handle_.id == 0) return TCPX_OK;
+    const int status = detail::check(tcpx_transfer_release(handle_));
+    if (status == TCPX_OK) handle_ = tcpx_transfer{0};
+    return status;
+  }
+
+ private:
+  static int gather(const std::vector<uint64_t>& mem_ids, const std::vector<size_t>& offsets,
+                    const std::vector<size_t>& sizes, const std::vector<int>& tags, std::vector<tcpx_post>& posts) {
+    const size_t count = mem_ids.size();
+    if (offsets.size() != count || sizes.size() != count || tags.size() != count) {
+      return detail::refuse("the four vectors of a batch differ in length");
+    }
+    posts.reserve(count);
+    for (size_t i = 0; i < count; ++i) posts.push_back(tcpx_post{mem_ids[i], offsets[i], sizes[i], tags[i]});
+    return TCPX_OK;
+  }
+
+  tcpx_transfer handle_{0};
+};
+
+/** One GPU (or host memory), its NICs, its peers and its registrations. */
+class Session {
+ public:
+  /** A session on a GPU (TCPX_GPU_NONE: host memory) with so many channels to each peer; the rest as defaultOptions(). */
+  Session(int gpu_id, int num_channels) {
+    tcpx_session_options options{};
+    status_ = detail::check(tcpx_session_options_init(&options, sizeof options));
+    if (status_ != TCPX_OK) return;
+    options.gpu = gpu_id;
+    /* A negative number is out of range as an unsigned one too. */
+    options.channels = static_cast<uint32_t>(num_channels);
+    create(options);
+  }
+
+  /** A session with these options. As codes: status() says whether it was made. */
+  explicit Session(const tcpx_session_options& options) { create(options); }
+
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  Session(Session&& other) noexcept
+      : handle_(std::exchange(other.handle_, tcpx_session{0})), status_(other.status_) {}
+  Session& operator=(Session&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(status_, other.status_);
+    return *this;
+  }
+
+  /** Ends the session, as destroy() does. */
+  ~Session() {
+    if (handle_.id != 0) tcpx_session_destroy(handle_);
+  }
+
+  /** How making it went. */
+  int status() const noexcept { return status_; }
+
+  /** The C handle; it stays this object's. */
+  tcpx_session handle() const noexcept { return handle_; }
+
+  /** Ends the session: says goodbye to every peer, for at most close_timeout_ms. A second call does nothing. */
+  int destroy() {
+    if (handle_.id == 0) return TCPX_OK;
+    const int status = detail::check(tcpx_session_destroy(handle_));
+    if (status == TCPX_OK) handle_ = tcpx_session{0};
+    return status;
+  }
+
+  /** Listens, and returns the connection info for peers: bytes, confidential. As codes: empty after a failure. */
+  std::string listen() {
+    std::string info;
+    detail::check(detail::sized(info, [&](char* buffer, size_t capacity, size_t* out_size) {
+      return tcpx_session_listen(handle_, buffer, capacity, out_size);
+    }));
+    return info;
+  }
+
+  /** Waits for a peer, at most connect_timeout_ms, and calls it `remote_name` from then on. */
+  int accept(const std::string& remote_name) {
+    return detail::named(remote_name, [&](const char* name) { return tcpx_session_accept(handle_, name); });
+  }
+
+  /** Remembers how a peer is reached: what its listen() returned. */
+  int loadRemoteConnInfo(const std::string& remote_name, const std::string& conn_info) {
+    return detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_load_remote_conn_info(handle_, name, conn_info.data(), conn_info.size());
+    });
+  }
+
+  /** Connects to a peer whose connection info was loaded, within connect_timeout_ms. Both may then send and receive. */
+  int connect(const std::string& remote_name) {
+    return detail::named(remote_name, [&](const char* name) { return tcpx_session_connect(handle_, name); });
+  }
+
+  /** Says goodbye to a peer, within close_timeout_ms. */
+  int disconnect(const std::string& remote_name) {
+    return detail::named(remote_name, [&](const char* name) { return tcpx_session_disconnect(handle_, name); });
+  }
+
+  /**
+   * Makes `size` bytes known and returns their id, never 0; as codes: 0 after a failure. The memory stays the program's
+   * and must stay valid until deregisterMemory() has succeeded or the session has ended.
+   */
+  uint64_t registerMemory(void* buffer, size_t size, int ptr_type, bool is_recv) {
+    uint64_t id = 0;
+    detail::check(tcpx_session_register_memory(handle_, buffer, size, ptr_type, is_recv ? 1 : 0, &id));
+    return id;
+  }
+
+  /** Takes a registration back; it fails with TCPX_ERR_MEMORY_IN_USE while operations on it are posted. */
+  int deregisterMemory(uint64_t mem_id) { return detail::check(tcpx_session_deregister_memory(handle_, mem_id)); }
+
+  /** What is known of a registration. As codes: an id of 0 when there is none. */
+  tcpx_memory_info memoryInfo(uint64_t mem_id) const {
+    tcpx_memory_info info{};
+    detail::check(tcpx_session_memory_info(handle_, mem_id, &info));
+    return info;
+  }
+
+  /** A transfer with a connected peer. As codes: one whose handle().id is 0 after a failure. */
+  Transfer transfer(const std::string& remote_name) {
+    tcpx_transfer handle{0};
+    detail::named(remote_name,
+                  [&](const char* name) { return tcpx_session_create_transfer(handle_, name, &handle); });
+    return Transfer(handle);
+  }
+
+  /** As transfer(), made with new for the caller to delete. As codes: NULL after a failure. */
+  Transfer* createTransfer(const std::string& remote_name) {
+    Transfer made = transfer(remote_name);
+    if (made.handle().id == 0) return nullptr;
+#ifdef TCPX_P2P_NO_EXCEPTIONS
+    return new (std::nothrow) Transfer(std::move(made));
+#else
+    return new Transfer(std::move(made));
+#endif
+  }
+
+  /** One round of progress over everything; whether anything moved. */
+  bool progress() {
+    bool moved = false;
+    detail::check(tcpx_session_progress(handle_, &moved));
+    return moved;
+  }
+
+  /** Sums over the session as it is now. As codes: zeros after a failure. */
+  tcpx_session_stats stats() const {
+    tcpx_session_stats stats{};
+    stats.size = sizeof stats;
+    detail::check(tcpx_session_get_stats(handle_, &stats));
+    return stats;
+  }
+
+  /** Everything the session counts, as a JSON object. As codes: empty after a failure. */
+  std::string statsJson() const {
+    std::string json;
+    detail::check(detail::sized(json, [&](char* buffer, size_t capacity, size_t* out_size) {
+      return tcpx_session_stats_json(handle_, buffer, capacity, out_size);
+    }));
+    if (!json.empty()) json.pop_back();
+    return json;
+  }
+
+  /** The NICs that the plugin offers. As codes: empty after a failure. */
+  std::vector<tcpx_nic> nics() const {
+    size_t count = 0;
+    detail::check(tcpx_session_nic_count(handle_, &count));
+    std::vector<tcpx_nic> nics(count);
+    for (size_t i = 0; i < count; ++i) {
+      nics[i].size = sizeof nics[i];
+      detail::check(tcpx_session_nic(handle_, i, &nics[i]));
+    }
+    return nics;
+  }
+
+ private:
+  void create(const tcpx_session_options& options) {
+    status_ = detail::check(tcpx_session_create(&options, &handle_));
+  }
+
+  tcpx_session handle_{0};
+  int status_ = TCPX_OK;
+};
+
+}  // namespace TCPX_P2P_ERRORS
+}  // namespace tcpx
+
+#undef TCPX_P2P_ERRORS
+
+#endif /* TCPX_P2P_HPP */

@@ -1,0 +1,54 @@
+//! The one shape of every exported function: run the body, let no panic out, turn the outcome into a status.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::failure::Failure;
+use crate::panic_hook::{Inside, take_place};
+use crate::status::tcpx_status::{self, TCPX_ERR_IN_CALLBACK, TCPX_ERR_INTERNAL, TCPX_OK};
+use crate::{last_error, log};
+
+/// Runs the body of an exported function.
+pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
+    if log::is_in_callback() {
+        // No detail: the text belongs to the call whose log line is being delivered.
+        return TCPX_ERR_IN_CALLBACK;
+    }
+    // After a panic the state behind the library's locks is as that call left it; core and the registry recover their
+    // locks, and every later step checks what it finds.
+    match catch_unwind(AssertUnwindSafe(|| {
+        let _inside = Inside::enter();
+        body()
+    })) {
+        Ok(Ok(())) => TCPX_OK,
+        Ok(Err(failure)) => {
+            last_error::remember(failure.text);
+            failure.status
+        }
+        Err(payload) => {
+            // Dropping an unknown payload could panic again.
+            std::mem::forget(payload);
+            last_error::remember(format!("fault in the library: {}", take_place()));
+            TCPX_ERR_INTERNAL
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::last_error::text;
+
+    #[test]
+    fn panics_become_a_status_with_their_place() {
+        assert_eq!(call(|| panic!("the ledger does not add up")), TCPX_ERR_INTERNAL);
+        assert!(text().contains("the ledger does not add up"), "{}", text());
+        assert!(text().contains("boundary.rs"), "{}", text());
+    }
+
+    #[test]
+    fn failures_keep_their_text_and_success_leaves_it_alone() {
+        assert_eq!(call(|| Err(Failure::null("peer"))), tcpx_status::TCPX_ERR_NULL);
+        assert_eq!(call(|| Ok(())), TCPX_OK);
+        assert_eq!(text(), "peer is NULL");
+    }
+}

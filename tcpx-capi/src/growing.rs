@@ -1,0 +1,163 @@
+#![allow(unsafe_code)]
+//! Structs that may get new members at their end. Their first member, `size`, says which ones the caller knows.
+//!
+//! A caller that knows fewer members than this library passes a smaller size: the rest has its default. One that knows
+//! more passes a larger size: that is fine for as long as the members that are unknown here are zero.
+
+use std::mem::MaybeUninit;
+
+use crate::failure::Failure;
+
+/// No version of any of these structs comes near this size.
+const LARGEST: usize = 4096;
+
+/// A struct that may grow.
+///
+/// # Safety
+/// `repr(C)`, without padding, every member valid for every bit pattern, the first a `usize` that holds the struct's
+/// size. Padding would make bytes of a larger version look uninitialised to this one.
+pub(crate) unsafe trait Growing: Copy {
+    /// Its name in error texts.
+    const NAME: &'static str;
+    /// Size of its first version.
+    const FIRST_BYTES: usize;
+}
+
+/// The size that a caller wrote into a struct, checked.
+///
+/// # Safety
+/// `pointer` is NULL or points to a readable `usize`.
+unsafe fn size_of_callers<T: Growing>(pointer: *const T) -> Result<usize, Failure> {
+    if pointer.is_null() {
+        return Err(Failure::null(T::NAME));
+    }
+    if !pointer.is_aligned() {
+        return Err(Failure::argument(format!("{} is not aligned", T::NAME)));
+    }
+    // SAFETY: not NULL, aligned at least as a usize, readable as the caller says.
+    let size = unsafe { pointer.cast::<usize>().read() };
+    check_size::<T>(size)
+}
+
+/// Checks a size that a caller gave.
+pub(crate) fn check_size<T: Growing>(size: usize) -> Result<usize, Failure> {
+    if (T::FIRST_BYTES..=LARGEST).contains(&size) {
+        return Ok(size);
+    }
+    let (name, first) = (T::NAME, T::FIRST_BYTES);
+    let text = format!("{name}.size is {size}; set it to sizeof({name}), {first} or more");
+    Err(Failure::argument(text))
+}
+
+/// Reads a struct of the caller's version over `defaults`.
+///
+/// # Safety
+/// `pointer` is NULL or points to a `usize` that says how many initialised bytes there are from it on.
+pub(crate) unsafe fn read<T: Growing>(pointer: *const T, defaults: T) -> Result<T, Failure> {
+    // SAFETY: passed on from the caller.
+    let size = unsafe { size_of_callers(pointer) }?;
+    let bytes = pointer.cast::<u8>();
+    // SAFETY: `size` initialised bytes, as the caller says.
+    let is_set = (size_of::<T>()..size).any(|index| unsafe { bytes.add(index).read() } != 0);
+    if is_set {
+        let text =
+            format!("{} has members that this version of the library does not know", T::NAME);
+        return Err(Failure::argument(text));
+    }
+    let mut value = MaybeUninit::new(defaults);
+    // SAFETY: the source has `size` bytes, the destination size_of::<T>(); both are distinct. Every bit pattern is a T.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes, value.as_mut_ptr().cast(), size.min(size_of::<T>()));
+        Ok(value.assume_init())
+    }
+}
+
+/// Writes a struct in the caller's version: what it does not know is left out, what this library does not know is zero.
+///
+/// # Safety
+/// `pointer` is NULL or may be written for `size` bytes.
+pub(crate) unsafe fn write<T: Growing>(
+    pointer: *mut T,
+    size: usize,
+    value: T,
+) -> Result<(), Failure> {
+    let size = check_size::<T>(size)?;
+    if pointer.is_null() {
+        return Err(Failure::null(T::NAME));
+    }
+    if !pointer.is_aligned() {
+        return Err(Failure::argument(format!("{} is not aligned", T::NAME)));
+    }
+    let known = size.min(size_of::<T>());
+    // SAFETY: `size` bytes may be written, as the caller says; the struct's first member is a usize within them.
+    unsafe {
+        pointer.cast::<u8>().write_bytes(0, size);
+        std::ptr::copy_nonoverlapping((&raw const value).cast(), pointer.cast::<u8>(), known);
+        pointer.cast::<usize>().write(size);
+    }
+    Ok(())
+}
+
+/// As [`write`], with the size that the caller wrote into the struct.
+///
+/// # Safety
+/// `pointer` is NULL or points to a `usize` that says how many bytes from it on may be written.
+pub(crate) unsafe fn fill<T: Growing>(pointer: *mut T, value: T) -> Result<(), Failure> {
+    // SAFETY: passed on from the caller.
+    let size = unsafe { size_of_callers(pointer.cast_const()) }?;
+    // SAFETY: the caller says that so many bytes may be written.
+    unsafe { write(pointer, size, value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_ERR_NULL};
+
+    /// Second version; the first had no `new`.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Sample {
+        size: usize,
+        old: u64,
+        new: u64,
+    }
+
+    // SAFETY: three words, no padding.
+    unsafe impl Growing for Sample {
+        const NAME: &'static str = "sample";
+        const FIRST_BYTES: usize = 16;
+    }
+
+    const DEFAULTS: Sample = Sample { size: 24, old: 1, new: 2 };
+
+    fn read_words(words: &[usize; 4]) -> Result<Sample, Failure> {
+        // SAFETY: no test passes a size above the array's.
+        unsafe { read(words.as_ptr().cast(), DEFAULTS) }
+    }
+
+    #[test]
+    fn older_callers_get_defaults_and_newer_ones_must_leave_the_rest_zero() {
+        assert_eq!(read_words(&[16, 7, 8, 9]).unwrap(), Sample { size: 16, old: 7, new: 2 });
+        assert_eq!(read_words(&[24, 7, 8, 9]).unwrap(), Sample { size: 24, old: 7, new: 8 });
+        assert_eq!(read_words(&[32, 7, 8, 0]).unwrap(), Sample { size: 32, old: 7, new: 8 });
+        for words in [[32, 7, 8, 9], [0; 4], [15; 4], [usize::MAX; 4], [LARGEST + 1; 4]] {
+            assert_eq!(read_words(&words).unwrap_err().status, TCPX_ERR_ARGUMENT);
+        }
+        // SAFETY: NULL is allowed.
+        let null = unsafe { read(std::ptr::null(), DEFAULTS) };
+        assert_eq!(null.unwrap_err().status, TCPX_ERR_NULL);
+    }
+
+    #[test]
+    fn nothing_is_written_past_the_callers_size() {
+        let mut words = [16usize, 5, 6, 7];
+        // SAFETY: the size is below the array's.
+        unsafe { fill(words.as_mut_ptr().cast::<Sample>(), DEFAULTS) }.unwrap();
+        assert_eq!(words, [16, 1, 6, 7]);
+        words[0] = 32;
+        // SAFETY: the size is the array's.
+        unsafe { fill(words.as_mut_ptr().cast::<Sample>(), DEFAULTS) }.unwrap();
+        assert_eq!(words, [32, 1, 2, 0]);
+    }
+}

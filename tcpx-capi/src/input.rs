@@ -1,0 +1,143 @@
+#![allow(unsafe_code)]
+//! What C programs pass in: checked before it is looked at.
+
+use std::ffi::c_char;
+
+use crate::failure::Failure;
+
+/// Text that ends with NUL within `longest` bytes and is UTF-8.
+///
+/// # Safety
+/// `pointer` is NULL, or the start of bytes that are readable up to and including the first NUL, or for `longest` + 1
+/// bytes, and that nobody writes for as long as `'a`.
+pub(crate) unsafe fn text<'a>(
+    name: &str,
+    pointer: *const c_char,
+    longest: usize,
+) -> Result<&'a str, Failure> {
+    if pointer.is_null() {
+        return Err(Failure::null(name));
+    }
+    let bytes = pointer.cast::<u8>();
+    // SAFETY: no byte after the first NUL is read, and none past `longest` + 1, as the caller allows.
+    let length = (0..=longest).find(|index| unsafe { bytes.add(*index).read() } == 0);
+    let Some(length) = length else {
+        let text = format!("{name} is longer than {longest} bytes, or does not end with NUL");
+        return Err(Failure::argument(text));
+    };
+    // SAFETY: that many bytes were just read; the caller says that nobody writes them.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
+    std::str::from_utf8(bytes).map_err(|_| Failure::argument(format!("{name} is not UTF-8")))
+}
+
+/// As [`text`], but NULL stands for "not given".
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn optional_text<'a>(
+    name: &str,
+    pointer: *const c_char,
+    longest: usize,
+) -> Result<Option<&'a str>, Failure> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: passed on from the caller.
+    unsafe { text(name, pointer, longest) }.map(Some)
+}
+
+/// An array of at most `most` items; with a count of 0 the pointer may be NULL.
+///
+/// # Safety
+/// If `count` is not 0 and not above `most`, `pointer` is NULL or the start of `count` initialised items that nobody
+/// writes for as long as `'a`.
+pub(crate) unsafe fn array<'a, T>(
+    name: &str,
+    pointer: *const T,
+    count: usize,
+    most: usize,
+) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if pointer.is_null() {
+        return Err(Failure::null(name));
+    }
+    if !pointer.is_aligned() {
+        return Err(Failure::argument(format!("{name} is not aligned to {}", align_of::<T>())));
+    }
+    if count > most {
+        return Err(Failure::argument(format!(
+            "{name} has {count} items, at most {most} are taken"
+        )));
+    }
+    // SAFETY:
+    // - not NULL and aligned: just checked;
+    // - initialised and not written: the caller says so;
+    // - `most` items are far below isize::MAX bytes for every caller in this crate, the largest being 32 MiB.
+    Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
+}
+
+/// A whole struct that the library only reads.
+///
+/// # Safety
+/// `pointer` is NULL or points to an initialised `T` that nobody writes during the call.
+pub(crate) unsafe fn value<T: Copy>(name: &str, pointer: *const T) -> Result<T, Failure> {
+    // SAFETY: one item; passed on from the caller.
+    let items = unsafe { array(name, pointer, 1, 1) }?;
+    Ok(items[0])
+}
+
+/// A yes or no that C passes as a number.
+pub(crate) fn flag(name: &str, value: i32) -> Result<bool, Failure> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Failure::argument(format!("{name} is {value}; 0 or 1 are taken"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcpx_status::{self, TCPX_ERR_ARGUMENT, TCPX_ERR_NULL};
+
+    fn read(bytes: &[u8], longest: usize) -> Result<&str, tcpx_status> {
+        // SAFETY: every case below has a NUL, or more than `longest` bytes.
+        unsafe { text("peer", bytes.as_ptr().cast(), longest) }.map_err(|failure| failure.status)
+    }
+
+    #[test]
+    fn text_is_bounded_terminated_and_utf8() {
+        assert_eq!(read(b"peer\0", 4), Ok("peer"));
+        assert_eq!(read(b"\0", 0), Ok(""));
+        assert_eq!(read(b"peers", 4), Err(TCPX_ERR_ARGUMENT));
+        assert_eq!(read(b"\xff\0", 4), Err(TCPX_ERR_ARGUMENT));
+        // SAFETY: NULL is allowed.
+        let null = unsafe { text("peer", std::ptr::null(), 4) };
+        assert_eq!(null.unwrap_err().status, TCPX_ERR_NULL);
+    }
+
+    #[test]
+    fn arrays_are_checked_before_they_are_read() {
+        let items = [1u64, 2, 3];
+        let check = |pointer: *const u64, count| {
+            // SAFETY: counts above three are above the limit; the others fit the array.
+            unsafe { array("posts", pointer, count, 3) }
+                .map(<[u64]>::len)
+                .map_err(|failure| failure.status)
+        };
+        assert_eq!(check(items.as_ptr(), 3), Ok(3));
+        assert_eq!(check(std::ptr::null(), 0), Ok(0));
+        assert_eq!(check(std::ptr::null(), 1), Err(TCPX_ERR_NULL));
+        assert_eq!(check(items.as_ptr(), 4), Err(TCPX_ERR_ARGUMENT));
+        assert_eq!(check(items.as_ptr(), usize::MAX), Err(TCPX_ERR_ARGUMENT));
+        assert_eq!(check(items.as_ptr().wrapping_byte_add(1), 1), Err(TCPX_ERR_ARGUMENT));
+    }
+
+    #[test]
+    fn flags_are_zero_or_one() {
+        assert!(!flag("is_recv", 0).unwrap() && flag("is_recv", 1).unwrap());
+        assert!(flag("is_recv", 2).is_err() && flag("is_recv", -1).is_err());
+    }
+}

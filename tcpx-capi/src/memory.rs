@@ -1,0 +1,134 @@
+#![allow(unsafe_code)]
+//! Registrations: memory made known to a session.
+
+use std::ffi::c_void;
+
+use tcpx_core::MemoryType;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::session::tcpx_session;
+use crate::status::tcpx_status;
+use crate::{boundary, input};
+
+/// Pointer type: host memory. Received straight into place.
+pub const TCPX_PTR_HOST: i32 = 1;
+/// Pointer type: device memory, or ordinary memory that stands in for it in a session with `gpu` TCPX_GPU_NONE. Received
+/// through the bounce buffer and unpacked.
+pub const TCPX_PTR_CUDA: i32 = 2;
+
+/// What a session knows of a registration.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct tcpx_memory_info {
+    /// Its id, from 1 upwards; ids are never used twice in a session.
+    pub id: u64,
+    /// Address of its first byte.
+    pub address: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// TCPX_PTR_HOST or TCPX_PTR_CUDA.
+    pub ptr_type: i32,
+    /// 1 when it may be received into, else 0.
+    pub is_recv: i32,
+}
+
+const _: () = assert!(size_of::<tcpx_memory_info>() == 32);
+
+/// The memory type of a number from outside.
+pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
+    match ptr_type {
+        TCPX_PTR_HOST => Some(MemoryType::Host),
+        TCPX_PTR_CUDA => Some(MemoryType::Device),
+        _ => None,
+    }
+}
+
+fn ptr_type(memory: MemoryType) -> i32 {
+    match memory {
+        MemoryType::Host => TCPX_PTR_HOST,
+        MemoryType::Device => TCPX_PTR_CUDA,
+    }
+}
+
+/// Makes memory known to a session and writes its id, from 1 upwards, to `out_memory`. It serves every peer and channel.
+/// Any address, any size but 0; the same memory may be registered more than once.
+///
+/// The memory stays the program's: it must remain valid until `tcpx_session_deregister_memory` or `tcpx_session_destroy`
+/// has returned TCPX_OK. While an operation is posted on a part of it, nobody else writes that part, and while a receive
+/// is, nobody reads it either. `is_recv` 1: it may be received into and sent from; 0: sent from only.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, an `is_recv` other than 0 and
+/// 1; `TCPX_ERR_MEMORY` when the address and size cannot be, or the plugin cannot receive into memory of this type. Any
+/// thread; does not block.
+///
+/// # Safety
+/// `address` is NULL or the start of `bytes` bytes that follow the rules above; `out_memory` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_register_memory(
+    session: tcpx_session,
+    address: *mut c_void,
+    bytes: u64,
+    ptr_type: i32,
+    is_recv: i32,
+    out_memory: *mut u64,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_memory", out_memory) }?;
+        if address.is_null() {
+            return Err(Failure::null("address"));
+        }
+        let memory = memory_type(ptr_type).ok_or_else(|| {
+            let known = "TCPX_PTR_HOST (1) and TCPX_PTR_CUDA (2) are known";
+            Failure::argument(format!("ptr_type is {ptr_type}; {known}"))
+        })?;
+        let is_recv = input::flag("is_recv", is_recv)?;
+        let session = session.get()?;
+        // SAFETY: the caller keeps the memory valid and to itself, in the words of core's contract.
+        let id = unsafe {
+            session.register_memory(address.expose_provenance() as u64, bytes, memory, is_recv)
+        }?;
+        out.write(id);
+        Ok(())
+    })
+}
+
+/// Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
+///
+/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations on it are posted: wait
+/// for their transfers first. Any thread; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_session_deregister_memory(
+    session: tcpx_session,
+    memory: u64,
+) -> tcpx_status {
+    boundary::call(|| Ok(session.get()?.deregister_memory(memory)?))
+}
+
+/// Writes what the session knows of a registration.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any thread; does not block.
+///
+/// # Safety
+/// `out_info` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_memory_info(
+    session: tcpx_session,
+    memory: u64,
+    out_info: *mut tcpx_memory_info,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_info", out_info) }?;
+        let info = session.get()?.memory_info(memory)?;
+        out.write(tcpx_memory_info {
+            id: info.id,
+            address: info.address,
+            bytes: info.bytes,
+            ptr_type: ptr_type(info.memory),
+            is_recv: info.is_recv.into(),
+        });
+        Ok(())
+    })
+}

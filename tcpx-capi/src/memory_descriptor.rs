@@ -1,0 +1,83 @@
+#![allow(unsafe_code)]
+//! Memory descriptors: what one end tells another about its memory, as a struct and as bytes.
+
+use std::ffi::c_void;
+
+use crate::failure::Failure;
+use crate::output::{ByteOutput, Output};
+use crate::status::tcpx_status;
+use crate::{boundary, descriptor, input};
+
+/// Bytes of a serialised memory descriptor. A newer library may need more: ask with a NULL buffer.
+pub const TCPX_MEMORY_DESCRIPTOR_BYTES: usize = 40;
+
+const _: () = assert!(TCPX_MEMORY_DESCRIPTOR_BYTES == descriptor::BYTES);
+
+/// Where memory is, how large, and of what kind. A plain value: it owns nothing and keeps nothing registered.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct tcpx_memory_descriptor {
+    /// Address of the first byte, in the address space of whoever made the descriptor.
+    pub base_addr: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// TCPX_PTR_HOST or TCPX_PTR_CUDA.
+    pub ptr_type: i32,
+}
+
+const _: () = assert!(size_of::<tcpx_memory_descriptor>() == 24);
+
+/// Puts a descriptor into bytes that `tcpx_memory_descriptor_deserialize` reads, on any machine: framed, versioned and
+/// with a checksum.
+///
+/// `out_size` gets the number of bytes; a NULL `buffer` asks for it alone.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` for memory that cannot be: address or size 0, past
+/// the end of the address space, an unknown pointer type; `TCPX_ERR_BUFFER_TOO_SMALL`, with the size that is needed in
+/// `out_size`. Any thread; does not block.
+///
+/// # Safety
+/// `descriptor` is NULL or may be read; `buffer` is NULL or may be written for `capacity` bytes; `out_size` is NULL or may
+/// be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
+    descriptor: *const tcpx_memory_descriptor,
+    buffer: *mut c_void,
+    capacity: usize,
+    out_size: *mut usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let descriptor = unsafe { input::value("descriptor", descriptor) }?;
+        // SAFETY: passed on from the caller.
+        let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
+        out.write(&descriptor::encode(&descriptor)?)
+    })
+}
+
+/// Reads a descriptor from bytes.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged, of another version, or
+/// describe memory that cannot be. Any thread; does not block.
+///
+/// # Safety
+/// `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_memory_descriptor_deserialize(
+    bytes: *const c_void,
+    size: usize,
+    out_descriptor: *mut tcpx_memory_descriptor,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_descriptor", out_descriptor) }?;
+        if bytes.is_null() {
+            return Err(Failure::null("bytes"));
+        }
+        // No version of the format comes near this length, so a longer one is not even looked at.
+        // SAFETY: passed on from the caller.
+        let bytes = unsafe { input::array("bytes", bytes.cast::<u8>(), size, 4096) }?;
+        out.write(descriptor::decode(bytes)?);
+        Ok(())
+    })
+}

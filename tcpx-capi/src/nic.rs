@@ -1,0 +1,130 @@
+#![allow(unsafe_code)]
+//! What hardware there is: NICs and GPUs.
+
+use std::ffi::c_char;
+
+use crate::boundary;
+use crate::failure::Failure;
+use crate::growing::{self, Growing};
+use crate::output::Output;
+use crate::session::tcpx_session;
+use crate::status::tcpx_status;
+
+/// Bytes of `tcpx_nic.name`.
+pub const TCPX_NIC_NAME_BYTES: usize = 64;
+/// Bytes of `tcpx_nic.pci_path`.
+pub const TCPX_NIC_PATH_BYTES: usize = 256;
+
+/// A network interface as the plugin reports it. New members are added at the end.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct tcpx_nic {
+    /// sizeof(tcpx_nic), set by the program before the call.
+    pub size: usize,
+    /// The plugin's number for it.
+    pub index: i32,
+    /// Port speed in Mbit/s, 0 when it is not known.
+    pub speed_mbps: i32,
+    /// Interface name, as the option `nics` takes it. Ends with NUL; cut when longer.
+    pub name: [c_char; TCPX_NIC_NAME_BYTES],
+    /// Real path under /sys, empty when it has none. Ends with NUL; cut when longer.
+    pub pci_path: [c_char; TCPX_NIC_PATH_BYTES],
+}
+
+const _: () = assert!(size_of::<tcpx_nic>() == 336);
+
+// SAFETY: a word, two half words and two arrays of bytes whose sizes are multiples of eight: no padding, as asserted.
+unsafe impl Growing for tcpx_nic {
+    const NAME: &'static str = "tcpx_nic";
+    const FIRST_BYTES: usize = 336;
+}
+
+/// Text in a fixed place, always with a NUL at its end.
+fn fixed<const N: usize>(text: &str) -> [c_char; N] {
+    let mut place = [0; N];
+    let longest = N - 1;
+    let end = (0..=longest.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    for (place, byte) in place.iter_mut().zip(text.bytes().take(end.unwrap_or(0))) {
+        *place = byte as c_char;
+    }
+    place
+}
+
+/// Writes how many NICs the session's plugin offers.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block.
+///
+/// # Safety
+/// `out_count` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_nic_count(
+    session: tcpx_session,
+    out_count: *mut usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_count", out_count) }?;
+        out.write(session.get()?.nics().len());
+        Ok(())
+    })
+}
+
+/// Writes what is known of NIC number `position`, from 0. Set `out_nic->size` to sizeof(tcpx_nic) first.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when there is no such NIC. Any thread; does not block.
+///
+/// # Safety
+/// `out_nic` is NULL or points to a size that says how many bytes from it on may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_nic(
+    session: tcpx_session,
+    position: usize,
+    out_nic: *mut tcpx_nic,
+) -> tcpx_status {
+    boundary::call(|| {
+        let nics = session.get()?.nics();
+        let nic = nics.get(position).ok_or_else(|| {
+            Failure::argument(format!("position is {position}, there are {} NICs", nics.len()))
+        })?;
+        let path = nic.pci_path.as_ref().map(|path| path.to_string_lossy()).unwrap_or_default();
+        let value = tcpx_nic {
+            size: size_of::<tcpx_nic>(),
+            index: nic.index,
+            speed_mbps: nic.speed_mbps,
+            name: fixed(&nic.name),
+            pci_path: fixed(&path),
+        };
+        // SAFETY: passed on from the caller.
+        unsafe { growing::fill(out_nic, value) }
+    })
+}
+
+/// Writes how many GPUs sessions of this build can use. Sessions over CUDA memory are not part of this build, so there are
+/// none, whatever the machine has: sessions take `gpu` TCPX_GPU_NONE.
+///
+/// Errors: `TCPX_ERR_NULL`. Any thread; does not block.
+///
+/// # Safety
+/// `out_count` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_gpu_count(out_count: *mut usize) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_count", out_count) }?;
+        out.write(0);
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_text_ends_with_nul_and_is_cut_between_characters() {
+        let read = |place: [c_char; 4]| place.map(|byte| byte as u8);
+        assert_eq!(read(fixed("lo")), *b"lo\0\0");
+        assert_eq!(read(fixed("eth0")), *b"eth\0");
+        assert_eq!(read(fixed("abé")), *b"ab\0\0");
+    }
+}

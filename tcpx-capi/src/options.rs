@@ -1,0 +1,284 @@
+#![allow(unsafe_code)]
+//! Options of a session, as C programs fill them in.
+
+use std::ffi::c_char;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tcpx_core::SessionOptions;
+
+use crate::boundary;
+use crate::failure::Failure;
+use crate::growing::{self, Growing};
+use crate::input;
+use crate::session::TCPX_MAX_NAME_BYTES;
+use crate::status::tcpx_status::{self, TCPX_ERR_SETTING};
+
+/// `gpu`: no GPU; ordinary memory stands in for device memory.
+pub const TCPX_GPU_NONE: i32 = -1;
+
+/// Longest text of an option.
+const LONGEST_TEXT: usize = 4096;
+
+/// How a session is set up. Fill it with `tcpx_session_options_init`, then change what should differ.
+///
+/// Numbers are in force as they stand. Texts are NULL for "what the environment says, else the default"; they are read
+/// during `tcpx_session_create` and not kept. New members are added at the end: `size` says which ones the program knows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct tcpx_session_options {
+    /// sizeof(tcpx_session_options), set by `tcpx_session_options_init`.
+    pub size: usize,
+    /// Which plugin: "auto" (the hardware plugin where it is installed, else the software plugin), "soft", or the path of
+    /// a plugin file. TCPX_PLUGIN.
+    pub plugin: *const c_char,
+    /// How fragments are copied to their destination: "auto", "host", "d2d" or "kernel". TCPX_UNPACK.
+    pub unpack: *const c_char,
+    /// The session's own name, at most 64 bytes: a peer's `tcpx_session_accept` finds it under this name only. NULL or
+    /// empty: any accept takes it.
+    pub name: *const c_char,
+    /// Names of NICs with commas between; channels go round robin over them. NULL or empty: chosen for each peer. TCPX_NIC.
+    pub nics: *const c_char,
+    /// Address and port of the control listener, such as "0.0.0.0:0"; port 0 lets the system choose. TCPX_LISTEN.
+    pub listen: *const c_char,
+    /// IP addresses to put into the connection info, with commas between. NULL or empty: every address of this host that
+    /// `listen` covers.
+    pub advertise: *const c_char,
+    /// CUDA ordinal of the GPU whose memory is moved, or TCPX_GPU_NONE. TCPX_GPU.
+    pub gpu: i32,
+    /// Channels to each peer, 1 to 64; two ends agree on the smaller number. TCPX_CHANNELS.
+    pub channels: u32,
+    /// Bytes of a chunk, 4096 to 4194304 and at most NCCL_DYNAMIC_CHUNK_SIZE; two ends agree on the smaller.
+    /// TCPX_CHUNK_BYTES.
+    pub chunk_bytes: u32,
+    /// Receives in flight on a channel, 1 to 16. TCPX_RECV_WINDOW.
+    pub recv_window: u32,
+    /// Sends in flight on a channel, 1 to 16. TCPX_SEND_WINDOW.
+    pub send_window: u32,
+    /// How long `tcpx_session_accept` and `tcpx_session_connect` wait, in milliseconds. TCPX_CONNECT_TIMEOUT_MS.
+    pub connect_timeout_ms: u32,
+    /// How long `tcpx_session_disconnect` and `tcpx_session_destroy` wait for the peer's goodbye, in milliseconds.
+    /// TCPX_CLOSE_TIMEOUT_MS.
+    pub close_timeout_ms: u32,
+    /// How long a waiting thread spins before it yields and later sleeps, in microseconds. TCPX_SPIN_US.
+    pub spin_us: u32,
+    /// 1: a thread of the session makes progress. 0: progress is made inside calls of this library only.
+    /// TCPX_PROGRESS_THREAD.
+    pub progress_thread: i32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+const _: () = assert!(size_of::<tcpx_session_options>() == 96);
+
+// SAFETY: a size, six pointers, ten 32-bit numbers: 96 bytes without padding, as asserted; pointers may have any bits.
+unsafe impl Growing for tcpx_session_options {
+    const NAME: &'static str = "tcpx_session_options";
+    const FIRST_BYTES: usize = 96;
+}
+
+/// Fills options: numbers with what the environment says, else the default; texts with NULL. `size` is
+/// sizeof(tcpx_session_options) as the program was compiled.
+///
+/// Errors: `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a size that no version of the struct has; `TCPX_ERR_SETTING` naming a
+/// variable of the environment that cannot be read. Any thread.
+///
+/// # Safety
+/// `options` is NULL or may be written for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_options_init(
+    options: *mut tcpx_session_options,
+    size: usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        let defaults = tcpx_session_options::from_core(&SessionOptions::from_env()?);
+        // SAFETY: passed on from the caller.
+        unsafe { growing::write(options, size, defaults) }
+    })
+}
+
+/// The options of core that a caller's stand for; NULL stands for the environment's.
+///
+/// # Safety
+/// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with NUL.
+pub(crate) unsafe fn to_core(
+    options: *const tcpx_session_options,
+) -> Result<SessionOptions, Failure> {
+    let mut core = SessionOptions::from_env()?;
+    if options.is_null() {
+        return Ok(core);
+    }
+    // SAFETY: passed on from the caller.
+    let options = unsafe { growing::read(options, tcpx_session_options::from_core(&core)) }?;
+    options.numbers(&mut core)?;
+    // SAFETY: passed on from the caller.
+    unsafe { options.texts(&mut core) }?;
+    Ok(core)
+}
+
+impl tcpx_session_options {
+    fn from_core(core: &SessionOptions) -> Self {
+        let text = std::ptr::null();
+        let clamp = |time: u128| u32::try_from(time).unwrap_or(u32::MAX);
+        Self {
+            size: size_of::<Self>(),
+            plugin: text,
+            unpack: text,
+            name: text,
+            nics: text,
+            listen: text,
+            advertise: text,
+            gpu: core.gpu.and_then(|gpu| i32::try_from(gpu).ok()).unwrap_or(TCPX_GPU_NONE),
+            channels: core.channels.into(),
+            chunk_bytes: core.chunk_bytes,
+            recv_window: u32::try_from(core.recv_window).unwrap_or(u32::MAX),
+            send_window: u32::try_from(core.send_window).unwrap_or(u32::MAX),
+            connect_timeout_ms: clamp(core.connect_timeout.as_millis()),
+            close_timeout_ms: clamp(core.close_timeout.as_millis()),
+            spin_us: clamp(core.spin.as_micros()),
+            progress_thread: core.progress_thread.into(),
+            reserved: 0,
+        }
+    }
+
+    /// Core checks the ranges; only what its types cannot hold is refused here.
+    fn numbers(&self, core: &mut SessionOptions) -> Result<(), Failure> {
+        core.gpu = match self.gpu {
+            TCPX_GPU_NONE => None,
+            gpu => Some(u32::try_from(gpu).map_err(|_| refuse("gpu", gpu, "-1 or an ordinal"))?),
+        };
+        core.channels = u16::try_from(self.channels)
+            .map_err(|_| refuse("channels", self.channels, "must be 1 to 64"))?;
+        core.chunk_bytes = self.chunk_bytes;
+        core.recv_window = self.recv_window as usize;
+        core.send_window = self.send_window as usize;
+        core.connect_timeout = Duration::from_millis(self.connect_timeout_ms.into());
+        core.close_timeout = Duration::from_millis(self.close_timeout_ms.into());
+        core.spin = Duration::from_micros(self.spin_us.into());
+        core.progress_thread = input::flag("progress_thread", self.progress_thread)?;
+        match self.reserved {
+            0 => Ok(()),
+            reserved => Err(refuse("reserved", reserved, "must be 0")),
+        }
+    }
+
+    /// # Safety
+    /// Every text is NULL or ends with NUL.
+    unsafe fn texts(&self, core: &mut SessionOptions) -> Result<(), Failure> {
+        // SAFETY: passed on from the caller.
+        let read = |name, text, longest| unsafe { input::optional_text(name, text, longest) };
+        if let Some(plugin) = read("plugin", self.plugin, LONGEST_TEXT)? {
+            core.plugin = parse("plugin", plugin)?;
+        }
+        if let Some(unpack) = read("unpack", self.unpack, LONGEST_TEXT)? {
+            core.unpack = parse("unpack", unpack)?;
+        }
+        if let Some(name) = read("name", self.name, TCPX_MAX_NAME_BYTES)? {
+            core.name = name.to_owned();
+        }
+        if let Some(nics) = read("nics", self.nics, LONGEST_TEXT)? {
+            core.nics = items(nics).map(str::to_owned).collect();
+        }
+        if let Some(listen) = read("listen", self.listen, LONGEST_TEXT)? {
+            core.listen = parse("listen", listen)?;
+        }
+        if let Some(addresses) = read("advertise", self.advertise, LONGEST_TEXT)? {
+            let addresses = items(addresses).map(|address| parse("advertise", address));
+            core.advertise = addresses.collect::<Result<_, _>>()?;
+        }
+        Ok(())
+    }
+}
+
+fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+fn parse<T: FromStr<Err: Display>>(name: &str, text: &str) -> Result<T, Failure> {
+    text.parse().map_err(|error| refuse(name, text, error))
+}
+
+fn refuse(name: &str, value: impl Display, reason: impl Display) -> Failure {
+    Failure::new(TCPX_ERR_SETTING, format!("{name} = {value}: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tcpx_core::{PluginChoice, UnpackChoice};
+
+    use super::*;
+    use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_OK};
+
+    fn defaults() -> tcpx_session_options {
+        tcpx_session_options::from_core(&SessionOptions::default())
+    }
+
+    fn convert(options: tcpx_session_options) -> Result<SessionOptions, tcpx_status> {
+        // SAFETY: a whole struct; every test's texts are C strings.
+        unsafe { to_core(&raw const options) }.map_err(|failure| failure.status)
+    }
+
+    #[test]
+    fn every_member_reaches_core() {
+        let options = tcpx_session_options {
+            plugin: c"/lib/plugin.so".as_ptr(),
+            unpack: c"host".as_ptr(),
+            name: c"me".as_ptr(),
+            nics: c"eth1, eth2,".as_ptr(),
+            listen: c"127.0.0.1:99".as_ptr(),
+            advertise: c"10.0.0.1,::1".as_ptr(),
+            gpu: 3,
+            channels: 4,
+            chunk_bytes: 8192,
+            recv_window: 5,
+            send_window: 6,
+            connect_timeout_ms: 7,
+            close_timeout_ms: 8,
+            spin_us: 9,
+            progress_thread: 1,
+            ..defaults()
+        };
+        let core = convert(options).unwrap();
+        assert_eq!(core.plugin, PluginChoice::Path("/lib/plugin.so".into()));
+        assert_eq!(core.unpack, UnpackChoice::Host);
+        assert_eq!(
+            (core.name.as_str(), core.nics.as_slice()),
+            ("me", &["eth1".into(), "eth2".into()][..])
+        );
+        assert_eq!(core.listen.to_string(), "127.0.0.1:99");
+        assert_eq!(core.advertise.len(), 2);
+        assert_eq!((core.gpu, core.channels, core.chunk_bytes), (Some(3), 4, 8192));
+        assert_eq!((core.recv_window, core.send_window, core.progress_thread), (5, 6, true));
+        assert_eq!(core.connect_timeout, Duration::from_millis(7));
+        assert_eq!(core.close_timeout, Duration::from_millis(8));
+        assert_eq!(core.spin, Duration::from_micros(9));
+    }
+
+    #[test]
+    fn what_core_cannot_hold_is_refused_by_name() {
+        for (options, status) in [
+            (tcpx_session_options { gpu: -2, ..defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { channels: 65_537, ..defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { reserved: 1, ..defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { listen: c"nowhere".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { unpack: c"gpu".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { progress_thread: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { size: 0, ..defaults() }, TCPX_ERR_ARGUMENT),
+        ] {
+            assert_eq!(convert(options).unwrap_err(), status);
+        }
+    }
+
+    #[test]
+    fn init_gives_options_that_stand_for_the_defaults() {
+        let mut options = defaults();
+        options.channels = 0;
+        // SAFETY: a local struct of this size.
+        let status = unsafe { tcpx_session_options_init(&raw mut options, size_of_val(&options)) };
+        assert_eq!(status, TCPX_OK);
+        let core = convert(options).unwrap();
+        assert_eq!(core.chunk_bytes, SessionOptions::from_env().unwrap().chunk_bytes);
+        assert_eq!(core.plugin, SessionOptions::from_env().unwrap().plugin);
+    }
+}

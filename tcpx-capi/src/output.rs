@@ -1,0 +1,126 @@
+#![allow(unsafe_code)]
+//! Where C programs want results: checked before the work begins, written after it succeeded.
+
+use std::ptr::NonNull;
+
+use crate::failure::Failure;
+use crate::status::tcpx_status::TCPX_ERR_BUFFER_TOO_SMALL;
+
+/// A place for one result.
+pub(crate) struct Output<T>(NonNull<T>);
+
+impl<T> Output<T> {
+    /// Checks a place.
+    ///
+    /// # Safety
+    /// `pointer` is NULL or may be written as a `T` for as long as the result lives.
+    pub(crate) unsafe fn new(name: &str, pointer: *mut T) -> Result<Self, Failure> {
+        // SAFETY: passed on from the caller.
+        unsafe { Self::optional(name, pointer) }?.ok_or_else(|| Failure::null(name))
+    }
+
+    /// As [`new`](Self::new), but NULL stands for "not wanted".
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    pub(crate) unsafe fn optional(name: &str, pointer: *mut T) -> Result<Option<Self>, Failure> {
+        if !pointer.is_aligned() {
+            return Err(Failure::argument(format!("{name} is not aligned to {}", align_of::<T>())));
+        }
+        Ok(NonNull::new(pointer).map(Self))
+    }
+
+    pub(crate) fn write(&self, value: T) {
+        // SAFETY: whoever made this vouched that the place may be written; it is aligned.
+        unsafe { self.0.write(value) }
+    }
+}
+
+/// A buffer for bytes of a length that only the library knows, and the place for that length.
+pub(crate) struct ByteOutput {
+    buffer: Option<NonNull<u8>>,
+    capacity: usize,
+    size: Output<usize>,
+}
+
+impl ByteOutput {
+    /// Checks a buffer; NULL asks for the length alone.
+    ///
+    /// # Safety
+    /// `buffer` is NULL or may be written for `capacity` bytes, `out_size` is NULL or may be written, for as long as the
+    /// result lives.
+    pub(crate) unsafe fn new(
+        buffer: *mut u8,
+        capacity: usize,
+        out_size: *mut usize,
+    ) -> Result<Self, Failure> {
+        // SAFETY: passed on from the caller.
+        let size = unsafe { Output::new("out_size", out_size) }?;
+        if isize::try_from(capacity).is_err() {
+            return Err(Failure::argument(format!("a capacity of {capacity} bytes cannot be")));
+        }
+        Ok(Self { buffer: NonNull::new(buffer), capacity, size })
+    }
+
+    /// Writes the length, and the bytes if there is a buffer that holds them all.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.size.write(bytes.len());
+        let Some(buffer) = self.buffer else { return Ok(()) };
+        if bytes.len() > self.capacity {
+            let text =
+                format!("{} bytes are needed, the buffer has {}", bytes.len(), self.capacity);
+            return Err(Failure::new(TCPX_ERR_BUFFER_TOO_SMALL, text));
+        }
+        // SAFETY: whoever made this vouched for `capacity` writable bytes, and the bytes are no more; they are memory of
+        // this library, which no buffer of a caller overlaps.
+        unsafe { buffer.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Writes text and its terminating NUL, which the length counts.
+    pub(crate) fn write_text(&self, text: &str) -> Result<(), Failure> {
+        let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != 0).chain([0]).collect();
+        self.write(&bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_ERR_NULL};
+
+    #[test]
+    fn bytes_are_written_whole_or_not_at_all() {
+        let (mut buffer, mut size) = ([9u8; 4], 0);
+        // SAFETY: both are local and large enough.
+        let output = unsafe { ByteOutput::new(buffer.as_mut_ptr(), 3, &raw mut size) }.unwrap();
+        let failure = output.write(b"four").unwrap_err();
+        assert_eq!(failure.status, TCPX_ERR_BUFFER_TOO_SMALL);
+        assert!(output.write_text("ab").is_ok());
+        assert_eq!((buffer, size), ([b'a', b'b', 0, 9], 3));
+    }
+
+    #[test]
+    fn a_null_buffer_asks_for_the_size() {
+        let mut size = 0;
+        // SAFETY: NULL is allowed; `size` is local.
+        let output = unsafe { ByteOutput::new(std::ptr::null_mut(), 99, &raw mut size) }.unwrap();
+        assert!(output.write(b"four").is_ok());
+        assert_eq!(size, 4);
+    }
+
+    #[test]
+    fn places_that_cannot_be_are_refused() {
+        let mut place = 0u64;
+        // SAFETY: refused pointers are never written.
+        unsafe {
+            let null = Output::<u64>::new("out", std::ptr::null_mut());
+            assert_eq!(null.err().unwrap().status, TCPX_ERR_NULL);
+            let odd = Output::new("out", (&raw mut place).wrapping_byte_add(1));
+            assert_eq!(odd.err().unwrap().status, TCPX_ERR_ARGUMENT);
+            let mut size = 0;
+            let huge = ByteOutput::new(std::ptr::null_mut(), usize::MAX, &raw mut size);
+            assert_eq!(huge.err().unwrap().status, TCPX_ERR_ARGUMENT);
+        }
+    }
+}

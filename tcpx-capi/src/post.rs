@@ -1,0 +1,112 @@
+#![allow(unsafe_code)]
+//! Posting sends and receives, one by one and in batches.
+
+use tcpx_core::{Post, Transfer};
+
+use crate::failure::Failure;
+use crate::status::tcpx_status;
+use crate::transfer::tcpx_transfer;
+use crate::{boundary, input};
+
+/// Most operations in one call of a batch function.
+pub const TCPX_MAX_BATCH: usize = 1_048_576;
+
+/// One send or receive of a batch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct tcpx_post {
+    /// Id of the registration.
+    pub memory: u64,
+    /// Where in the registration, in bytes.
+    pub offset: u64,
+    /// How many bytes. The other end must post the same number.
+    pub bytes: u64,
+    /// The other end's post with the same tag is the counterpart; equal tags match in the order of posting.
+    pub tag: i32,
+}
+
+const _: () = assert!(size_of::<tcpx_post>() == 32);
+
+impl From<&tcpx_post> for Post {
+    fn from(post: &tcpx_post) -> Self {
+        Self { memory: post.memory, offset: post.offset, bytes: post.bytes, tag: post.tag }
+    }
+}
+
+/// Posts a send of `bytes` bytes at `offset` of registration `memory`. Until the transfer is complete the bytes must not
+/// change. The other end posts a receive of the same size and tag, before or after.
+///
+/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when it does not fit; `TCPX_ERR_PEER_STATE`,
+/// `TCPX_ERR_CLOSED`, or the peer's own error, when the peer is not up. Nothing was posted then. Any thread; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_transfer_post_send(
+    transfer: tcpx_transfer,
+    memory: u64,
+    offset: u64,
+    bytes: u64,
+    tag: i32,
+) -> tcpx_status {
+    boundary::call(|| Ok(transfer.get()?.post_send(Post { memory, offset, bytes, tag })?))
+}
+
+/// Posts a receive of `bytes` bytes to `offset` of registration `memory`, which was registered with `is_recv` 1. Until the
+/// transfer is complete the bytes must be neither read nor written.
+///
+/// Errors: as for `tcpx_transfer_post_send`. Any thread; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_transfer_post_recv(
+    transfer: tcpx_transfer,
+    memory: u64,
+    offset: u64,
+    bytes: u64,
+    tag: i32,
+) -> tcpx_status {
+    boundary::call(|| Ok(transfer.get()?.post_recv(Post { memory, offset, bytes, tag })?))
+}
+
+/// Posts many sends: all of them, or none when one is wrong. The array is copied. A `count` of 0 posts nothing.
+///
+/// Errors: as for `tcpx_transfer_post_send`; `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` above TCPX_MAX_BATCH. Any thread; does
+/// not block.
+///
+/// # Safety
+/// `posts` is NULL or may be read for `count` items.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_transfer_post_send_batch(
+    transfer: tcpx_transfer,
+    posts: *const tcpx_post,
+    count: usize,
+) -> tcpx_status {
+    // SAFETY: passed on from the caller.
+    boundary::call(|| unsafe { post_batch(transfer, posts, count, Transfer::post_send_batch) })
+}
+
+/// Posts many receives: all of them, or none when one is wrong. The array is copied. A `count` of 0 posts nothing.
+///
+/// Errors: as for `tcpx_transfer_post_send_batch`. Any thread; does not block.
+///
+/// # Safety
+/// `posts` is NULL or may be read for `count` items.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_transfer_post_recv_batch(
+    transfer: tcpx_transfer,
+    posts: *const tcpx_post,
+    count: usize,
+) -> tcpx_status {
+    // SAFETY: passed on from the caller.
+    boundary::call(|| unsafe { post_batch(transfer, posts, count, Transfer::post_recv_batch) })
+}
+
+/// # Safety
+/// `posts` is NULL or may be read for `count` items.
+unsafe fn post_batch(
+    transfer: tcpx_transfer,
+    posts: *const tcpx_post,
+    count: usize,
+    post: impl FnOnce(&Transfer, &[Post]) -> tcpx_core::Result<()>,
+) -> Result<(), Failure> {
+    // SAFETY: passed on from the caller.
+    let posts = unsafe { input::array("posts", posts, count, TCPX_MAX_BATCH) }?;
+    let posts: Vec<Post> = posts.iter().map(Post::from).collect();
+    Ok(post(&*transfer.get()?, &posts)?)
+}

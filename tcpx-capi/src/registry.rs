@@ -1,0 +1,161 @@
+//! What handles stand for. A handle is a number with a generation, looked up here and never followed.
+
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use slotmap::{Key, KeyData, SlotMap, new_key_type};
+use tcpx_core::{Session, Transfer};
+
+use crate::failure::Failure;
+use crate::status::tcpx_status::{TCPX_ERR_BUSY, TCPX_ERR_HANDLE};
+
+new_key_type! {
+    struct HandleKey;
+}
+
+/// One object that a program holds a handle to.
+pub(crate) enum Object {
+    Session(Arc<Session>),
+    Transfer(Arc<Transfer>),
+}
+
+static OBJECTS: LazyLock<RwLock<SlotMap<HandleKey, Object>>> = LazyLock::new(RwLock::default);
+
+/// A kind of object that has handles.
+pub(crate) trait Handled: Sized {
+    /// Its name in error texts.
+    const KIND: &'static str;
+    /// Makes an entry of it.
+    fn into_object(self) -> Object;
+    /// The object, if it is of this kind.
+    fn of(object: &Object) -> Option<&Arc<Self>>;
+    /// The object for good, if it is of this kind.
+    fn from_object(object: Object) -> Option<Arc<Self>>;
+}
+
+impl Handled for Session {
+    const KIND: &'static str = "session";
+
+    fn into_object(self) -> Object {
+        Object::Session(Arc::new(self))
+    }
+
+    fn of(object: &Object) -> Option<&Arc<Self>> {
+        match object {
+            Object::Session(session) => Some(session),
+            Object::Transfer(_) => None,
+        }
+    }
+
+    fn from_object(object: Object) -> Option<Arc<Self>> {
+        match object {
+            Object::Session(session) => Some(session),
+            Object::Transfer(_) => None,
+        }
+    }
+}
+
+impl Handled for Transfer {
+    const KIND: &'static str = "transfer";
+
+    fn into_object(self) -> Object {
+        Object::Transfer(Arc::new(self))
+    }
+
+    fn of(object: &Object) -> Option<&Arc<Self>> {
+        match object {
+            Object::Transfer(transfer) => Some(transfer),
+            Object::Session(_) => None,
+        }
+    }
+
+    fn from_object(object: Object) -> Option<Arc<Self>> {
+        match object {
+            Object::Transfer(transfer) => Some(transfer),
+            Object::Session(_) => None,
+        }
+    }
+}
+
+/// Gives an object a handle, which is never 0.
+pub(crate) fn add(object: impl Handled) -> u64 {
+    let object = object.into_object();
+    OBJECTS.write().unwrap_or_else(PoisonError::into_inner).insert(object).data().as_ffi()
+}
+
+/// The object of a handle, kept alive for the length of a call.
+pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
+    let objects = OBJECTS.read().unwrap_or_else(PoisonError::into_inner);
+    find(&objects, handle).map(|(_, object)| Arc::clone(object))
+}
+
+/// Takes an object out, so that dropping it ends it. While another call uses it, nothing happens.
+pub(crate) fn take<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
+    let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
+    let (key, object) = find::<T>(&objects, handle)?;
+    // Nobody can clone it while the registry is locked, so a count of one stays one.
+    if Arc::strong_count(object) > 1 {
+        let text = format!("another thread is inside a call on this {}", T::KIND);
+        return Err(Failure::new(TCPX_ERR_BUSY, text));
+    }
+    objects.remove(key).and_then(T::from_object).ok_or_else(|| unknown::<T>(handle))
+}
+
+fn find<T: Handled>(
+    objects: &SlotMap<HandleKey, Object>,
+    handle: u64,
+) -> Result<(HandleKey, &Arc<T>), Failure> {
+    let key = HandleKey::from(KeyData::from_ffi(handle));
+    // The slot map takes several numbers for one key; a handle is one number.
+    let object = objects.get(key).filter(|_| key.data().as_ffi() == handle);
+    let object = object.ok_or_else(|| unknown::<T>(handle))?;
+    T::of(object).map(|object| (key, object)).ok_or_else(|| {
+        let text = format!("handle {handle:#x} is not a {}", T::KIND);
+        Failure::new(TCPX_ERR_HANDLE, text)
+    })
+}
+
+fn unknown<T: Handled>(handle: u64) -> Failure {
+    let text = match handle {
+        0 => format!("the {} handle is 0", T::KIND),
+        _ => format!("handle {handle:#x} is no {}: ended already, or never given out", T::KIND),
+    };
+    Failure::new(TCPX_ERR_HANDLE, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use tcpx_core::SessionOptions;
+
+    use super::*;
+
+    fn status<T>(result: Result<T, Failure>) -> crate::tcpx_status {
+        result.err().map_or(crate::tcpx_status::TCPX_OK, |failure| failure.status)
+    }
+
+    #[test]
+    fn stale_wrong_and_made_up_handles_are_told_apart_from_live_ones() {
+        let handle = add(Session::new(SessionOptions::default()).unwrap());
+        assert!(get::<Session>(handle).is_ok());
+        assert_eq!(status(get::<Transfer>(handle)), TCPX_ERR_HANDLE);
+        assert_eq!(status(take::<Transfer>(handle)), TCPX_ERR_HANDLE);
+        for made_up in [0, 1, handle + 1, handle ^ (1 << 32), handle | 1 << 63, u64::MAX] {
+            assert_eq!(status(get::<Session>(made_up)), TCPX_ERR_HANDLE, "{made_up:#x}");
+        }
+        assert!(take::<Session>(handle).is_ok());
+        assert_eq!(status(get::<Session>(handle)), TCPX_ERR_HANDLE);
+        assert_eq!(status(take::<Session>(handle)), TCPX_ERR_HANDLE);
+
+        let next = add(Session::new(SessionOptions::default()).unwrap());
+        assert_ne!(next, handle, "a place that is used again has another number");
+        assert!(take::<Session>(next).is_ok());
+    }
+
+    #[test]
+    fn what_another_call_uses_stays() {
+        let handle = add(Session::new(SessionOptions::default()).unwrap());
+        let used = get::<Session>(handle).unwrap();
+        assert_eq!(status(take::<Session>(handle)), TCPX_ERR_BUSY);
+        drop(used);
+        assert!(take::<Session>(handle).is_ok());
+    }
+}

@@ -1,0 +1,218 @@
+#![allow(unsafe_code)]
+//! Sessions: made, listening, connected, ended.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use tcpx_core::Session;
+
+use crate::failure::Failure;
+use crate::options::{self, tcpx_session_options};
+use crate::output::{ByteOutput, Output};
+use crate::status::tcpx_status;
+use crate::{boundary, input, registry};
+
+/// Longest name of a session or peer, in bytes without the terminating NUL.
+pub const TCPX_MAX_NAME_BYTES: usize = 64;
+/// Connection info is never larger than this.
+pub const TCPX_MAX_CONN_INFO_BYTES: usize = 65_576;
+
+/// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. An id of 0 is no session.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct tcpx_session {
+    /// A number that only this library understands.
+    pub id: u64,
+}
+
+impl tcpx_session {
+    pub(crate) fn get(self) -> Result<Arc<Session>, Failure> {
+        registry::get(self.id)
+    }
+}
+
+/// The name of a peer.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL.
+pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: passed on from the caller.
+    let name = unsafe { input::text("peer", peer, TCPX_MAX_NAME_BYTES) }?;
+    if name.is_empty() { Err(Failure::argument("peer is empty")) } else { Ok(name) }
+}
+
+/// Makes a session: opens the plugin (once per process) and the unpack backend. NULL options stand for the environment's
+/// values, else the defaults. End it with `tcpx_session_destroy`.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`, `TCPX_ERR_PLUGIN`,
+/// `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`, `TCPX_ERR_UNAVAILABLE` for a GPU that this build cannot use. Any thread.
+///
+/// # Safety
+/// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with NUL. `out_session` is
+/// NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_create(
+    options: *const tcpx_session_options,
+    out_session: *mut tcpx_session,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_session", out_session) }?;
+        // SAFETY: passed on from the caller.
+        let options = unsafe { options::to_core(options) }?;
+        out.write(tcpx_session { id: registry::add(Session::new(options)?) });
+        Ok(())
+    })
+}
+
+/// Ends a session: says goodbye to every peer, waiting at most `close_timeout_ms` for them, then closes everything.
+///
+/// Afterwards no memory that was registered with it is touched any more. Its transfers answer `TCPX_ERR_CLOSED`, or
+/// `TCPX_ERR_PEER_GONE` where the peer said goodbye first; they still want their `tcpx_transfer_release`.
+///
+/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this session: nothing was done then.
+/// Any thread. Blocks for at most `close_timeout_ms`, and as long as unpacks under way take.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_session_destroy(session: tcpx_session) -> tcpx_status {
+    boundary::call(|| {
+        drop(registry::take::<Session>(session.id)?);
+        Ok(())
+    })
+}
+
+/// Opens the control listener, once, and writes the connection info that peers load with
+/// `tcpx_session_load_remote_conn_info`. Any number of peers may use the same bytes. They contain a secret: hand them over
+/// on a trusted way.
+///
+/// `out_size` gets the number of bytes; a NULL `buffer` asks for it alone.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the size that is needed in `out_size`;
+/// `TCPX_ERR_IO` when the address cannot be listened on. Any thread; does not block.
+///
+/// # Safety
+/// `buffer` is NULL or may be written for `capacity` bytes; `out_size` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_listen(
+    session: tcpx_session,
+    buffer: *mut c_void,
+    capacity: usize,
+    out_size: *mut usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
+        out.write(&session.get()?.listen()?)
+    })
+}
+
+/// Waits until a peer has connected, and calls it `peer` from then on. Call `tcpx_session_listen` first. A connecting
+/// session that has a name of its own is only accepted under that name.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_PEER_STATE`; `TCPX_ERR_TIMEOUT` when nobody
+/// came within `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed.
+/// Any thread. Blocks for at most `connect_timeout_ms`.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_accept(
+    session: tcpx_session,
+    peer: *const c_char,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let peer = unsafe { peer_name(peer) }?;
+        Ok(session.get()?.accept(peer)?)
+    })
+}
+
+/// Remembers how `peer` is reached: bytes that its `tcpx_session_listen` wrote. The bytes are copied.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_CONN_INFO` when the bytes are damaged or of
+/// another version. Any thread; does not block.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL; `bytes` is NULL or may be read for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
+    session: tcpx_session,
+    peer: *const c_char,
+    bytes: *const c_void,
+    size: usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let peer = unsafe { peer_name(peer) }?;
+        if bytes.is_null() {
+            return Err(Failure::null("bytes"));
+        }
+        // SAFETY: passed on from the caller.
+        let bytes =
+            unsafe { input::array("bytes", bytes.cast::<u8>(), size, TCPX_MAX_CONN_INFO_BYTES) }?;
+        Ok(session.get()?.load_remote_conn_info(peer, bytes)?)
+    })
+}
+
+/// Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`, `TCPX_ERR_PEER_STATE`,
+/// `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`; `TCPX_ERR_IO` when no address of the peer answers;
+/// `TCPX_ERR_TIMEOUT` after `connect_timeout_ms`. Any thread. Blocks for at most `connect_timeout_ms`.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_connect(
+    session: tcpx_session,
+    peer: *const c_char,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let peer = unsafe { peer_name(peer) }?;
+        Ok(session.get()?.connect(peer)?)
+    })
+}
+
+/// Says goodbye to a peer: withdraws what has no counterpart, finishes what has one, closes both ends in the order that
+/// loses nothing. The name is free again afterwards, whatever the status.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_TIMEOUT` when the
+/// peer did not answer within `close_timeout_ms`: everything is closed here all the same. Any thread. Blocks for at most
+/// `close_timeout_ms`.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_disconnect(
+    session: tcpx_session,
+    peer: *const c_char,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let peer = unsafe { peer_name(peer) }?;
+        Ok(session.get()?.disconnect(peer)?)
+    })
+}
+
+/// Makes one round of progress over every peer and transfer. `out_moved`, which may be NULL, gets whether anything moved.
+///
+/// Errors: `TCPX_ERR_HANDLE`; failures of peers and operations show at their transfers. Any thread; does not block beyond
+/// the round itself.
+///
+/// # Safety
+/// `out_moved` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_progress(
+    session: tcpx_session,
+    out_moved: *mut bool,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::optional("out_moved", out_moved) }?;
+        let moved = session.get()?.progress();
+        if let Some(out) = out {
+            out.write(moved);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,151 @@
+#![allow(unsafe_code)]
+//! Numbers of a session, as a struct of sums and as JSON in full.
+
+use std::ffi::c_char;
+
+use tcpx_core::SessionReport;
+
+use crate::boundary;
+use crate::failure::Failure;
+use crate::growing::{self, Growing};
+use crate::output::ByteOutput;
+use crate::session::tcpx_session;
+use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL};
+
+/// Sums over every peer and channel that the session has now. New members are added at the end.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct tcpx_session_stats {
+    /// sizeof(tcpx_session_stats), set by the program before the call.
+    pub size: usize,
+    /// Peers, in whatever state.
+    pub peers: u64,
+    /// Channels to them.
+    pub channels: u64,
+    /// Chunks sent.
+    pub chunks_sent: u64,
+    /// Their bytes.
+    pub bytes_sent: u64,
+    /// Chunks received and unpacked.
+    pub chunks_received: u64,
+    /// Their bytes.
+    pub bytes_received: u64,
+    /// Fragments that receives arrived in.
+    pub fragments: u64,
+    /// Fragments that were merged into a neighbour before unpacking.
+    pub fragments_merged: u64,
+    /// Times a chunk waited because its channel's window was full.
+    pub window_full: u64,
+    /// Times the plugin asked to be asked again later.
+    pub plugin_busy: u64,
+    /// Batches of chunks that were unpacked.
+    pub unpack_batches: u64,
+}
+
+const _: () = assert!(size_of::<tcpx_session_stats>() == 96);
+
+// SAFETY: twelve words, no padding.
+unsafe impl Growing for tcpx_session_stats {
+    const NAME: &'static str = "tcpx_session_stats";
+    const FIRST_BYTES: usize = 96;
+}
+
+impl From<&SessionReport> for tcpx_session_stats {
+    fn from(report: &SessionReport) -> Self {
+        let mut stats = Self {
+            size: size_of::<Self>(),
+            peers: report.peers.len() as u64,
+            unpack_batches: report.unpack_batches,
+            ..Self::default()
+        };
+        for channel in report.peers.iter().flat_map(|peer| &peer.channels) {
+            stats.channels += 1;
+            stats.chunks_sent += channel.send.chunks;
+            stats.bytes_sent += channel.send.bytes;
+            stats.chunks_received += channel.recv.chunks;
+            stats.bytes_received += channel.recv.bytes;
+            for lane in [&channel.send, &channel.recv] {
+                stats.fragments += lane.fragments;
+                stats.fragments_merged += lane.fragments_merged;
+                stats.window_full += lane.window_full;
+                stats.plugin_busy += lane.plugin_busy;
+            }
+        }
+        stats
+    }
+}
+
+/// Writes sums over the session as it is now. Set `out_stats->size` to sizeof(tcpx_session_stats) first.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block.
+///
+/// # Safety
+/// `out_stats` is NULL or points to a size that says how many bytes from it on may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_get_stats(
+    session: tcpx_session,
+    out_stats: *mut tcpx_session_stats,
+) -> tcpx_status {
+    boundary::call(|| {
+        let report = session.get()?.stats();
+        // SAFETY: passed on from the caller.
+        unsafe { growing::fill(out_stats, tcpx_session_stats::from(&report)) }
+    })
+}
+
+/// Writes everything the session counts as a JSON object with a terminating NUL: transport ("software" or "hardware"),
+/// plugin, unpack backend and why it was chosen, each peer with its state and each channel's numbers.
+///
+/// `out_size` gets the bytes of the text, NUL included; a NULL `buffer` asks for it alone. Numbers grow between two calls:
+/// leave some room, or ask again after `TCPX_ERR_BUFFER_TOO_SMALL`.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the size that is
+/// needed in `out_size`. Any thread; does not block.
+///
+/// # Safety
+/// `buffer` is NULL or may be written for `capacity` bytes; `out_size` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_stats_json(
+    session: tcpx_session,
+    buffer: *mut c_char,
+    capacity: usize,
+    out_size: *mut usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
+        let json = serde_json::to_string(&session.get()?.stats())
+            .map_err(|error| Failure::new(TCPX_ERR_INTERNAL, error.to_string()))?;
+        out.write_text(&json)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tcpx_core::{ChannelReport, ChannelStats, PeerReport};
+
+    use super::*;
+
+    #[test]
+    fn sums_go_over_every_peer_and_channel() {
+        let lane = |chunks| ChannelStats {
+            chunks,
+            bytes: 10 * chunks,
+            fragments: 100 * chunks,
+            fragments_merged: chunks,
+            window_full: 2 * chunks,
+            plugin_busy: 3 * chunks,
+            ..Default::default()
+        };
+        let channel = ChannelReport { nic: "lo".into(), send: lane(1), recv: lane(2) };
+        let peer = PeerReport { channels: vec![channel; 3], ..Default::default() };
+        let report =
+            SessionReport { peers: vec![peer; 2], unpack_batches: 5, ..Default::default() };
+        let stats = tcpx_session_stats::from(&report);
+        assert_eq!((stats.peers, stats.channels, stats.unpack_batches), (2, 6, 5));
+        assert_eq!((stats.chunks_sent, stats.bytes_sent), (6, 60));
+        assert_eq!((stats.chunks_received, stats.bytes_received), (12, 120));
+        assert_eq!((stats.fragments, stats.fragments_merged), (1800, 18));
+        assert_eq!((stats.window_full, stats.plugin_busy), (36, 54));
+    }
+}

@@ -1,0 +1,225 @@
+#![allow(unsafe_code)]
+//! What functions return.
+
+use std::ffi::{CStr, c_char};
+
+use tcpx_core::Error;
+
+/// What a function returns: 0, or a negative number. The tens say what is wrong: -1 the call, -10 the peer's name or
+/// state, -20 the connection, -30 memory and data, -40 plugin and hardware, -50 the system and this library itself.
+///
+/// Numbers are never reused. A newer library may return some that this header does not list.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum tcpx_status {
+    /// Done.
+    TCPX_OK = 0,
+    /// A pointer that must not be NULL is.
+    TCPX_ERR_NULL = -1,
+    /// A number, text, length or alignment is outside what the function takes.
+    TCPX_ERR_ARGUMENT = -2,
+    /// The handle is stale, of another kind, or was never given out.
+    TCPX_ERR_HANDLE = -3,
+    /// The buffer is too small. The size that is needed was written.
+    TCPX_ERR_BUFFER_TOO_SMALL = -4,
+    /// Another call is using the handle right now. Nothing was done.
+    TCPX_ERR_BUSY = -5,
+    /// Called from inside the log callback. Nothing was done.
+    TCPX_ERR_IN_CALLBACK = -6,
+    /// An option or environment variable is outside its range.
+    TCPX_ERR_SETTING = -7,
+    /// No peer has this name.
+    TCPX_ERR_UNKNOWN_PEER = -10,
+    /// The peer is not in a state for this call.
+    TCPX_ERR_PEER_STATE = -11,
+    /// The bytes are not connection info of this library, or are damaged.
+    TCPX_ERR_CONN_INFO = -20,
+    /// The two ends do not fit together, or one could not prove that it has the connection info.
+    TCPX_ERR_HANDSHAKE = -21,
+    /// The peer sent what no well-behaved peer sends.
+    TCPX_ERR_PROTOCOL = -22,
+    /// The peer said goodbye, ended, was killed or gave up.
+    TCPX_ERR_PEER_GONE = -23,
+    /// The time given, or a time-out of the session, has passed.
+    TCPX_ERR_TIMEOUT = -24,
+    /// No registration has this id.
+    TCPX_ERR_UNKNOWN_MEMORY = -30,
+    /// The memory cannot be registered, or cannot serve this post.
+    TCPX_ERR_MEMORY = -31,
+    /// The registration is used by operations that are posted.
+    TCPX_ERR_MEMORY_IN_USE = -32,
+    /// The two ends posted different sizes for one message.
+    TCPX_ERR_SIZE_MISMATCH = -33,
+    /// What arrived is not what was announced. Nothing of it was copied.
+    TCPX_ERR_DATA = -34,
+    /// The operation was cancelled.
+    TCPX_ERR_CANCELLED = -35,
+    /// The session, or the peer that the transfer belonged to, is closed.
+    TCPX_ERR_CLOSED = -36,
+    /// The bytes are no memory descriptor of this library, or are damaged.
+    TCPX_ERR_DESCRIPTOR = -37,
+    /// The plugin file could not be loaded, or is not one this library can work with.
+    TCPX_ERR_PLUGIN_LOAD = -40,
+    /// A call into the plugin failed.
+    TCPX_ERR_PLUGIN = -41,
+    /// No NIC fits.
+    TCPX_ERR_NO_NIC = -42,
+    /// This build or this machine does not have what was asked for.
+    TCPX_ERR_UNAVAILABLE = -43,
+    /// The unpack backend failed or is not available.
+    TCPX_ERR_UNPACK = -44,
+    /// A system call failed.
+    TCPX_ERR_IO = -50,
+    /// A fault in this library. Please report it with the text of `tcpx_last_error`.
+    TCPX_ERR_INTERNAL = -51,
+}
+
+use tcpx_status::*;
+
+const ALL: [tcpx_status; 30] = [
+    TCPX_OK,
+    TCPX_ERR_NULL,
+    TCPX_ERR_ARGUMENT,
+    TCPX_ERR_HANDLE,
+    TCPX_ERR_BUFFER_TOO_SMALL,
+    TCPX_ERR_BUSY,
+    TCPX_ERR_IN_CALLBACK,
+    TCPX_ERR_SETTING,
+    TCPX_ERR_UNKNOWN_PEER,
+    TCPX_ERR_PEER_STATE,
+    TCPX_ERR_CONN_INFO,
+    TCPX_ERR_HANDSHAKE,
+    TCPX_ERR_PROTOCOL,
+    TCPX_ERR_PEER_GONE,
+    TCPX_ERR_TIMEOUT,
+    TCPX_ERR_UNKNOWN_MEMORY,
+    TCPX_ERR_MEMORY,
+    TCPX_ERR_MEMORY_IN_USE,
+    TCPX_ERR_SIZE_MISMATCH,
+    TCPX_ERR_DATA,
+    TCPX_ERR_CANCELLED,
+    TCPX_ERR_CLOSED,
+    TCPX_ERR_DESCRIPTOR,
+    TCPX_ERR_PLUGIN_LOAD,
+    TCPX_ERR_PLUGIN,
+    TCPX_ERR_NO_NIC,
+    TCPX_ERR_UNAVAILABLE,
+    TCPX_ERR_UNPACK,
+    TCPX_ERR_IO,
+    TCPX_ERR_INTERNAL,
+];
+
+impl tcpx_status {
+    fn text(self) -> &'static CStr {
+        match self {
+            TCPX_OK => c"success",
+            TCPX_ERR_NULL => c"a pointer is NULL",
+            TCPX_ERR_ARGUMENT => c"an argument is out of range",
+            TCPX_ERR_HANDLE => c"the handle is not valid",
+            TCPX_ERR_BUFFER_TOO_SMALL => c"the buffer is too small",
+            TCPX_ERR_BUSY => c"another call is using the handle",
+            TCPX_ERR_IN_CALLBACK => c"called from inside the log callback",
+            TCPX_ERR_SETTING => c"a setting is out of range",
+            TCPX_ERR_UNKNOWN_PEER => c"unknown peer",
+            TCPX_ERR_PEER_STATE => c"the peer is not in a state for this call",
+            TCPX_ERR_CONN_INFO => c"the connection info cannot be used",
+            TCPX_ERR_HANDSHAKE => c"the handshake failed",
+            TCPX_ERR_PROTOCOL => c"the peer broke the protocol",
+            TCPX_ERR_PEER_GONE => c"the peer is gone",
+            TCPX_ERR_TIMEOUT => c"the time has passed",
+            TCPX_ERR_UNKNOWN_MEMORY => c"unknown registration",
+            TCPX_ERR_MEMORY => c"the memory cannot serve this",
+            TCPX_ERR_MEMORY_IN_USE => c"the registration is in use",
+            TCPX_ERR_SIZE_MISMATCH => c"the two ends posted different sizes",
+            TCPX_ERR_DATA => c"the data is not what was announced",
+            TCPX_ERR_CANCELLED => c"cancelled",
+            TCPX_ERR_CLOSED => c"closed",
+            TCPX_ERR_DESCRIPTOR => c"the memory descriptor cannot be used",
+            TCPX_ERR_PLUGIN_LOAD => c"the plugin could not be loaded",
+            TCPX_ERR_PLUGIN => c"a plugin call failed",
+            TCPX_ERR_NO_NIC => c"no NIC fits",
+            TCPX_ERR_UNAVAILABLE => c"not available here",
+            TCPX_ERR_UNPACK => c"the unpack backend failed",
+            TCPX_ERR_IO => c"a system call failed",
+            TCPX_ERR_INTERNAL => c"a fault in the library",
+        }
+    }
+}
+
+/// What a status means, in a few words of English; `tcpx_last_error` has the details of the last failure.
+///
+/// Never NULL; the text is constant. A number that this library does not know has a text that says so. Any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_status_text(status: i32) -> *const c_char {
+    let known = ALL.iter().find(|known| **known as i32 == status);
+    known.map_or(c"unknown status", |known| known.text()).as_ptr()
+}
+
+impl From<&Error> for tcpx_status {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Setting { .. } => TCPX_ERR_SETTING,
+            Error::Load(_) | Error::UnusablePlugin { .. } => TCPX_ERR_PLUGIN_LOAD,
+            Error::NoSoftPlugin | Error::MemoryUnavailable { .. } => TCPX_ERR_UNAVAILABLE,
+            Error::Plugin(_) => TCPX_ERR_PLUGIN,
+            Error::NoNic { .. } => TCPX_ERR_NO_NIC,
+            Error::Unpack(_) => TCPX_ERR_UNPACK,
+            Error::Deadline { .. } => TCPX_ERR_TIMEOUT,
+            Error::UnknownPeer { .. } => TCPX_ERR_UNKNOWN_PEER,
+            Error::PeerState { .. } => TCPX_ERR_PEER_STATE,
+            Error::PeerGone { .. } => TCPX_ERR_PEER_GONE,
+            Error::Handshake { .. } => TCPX_ERR_HANDSHAKE,
+            Error::ConnInfo(_) => TCPX_ERR_CONN_INFO,
+            Error::Protocol { .. } => TCPX_ERR_PROTOCOL,
+            Error::SizeMismatch { .. } => TCPX_ERR_SIZE_MISMATCH,
+            Error::UnknownRegistration { .. } => TCPX_ERR_UNKNOWN_MEMORY,
+            Error::Registration { .. } => TCPX_ERR_MEMORY,
+            Error::InUse { .. } => TCPX_ERR_MEMORY_IN_USE,
+            Error::Fragments { .. } => TCPX_ERR_DATA,
+            Error::Cancelled => TCPX_ERR_CANCELLED,
+            Error::Released | Error::Closed => TCPX_ERR_CLOSED,
+            Error::Io { .. } => TCPX_ERR_IO,
+            // The enum may grow; its text still reaches `tcpx_last_error`.
+            _ => TCPX_ERR_INTERNAL,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn text(status: i32) -> &'static str {
+        // SAFETY: the function returns constant C strings.
+        unsafe { CStr::from_ptr(tcpx_status_text(status)) }.to_str().unwrap()
+    }
+
+    #[test]
+    fn every_status_has_its_own_text() {
+        let texts: HashSet<_> = ALL.iter().map(|status| text(*status as i32)).collect();
+        assert_eq!(texts.len(), ALL.len());
+        assert!(!texts.contains("unknown status"));
+    }
+
+    #[test]
+    fn any_number_has_a_text() {
+        for status in [1, -8, -52, i32::MIN, i32::MAX] {
+            assert_eq!(text(status), "unknown status");
+        }
+    }
+
+    #[test]
+    fn every_status_of_the_header_is_known() {
+        let header = include_str!("../../include/tcpx_p2p.h");
+        let numbers: Vec<i32> = header
+            .lines()
+            .filter_map(|line| {
+                let (name, number) = line.trim().trim_end_matches(',').split_once(" = ")?;
+                name.starts_with("TCPX_").then(|| number.parse().unwrap())
+            })
+            .collect();
+        assert_eq!(numbers, ALL.map(|status| status as i32));
+    }
+}

@@ -1,0 +1,195 @@
+#![allow(unsafe_code)]
+//! Transfers: made, watched, ended.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tcpx_core::Transfer;
+
+use crate::failure::Failure;
+use crate::output::{ByteOutput, Output};
+use crate::session::{peer_name, tcpx_session};
+use crate::status::tcpx_status::{self, TCPX_OK};
+use crate::{boundary, registry};
+
+/// `timeout_ms`: no limit.
+pub const TCPX_WAIT_FOREVER: i32 = -1;
+
+/// Handle of a transfer: sends and receives with one peer that are waited for together. An id of 0 is no transfer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct tcpx_transfer {
+    /// A number that only this library understands.
+    pub id: u64,
+}
+
+impl tcpx_transfer {
+    pub(crate) fn get(self) -> Result<Arc<Transfer>, Failure> {
+        registry::get(self.id)
+    }
+}
+
+/// Numbers of a transfer so far.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct tcpx_transfer_counts {
+    /// Sends and receives that were posted.
+    pub operations_posted: u64,
+    /// Those that ended, in whatever way.
+    pub operations_done: u64,
+    /// Chunks of all operations that have found their counterpart.
+    pub chunks_posted: u64,
+    /// Chunks sent, or received and unpacked.
+    pub chunks_done: u64,
+    /// Bytes of those chunks.
+    pub bytes_done: u64,
+}
+
+const _: () = assert!(size_of::<tcpx_transfer_counts>() == 40);
+
+/// Makes a transfer with a connected peer. End it with `tcpx_transfer_release`. A transfer may be posted to again after it
+/// was complete.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`, `TCPX_ERR_PEER_STATE`, or the
+/// peer's own error when it is not up. Any thread; does not block.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL; `out_transfer` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_create_transfer(
+    session: tcpx_session,
+    peer: *const c_char,
+    out_transfer: *mut tcpx_transfer,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_transfer", out_transfer) }?;
+        // SAFETY: passed on from the caller.
+        let peer = unsafe { peer_name(peer) }?;
+        let transfer = session.get()?.create_transfer(peer)?;
+        out.write(tcpx_transfer { id: registry::add(transfer) });
+        Ok(())
+    })
+}
+
+/// Makes one round of progress and writes whether every operation of the transfer has ended well. One without operations
+/// is complete.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the operations, once all have ended.
+/// Any thread; does not block beyond the round itself.
+///
+/// # Safety
+/// `out_complete` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_transfer_is_complete(
+    transfer: tcpx_transfer,
+    out_complete: *mut bool,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_complete", out_complete) }?;
+        out.write(transfer.get()?.is_complete()?);
+        Ok(())
+    })
+}
+
+/// Waits until every operation of the transfer has ended, for at most `timeout_ms` milliseconds; TCPX_WAIT_FOREVER (-1)
+/// for no limit, which a peer's end, a cancel or the session's end still cuts short.
+///
+/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; `TCPX_ERR_ARGUMENT` for another negative number; `TCPX_ERR_TIMEOUT` while
+/// some operations have not ended: they go on, waiting again is possible; else the first error of the operations. Any
+/// thread. Blocks for at most `timeout_ms`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -> tcpx_status {
+    boundary::call(|| {
+        let timeout = match timeout_ms {
+            TCPX_WAIT_FOREVER => None,
+            limit => Some(Duration::from_millis(u64::try_from(limit).map_err(|_| {
+                Failure::argument(format!("timeout_ms is {limit}; -1 is the only negative limit"))
+            })?)),
+        };
+        Ok(transfer.get()?.wait(timeout)?)
+    })
+}
+
+/// Withdraws every operation that has no counterpart yet. Those end with `TCPX_ERR_CANCELLED`, receives once the peer has
+/// agreed; what has its counterpart runs to its end. Wait for the transfer to know when its memory is free.
+///
+/// Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the transfer; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_transfer_cancel(transfer: tcpx_transfer) -> tcpx_status {
+    boundary::call(|| {
+        transfer.get()?.cancel();
+        Ok(())
+    })
+}
+
+/// Writes the numbers of the transfer so far.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+///
+/// # Safety
+/// `out_counts` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_transfer_get_counts(
+    transfer: tcpx_transfer,
+    out_counts: *mut tcpx_transfer_counts,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_counts", out_counts) }?;
+        let counts = transfer.get()?.counts()?;
+        out.write(tcpx_transfer_counts {
+            operations_posted: counts.operations_posted,
+            operations_done: counts.operations_done,
+            chunks_posted: counts.chunks_posted,
+            chunks_done: counts.chunks_done,
+            bytes_done: counts.bytes_done,
+        });
+        Ok(())
+    })
+}
+
+/// Writes the first error of the transfer's operations so far, while others may go on: its status to `out_error`, TCPX_OK
+/// when there is none, and its text with a terminating NUL to `buffer`.
+///
+/// `out_size` gets the bytes of the text, NUL included; a NULL `buffer` asks for it alone.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with `out_error` and the size that is needed in
+/// `out_size`. Any thread; does not block.
+///
+/// # Safety
+/// `out_error` and `out_size` are NULL or may be written; `buffer` is NULL or may be written for `capacity` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_transfer_error(
+    transfer: tcpx_transfer,
+    out_error: *mut tcpx_status,
+    buffer: *mut c_char,
+    capacity: usize,
+    out_size: *mut usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_error", out_error) }?;
+        // SAFETY: passed on from the caller.
+        let text = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
+        let error = transfer.get()?.error();
+        out.write(error.as_ref().map_or(TCPX_OK, tcpx_status::from));
+        text.write_text(&error.map_or_else(String::new, |error| error.to_string()))
+    })
+}
+
+/// Ends a transfer: its handle is not valid any more. Operations that have no counterpart yet are withdrawn; those that
+/// have one go on in the background, and their registrations stay in use until then: when
+/// `tcpx_session_deregister_memory` returns TCPX_OK, the memory is free.
+///
+/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this transfer: nothing was done
+/// then; `tcpx_transfer_cancel` ends such a wait. Any thread; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_transfer_release(transfer: tcpx_transfer) -> tcpx_status {
+    boundary::call(|| {
+        drop(registry::take::<Transfer>(transfer.id)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,41 @@
+#![allow(unsafe_code)]
+//! Which library this is.
+
+use std::ffi::{CStr, c_char};
+
+use crate::abi::TCPX_ABI_VERSION;
+
+/// The version with its terminating NUL.
+const VERSION: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => panic!("a version has no NUL inside"),
+    };
+
+/// Version of the library that is loaded, such as "0.1.0". `TCPX_VERSION` is that of the header.
+///
+/// Never NULL; the text is constant. Any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_version() -> *const c_char {
+    VERSION.as_ptr()
+}
+
+/// ABI version of the library that is loaded. A program compiled against `TCPX_ABI_VERSION` works with it when the two
+/// are equal. Any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_abi_version() -> u32 {
+    TCPX_ABI_VERSION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_packages() {
+        // SAFETY: a constant C string.
+        let version = unsafe { CStr::from_ptr(tcpx_version()) };
+        assert_eq!(version.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+        assert_eq!(tcpx_abi_version(), TCPX_ABI_VERSION);
+    }
+}

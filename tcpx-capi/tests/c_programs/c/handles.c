@@ -1,0 +1,139 @@
+/* Handles that are stale, of another kind or made up, ends in every order, and what is left behind: nothing. */
+#include <dirent.h>
+
+#include "expect.h"
+
+static char memory[8192];
+
+/* Every function that takes a session, with one that is not there. */
+static void no_session(tcpx_session session) {
+  tcpx_transfer transfer;
+  tcpx_memory_info info;
+  tcpx_session_stats stats;
+  tcpx_nic nic;
+  uint64_t id;
+  size_t size = 0;
+  stats.size = sizeof stats;
+  nic.size = sizeof nic;
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_listen(session, memory, sizeof memory, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_accept(session, "x"));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_load_remote_conn_info(session, "x", memory, 10));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_connect(session, "x"));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_disconnect(session, "x"));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_progress(session, NULL));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_register_memory(session, memory, 10, TCPX_PTR_HOST, 1, &id));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_deregister_memory(session, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_memory_info(session, 1, &info));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_create_transfer(session, "x", &transfer));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_get_stats(session, &stats));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_stats_json(session, memory, sizeof memory, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_nic_count(session, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_nic(session, 0, &nic));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_destroy(session));
+}
+
+/* Every function that takes a transfer, with one that is not there. */
+static void no_transfer(tcpx_transfer transfer) {
+  tcpx_post post = {1, 0, 1, 0};
+  tcpx_transfer_counts counts;
+  tcpx_status error;
+  bool complete;
+  size_t size = 0;
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_send(transfer, 1, 0, 1, 0));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv(transfer, 1, 0, 1, 0));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_send_batch(transfer, &post, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv_batch(transfer, &post, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_is_complete(transfer, &complete));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_cancel(transfer));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_counts(transfer, &counts));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_error(transfer, &error, NULL, 0, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_release(transfer));
+}
+
+static void made_up(session_pair pair, tcpx_transfer transfer) {
+  const uint64_t numbers[] = {0, 1, 2, UINT64_MAX, (uint64_t)(uintptr_t)memory, UINT64_C(1) << 63};
+  size_t i;
+  for (i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
+    tcpx_session session;
+    tcpx_transfer other;
+    session.id = other.id = numbers[i];
+    no_session(session);
+    no_transfer(other);
+  }
+  /* The wrong kind. */
+  {
+    tcpx_session session;
+    tcpx_transfer other;
+    session.id = transfer.id;
+    other.id = pair.left.id;
+    no_session(session);
+    no_transfer(other);
+  }
+}
+
+static int entries(const char *folder) {
+  int count = 0;
+  DIR *dir = opendir(folder);
+  TRUE(dir != NULL);
+  while (readdir(dir) != NULL) ++count;
+  closedir(dir);
+  return count;
+}
+
+/* Either end may have been the first to say goodbye. */
+static void over(tcpx_status status) {
+  TRUE(status == TCPX_ERR_CLOSED || status == TCPX_ERR_PEER_GONE || status == TCPX_ERR_CANCELLED);
+}
+
+/* A session ends while it has a peer, registrations and transfers with posts. */
+static void end_under_load(void) {
+  session_pair pair = connected_pair();
+  tcpx_transfer transfer = {0};
+  tcpx_transfer_counts counts;
+  bool complete;
+  uint64_t id = 0;
+  char *buffer = (char *)malloc(100000);
+  TRUE(buffer != NULL);
+  OK(tcpx_session_register_memory(pair.left, buffer, 100000, TCPX_PTR_CUDA, 1, &id));
+  OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
+  OK(tcpx_transfer_post_recv(transfer, id, 0, 100000, 1));
+  destroy_pair(pair);
+  free(buffer); /* nobody looks at it any more */
+  no_session(pair.left);
+  over(tcpx_transfer_post_recv(transfer, id, 0, 10, 1));
+  over(tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
+  over(tcpx_transfer_is_complete(transfer, &complete));
+  OK(tcpx_transfer_get_counts(transfer, &counts));
+  TRUE(counts.operations_posted == 1 && counts.operations_done == 1 && counts.bytes_done == 0);
+  OK(tcpx_transfer_cancel(transfer));
+  OK(tcpx_transfer_release(transfer));
+  no_transfer(transfer);
+}
+
+int main(void) {
+  session_pair pair = connected_pair();
+  session_pair next;
+  tcpx_transfer transfer = {0};
+  int files;
+  int threads;
+  int round;
+  OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
+  made_up(pair, transfer);
+  OK(tcpx_transfer_release(transfer));
+  no_transfer(transfer);
+  destroy_pair(pair);
+  no_session(pair.left);
+  next = connected_pair(); /* takes the places of the old one, not its numbers */
+  no_session(pair.left);
+  no_session(pair.right);
+  destroy_pair(next);
+
+  end_under_load();
+  files = entries("/proc/self/fd");
+  threads = entries("/proc/self/task");
+  for (round = 0; round < 10; ++round) end_under_load();
+  TRUE(entries("/proc/self/fd") <= files && entries("/proc/self/task") <= threads);
+  printf("PASSED\n");
+  return 0;
+}

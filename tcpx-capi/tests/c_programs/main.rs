@@ -1,0 +1,7 @@
+//! C and C++ programs against the header and the library: they compile, run, and survive being wrong.
+
+mod header;
+mod misuse;
+mod programs;
+mod symbols;
+mod toolchain;

@@ -1,0 +1,51 @@
+//! Programs that do everything wrong, watched by the sanitizers: statuses come out, nothing else.
+
+use crate::toolchain::{CLANG, Compiler, GCC, Linkage, Program, Workshop, source};
+
+const SANITIZERS: [&str; 3] =
+    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+
+fn survive(compiler: Compiler, linkage: Linkage, name: &str, flags: &[&str]) {
+    if !compiler.is_here() {
+        return;
+    }
+    let workshop = Workshop::new();
+    let program =
+        workshop.build(compiler, linkage, &source(name), &[&SANITIZERS[..], flags].concat());
+    Program::start(&program, &[] as &[&str]).pass();
+}
+
+#[test]
+fn wrong_arguments_end_in_statuses() {
+    survive(GCC, Linkage::Shared, "c/arguments.c", &[]);
+    survive(CLANG, Linkage::Static, "c/arguments.c", &[]);
+}
+
+#[test]
+fn wrong_handles_end_in_statuses() {
+    survive(GCC, Linkage::Static, "c/handles.c", &[]);
+}
+
+#[test]
+fn any_thread_may_call_anything() {
+    // The handles that the threads share are C11 atomics.
+    survive(GCC, Linkage::Shared, "c/threads.c", &["-std=c11"]);
+}
+
+#[test]
+fn log_callbacks_are_called_and_not_reentered() {
+    survive(GCC, Linkage::Shared, "c/log.c", &[]);
+}
+
+/// The programs above prove nothing if the sanitizers do not watch the library's memory.
+#[test]
+fn a_write_past_a_buffer_would_be_seen() {
+    let workshop = Workshop::new();
+    let program = workshop.build(GCC, Linkage::Shared, &source("c/overflow.c"), &SANITIZERS);
+    let failed = std::panic::catch_unwind(|| {
+        Program::start(&program, &[] as &[&str]).pass();
+    });
+    let text = failed.unwrap_err();
+    let text = text.downcast_ref::<String>().unwrap();
+    assert!(text.contains("AddressSanitizer"), "{text}");
+}

@@ -1,0 +1,81 @@
+//! Two processes and more, with every byte looked at: the examples, and the documents' own program.
+
+use std::path::Path;
+
+use crate::toolchain::{
+    CLANG, CLANGXX, Compiler, GCC, GXX, Linkage, Program, Workshop, root, source,
+};
+
+/// Builds a program and runs it as one server and one client for each list of arguments.
+fn run(compiler: Compiler, linkage: Linkage, source: &Path, server: &[&str], clients: &[&[&str]]) {
+    if !compiler.is_here() {
+        return;
+    }
+    let workshop = Workshop::new();
+    let program = workshop.build(compiler, linkage, source, &[]);
+    let server = [&["server"], server].concat();
+    let (server, port) = Program::serve(&program, &server);
+    let clients: Vec<Program> = clients
+        .iter()
+        .map(|arguments| {
+            let arguments = [&["client", "127.0.0.1", &port][..], arguments].concat();
+            Program::start(&program, &arguments)
+        })
+        .collect();
+    for client in clients {
+        client.pass();
+    }
+    server.pass();
+}
+
+fn example(compiler: Compiler, linkage: Linkage, name: &str) {
+    let source = root().join("examples").join(name);
+    run(compiler, linkage, &source, &[], &[&[]]);
+}
+
+#[test]
+fn c_against_the_shared_library() {
+    example(GCC, Linkage::Shared, "c/hello.c");
+    example(CLANG, Linkage::Shared, "c/kv_blocks.c");
+}
+
+#[test]
+fn c_against_the_static_library() {
+    example(CLANG, Linkage::Static, "c/hello.c");
+    example(GCC, Linkage::Static, "c/kv_blocks.c");
+}
+
+#[test]
+fn cpp_against_the_shared_library() {
+    example(GXX, Linkage::Shared, "cpp/hello.cpp");
+    example(CLANGXX, Linkage::Shared, "cpp/kv_blocks.cpp");
+}
+
+#[test]
+fn cpp_against_the_static_library() {
+    example(CLANGXX, Linkage::Static, "cpp/hello.cpp");
+    example(GXX, Linkage::Static, "cpp/kv_blocks.cpp");
+}
+
+#[test]
+fn one_loop_serves_several_peers() {
+    let names: [&[&str]; 3] = [&["red"], &["green"], &["blue"]];
+    let examples = root().join("examples");
+    run(GCC, Linkage::Shared, &examples.join("c/poll_peers.c"), &["3"], &names);
+    run(GXX, Linkage::Static, &examples.join("cpp/poll_peers.cpp"), &["3"], &names);
+}
+
+#[test]
+fn the_documents_program_runs_with_its_acknowledgement_moved_up() {
+    run(GXX, Linkage::Shared, &source("cpp/documents_program.cpp"), &[], &[&[]]);
+}
+
+#[test]
+fn cpp_errors_are_exceptions_or_codes() {
+    for (name, flags) in [("cpp/exceptions.cpp", &[][..]), ("cpp/codes.cpp", &["-fno-exceptions"])]
+    {
+        let program = Workshop::new();
+        let path = program.build(GXX, Linkage::Shared, &source(name), flags);
+        Program::start(&path, &[] as &[&str]).pass();
+    }
+}

@@ -1,0 +1,65 @@
+//! Chores of this repository, run as `cargo xtask COMMAND`.
+
+#[path = "../../tcpx-capi/src/abi.rs"]
+#[allow(unreachable_pub, reason = "public in the library")]
+mod abi;
+mod header;
+mod install;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Chores of this repository")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Writes include/tcpx_p2p.h from tcpx-capi.
+    Header {
+        /// Only compare: fail when the committed header is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Builds tcpx-capi and lays down library, headers, pkg-config file and CMake package.
+    Install {
+        /// Where to: P/lib, P/include.
+        #[arg(long, value_name = "P")]
+        prefix: PathBuf,
+        /// Cargo profile of the libraries.
+        #[arg(long, default_value = "release")]
+        profile: String,
+    },
+}
+
+/// The workspace's root.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
+    Ok(match command {
+        Command::Header { check: false } => header::write(root())?,
+        Command::Header { check: true } => header::check(root())?,
+        Command::Install { prefix, profile } => install::install(root(), &prefix, &profile)?,
+    })
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a program's output")]
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
