@@ -47,6 +47,12 @@ impl ControlSocket {
         }
     }
 
+    /// Throws away what the peer has sent. A socket that is closed with unread bytes takes the unsent ones with it.
+    pub(crate) fn drain(&mut self) {
+        let mut bytes = [0; 256];
+        while matches!(self.stream.read(&mut bytes), Ok(1..)) {}
+    }
+
     /// Ends the connection as the death of the process would.
     pub(crate) fn reset(&self) {
         if let Err(error) = reset(&self.stream) {

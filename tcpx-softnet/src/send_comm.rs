@@ -230,5 +230,6 @@ impl Drop for SendComm {
     fn drop(&mut self) {
         // The threads end before the requests let go of their registrations.
         self.lanes.stop();
+        self.control.drain();
     }
 }
