@@ -1,5 +1,4 @@
 #![allow(unsafe_code)]
-#![expect(clippy::print_stderr, reason = "a test that skips says why")]
 //! What a fault of the GPU looks like: an error, soon, and again at every later call.
 //!
 //! A program of its own, since a fault takes the process's CUDA context with it.
