@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
 //! A plugin that breaks one rule of the contract at a time: the software plugin behind entries that pass everything on,
-//! except for the one thing that [`mode::Mode`] names. `TCPX_BROKEN` chooses it; unset, nothing is broken, and with a
+//! except for the one thing that `mode::Mode` names. `TCPX_BROKEN` chooses it; unset, nothing is broken, and with a
 //! name that is no mode `init` fails.
 //!
 //! It exists to prove that the conformance checks notice. Never use it for anything else.

@@ -91,13 +91,12 @@ fn every_broken_rule_is_caught_by_its_check() {
 
 #[test]
 fn nothing_is_caught_where_nothing_is_broken() {
-    let mut names: Vec<&str> = CAUGHT.iter().map(|&(_, check, _)| check).collect();
-    names.sort_unstable();
-    names.dedup();
-    let report = run_broken("", &names);
-    assert_eq!(report.checks.len(), names.len());
+    let report = run_broken("", &[]);
     for check in &report.checks {
-        assert_eq!(check.outcome, Outcome::Pass, "{}", check.name);
+        assert!(!check.outcome.failed(), "{}: {}", check.name, check.outcome);
+    }
+    for check in CAUGHT.iter().map(|&(_, check, _)| check).chain(["abi.symbol", "abi.members"]) {
+        assert_eq!(report.outcome(check), Some(&Outcome::Pass), "{check}");
     }
 }
 

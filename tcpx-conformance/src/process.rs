@@ -3,8 +3,9 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use crate::link::Link;
 use crate::options::{Options, Target};
 
 /// Bytes of an agent's output that are searched for its last words.
-const OUTPUT_TAIL_BYTES: u64 = 4096;
+const OUTPUT_TAIL_BYTES: usize = 4096;
 /// Longest last words that a report repeats.
 const LAST_WORDS_CHARS: usize = 240;
 
@@ -81,7 +82,7 @@ impl Process {
 
     /// The last line that the agent wrote, which is usually the plugin's last warning.
     pub(crate) fn last_words(&self) -> Option<String> {
-        self.running.borrow_mut().last_words()
+        self.running.borrow().last_words()
     }
 
     /// Kills the process as `kill -9` does and waits until it is gone.
@@ -151,11 +152,13 @@ impl Running {
     }
 
     /// The last line of the agent's output.
-    fn last_words(&mut self) -> Option<String> {
+    fn last_words(&self) -> Option<String> {
         let length = self.output.metadata().ok()?.len();
-        self.output.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL_BYTES))).ok()?;
-        let mut tail = Vec::new();
-        self.output.by_ref().take(OUTPUT_TAIL_BYTES).read_to_end(&mut tail).ok()?;
+        let mut tail = vec![0; OUTPUT_TAIL_BYTES];
+        // Without moving the offset, which is where the agent writes on.
+        let read =
+            self.output.read_at(&mut tail, length.saturating_sub(OUTPUT_TAIL_BYTES as u64)).ok()?;
+        tail.truncate(read);
         let text = String::from_utf8_lossy(&tail);
         let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         Some(line.chars().take(LAST_WORDS_CHARS).collect())

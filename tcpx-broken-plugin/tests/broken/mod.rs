@@ -19,7 +19,7 @@ pub(crate) fn run_broken(mode: &str, only: &[&str]) -> Report {
     let mut options = Options::new(Target::Path(library()));
     options.arguments = ["agent", "--exact", "--nocapture"].map(Into::into).to_vec();
     options.only = only.iter().map(ToString::to_string).collect();
-    options.deadline = Duration::from_secs(6);
+    options.deadline = Duration::from_secs(10);
     options.environment = [
         ("TCPX_BROKEN", mode),
         ("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo"),
