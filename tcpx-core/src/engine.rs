@@ -171,6 +171,7 @@ impl Engine {
         };
         let key = self.add_peer(name, Stage::Up, now);
         if let Err(error) = self.peers[key].set_up(link, agreement, &self.env) {
+            self.fail_peer(key, error.clone());
             self.forget(name);
             return Err(error);
         }

@@ -115,12 +115,13 @@ impl Peer {
         agreement: Agreement,
         env: &Env,
     ) -> Result<()> {
-        let setup = CommSetup::start(&self.name, link.local_ip(), agreement, env)?;
-        self.agreement = agreement;
-        self.nics = setup.nics().to_vec();
-        let mut link = link;
-        link.queue(&Frame::Handles(setup.handles()));
+        let local = link.local_ip();
+        // Kept from here on, so that a failure can be told to the peer.
         self.link = Some(link);
+        self.agreement = agreement;
+        let setup = CommSetup::start(&self.name, local, agreement, env)?;
+        self.nics = setup.nics().to_vec();
+        self.queue(&Frame::Handles(setup.handles()));
         self.stage = Stage::Comms(Box::new(setup));
         Ok(())
     }

@@ -146,7 +146,10 @@ impl Agent {
     /// # Panics
     /// When the process is gone.
     pub fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw).expect("a process has a number");
+        let pid = i32::try_from(self.process.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .expect("a process has a number");
         kill_process(pid, signal).expect("the process exists until it is waited for");
     }
 

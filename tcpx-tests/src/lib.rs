@@ -10,8 +10,8 @@ pub mod pattern;
 pub mod script;
 mod skip;
 
-pub use conn_info::control_addresses;
 pub use agent::{Agent, Refusal, Reply};
+pub use conn_info::control_addresses;
 pub use network::Network;
-pub use skip::report_skip;
 pub use pair::{Pair, Side};
+pub use skip::report_skip;

@@ -26,7 +26,10 @@ impl Network {
         let (left_end, right_end) = (network.interface('l'), network.interface('r'));
         ip(&["netns", "add", &left])?;
         ip(&["netns", "add", &right])?;
-        ip(&["link", "add", &left_end, "netns", &left, "type", "veth", "peer", "name", &right_end, "netns", &right])?;
+        ip(&[
+            "link", "add", &left_end, "netns", &left, "type", "veth", "peer", "name", &right_end,
+            "netns", &right,
+        ])?;
         for (host, interface, address) in
             [(&left, &left_end, "10.231.0.1/24"), (&right, &right_end, "10.231.0.2/24")]
         {
@@ -71,8 +74,12 @@ impl Network {
         for (host, side) in [(self.left(), 'l'), (self.right(), 'r')] {
             let interface = self.interface(side);
             let loss = format!("{percent}%");
-            let netem = ["-n", &host, "qdisc", "replace", "dev", &interface, "root", "netem", "loss", &loss];
-            run("tc", &netem).or_else(|netem| lose_by_filter(&host, percent).map_err(|nft| format!("{netem}; {nft}")))?;
+            let netem = [
+                "-n", &host, "qdisc", "replace", "dev", &interface, "root", "netem", "loss", &loss,
+            ];
+            run("tc", &netem).or_else(|netem| {
+                lose_by_filter(&host, percent).map_err(|nft| format!("{netem}; {nft}"))
+            })?;
         }
         Ok(())
     }
@@ -99,10 +106,16 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
-    let output =
-        Command::new(program).args(arguments).output().map_err(|error| format!("running {program}: {error}"))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("running {program}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+    Err(format!(
+        "{program} {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    ))
 }

@@ -32,12 +32,18 @@ impl Pair {
     /// # Panics
     /// When a step fails.
     #[must_use]
-    pub fn connect(left: Agent, right: Agent, left_options: Options, right_options: Options) -> Self {
+    pub fn connect(
+        left: Agent,
+        right: Agent,
+        left_options: Options,
+        right_options: Options,
+    ) -> Self {
         let mut pair = Self { left, right };
         pair.left.tell(Command::New(left_options));
         pair.right.run(Command::New(right_options));
         pair.left.hear(PATIENCE).expect("left opens its session");
-        pair.join("left", "right").unwrap_or_else(|(left, right)| panic!("left: {left:?}, right: {right:?}"));
+        pair.join("left", "right")
+            .unwrap_or_else(|(left, right)| panic!("left: {left:?}, right: {right:?}"));
         pair
     }
 

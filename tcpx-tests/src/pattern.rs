@@ -21,7 +21,9 @@ pub fn fill(seed: u64, start: u64, bytes: &mut [u8]) {
 pub fn first_difference(seed: u64, start: u64, bytes: &[u8]) -> Option<usize> {
     for ((number, piece), index) in bytes.chunks(8).enumerate().zip(start / 8..) {
         let expected = word(seed, index);
-        if let Some(at) = piece.iter().zip(expected).position(|(found, expected)| *found != expected) {
+        if let Some(at) =
+            piece.iter().zip(expected).position(|(found, expected)| *found != expected)
+        {
             return Some(number * 8 + at);
         }
     }

@@ -47,10 +47,13 @@ fn works(pair: &mut Pair) {
     let bytes = 300_000;
     let (left, right) = pair.allocate(bytes, Memory::Device);
     pair.left.run(Command::Fill { memory: left, offset: 0, bytes, seed: 3 });
-    let receive = pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
-    let send = pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
+    let receive =
+        pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
+    let send =
+        pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
     pair.wait_both(send, receive);
-    let difference: Value = pair.right.get(Command::Verify { memory: right, offset: 0, bytes, seed: 3 });
+    let difference: Value =
+        pair.right.get(Command::Verify { memory: right, offset: 0, bytes, seed: 3 });
     assert_eq!(difference, Value::Null);
 }
 
@@ -77,7 +80,10 @@ fn a_port_that_nobody_listens_on_is_named() {
     left.run(Command::New(quick()));
     left.run(Command::Load { peer: "right".into(), conn_info });
     let failure = refuse(&mut left, Command::Connect { peer: "right".into() }, "Io");
-    assert!(failure.text.contains(&address.to_string()) && failure.text.contains("refused"), "{failure:?}");
+    assert!(
+        failure.text.contains(&address.to_string()) && failure.text.contains("refused"),
+        "{failure:?}"
+    );
 }
 
 #[test]
@@ -85,7 +91,8 @@ fn connection_info_that_is_damaged_never_leaves_the_loader() {
     let mut left = agent();
     left.run(Command::New(quick()));
     let (_right, conn_info, _) = listening(quick());
-    let load = |conn_info: &[u8]| Command::Load { peer: "right".into(), conn_info: conn_info.to_vec() };
+    let load =
+        |conn_info: &[u8]| Command::Load { peer: "right".into(), conn_info: conn_info.to_vec() };
     let mut flipped = conn_info.clone();
     flipped[20] ^= 1;
     let mut newer = conn_info.clone();
@@ -177,12 +184,16 @@ fn a_killed_peer_is_noticed_at_once_in_every_phase() {
         pair.right.kill();
         if phase == "idle" {
             pair.left.run(Command::Progress { time_ms: 100 });
-            let failure = refuse(&mut pair.left, Command::Transfer { peer: "right".into() }, "PeerGone");
+            let failure =
+                refuse(&mut pair.left, Command::Transfer { peer: "right".into() }, "PeerGone");
             assert!(failure.text.contains("killed"), "{failure:?}");
         } else {
             let failure = pair.left.hear(SHORT).unwrap_err().failure();
             assert_eq!(failure.kind, "PeerGone", "{phase}");
-            assert!(failure.text.contains("peer right") && failure.text.contains("killed"), "{failure:?}");
+            assert!(
+                failure.text.contains("peer right") && failure.text.contains("killed"),
+                "{failure:?}"
+            );
             assert!(start.elapsed() < Duration::from_secs(2), "{phase}: {:?}", start.elapsed());
         }
         // The memory is free again and the session lives.
@@ -199,11 +210,19 @@ fn a_killed_peer_is_noticed_at_once_in_every_phase() {
 fn a_frozen_peer_ends_with_the_callers_deadline_and_is_said_to_be_silent() {
     let mut pair = pair();
     let (left, right) = pair.allocate(200_000_000, Memory::Device);
-    let receive =
-        pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes: 200_000_000, tag: 1 }]);
-    let send = pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes: 200_000_000, tag: 1 }]);
+    let receive = pair.post(
+        Side::Right,
+        false,
+        vec![PostSpec { memory: right, offset: 0, bytes: 200_000_000, tag: 1 }],
+    );
+    let send = pair.post(
+        Side::Left,
+        true,
+        vec![PostSpec { memory: left, offset: 0, bytes: 200_000_000, tag: 1 }],
+    );
     pair.right.signal(Signal::STOP);
-    let failure = refuse(&mut pair.left, Command::Wait { transfer: send, timeout_ms: 2_500 }, "Deadline");
+    let failure =
+        refuse(&mut pair.left, Command::Wait { transfer: send, timeout_ms: 2_500 }, "Deadline");
     assert!((2_500..3_500).contains(&failure.after_ms), "{failure:?}");
     assert!(failure.text.contains("nothing was heard of it"), "{failure:?}");
     // Closing does not wait for ever either.
@@ -229,7 +248,10 @@ fn a_peer_that_ends_does_not_harm_another() {
     pair.right.hear(SHORT).unwrap();
     let memory: u64 = third.get(Command::Allocate { bytes: 50_000_000, memory: Memory::Device });
     let transfer: usize = third.get(Command::Transfer { peer: "right".into() });
-    third.run(Command::Send { transfer, posts: vec![PostSpec { memory, offset: 0, bytes: 50_000_000, tag: 0 }] });
+    third.run(Command::Send {
+        transfer,
+        posts: vec![PostSpec { memory, offset: 0, bytes: 50_000_000, tag: 0 }],
+    });
     third.kill();
     works(&mut pair);
     pair.part();
@@ -259,7 +281,8 @@ fn dropping_a_session_in_full_traffic_is_quick_and_clean() {
     let mut pair = pair();
     let bytes = 300_000_000;
     let (left, right) = pair.allocate(bytes, Memory::Device);
-    let receive = pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
+    let receive =
+        pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
     pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
     pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 20_000 });
     let close_ms: u64 = pair.left.get(Command::Close);

@@ -30,7 +30,8 @@ fn workspace() -> BTreeMap<String, Package> {
 fn edges_point_down() {
     let packages = workspace();
     for (name, allowed) in ALLOWED {
-        let package = packages.get(*name).unwrap_or_else(|| panic!("{name} is gone: update this table"));
+        let package =
+            packages.get(*name).unwrap_or_else(|| panic!("{name} is gone: update this table"));
         let used: BTreeSet<&str> = package
             .dependencies
             .iter()
@@ -52,7 +53,10 @@ fn every_library_is_in_the_table() {
         .flat_map(|package| package.dependencies.iter().map(|dependency| dependency.name.clone()))
         .collect();
     for name in workspace().keys().filter(|name| used_by_others.contains(*name)) {
-        assert!(known.contains(name.as_str()), "{name} is used by a library and is not in the table");
+        assert!(
+            known.contains(name.as_str()),
+            "{name} is used by a library and is not in the table"
+        );
     }
 }
 

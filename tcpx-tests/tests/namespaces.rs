@@ -12,7 +12,8 @@ fn network() -> Option<Network> {
     match Network::lay() {
         Ok(network) => Some(network),
         Err(reason) => {
-            let required = std::env::var("TCPX_TEST_REQUIRE").is_ok_and(|what| what.split(',').any(|w| w == "netns"));
+            let required = std::env::var("TCPX_TEST_REQUIRE")
+                .is_ok_and(|what| what.split(',').any(|w| w == "netns"));
             assert!(!required, "network namespaces are required: {reason}");
             tcpx_tests::report_skip(&format!("no network namespaces: {reason}"));
             None
@@ -21,17 +22,21 @@ fn network() -> Option<Network> {
 }
 
 fn pair(network: &Network, options: &Options) -> Pair {
-    let start = |host: &str| tcpx_tests::Agent::start_in(host, Path::new(env!("CARGO_BIN_EXE_tcpx-peer")));
+    let start =
+        |host: &str| tcpx_tests::Agent::start_in(host, Path::new(env!("CARGO_BIN_EXE_tcpx-peer")));
     Pair::connect(start(&network.left()), start(&network.right()), options.clone(), options.clone())
 }
 
 fn transfer(pair: &mut Pair, bytes: u64, seed: u64) {
     let (left, right) = pair.allocate(bytes, Memory::Device);
     pair.left.run(Command::Fill { memory: left, offset: 0, bytes, seed });
-    let receive = pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
-    let send = pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
+    let receive =
+        pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
+    let send =
+        pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
     pair.wait_both(send, receive);
-    let difference: Value = pair.right.get(Command::Verify { memory: right, offset: 0, bytes, seed });
+    let difference: Value =
+        pair.right.get(Command::Verify { memory: right, offset: 0, bytes, seed });
     assert_eq!(difference, Value::Null);
 }
 
@@ -65,8 +70,10 @@ fn a_cut_link_ends_with_the_deadline_and_a_mended_one_goes_on() {
     let (left, right) = pair.allocate(bytes, Memory::Device);
     pair.left.run(Command::Fill { memory: left, offset: 0, bytes, seed: 4 });
     network.set_link(false).expect("ip");
-    let receive = pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
-    let send = pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
+    let receive =
+        pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
+    let send =
+        pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
     let (sent, received) = pair.wait_replies(send, receive, Duration::from_millis(1_500));
     for reply in [sent, received] {
         let failure = reply.unwrap_err().failure();
@@ -75,7 +82,8 @@ fn a_cut_link_ends_with_the_deadline_and_a_mended_one_goes_on() {
     }
     network.set_link(true).expect("ip");
     pair.wait_both(send, receive);
-    let difference: Value = pair.right.get(Command::Verify { memory: right, offset: 0, bytes, seed: 4 });
+    let difference: Value =
+        pair.right.get(Command::Verify { memory: right, offset: 0, bytes, seed: 4 });
     assert_eq!(difference, Value::Null);
     pair.part();
 }

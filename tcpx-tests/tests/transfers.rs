@@ -22,17 +22,24 @@ fn verified(agent: &mut Agent, memory: u64, offset: u64, bytes: u64, seed: u64) 
 
 /// Sends one message each way and checks every byte.
 fn exchange(pair: &mut Pair, bytes: u64, offset: u64, memory: (Memory, Memory)) {
-    let left: u64 = pair.left.get(Command::Allocate { bytes: bytes + offset + 1, memory: memory.0 });
-    let right: u64 = pair.right.get(Command::Allocate { bytes: bytes + offset + 1, memory: memory.1 });
+    let left: u64 =
+        pair.left.get(Command::Allocate { bytes: bytes + offset + 1, memory: memory.0 });
+    let right: u64 =
+        pair.right.get(Command::Allocate { bytes: bytes + offset + 1, memory: memory.1 });
     for from_left in [true, false] {
         let (seed, tag) = (bytes ^ u64::from(from_left), 7);
-        let (sender, receiver) = if from_left { (Side::Left, Side::Right) } else { (Side::Right, Side::Left) };
+        let (sender, receiver) =
+            if from_left { (Side::Left, Side::Right) } else { (Side::Right, Side::Left) };
         let id = |side| if side == Side::Left { left } else { right };
         pair.end(sender).0.run(Command::Fill { memory: id(sender), offset, bytes, seed });
         let post = |side| vec![PostSpec { memory: id(side), offset, bytes, tag }];
         let receive = pair.post(receiver, false, post(receiver));
         let send = pair.post(sender, true, post(sender));
-        if from_left { pair.wait_both(send, receive) } else { pair.wait_both(receive, send) }
+        if from_left {
+            pair.wait_both(send, receive)
+        } else {
+            pair.wait_both(receive, send)
+        }
         verified(pair.end(receiver).0, id(receiver), offset, bytes, seed);
     }
     pair.left.run(Command::Deregister { memory: left });
@@ -71,11 +78,13 @@ fn any_posting_order_matches_by_tag_and_equal_tags_in_order() {
     let mut pair = pair(&small_chunks());
     let (left, right) = pair.allocate(64_000, Memory::Device);
     pair.left.run(Command::Fill { memory: left, offset: 0, bytes: 64_000, seed: 5 });
-    let post = |memory, index: u64, tag| PostSpec { memory, offset: index * 8_000, bytes: 8_000, tag };
+    let post =
+        |memory, index: u64, tag| PostSpec { memory, offset: index * 8_000, bytes: 8_000, tag };
     // Sends before receives and receives before sends, tags in another order on each end; tag 1 is used twice.
     let first = vec![post(right, 4, 4), post(right, 1, 1), post(right, 0, 0)];
     let receive_early = pair.post(Side::Right, false, first);
-    let sends = [0, 1, 2, 3, 4, 5].map(|index| post(left, index, if index == 5 { 1 } else { index as i32 }));
+    let sends = [0, 1, 2, 3, 4, 5]
+        .map(|index| post(left, index, if index == 5 { 1 } else { index as i32 }));
     let send = pair.post(Side::Left, true, sends.to_vec());
     let rest = vec![post(right, 5, 1), post(right, 3, 3), post(right, 2, 2)];
     let receive_late = pair.post(Side::Right, false, rest);
@@ -128,7 +137,10 @@ fn ten_thousand_chunks_outstanding_through_one_channel() {
     assert_eq!(counts, json!([1, 1, 10_000, 10_000]));
     let stats: Value = pair.right.get(Command::Stats);
     let recv = &stats["peers"][0]["channels"][0]["recv"];
-    assert!(recv["window_peak"].as_u64().unwrap() <= 16 && recv["window_full"].as_u64().unwrap() > 0, "{stats}");
+    assert!(
+        recv["window_peak"].as_u64().unwrap() <= 16 && recv["window_full"].as_u64().unwrap() > 0,
+        "{stats}"
+    );
     pair.part();
 }
 
@@ -139,7 +151,9 @@ fn a_batch_of_many_small_messages() {
     let (left, right) = pair.allocate(count * bytes, Memory::Device);
     pair.left.run(Command::Fill { memory: left, offset: 0, bytes: count * bytes, seed: 9 });
     let posts = |memory| -> Vec<PostSpec> {
-        (0..count).map(|index| PostSpec { memory, offset: index * bytes, bytes, tag: index as i32 }).collect()
+        (0..count)
+            .map(|index| PostSpec { memory, offset: index * bytes, bytes, tag: index as i32 })
+            .collect()
     };
     let receive = pair.post(Side::Right, false, posts(right));
     let send = pair.post(Side::Left, true, posts(left));

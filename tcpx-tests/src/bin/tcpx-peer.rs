@@ -42,7 +42,9 @@ impl Peer {
         let Some(session) = &self.session else { return Err(Error::Closed) };
         match command {
             Command::Listen => return session.listen().map(|conn_info| json!(conn_info)),
-            Command::Load { peer, conn_info } => session.load_remote_conn_info(&peer, &conn_info)?,
+            Command::Load { peer, conn_info } => {
+                session.load_remote_conn_info(&peer, &conn_info)?
+            }
             Command::Connect { peer } => session.connect(&peer)?,
             Command::Accept { peer } => session.accept(&peer)?,
             Command::Disconnect { peer } => session.disconnect(&peer)?,
@@ -54,8 +56,12 @@ impl Peer {
                 return session.allocate(bytes, memory).map(|id| json!(id));
             }
             Command::Deregister { memory } => session.deregister_memory(memory)?,
-            Command::Fill { memory, offset, bytes, seed } => fill(session, memory, offset, bytes, seed)?,
-            Command::Verify { memory, offset, bytes, seed } => return verify(session, memory, offset, bytes, seed),
+            Command::Fill { memory, offset, bytes, seed } => {
+                fill(session, memory, offset, bytes, seed)?
+            }
+            Command::Verify { memory, offset, bytes, seed } => {
+                return verify(session, memory, offset, bytes, seed);
+            }
             Command::Transfer { peer } => {
                 let transfer = session.create_transfer(&peer)?;
                 self.transfers.push(Some(transfer));
@@ -76,27 +82,45 @@ impl Peer {
     }
 
     fn obey_transfer(&mut self, command: Command) -> Answer {
-        let find = |number: usize| self.transfers.get(number).and_then(Option::as_ref).ok_or(Error::Released);
+        let find = |number: usize| {
+            self.transfers.get(number).and_then(Option::as_ref).ok_or(Error::Released)
+        };
         match command {
-            Command::Send { transfer, posts } => find(transfer)?.post_send_batch(&posts_of(&posts))?,
-            Command::Receive { transfer, posts } => find(transfer)?.post_recv_batch(&posts_of(&posts))?,
+            Command::Send { transfer, posts } => {
+                find(transfer)?.post_send_batch(&posts_of(&posts))?
+            }
+            Command::Receive { transfer, posts } => {
+                find(transfer)?.post_recv_batch(&posts_of(&posts))?
+            }
             Command::Wait { transfer, timeout_ms } => {
                 let start = Instant::now();
                 find(transfer)?.wait(Some(Duration::from_millis(timeout_ms)))?;
                 return Ok(json!(start.elapsed().as_micros() as u64));
             }
-            Command::IsComplete { transfer } => return find(transfer)?.is_complete().map(|done| json!(done)),
+            Command::IsComplete { transfer } => {
+                return find(transfer)?.is_complete().map(|done| json!(done));
+            }
             Command::Cancel { transfer } => find(transfer)?.cancel(),
             Command::Counts { transfer } => {
                 let counts = find(transfer)?.counts()?;
-                return Ok(json!([counts.operations_posted, counts.operations_done, counts.chunks_posted, counts.chunks_done]));
+                return Ok(json!([
+                    counts.operations_posted,
+                    counts.operations_done,
+                    counts.chunks_posted,
+                    counts.chunks_done
+                ]));
             }
             Command::Release { transfer } => {
                 if let Some(slot) = self.transfers.get_mut(transfer) {
                     *slot = None;
                 }
             }
-            other => return Err(Error::Io { what: format!("{other:?}"), error: "no such command here".into() }),
+            other => {
+                return Err(Error::Io {
+                    what: format!("{other:?}"),
+                    error: "no such command here".into(),
+                });
+            }
         }
         Ok(Value::Null)
     }
@@ -104,14 +128,17 @@ impl Peer {
 
 fn session_options(options: Options) -> SessionOptions {
     let mut session = SessionOptions::default();
-    session.plugin = options.plugin.map_or(PluginChoice::Soft, |path| PluginChoice::Path(path.into()));
+    session.plugin =
+        options.plugin.map_or(PluginChoice::Soft, |path| PluginChoice::Path(path.into()));
     session.name = options.name.unwrap_or_default();
     session.channels = options.channels.unwrap_or(session.channels);
     session.chunk_bytes = options.chunk_bytes.unwrap_or(session.chunk_bytes);
     session.recv_window = options.recv_window.unwrap_or(session.recv_window);
     session.send_window = options.send_window.unwrap_or(session.send_window);
-    session.connect_timeout = options.connect_timeout_ms.map_or(session.connect_timeout, Duration::from_millis);
-    session.close_timeout = options.close_timeout_ms.map_or(session.close_timeout, Duration::from_millis);
+    session.connect_timeout =
+        options.connect_timeout_ms.map_or(session.connect_timeout, Duration::from_millis);
+    session.close_timeout =
+        options.close_timeout_ms.map_or(session.close_timeout, Duration::from_millis);
     session.progress_thread = options.progress_thread;
     if std::env::var_os("TCPX_PEER_LOOPBACK").is_some() {
         session.advertise = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
@@ -122,7 +149,12 @@ fn session_options(options: Options) -> SessionOptions {
 fn posts_of(posts: &[PostSpec]) -> Vec<Post> {
     posts
         .iter()
-        .map(|post| Post { memory: post.memory, offset: post.offset, bytes: post.bytes, tag: post.tag })
+        .map(|post| Post {
+            memory: post.memory,
+            offset: post.offset,
+            bytes: post.bytes,
+            tag: post.tag,
+        })
         .collect()
 }
 

@@ -1,0 +1,181 @@
+//! The software plugin fails on purpose, at every call: each failure is a typed error on the end where it happens, an
+//! abort with the same words on the other, and the same two sessions connect and work again afterwards.
+
+use std::process::Command as Process;
+use std::time::Duration;
+
+use serde_json::Value;
+use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_tests::{Agent, Pair, Reply, Side};
+
+const SHORT: Duration = Duration::from_secs(10);
+const BYTES: u64 = 3_000_000;
+
+fn options() -> Options {
+    Options {
+        channels: Some(1),
+        chunk_bytes: Some(65_536),
+        connect_timeout_ms: Some(5_000),
+        close_timeout_ms: Some(2_000),
+        ..Options::default()
+    }
+}
+
+fn agent(faults: Option<&str>, shape: Option<&str>) -> Agent {
+    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
+    process.env("TCPX_SOFT_POISON", "1");
+    if let Some(faults) = faults {
+        process.env("TCPX_SOFT_FAULTS", faults);
+    }
+    if let Some(shape) = shape {
+        process.env("TCPX_SOFT_SHAPE", shape).env("TCPX_SOFT_SEED", "7");
+    }
+    Agent::start_with(process)
+}
+
+/// Two sessions that are not connected yet; the left one sends.
+fn strangers(left_faults: Option<&str>, right_faults: Option<&str>) -> Pair {
+    let mut pair = Pair { left: agent(left_faults, None), right: agent(right_faults, None) };
+    pair.left.run(Command::New(options()));
+    pair.right.run(Command::New(options()));
+    pair
+}
+
+fn transfer(pair: &mut Pair, memory: Memory, timeout: Duration) -> (Reply, Reply) {
+    let (left, right) = pair.allocate(BYTES, memory);
+    pair.left.run(Command::Fill { memory: left, offset: 0, bytes: BYTES, seed: 11 });
+    let receive = pair.post(
+        Side::Right,
+        false,
+        vec![PostSpec { memory: right, offset: 0, bytes: BYTES, tag: 1 }],
+    );
+    let send = pair.post(
+        Side::Left,
+        true,
+        vec![PostSpec { memory: left, offset: 0, bytes: BYTES, tag: 1 }],
+    );
+    let replies = pair.wait_replies(send, receive, timeout);
+    if replies.0.is_ok() && replies.1.is_ok() {
+        let difference: Value =
+            pair.right.get(Command::Verify { memory: right, offset: 0, bytes: BYTES, seed: 11 });
+        assert_eq!(difference, Value::Null);
+    }
+    replies
+}
+
+/// The error names the call and its code at one end; the other end hears of it.
+fn assert_failed(call: &str, faulty: Reply, other: Reply) {
+    let failure = faulty.expect_err(call).failure();
+    assert_eq!(failure.kind, "Plugin", "{call}: {failure:?}");
+    for words in [format!("plugin call {call} returned 2").as_str(), "channel "] {
+        assert!(failure.text.contains(words), "{call}: {failure:?}");
+    }
+    if let Err(refusal) = other {
+        let failure = refusal.failure();
+        assert_eq!(failure.kind, "PeerGone", "{call}: {failure:?}");
+        assert!(failure.text.contains("aborted"), "{call}: {failure:?}");
+    }
+}
+
+fn recover(pair: &mut Pair) {
+    // Each end's peer is over; taking leave of it is allowed and frees its name.
+    let _ = pair.left.ask(Command::Disconnect { peer: "right".into() });
+    let _ = pair.right.ask(Command::Disconnect { peer: "left".into() });
+    pair.join("left", "right").expect("the fault happens once");
+    let replies = transfer(pair, Memory::Device, Duration::from_secs(20));
+    assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
+    pair.part();
+}
+
+#[test]
+fn calls_of_the_connecting_phase() {
+    for call in ["listen", "connect", "accept"] {
+        let mut pair = strangers(None, Some(&format!("rc:{call}@1=2")));
+        let (left, right) = pair.join("left", "right").expect_err(call);
+        assert_failed(call, right, left);
+        recover(&mut pair);
+    }
+}
+
+#[test]
+fn calls_of_the_sending_end() {
+    for (call, number) in [("regMr", 1), ("isend", 1), ("isend", 20), ("test", 5)] {
+        // A passing error 2 from `test` is forgiven, so three in a row are needed.
+        let numbers = if call == "test" { number..number + 3 } else { number..number + 1 };
+        let faults: Vec<String> = numbers.map(|number| format!("rc:{call}@{number}=2")).collect();
+        let mut pair = strangers(Some(&faults.join(";")), None);
+        pair.join("left", "right").expect("connecting is not disturbed");
+        let (left, right) = transfer(&mut pair, Memory::Device, SHORT);
+        assert_failed(call, left, right);
+        recover(&mut pair);
+    }
+}
+
+#[test]
+fn calls_of_the_receiving_end() {
+    for (call, number, memory) in [
+        ("regMr", 1, Memory::Device),
+        ("irecv", 1, Memory::Device),
+        ("irecv", 20, Memory::Host),
+        ("irecvConsumed", 3, Memory::Device),
+        ("iflush", 2, Memory::Host),
+    ] {
+        let mut pair = strangers(None, Some(&format!("rc:{call}@{number}=2")));
+        pair.join("left", "right").expect("connecting is not disturbed");
+        let (left, right) = transfer(&mut pair, memory, SHORT);
+        assert_failed(call, right, left);
+        recover(&mut pair);
+    }
+}
+
+#[test]
+fn one_passing_error_of_test_is_forgiven() {
+    let mut pair = strangers(Some("rc:test@5=2"), Some("rc:test@9=2"));
+    pair.join("left", "right").expect("connecting is not disturbed");
+    let replies = transfer(&mut pair, Memory::Device, SHORT);
+    assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
+    pair.part();
+}
+
+#[test]
+fn failures_of_closing_calls_harm_nobody() {
+    for call in ["deregMr", "closeSend/closeRecv", "closeListen"] {
+        let mut pair = strangers(Some(&format!("rc:{call}@1=2")), None);
+        pair.join("left", "right").expect(call);
+        let replies = transfer(&mut pair, Memory::Device, SHORT);
+        assert!(replies.0.is_ok() && replies.1.is_ok(), "{call}: {replies:?}");
+        pair.part();
+        recover(&mut pair);
+    }
+}
+
+#[test]
+fn a_cut_data_socket_is_an_error_and_not_a_hang() {
+    for (left, right) in
+        [(Some("cut:send.data0@700000"), None), (None, Some("cut:recv.data0@700000"))]
+    {
+        let mut pair = strangers(left, right);
+        pair.join("left", "right").expect("connecting is not disturbed");
+        let (sent, received) = transfer(&mut pair, Memory::Device, SHORT);
+        let failure = received.expect_err("half of it never came").failure();
+        assert!(["Plugin", "PeerGone"].contains(&failure.kind.as_str()), "{failure:?}");
+        assert!(failure.after_ms < 5_000, "{failure:?}");
+        // The sending end may be done before the cut: its bytes are the system's then.
+        if let Err(refusal) = sent {
+            assert!(refusal.failure().after_ms < 5_000);
+        }
+    }
+}
+
+#[test]
+fn inconvenient_fragments_change_no_byte() {
+    let mut pair = Pair { left: agent(None, Some("all")), right: agent(None, Some("all")) };
+    pair.left.run(Command::New(options()));
+    pair.right.run(Command::New(options()));
+    pair.join("left", "right").expect("shapes are benign");
+    for memory in [Memory::Device, Memory::Host] {
+        let replies = transfer(&mut pair, memory, Duration::from_secs(40));
+        assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
+    }
+    pair.part();
+}
