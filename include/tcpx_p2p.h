@@ -236,6 +236,11 @@ enum tcpx_status
    */
   TCPX_ERR_UNPACK = -44,
   /**
+   * The hardware plugin would end the process, crash or hang on this host, so it was not loaded. The text says what to
+   * change.
+   */
+  TCPX_ERR_HOST = -45,
+  /**
    * A system call failed.
    */
   TCPX_ERR_IO = -50,
@@ -458,7 +463,8 @@ typedef struct tcpx_post {
 } tcpx_post;
 
 /**
- * Sums over every peer and channel that the session has now. New members are added at the end.
+ * Sums over every peer and channel that the session has now: those of a peer that is gone go with it. New members are
+ * added at the end.
  */
 typedef struct tcpx_session_stats {
   /**
@@ -509,6 +515,26 @@ typedef struct tcpx_session_stats {
    * Batches of chunks that were unpacked.
    */
   uint64_t unpack_batches;
+  /**
+   * Nanoseconds from the submit of a batch until it was seen to be finished, summed.
+   */
+  uint64_t unpack_ns;
+  /**
+   * Sends that found their receive.
+   */
+  uint64_t messages_sent;
+  /**
+   * Receives that found their send.
+   */
+  uint64_t messages_received;
+  /**
+   * Operations that ended with an error, cancelled ones included.
+   */
+  uint64_t errors;
+  /**
+   * Peers that failed so far, those that are gone included.
+   */
+  uint64_t peers_failed;
 } tcpx_session_stats;
 
 /**
@@ -737,13 +763,15 @@ tcpx_status tcpx_transfer_post_recv_batch(struct tcpx_transfer transfer, const s
  * values, else the defaults. End it with `tcpx_session_destroy`.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`, `TCPX_ERR_PLUGIN`,
- * `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`, `TCPX_ERR_UNAVAILABLE` for a GPU that this build cannot use. Any thread.
+ * `TCPX_ERR_HOST`, `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`, `TCPX_ERR_UNAVAILABLE` for a GPU that this build cannot use. Any
+ * thread.
  *
  * Pointers:
  * `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with NUL. `out_session` is
  * NULL or may be written.
  */
-tcpx_status tcpx_session_create(const struct tcpx_session_options *options, struct tcpx_session *out_session);
+tcpx_status tcpx_session_create(const struct tcpx_session_options *options,
+                                struct tcpx_session *out_session);
 
 /**
  * Ends a session: says goodbye to every peer, waiting at most `close_timeout_ms` for them, then closes everything.

@@ -45,7 +45,8 @@ pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failu
 /// values, else the defaults. End it with `tcpx_session_destroy`.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`, `TCPX_ERR_PLUGIN`,
-/// `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`, `TCPX_ERR_UNAVAILABLE` for a GPU that this build cannot use. Any thread.
+/// `TCPX_ERR_HOST`, `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`, `TCPX_ERR_UNAVAILABLE` for a GPU that this build cannot use. Any
+/// thread.
 ///
 /// # Safety
 /// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with NUL. `out_session` is

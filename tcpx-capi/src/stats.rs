@@ -12,7 +12,8 @@ use crate::output::ByteOutput;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL};
 
-/// Sums over every peer and channel that the session has now. New members are added at the end.
+/// Sums over every peer and channel that the session has now: those of a peer that is gone go with it. New members are
+/// added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_session_stats {
@@ -40,14 +41,24 @@ pub struct tcpx_session_stats {
     pub plugin_busy: u64,
     /// Batches of chunks that were unpacked.
     pub unpack_batches: u64,
+    /// Nanoseconds from the submit of a batch until it was seen to be finished, summed.
+    pub unpack_ns: u64,
+    /// Sends that found their receive.
+    pub messages_sent: u64,
+    /// Receives that found their send.
+    pub messages_received: u64,
+    /// Operations that ended with an error, cancelled ones included.
+    pub errors: u64,
+    /// Peers that failed so far, those that are gone included.
+    pub peers_failed: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 96);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 136);
 
-// SAFETY: twelve words, no padding.
+// SAFETY: seventeen words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
-    const FIRST_BYTES: usize = 96;
+    const FIRST_BYTES: usize = 136;
 }
 
 impl From<&SessionReport> for tcpx_session_stats {
@@ -56,8 +67,15 @@ impl From<&SessionReport> for tcpx_session_stats {
             size: size_of::<Self>(),
             peers: report.peers.len() as u64,
             unpack_batches: report.unpack_batches,
+            unpack_ns: report.unpack_ns,
+            peers_failed: report.peers_failed,
             ..Self::default()
         };
+        for peer in &report.peers {
+            stats.messages_sent += peer.messages_sent;
+            stats.messages_received += peer.messages_received;
+            stats.errors += peer.errors;
+        }
         for channel in report.peers.iter().flat_map(|peer| &peer.channels) {
             stats.channels += 1;
             stats.chunks_sent += channel.send.chunks;
@@ -138,14 +156,27 @@ mod tests {
             ..Default::default()
         };
         let channel = ChannelReport { nic: "lo".into(), send: lane(1), recv: lane(2) };
-        let peer = PeerReport { channels: vec![channel; 3], ..Default::default() };
-        let report =
-            SessionReport { peers: vec![peer; 2], unpack_batches: 5, ..Default::default() };
+        let peer = PeerReport {
+            messages_sent: 7,
+            messages_received: 8,
+            errors: 9,
+            channels: vec![channel; 3],
+            ..Default::default()
+        };
+        let report = SessionReport {
+            peers: vec![peer; 2],
+            unpack_batches: 5,
+            unpack_ns: 6,
+            peers_failed: 1,
+            ..Default::default()
+        };
         let stats = tcpx_session_stats::from(&report);
         assert_eq!((stats.peers, stats.channels, stats.unpack_batches), (2, 6, 5));
         assert_eq!((stats.chunks_sent, stats.bytes_sent), (6, 60));
         assert_eq!((stats.chunks_received, stats.bytes_received), (12, 120));
         assert_eq!((stats.fragments, stats.fragments_merged), (1800, 18));
+        assert_eq!((stats.messages_sent, stats.messages_received, stats.errors), (14, 16, 18));
+        assert_eq!((stats.unpack_ns, stats.peers_failed), (6, 1));
         assert_eq!((stats.window_full, stats.plugin_busy), (36, 54));
     }
 }

@@ -68,6 +68,9 @@ pub enum tcpx_status {
     TCPX_ERR_UNAVAILABLE = -43,
     /// The unpack backend failed or is not available.
     TCPX_ERR_UNPACK = -44,
+    /// The hardware plugin would end the process, crash or hang on this host, so it was not loaded. The text says what to
+    /// change.
+    TCPX_ERR_HOST = -45,
     /// A system call failed.
     TCPX_ERR_IO = -50,
     /// A fault in this library. Please report it with the text of `tcpx_last_error`.
@@ -76,7 +79,7 @@ pub enum tcpx_status {
 
 use tcpx_status::*;
 
-const ALL: [tcpx_status; 30] = [
+const ALL: [tcpx_status; 31] = [
     TCPX_OK,
     TCPX_ERR_NULL,
     TCPX_ERR_ARGUMENT,
@@ -105,6 +108,7 @@ const ALL: [tcpx_status; 30] = [
     TCPX_ERR_NO_NIC,
     TCPX_ERR_UNAVAILABLE,
     TCPX_ERR_UNPACK,
+    TCPX_ERR_HOST,
     TCPX_ERR_IO,
     TCPX_ERR_INTERNAL,
 ];
@@ -140,6 +144,7 @@ impl tcpx_status {
             TCPX_ERR_NO_NIC => c"no NIC fits",
             TCPX_ERR_UNAVAILABLE => c"not available here",
             TCPX_ERR_UNPACK => c"the unpack backend failed",
+            TCPX_ERR_HOST => c"the host is not ready for the plugin",
             TCPX_ERR_IO => c"a system call failed",
             TCPX_ERR_INTERNAL => c"a fault in the library",
         }
@@ -161,6 +166,7 @@ impl From<&Error> for tcpx_status {
             Error::Setting { .. } => TCPX_ERR_SETTING,
             Error::Load(_) | Error::UnusablePlugin { .. } => TCPX_ERR_PLUGIN_LOAD,
             Error::NoSoftPlugin | Error::MemoryUnavailable { .. } => TCPX_ERR_UNAVAILABLE,
+            Error::Preflight(_) => TCPX_ERR_HOST,
             Error::Plugin(_) => TCPX_ERR_PLUGIN,
             Error::NoNic { .. } => TCPX_ERR_NO_NIC,
             Error::Unpack(_) => TCPX_ERR_UNPACK,
