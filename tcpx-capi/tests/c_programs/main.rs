@@ -1,5 +1,6 @@
 //! C and C++ programs against the header and the library: they compile, run, and survive being wrong.
 
+mod docs;
 mod header;
 mod misuse;
 mod programs;

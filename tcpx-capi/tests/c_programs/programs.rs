@@ -79,3 +79,15 @@ fn cpp_errors_are_exceptions_or_codes() {
         Program::start(&path, &[] as &[&str]).pass();
     }
 }
+
+#[test]
+fn a_plugin_host_may_open_and_close_the_library() {
+    let workshop = Workshop::new();
+    let program = workshop.build(
+        GCC,
+        Linkage::Shared,
+        &source("c/dlopen.c"),
+        &["-Wl,--as-needed", "-Wno-strict-aliasing"],
+    );
+    Program::start(&program, &[] as &[&str]).pass();
+}
