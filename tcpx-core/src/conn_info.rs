@@ -80,12 +80,16 @@ pub(crate) struct ConnInfo {
 impl ConnInfo {
     pub(crate) fn encode(&self) -> Vec<u8> {
         // Serialising these plain types into a growing vector cannot fail; an empty body would be refused by `decode`.
-        let body = postcard::to_allocvec(self).unwrap_or_default();
+        Self::seal(&postcard::to_allocvec(self).unwrap_or_default())
+    }
+
+    /// Puts header and digest around a body.
+    pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len() + DIGEST_BYTES);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&u16::try_from(body.len()).unwrap_or(u16::MAX).to_le_bytes());
-        bytes.extend_from_slice(&body);
+        bytes.extend_from_slice(body);
         let digest = Sha256::digest(&bytes);
         bytes.extend_from_slice(&digest[..DIGEST_BYTES]);
         bytes
@@ -206,12 +210,7 @@ mod tests {
 
         #[test]
         fn arbitrary_bodies_never_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let mut bytes = Vec::from(*MAGIC);
-            bytes.extend_from_slice(&VERSION.to_le_bytes());
-            bytes.extend_from_slice(&(body.len() as u16).to_le_bytes());
-            bytes.extend_from_slice(&body);
-            let digest = Sha256::digest(&bytes);
-            bytes.extend_from_slice(&digest[..DIGEST_BYTES]);
+            let bytes = ConnInfo::seal(&body);
             let _ = ConnInfo::decode(&bytes);
         }
     }

@@ -83,3 +83,36 @@ pub use settings::{
 pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::{Post, Transfer};
+
+/// Decoders of outside bytes, for the fuzz targets only.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    use crate::conn_info::ConnInfo;
+    use crate::link::frame::{Frame, HEADER_BYTES, MAX_PEER_BODY, MAX_STRANGER_BODY};
+
+    /// Reads frames until the bytes end or break a rule. What was read must come out the same when it is written and
+    /// read again.
+    pub fn frames(bytes: &[u8]) {
+        for limit in [MAX_STRANGER_BODY, MAX_PEER_BODY] {
+            let mut rest = bytes;
+            while let Ok(Some((frame, taken))) = Frame::decode(rest, limit) {
+                assert!(taken >= HEADER_BYTES && taken <= HEADER_BYTES + limit);
+                let mut written = Vec::new();
+                frame.encode(&mut written);
+                let (again, _) = Frame::decode(&written, limit)
+                    .expect("own frames are good")
+                    .expect("and whole");
+                assert_eq!(again, frame);
+                rest = &rest[taken..];
+            }
+        }
+    }
+
+    /// Reads connection info, as it is and with a checksum that fits.
+    pub fn conn_info(bytes: &[u8]) {
+        let _ = ConnInfo::decode(bytes);
+        if let Ok(info) = ConnInfo::decode(&ConnInfo::seal(bytes)) {
+            assert_eq!(ConnInfo::decode(&info.encode()), Ok(info));
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Any bytes on a control link, from a stranger and from a peer.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tcpx_core::fuzzing::frames(data));
