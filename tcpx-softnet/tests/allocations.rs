@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use support::{KINDS, Memory, poll, settings};
+use support::{KINDS, Memory, settings};
 use tcpx_softnet::Helpers;
 
 struct Counting;
@@ -51,14 +51,7 @@ fn a_warm_comm_does_not_allocate() {
                 let (rc, send) = net.isend(sender.comm, memory.data(), bytes as i32, mhandle);
                 assert_eq!(rc, 0);
                 let (_, recv) = receiver.post(memory.data(), bytes, mhandle);
-                let mut sent = false;
-                poll(|| {
-                    sent = sent || net.test(send) == (0, 1);
-                    (net.test(recv) == (0, 1)).then_some(())
-                });
-                if !sent {
-                    net.finish(send);
-                }
+                net.finish_both(send, recv);
                 assert_eq!(net.consumed(receiver.comm, recv), 0);
             }
         };

@@ -3,8 +3,8 @@
 mod support;
 
 use support::exchange::{SIZES, exchange};
-use support::{KINDS, Net, settings};
-use tcpx_softnet::{Shape, pool_stats};
+use support::{KINDS, Memory, Net, settings};
+use tcpx_softnet::Shape;
 use tcpx_sys::PTR_CUDA;
 
 fn net() -> Net {
@@ -38,29 +38,29 @@ fn entries_really_are_odd() {
     let net = net();
     let (sender, mut receiver) = net.pair();
     let bytes = 300_000;
-    let mut memory = support::Memory::patterned(bytes, 0);
+    let mut memory = Memory::patterned(bytes, 0);
     let (_, mhandle) = net.register(sender.comm, memory.data(), bytes, PTR_CUDA);
-    let (rc, send) = net.isend(sender.comm, memory.data(), bytes as i32, mhandle);
-    assert_eq!(rc, 0);
-    let (number, request) = receiver.post(std::ptr::null_mut(), bytes, mhandle);
-    support::poll(|| {
-        net.test(send);
-        (net.test(request) == (0, 1)).then_some(())
-    });
-    let entries = receiver.entries(number);
-    let count =
-        |odd: &dyn Fn(usize) -> bool| (0..entries.len()).filter(|&index| odd(index)).count();
-    assert!(entries.len() > 100);
-    assert!(count(&|i| entries[i].src_off % 16 != 0) > 20, "unaligned");
-    assert!(count(&|i| entries[i].len < 17) > 5, "tiny");
-    assert!(count(&|i| i > 0 && entries[i].src_off < entries[i - 1].src_off) > 5, "shuffled");
-    assert!(
-        count(&|i| i > 0 && entries[i].src_off / 4096 == entries[i - 1].src_off / 4096) > 5,
-        "shared"
-    );
-    assert!(count(&|i| i > 0 && entries[i].dst_off < entries[i - 1].dst_off) > 0, "not sorted");
-    assert_eq!(receiver.unpack(number, bytes), memory.bytes());
-    assert_eq!(net.consumed(receiver.comm, request), 0);
+    let mut odd = [0usize; 5];
+    for _ in 0..50 {
+        let (rc, send) = net.isend(sender.comm, memory.data(), bytes as i32, mhandle);
+        assert_eq!(rc, 0);
+        let (number, recv) = receiver.post(std::ptr::null_mut(), bytes, mhandle);
+        net.finish_both(send, recv);
+        let entries = receiver.entries(number);
+        odd[0] += entries.iter().filter(|entry| entry.src_off % 16 != 0).count();
+        odd[1] += entries.iter().filter(|entry| entry.len < 17).count();
+        odd[2] += entries.windows(2).filter(|pair| pair[1].src_off < pair[0].src_off).count();
+        odd[3] += entries
+            .windows(2)
+            .filter(|pair| pair[1].src_off / 4096 == pair[0].src_off / 4096)
+            .count();
+        odd[4] += entries.windows(2).filter(|pair| pair[1].dst_off < pair[0].dst_off).count();
+        assert_eq!(receiver.unpack(number, bytes), memory.bytes());
+        assert_eq!(net.consumed(receiver.comm, recv), 0);
+    }
+    // The first four are drawn by the seed; whether chunks are collected out of order is up to the sockets.
+    let [unaligned, tiny, shuffled, shared, unsorted] = odd;
+    assert!(unaligned > 1000 && tiny > 200 && shuffled > 1000 && shared > 200, "{odd:?}");
+    assert!(unsorted > 0, "{odd:?}");
     assert_eq!((net.close(sender.comm), net.close(receiver.comm)), (0, 0));
-    assert!(pool_stats().total_pages > 0);
 }

@@ -149,6 +149,21 @@ impl Net {
         });
     }
 
+    /// Drives a send and its receive from one thread until both are done; any error fails.
+    pub fn finish_both(self, send: Word, recv: Word) {
+        let (mut sent, mut received) = (false, false);
+        let done = |request| {
+            let (rc, done) = self.test(request);
+            assert_eq!(rc, 0, "test failed");
+            done == 1
+        };
+        poll(|| {
+            sent = sent || done(send);
+            received = received || done(recv);
+            (sent && received).then_some(())
+        });
+    }
+
     /// Tests until an error comes; done fails.
     pub fn fails_with(self, request: Word) -> c_int {
         poll(|| {
