@@ -90,7 +90,7 @@
 /**
  * `gpu`: no GPU; ordinary memory stands in for device memory.
  */
-#define TCPX_GPU_NONE -1
+#define TCPX_GPU_NONE (-1)
 
 /**
  * Most operations in one call of a batch function.
@@ -110,7 +110,7 @@
 /**
  * `timeout_ms`: no limit.
  */
-#define TCPX_WAIT_FOREVER -1
+#define TCPX_WAIT_FOREVER (-1)
 
 /**
  * What a function returns: 0, or a negative number. The tens say what is wrong: -1 the call, -10 the peer's name or

@@ -48,9 +48,8 @@ static double seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void report(tcpx_transfer transfer, double started) {
+static void report(tcpx_transfer transfer, double took) {
   tcpx_transfer_counts counts;
-  double took = seconds() - started;
   CHECK(tcpx_transfer_get_counts(transfer, &counts));
   REQUIRE(counts.operations_done == BLOCKS && counts.bytes_done == (uint64_t)BLOCKS * BLOCK_BYTES);
   printf("%d blocks of %d bytes in %.1f ms, %.2f GB/s\nPASSED\n", BLOCKS, BLOCK_BYTES, took * 1e3,
@@ -68,6 +67,7 @@ static void server(uint16_t port) {
   uint64_t *blocks = cache();
   tcpx_post *posts;
   double started;
+  double took;
   int listener = bootstrap_listen(port);
   int peer;
   REQUIRE(listener >= 0);
@@ -84,11 +84,12 @@ static void server(uint16_t port) {
   started = seconds();
   CHECK(tcpx_transfer_post_recv_batch(transfer, posts, BLOCKS));
   CHECK(tcpx_transfer_wait(transfer, 60000));
+  took = seconds() - started;
   for (block = 0; block < BLOCKS; ++block) {
     const uint64_t *words = blocks + receiver_slot(block) * BLOCK_WORDS;
     for (index = 0; index < BLOCK_WORDS; ++index) REQUIRE(words[index] == word_of(block, index));
   }
-  report(transfer, started);
+  report(transfer, took);
 
   CHECK(tcpx_transfer_release(transfer));
   CHECK(tcpx_session_disconnect(session, "prefill"));
@@ -110,6 +111,7 @@ static void client(const char *host, const char *port) {
   uint64_t *blocks = cache();
   tcpx_post *posts;
   double started;
+  double took;
   int peer = bootstrap_connect(host, port);
   REQUIRE(peer >= 0);
 
@@ -129,7 +131,8 @@ static void client(const char *host, const char *port) {
   started = seconds();
   CHECK(tcpx_transfer_post_send_batch(transfer, posts, BLOCKS));
   CHECK(tcpx_transfer_wait(transfer, 60000));
-  report(transfer, started);
+  took = seconds() - started;
+  report(transfer, took);
 
   CHECK(tcpx_transfer_release(transfer));
   CHECK(tcpx_session_disconnect(session, "decode"));

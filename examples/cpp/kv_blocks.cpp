@@ -72,10 +72,11 @@ class Cache {
   std::vector<std::size_t> slots_;
 };
 
-void finish(tcpx::Transfer& transfer) {
-  const auto started = std::chrono::steady_clock::now();
+using Clock = std::chrono::steady_clock;
+
+void finish(tcpx::Transfer& transfer, Clock::time_point started) {
   require(transfer.wait(kWaitMs) == TCPX_OK, "the blocks came in time");
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
+  const std::chrono::duration<double> took = Clock::now() - started;
   const tcpx_transfer_counts counts = transfer.counts();
   require(counts.operations_done == kBlocks && counts.bytes_done == kBlocks * kBlockBytes, "every block was counted");
   std::cout << kBlocks << " blocks of " << kBlockBytes << " bytes in " << took.count() * 1e3 << " ms, "
@@ -93,8 +94,9 @@ void server(std::uint16_t port) {
 
   const std::uint64_t memory = session.registerMemory(cache.data(), cache.bytes(), TCPX_PTR_CUDA, true);
   tcpx::Transfer transfer = session.transfer("prefill");
+  const auto started = Clock::now();
   transfer.postRecvBatch(cache.posts(memory));
-  finish(transfer);
+  finish(transfer, started);
   require(cache.isRight(), "every word is right");
   std::cout << "PASSED" << std::endl;
   transfer.release();
@@ -112,8 +114,9 @@ void client(const char* host, const char* port) {
 
   const std::uint64_t memory = session.registerMemory(cache.data(), cache.bytes(), TCPX_PTR_CUDA, false);
   tcpx::Transfer transfer = session.transfer("decode");
+  const auto started = Clock::now();
   transfer.postSendBatch(cache.posts(memory));
-  finish(transfer);
+  finish(transfer, started);
   std::cout << "PASSED" << std::endl;
   transfer.release();
   session.disconnect("decode");

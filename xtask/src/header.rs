@@ -77,7 +77,16 @@ fn generate(root: &Path) -> Result<String, HeaderError> {
         .map_err(|error| HeaderError::Generate(Box::new(error)))?;
     let mut text = Vec::new();
     bindings.write(&mut text);
-    Ok(String::from_utf8_lossy(&text).replace("# Safety\n", "Pointers:\n"))
+    let text = String::from_utf8_lossy(&text).replace("# Safety\n", "Pointers:\n");
+    Ok(text.lines().map(in_parentheses).collect())
+}
+
+/// A line with its newline. Negative constants get parentheses, so that `x -NAME` means what it says.
+fn in_parentheses(line: &str) -> String {
+    match line.strip_prefix("#define ").and_then(|define| define.split_once(" -")) {
+        Some((name, number)) => format!("#define {name} (-{number})\n"),
+        None => format!("{line}\n"),
+    }
 }
 
 fn config() -> Config {
@@ -119,6 +128,13 @@ mod tests {
     #[test]
     fn the_committed_header_is_up_to_date() {
         check(crate::root()).unwrap();
+    }
+
+    #[test]
+    fn only_negative_constants_get_parentheses() {
+        assert_eq!(in_parentheses("#define NONE -1"), "#define NONE (-1)\n");
+        assert_eq!(in_parentheses("#define ONE 1"), "#define ONE 1\n");
+        assert_eq!(in_parentheses(" * a - b"), " * a - b\n");
     }
 
     #[test]
