@@ -21,7 +21,8 @@ fn one_data_symbol_of_152_bytes_is_exported() {
     let nm = nm.expect("nm (binutils) is needed for this test");
     assert!(nm.status.success());
     let text = String::from_utf8(nm.stdout).expect("text");
-    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let lines: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split_whitespace().collect()).collect();
     let [line] = lines.as_slice() else { panic!("exported symbols: {text}") };
     assert_eq!(line[3], SYMBOL);
     assert!(matches!(line[2], "D" | "B" | "R"), "a data symbol: {line:?}");

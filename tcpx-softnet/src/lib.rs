@@ -27,8 +27,8 @@
 //! device memory lands in 4 KiB pages of the bounce region, one region per process; the unpack queue says where, in the
 //! order in which chunks were collected, which with several chunks is not the order of the message. There is no GPU here:
 //! device memory is ordinary memory, and so is the struct behind the device handle. A message gets all its pages at
-//! once and in order, so messages that wait for pages never wait for each other; one that waits longest takes
-//! its turn with the other comms as pages are consumed.
+//! once and in order, so messages that wait for pages never wait for each other's.
+//! Between comms there is no queue: whoever asks when there are enough free pages gets them.
 //!
 //! # Where it is stricter than the original
 //! | situation | original | here |
