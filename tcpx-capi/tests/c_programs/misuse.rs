@@ -1,6 +1,6 @@
 //! Programs that do everything wrong, watched by the sanitizers: statuses come out, nothing else.
 
-use crate::toolchain::{CLANG, Compiler, GCC, Linkage, Program, Workshop, source};
+use crate::toolchain::{CLANG, Compiler, GCC, GXX, Linkage, Program, Workshop, source};
 
 const SANITIZERS: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
@@ -35,6 +35,12 @@ fn any_thread_may_call_anything() {
 #[test]
 fn log_callbacks_are_called_and_not_reentered() {
     survive(GCC, Linkage::Shared, "c/log.c", &[]);
+}
+
+#[test]
+fn cpp_errors_are_exceptions_or_codes() {
+    survive(GXX, Linkage::Shared, "cpp/exceptions.cpp", &[]);
+    survive(GXX, Linkage::Static, "cpp/codes.cpp", &["-fno-exceptions"]);
 }
 
 /// The programs above prove nothing if the sanitizers do not watch the library's memory.

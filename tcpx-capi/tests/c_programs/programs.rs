@@ -71,16 +71,6 @@ fn the_documents_program_runs_with_its_acknowledgement_moved_up() {
 }
 
 #[test]
-fn cpp_errors_are_exceptions_or_codes() {
-    for (name, flags) in [("cpp/exceptions.cpp", &[][..]), ("cpp/codes.cpp", &["-fno-exceptions"])]
-    {
-        let program = Workshop::new();
-        let path = program.build(GXX, Linkage::Shared, &source(name), flags);
-        Program::start(&path, &[] as &[&str]).pass();
-    }
-}
-
-#[test]
 fn a_plugin_host_may_open_and_close_the_library() {
     let workshop = Workshop::new();
     let program = workshop.build(
