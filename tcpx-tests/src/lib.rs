@@ -5,6 +5,7 @@
 mod agent;
 mod conn_info;
 mod network;
+pub mod null;
 mod pair;
 pub mod pattern;
 pub mod script;
