@@ -9,11 +9,15 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-sys", &[]),
     ("tcpx-rx", &[]),
-    ("tcpx-unpack", &["tcpx-rx"]),
-    ("tcpx-softnet", &["tcpx-sys", "tcpx-rx"]),
+    ("tcpx-cuda", &[]),
+    ("tcpx-unpack", &["tcpx-rx", "tcpx-cuda"]),
+    ("tcpx-softnet", &["tcpx-sys", "tcpx-rx", "tcpx-cuda"]),
     ("tcpx-doctor", &["tcpx-sys", "tcpx-rx"]),
     ("tcpx-conformance", &["tcpx-sys", "tcpx-rx"]),
-    ("tcpx-core", &["tcpx-sys", "tcpx-rx", "tcpx-unpack", "tcpx-softnet", "tcpx-doctor"]),
+    (
+        "tcpx-core",
+        &["tcpx-sys", "tcpx-rx", "tcpx-cuda", "tcpx-unpack", "tcpx-softnet", "tcpx-doctor"],
+    ),
     ("tcpx-capi", &["tcpx-core"]),
 ];
 

@@ -40,7 +40,7 @@
 //! chunk once warm, and believes no length it is given: every descriptor is checked against its
 //! job before the first byte moves.
 
-pub mod cuda;
+pub use tcpx_cuda as cuda;
 
 mod choice;
 mod completion;

@@ -5,8 +5,8 @@ use std::ptr::{self, NonNull};
 
 use cudarc::driver::sys;
 
-use super::driver::{CudaError, check_range, ok};
-use super::{CudaGpu, PAGE_BYTES};
+use crate::driver::{CudaError, check_range, ok};
+use crate::{CudaGpu, PAGE_BYTES};
 
 /// Owned, page-locked host memory, mapped into every GPU at the address the host uses.
 ///

@@ -5,14 +5,15 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUstream, CUstream_flags};
 
-use super::driver::{CudaError, done, ok};
-use super::{CudaGpu, Event};
+use crate::driver::{CudaError, done, ok};
+use crate::{CudaGpu, Event};
 
 /// A stream that does not wait for the default stream, nor the default stream for it.
 ///
 /// Its methods, those of [`Event`] and a launch are to be called while the GPU is
 /// [entered](CudaGpu::enter).
-pub(crate) struct Stream {
+#[derive(Debug)]
+pub struct Stream {
     gpu: CudaGpu,
     raw: CUstream,
 }
@@ -23,7 +24,11 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
+    /// Makes a stream of this GPU.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
         let _entered = gpu.enter()?;
         let mut raw = ptr::null_mut();
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
@@ -32,29 +37,38 @@ impl Stream {
         Ok(Self { gpu: gpu.clone(), raw })
     }
 
-    pub(super) fn raw(&self) -> CUstream {
+    pub(crate) fn raw(&self) -> CUstream {
         self.raw
     }
 
     /// Queues a copy between any two memories that the driver knows or can find out about.
     ///
+    /// # Errors
+    /// The driver's error.
+    ///
     /// # Safety
     /// `src..src + bytes` stays readable and `dst..dst + bytes` writable until the stream has
     /// worked off the copy, and nobody writes the one or uses the other until then.
-    pub(crate) unsafe fn copy(&self, dst: u64, src: u64, bytes: u64) -> Result<(), CudaError> {
+    pub unsafe fn copy(&self, dst: u64, src: u64, bytes: u64) -> Result<(), CudaError> {
         // SAFETY: the caller vouches for both memories; the stream is alive.
         let status = unsafe { sys::cuMemcpyAsync(dst, src, bytes as usize, self.raw) };
         ok("cuMemcpyAsync", status)
     }
 
     /// Queues a mark; the event is done when everything queued before has been done.
-    pub(crate) fn record(&self, event: &Event) -> Result<(), CudaError> {
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn record(&self, event: &Event) -> Result<(), CudaError> {
         // SAFETY: event and stream are alive, and both belong to this GPU's context.
         ok("cuEventRecord", unsafe { sys::cuEventRecord(event.raw(), self.raw) })
     }
 
     /// Whether everything queued has been done. A failure of the GPU shows here.
-    pub(crate) fn is_idle(&self) -> Result<bool, CudaError> {
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn is_idle(&self) -> Result<bool, CudaError> {
         // SAFETY: the stream is alive.
         done("cuStreamQuery", unsafe { sys::cuStreamQuery(self.raw) })
     }

@@ -3,8 +3,8 @@
 
 use cudarc::driver::sys;
 
-use super::driver::{CudaError, check_range, ok};
-use super::{CudaGpu, PAGE_BYTES};
+use crate::driver::{CudaError, check_range, ok};
+use crate::{CudaGpu, PAGE_BYTES};
 
 /// Owned memory of one GPU, in whole pages that start at a page boundary, as registrations need it.
 ///
@@ -105,7 +105,8 @@ impl Drop for DeviceBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::{PinnedBuffer, test_gpu};
+    use crate::PinnedBuffer;
+    use crate::test_gpu::test_gpu;
 
     #[test]
     fn buffers_are_whole_pages_and_refuse_what_is_outside() {

@@ -6,11 +6,12 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUfunction, CUmodule, CUresult};
 
-use super::driver::{CudaError, ok};
-use super::{CudaGpu, Stream};
+use crate::driver::{CudaError, ok};
+use crate::{CudaGpu, Stream};
 
 /// A module: PTX that the driver has compiled for one GPU.
-pub(crate) struct Module {
+#[derive(Debug)]
+pub struct Module {
     gpu: CudaGpu,
     raw: CUmodule,
 }
@@ -19,8 +20,8 @@ pub(crate) struct Module {
 unsafe impl Send for Module {}
 
 /// A kernel of a module. Launch it only while the module lives.
-#[derive(Clone, Copy)]
-pub(crate) struct Function {
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
     raw: CUfunction,
 }
 
@@ -30,9 +31,12 @@ unsafe impl Send for Function {}
 impl Module {
     /// Loads the first of `images` (PTX texts) that this driver takes.
     ///
+    /// # Errors
+    /// The driver's error for the last image.
+    ///
     /// # Safety
     /// The images are programs that may run on the GPU.
-    pub(crate) unsafe fn load(gpu: &CudaGpu, images: &[&str]) -> Result<Self, CudaError> {
+    pub unsafe fn load(gpu: &CudaGpu, images: &[&str]) -> Result<Self, CudaError> {
         let _entered = gpu.enter()?;
         let mut refusal = None;
         for image in images {
@@ -56,7 +60,11 @@ impl Module {
         Err(refusal.unwrap_or_else(invalid_ptx))
     }
 
-    pub(crate) fn function(&self, name: &CStr) -> Result<Function, CudaError> {
+    /// The kernel of this name.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn function(&self, name: &CStr) -> Result<Function, CudaError> {
         let _entered = self.gpu.enter()?;
         let mut raw = ptr::null_mut();
         // SAFETY: the module is alive, the name ends with 0; the driver writes one function.
@@ -81,11 +89,14 @@ impl Drop for Module {
 impl Function {
     /// Queues a launch of `blocks` blocks of `threads` threads.
     ///
+    /// # Errors
+    /// The driver's error.
+    ///
     /// # Safety
     /// - the module is alive, and stays so until the launch has been worked off;
     /// - `parameters` point to values of the types the kernel takes, one for each parameter;
     /// - what the kernel does with those values is allowed until it has ended.
-    pub(crate) unsafe fn launch(
+    pub unsafe fn launch(
         self,
         stream: &Stream,
         blocks: u32,
@@ -125,19 +136,24 @@ fn invalid_ptx() -> CudaError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::test_gpu;
+    use crate::test_gpu::test_gpu;
 
-    const GOOD: &str = include_str!("../../kernels/unpack.ptx");
+    const GOOD: &str = "\
+.version 8.2
+.target sm_80
+.address_size 64
+.visible .entry tcpx_nothing() { ret; }
+";
 
     #[test]
     fn an_image_that_the_driver_refuses_gives_way_to_the_next() {
         let Some(gpu) = test_gpu() else { return };
         let too_new = GOOD.replacen(".version 8.2", ".version 99.9", 1);
         assert_ne!(too_new, GOOD);
-        // SAFETY: the images are this crate's kernel, one of them with a version of PTX that does
+        // SAFETY: the images are a kernel that returns at once, one of them with a version of PTX that does
         // not exist.
         let module = unsafe { Module::load(&gpu, &[&too_new, GOOD]) }.unwrap();
-        module.function(c"tcpx_unpack_by_value").unwrap();
+        module.function(c"tcpx_nothing").unwrap();
         assert!(module.function(c"no_such_kernel").is_err());
         // SAFETY: as above.
         let refused = unsafe { Module::load(&gpu, &[&too_new]) };

@@ -3,8 +3,8 @@
 
 use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
 
-use super::CudaGpu;
-use super::driver::{CudaError, ok};
+use crate::CudaGpu;
+use crate::driver::{CudaError, ok};
 
 /// Read access, in the driver's bit mask of access rights.
 const READ: u32 = 1;
@@ -17,7 +17,10 @@ const READ: u32 = 1;
 /// counts as not readable: the driver grants access to it even while peer access, which cannot be
 /// asked for, is off. The driver's copies can reach some of that all the same. Both ends are
 /// looked at, not what lies between; an answer takes less than 1 µs.
-pub(crate) fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
+///
+/// # Errors
+/// The driver's error.
+pub fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
     for at in [address, address + bytes.saturating_sub(1)] {
         let access = pointer_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, at)?;
@@ -35,10 +38,60 @@ pub(crate) fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<boo
 }
 
 /// Whether `address` is host memory as the driver sees it; unknown memory is.
-pub(crate) fn is_host_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> {
+///
+/// # Errors
+/// The driver's error.
+pub fn is_host_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
     let kind = memory_type(address)?;
     Ok(kind.is_none_or(|kind| kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32))
+}
+
+/// Whether `address` is memory of a GPU, managed memory included.
+///
+/// # Errors
+/// The driver's error.
+pub fn is_device_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> {
+    let _entered = gpu.enter()?;
+    Ok(memory_type(address)? == Some(CUmemorytype::CU_MEMORYTYPE_DEVICE as u32))
+}
+
+/// The address by which the host reads what a kernel reads at `address`: pinned memory has one, the
+/// GPU's own memory has none.
+///
+/// # Errors
+/// The driver's error.
+pub fn host_alias(gpu: &CudaGpu, address: u64) -> Result<Option<u64>, CudaError> {
+    let _entered = gpu.enter()?;
+    let alias = long_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER, address)?;
+    Ok(alias.filter(|&alias| alias != 0))
+}
+
+/// The address after the last byte of the allocation that `address` lies in; `None` for memory that
+/// the driver does not know.
+///
+/// # Errors
+/// The driver's error.
+pub fn allocation_end(gpu: &CudaGpu, address: u64) -> Result<Option<u64>, CudaError> {
+    let _entered = gpu.enter()?;
+    let start =
+        long_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address)?;
+    let bytes = long_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, address)?;
+    let end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+    Ok(end.filter(|&end| end > address))
+}
+
+/// A 64-bit attribute, or `None` for an address that the driver does not know or that has none.
+fn long_attribute(attribute: CUpointer_attribute, address: u64) -> Result<Option<u64>, CudaError> {
+    let mut value = 0_u64;
+    // SAFETY: the attributes asked for here are pointers and sizes, 64 bits each. The driver looks
+    // the address up and does not touch it.
+    let status = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
+    if status == CUresult::CUDA_ERROR_INVALID_VALUE {
+        return Ok(None);
+    }
+    ok("cuPointerGetAttribute", status)?;
+    Ok(Some(value))
 }
 
 fn memory_type(address: u64) -> Result<Option<u32>, CudaError> {

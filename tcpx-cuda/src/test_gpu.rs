@@ -2,7 +2,7 @@
 
 use std::env;
 
-use super::CudaGpu;
+use crate::CudaGpu;
 
 /// The first GPU. Without one the test skips, unless a GPU is required.
 pub(crate) fn test_gpu() -> Option<CudaGpu> {

@@ -2,7 +2,8 @@
 //!
 //! The driver library is loaded when a [`CudaGpu`] is opened; without one every call answers
 //! [`CudaError::NoDriver`], and nothing links against CUDA. Every type holds its GPU's primary
-//! context, works from any thread, and leaves the calling thread's current context as it was.
+//! context, works from any thread, and leaves the calling thread's current context as it was,
+//! except while the guard of [`CudaGpu::enter`] lives.
 
 mod access;
 mod device_buffer;
@@ -15,17 +16,14 @@ mod stream;
 #[cfg(test)]
 mod test_gpu;
 
+pub use access::{allocation_end, host_alias, is_device_memory, is_host_memory, is_readable};
 pub use device_buffer::DeviceBuffer;
 pub use driver::CudaError;
-pub use gpu::CudaGpu;
+pub use event::Event;
+pub use gpu::{CudaGpu, Entered};
+pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
-
-pub(crate) use access::{is_host_memory, is_readable};
-pub(crate) use event::Event;
-pub(crate) use module::{Function, Module};
-pub(crate) use stream::Stream;
-#[cfg(test)]
-pub(crate) use test_gpu::test_gpu;
+pub use stream::Stream;
 
 /// Size of the pages that device buffers start and end on: the plugin registers whole ones.
 pub const PAGE_BYTES: u64 = 4096;

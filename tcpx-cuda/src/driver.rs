@@ -51,7 +51,7 @@ pub enum CudaError {
 }
 
 /// Loads and initialises the driver, once per process.
-pub(super) fn load() -> Result<(), CudaError> {
+pub(crate) fn load() -> Result<(), CudaError> {
     static LOADED: OnceLock<Result<(), CudaError>> = OnceLock::new();
     LOADED
         .get_or_init(|| {
@@ -66,8 +66,17 @@ pub(super) fn load() -> Result<(), CudaError> {
         .clone()
 }
 
+/// Whether something in this process has loaded the driver library already.
+pub(crate) fn is_loaded() -> bool {
+    // SAFETY: the name ends with 0; RTLD_NOLOAD runs no initialiser. The library is never unloaded
+    // again, so the count that a hit adds does no harm.
+    let library =
+        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    !library.is_null()
+}
+
 /// Turns the answer of the driver function `call` into a result.
-pub(super) fn ok(call: &'static str, result: CUresult) -> Result<(), CudaError> {
+pub(crate) fn ok(call: &'static str, result: CUresult) -> Result<(), CudaError> {
     if result == CUresult::CUDA_SUCCESS {
         return Ok(());
     }
@@ -75,7 +84,7 @@ pub(super) fn ok(call: &'static str, result: CUresult) -> Result<(), CudaError> 
 }
 
 /// Like [`ok`], where "not ready" is an answer and no error: is it done?
-pub(super) fn done(call: &'static str, result: CUresult) -> Result<bool, CudaError> {
+pub(crate) fn done(call: &'static str, result: CUresult) -> Result<bool, CudaError> {
     if result == CUresult::CUDA_ERROR_NOT_READY {
         return Ok(false);
     }
@@ -95,7 +104,7 @@ fn name_of(result: CUresult) -> String {
 }
 
 /// Checks that `offset..offset + len` lies inside a buffer of `bytes`.
-pub(super) fn check_range(offset: u64, len: u64, bytes: u64) -> Result<(), CudaError> {
+pub(crate) fn check_range(offset: u64, len: u64, bytes: u64) -> Result<(), CudaError> {
     if len > bytes || offset > bytes - len {
         return Err(CudaError::OutOfBounds { offset, len, bytes });
     }

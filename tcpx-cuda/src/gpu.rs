@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute, CUstream, CUstream_flags,
 };
 
-use super::driver::{CudaError, load, ok};
+use crate::driver::{CudaError, is_loaded, load, ok};
 
 /// A GPU whose primary context is held: the context that the CUDA runtime uses as well, so that
 /// memory made here and memory made by the rest of the process fit together.
@@ -214,7 +214,7 @@ impl CudaGpu {
     ///
     /// # Safety
     /// `address..address + bytes` is device memory of this GPU.
-    pub(super) unsafe fn fill(&self, address: u64, value: u8, bytes: u64) -> Result<(), CudaError> {
+    pub(crate) unsafe fn fill(&self, address: u64, value: u8, bytes: u64) -> Result<(), CudaError> {
         let _entered = self.enter()?;
         let stream = self.context.copies;
         // SAFETY: the caller vouches for the memory; the stream lives as long as the context.
@@ -224,8 +224,44 @@ impl CudaGpu {
         ok("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream) })
     }
 
-    /// Makes the context current on this thread until the guard is dropped.
-    pub(crate) fn enter(&self) -> Result<Entered<'_>, CudaError> {
+    /// The GPU whose context is current on this thread, if there is one.
+    ///
+    /// Does not load the driver: without it in the process no context can be current. A context that
+    /// is not the primary one counts as its GPU; what it made is reached through unified addressing.
+    ///
+    /// # Errors
+    /// [`CudaError::Call`] when the driver refuses.
+    pub fn current() -> Result<Option<Self>, CudaError> {
+        if !is_loaded() {
+            return Ok(None);
+        }
+        load()?;
+        let mut current = ptr::null_mut();
+        // SAFETY: the driver is loaded; it writes one context, null where none is current.
+        ok("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
+        if current.is_null() {
+            return Ok(None);
+        }
+        let mut device = 0;
+        // SAFETY: a context is current; the driver writes its device.
+        ok("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&raw mut device) })?;
+        for ordinal in 0..Self::count()? {
+            let mut known = 0;
+            // SAFETY: the driver has this ordinal, which therefore fits an int; it writes one device.
+            ok("cuDeviceGet", unsafe { sys::cuDeviceGet(&raw mut known, ordinal as c_int) })?;
+            if known == device {
+                return Self::open(ordinal).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes the context current on this thread until the guard is dropped. Guards must be dropped
+    /// in the reverse order of their making.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn enter(&self) -> Result<Entered<'_>, CudaError> {
         enter(self.context.raw)
     }
 }
@@ -251,7 +287,8 @@ impl fmt::Debug for CudaGpu {
 /// While it lives, the GPU's context is current on this thread; then the one before is again.
 ///
 /// The plugin and the CUDA runtime read the current GPU off the thread, so it must not leak out.
-pub(crate) struct Entered<'gpu> {
+#[derive(Debug)]
+pub struct Entered<'gpu> {
     pushed: bool,
     /// A raw pointer keeps the guard on the thread that made it.
     gpu: PhantomData<(&'gpu CudaGpu, *mut ())>,

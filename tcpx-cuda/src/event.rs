@@ -5,11 +5,12 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUevent, CUevent_flags};
 
-use super::CudaGpu;
-use super::driver::{CudaError, done, ok};
+use crate::CudaGpu;
+use crate::driver::{CudaError, done, ok};
 
 /// A mark without a time, which is what makes recording one cheap.
-pub(crate) struct Event {
+#[derive(Debug)]
+pub struct Event {
     gpu: CudaGpu,
     raw: CUevent,
 }
@@ -18,7 +19,11 @@ pub(crate) struct Event {
 unsafe impl Send for Event {}
 
 impl Event {
-    pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
+    /// Makes an event of this GPU.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
         let _entered = gpu.enter()?;
         let mut raw = ptr::null_mut();
         let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
@@ -27,12 +32,15 @@ impl Event {
         Ok(Self { gpu: gpu.clone(), raw })
     }
 
-    pub(super) fn raw(&self) -> CUevent {
+    pub(crate) fn raw(&self) -> CUevent {
         self.raw
     }
 
     /// Whether the work before the last record has been done. A failure of the GPU shows here.
-    pub(crate) fn is_done(&self) -> Result<bool, CudaError> {
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn is_done(&self) -> Result<bool, CudaError> {
         // SAFETY: the event is alive.
         done("cuEventQuery", unsafe { sys::cuEventQuery(self.raw) })
     }
