@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use tcpx_core::{Departure, Error};
+
 use crate::bootstrap::BootstrapError;
 
 /// Everything that ends a command.
@@ -12,7 +14,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// The library's answer.
     #[error(transparent)]
-    Library(#[from] tcpx_core::Error),
+    Library(#[from] Error),
     /// The connection between the two ends.
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),
@@ -52,17 +54,12 @@ impl Failure {
         )
     }
 
-    /// Whether the cause may lie with the other end, which then knows more.
+    /// Whether the other end may know more: it fell silent, or took the connection with it.
     pub(crate) fn may_be_a_symptom(&self) -> bool {
         match self {
             Self::Bootstrap(error) => error.is_about_the_connection(),
-            Self::Library(error) => matches!(
-                error,
-                tcpx_core::Error::PeerGone { .. }
-                    | tcpx_core::Error::Deadline { .. }
-                    | tcpx_core::Error::Plugin(_)
-            ),
-            Self::Io { .. } => true,
+            Self::Library(Error::PeerGone { how, .. }) => !matches!(how, Departure::Abort(_)),
+            Self::Library(Error::Deadline { .. }) | Self::Io { .. } => true,
             _ => false,
         }
     }
@@ -70,7 +67,7 @@ impl Failure {
     /// 2 for what the user asked for, 1 for what went wrong.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Usage(_) | Self::Library(tcpx_core::Error::Setting { .. }) => ExitCode::from(2),
+            Self::Usage(_) | Self::Library(Error::Setting { .. }) => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
     }
@@ -116,10 +113,25 @@ mod tests {
     }
 
     #[test]
+    fn only_what_the_other_end_may_explain_is_a_symptom() {
+        let gone = |how| {
+            Failure::from(Error::PeerGone {
+                peer: "server".into(),
+                phase: tcpx_core::Phase::Send,
+                how,
+            })
+        };
+        assert!(gone(Departure::LinkClosed).may_be_a_symptom());
+        assert!(!gone(Departure::Abort("its reason is here already".into())).may_be_a_symptom());
+        assert!(!Failure::from(Error::Cancelled).may_be_a_symptom());
+        assert!(!Failure::Usage("no".into()).may_be_a_symptom());
+    }
+
+    #[test]
     fn what_the_user_asked_for_is_told_from_what_went_wrong() {
         let two = format!("{:?}", ExitCode::from(2));
         let usage = Failure::Usage("no".into());
-        let setting = tcpx_core::Error::Setting {
+        let setting = Error::Setting {
             name: "channels",
             value: "0".into(),
             reason: "must be 1 to 64".into(),

@@ -111,9 +111,11 @@ impl Child {
         }
         let status = self.status()?;
         match outcome {
-            Err(failure) if !failure.may_be_a_symptom() => Err(failure),
-            Err(failure) if status.success() => Err(failure),
-            Ok(value) if status.success() => Ok(value),
+            outcome if status.success() => outcome,
+            // A process that was killed explains everything; one that gave up may have done so because of this end.
+            Err(failure) if status.signal().is_none() && !failure.may_be_a_symptom() => {
+                Err(failure)
+            }
             _ => Err(self.cause()),
         }
     }

@@ -143,3 +143,77 @@ fn exchange(
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use tcpx_core::{PluginChoice, SessionOptions};
+
+    use super::*;
+    use crate::memory::Memory;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    fn session() -> Session {
+        let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
+        Session::new(options).unwrap()
+    }
+
+    fn agreement(role: Role, mode: Mode, seed: u64) -> Agreement {
+        let plan = Plan { mode, sizes: vec![5000], iterations: 2, warmup: 1, seed, baseline: true };
+        let (memory, unpack) = (Memory::Emulated, "host".to_owned());
+        Agreement { role, program: Program::Perf(plan), memory, channels: 2, unpack }
+    }
+
+    /// Both ends in this process, each with its own idea of the payload.
+    fn measure_both(mode: Mode, client_seed: u64, server_seed: u64) -> [Report; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut client_link = Link::new(stream, TIMEOUT).unwrap();
+        let mut server_link = Link::new(listener.accept().unwrap().0, TIMEOUT).unwrap();
+        let server = session();
+        let conn_info = server.listen().unwrap();
+        std::thread::scope(|scope| {
+            let client = scope.spawn(move || {
+                let client = session();
+                client.load_remote_conn_info("server", &conn_info).unwrap();
+                client.connect("server").unwrap();
+                let agreement = agreement(Role::Client, mode, client_seed);
+                let report = measure(&mut client_link, &client, &agreement).unwrap();
+                client.disconnect("server").unwrap();
+                report
+            });
+            server.accept("client").unwrap();
+            let agreement = agreement(Role::Server, mode, server_seed);
+            let report = measure(&mut server_link, &server, &agreement).unwrap();
+            server.disconnect("client").unwrap();
+            [client.join().unwrap(), report]
+        })
+    }
+
+    #[test]
+    fn bytes_that_are_not_what_was_sent_show_at_both_ends() {
+        for report in measure_both(Mode::Throughput, 1, 2) {
+            let mismatch = report.first_mismatch().unwrap();
+            assert!(mismatch.contains("iteration 0: byte 0 is"), "{mismatch}");
+            assert!(!mismatch.contains("never written"), "it was, with other bytes: {mismatch}");
+            let json: serde_json::Value =
+                serde_json::from_str(&json::render(&report).unwrap()).unwrap();
+            assert_eq!(json["verified"], false);
+            assert!(table::render(&report).lines().nth(1).unwrap().ends_with("NO"));
+        }
+    }
+
+    #[test]
+    fn equal_payloads_are_verified_at_both_ends() {
+        for mode in [Mode::Throughput, Mode::Latency] {
+            for report in measure_both(mode, 3, 3) {
+                assert_eq!(report.first_mismatch(), None);
+                let times = report.cases[0].sender.times().len();
+                assert_eq!((times, report.cases.len()), (2, 1), "warmup is not counted");
+            }
+        }
+    }
+}

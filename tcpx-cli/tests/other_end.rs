@@ -48,6 +48,25 @@ fn a_started_end_that_is_killed_is_reported() {
     assert_nothing_is_left();
 }
 
+/// A socket that dies under the sender: the plugin's failure is the reason, and both ends come to an end.
+#[test]
+#[serial]
+fn a_plugin_that_fails_is_named() {
+    let start = Instant::now();
+    let finished = Tcpx::new(&["perf", "--size", "1M", "--timeout", "5"])
+        .env("TCPX_SOFT_FAULTS", "cut:send.data0@3000000")
+        .run();
+    assert_eq!(finished.status, Some(1), "{finished}");
+    assert!(finished.stdout.is_empty(), "{finished}");
+    let errors: Vec<&str> =
+        finished.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{finished}");
+    assert!(errors[0].contains("plugin call test returned 2"), "{finished}");
+    assert!(!errors[0].contains("the other end failed"), "{finished}");
+    assert!(start.elapsed() < Duration::from_secs(15));
+    assert_nothing_is_left();
+}
+
 #[test]
 #[serial]
 fn a_started_end_that_freezes_is_killed() {
