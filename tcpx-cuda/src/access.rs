@@ -113,3 +113,29 @@ fn pointer_attribute(
     ok("cuPointerGetAttribute", status)?;
     Ok(Some(value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_gpu::test_gpu;
+    use crate::{DeviceBuffer, PinnedBuffer};
+
+    #[test]
+    fn addresses_are_told_apart() {
+        let Some(gpu) = test_gpu() else { return };
+        let device = DeviceBuffer::new(&gpu, 8192).unwrap();
+        let pinned = PinnedBuffer::new(&gpu, 8192).unwrap();
+        let ordinary = Box::new([0_u8; 64]);
+        let ordinary = ordinary.as_ptr().addr() as u64;
+        let on_gpu = [device.address(), pinned.address(), ordinary];
+        assert_eq!(on_gpu.map(|at| is_device_memory(&gpu, at).unwrap()), [true, false, false]);
+        assert_eq!(on_gpu.map(|at| is_host_memory(&gpu, at).unwrap()), [false, true, true]);
+        assert_eq!(
+            on_gpu.map(|at| host_alias(&gpu, at + 8).unwrap()),
+            [None, Some(pinned.address() + 8), None]
+        );
+        let end = allocation_end(&gpu, device.address() + 100).unwrap().unwrap();
+        assert!(end >= device.address() + device.bytes());
+        assert_eq!(allocation_end(&gpu, ordinary).unwrap(), None);
+    }
+}

@@ -224,14 +224,15 @@ impl CudaGpu {
         ok("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream) })
     }
 
-    /// The GPU whose context is current on this thread, if there is one.
+    /// Ordinal of the GPU whose context is current on this thread, if there is one.
     ///
     /// Does not load the driver: without it in the process no context can be current. A context that
-    /// is not the primary one counts as its GPU; what it made is reached through unified addressing.
+    /// is not the primary one counts as its GPU's; what was made in it is reached all the same, as
+    /// addresses are the same in all contexts.
     ///
     /// # Errors
     /// [`CudaError::Call`] when the driver refuses.
-    pub fn current() -> Result<Option<Self>, CudaError> {
+    pub fn current_ordinal() -> Result<Option<u32>, CudaError> {
         if !is_loaded() {
             return Ok(None);
         }
@@ -250,7 +251,7 @@ impl CudaGpu {
             // SAFETY: the driver has this ordinal, which therefore fits an int; it writes one device.
             ok("cuDeviceGet", unsafe { sys::cuDeviceGet(&raw mut known, ordinal as c_int) })?;
             if known == device {
-                return Self::open(ordinal).map(Some);
+                return Ok(Some(ordinal));
             }
         }
         Ok(None)
@@ -305,5 +306,35 @@ impl Drop for Entered<'_> {
                 tracing::error!(%error, "the thread keeps a CUDA context that is not its own");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_gpu::test_gpu;
+
+    #[test]
+    fn without_a_driver_in_the_process_no_context_is_current() {
+        if !is_loaded() {
+            assert_eq!(CudaGpu::current_ordinal(), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_context_is_current_exactly_while_its_guard_lives() {
+        let Some(gpu) = test_gpu() else { return };
+        std::thread::spawn(move || {
+            assert_eq!(CudaGpu::current_ordinal(), Ok(None));
+            let entered = gpu.enter().unwrap();
+            let again = gpu.enter().unwrap();
+            assert_eq!(CudaGpu::current_ordinal(), Ok(Some(0)));
+            drop(again);
+            assert_eq!(CudaGpu::current_ordinal(), Ok(Some(0)));
+            drop(entered);
+            assert_eq!(CudaGpu::current_ordinal(), Ok(None));
+        })
+        .join()
+        .unwrap();
     }
 }

@@ -1,8 +1,9 @@
-//! The bounce region of the process with its page pool, shared by all receive comms.
+//! A bounce region of the process with its page pool, shared by all receive comms with the same kind of device memory.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tcpx_cuda::CudaGpu;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use crate::memory::Region;
@@ -25,6 +26,18 @@ pub struct PoolStats {
     pub low_water_pages: u32,
 }
 
+impl PoolStats {
+    /// Both regions together; the low water marks need not have been at the same time.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            total_pages: self.total_pages + other.total_pages,
+            free_pages: self.free_pages + other.free_pages,
+            low_water_pages: self.low_water_pages + other.low_water_pages,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Bounce {
@@ -36,9 +49,22 @@ pub(crate) struct Bounce {
 impl Bounce {
     /// `bytes` is a multiple of the page size, at most 4 GiB.
     pub(crate) fn new(bytes: u64, poison: bool) -> io::Result<Self> {
+        Self::over(bytes, poison, Region::new)
+    }
+
+    /// As [`new`](Self::new), in pinned memory that GPUs read. The system's error is in the driver's words.
+    pub(crate) fn pinned(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
+        Self::over(bytes, poison, |bytes| Region::pinned(gpu, bytes).map_err(io::Error::other))
+    }
+
+    fn over(
+        bytes: u64,
+        poison: bool,
+        make: impl FnOnce(usize) -> io::Result<Region>,
+    ) -> io::Result<Self> {
         let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
         let pages = u32::try_from(bytes / UNPACK_PAGE_BYTES as u64).map_err(too_large)?;
-        let region = Region::new(usize::try_from(bytes).map_err(too_large)?)?;
+        let region = make(usize::try_from(bytes).map_err(too_large)?)?;
         Ok(Self { region, pool: Mutex::new(PagePool::new(pages)), poison })
     }
 
@@ -72,6 +98,7 @@ impl Bounce {
         self.lock().total_pages()
     }
 
+    /// How full it is.
     pub(crate) fn stats(&self) -> PoolStats {
         let pool = self.lock();
         PoolStats {

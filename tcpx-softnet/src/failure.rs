@@ -1,4 +1,4 @@
-//! Why an entry did not return success, reduced to the two codes that a caller can tell apart.
+//! Why an entry did not return success, reduced to the codes that a caller can tell apart.
 
 use tcpx_sys::NcclResult;
 
@@ -9,6 +9,8 @@ pub(crate) enum Failure {
     Internal,
     /// The system or the connection failed: `ncclSystemError` (2).
     System,
+    /// The CUDA driver refused, or the GPU failed: `ncclUnhandledCudaError` (1).
+    Cuda,
 }
 
 impl From<Failure> for NcclResult {
@@ -16,6 +18,7 @@ impl From<Failure> for NcclResult {
         match failure {
             Failure::Internal => Self::INTERNAL_ERROR,
             Failure::System => Self::SYSTEM_ERROR,
+            Failure::Cuda => Self::UNHANDLED_CUDA_ERROR,
         }
     }
 }

@@ -25,10 +25,18 @@
 //!
 //! A receive into host memory lands where it was posted and leaves an empty slot in the unpack queue. A receive into
 //! device memory lands in 4 KiB pages of the bounce region, one region per process; the unpack queue says where, in the
-//! order in which chunks were collected, which with several chunks is not the order of the message. There is no GPU here:
-//! device memory is ordinary memory, and so is the struct behind the device handle. A message gets all its pages at
-//! once and in order, so messages that wait for pages never wait for each other's.
+//! order in which chunks were collected, which with several chunks is not the order of the message. A message gets all its
+//! pages at once and in order, so messages that wait for pages never wait for each other's.
 //! Between comms there is no queue: whoever asks when there are enough free pages gets them.
+//!
+//! # Device memory
+//! As in the original, the calling thread's current CUDA context decides what device memory is, of a receive comm when
+//! accept returns it and of a registration in regMr. Without a context, device memory is ordinary memory, and so is the
+//! struct behind the device handle. With one, the bounce region and the unpack queue are pinned host memory that the
+//! GPU reads over PCIe, the struct behind the device handle is in the GPU's memory, and sends from the GPU's memory are
+//! copied down chunk by chunk to pinned pages, on a stream of the comm's own; `test` looks at those copies and never
+//! waits for them. A failure of the driver is 1, with a WARN line that has its words. The driver is only ever loaded by
+//! `TCPX_SOFT_MEMORY=cuda`; a process that has not loaded it itself works without.
 //!
 //! # Where it is stricter than the original
 //! | situation | original | here |
@@ -69,6 +77,7 @@
 //! | `TCPX_SOFT_HELPERS` | auto | 0, 1, auto | helper threads: a hand-over pays only where there are processors to spare (8) |
 //! | `TCPX_SOFT_INLINE_BYTES` | 8192 | 0..=32768 | up to here one system call per batch beats one copy |
 //! | `TCPX_SOFT_POOL_BYTES` | 268435456 | 4096..=2^32, whole pages | bounce region; memory is taken as it is used |
+//! | `TCPX_SOFT_MEMORY` | auto | auto, emulated, cuda | what device memory is: see [`DeviceMemory`] |
 //! | `TCPX_SOFT_POISON` | 0 | 0, 1 | recycled pages become 0xDB; costs a pass over every byte |
 //! | `TCPX_SOFT_CONNECT_TIMEOUT_MS` | 20000 | 1..=3600000 | one connect or accept |
 //! | `TCPX_SOFT_SHAPE` | none | see [`Shape`] | inconvenient but legal behaviour |
@@ -82,6 +91,7 @@ mod announce;
 mod bounce;
 mod connect;
 mod control;
+mod device_memory;
 mod dice;
 mod disturb;
 mod failure;
@@ -112,11 +122,13 @@ mod send_comm;
 mod settings;
 mod shape;
 mod shaper;
+mod stager;
 mod table;
 mod wake;
 mod wire;
 
 pub use bounce::PoolStats;
+pub use device_memory::DeviceMemory;
 pub use fault::{CutSocket, Entry, Fault, Side};
 pub use runtime::{bounce_bytes, configure, pool_stats};
 pub use settings::{Helpers, Settings, SettingsError};

@@ -3,13 +3,15 @@
 //!
 //! Nothing here forms a reference to such memory: the consumer, or a GPU, may touch it at any time. Socket calls get
 //! addresses and the kernel checks them; the only copies made in user space are [`Piece::write`] and
-//! [`Region::write`]. A variant for CUDA memory replaces this file's two types and nothing else.
+//! [`Region::write`]. GPU memory never comes here: it is received into through a region that is pinned host memory, and
+//! sent from pinned pages (see `stager`).
 
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use tcpx_cuda::{CudaError, CudaGpu, PinnedBuffer};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use crate::pool::Run;
@@ -62,27 +64,45 @@ impl Piece {
     }
 }
 
-/// The bounce region: where device receives land. One per process, mapped for good, touched only as pages are used.
+/// The bounce region: where device receives land. One of each kind per process, there for good.
 #[derive(Debug)]
-pub(crate) struct Region {
-    map: MmapRaw,
+pub(crate) enum Region {
+    /// Ordinary memory, touched only as pages are used.
+    Mapped(MmapRaw),
+    /// Page-locked memory, which every GPU reads at the address that the host uses.
+    Pinned(PinnedBuffer),
 }
 
 impl Region {
     /// `bytes` is a multiple of the page size and at most 4 GiB, because entries have 32-bit offsets.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let map: MmapMut = MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
-        Ok(Self { map: MmapRaw::from(map) })
+        Ok(Self::Mapped(MmapRaw::from(map)))
+    }
+
+    /// As [`new`](Self::new), for consumers on GPUs. All of it is taken, and locked, at once.
+    pub(crate) fn pinned(gpu: &CudaGpu, bytes: usize) -> Result<Self, CudaError> {
+        PinnedBuffer::new(gpu, bytes as u64).map(Self::Pinned)
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
-        self.map.as_mut_ptr()
+        match self {
+            Self::Mapped(map) => map.as_mut_ptr(),
+            Self::Pinned(buffer) => buffer.as_ptr(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Mapped(map) => map.len(),
+            Self::Pinned(buffer) => buffer.bytes() as usize,
+        }
     }
 
     /// `len` bytes from `offset`, cut to the region. The caller holds the pages they lie in.
     pub(crate) fn piece(&self, offset: usize, len: usize) -> Piece {
         let base = self.base().expose_provenance();
-        Piece { address: base, len: self.map.len() }.part(offset, len)
+        Piece { address: base, len: self.len() }.part(offset, len)
     }
 
     /// Offset of a piece of this region.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tcpx_sys::UnpackNetDeviceHandle;
 
 use crate::connect::{ConnectAttempt, Connected};
+use crate::device_memory::gpu_of_thread;
 use crate::failure::Failure;
 use crate::handle::ListenHandle;
 use crate::listen::{Accepted, ListenComm};
@@ -117,13 +118,11 @@ pub(crate) fn accept(
         Comm::Send(_) | Comm::Recv(_) => wrong_kind("accept", "listen"),
     })?;
     let Accepted::Ready(sockets) = accepted else { return Ok(None) };
-    let bounce = runtime.bounce()?;
-    let comm =
-        RecvComm::new(sockets, &runtime.settings, runtime.threads, runtime.next_comm(), bounce);
-    let comm = comm.map_err(|error| {
-        log::warn!("accept: cannot start helper threads: {error}");
-        Failure::System
-    })?;
+    let settings = &runtime.settings;
+    let gpu = gpu_of_thread("accept", settings.memory)?;
+    let bounce = runtime.bounce(gpu.as_ref())?;
+    let number = runtime.next_comm();
+    let comm = RecvComm::new(sockets, settings, runtime.threads, number, bounce, gpu.as_ref())?;
     let device = comm.device();
     Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))
 }
@@ -167,7 +166,11 @@ pub(crate) fn register(
         Comm::Listen(_) => wrong_kind("regMr", "send or receive"),
         Comm::Send(_) | Comm::Recv(_) => Ok(()),
     })?;
-    let registration = Arc::new(Registration::new(data, bytes, ptr_type)?);
+    let mut registration = Registration::new(data, bytes, ptr_type)?;
+    if registration.kind() == MemoryKind::Device {
+        registration = registration.on_gpu(gpu_of_thread("regMr", runtime()?.settings.memory)?);
+    }
+    let registration = Arc::new(registration);
     REGISTRATIONS.insert(registration).map(|id| id.pointer(Kind::Registration)).ok_or_else(|| {
         log::warn!("too many registrations");
         Failure::Internal

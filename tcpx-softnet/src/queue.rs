@@ -5,6 +5,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
 use tcpx_sys::{
     LoadMeta, MAX_UNPACK_ENTRIES, NetUnpackMeta, UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle,
 };
@@ -14,10 +15,19 @@ use tcpx_sys::{
 #[derive(Debug)]
 pub(crate) struct UnpackQueue {
     meta: NonNull<NetUnpackMeta>,
-    device: NonNull<UnpackNetDeviceHandle>,
+    storage: Storage,
 }
 
-// SAFETY: the two allocations belong to this value alone; nothing about them is tied to a thread.
+/// What the memory is.
+#[derive(Debug)]
+enum Storage {
+    /// Ordinary memory, from `allocate`.
+    Host { device: NonNull<UnpackNetDeviceHandle> },
+    /// The queue in pinned memory, which host and GPU reach at one address; the device struct in the GPU's memory.
+    Gpu { _meta: PinnedBuffer, device: DeviceBuffer },
+}
+
+// SAFETY: the allocations belong to this value alone; nothing about them is tied to a thread.
 unsafe impl Send for UnpackQueue {}
 
 impl UnpackQueue {
@@ -25,19 +35,37 @@ impl UnpackQueue {
     pub(crate) fn new(bounce: *mut u8) -> Self {
         let meta = allocate::<NetUnpackMeta>();
         let device = allocate::<UnpackNetDeviceHandle>();
-        let start = UnpackNetDeviceHandle {
-            meta: meta.as_ptr(),
-            bounce_buf: bounce.cast(),
-            head: u64::MAX,
-        };
         // SAFETY: `device` was just allocated with the size and alignment of this type.
-        unsafe { device.as_ptr().write(start) };
-        Self { meta, device }
+        unsafe { device.as_ptr().write(start(meta, bounce)) };
+        Self { meta, storage: Storage::Host { device } }
     }
 
-    /// What `ncclNetDeviceHandle.handle` points to.
+    /// The same for a consumer on a GPU; `bounce` is pinned memory.
+    pub(crate) fn on_gpu(gpu: &CudaGpu, bounce: *mut u8) -> Result<Self, CudaError> {
+        const { assert!(align_of::<NetUnpackMeta>() <= tcpx_cuda::PAGE_BYTES as usize) };
+        let pinned = PinnedBuffer::new(gpu, size_of::<NetUnpackMeta>() as u64)?;
+        let device = DeviceBuffer::new(gpu, size_of::<UnpackNetDeviceHandle>() as u64)?;
+        let Some(meta) = NonNull::new(pinned.as_ptr().cast::<NetUnpackMeta>()) else {
+            return Err(CudaError::OutOfBounds { offset: 0, len: 0, bytes: 0 });
+        };
+        let start = start(meta, bounce);
+        let words = [start.meta.expose_provenance() as u64, bounce.expose_provenance() as u64];
+        let mut bytes = [0; size_of::<UnpackNetDeviceHandle>()];
+        bytes[..8].copy_from_slice(&words[0].to_ne_bytes());
+        bytes[8..16].copy_from_slice(&words[1].to_ne_bytes());
+        bytes[16..].copy_from_slice(&start.head.to_ne_bytes());
+        device.copy_from_host(0, &bytes)?;
+        Ok(Self { meta, storage: Storage::Gpu { _meta: pinned, device } })
+    }
+
+    /// What `ncclNetDeviceHandle.handle` points to: in the GPU's memory for a consumer there.
     pub(crate) fn device(&self) -> *mut UnpackNetDeviceHandle {
-        self.device.as_ptr()
+        match &self.storage {
+            Storage::Host { device } => device.as_ptr(),
+            Storage::Gpu { device, .. } => {
+                core::ptr::with_exposed_provenance_mut(device.address() as usize)
+            }
+        }
     }
 
     /// Writes one entry. Out of range is ignored: the caller counts entries and refuses more than fit.
@@ -74,11 +102,16 @@ impl UnpackQueue {
 
 impl Drop for UnpackQueue {
     fn drop(&mut self) {
+        let Storage::Host { device } = &self.storage else { return };
         // SAFETY: allocated in `new` with this layout, freed only here.
         unsafe { dealloc(self.meta.as_ptr().cast(), Layout::new::<NetUnpackMeta>()) };
         // SAFETY: as above.
-        unsafe { dealloc(self.device.as_ptr().cast(), Layout::new::<UnpackNetDeviceHandle>()) };
+        unsafe { dealloc(device.as_ptr().cast(), Layout::new::<UnpackNetDeviceHandle>()) };
     }
+}
+
+fn start(meta: NonNull<NetUnpackMeta>, bounce: *mut u8) -> UnpackNetDeviceHandle {
+    UnpackNetDeviceHandle { meta: meta.as_ptr(), bounce_buf: bounce.cast(), head: u64::MAX }
 }
 
 fn allocate<T>() -> NonNull<T> {

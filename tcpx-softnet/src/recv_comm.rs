@@ -1,13 +1,14 @@
 //! Receive comms: control records are matched with posted receives, payload lands in bounce pages or in host memory.
 
 use std::collections::VecDeque;
-use std::io;
 
+use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
 use crate::announce::{Announced, Step};
 use crate::bounce::Bounce;
 use crate::control::{Arrived, ControlIn, ControlSocket, GrantOut};
+use crate::device_memory::failed;
 use crate::failure::{Breakage, Failure};
 use crate::fault::{Killer, Side};
 use crate::landing::{Landing, pages_of};
@@ -58,16 +59,30 @@ pub(crate) struct RecvComm {
 }
 
 impl RecvComm {
-    /// Comm number `comm` of the process; `threads` helper threads, or none.
+    /// Comm number `comm` of the process; `threads` helper threads, or none. `bounce` fits what device memory is: that of
+    /// `gpu`, or emulated.
     pub(crate) fn new(
         sockets: Sockets,
         settings: &Settings,
         threads: usize,
         comm: u64,
         bounce: &'static Bounce,
-    ) -> io::Result<Self> {
+        gpu: Option<&CudaGpu>,
+    ) -> Result<Self, Failure> {
+        let base = bounce.region().base();
+        let queue = match gpu {
+            None => UnpackQueue::new(base),
+            Some(gpu) => {
+                UnpackQueue::on_gpu(gpu, base).map_err(|error| failed("accept", &error))?
+            }
+        };
+        let lanes = Lanes::new(sockets.data, Direction::Receive, threads, settings, comm);
+        let lanes = lanes.map_err(|error| {
+            log::warn!("accept: cannot start helper threads: {error}");
+            Failure::System
+        })?;
         Ok(Self {
-            lanes: Lanes::new(sockets.data, Direction::Receive, threads, settings, comm)?,
+            lanes,
             control: ControlSocket::new(sockets.control, settings, comm, Side::Recv),
             input: ControlIn::new(),
             grants: settings.recv_sync.then(GrantOut::default),
@@ -75,7 +90,7 @@ impl RecvComm {
             chunk_bytes: sockets.chunk_bytes,
             chunks: VecDeque::new(),
             ring: Ring::new(),
-            queue: UnpackQueue::new(bounce.region().base()),
+            queue,
             bounce,
             shaper: Shaper::new(settings, comm),
             killer: Killer::new(settings, Side::Recv),

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use tcpx_cuda::{CudaError, CudaGpu, is_device_memory};
 use tcpx_sys::{PTR_CUDA, PTR_HOST, UNPACK_PAGE_BYTES};
 
 use crate::failure::Failure;
@@ -13,7 +14,7 @@ use crate::memory::Piece;
 pub(crate) enum MemoryKind {
     /// Ordinary memory: receives land where they were posted.
     Host,
-    /// Device memory, emulated by ordinary memory: receives land in the bounce region.
+    /// Device memory, of a GPU or emulated by ordinary memory: receives land in the bounce region.
     Device,
 }
 
@@ -23,6 +24,8 @@ pub(crate) struct Registration {
     address: usize,
     bytes: usize,
     kind: MemoryKind,
+    /// Of CUDA memory: the GPU that was current when it was registered.
+    gpu: Option<CudaGpu>,
 }
 
 impl Registration {
@@ -46,7 +49,20 @@ impl Registration {
             log::warn!("cannot register {bytes} bytes at {address:#x}");
             return Err(Failure::Internal);
         };
-        Ok(Self { address, bytes, kind })
+        Ok(Self { address, bytes, kind, gpu: None })
+    }
+
+    /// Device memory is that of a GPU, if there is one.
+    pub(crate) fn on_gpu(self, gpu: Option<CudaGpu>) -> Self {
+        Self { gpu, ..self }
+    }
+
+    /// The GPU through which a range must be read; `None` when the host can read it, as it can pinned memory.
+    ///
+    /// The range itself is asked about, because registrations are rounded out to whole pages.
+    pub(crate) fn gpu_of(&self, range: Piece) -> Result<Option<&CudaGpu>, CudaError> {
+        let Some(gpu) = self.gpu.as_ref().filter(|_| range.len() > 0) else { return Ok(None) };
+        Ok(is_device_memory(gpu, range.address() as u64)?.then_some(gpu))
     }
 
     pub(crate) fn kind(&self) -> MemoryKind {

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use tcpx_cuda::CudaGpu;
 use tcpx_sys::{Logger, NetProperties};
 
 use crate::bounce::{Bounce, PoolStats};
@@ -22,6 +23,8 @@ pub(crate) struct Runtime {
     pub(crate) threads: usize,
     /// Mapped by the first receive comm.
     bounce: OnceLock<Bounce>,
+    /// Pinned by the first receive comm for a GPU.
+    pinned_bounce: OnceLock<Bounce>,
     /// Send and receive comms so far.
     comms: AtomicU64,
 }
@@ -41,18 +44,23 @@ impl Runtime {
         })
     }
 
-    /// The bounce region, mapped by the first who asks.
-    pub(crate) fn bounce(&self) -> Result<&Bounce, Failure> {
-        if let Some(bounce) = self.bounce.get() {
+    /// The bounce region for emulated memory, or for that of a GPU, made by the first who asks.
+    pub(crate) fn bounce(&self, gpu: Option<&CudaGpu>) -> Result<&Bounce, Failure> {
+        let place = if gpu.is_some() { &self.pinned_bounce } else { &self.bounce };
+        if let Some(bounce) = place.get() {
             return Ok(bounce);
         }
-        let settings = &self.settings;
-        let made = Bounce::new(settings.pool_bytes, settings.poison).map_err(|error| {
-            log::warn!("cannot map {} bytes for the bounce region: {error}", settings.pool_bytes);
-            Failure::System
+        let (bytes, poison) = (self.settings.pool_bytes, self.settings.poison);
+        let made = match gpu {
+            None => Bounce::new(bytes, poison),
+            Some(gpu) => Bounce::pinned(gpu, bytes, poison),
+        };
+        let made = made.map_err(|error| {
+            log::warn!("cannot make {bytes} bytes for the bounce region: {error}");
+            if gpu.is_some() { Failure::Cuda } else { Failure::System }
         })?;
-        // If another thread was faster, its region is the one, and ours is unmapped untouched.
-        Ok(self.bounce.get_or_init(|| made))
+        // If another thread was faster, its region is the one, and ours goes untouched.
+        Ok(place.get_or_init(|| made))
     }
 }
 
@@ -73,13 +81,16 @@ pub fn configure(settings: Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// How full the bounce region is; all zero before the first receive comm.
+/// How full the bounce regions are, the pinned one for GPUs and the ordinary one summed; all zero before the first receive
+/// comm.
 #[must_use]
 pub fn pool_stats() -> PoolStats {
-    RUNTIME.get().and_then(|runtime| runtime.bounce.get()).map(Bounce::stats).unwrap_or_default()
+    let regions = RUNTIME.get().map(|runtime| [&runtime.bounce, &runtime.pinned_bounce]);
+    let regions = regions.into_iter().flatten().filter_map(OnceLock::get);
+    regions.map(Bounce::stats).fold(PoolStats::default(), PoolStats::plus)
 }
 
-/// Bytes of the bounce region that every unpack entry must lie in, or 0 before `init`.
+/// Bytes of a bounce region that every unpack entry must lie in, or 0 before `init`.
 #[must_use]
 pub fn bounce_bytes() -> u64 {
     RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
@@ -134,6 +145,7 @@ pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
         devices,
         threads,
         bounce: OnceLock::new(),
+        pinned_bounce: OnceLock::new(),
         comms: AtomicU64::new(0),
     });
     Ok(())

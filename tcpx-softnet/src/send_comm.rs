@@ -1,4 +1,5 @@
-//! Send comms: messages are cut into chunks, announced on the control socket and queued on the data sockets.
+//! Send comms: messages are cut into chunks, announced on the control socket and queued on the data sockets; those of GPU
+//! memory are staged before that.
 
 use std::io;
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use tcpx_sys::MAX_REQUESTS;
 
 use crate::control::{ControlOut, ControlSocket, GrantIn};
+use crate::device_memory::failed;
 use crate::failure::{Breakage, Failure};
 use crate::fault::{Killer, Side};
 use crate::flow::{RoundRobin, chunk_at};
@@ -17,15 +19,20 @@ use crate::memory::Piece;
 use crate::registration::Registration;
 use crate::request::{Ring, Turn};
 use crate::settings::Settings;
+use crate::stager::{Staged, Stager};
 use crate::wire::Record;
 
 /// One isend.
 #[derive(Debug)]
 struct Send {
     memory: Piece,
-    /// Bytes that are queued on data sockets, or all of them for an inline message.
+    /// Whether it is memory of a GPU.
+    staged: bool,
+    /// Where an inline message of such memory was staged, until it is out.
+    inline: Option<Piece>,
+    /// Bytes that are queued on data sockets or being staged, or all of them for an inline message.
     queued: u32,
-    /// Bytes on data sockets that are not out yet.
+    /// Bytes on data sockets, or being staged, that are not out yet.
     unsent: u32,
     /// Records that are not out yet.
     records: u32,
@@ -48,6 +55,8 @@ pub(crate) struct SendComm {
     inline_bytes: u32,
     killer: Killer,
     spare: Vec<Vec<Piece>>,
+    /// Made with the first send of GPU memory.
+    stager: Option<Stager>,
 }
 
 impl SendComm {
@@ -71,6 +80,7 @@ impl SendComm {
             inline_bytes: settings.inline_bytes,
             killer: Killer::new(settings, Side::Send),
             spare: Vec::new(),
+            stager: None,
         })
     }
 
@@ -80,11 +90,34 @@ impl SendComm {
         memory: Piece,
         registration: Arc<Registration>,
     ) -> Result<u64, Failure> {
-        let send = Send { memory, queued: 0, unsent: 0, records: 0, _registration: registration };
+        let staged = self.prepare_staging(memory, &registration)?;
+        let send = Send {
+            memory,
+            staged,
+            inline: None,
+            queued: 0,
+            unsent: 0,
+            records: 0,
+            _registration: registration,
+        };
         self.ring.post(send).ok_or_else(|| {
             log::warn!("unable to allocate requests");
             Failure::Internal
         })
+    }
+
+    /// Whether a message must be staged, and the stager for it.
+    fn prepare_staging(
+        &mut self,
+        memory: Piece,
+        registration: &Registration,
+    ) -> Result<bool, Failure> {
+        let refused = |error| failed("isend", &error);
+        let Some(gpu) = registration.gpu_of(memory).map_err(refused)? else { return Ok(false) };
+        if self.stager.is_none() {
+            self.stager = Some(Stager::new(gpu, self.chunk_bytes).map_err(refused)?);
+        }
+        Ok(true)
     }
 
     /// Drives the comm, then says whether request `low` (low bits of its number) is done.
@@ -161,13 +194,94 @@ impl SendComm {
 
     /// Hands messages to the sockets, in order, as far as there is room.
     fn queue_chunks(&mut self) {
+        self.queue_staged();
         while let Some(number) = self.ring.next_to_hand() {
             let granted = self.grants.as_ref().is_none_or(|grants| grants.covers(number));
-            if !granted || self.broken.of(number).is_some() || !self.queue_message(number) {
-                return;
+            if !granted || self.broken.of(number).is_some() {
+                break;
+            }
+            let all = match self.ring.get(number).is_some_and(|send| send.staged) {
+                true => self.stage_message(number),
+                // Records are in the order of the messages, so nothing overtakes what is being staged.
+                false => {
+                    self.stager.as_ref().is_none_or(Stager::is_idle) && self.queue_message(number)
+                }
+            };
+            if !all {
+                break;
             }
             self.ring.hand();
         }
+        self.queue_staged();
+    }
+
+    /// Begins to copy what is left of a message to pinned pages; false when not all of it has room there.
+    fn stage_message(&mut self, number: u64) -> bool {
+        let (Some(send), Some(stager)) = (self.ring.get_mut(number), &mut self.stager) else {
+            return false;
+        };
+        let total = send.memory.len() as u32;
+        while send.queued < total {
+            let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
+            match stager.start(number, offset, send.memory.part(offset as usize, size as usize)) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(error) => {
+                    self.broken.note(number, failed("test", &error));
+                    return false;
+                }
+            }
+            send.queued += size;
+            send.unsent += size;
+        }
+        true
+    }
+
+    /// Queues the chunks whose bytes are in pinned pages, in order, as far as the sockets have room.
+    fn queue_staged(&mut self) {
+        loop {
+            let Some(stager) = &self.stager else { return };
+            let chunk = match stager.ready() {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return,
+                Err(error) => {
+                    if let Some(number) = stager.oldest()
+                        && self.broken.of(number).is_none()
+                    {
+                        self.broken.note(number, failed("test", &error));
+                    }
+                    return;
+                }
+            };
+            if !self.queue_copied(chunk) {
+                return;
+            }
+            if let Some(stager) = &mut self.stager {
+                stager.take();
+            }
+        }
+    }
+
+    /// Queues one chunk whose bytes are in pinned pages; false when the sockets have no room.
+    fn queue_copied(&mut self, chunk: Staged) -> bool {
+        let Staged { number, offset, memory, .. } = chunk;
+        let Some(send) = self.ring.get_mut(number) else { return false };
+        let (size, total) = (memory.len() as u32, send.memory.len() as u32);
+        if total <= self.inline_bytes && size == total {
+            send.unsent -= size;
+            send.inline = Some(memory);
+            self.output.push(number, Record::Inline { size: total }, memory);
+        } else {
+            let Some(lane) = self.flow.pick(|lane| self.lanes.has_room(lane)) else { return false };
+            let mut pieces = self.spare.pop().unwrap_or_default();
+            pieces.push(memory);
+            // At most eight data sockets.
+            let record = Record::Chunk { index: lane as u16, size, offset, total };
+            self.output.push(number, record, Piece::EMPTY);
+            self.lanes.push(lane, Task::new(number, offset, pieces));
+        }
+        send.records += 1;
+        true
     }
 
     /// Queues what is left of a message; false when the sockets have no room for all of it.
@@ -198,10 +312,13 @@ impl SendComm {
     }
 
     fn flush_records(&mut self) {
-        let ring = &mut self.ring;
+        let (ring, stager) = (&mut self.ring, &mut self.stager);
         let flushed = self.output.flush(&mut self.control, |number| {
             if let Some(send) = ring.get_mut(number) {
                 send.records -= 1;
+                if let (Some(memory), Some(stager)) = (send.inline.take(), stager.as_mut()) {
+                    stager.release(memory);
+                }
             }
         });
         if let (Err(error), Some(first)) = (flushed, self.output.first())
@@ -213,12 +330,15 @@ impl SendComm {
     }
 
     fn harvest(&mut self) {
-        let (ring, broken, spare) = (&mut self.ring, &mut self.broken, &mut self.spare);
-        self.lanes.harvest(|mut task| {
+        let Self { lanes, ring, broken, spare, stager, .. } = self;
+        lanes.harvest(|mut task| {
             if task.failed {
                 broken.note(task.number, Failure::System);
             } else if let Some(send) = ring.get_mut(task.number) {
                 send.unsent -= task.bytes as u32;
+            }
+            if let (Some(stager), Some(memory)) = (stager.as_mut(), task.pieces.first()) {
+                stager.release(*memory);
             }
             task.pieces.clear();
             spare.push(task.pieces);
@@ -230,6 +350,8 @@ impl Drop for SendComm {
     fn drop(&mut self) {
         // The threads end before the requests let go of their registrations.
         self.lanes.stop();
+        // Waits for copies, which read memory that the requests below hold on to.
+        self.stager = None;
         self.control.drain();
     }
 }

@@ -5,6 +5,7 @@ use std::env;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::device_memory::DeviceMemory;
 use crate::fault::{self, Fault};
 use crate::shape::{self, Shape};
 use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
@@ -42,6 +43,8 @@ pub struct Settings {
     pub inline_bytes: u32,
     /// Bytes of the bounce region, a multiple of 4096 up to 4 GiB. Memory is taken as it is used.
     pub pool_bytes: u64,
+    /// What device memory is.
+    pub memory: DeviceMemory,
     /// Overwrite bounce pages with 0xDB when they are recycled, so that a copy made too late shows.
     pub poison: bool,
     /// How long one connect or accept may take.
@@ -65,6 +68,7 @@ impl Default for Settings {
             helpers: Helpers::Auto,
             inline_bytes: 8 << 10,
             pool_bytes: 256 << 20,
+            memory: DeviceMemory::Auto,
             poison: false,
             connect_timeout: Duration::from_secs(20),
             shape: Shape::default(),
@@ -155,6 +159,7 @@ impl Settings {
             pool_bytes: read
                 .number("TCPX_SOFT_POOL_BYTES", PAGE_BYTES, MAX_POOL_BYTES)?
                 .unwrap_or(default.pool_bytes),
+            memory: read.memory("TCPX_SOFT_MEMORY")?.unwrap_or_default(),
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
             shape: read.parsed("TCPX_SOFT_SHAPE", shape::ALLOWED)?.unwrap_or_default(),
@@ -277,6 +282,20 @@ impl Variables<'_> {
         Ok(self.number(variable, 0, 1)?.map(|number| number == 1))
     }
 
+    fn memory(&self, variable: &'static str) -> Result<Option<DeviceMemory>, SettingsError> {
+        match self.text(variable).as_deref() {
+            None => Ok(None),
+            Some("auto") => Ok(Some(DeviceMemory::Auto)),
+            Some("emulated") => Ok(Some(DeviceMemory::Emulated)),
+            Some("cuda") => Ok(Some(DeviceMemory::Cuda)),
+            Some(value) => Err(SettingsError::Invalid {
+                variable,
+                value: value.to_owned(),
+                allowed: "auto, emulated or cuda",
+            }),
+        }
+    }
+
     fn helpers(&self, variable: &'static str) -> Result<Option<Helpers>, SettingsError> {
         match self.text(variable).as_deref() {
             None => Ok(None),
@@ -348,6 +367,7 @@ mod tests {
             ("TCPX_SOFT_HELPERS", "2"),
             ("TCPX_SOFT_INLINE_BYTES", "32769"),
             ("TCPX_SOFT_POOL_BYTES", "5000000000"),
+            ("TCPX_SOFT_MEMORY", "gpu"),
             ("TCPX_SOFT_POISON", "on"),
             ("TCPX_SOFT_SHAPE", "odd"),
             ("TCPX_SOFT_SEED", "-1"),
