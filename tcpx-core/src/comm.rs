@@ -11,8 +11,9 @@ use tcpx_sys::{
     UNPACK_VERSION,
 };
 
+use crate::device_memory::DeviceMemory;
 use crate::error::{Error, Phase, PluginFailure, Result};
-use crate::memory::{DeviceMemory, UnpackQueue};
+use crate::memory::UnpackQueue;
 use crate::plugin::Plugin;
 
 /// Consecutive answers of 2 from `test` that make a comm dead. The first may only mean that the peer has closed while
@@ -26,6 +27,8 @@ pub(crate) struct Place {
     pub(crate) channel: u16,
     pub(crate) nic: Arc<str>,
     pub(crate) nic_index: c_int,
+    /// What device memory is on it. The plugin reads the GPU off the thread that makes the comm.
+    pub(crate) memory: DeviceMemory,
 }
 
 impl Place {
@@ -103,6 +106,7 @@ impl RawComm {
     unsafe fn register(&self, data: u64, bytes: u32, ptr_type: c_int) -> Result<MemoryHandle> {
         let mut mhandle = std::ptr::null_mut();
         let size = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        let _entered = self.place.memory.enter()?;
         let code = self.plugin.one_at_a_time(|entries| {
             // SAFETY: the comm is open; the caller vouches for the memory; the output is a valid pointer.
             unsafe {
@@ -122,6 +126,7 @@ impl RawComm {
     }
 
     fn deregister(&self, mhandle: MemoryHandle) {
+        let _entered = self.place.memory.try_enter();
         // SAFETY: the comm is open and gave out the handle; the registration table forgets it with this call.
         let code = self.plugin.one_at_a_time(|entries| unsafe {
             (entries.dereg_mr)(self.raw.as_ptr(), mhandle.0.as_ptr())
@@ -187,10 +192,12 @@ impl ListenComm {
     pub(crate) fn open(plugin: &Arc<Plugin>, place: Place) -> Result<Self> {
         let mut handle = NetHandle::zeroed();
         let mut raw = std::ptr::null_mut();
+        let entered = place.memory.enter()?;
         let code = plugin.one_at_a_time(|entries| {
             // SAFETY: the handle is 128 writable bytes; the output is a valid pointer; the NIC index came from the plugin.
             unsafe { (entries.listen)(place.nic_index, handle.0.as_mut_ptr().cast(), &raw mut raw) }
         });
+        drop(entered);
         place.check("listen", code, Phase::Listen)?;
         tracing::debug!(peer = %place.peer, channel = place.channel, nic = %place.nic, ?handle, "listening");
         let Some(raw) = NonNull::new(raw) else {
@@ -216,9 +223,10 @@ impl ListenComm {
     }
 
     /// Polls for the peer. After `Some` or an error the listen comm must be dropped: one more poll is fatal in the original.
-    pub(crate) fn poll_accept(&mut self, memory: &DeviceMemory) -> Result<Option<RecvComm>> {
+    pub(crate) fn poll_accept(&mut self) -> Result<Option<RecvComm>> {
         let mut comm = std::ptr::null_mut();
         let mut device_handle: *mut NetDeviceHandle = &raw mut *self.device_handle;
+        let entered = self.raw.place.memory.enter()?;
         self.accepting = true;
         let listen_comm = self.raw.raw.as_ptr();
         // SAFETY: the listen comm is open and its accept has given no final answer yet; `device_handle` points to a
@@ -226,6 +234,7 @@ impl ListenComm {
         let code = self.raw.plugin.one_at_a_time(|entries| unsafe {
             (entries.accept)(listen_comm, &raw mut comm, &raw mut device_handle)
         });
+        drop(entered);
         self.accepting = code.is_success() && comm.is_null();
         self.raw.place.check("accept", code, Phase::Accept)?;
         let Some(raw) = NonNull::new(comm) else { return Ok(None) };
@@ -233,7 +242,7 @@ impl ListenComm {
         let raw = RawComm { plugin: Arc::clone(&self.raw.plugin), place, raw, system_errors: 0 };
         // Owned from here on, so that an unusable queue still closes the comm.
         let mut comm = RecvComm { raw, queue: UnpackQueue::default(), received: 0 };
-        comm.queue = UnpackQueue::read(&self.device_handle, memory)?;
+        comm.queue = UnpackQueue::read(&self.device_handle, &self.raw.place.memory)?;
         tracing::debug!(
             peer = %comm.raw.place.peer, channel = comm.raw.place.channel, recv_comm = ?comm.raw.raw,
             "connection accepted; device handle: {}", comm.queue
@@ -249,6 +258,7 @@ impl Drop for ListenComm {
             tracing::warn!(peer = %self.raw.place.peer, "a listen comm that nobody reached is left to the plugin");
             return;
         }
+        let _entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again.
         let code = self
             .raw
@@ -281,6 +291,7 @@ impl PendingConnect {
         let mut device_handle = std::ptr::null_mut();
         let nic_index = self.place.nic_index;
         let buffer: *mut c_void = handle.0.as_mut_ptr().cast();
+        let _entered = self.place.memory.enter()?;
         let code = self.plugin.one_at_a_time(|entries| {
             // SAFETY: the buffer is the same 128 bytes on each poll and there was no final answer yet; both outputs are
             // valid pointers.
@@ -355,6 +366,7 @@ impl SendComm {
 
 impl Drop for SendComm {
     fn drop(&mut self) {
+        let _entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again; whoever drops it has dropped its registrations before.
         let code = unsafe { (self.raw.plugin.entries().close_send)(self.raw.raw.as_ptr()) };
         if let Err(error) = self.raw.place.check("closeSend", code, Phase::Close) {
@@ -464,6 +476,7 @@ impl RecvComm {
 
 impl Drop for RecvComm {
     fn drop(&mut self) {
+        let _entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again; whoever drops it has waited for its unpacks.
         let code = unsafe { (self.raw.plugin.entries().close_recv)(self.raw.raw.as_ptr()) };
         if let Err(error) = self.raw.place.check("closeRecv", code, Phase::Close) {

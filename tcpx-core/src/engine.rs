@@ -7,15 +7,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
-use tcpx_unpack::{MemoryKind, Unpack};
+use tcpx_unpack::Unpack;
 
 use crate::batch::{Batch, BatchNumber};
 use crate::conn_info::ConnInfo;
 use crate::connector::{Connector, Incoming, Reception};
+use crate::device_memory::DeviceMemory;
 use crate::env::Env;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::ledger::Ledger;
-use crate::memory::DeviceMemory;
 use crate::nic;
 use crate::peer::{Peer, PeerKey, Stage};
 use crate::plugin::Plugin;
@@ -61,22 +61,17 @@ impl std::fmt::Debug for Engine {
 impl Engine {
     pub(crate) fn new(options: SessionOptions) -> Result<Self> {
         options.check()?;
-        if let Some(gpu) = options.gpu {
-            let reason = format!(
-                "GPU {gpu} was asked for, and sessions over CUDA memory are not part of this build"
-            );
-            return Err(Error::MemoryUnavailable { kind: "CUDA", reason });
-        }
+        let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options.plugin, options.preflight)?;
         options.check_chunk(plugin.chunk_bytes())?;
         nic::by_name(plugin.nics(), &options.nics)?;
-        let opened = tcpx_unpack::open(options.unpack, MemoryKind::Host)?;
+        let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
             "session created"
         );
         Ok(Self {
-            env: Env::new(options, plugin, DeviceMemory::Emulated)?,
+            env: Env::new(options, plugin, memory)?,
             ledger: Ledger::default(),
             peers: SlotMap::with_key(),
             names: HashMap::new(),
@@ -395,7 +390,7 @@ impl Engine {
             transport: if plugin.is_hardware() { "hardware" } else { "software" }.to_owned(),
             plugin_name: plugin.name().to_owned(),
             plugin_path: plugin.path().display().to_string(),
-            device_memory: "emulated".to_owned(),
+            device_memory: self.env.memory.name().to_owned(),
             unpack: self.unpack.backend().to_string(),
             unpack_why: self.unpack_why.clone(),
             unpack_batches: self.unpack_batches,

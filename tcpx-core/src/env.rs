@@ -6,10 +6,10 @@ use tcpx_doctor::topology::PciPath;
 use tcpx_sys::UNPACK_VERSION;
 
 use crate::conn_info::Secret;
+use crate::device_memory::DeviceMemory;
 use crate::error::{Error, Result};
 use crate::link::frame::PROTOCOL_VERSION;
 use crate::link::hello::Hello;
-use crate::memory::DeviceMemory;
 use crate::plugin::Plugin;
 use crate::settings::SessionOptions;
 
@@ -31,10 +31,10 @@ impl Env {
         memory: DeviceMemory,
     ) -> Result<Self> {
         Ok(Self {
+            gpu_path: memory.pci_path(),
             options,
             plugin,
             memory,
-            gpu_path: None,
             session: random()?,
             secret: Secret(random()?),
         })

@@ -47,6 +47,7 @@ mod chunk;
 mod comm;
 mod conn_info;
 mod connector;
+mod device_memory;
 mod engine;
 mod env;
 mod error;
@@ -70,6 +71,7 @@ mod wait;
 mod window;
 
 pub use conn_info::ConnInfoError;
+pub use device_memory::gpu_count;
 pub use error::{Departure, Error, Phase, PluginFailure, Result};
 pub use ledger::TransferCounts;
 pub use memory::MemoryType;

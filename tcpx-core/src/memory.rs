@@ -11,6 +11,7 @@ use tcpx_sys::{
     UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle,
 };
 
+use crate::device_memory::DeviceMemory;
 use crate::error::{Error, Result};
 
 /// Kind of a registration.
@@ -58,38 +59,6 @@ impl HostBuffer {
     }
 }
 
-/// How this session reads and writes device memory.
-#[derive(Debug)]
-pub(crate) enum DeviceMemory {
-    /// Ordinary memory stands in for device memory.
-    Emulated,
-}
-
-impl DeviceMemory {
-    /// Copies bytes into memory of a registration.
-    ///
-    /// # Safety
-    /// `address..address + bytes.len()` is writable memory of this kind that nobody else touches during the call.
-    pub(crate) unsafe fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the caller vouches for the destination; the source is a slice and cannot overlap memory that nobody
-        // else touches.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
-        Ok(())
-    }
-
-    /// Copies bytes out of memory.
-    ///
-    /// # Safety
-    /// `address..address + bytes.len()` is readable memory of this kind that nobody writes during the call.
-    pub(crate) unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
-        // SAFETY: as for `write`, the other way round.
-        unsafe {
-            std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), bytes.len())
-        };
-        Ok(())
-    }
-}
-
 /// The unpack queue of one receive comm: memory that the plugin writes.
 ///
 /// Nothing here ever forms a reference to that memory. Entries are copied out once `test` said done, which is when the
@@ -133,15 +102,17 @@ impl UnpackQueue {
         if bounce == 0 {
             return Err(unusable("the plugin has no bounce buffer for this GPU; is RxDM running?"));
         }
-        let DeviceMemory::Emulated = memory;
-        let bounce_bytes =
-            mapped_bytes(bounce).ok_or_else(|| unusable("the bounce buffer is not mapped here"))?;
-        if mapped_bytes(device.meta as u64)
-            .is_none_or(|bytes| bytes < size_of::<NetUnpackMeta>() as u64)
-        {
+        let bounce_bytes = memory
+            .bytes_from(bounce)?
+            .ok_or_else(|| unusable("the bounce buffer is not mapped here"))?;
+        // A GPU's consumers read the queue through its address there; the host has one of its own.
+        let meta = memory.host_address(device.meta as u64)?;
+        let Some(meta) = meta.filter(|&meta| {
+            mapped_bytes(meta).is_some_and(|bytes| bytes >= size_of::<NetUnpackMeta>() as u64)
+        }) else {
             return Err(unusable("the unpack queue is not mapped here"));
-        }
-        Ok(Self { meta: device.meta, bounce, bounce_bytes })
+        };
+        Ok(Self { meta: meta as *const NetUnpackMeta, bounce, bounce_bytes })
     }
 
     pub(crate) fn bounce(&self) -> u64 {
@@ -210,9 +181,8 @@ impl fmt::Display for UnpackQueue {
     }
 }
 
-/// Bytes from `address` to the end of what is mapped there, across neighbouring mappings. The plugin does not say how
-/// large its bounce buffer is; this is what memory safety needs.
-fn mapped_bytes(address: u64) -> Option<u64> {
+/// Bytes from `address` to the end of what is mapped there, across neighbouring mappings.
+pub(crate) fn mapped_bytes(address: u64) -> Option<u64> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let mut end = None;
     for line in maps.lines() {

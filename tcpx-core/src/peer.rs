@@ -146,7 +146,7 @@ impl Peer {
         let mut moved = self.flush()?;
         moved |= self.read_link(now, env, ledger)?;
         if let Stage::Comms(setup) = &mut self.stage {
-            moved |= setup.poll(env)?;
+            moved |= setup.poll()?;
             if setup.take_ready_to_announce() {
                 self.queue(&Frame::Ready);
             }

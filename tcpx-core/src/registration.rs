@@ -10,8 +10,9 @@ use std::collections::HashMap;
 use slotmap::{SlotMap, new_key_type};
 
 use crate::comm::{MemoryHandle, Registrar};
+use crate::device_memory::OwnedMemory;
 use crate::error::{Error, Result};
-use crate::memory::{HostBuffer, MemoryType};
+use crate::memory::MemoryType;
 use crate::settings::MAX_CHUNK_BYTES;
 
 /// Distance between the starts of two segments.
@@ -52,7 +53,7 @@ struct Registration {
     /// Posted operations that use it.
     operations: usize,
     /// Memory that this registration owns.
-    owned: Option<HostBuffer>,
+    owned: Option<OwnedMemory>,
 }
 
 /// One range of memory. Registrations of the same range share it, and with it the plugin's handles.
@@ -104,7 +105,7 @@ impl Registrations {
         bytes: u64,
         memory: MemoryType,
         is_recv: bool,
-        owned: Option<HostBuffer>,
+        owned: Option<OwnedMemory>,
     ) -> Result<u64> {
         let refuse = |reason: &str| Err(Error::Registration { id: 0, reason: reason.to_owned() });
         if address == 0 {

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::device_memory::{DeviceMemory, OwnedMemory};
 use crate::engine::Engine;
 use crate::error::{Error, Phase, Result};
-use crate::memory::{HostBuffer, MemoryType};
+use crate::memory::MemoryType;
 use crate::peer::{PeerKey, Stage};
 use crate::plugin::Nic;
-use crate::registration::MemoryInfo;
+use crate::registration::{MemoryInfo, Span};
 use crate::settings::SessionOptions;
 use crate::stats::SessionReport;
 use crate::transfer::Transfer;
@@ -233,17 +234,17 @@ impl Session {
         self.register(address, bytes, memory, is_recv, None)
     }
 
-    /// Allocates zeroed, page-aligned memory of the session's kind and registers it for both directions. It is freed
-    /// with its registration.
+    /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or for
+    /// [`MemoryType::Device`] memory of the session's GPU, if it has one. It is freed with its registration.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is no memory; as for [`register_memory`](Self::register_memory).
+    /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as for [`register_memory`](Self::register_memory).
     pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<u64> {
         let length = usize::try_from(bytes).map_err(|_| Error::Registration {
             id: 0,
             reason: format!("{bytes} bytes do not fit this machine"),
         })?;
-        let buffer = HostBuffer::new(length)?;
+        let buffer = self.shared.engine().env.memory.allocate(length, memory)?;
         self.register(buffer.address(), bytes, memory, true, Some(buffer))
     }
 
@@ -253,7 +254,7 @@ impl Session {
         bytes: u64,
         memory: MemoryType,
         is_recv: bool,
-        owned: Option<HostBuffer>,
+        owned: Option<OwnedMemory>,
     ) -> Result<u64> {
         let mut engine = self.shared.engine();
         if is_recv && memory == MemoryType::Host && engine.env.plugin.is_hardware() {
@@ -290,10 +291,10 @@ impl Session {
     /// memory is not the session's own.
     pub fn write_memory(&self, id: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         let engine = self.shared.engine();
-        let address = own_span(&engine, id, offset, bytes.len())?;
+        let span = own_span(&engine, id, offset, bytes.len())?;
         // SAFETY: the span lies in memory that the registration owns; the engine is locked and no operation is posted on
         // it, so nobody else touches it.
-        unsafe { engine.env.memory.write(address, bytes) }
+        unsafe { memory_of(&engine, span).write(span.address, bytes) }
     }
 
     /// Copies bytes out of memory made by [`allocate`](Self::allocate).
@@ -302,9 +303,9 @@ impl Session {
     /// As for [`write_memory`](Self::write_memory).
     pub fn read_memory(&self, id: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let engine = self.shared.engine();
-        let address = own_span(&engine, id, offset, bytes.len())?;
+        let span = own_span(&engine, id, offset, bytes.len())?;
         // SAFETY: as for `write_memory`.
-        unsafe { engine.env.memory.read(address, bytes) }
+        unsafe { memory_of(&engine, span).read(span.address, bytes) }
     }
 
     /// A transfer with a peer: a set of sends and receives that are waited for together.
@@ -362,7 +363,15 @@ impl Drop for Session {
     }
 }
 
-fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<u64> {
+/// What copies to and from a span.
+fn memory_of(engine: &Engine, span: Span) -> &DeviceMemory {
+    match span.memory {
+        MemoryType::Host => &DeviceMemory::Emulated,
+        MemoryType::Device => &engine.env.memory,
+    }
+}
+
+fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<Span> {
     let registrations = &engine.ledger.registrations;
     let span = registrations.span(id, offset, bytes as u64, false)?;
     if !registrations.is_owned(id) {
@@ -372,7 +381,7 @@ fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<u64> 
         return Err(Error::Registration { id, reason });
     }
     match registrations.operations(id) {
-        0 => Ok(span.address),
+        0 => Ok(span),
         operations => Err(Error::InUse { id, operations }),
     }
 }

@@ -45,6 +45,7 @@ impl CommSetup {
                 channel,
                 nic: nic.name.as_str().into(),
                 nic_index: nic.index,
+                memory: env.memory.clone(),
             })
             .collect();
         let listens = places
@@ -98,11 +99,11 @@ impl CommSetup {
     }
 
     /// Polls every comm that is not there yet. Returns whether one came.
-    pub(crate) fn poll(&mut self, env: &Env) -> Result<bool> {
+    pub(crate) fn poll(&mut self) -> Result<bool> {
         let mut moved = false;
         for (pending, accepted) in self.listens.iter_mut().zip(&mut self.accepted) {
             let Some(listen) = pending else { continue };
-            if let Some(comm) = listen.poll_accept(&env.memory)? {
+            if let Some(comm) = listen.poll_accept()? {
                 *accepted = Some(comm);
                 // One peer per listen comm: its work is done.
                 *pending = None;
