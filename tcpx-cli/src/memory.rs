@@ -8,7 +8,7 @@ use tcpx_core::MemoryType;
 /// What `--memory` takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum MemoryChoice {
-    /// CUDA memory if --gpu (or TCPX_GPU) names a GPU, else emulated
+    /// CUDA memory if there is a GPU, else emulated
     #[default]
     Auto,
     /// Ordinary memory that stands in for GPU memory: bounce buffer and unpack, on any machine
@@ -29,7 +29,7 @@ pub(crate) enum Memory {
 }
 
 impl MemoryChoice {
-    /// The decision of `auto`. Having a GPU is not enough: the library must be told which one.
+    /// The decision of `auto`: `has_gpu` where a GPU was named or the driver shows one.
     pub(crate) fn decide(self, has_gpu: bool) -> Memory {
         match self {
             Self::Auto if has_gpu => Memory::Cuda,

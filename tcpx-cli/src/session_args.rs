@@ -20,7 +20,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "auto|soft|PATH")]
     pub(crate) plugin: Option<PluginChoice>,
 
-    /// CUDA ordinal of the GPU whose memory is moved [env: TCPX_GPU] [default: none]
+    /// CUDA ordinal of the GPU whose memory is moved; the two ends may use different ones
+    /// [env: TCPX_GPU] [default: 0 where memory is CUDA memory]
     #[arg(long, value_name = "N")]
     pub(crate) gpu: Option<u32>,
 
@@ -68,7 +69,11 @@ impl SessionArgs {
         }
         options.connect_timeout = timeout;
         let gpu = self.gpu.or(options.gpu);
-        let memory = self.memory.unwrap_or_default().decide(gpu.is_some());
+        let choice = self.memory.unwrap_or_default();
+        // The driver is asked only when its answer counts.
+        let has_gpu =
+            gpu.is_some() || (choice == MemoryChoice::Auto && tcpx_core::gpu_count() > 0);
+        let memory = choice.decide(has_gpu);
         self.place(Setup { options, memory })
     }
 
