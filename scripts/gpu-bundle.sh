@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs the GPU tests and benches of tcpx-unpack for a host that has a GPU and no Rust toolchain.
+# Packs the GPU tests and benches, and the tcpx command, for a host that has a GPU and no Rust toolchain.
 #
 #   scripts/gpu-bundle.sh [OUT.tar.gz]      (default: target/gpu-bundle.tar.gz)
 #
@@ -26,40 +26,73 @@ pack() {
     strip -o "$bundle/$name" "$program"
 }
 
+pack cuda-tests "$(programs test --release --package tcpx-cuda --lib)"
 pack unit-tests "$(programs test --release --package tcpx-unpack --lib)"
 pack backend-tests "$(programs test --release --package tcpx-unpack --test backends)"
 pack fault-test "$(programs test --release --package tcpx-unpack --test gpu_fault)"
 pack bench "$(programs bench --package tcpx-unpack --bench unpack)"
+# Building a test builds the programs of its package as well; the test is the one in deps/.
+pack session-tests "$(programs test --release --package tcpx-tests --test gpu | grep '/deps/')"
+cargo build --release --package tcpx-cli
+pack tcpx "${CARGO_TARGET_DIR:-target}/release/tcpx"
 
 cat >"$bundle/run" <<'RUN'
 #!/bin/sh
-# Runs the tests, where a missing GPU is a failure, and then the benches (markdown, also in
-# results.md). `run tests` and `run bench` do one of the two.
+# Runs the tests, where a missing GPU is a failure, then whole sessions and the command, then the
+# benches (markdown, also in results.md). `run tests`, `run e2e` and `run bench` do one of the three.
 set -eu
 cd "$(dirname "$0")"
 export TCPX_TEST_REQUIRE=gpu
-case "${1-all}" in
-all | tests)
+
+tests() {
+    ./cuda-tests
     ./unit-tests
     ./backend-tests
     ./fault-test
+}
+
+# Sessions in one process, then the command as two processes on one GPU; every step has a limit.
+# A failed step fails the run, and the steps after it are done all the same.
+e2e() {
+    failed=0
+    step() {
+        echo "+ $*"
+        timeout 60 "$@" || { echo "FAILED with $?: $*"; failed=1; }
+    }
+    step ./session-tests --test-threads 1
+    for unpack in host d2d kernel; do
+        step ./tcpx perf --memory cuda --gpu 0 --unpack "$unpack" --json
+        step ./tcpx transfer --memory cuda --gpu 0 --unpack "$unpack"
+    done
+    for memory in emulated host; do
+        step ./tcpx perf --memory "$memory" --json
+    done
+    return "$failed"
+}
+
+bench() {
+    ./bench >results.md
+    cat results.md
+}
+
+case "${1-all}" in
+all)
+    tests
+    e2e
+    bench
     ;;
-bench) ;;
+tests | e2e | bench) "$1" ;;
 *)
-    echo "usage: run [tests|bench]" >&2
+    echo "usage: run [tests|e2e|bench]" >&2
     exit 2
     ;;
 esac
-if [ "${1-all}" != tests ]; then
-    ./bench >results.md
-    cat results.md
-fi
 RUN
 chmod +x "$bundle/run"
 
-glibc=$(objdump --dynamic-syms "$bundle"/*-tests "$bundle"/fault-test "$bundle/bench" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+glibc=$(objdump --dynamic-syms "$bundle"/*-tests "$bundle"/fault-test "$bundle"/bench "$bundle"/tcpx | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 {
-    echo "tcpx-unpack $(git describe --always --dirty 2>/dev/null || echo unknown)"
+    echo "tcpx $(git describe --always --dirty 2>/dev/null || echo unknown)"
     echo "needs ${glibc/_/ } or newer and a CUDA driver, 535 or newer"
 } >"$bundle/ABOUT"
 

@@ -1,0 +1,180 @@
+#![allow(unsafe_code)]
+//! Sessions over GPU memory, both ends in this process on GPU 0. Without a GPU each test says that it is skipped;
+//! `TCPX_TEST_REQUIRE=gpu` makes that a failure.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serial_test::serial;
+use tcpx_core::{
+    Error, MemoryType, PluginChoice, Post, Session, SessionOptions, UnpackChoice, gpu_count,
+};
+use tcpx_cuda::{CudaGpu, DeviceBuffer};
+use tcpx_tests::{pattern, report_skip};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+
+/// Whether the test can run.
+fn has_gpu() -> bool {
+    let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
+    let required = required.split(',').any(|word| word.trim() == "gpu");
+    let found = gpu_count() > 0;
+    assert!(found || !required, "a GPU is required and the CUDA driver shows none");
+    if !found {
+        report_skip("the CUDA driver shows no GPU");
+    }
+    found
+}
+
+fn session(gpu: Option<u32>, unpack: UnpackChoice) -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        gpu,
+        unpack,
+        close_timeout: Duration::from_secs(5),
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("a session opens")
+}
+
+/// Lets `left` connect to `right`.
+fn connect(left: &Session, right: &Session) {
+    let conn_info = right.listen().expect("listen");
+    thread::scope(|scope| {
+        let accepted = scope.spawn(|| right.accept("left"));
+        left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
+        left.connect("right").expect("left connects");
+        accepted.join().expect("no panic").expect("right accepts");
+    });
+}
+
+/// Both ends say goodbye, each waiting for the other.
+fn part(left: &Session, right: &Session) {
+    thread::scope(|scope| {
+        let goodbye = scope.spawn(|| left.disconnect("right"));
+        right.disconnect("left").expect("right parts");
+        goodbye.join().expect("no panic").expect("left parts");
+    });
+}
+
+/// Sends `bytes` bytes from an odd offset of memory of one kind to memory of another, and checks every byte and those
+/// around them.
+fn send_one(left: &Session, right: &Session, kinds: [MemoryType; 2], bytes: usize, seed: u64) {
+    const EDGE: usize = 8;
+    let whole = bytes + 2 * EDGE;
+    let from = left.allocate(whole as u64, kinds[0]).expect("memory to send");
+    let to = right.allocate(whole as u64, kinds[1]).expect("memory to receive into");
+    let mut data = vec![0; whole];
+    pattern::fill(seed, 0, &mut data);
+    left.write_memory(from, 0, &data).expect("write");
+    right.write_memory(to, 0, &vec![0xee; whole]).expect("poison");
+    let post = |memory| Post { memory, offset: EDGE as u64, bytes: bytes as u64, tag: 7 };
+    let (send, receive) = (
+        left.create_transfer("right").expect("a transfer"),
+        right.create_transfer("left").expect("a transfer"),
+    );
+    receive.post_recv(post(to)).expect("post_recv");
+    send.post_send(post(from)).expect("post_send");
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| send.wait(PATIENCE));
+        receive.wait(PATIENCE).expect("everything arrives");
+        sent.join().expect("no panic").expect("everything is sent");
+    });
+    drop((send, receive));
+    let mut received = vec![0; whole];
+    right.read_memory(to, 0, &mut received).expect("read");
+    let (before, rest) = received.split_at(EDGE);
+    let (middle, after) = rest.split_at(bytes);
+    let wrong = pattern::first_difference(seed, EDGE as u64, middle);
+    assert_eq!(wrong, None, "{kinds:?}, {bytes} bytes");
+    assert!(before.iter().chain(after).all(|byte| *byte == 0xee), "{kinds:?}, {bytes} bytes");
+    left.deregister_memory(from).expect("no operation is left");
+    right.deregister_memory(to).expect("no operation is left");
+}
+
+#[test]
+#[serial]
+fn every_backend_moves_every_byte_between_all_kinds_of_memory() {
+    if !has_gpu() {
+        return;
+    }
+    for unpack in [UnpackChoice::Host, UnpackChoice::D2d, UnpackChoice::Kernel] {
+        let (left, right) = (session(Some(0), unpack), session(Some(0), unpack));
+        connect(&left, &right);
+        let stats = right.stats();
+        assert_eq!((stats.device_memory.as_str(), stats.unpack), ("cuda", unpack.to_string()));
+        let (host, device) = (MemoryType::Host, MemoryType::Device);
+        for kinds in [[device, device], [host, device], [device, host], [host, host]] {
+            for bytes in [1, 4095, 8192, 8193, 524_288, (3 << 20) + 17, (40 << 20) + 5] {
+                send_one(&left, &right, kinds, bytes, bytes as u64);
+            }
+        }
+        part(&left, &right);
+    }
+}
+
+#[test]
+#[serial]
+fn a_gpu_session_and_an_emulated_one_understand_each_other() {
+    if !has_gpu() {
+        return;
+    }
+    let device = MemoryType::Device;
+    for gpus in [[Some(0), None], [None, Some(0)]] {
+        let [left, right] = gpus.map(|gpu| session(gpu, UnpackChoice::Auto));
+        connect(&left, &right);
+        for bytes in [100, 100_000, 5_000_000] {
+            send_one(&left, &right, [device, device], bytes, 3);
+            send_one(&left, &right, [device, device], bytes + 1, 4);
+        }
+        part(&left, &right);
+    }
+}
+
+#[test]
+#[serial]
+fn memory_freed_too_early_is_a_typed_error_and_both_ends_still_close() {
+    const BYTES: u64 = 64 << 20;
+    if !has_gpu() {
+        return;
+    }
+    let (left, right) = (session(Some(0), UnpackChoice::D2d), session(Some(0), UnpackChoice::D2d));
+    connect(&left, &right);
+    let gpu = CudaGpu::open(0).expect("there is a GPU");
+    let buffer = DeviceBuffer::new(&gpu, BYTES).expect("there is room");
+    let from = left.allocate(BYTES, MemoryType::Device).expect("there is room");
+    // SAFETY: broken on purpose two lines below. The driver refuses copies to an address that it has taken back, and
+    // nothing else is allocated meanwhile.
+    let to = unsafe { right.register_memory(buffer.address(), BYTES, MemoryType::Device, true) };
+    let to = to.expect("memory of a GPU registers");
+    drop(buffer);
+    let post = |memory| Post { memory, offset: 0, bytes: BYTES, tag: 1 };
+    let (send, receive) = (
+        left.create_transfer("right").expect("a transfer"),
+        right.create_transfer("left").expect("a transfer"),
+    );
+    receive.post_recv(post(to)).expect("post_recv");
+    send.post_send(post(from)).expect("post_send");
+    let (sent, received) = thread::scope(|scope| {
+        let sent = scope.spawn(|| send.wait(PATIENCE));
+        let received = receive.wait(PATIENCE);
+        (sent.join().expect("no panic"), received)
+    });
+    let received = received.expect_err("there is no memory to receive into");
+    assert!(matches!(received, Error::Unpack(_)), "{received}");
+    assert!(received.to_string().contains("cuMemcpyAsync"), "{received}");
+    let sent = sent.expect_err("the peer gave up");
+    assert!(matches!(sent, Error::PeerGone { .. } | Error::Plugin(_)), "{sent}");
+    drop((send, receive));
+    let closing = Instant::now();
+    drop((left, right));
+    assert!(closing.elapsed() < Duration::from_secs(15), "closing took {:?}", closing.elapsed());
+}
+
+#[test]
+#[serial]
+fn a_gpu_that_is_not_there_is_a_typed_error() {
+    let options = SessionOptions { gpu: Some(gpu_count() + 1), ..SessionOptions::default() };
+    let error = Session::new(options).expect_err("there is no such GPU");
+    assert!(matches!(error, Error::MemoryUnavailable { kind: "CUDA", .. }), "{error}");
+}
