@@ -101,9 +101,10 @@ impl SendLane {
         Ok(moved)
     }
 
-    /// Closes the comm, after everything that was registered on it was taken back.
+    /// Closes the comm, then takes back what was registered on it: in that order, because a request that is still in
+    /// flight uses its registration until the comm has closed.
     pub(crate) fn close(self, ledger: &mut Ledger) {
-        ledger.registrations.forget_comm(self.id, &self.comm);
+        self.comm.close(ledger.registrations.forget_comm(self.id));
     }
 
     pub(crate) fn comm(&self) -> &SendComm {
@@ -291,9 +292,10 @@ impl RecvLane {
         Ok(moved)
     }
 
-    /// Closes the comm, after everything that was registered on it was taken back.
+    /// Closes the comm, then takes back what was registered on it: in that order, because a request that is still in
+    /// flight uses its registration until the comm has closed.
     pub(crate) fn close(self, ledger: &mut Ledger) {
-        ledger.registrations.forget_comm(self.id, &self.comm);
+        self.comm.close(ledger.registrations.forget_comm(self.id));
     }
 
     pub(crate) fn comm(&self) -> &RecvComm {

@@ -75,6 +75,8 @@ struct RawComm {
     place: Place,
     raw: NonNull<c_void>,
     system_errors: u32,
+    /// Taken back right after the comm has closed: until then requests in flight may use them.
+    registered: Vec<MemoryHandle>,
 }
 
 // SAFETY: the plugin allows a comm to be used from any thread as long as uses do not overlap; `RawComm` is only used
@@ -127,12 +129,19 @@ impl RawComm {
 
     fn deregister(&self, mhandle: MemoryHandle) {
         let _entered = self.place.memory.try_enter();
-        // SAFETY: the comm is open and gave out the handle; the registration table forgets it with this call.
+        // SAFETY: the comm gave out the handle, and the registration table has forgotten it. The plugin takes handles back
+        // by themselves: the comm may be closed by now.
         let code = self.plugin.one_at_a_time(|entries| unsafe {
             (entries.dereg_mr)(self.raw.as_ptr(), mhandle.0.as_ptr())
         });
         if let Err(error) = self.place.check("deregMr", code, Phase::Register) {
             tracing::warn!(%error, "memory stays known to the plugin");
+        }
+    }
+
+    fn deregister_left(&mut self) {
+        for mhandle in std::mem::take(&mut self.registered) {
+            self.deregister(mhandle);
         }
     }
 
@@ -213,7 +222,13 @@ impl ListenComm {
             size: 0,
             needs_proxy_progress: 0,
         });
-        let raw = RawComm { plugin: Arc::clone(plugin), place, raw, system_errors: 0 };
+        let raw = RawComm {
+            plugin: Arc::clone(plugin),
+            place,
+            raw,
+            system_errors: 0,
+            registered: Vec::new(),
+        };
         Ok(Self { raw, handle, device_handle, accepting: false })
     }
 
@@ -239,7 +254,13 @@ impl ListenComm {
         self.raw.place.check("accept", code, Phase::Accept)?;
         let Some(raw) = NonNull::new(comm) else { return Ok(None) };
         let place = self.raw.place.clone();
-        let raw = RawComm { plugin: Arc::clone(&self.raw.plugin), place, raw, system_errors: 0 };
+        let raw = RawComm {
+            plugin: Arc::clone(&self.raw.plugin),
+            place,
+            raw,
+            system_errors: 0,
+            registered: Vec::new(),
+        };
         // Owned from here on, so that an unusable queue still closes the comm.
         let mut comm = RecvComm { raw, queue: UnpackQueue::default(), received: 0 };
         comm.queue = UnpackQueue::read(&self.device_handle, &self.raw.place.memory)?;
@@ -309,6 +330,7 @@ impl PendingConnect {
             place: self.place.clone(),
             raw,
             system_errors: 0,
+            registered: Vec::new(),
         };
         Ok(Some(SendComm { raw }))
     }
@@ -364,14 +386,23 @@ impl SendComm {
     }
 }
 
+impl SendComm {
+    /// Closes the comm and then takes back what it had registered.
+    pub(crate) fn close(mut self, registered: Vec<MemoryHandle>) {
+        self.raw.registered = registered;
+    }
+}
+
 impl Drop for SendComm {
     fn drop(&mut self) {
-        let _entered = self.raw.place.memory.try_enter();
-        // SAFETY: the comm is open and is not used again; whoever drops it has dropped its registrations before.
+        let entered = self.raw.place.memory.try_enter();
+        // SAFETY: the comm is open and is not used again.
         let code = unsafe { (self.raw.plugin.entries().close_send)(self.raw.raw.as_ptr()) };
         if let Err(error) = self.raw.place.check("closeSend", code, Phase::Close) {
             tracing::warn!(%error);
         }
+        drop(entered);
+        self.raw.deregister_left();
     }
 }
 
@@ -474,13 +505,22 @@ impl RecvComm {
     }
 }
 
+impl RecvComm {
+    /// Closes the comm and then takes back what it had registered.
+    pub(crate) fn close(mut self, registered: Vec<MemoryHandle>) {
+        self.raw.registered = registered;
+    }
+}
+
 impl Drop for RecvComm {
     fn drop(&mut self) {
-        let _entered = self.raw.place.memory.try_enter();
+        let entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again; whoever drops it has waited for its unpacks.
         let code = unsafe { (self.raw.plugin.entries().close_recv)(self.raw.raw.as_ptr()) };
         if let Err(error) = self.raw.place.check("closeRecv", code, Phase::Close) {
             tracing::warn!(%error);
         }
+        drop(entered);
+        self.raw.deregister_left();
     }
 }

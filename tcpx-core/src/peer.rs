@@ -179,6 +179,7 @@ impl Peer {
             return;
         }
         let Stage::Comms(setup) = std::mem::replace(&mut self.stage, Stage::Up) else { return };
+        let has_peer_left = setup.has_peer_left();
         let (sends, receives) = setup.finish();
         for comm in sends {
             self.send_lanes.push(SendLane::new(
@@ -199,6 +200,9 @@ impl Peer {
             peer = %self.name, channels = self.agreement.channels, chunk_bytes = self.agreement.chunk_bytes,
             "peer is up"
         );
+        if has_peer_left {
+            self.answer_goodbye(ledger);
+        }
     }
 
     fn queue(&mut self, frame: &Frame) {

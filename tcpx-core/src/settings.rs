@@ -155,7 +155,7 @@ impl SessionOptions {
         env.read(&["TCPX_RECV_WINDOW", "UCCL_TCPX_MAX_RECV_INFLIGHT"], &mut options.recv_window)?;
         env.read(&["TCPX_SEND_WINDOW", "UCCL_TCPX_MAX_SEND_INFLIGHT"], &mut options.send_window)?;
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
-        let mut gpu = u32::MAX;
+        let mut gpu = 0;
         if env.read(&["TCPX_GPU"], &mut gpu)? {
             options.gpu = Some(gpu);
         }
@@ -164,7 +164,7 @@ impl SessionOptions {
             options.nics =
                 nics.split(',').filter(|nic| !nic.is_empty()).map(str::to_owned).collect();
         }
-        let mut number = 0u64;
+        let mut number = 1u64;
         if env.read(&["TCPX_CONNECT_TIMEOUT_MS"], &mut number)? {
             options.connect_timeout = Duration::from_millis(number);
         }
@@ -242,18 +242,23 @@ struct Variables<'a>(&'a dyn Fn(&'static str) -> Option<OsString>);
 
 impl Variables<'_> {
     /// Reads the first of `names` that is set and not empty. Returns whether one was.
-    fn read<T: FromStr>(&self, names: &[&'static str], target: &mut T) -> Result<bool>
+    fn read<T: FromStr + fmt::Display>(
+        &self,
+        names: &[&'static str],
+        target: &mut T,
+    ) -> Result<bool>
     where
         T::Err: fmt::Display,
     {
         for name in names {
             let Some(value) = (self.0)(name).filter(|value| !value.is_empty()) else { continue };
             let text = value.to_string_lossy();
-            *target = text.trim().parse().map_err(|error: T::Err| Error::Setting {
+            let parsed = text.trim().parse().map_err(|error: T::Err| Error::Setting {
                 name,
                 value: text.clone().into_owned(),
-                reason: error.to_string(),
-            })?;
+                reason: format!("{error}; give a value like {target}, or unset it"),
+            });
+            *target = parsed?;
             return Ok(true);
         }
         Ok(false)

@@ -27,6 +27,7 @@ pub(crate) struct CommSetup {
     connected: Vec<Option<SendComm>>,
     said_ready: bool,
     peer_ready: bool,
+    peer_left: bool,
 }
 
 impl CommSetup {
@@ -62,6 +63,7 @@ impl CommSetup {
             connected: (0..channels).map(|_| None).collect(),
             said_ready: false,
             peer_ready: false,
+            peer_left: false,
         })
     }
 
@@ -130,6 +132,16 @@ impl CommSetup {
 
     pub(crate) fn peer_is_ready(&mut self) {
         self.peer_ready = true;
+    }
+
+    /// The peer was up and has said goodbye already.
+    pub(crate) fn peer_said_goodbye(&mut self) {
+        self.peer_left = true;
+    }
+
+    /// Whether its goodbye waits for an answer.
+    pub(crate) fn has_peer_left(&self) -> bool {
+        self.peer_left
     }
 
     /// Whether chunks may flow both ways.

@@ -1,16 +1,21 @@
 //! Settings of the built-in software plugin that differ from its own defaults.
 
-use tcpx_softnet::Settings;
+use tcpx_softnet::{Settings, SettingsError};
 
 use crate::error::{Error, Result};
 
 /// Sets the software plugin up for this process: the environment counts, the chunk size has a default, and without an
 /// interface list every interface is offered, loopback too, because the NIC is chosen for each peer.
 pub(crate) fn configure(chunk_bytes: u32) -> Result<()> {
-    let refuse = |error: tcpx_softnet::SettingsError| Error::Setting {
-        name: "software plugin",
-        value: "environment".into(),
-        reason: error.to_string(),
+    let refuse = |error: SettingsError| match error {
+        SettingsError::Invalid { variable, value, allowed } => {
+            Error::Setting { name: variable, value, reason: format!("allowed: {allowed}") }
+        }
+        other => Error::Setting {
+            name: "software plugin",
+            value: "settings".into(),
+            reason: other.to_string(),
+        },
     };
     let mut settings = Settings::from_env_or(chunk_bytes).map_err(refuse)?;
     if settings.interfaces.is_none() {

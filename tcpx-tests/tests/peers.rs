@@ -175,3 +175,21 @@ fn different_channel_counts_and_chunks_agree_on_the_smaller() {
         assert_eq!(peer["chunk_bytes"], 65_536);
     }
 }
+
+#[test]
+fn a_goodbye_right_after_connecting_is_heard_by_a_slower_peer() {
+    let (mut left, mut right) = (agent("left"), agent("right"));
+    let conn_info: Vec<u8> = right.get(Command::Listen);
+    left.run(Command::Load { peer: "right".into(), conn_info });
+    for _ in 0..20 {
+        // Nobody waits for anybody: left may say goodbye while right still connects its comms, and the other way round.
+        left.tell(Command::Connect { peer: "right".into() });
+        left.tell(Command::Disconnect { peer: "right".into() });
+        right.tell(Command::Accept { peer: "left".into() });
+        right.tell(Command::Disconnect { peer: "left".into() });
+        for agent in [&mut left, &mut right] {
+            agent.hear(PATIENCE).expect("connected");
+            agent.hear(PATIENCE).expect("parted");
+        }
+    }
+}

@@ -44,11 +44,9 @@ impl Peer {
             }
             (Frame::Ping, _) => self.queue(&Frame::Pong),
             (Frame::Pong, _) => {}
-            (Frame::Goodbye, Stage::Up) => {
-                self.stage = Stage::Closing(Farewell::answering());
-                let error = self.gone(Departure::Goodbye, Phase::Receive);
-                self.end_unmatched(ledger, &error);
-            }
+            // It was up before us and is through already: its goodbye is answered once our comms are connected.
+            (Frame::Goodbye, Stage::Comms(setup)) => setup.peer_said_goodbye(),
+            (Frame::Goodbye, Stage::Up) => self.answer_goodbye(ledger),
             (Frame::Goodbye, Stage::Closing(farewell)) => farewell.got_goodbye(),
             (Frame::Closed, Stage::Closing(farewell)) if farewell.expects_closed() => {
                 farewell.got_closed()
@@ -63,6 +61,13 @@ impl Peer {
             }
         }
         Ok(())
+    }
+
+    /// The peer posts nothing more: what has no counterpart will never have one.
+    pub(super) fn answer_goodbye(&mut self, ledger: &mut Ledger) {
+        self.stage = Stage::Closing(Farewell::answering());
+        let error = self.gone(Departure::Goodbye, Phase::Receive);
+        self.end_unmatched(ledger, &error);
     }
 
     pub(super) fn gone(&self, how: Departure, phase: Phase) -> Error {
