@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::device_memory::{DeviceMemory, OwnedMemory};
 use crate::engine::Engine;
-use crate::error::{Error, Phase, Result};
+use crate::error::{Departure, Error, Phase, Result};
 use crate::memory::MemoryType;
 use crate::peer::{PeerKey, Stage};
 use crate::plugin::Nic;
@@ -164,6 +164,10 @@ impl Session {
             patience,
             |engine| match engine.peers.get(key).map(|peer| &peer.stage) {
                 Some(Stage::Up | Stage::Closing(_)) => Ok(Outcome::Done(())),
+                // It was up and has parted before anybody looked.
+                Some(Stage::Gone(Error::PeerGone { how: Departure::Goodbye, .. })) => {
+                    Ok(Outcome::Done(()))
+                }
                 Some(Stage::Gone(error)) => Err(error.clone()),
                 Some(_) => Ok(Outcome::NotYet),
                 None => Err(Error::Closed),
