@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias};
+use tcpx_cuda::{
+    CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_readable,
+};
 use tcpx_doctor::topology::{PciPath, gpus};
 use tcpx_unpack::MemoryKind;
 
@@ -118,6 +120,15 @@ impl DeviceMemory {
             return Ok(Some(end - address));
         }
         Ok(self.host_address(address)?.and_then(mapped_bytes))
+    }
+
+    /// Whether the GPU reaches both ends of a range. The driver takes any address that it does not know for ordinary
+    /// memory, and a copy to one that is neither ends the process.
+    pub(crate) fn reaches(&self, address: u64, bytes: u64) -> Result<bool> {
+        match self {
+            Self::Emulated => Ok(true),
+            Self::Cuda(gpu) => is_readable(gpu, address, bytes).map_err(cuda),
+        }
     }
 
     /// Allocates zeroed memory of the session's kind.

@@ -222,7 +222,8 @@ impl Session {
     /// buffer. Any address, any size; the same memory may be registered more than once.
     ///
     /// # Errors
-    /// [`Error::Registration`] when the memory cannot be, or when the plugin cannot receive into memory of this type.
+    /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach device memory, or when the
+    /// plugin cannot receive into memory of this type.
     ///
     /// # Safety
     /// `address` is the start of `bytes` bytes that stay valid until [`deregister_memory`](Self::deregister_memory) has
@@ -265,6 +266,15 @@ impl Session {
             let reason = "the hardware plugin cannot receive into host memory: its data sockets are steered to the GPU; \
                           register GPU memory, or register this for sending only"
                 .to_owned();
+            return Err(Error::Registration { id: 0, reason });
+        }
+        // What is wrong with an impossible range is said by `add`.
+        let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
+        if is_range && memory == MemoryType::Device && !engine.env.memory.reaches(address, bytes)? {
+            let reason = format!(
+                "the session's GPU does not reach {bytes} bytes at {address:#x}; register memory of that GPU, or host \
+                 memory as host memory"
+            );
             return Err(Error::Registration { id: 0, reason });
         }
         let id = engine.ledger.registrations.add(address, bytes, memory, is_recv, owned)?;
