@@ -23,6 +23,8 @@ The plugin:
   TCPX_HARDWARE_PLUGIN   where a hardware plugin is looked for otherwise
                          (/usr/local/tcpx/lib64/libnccl-net-tcpx.so); when there is
                          none, the software plugin is used
+  TCPX_SOFT_IFNAME       NICs of the software plugin; it does not get the profile's NICs,
+                         which only an A3 High host has
 The program: `tcpx` in PATH, or target/release/tcpx beside this script's directory.
 TEXT
 }
@@ -108,6 +110,17 @@ if [ -z "${TCPX_PLUGIN-}" ]; then
     fi
 fi
 export TCPX_PLUGIN
+
+case $TCPX_PLUGIN in
+    soft) is_soft=1 ;;
+    # The tcpx command looks there alone.
+    auto) if [ -e /usr/local/tcpx/lib64/libnccl-net-tcpx.so ]; then is_soft=0; else is_soft=1; fi ;;
+    *) is_soft=0 ;;
+esac
+if [ "$is_soft" = 1 ]; then
+    # Hosts that run it have other NICs, and it finds them by itself.
+    unset NCCL_GPUDIRECTTCPX_SOCKET_IFNAME
+fi
 
 built=$(dirname "$0")/../target/release/tcpx
 if command -v tcpx >/dev/null 2>&1; then

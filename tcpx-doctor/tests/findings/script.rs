@@ -75,12 +75,20 @@ fn each_program_is_called() {
 
 #[test]
 fn the_whole_profile_is_set() {
-    let output = run(&["transfer", "server"], &[]);
+    let output = run(&["transfer", "server"], &[("TCPX_PLUGIN", "/my/plugin.so")]);
     let shown = shown(&output);
     for setting in profile_a3_high() {
         let line = format!("{}={}", setting.name, setting.value);
         assert!(shown.lines().any(|shown| shown == line), "{line} in {shown}");
     }
+}
+
+#[test]
+fn the_software_plugin_finds_its_nics_itself() {
+    let output = run(&["transfer", "server"], &[("TCPX_PLUGIN", "soft")]);
+    let shown = shown(&output);
+    assert!(!shown.contains("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME="), "{shown}");
+    assert!(shown.contains("NCCL_DYNAMIC_CHUNK_SIZE=524288\n"), "{shown}");
 }
 
 #[test]
