@@ -5,15 +5,23 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use tcpx_core::PluginChoice;
 
+use crate::conformance::{self, ConformanceArgs};
 use crate::connect::{self, ConnectArgs};
-use crate::end::EndArgs;
+use crate::devices::{self, DevicesArgs};
+use crate::doctor::{self, DoctorArgs};
+use crate::end::Role;
+use crate::environment::{self, EnvArgs};
+use crate::explain::{self, ExplainArgs};
 use crate::failure::{Failure, usage_line};
+use crate::isolation::{self, OpenPluginArgs};
 use crate::logging::{self, Detail};
 use crate::perf::{self, PerfArgs};
+use crate::see_also::see_also;
 use crate::transfer::{self, TransferArgs};
 
-/// Moves GPU memory between hosts over TCP: measure it, try it out.
+/// Moves GPU memory between hosts over TCP: measure it, try it out, find out what is wrong.
 ///
 /// The log goes to stderr: warnings always, more with UCCL_TCPX_DEBUG=1, every unpack descriptor with
 /// UCCL_TCPX_LAUNCH_DEBUG=1 (or TCPX_DEBUG, TCPX_LAUNCH_DEBUG), or as RUST_LOG says.
@@ -29,29 +37,56 @@ enum Command {
     Perf(Box<PerfArgs>),
     Transfer(Box<TransferArgs>),
     Connect(Box<ConnectArgs>),
+    Conformance(Box<ConformanceArgs>),
+    Doctor(Box<DoctorArgs>),
+    Env(EnvArgs),
+    Explain(ExplainArgs),
+    Devices(DevicesArgs),
+    #[command(name = isolation::COMMAND, hide = true)]
+    OpenPlugin(OpenPluginArgs),
 }
 
 impl Command {
-    fn end(&self) -> &EndArgs {
+    /// Which end this is, of a command that has two.
+    fn role(&self) -> Option<Role> {
         match self {
-            Self::Perf(args) => &args.end,
-            Self::Transfer(args) => &args.end,
-            Self::Connect(args) => &args.end,
+            Self::Perf(args) => Some(args.end.role()),
+            Self::Transfer(args) => Some(args.end.role()),
+            Self::Connect(args) => Some(args.end.role()),
+            _ => None,
+        }
+    }
+
+    /// What `--plugin` was given, of a command that loads one.
+    fn plugin(&self) -> Option<&PluginChoice> {
+        match self {
+            Self::Perf(args) => args.session.plugin.as_ref(),
+            Self::Transfer(args) => args.session.plugin.as_ref(),
+            Self::Connect(args) => args.session.plugin.as_ref(),
+            Self::Conformance(args) => args.plugin.as_ref(),
+            _ => None,
         }
     }
 
     fn detail(&self) -> Detail {
         match self {
             Self::Transfer(_) => Detail::Everything,
-            Self::Perf(_) | Self::Connect(_) => Detail::Warnings,
+            _ => Detail::Warnings,
         }
     }
 
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<ExitCode, Failure> {
+        let success = |()| ExitCode::SUCCESS;
         match self {
-            Self::Perf(args) => perf::run(args),
-            Self::Transfer(args) => transfer::run(args),
-            Self::Connect(args) => connect::run(args),
+            Self::Perf(args) => perf::run(args).map(success),
+            Self::Transfer(args) => transfer::run(args).map(success),
+            Self::Connect(args) => connect::run(args).map(success),
+            Self::Conformance(args) => conformance::run(args),
+            Self::Doctor(args) => doctor::run(args),
+            Self::Env(args) => environment::run(args),
+            Self::Explain(args) => explain::run(args),
+            Self::Devices(args) => devices::run(args),
+            Self::OpenPlugin(args) => isolation::run(args),
         }
     }
 }
@@ -65,13 +100,10 @@ pub(crate) fn main() -> ExitCode {
             print_answer(&error);
             return ExitCode::from(2);
         }
-        Err(error) => return fail(&Failure::Usage(usage_line(&error))),
+        Err(error) => return fail(&Failure::Usage(usage_line(&error)), None),
     };
-    logging::start(command.detail(), command.end().role());
-    match command.run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => fail(&failure),
-    }
+    logging::start(command.detail(), command.role());
+    command.run().unwrap_or_else(|failure| fail(&failure, command.plugin()))
 }
 
 /// Help or version.
@@ -81,9 +113,10 @@ fn print_answer(answer: &clap::Error) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn fail(failure: &Failure) -> ExitCode {
+fn fail(failure: &Failure, plugin: Option<&PluginChoice>) -> ExitCode {
+    let (line, hint) = (failure.one_line(), see_also(failure, plugin));
     // Without stderr the exit status has to say it alone.
-    let _ = writeln!(std::io::stderr().lock(), "error: {}", failure.one_line());
+    let _ = writeln!(std::io::stderr().lock(), "error: {line}{hint}");
     failure.exit_code()
 }
 

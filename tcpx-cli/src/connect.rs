@@ -19,7 +19,7 @@ pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
     #[command(flatten)]
-    session: SessionArgs,
+    pub(crate) session: SessionArgs,
 }
 
 /// Connects, and prints over what.

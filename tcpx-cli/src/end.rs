@@ -49,7 +49,7 @@ enum EndName {
 
 /// A number of seconds, more than 0 and at most a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Seconds(Duration);
+pub(crate) struct Seconds(pub(crate) Duration);
 
 impl FromStr for Seconds {
     type Err = String;

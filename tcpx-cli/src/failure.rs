@@ -35,6 +35,12 @@ pub(crate) enum Failure {
         /// The system's answer.
         error: std::io::Error,
     },
+    /// A plugin ended or held up the process that was to try it out.
+    #[error("{0}")]
+    PluginProcess(String),
+    /// What was asked about is not known.
+    #[error("{0}")]
+    Unknown(String),
     /// Bytes did not arrive as they were sent.
     #[error("NOT VERIFIED: {0}")]
     NotVerified(String),

@@ -24,8 +24,8 @@ pub(crate) enum Detail {
     Everything,
 }
 
-/// Starts the log. RUST_LOG wins over the documents' variables, those over the command's own detail.
-pub(crate) fn start(detail: Detail, role: Role) {
+/// Starts the log; `role` is which end writes it, if the command has ends. RUST_LOG wins over the documents' variables, those over the command's own detail.
+pub(crate) fn start(detail: Detail, role: Option<Role>) {
     let filter = std::env::var("RUST_LOG")
         .ok()
         .filter(|text| !text.is_empty())
@@ -64,7 +64,7 @@ fn directives(detail: Detail, debug: bool, launch_debug: bool) -> &'static str {
 
 /// `[DEBUG] server: message field=value`: the documents' lines, with the end that wrote them.
 struct Lines {
-    role: Role,
+    role: Option<Role>,
 }
 
 impl<S, N> FormatEvent<S, N> for Lines
@@ -78,7 +78,10 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        write!(writer, "[{}] {}: ", event.metadata().level(), self.role.name())?;
+        write!(writer, "[{}] ", event.metadata().level())?;
+        if let Some(role) = self.role {
+            write!(writer, "{}: ", role.name())?;
+        }
         context.field_format().format_fields(writer.by_ref(), event)?;
         writeln!(writer)
     }

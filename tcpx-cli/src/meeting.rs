@@ -38,6 +38,7 @@ pub(crate) fn as_client<T>(
 ) -> Result<T, Failure> {
     let Setup { options, memory } = args.setup(end.timeout())?;
     // First of all: what is wrong here shows before anything is started or reached.
+    args.try_plugin(&options, end.timeout())?;
     let session = Session::new(options.clone())?;
     let other = end.reach_server(program.name(), args)?;
     other.together(session, |link, session| {
@@ -92,7 +93,9 @@ pub(crate) fn as_server<T>(
     body: impl FnOnce(&mut Link, &Session, &Agreement) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     // Not the one that is used; but what is wrong with plugin and settings shows now and not when a client comes.
-    drop(Session::new(args.setup(end.timeout())?.options)?);
+    let options = args.setup(end.timeout())?.options;
+    args.try_plugin(&options, end.timeout())?;
+    drop(Session::new(options)?);
     let mut link = end.meet_client()?;
     tracing::debug!(client = %link.peer(), "Bootstrap connection established, sending handle");
     let request = link.receive("request", |message| match message {

@@ -8,7 +8,9 @@ use tcpx_core::{PluginChoice, SessionOptions, UnpackChoice};
 use crate::bootstrap::Request;
 use crate::byte_size::ByteSize;
 use crate::failure::Failure;
+use crate::isolation;
 use crate::memory::{Memory, MemoryChoice};
+use crate::transport::Transport;
 
 /// How the bytes are moved. The client's values count; a server that was given one of its own insists on it.
 #[derive(clap::Args, Clone, Debug)]
@@ -42,6 +44,11 @@ pub(crate) struct SessionArgs {
     /// Channels between the two ends, 1 to 64 [env: TCPX_CHANNELS, UCCL_TCPX_NUM_CHANNELS] [default: 2]
     #[arg(long, value_name = "N")]
     pub(crate) channels: Option<u16>,
+
+    /// Open a plugin file in a process of its own first: one that exits, crashes or hangs is then an error of this
+    /// command and not its end. Nothing to do for the built-in software plugin
+    #[arg(long)]
+    pub(crate) isolate: bool,
 }
 
 /// A session to be made.
@@ -71,10 +78,21 @@ impl SessionArgs {
         let gpu = self.gpu.or(options.gpu);
         let choice = self.memory.unwrap_or_default();
         // The driver is asked only when its answer counts.
-        let has_gpu =
-            gpu.is_some() || (choice == MemoryChoice::Auto && tcpx_core::gpu_count() > 0);
+        let has_gpu = gpu.is_some() || (choice == MemoryChoice::Auto && tcpx_core::gpu_count() > 0);
         let memory = choice.decide(has_gpu);
         self.place(Setup { options, memory })
+    }
+
+    /// With `--isolate`: sees to it that opening the plugin comes to an end, in a process that may be lost.
+    pub(crate) fn try_plugin(
+        &self,
+        options: &SessionOptions,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        match Transport::of(Some(&options.plugin))?.path() {
+            Some(path) if self.isolate => isolation::try_plugin(path, timeout),
+            _ => Ok(()),
+        }
     }
 
     /// What the client asks for, unless this end was given something else.
@@ -144,6 +162,7 @@ mod tests {
             unpack: None,
             chunk: None,
             channels: None,
+            isolate: false,
         }
     }
 

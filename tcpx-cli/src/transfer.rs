@@ -27,7 +27,7 @@ pub(crate) struct TransferArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
     #[command(flatten)]
-    session: SessionArgs,
+    pub(crate) session: SessionArgs,
 }
 
 /// Transfers, and prints PASSED or what differs.

@@ -50,10 +50,18 @@ impl Finished {
 impl Tcpx {
     pub(crate) fn new(words: &[&str]) -> Self {
         let mut command = Command::new(EXECUTABLE);
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(words);
+        Self::of(command)
+    }
+
+    /// Another command line that leads to the same executable; variables that it sets itself stay.
+    pub(crate) fn of(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let own: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if ["TCPX_", "UCCL_TCPX_", "NCCL_", "RUST_LOG"].iter().any(|it| text.starts_with(it)) {
+            let is_ours = ["TCPX_", "UCCL_TCPX_", "NCCL_", "RUST_LOG"];
+            if is_ours.iter().any(|it| text.starts_with(it)) && !own.contains(&name) {
                 command.env_remove(&name);
             }
         }

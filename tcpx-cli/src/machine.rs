@@ -1,0 +1,88 @@
+//! The machine that `tcpx doctor`, `tcpx env` and `tcpx devices` look at: this one.
+
+use std::path::Path;
+
+use tcpx_doctor::topology::{self, Gpu, Nic};
+use tcpx_doctor::{Finding, Kernel, LiveKernel, Report, environment};
+
+use crate::failure::Failure;
+
+/// Where the kernel lists the CPUs that the machine has, `0-207`.
+const CPUS: &str = "/sys/devices/system/cpu/present";
+
+/// GPUs sorted by PCI address.
+pub(crate) fn gpus() -> Vec<Gpu> {
+    topology::gpus(Path::new("/"))
+}
+
+/// NICs with their addresses, sorted by name.
+pub(crate) fn nics() -> Result<Vec<Nic>, Failure> {
+    let addresses = LiveKernel::default()
+        .addresses()
+        .map_err(Failure::io("asking the kernel for the interfaces' addresses"))?;
+    Ok(topology::nics(Path::new("/"), &addresses))
+}
+
+/// Every variable of the plugin as it is set here, and what is wrong with them, worst first.
+pub(crate) fn environment() -> Result<(Vec<environment::EnvLine>, Report), Failure> {
+    let nics = nics()?;
+    let names: Vec<&str> =
+        nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect();
+    // 0 says that the number is unknown: no CPU is then called missing.
+    let cpus = std::fs::read_to_string(CPUS).map_or(0, |list| cpu_count(&list));
+    let env = environment::process_env();
+    let lines = environment::inspect(&env, &names, cpus);
+    Ok((lines, Report::new(environment::lint(&env, &names, cpus))))
+}
+
+/// One more than the highest CPU of a kernel's list, 0 when there is none.
+fn cpu_count(list: &str) -> u32 {
+    let numbers = list.trim().split([',', '-']).filter_map(|number| number.parse::<u32>().ok());
+    numbers.max().map_or(0, |highest| highest.saturating_add(1))
+}
+
+/// `findings` numbered, each with cause and cure, and a line that counts them.
+pub(crate) fn render_findings(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for (row, finding) in findings.iter().enumerate() {
+        let number = format!("{:>2}. ", row + 1);
+        let indented = finding.to_string().replace('\n', "\n    ");
+        text.push_str(&format!("{number}{indented}\n\n"));
+    }
+    text.push_str(&match findings {
+        [] => "nothing wrong was found".to_owned(),
+        [worst, ..] => format!(
+            "{} finding{}, the worst is {}",
+            findings.len(),
+            if findings.len() == 1 { "" } else { "s" },
+            worst.severity
+        ),
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_counted_from_the_kernels_list() {
+        for (list, expected) in [("0-207\n", 208), ("0", 1), ("0-3,8-11\n", 12), ("", 0), ("x", 0)]
+        {
+            assert_eq!(cpu_count(list), expected, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn findings_are_numbered_and_counted() {
+        let report = Report::new(environment::lint(&environment::Env::new(), &[], 0));
+        let text = render_findings(report.findings());
+        assert!(text.starts_with(" 1. TCPX-101 fatal-for-plugin: "), "{text}");
+        assert!(
+            text.contains("\n      why:  ") && text.contains("\n      cure: export "),
+            "{text}"
+        );
+        assert!(text.ends_with("the worst is fatal-for-plugin"), "{text}");
+        assert_eq!(render_findings(&[]), "nothing wrong was found");
+    }
+}

@@ -1,0 +1,94 @@
+//! `tcpx conformance`: lists, results for people and for machines, and what it refuses.
+
+mod tcpx;
+
+use serial_test::serial;
+use tcpx::{Tcpx, leftovers};
+
+#[test]
+#[serial]
+fn the_built_in_plugin_passes_a_group() {
+    let finished = Tcpx::new(&["conformance", "--plugin", "soft", "--only", "abi"]).run();
+    assert_eq!(finished.status, Some(0), "{finished}");
+    assert!(finished.stdout.starts_with("plugin soft (it was asked for)\n\nabi\n"), "{finished}");
+    for words in ["  pass     abi.members ", "  skip     abi.symbol ", "§1.2", " 0 failed, "] {
+        assert!(finished.stdout.contains(words), "{words}: {finished}");
+    }
+    assert!(finished.stderr.is_empty(), "{finished}");
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn machines_get_one_object() {
+    let words = ["conformance", "--plugin", "soft", "--json", "--memory", "host"];
+    let finished = Tcpx::new(&[&words[..], &["--only", "abi.members"]].concat()).run();
+    let report = finished.json();
+    assert_eq!(report["transport"]["plugin"], "soft");
+    assert_eq!(report["memory"], "host");
+    assert_eq!(report["failed"], false);
+    assert_eq!(report["totals"]["passed"], 1);
+    assert_eq!(report["checks"][0]["name"], "abi.members");
+    assert_eq!(report["checks"][0]["outcome"], "pass");
+    assert_eq!(report["checks"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+#[serial]
+fn a_plugin_that_breaks_rules_fails_with_what_was_expected() {
+    // A file that no linker loads breaks the first rule already.
+    let file = tempfile::NamedTempFile::with_suffix(".so").unwrap();
+    std::fs::write(file.path(), "no library\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let words = ["conformance", "--plugin", path, "--only", "abi.net_device"];
+    let finished = Tcpx::new(&words).run();
+    assert_eq!(finished.status, Some(1), "{finished}");
+    for words in ["  FAIL     abi.net_device ", "rule: ", "expected: ", "got: ", " 1 failed, "] {
+        assert!(finished.stdout.contains(words), "{words}: {finished}");
+    }
+    let json = Tcpx::new(&[&words[..], &["--json"]].concat()).run();
+    assert_eq!(json.status, Some(1), "{json}");
+    let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(report["failed"], true);
+    assert!(report["checks"][0]["outcome"]["fail"]["expected"].is_string(), "{json}");
+}
+
+#[test]
+#[serial]
+fn the_list_has_every_check_once() {
+    let text = Tcpx::new(&["conformance", "--list"]).run();
+    assert_eq!(text.status, Some(0), "{text}");
+    let json = Tcpx::new(&["conformance", "--list", "--json"]).run().json();
+    let checks = json["checks"].as_array().unwrap();
+    assert!(checks.len() >= 60 && checks.len() == text.stdout.lines().count(), "{text}");
+    for (line, check) in text.stdout.lines().zip(checks) {
+        assert!(line.starts_with(check["name"].as_str().unwrap()), "{line}");
+        assert!(line.contains(check["what"].as_str().unwrap()), "{line}");
+        assert_eq!(line.ends_with(" [destructive]"), check["destructive"] == true, "{line}");
+    }
+}
+
+#[test]
+#[serial]
+fn what_makes_no_sense_is_refused_before_anything_runs() {
+    let soft = ["conformance", "--plugin", "soft"];
+    for (flags, status, words) in [
+        (&["--only", "nope"][..], 2, &["no check and no group is named `nope`"][..]),
+        (&["--deadline", "0.5"], 2, &["500ms", "at least"]),
+        (&["--gpu", "0"], 2, &["--gpu 0", "--memory cuda"]),
+        (&["--memory", "vram"], 2, &["vram", "emulated"]),
+        (&["--list"], 2, &["--list", "cannot be used with"]),
+    ] {
+        let finished = Tcpx::new(&[&soft[..], flags].concat()).run();
+        assert_eq!(finished.status, Some(status), "{finished}");
+        assert!(finished.stdout.is_empty(), "{finished}");
+        for words in words {
+            assert!(finished.stderr.contains(words), "{words}: {finished}");
+        }
+    }
+    let missing = Tcpx::new(&["conformance", "--plugin", "/nonexistent/plugin.so"]).run();
+    assert_eq!(missing.status, Some(1), "{missing}");
+    let expected = "error: plugin /nonexistent/plugin.so: no such file";
+    assert!(missing.stderr.starts_with(expected), "{missing}");
+    assert!(missing.stderr.ends_with("(see: tcpx explain TCPX-201)\n"), "{missing}");
+}

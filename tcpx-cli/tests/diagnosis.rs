@@ -1,0 +1,168 @@
+//! `tcpx doctor`, `env`, `explain` and `devices` on the machine that runs the tests, whatever it is.
+
+mod tcpx;
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::process::Command;
+
+use serial_test::serial;
+use tcpx::{Finished, Tcpx};
+
+const PROFILE_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_TX_BINDINGS";
+
+/// The one JSON object of a run, whatever its exit status.
+fn json(finished: &Finished) -> serde_json::Value {
+    serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished}"))
+}
+
+fn codes(report: &serde_json::Value) -> BTreeSet<&str> {
+    report["findings"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect()
+}
+
+#[test]
+#[serial]
+fn the_doctors_text_object_and_exit_status_agree() {
+    for plugin in ["soft", "/nonexistent/plugin.so"] {
+        let words = ["doctor", "--plugin", plugin];
+        let (text, object) =
+            (Tcpx::new(&words).run(), Tcpx::new(&[&words[..], &["--json"]].concat()).run());
+        let report = json(&object);
+        assert_eq!(report["transport"]["plugin"], plugin);
+        assert_eq!(object.status, report["exit_status"].as_i64().map(|it| it as i32), "{object}");
+        assert_eq!(text.status, object.status, "{text}");
+        let findings = report["findings"].as_array().unwrap();
+        assert!(!findings.is_empty(), "{object}");
+        for (row, finding) in findings.iter().enumerate() {
+            let word = |name: &str| finding[name].as_str().unwrap().to_owned();
+            let line =
+                format!("{:>2}. {} {}: {}", row + 1, word("id"), word("severity"), word("seen"));
+            assert!(text.stdout.contains(&line), "{line}: {text}");
+            assert!(text.stdout.contains(&word("why")), "{text}");
+            for cure in finding["cure"].as_array().unwrap() {
+                assert!(text.stdout.contains(cure.as_str().unwrap()), "{text}");
+            }
+        }
+        assert!(text.stderr.is_empty() && object.stderr.is_empty(), "{text}{object}");
+    }
+}
+
+#[test]
+#[serial]
+fn a_missing_plugin_is_fatal_and_named() {
+    let finished = Tcpx::new(&["doctor", "--plugin", "/nonexistent/plugin.so", "--json"]).run();
+    assert_eq!(finished.status, Some(3), "{finished}");
+    let report = json(&finished);
+    assert_eq!(report["worst"], "fatal-for-plugin");
+    assert!(codes(&report).contains("TCPX-201"), "{finished}");
+    let variable =
+        Tcpx::new(&["doctor", "--json"]).env("TCPX_PLUGIN", "/nonexistent/plugin.so").run();
+    assert_eq!(json(&variable)["findings"], report["findings"]);
+}
+
+#[test]
+#[serial]
+fn a_nic_and_a_peer_narrow_and_widen_the_examination() {
+    let unknown = Tcpx::new(&["doctor", "--json", "--nic", "nosuchnic0"]).run();
+    let report = json(&unknown);
+    assert_eq!(report["nic"], "nosuchnic0");
+    assert!(codes(&report).contains("TCPX-117"), "{unknown}");
+    assert!(!unknown.stdout.contains("eth0:"), "{unknown}");
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let there = Tcpx::new(&["doctor", "--json", "--peer", &address]).run();
+    assert!(codes(&json(&there)).contains("TCPX-909"), "{there}");
+    assert!(!codes(&json(&there)).contains("TCPX-607"), "{there}");
+    drop(listener);
+    let gone = Tcpx::new(&["doctor", "--json", "--peer", &address]).run();
+    assert!(codes(&json(&gone)).contains("TCPX-607"), "{gone}");
+
+    let nonsense = Tcpx::new(&["doctor", "--peer", "127.0.0.1"]).run();
+    assert_eq!(nonsense.status, Some(2), "{nonsense}");
+    assert!(nonsense.stderr.contains("ADDR:PORT") && nonsense.stdout.is_empty(), "{nonsense}");
+}
+
+#[test]
+#[serial]
+fn the_environment_is_shown_and_judged() {
+    let shown = Tcpx::new(&["env"]).env("NCCL_DYNAMIC_CHUNK_SIZE", "524288").run();
+    assert_eq!(shown.status, Some(0), "{shown}");
+    assert!(shown.stdout.contains("set      NCCL_DYNAMIC_CHUNK_SIZE=524288"), "{shown}");
+
+    let judged = Tcpx::new(&["doctor", "--env"]).env("NCCL_DYNAMIC_CHUNK_SIZE", "512K").run();
+    assert_eq!(judged.status, Some(2), "{judged}");
+    for words in ["WRONG    NCCL_DYNAMIC_CHUNK_SIZE=512K  [TCPX-102]", "TCPX-102 error: "] {
+        assert!(judged.stdout.contains(words), "{words}: {judged}");
+    }
+    let unset = Tcpx::new(&["doctor", "--env", "--json"]).run();
+    assert_eq!(unset.status, Some(3), "{unset}");
+    let report = json(&unset);
+    assert!(codes(&report).contains("TCPX-101"), "{unset}");
+    assert!(report["variables"].as_array().unwrap().len() > 40, "{unset}");
+}
+
+#[test]
+#[serial]
+fn a_shell_can_source_the_profile() {
+    let profile = Tcpx::new(&["env", "--profile", "a3-high"]).run();
+    assert_eq!(profile.status, Some(0), "{profile}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &profile.stdout).unwrap();
+    let shell = Command::new("sh")
+        .args(["-euc", &format!(". \"$0\" && printf %s \"${PROFILE_VARIABLE}\"")])
+        .arg(file.path())
+        .env_clear()
+        .output()
+        .unwrap();
+    assert!(shell.status.success(), "{shell:?}");
+    let value = String::from_utf8(shell.stdout).unwrap();
+    assert!(value.starts_with("eth1:8-21,112-125;eth2:"), "{value}");
+
+    let unknown = Tcpx::new(&["env", "--profile", "a9"]).run();
+    assert_eq!(unknown.status, Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("a3-high"), "{unknown}");
+}
+
+#[test]
+#[serial]
+fn codes_words_and_log_lines_are_explained() {
+    for (words, expected) in [
+        (&["TCPX-101"][..], "TCPX-101 NCCL_DYNAMIC_CHUNK_SIZE is unset"),
+        (&["101"], "TCPX-101 "),
+        (&["rx", "no", "cmsg"], "TCPX-903 "),
+        (&["h1:77 WARN unable to allocate requests 0x7f"], "TCPX-806 "),
+    ] {
+        let finished = Tcpx::new(&[&["explain"], words].concat()).run();
+        assert_eq!(finished.status, Some(0), "{finished}");
+        for part in [expected, "symptom: ", "cause: ", "cure: ", "source: "] {
+            assert!(finished.stdout.contains(part), "{part}: {finished}");
+        }
+    }
+    for words in [&["TCPX-999"][..], &["completely", "unheard"]] {
+        let finished = Tcpx::new(&[&["explain"], words].concat()).run();
+        assert_eq!(finished.status, Some(1), "{finished}");
+        assert!(finished.stdout.is_empty() && finished.stderr.starts_with("error: "), "{finished}");
+    }
+    assert_eq!(Tcpx::new(&["explain"]).run().status, Some(2));
+}
+
+#[test]
+#[serial]
+fn devices_and_the_plugin_that_would_serve_are_listed() {
+    let text = Tcpx::new(&["devices"]).run();
+    assert_eq!(text.status, Some(0), "{text}");
+    let devices = Tcpx::new(&["devices", "--json"]).run().json();
+    let nics = devices["nics"].as_array().unwrap();
+    assert!(nics.iter().any(|nic| nic["name"] == "lo"), "{devices}");
+    for nic in nics {
+        assert!(text.stdout.contains(nic["name"].as_str().unwrap()), "{text}");
+    }
+    for gpu in devices["gpus"].as_array().unwrap() {
+        assert_eq!(gpu["distances"].as_array().unwrap().len(), nics.len(), "{gpu}");
+    }
+    let plugin = devices["transport"]["plugin"].as_str().unwrap();
+    assert!(text.stdout.contains(&format!("\nplugin: {plugin} (auto: ")), "{text}");
+    let named = Tcpx::new(&["devices", "--json"]).env("UCCL_TCPX_PLUGIN_PATH", "/x.so").run();
+    assert_eq!(named.json()["transport"]["plugin"], "/x.so");
+}
