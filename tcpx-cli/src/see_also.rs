@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use tcpx_core::{Error, Phase, PluginChoice, PluginFailure};
+use tcpx_doctor::Code;
 use tcpx_doctor::Diagnosis;
 use tcpx_doctor::diagnosis::{
     connection, environment, limits, plugin, requests, topology, transfer,
 };
-use tcpx_doctor::{Code, Report};
 use tcpx_sys::LoadError;
 
 use crate::bootstrap::BootstrapError;
@@ -17,20 +17,13 @@ use crate::failure::Failure;
 pub(crate) fn see_also(failure: &Failure, plugin: Option<&PluginChoice>) -> String {
     let Some(code) = code_of(failure) else { return String::new() };
     let mut text = format!(" (see: tcpx explain {code}");
-    if let Failure::Library(Error::Preflight(report)) = failure {
+    if let Failure::Library(Error::Preflight(_)) = failure {
         // Without the flag the doctor finds the same plugin by the same rule.
         let flag = plugin.map(|plugin| format!(" --plugin {plugin}")).unwrap_or_default();
         // Writing to a String cannot fail.
-        let _ = write!(text, "; {}: tcpx doctor{flag}", findings(report));
+        let _ = write!(text, "; all findings: tcpx doctor{flag}");
     }
     text + ")"
-}
-
-fn findings(report: &Report) -> String {
-    match report.findings().len() {
-        1 => "the finding and others".to_owned(),
-        count => format!("all {count} findings and others"),
-    }
 }
 
 fn code_of(failure: &Failure) -> Option<Code> {
@@ -135,6 +128,7 @@ fn of_bootstrap(error: &BootstrapError) -> Option<&'static Diagnosis> {
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use tcpx_doctor::Report;
     use tcpx_doctor::environment::{Env, lint};
 
     fn open(reason: &str) -> Failure {

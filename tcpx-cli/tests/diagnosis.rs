@@ -166,3 +166,32 @@ fn devices_and_the_plugin_that_would_serve_are_listed() {
     let named = Tcpx::new(&["devices", "--json"]).env("UCCL_TCPX_PLUGIN_PATH", "/x.so").run();
     assert_eq!(named.json()["transport"]["plugin"], "/x.so");
 }
+
+/// docs/troubleshooting.md shows codes and flags: those that exist.
+#[test]
+#[serial]
+fn the_troubleshooting_page_names_what_there_is() {
+    const PAGE: &str = include_str!("../../docs/troubleshooting.md");
+    let named = PAGE.match_indices("TCPX-").map(|(at, _)| {
+        let digits = PAGE[at + 5..].chars().take_while(char::is_ascii_digit).count();
+        &PAGE[at..at + 5 + digits]
+    });
+    let codes: BTreeSet<&str> = named.filter(|code| code.len() > 5).collect();
+    assert!(codes.len() > 5, "{codes:?}");
+    for code in codes {
+        let finished = Tcpx::new(&["explain", code]).run();
+        assert_eq!(finished.status, Some(0), "{code}: {finished}");
+    }
+    for line in PAGE.lines().filter_map(|line| line.strip_prefix("    $ tcpx ")) {
+        let command = line.split_whitespace().next().unwrap();
+        let help = Tcpx::new(&[command, "--help"]).run();
+        assert_eq!(help.status, Some(0), "{line}: {help}");
+        for flag in line.split_whitespace().filter(|word| word.starts_with("--")) {
+            assert!(
+                help.stdout.contains(&format!("{flag} "))
+                    || help.stdout.contains(&format!("{flag}\n")),
+                "{line}: {help}"
+            );
+        }
+    }
+}
