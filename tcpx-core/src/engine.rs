@@ -224,6 +224,11 @@ impl Engine {
         match &peer.stage {
             Stage::Up => Ok(peer),
             Stage::Gone(error) => Err(error.clone()),
+            Stage::Closing(farewell) if farewell.has_heard_goodbye() => Err(Error::PeerGone {
+                peer: peer.name().to_string(),
+                phase: Phase::Send,
+                how: Departure::Goodbye,
+            }),
             _ => Err(Error::PeerState {
                 peer: peer.name().to_string(),
                 state: peer.state(),

@@ -31,6 +31,11 @@ impl Farewell {
         self.heard_goodbye = true;
     }
 
+    /// Whether the peer posts nothing more.
+    pub(crate) fn has_heard_goodbye(&self) -> bool {
+        self.heard_goodbye
+    }
+
     /// Whether the peer may say that its sends are closed.
     pub(crate) fn expects_closed(&self) -> bool {
         self.said_goodbye && self.heard_goodbye
