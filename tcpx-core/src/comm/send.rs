@@ -1,0 +1,67 @@
+#![allow(unsafe_code)]
+//! The sending end of a channel.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+
+use super::{MemoryHandle, RawComm, Request};
+use crate::error::{Phase, Result};
+
+/// The sending end of a channel.
+#[derive(Debug)]
+pub(crate) struct SendComm {
+    pub(super) raw: RawComm,
+}
+
+impl SendComm {
+    /// Queues a send; `None` when the plugin wants to be asked again later.
+    ///
+    /// # Safety
+    /// `data..data + bytes` stays readable, and inside what `mhandle` covers, until the request is done or the comm closed.
+    pub(crate) unsafe fn isend(
+        &mut self,
+        data: u64,
+        bytes: u32,
+        tag: c_int,
+        mhandle: MemoryHandle,
+    ) -> Result<Option<Request>> {
+        let mut request = std::ptr::null_mut();
+        let size = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        // SAFETY: the comm is open; the caller vouches for data and handle; the output is a valid pointer.
+        let code = unsafe {
+            (self.raw.plugin.entries().isend)(
+                self.raw.raw.as_ptr(),
+                data as *mut c_void,
+                size,
+                tag,
+                mhandle.0.as_ptr(),
+                &raw mut request,
+            )
+        };
+        self.raw.place.check("isend", code, Phase::Send)?;
+        Ok(NonNull::new(request).map(Request))
+    }
+
+    /// Drives the comm; true once, when the request is done.
+    pub(crate) fn test(&mut self, request: Request) -> Result<bool> {
+        self.raw.test(request, Phase::Send)
+    }
+
+    /// Closes the comm and then takes back what it had registered.
+    pub(crate) fn close(mut self, registered: Vec<MemoryHandle>) {
+        self.raw.registered = registered;
+    }
+}
+
+impl Drop for SendComm {
+    fn drop(&mut self) {
+        let entered = self.raw.place.memory.try_enter();
+        // SAFETY: the comm is open and is not used again.
+        let code = unsafe { (self.raw.plugin.entries().close_send)(self.raw.raw.as_ptr()) };
+        if let Err(error) = self.raw.place.check("closeSend", code, Phase::Close) {
+            tracing::warn!(%error);
+        }
+        drop(entered);
+        self.raw.deregister_left();
+    }
+}
