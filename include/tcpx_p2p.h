@@ -689,10 +689,10 @@ tcpx_status tcpx_session_nic(struct tcpx_session session,
                              struct tcpx_nic *out_nic);
 
 /**
- * Writes how many GPUs sessions of this build can use. Sessions over CUDA memory are not part of this build, so there are
- * none, whatever the machine has: sessions take `gpu` TCPX_GPU_NONE.
+ * Writes how many GPUs the CUDA driver shows to this process: the ordinals that the option `gpu` takes are below it. 0
+ * where there is no driver.
  *
- * Errors: `TCPX_ERR_NULL`. Any thread; does not block.
+ * Errors: `TCPX_ERR_NULL`. Any thread; the first call may take a moment, in which the driver starts.
  *
  * Pointers:
  * `out_count` is NULL or may be written.

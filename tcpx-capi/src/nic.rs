@@ -99,10 +99,10 @@ pub unsafe extern "C" fn tcpx_session_nic(
     })
 }
 
-/// Writes how many GPUs sessions of this build can use. Sessions over CUDA memory are not part of this build, so there are
-/// none, whatever the machine has: sessions take `gpu` TCPX_GPU_NONE.
+/// Writes how many GPUs the CUDA driver shows to this process: the ordinals that the option `gpu` takes are below it. 0
+/// where there is no driver.
 ///
-/// Errors: `TCPX_ERR_NULL`. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`. Any thread; the first call may take a moment, in which the driver starts.
 ///
 /// # Safety
 /// `out_count` is NULL or may be written.
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn tcpx_gpu_count(out_count: *mut usize) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_count", out_count) }?;
-        out.write(0);
+        out.write(tcpx_core::gpu_count() as usize);
         Ok(())
     })
 }

@@ -207,7 +207,8 @@ static void options(void) {
   REFUSED(TCPX_ERR_ARGUMENT, size, 0);
   REFUSED(TCPX_ERR_ARGUMENT, size, SIZE_MAX);
   REFUSED(TCPX_ERR_SETTING, gpu, -2);
-  REFUSED(TCPX_ERR_UNAVAILABLE, gpu, 0);
+  /* No driver shows this many GPUs, and many machines have none. */
+  REFUSED(TCPX_ERR_UNAVAILABLE, gpu, 4096);
   REFUSED(TCPX_ERR_SETTING, channels, 0);
   REFUSED(TCPX_ERR_SETTING, channels, UINT32_MAX);
   REFUSED(TCPX_ERR_SETTING, chunk_bytes, 4095);
@@ -229,7 +230,7 @@ static void machine(tcpx_session session) {
   size_t gpus = 99;
   size_t i;
   OK(tcpx_gpu_count(&gpus));
-  TRUE(gpus == 0);
+  TRUE(gpus < 4096);
   OK(tcpx_session_nic_count(session, &nics));
   TRUE(nics >= 1);
   for (i = 0; i < nics; ++i) {
