@@ -22,7 +22,7 @@ use crate::plugin::Plugin;
 use crate::settings::{SessionOptions, check_name};
 use crate::stats::{SessionReport, by_nic};
 
-/// Connections that have not been accepted by name yet. More are turned away.
+/// Connections that have not been accepted by name yet. More wait in the system's queue.
 const MAX_INCOMING: usize = 256;
 /// How long a stranger may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
