@@ -1,5 +1,6 @@
 //! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash, hang or invent data.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::bench::Bench;
@@ -86,6 +87,8 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// Time that the survivor is watched for.
 const WATCH: Duration = Duration::from_millis(600);
+/// More than any machine's sockets hold of what nobody receives.
+const MOST_TAKEN: u64 = 1 << 30;
 
 /// How watching a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,21 +223,20 @@ fn killed_receiver(bench: &Bench<'_>) -> Verdict {
     kill_receiver(&pair)
 }
 
-/// Kills the receiver while sends are under way, and watches the first that was not done by then.
+/// Kills the receiver while sends are under way, and watches the oldest of them.
 fn kill_receiver(pair: &CommPair) -> Verdict {
-    let sends: Vec<u64> =
-        (0..16).map(|i| pair.send(i * CHUNK_BYTES, CHUNK_BYTES, i)).collect::<Verdict<_>>()?;
-    let mut waiting = sends.into_iter();
-    let Some(mut oldest) = waiting.next() else { return Ok(()) };
-    // What the kernel takes may be done at once.
-    while step(&pair.sender, oldest, "send")? {
-        match waiting.next() {
-            Some(next) => oldest = next,
-            None => return Err(skip("8 MiB were sent before the peer could be killed")),
+    let post = |i: u64| pair.send(i % 16 * CHUNK_BYTES, CHUNK_BYTES, i);
+    let mut waiting = (0..16).map(post).collect::<Verdict<VecDeque<u64>>>()?;
+    // Nobody receives: what the sockets and the plugin's threads take is done at once, until they are full.
+    for posted in 16..MOST_TAKEN / CHUNK_BYTES {
+        let Some(oldest) = waiting.pop_front() else { break };
+        if !step(&pair.sender, oldest, "send")? {
+            pair.receiver.kill();
+            return watch(&pair.sender, oldest).map(drop);
         }
+        waiting.push_back(post(posted)?);
     }
-    pair.receiver.kill();
-    watch(&pair.sender, oldest).map(drop)
+    Err(skip(format!("{MOST_TAKEN} bytes were sent before the peer could be killed")))
 }
 
 fn connector(bench: &Bench<'_>) -> Verdict {
