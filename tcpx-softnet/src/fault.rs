@@ -34,6 +34,20 @@ pub enum Fault {
         /// The code, 1..=7.
         code: i32,
     },
+    /// The process stops as by SIGSTOP when a call begins, and does the call once it is continued.
+    Freeze {
+        /// Which entry.
+        entry: Entry,
+        /// Which of its calls, from 1.
+        call: u64,
+    },
+    /// The process ends as by SIGKILL when a call begins.
+    Die {
+        /// Which entry.
+        entry: Entry,
+        /// Which of its calls, from 1.
+        call: u64,
+    },
 }
 
 /// The end of a comm that this process holds.
@@ -86,8 +100,9 @@ entries! {
 }
 
 /// The words that a script is made of.
-pub(crate) const ALLOWED: &str = "a semicolon-separated list of cut:SIDE.SOCKET@BYTES, kill:SIDE@STEP and \
-     rc:ENTRY@CALL=CODE, with SIDE send or recv, SOCKET control or data0..data7, CODE 1..=7";
+pub(crate) const ALLOWED: &str = "a semicolon-separated list of cut:SIDE.SOCKET@BYTES, kill:SIDE@STEP, \
+     rc:ENTRY@CALL=CODE, freeze:ENTRY@CALL and die:ENTRY@CALL, with SIDE send or recv, SOCKET control or data0..data7, \
+     CODE 1..=7";
 
 impl FromStr for Fault {
     type Err = ();
@@ -113,6 +128,12 @@ impl FromStr for Fault {
                     code: number(code)?,
                 })
             }
+            "freeze" => {
+                Ok(Self::Freeze { entry: Entry::from_name(what).ok_or(())?, call: number(when)? })
+            }
+            "die" => {
+                Ok(Self::Die { entry: Entry::from_name(what).ok_or(())?, call: number(when)? })
+            }
             _ => Err(()),
         }
     }
@@ -125,27 +146,44 @@ impl Fault {
             Self::Cut { socket: CutSocket::Data(index), .. } => *index < crate::wire::MAX_SOCKETS,
             Self::Cut { .. } | Self::Kill { .. } => true,
             Self::Return { call, code, .. } => *call > 0 && (1..=7).contains(code),
+            Self::Freeze { call, .. } | Self::Die { call, .. } => *call > 0,
         }
     }
 }
 
+/// What the script wants of one call instead of, or before, what the call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScriptedCall {
+    /// Return this code and do nothing.
+    Return(i32),
+    /// Stop the process, then do the call.
+    Freeze,
+    /// End the process.
+    Die,
+}
+
 /// The calls of every entry so far, as far as scripts ask for them.
 #[derive(Debug)]
-pub(crate) struct ScriptedReturns {
+pub(crate) struct CallCounter {
     calls: [AtomicU64; Entry::COUNT],
 }
 
-impl ScriptedReturns {
+impl CallCounter {
     pub(crate) const fn new() -> Self {
         Self { calls: [const { AtomicU64::new(0) }; Entry::COUNT] }
     }
 
-    /// Counts a call; the code that it must return, if it is a scripted one.
-    pub(crate) fn count(&self, entry: Entry, faults: &[Fault]) -> Option<i32> {
+    /// Counts a call; what the script wants of it, if anything.
+    pub(crate) fn count(&self, entry: Entry, faults: &[Fault]) -> Option<ScriptedCall> {
         let call = 1 + self.calls[entry as usize].fetch_add(1, Ordering::Relaxed);
-        faults.iter().find_map(|fault| match *fault {
-            Fault::Return { entry: e, call: c, code } if (e, c) == (entry, call) => Some(code),
-            _ => None,
+        faults.iter().find_map(|fault| {
+            let (e, c, scripted) = match *fault {
+                Fault::Return { entry, call, code } => (entry, call, ScriptedCall::Return(code)),
+                Fault::Freeze { entry, call } => (entry, call, ScriptedCall::Freeze),
+                Fault::Die { entry, call } => (entry, call, ScriptedCall::Die),
+                Fault::Cut { .. } | Fault::Kill { .. } => return None,
+            };
+            ((e, c) == (entry, call)).then_some(scripted)
         })
     }
 }
@@ -211,6 +249,24 @@ mod tests {
         let code = Fault::Return { entry: Entry::Isend, call: 5, code: 2 };
         assert_eq!("rc:isend@5=2".parse(), Ok(code));
         assert_eq!(Entry::Isend.name(), "isend");
+        let freeze = Fault::Freeze { entry: Entry::Accept, call: 2 };
+        assert_eq!("freeze:accept@2".parse(), Ok(freeze));
+        let die = Fault::Die { entry: Entry::CloseTransfer, call: 1 };
+        assert_eq!("die:closeSend/closeRecv@1".parse(), Ok(die));
+    }
+
+    #[test]
+    fn each_entry_is_counted_by_itself() {
+        let faults: Vec<Fault> = ["rc:test@2=6", "freeze:isend@1", "die:test@3"]
+            .map(|text| text.parse().expect("a fault"))
+            .to_vec();
+        let counter = CallCounter::new();
+        let count = |entry| counter.count(entry, &faults);
+        assert_eq!(count(Entry::Test), None);
+        assert_eq!(count(Entry::Isend), Some(ScriptedCall::Freeze));
+        assert_eq!(count(Entry::Test), Some(ScriptedCall::Return(6)));
+        assert_eq!(count(Entry::Test), Some(ScriptedCall::Die));
+        assert_eq!((count(Entry::Test), count(Entry::Isend)), (None, None));
     }
 
     #[test]
@@ -223,10 +279,13 @@ mod tests {
             "cut:both.data0@1",
             "kill:send",
             "rc:foo@1=2",
+            "freeze:foo@1",
+            "die:test",
         ] {
             assert_eq!(text.parse::<Fault>(), Err(()), "{text}");
         }
-        for text in ["cut:send.data8@1", "rc:test@0=2", "rc:test@1=0", "rc:test@1=8"] {
+        for text in ["cut:send.data8@1", "rc:test@0=2", "rc:test@1=0", "rc:test@1=8", "die:test@0"]
+        {
             assert!(text.parse::<Fault>().is_ok_and(|fault| !fault.is_valid()), "{text}");
         }
     }

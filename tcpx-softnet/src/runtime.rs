@@ -9,7 +9,7 @@ use tcpx_sys::{Logger, NetProperties};
 
 use crate::bounce::{Bounce, PoolStats};
 use crate::failure::Failure;
-use crate::fault::{Entry, ScriptedReturns};
+use crate::fault::{CallCounter, Entry, ScriptedCall};
 use crate::log;
 use crate::nic::{self, Device};
 use crate::settings::{Settings, SettingsError};
@@ -96,16 +96,16 @@ pub fn bounce_bytes() -> u64 {
     RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
 }
 
-/// The code that this call of `entry` must return because the fault script says so. `init` is counted when it was
-/// configured by program; before `init` the environment was not read.
-pub(crate) fn scripted_return(entry: Entry) -> Option<c_int> {
-    static RETURNS: ScriptedReturns = ScriptedReturns::new();
+/// What the fault script wants of this call of `entry`. `init` is counted when it was configured by program; before
+/// `init` the environment was not read.
+pub(crate) fn scripted_call(entry: Entry) -> Option<ScriptedCall> {
+    static CALLS: CallCounter = CallCounter::new();
     let Some(runtime) = RUNTIME.get() else {
         let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-        return RETURNS.count(entry, &configured.as_ref()?.faults);
+        return CALLS.count(entry, &configured.as_ref()?.faults);
     };
     let faults = &runtime.settings.faults;
-    if faults.is_empty() { None } else { RETURNS.count(entry, faults) }
+    if faults.is_empty() { None } else { CALLS.count(entry, faults) }
 }
 
 /// What `init` made, or an error before it.
