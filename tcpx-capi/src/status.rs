@@ -169,7 +169,7 @@ impl From<&Error> for tcpx_status {
             Error::Preflight(_) => TCPX_ERR_HOST,
             Error::Plugin(_) => TCPX_ERR_PLUGIN,
             Error::NoNic { .. } => TCPX_ERR_NO_NIC,
-            Error::Unpack(_) => TCPX_ERR_UNPACK,
+            Error::Unpack(_) | Error::UnpackFailed(_) => TCPX_ERR_UNPACK,
             Error::Deadline { .. } => TCPX_ERR_TIMEOUT,
             Error::UnknownPeer { .. } => TCPX_ERR_UNKNOWN_PEER,
             Error::PeerState { .. } => TCPX_ERR_PEER_STATE,

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
 
+use crate::ledger::OpKey;
+
 /// Jobs handed over in one call; more go in the next.
 const JOBS_PER_SUBMIT: usize = 64;
 
@@ -19,12 +21,27 @@ impl BatchNumber {
     pub(crate) const NEVER: Self = Self(u64::MAX);
 }
 
-/// Where one chunk's fragments lie and where they belong.
-#[derive(Clone, Copy, Debug)]
+/// One chunk: where its fragments lie, where they belong, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) bounce: u64,
     pub(crate) dst: u64,
     pub(crate) dst_bytes: u64,
+    /// The receive that it belongs to, which lasts until the chunk is unpacked or its peer has failed.
+    pub(crate) op: OpKey,
+    pub(crate) channel: u16,
+    /// Byte offset of the chunk in its message.
+    pub(crate) offset: u64,
+}
+
+/// An unpack that failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BatchFailure {
+    /// The chunk that failed, or the oldest of those that may have.
+    pub(crate) suspect: Option<Job>,
+    /// Other chunks that may be the one.
+    pub(crate) others: usize,
+    pub(crate) source: UnpackError,
 }
 
 /// Collects jobs during a round, submits them at its end, and knows which batches have finished.
@@ -43,6 +60,9 @@ struct InFlight {
     number: BatchNumber,
     ticket: Ticket,
     submitted_at: Instant,
+    /// Its oldest chunk.
+    first: Job,
+    jobs: usize,
 }
 
 impl Default for Batch {
@@ -80,8 +100,8 @@ impl Batch {
     /// # Safety
     /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached this batch: its request is
     /// not consumed and its operation does not end before.
-    pub(crate) unsafe fn submit(&mut self, unpack: &mut dyn Unpack) -> Result<(), UnpackError> {
-        if self.jobs.is_empty() {
+    pub(crate) unsafe fn submit(&mut self, unpack: &mut dyn Unpack) -> Result<(), BatchFailure> {
+        let Some(&(first, _)) = self.jobs.first() else {
             // A batch of chunks that needed no unpacking is finished with the one before it.
             match self.in_flight.back_mut() {
                 Some(last) => last.number = self.current,
@@ -89,24 +109,26 @@ impl Batch {
             }
             self.current.0 += 1;
             return Ok(());
-        }
+        };
         let submitted_at = Instant::now();
         // SAFETY: passed on from the caller.
         let outcome = unsafe { self.submit_jobs(unpack) };
+        let jobs = self.jobs.len();
         // Also after an error: the peers that the jobs belong to fail with it.
         self.jobs.clear();
         self.descriptors.clear();
-        self.in_flight.push_back(InFlight { number: self.current, ticket: outcome?, submitted_at });
+        let (number, ticket) = (self.current, outcome?);
+        self.in_flight.push_back(InFlight { number, ticket, submitted_at, first, jobs });
         self.current.0 += 1;
         Ok(())
     }
 
     /// # Safety
     /// As for `submit`.
-    unsafe fn submit_jobs(&self, unpack: &mut dyn Unpack) -> Result<Ticket, UnpackError> {
+    unsafe fn submit_jobs(&self, unpack: &mut dyn Unpack) -> Result<Ticket, BatchFailure> {
         let mut ticket = Ticket::NONE;
         let mut start = 0;
-        for group in self.jobs.chunks(JOBS_PER_SUBMIT) {
+        for (index, group) in self.jobs.chunks(JOBS_PER_SUBMIT).enumerate() {
             let mut jobs = [EMPTY_JOB; JOBS_PER_SUBMIT];
             for (slot, (job, end)) in jobs.iter_mut().zip(group) {
                 let descriptors = &self.descriptors[start..*end];
@@ -123,15 +145,35 @@ impl Batch {
                 };
             }
             // SAFETY: passed on from the caller.
-            ticket = unsafe { unpack.submit(&jobs[..group.len()]) }?;
+            ticket = unsafe { unpack.submit(&jobs[..group.len()]) }
+                .map_err(|source| self.submit_failed(index * JOBS_PER_SUBMIT, source))?;
         }
         Ok(ticket)
     }
 
+    /// What is known when the submit of the group that starts at job `start` has failed.
+    fn submit_failed(&self, start: usize, source: UnpackError) -> BatchFailure {
+        let named = source.job().and_then(|job| self.jobs.get(start + job));
+        // A GPU reports with any call what went wrong before it.
+        let before = self.in_flight.iter().map(|batch| batch.jobs).sum::<usize>() + start;
+        let here = self.jobs.len().saturating_sub(start).min(JOBS_PER_SUBMIT);
+        match (named, self.in_flight.front()) {
+            (Some(&(job, _)), _) => BatchFailure { suspect: Some(job), others: before, source },
+            (None, oldest) => {
+                let first = self.jobs.first().map(|&(job, _)| job);
+                let suspect = oldest.map(|batch| batch.first).or(first);
+                BatchFailure { suspect, others: (before + here).saturating_sub(1), source }
+            }
+        }
+    }
+
     /// The newest finished batch; everything up to it is finished.
-    pub(crate) fn finished(&mut self, unpack: &mut dyn Unpack) -> Result<BatchNumber, UnpackError> {
+    pub(crate) fn finished(
+        &mut self,
+        unpack: &mut dyn Unpack,
+    ) -> Result<BatchNumber, BatchFailure> {
         if !self.in_flight.is_empty() {
-            let reached = unpack.poll()?;
+            let reached = unpack.poll().map_err(|source| self.under_way_failed(source))?;
             while let Some(first) = self.in_flight.front().filter(|first| first.ticket <= reached) {
                 self.finished = first.number;
                 self.busy += first.submitted_at.elapsed();
@@ -139,6 +181,20 @@ impl Batch {
             }
         }
         Ok(self.finished)
+    }
+
+    /// What is known when something under way has failed.
+    pub(crate) fn under_way_failed(&self, source: UnpackError) -> BatchFailure {
+        let jobs: usize = self.in_flight.iter().map(|batch| batch.jobs).sum();
+        let suspect = self.in_flight.front().map(|batch| batch.first);
+        BatchFailure { suspect, others: jobs.saturating_sub(1), source }
+    }
+
+    /// Forgets what is collected and under way, for good: none of it will ever count as finished.
+    pub(crate) fn abandon(&mut self) {
+        self.jobs.clear();
+        self.descriptors.clear();
+        self.in_flight.clear();
     }
 
     /// Time from submits until they were seen to be finished, summed.
@@ -157,9 +213,13 @@ const EMPTY_JOB: UnpackJob<'static> =
 
 #[cfg(test)]
 mod tests {
+    use tcpx_cuda::CudaError;
     use tcpx_unpack::Backend;
 
     use super::*;
+
+    const DESCRIPTOR: [UnpackDescriptor; 1] =
+        [UnpackDescriptor { src_off: 0, len: 16, dst_off: 0 }];
 
     /// Finishes tickets only when told to.
     #[derive(Default)]
@@ -186,16 +246,85 @@ mod tests {
     }
 
     fn job() -> Job {
-        Job { bounce: 4096, dst: 8192, dst_bytes: 16 }
+        job_at(0)
+    }
+
+    fn job_at(offset: u64) -> Job {
+        let op = OpKey::default();
+        Job { bounce: 4096, dst: 8192, dst_bytes: 16, op, channel: 0, offset }
+    }
+
+    /// Fails with the given error: the submit of that number, from 1, or every poll.
+    struct Failing {
+        submit: u64,
+        submits: u64,
+        error: UnpackError,
+    }
+
+    impl Unpack for Failing {
+        fn backend(&self) -> Backend {
+            Backend::Kernel
+        }
+
+        unsafe fn submit(&mut self, _: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+            self.submits += 1;
+            if self.submits == self.submit {
+                return Err(self.error.clone());
+            }
+            Ok(Ticket::new(self.submits))
+        }
+
+        fn poll(&mut self) -> Result<Ticket, UnpackError> {
+            Err(self.error.clone())
+        }
+    }
+
+    #[test]
+    fn a_failed_submit_names_the_job_that_the_backend_names() {
+        let source = CudaError::Stalled { waited_ms: 1 };
+        let error = UnpackError::Copy { job: 1, source };
+        let mut unpack = Failing { submit: 3, submits: 0, error: error.clone() };
+        let mut batch = Batch::default();
+        batch.push(job_at(0), &DESCRIPTOR);
+        // SAFETY: the double touches no memory.
+        unsafe { batch.submit(&mut unpack) }.unwrap();
+        // Two groups, of which the second fails in its second job.
+        (1..=JOBS_PER_SUBMIT as u64 + 2).for_each(|at| batch.push(job_at(at), &DESCRIPTOR));
+        // SAFETY: as above.
+        let failure = unsafe { batch.submit(&mut unpack) }.unwrap_err();
+        let suspect = Some(job_at(JOBS_PER_SUBMIT as u64 + 2));
+        assert_eq!(failure, BatchFailure { suspect, others: 1 + JOBS_PER_SUBMIT, source: error });
+    }
+
+    #[test]
+    fn a_failure_without_a_name_is_that_of_the_oldest_under_way() {
+        let error = UnpackError::Cuda(CudaError::Stalled { waited_ms: 1 });
+        let mut unpack = Failing { submit: 2, submits: 0, error: error.clone() };
+        let mut batch = Batch::default();
+        let first = batch.number();
+        batch.push(job_at(7), &DESCRIPTOR);
+        batch.push(job_at(8), &DESCRIPTOR);
+        // SAFETY: the double touches no memory.
+        unsafe { batch.submit(&mut unpack) }.unwrap();
+        let failure = batch.finished(&mut unpack).unwrap_err();
+        let expected =
+            |others| BatchFailure { suspect: Some(job_at(7)), others, source: error.clone() };
+        assert_eq!(failure, expected(1));
+        batch.push(job_at(9), &DESCRIPTOR);
+        // SAFETY: as above.
+        assert_eq!(unsafe { batch.submit(&mut unpack) }.unwrap_err(), expected(2));
+
+        batch.abandon();
+        assert!(!batch.is_unpacking() && batch.jobs() == 0);
+        assert!(batch.finished(&mut unpack).unwrap() < first, "what failed is never finished");
     }
 
     #[test]
     fn batches_finish_with_their_last_submit_and_in_order() {
         let (mut batch, mut unpack) = (Batch::default(), Slow::default());
-        let descriptor = [UnpackDescriptor { src_off: 0, len: 16, dst_off: 0 }];
         let first = batch.number();
         for _ in 0..JOBS_PER_SUBMIT + 1 {
-            batch.push(job(), &descriptor);
+            batch.push(job(), &DESCRIPTOR);
         }
         // SAFETY: the double touches no memory.
         unsafe { batch.submit(&mut unpack) }.unwrap();

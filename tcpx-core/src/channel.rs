@@ -252,6 +252,9 @@ impl RecvLane {
                 bounce: queue.bounce(),
                 dst: op.span.address + chunk.offset,
                 dst_bytes: u64::from(chunk.bytes),
+                op: chunk.op,
+                channel: self.place.channel,
+                offset: chunk.offset,
             },
             &self.descriptors,
         );

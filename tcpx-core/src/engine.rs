@@ -1,5 +1,7 @@
-#![allow(unsafe_code)]
 //! The progress engine of a session: all state behind one lock, moved by `progress`.
+
+mod report;
+mod unpacking;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
@@ -20,7 +22,6 @@ use crate::nic;
 use crate::peer::{Peer, PeerKey, Stage};
 use crate::plugin::Plugin;
 use crate::settings::{SessionOptions, check_name};
-use crate::stats::{SessionReport, by_nic};
 
 /// Connections that have not been accepted by name yet. More wait in the system's queue.
 const MAX_INCOMING: usize = 256;
@@ -28,8 +29,6 @@ const MAX_INCOMING: usize = 256;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the listener is asked for new connections.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(1);
-/// How long the end of a peer waits for unpacks that still read its bounce buffer.
-const UNPACK_DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Everything of a session.
 pub(crate) struct Engine {
@@ -253,17 +252,13 @@ impl Engine {
         }
         match self.unpack_round() {
             Ok(finished) => moved |= self.consume(&keys, finished),
-            Err(error) => self.fail_all(&error),
+            Err(failure) => {
+                let error = self.stop_unpacking(failure);
+                self.end_all(&error);
+                moved = true;
+            }
         }
         moved
-    }
-
-    fn unpack_round(&mut self) -> Result<BatchNumber> {
-        self.unpack_batches += u64::from(self.batch.jobs() > 0);
-        // SAFETY: jobs are made by receive lanes from checked descriptors. Their requests are consumed, and their
-        // operations end, only when `finished` has reached the batch, or in `fail_peer`, which waits for it first.
-        unsafe { self.batch.submit(self.unpack.as_mut()) }?;
-        Ok(self.batch.finished(self.unpack.as_mut())?)
     }
 
     fn consume(&mut self, keys: &[PeerKey], finished: BatchNumber) -> bool {
@@ -310,32 +305,35 @@ impl Engine {
 
     /// Ends a peer with an error, once nothing unpacks from its bounce buffer any more.
     pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
-        self.drain_unpacks();
+        let broken = self.drain_unpacks();
+        self.end_peer(key, error);
+        if let Some(error) = broken {
+            self.end_all(&error);
+        }
+    }
+
+    fn fail_all(&mut self, error: &Error) {
+        let broken = self.drain_unpacks();
+        self.end_all(broken.as_ref().unwrap_or(error));
+    }
+
+    fn end_all(&mut self, error: &Error) {
+        for key in self.peers.keys().collect::<Vec<_>>() {
+            self.end_peer(key, error.clone());
+        }
+    }
+
+    /// As [`fail_peer`](Self::fail_peer), when nothing unpacks.
+    fn end_peer(&mut self, key: PeerKey, error: Error) {
         let Some(peer) = self.peers.get_mut(key) else { return };
+        if matches!(peer.stage, Stage::Gone(_)) {
+            return;
+        }
         if !matches!(error, Error::PeerGone { how: Departure::Goodbye, .. } | Error::Closed) {
             self.peers_failed += 1;
             tracing::warn!(peer = %peer.name(), %error, "peer failed");
         }
         peer.fail(error, &mut self.ledger);
-    }
-
-    fn fail_all(&mut self, error: &Error) {
-        for key in self.peers.keys().collect::<Vec<_>>() {
-            self.fail_peer(key, error.clone());
-        }
-    }
-
-    fn drain_unpacks(&mut self) {
-        let give_up_at = Instant::now() + UNPACK_DRAIN_TIMEOUT;
-        // SAFETY: as in `unpack_round`; what was collected for the failing peer is still valid, its comms are open.
-        let mut outcome = unsafe { self.batch.submit(self.unpack.as_mut()) };
-        while outcome.is_ok() && self.batch.is_unpacking() && Instant::now() < give_up_at {
-            outcome = self.batch.finished(self.unpack.as_mut()).map(|_| ());
-            std::thread::yield_now();
-        }
-        if let Err(error) = outcome {
-            tracing::error!(%error, "unpacking failed while a peer was ending");
-        }
     }
 
     /// Takes memory out. Every comm that knows it forgets it.
@@ -368,42 +366,6 @@ impl Engine {
     pub(crate) fn finish_close(&mut self) {
         self.is_closed = true;
         self.fail_all(&Error::Closed);
-    }
-
-    pub(crate) fn deadline(
-        &self,
-        phase: Phase,
-        peer: Option<PeerKey>,
-        waited: Duration,
-        now: Instant,
-    ) -> Error {
-        let peer = peer.and_then(|key| self.peers.get(key));
-        let mut detail = peer.map_or("nothing came", |peer| peer.state()).to_owned();
-        if let Some(silence) =
-            peer.and_then(|peer| peer.silence(now)).filter(|silence| silence.as_secs() >= 1)
-        {
-            detail += &format!("; nothing was heard of it for {:.1} s", silence.as_secs_f64());
-        }
-        Error::Deadline { phase, peer: peer.map(|peer| peer.name().to_string()), waited, detail }
-    }
-
-    pub(crate) fn report(&self) -> SessionReport {
-        let plugin: &Plugin = &self.env.plugin;
-        let mut peers: Vec<_> = self.peers.values().map(|peer| peer.report(&self.ledger)).collect();
-        peers.sort_by(|left, right| left.name.cmp(&right.name));
-        SessionReport {
-            transport: if plugin.is_hardware() { "hardware" } else { "software" }.to_owned(),
-            plugin_name: plugin.name().to_owned(),
-            plugin_path: plugin.path().display().to_string(),
-            device_memory: self.env.memory.name().to_owned(),
-            unpack: self.unpack.backend().to_string(),
-            unpack_why: self.unpack_why.clone(),
-            unpack_batches: self.unpack_batches,
-            unpack_ns: self.batch.busy().as_nanos() as u64,
-            peers_failed: self.peers_failed,
-            nics: by_nic(&peers),
-            peers,
-        }
     }
 }
 

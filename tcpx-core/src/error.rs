@@ -9,6 +9,8 @@ use tcpx_rx::DescriptorError;
 use tcpx_sys::{LoadError, NcclResult};
 use tcpx_unpack::UnpackError;
 
+use crate::unpack_failure::UnpackFailure;
+
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -167,9 +169,12 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// An unpack backend failed or is not available.
+    /// An unpack backend is not available.
     #[error("unpack: {0}")]
     Unpack(Arc<UnpackError>),
+    /// A chunk could not be unpacked. The session does not recover: every peer of it ends with this.
+    #[error("{0}")]
+    UnpackFailed(Arc<UnpackFailure>),
     /// A deadline passed.
     #[error("deadline of {waited:?} passed during {phase}{}: {detail}", peer_suffix(.peer.as_ref()))]
     Deadline {

@@ -67,6 +67,7 @@ mod setup;
 mod soft;
 mod stats;
 mod transfer;
+mod unpack_failure;
 mod wait;
 mod window;
 
@@ -85,6 +86,7 @@ pub use settings::{
 pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::{Post, Transfer};
+pub use unpack_failure::UnpackFailure;
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]

@@ -78,6 +78,11 @@ impl Peer {
         }
     }
 
+    /// Bytes of a whole chunk.
+    pub(crate) fn chunk_bytes(&self) -> u32 {
+        self.agreement.chunk_bytes
+    }
+
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }

@@ -135,6 +135,11 @@ impl Registrations {
         Ok(id)
     }
 
+    /// The id that the caller knows it by.
+    pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<u64> {
+        self.ids.iter().find(|(_, known)| **known == key).map(|(id, _)| *id)
+    }
+
     fn by_id(&self, id: u64) -> Result<(RegistrationKey, &Registration)> {
         let key = self.ids.get(&id).copied().ok_or(Error::UnknownRegistration { id })?;
         self.registrations

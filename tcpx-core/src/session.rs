@@ -1,6 +1,9 @@
 #![allow(unsafe_code)]
 //! The session: what a program holds.
 
+#[cfg(all(test, feature = "soft"))]
+mod unpack_tests;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

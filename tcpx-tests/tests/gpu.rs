@@ -2,51 +2,15 @@
 //! Sessions over GPU memory, both ends in this process on GPU 0. Without a GPU each test says that it is skipped;
 //! `TCPX_TEST_REQUIRE=gpu` makes that a failure.
 
+mod gpu_sessions;
+
 use std::thread;
-use std::time::Duration;
 
+use gpu_sessions::{PATIENCE, connect, has_gpu, session};
 use serial_test::serial;
-use tcpx_core::{
-    Error, MemoryType, PluginChoice, Post, Session, SessionOptions, UnpackChoice, gpu_count,
-};
+use tcpx_core::{Error, MemoryType, Post, Session, SessionOptions, UnpackChoice, gpu_count};
 use tcpx_cuda::{CudaGpu, DeviceBuffer};
-use tcpx_tests::{pattern, report_skip};
-
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
-
-/// Whether the test can run.
-fn has_gpu() -> bool {
-    let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
-    let required = required.split(',').any(|word| word.trim() == "gpu");
-    let found = gpu_count() > 0;
-    assert!(found || !required, "a GPU is required and the CUDA driver shows none");
-    if !found {
-        report_skip("the CUDA driver shows no GPU");
-    }
-    found
-}
-
-fn session(gpu: Option<u32>, unpack: UnpackChoice) -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        gpu,
-        unpack,
-        close_timeout: Duration::from_secs(5),
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("a session opens")
-}
-
-/// Lets `left` connect to `right`.
-fn connect(left: &Session, right: &Session) {
-    let conn_info = right.listen().expect("listen");
-    thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept("left"));
-        left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
-        left.connect("right").expect("left connects");
-        accepted.join().expect("no panic").expect("right accepts");
-    });
-}
+use tcpx_tests::pattern;
 
 /// Both ends say goodbye, each waiting for the other.
 fn part(left: &Session, right: &Session) {

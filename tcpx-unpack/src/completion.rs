@@ -39,11 +39,11 @@ impl Completions {
     pub(crate) fn submit(
         &mut self,
         stream: &Stream,
-        queue: impl FnOnce() -> Result<(), CudaError>,
+        queue: impl FnOnce() -> Result<(), UnpackError>,
     ) -> Result<Ticket, UnpackError> {
         let event = self.free_event()?;
-        if let Err(error) = queue().and_then(|()| stream.record(&event)) {
-            return Err(self.fail(error.into()));
+        if let Err(error) = queue().and_then(|()| Ok(stream.record(&event)?)) {
+            return Err(self.fail(error));
         }
         self.submitted = self.submitted.next();
         self.under_way.push_back((self.submitted, event));
@@ -91,14 +91,14 @@ impl Completions {
 
     fn fail(&mut self, error: UnpackError) -> UnpackError {
         tracing::error!(%error, "unpacking stopped");
-        self.failure = Some(error.clone());
+        self.failure = Some(error.clone().without_job());
         error
     }
 }
 
-/// Waits until `stream` is idle, as drops do; false when it may still be using memory.
-pub(crate) fn drain(gpu: &CudaGpu, stream: &Stream) -> bool {
-    let start = Instant::now();
+/// Waits until `stream` is idle, as drops do, for at most [`STALL_LIMIT`] after `start`; false when it may still be
+/// using memory.
+pub(crate) fn drain(gpu: &CudaGpu, stream: &Stream, start: Instant) -> bool {
     let Ok(_entered) = gpu.enter() else { return true };
     loop {
         match stream.is_idle() {

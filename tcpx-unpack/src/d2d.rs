@@ -1,6 +1,8 @@
 #![allow(unsafe_code)]
 //! The d2d backend: the driver's copies, one for each run of neighbouring fragments.
 
+use std::time::Instant;
+
 use crate::completion::{Completions, drain};
 use crate::cuda::{CudaError, CudaGpu, Stream};
 use crate::job::check_all;
@@ -36,10 +38,13 @@ impl Unpack for D2dUnpack {
         let _entered = self.gpu.enter()?;
         let stream = &self.stream;
         self.completions.submit(stream, || {
-            for run in jobs.iter().flat_map(|job| runs(job.bounce, job.dst, job.descriptors)) {
-                // SAFETY: check_all has found the run inside the job's memories, and the caller
-                // keeps those as they are until the ticket behind this copy is finished.
-                unsafe { stream.copy(run.dst, run.src, run.bytes) }?;
+            for (index, job) in jobs.iter().enumerate() {
+                for run in runs(job.bounce, job.dst, job.descriptors) {
+                    // SAFETY: check_all has found the run inside the job's memories, and the caller
+                    // keeps those as they are until the ticket behind this copy is finished.
+                    unsafe { stream.copy(run.dst, run.src, run.bytes) }
+                        .map_err(|source| UnpackError::Copy { job: index, source })?;
+                }
             }
             Ok(())
         })
@@ -53,7 +58,7 @@ impl Unpack for D2dUnpack {
 
 impl Drop for D2dUnpack {
     fn drop(&mut self) {
-        if !drain(&self.gpu, &self.stream) {
+        if !drain(&self.gpu, &self.stream, Instant::now()) {
             tracing::error!("copies are still running while their unpacker is dropped");
         }
     }

@@ -80,7 +80,40 @@ pub enum UnpackError {
         /// Address of the destination.
         dst: u64,
     },
-    /// CUDA failed; the unpacker does not recover from it.
+    /// The driver refused a copy of this job; the unpacker does not recover from it. Later calls
+    /// report [`Cuda`](Self::Cuda).
+    #[error("job {job}: {source}")]
+    Copy {
+        /// Index of the job in the submit.
+        job: usize,
+        /// What the driver said.
+        source: CudaError,
+    },
+    /// CUDA failed, and the driver does not say which job is to blame; the unpacker does not
+    /// recover from it.
     #[error(transparent)]
     Cuda(#[from] CudaError),
+}
+
+impl UnpackError {
+    /// Index of the job in the failed submit, where it is known.
+    #[must_use]
+    pub fn job(&self) -> Option<usize> {
+        match *self {
+            Self::OutOfBounds { job, .. }
+            | Self::BadRange { job, .. }
+            | Self::Overlap { job, .. }
+            | Self::Copy { job, .. } => Some(job),
+            Self::Unavailable { .. } | Self::Cuda(_) => None,
+        }
+    }
+
+    /// The same failure for calls after the one that it happened in, whose jobs are others.
+    #[must_use]
+    pub fn without_job(self) -> Self {
+        match self {
+            Self::Copy { source, .. } => Self::Cuda(source),
+            other => other,
+        }
+    }
 }

@@ -15,6 +15,7 @@ use crate::job::check_all;
 use crate::run::runs;
 use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use std::mem::ManuallyDrop;
+use std::time::Instant;
 
 /// Size of the staging buffer: the longest message NCCL sends in one piece.
 const STAGING_BYTES: u64 = 4 << 20;
@@ -82,11 +83,14 @@ impl Unpack for StagedUnpack {
         let _entered = self.gpu.enter()?;
         let (gpu, stream, staging) = (&self.gpu, &self.stream, &self.staging);
         self.completions.submit(stream, || {
-            jobs.iter().filter(|job| !job.descriptors.is_empty()).try_for_each(|job| {
+            let with_bytes = jobs.iter().enumerate().filter(|(_, job)| !job.descriptors.is_empty());
+            for (index, job) in with_bytes {
                 // SAFETY: check_all has passed the job, and the caller keeps its memories as they
                 // are until the ticket behind these copies is finished.
                 unsafe { queue(gpu, stream, staging, job) }
-            })
+                    .map_err(|source| UnpackError::Copy { job: index, source })?;
+            }
+            Ok(())
         })
     }
 
@@ -98,7 +102,7 @@ impl Unpack for StagedUnpack {
 
 impl Drop for StagedUnpack {
     fn drop(&mut self) {
-        if drain(&self.gpu, &self.stream) {
+        if drain(&self.gpu, &self.stream, Instant::now()) {
             // SAFETY: nothing uses the staging buffer any more, and it is dropped only here.
             unsafe { ManuallyDrop::drop(&mut self.staging) };
         } else {

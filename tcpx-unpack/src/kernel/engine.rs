@@ -302,7 +302,8 @@ impl Engine {
 
     /// Waits until nothing is in flight; false when the GPU does not come to an end.
     fn drain(&mut self) -> bool {
-        self.lanes.iter().all(|lane| crate::completion::drain(&self.gpu, lane))
+        let start = Instant::now();
+        self.lanes.iter().all(|lane| crate::completion::drain(&self.gpu, lane, start))
     }
 }
 

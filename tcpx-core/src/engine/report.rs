@@ -1,0 +1,47 @@
+//! What the engine says of itself: its numbers, and what a wait that ended was waiting for.
+
+use std::time::{Duration, Instant};
+
+use super::Engine;
+use crate::error::{Error, Phase};
+use crate::peer::PeerKey;
+use crate::plugin::Plugin;
+use crate::stats::{SessionReport, by_nic};
+
+impl Engine {
+    pub(crate) fn deadline(
+        &self,
+        phase: Phase,
+        peer: Option<PeerKey>,
+        waited: Duration,
+        now: Instant,
+    ) -> Error {
+        let peer = peer.and_then(|key| self.peers.get(key));
+        let mut detail = peer.map_or("nothing came", |peer| peer.state()).to_owned();
+        if let Some(silence) =
+            peer.and_then(|peer| peer.silence(now)).filter(|silence| silence.as_secs() >= 1)
+        {
+            detail += &format!("; nothing was heard of it for {:.1} s", silence.as_secs_f64());
+        }
+        Error::Deadline { phase, peer: peer.map(|peer| peer.name().to_string()), waited, detail }
+    }
+
+    pub(crate) fn report(&self) -> SessionReport {
+        let plugin: &Plugin = &self.env.plugin;
+        let mut peers: Vec<_> = self.peers.values().map(|peer| peer.report(&self.ledger)).collect();
+        peers.sort_by(|left, right| left.name.cmp(&right.name));
+        SessionReport {
+            transport: if plugin.is_hardware() { "hardware" } else { "software" }.to_owned(),
+            plugin_name: plugin.name().to_owned(),
+            plugin_path: plugin.path().display().to_string(),
+            device_memory: self.env.memory.name().to_owned(),
+            unpack: self.unpack.backend().to_string(),
+            unpack_why: self.unpack_why.clone(),
+            unpack_batches: self.unpack_batches,
+            unpack_ns: self.batch.busy().as_nanos() as u64,
+            peers_failed: self.peers_failed,
+            nics: by_nic(&peers),
+            peers,
+        }
+    }
+}

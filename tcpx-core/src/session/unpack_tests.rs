@@ -1,0 +1,145 @@
+#![allow(unsafe_code)]
+//! Sessions whose unpack fails in the middle, with a backend that does so on purpose.
+
+use std::thread;
+use std::time::Duration;
+
+use tcpx_cuda::CudaError;
+use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+
+use super::Session;
+use crate::{Departure, Error, MemoryType, PluginChoice, Post, SessionOptions, UnpackFailure};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const CHUNK_BYTES: u32 = 16 << 10;
+const MESSAGE_BYTES: u64 = 10 * CHUNK_BYTES as u64 + 5;
+
+/// Where a backend fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Submit,
+    Poll,
+}
+
+/// Copies as the real one until `healthy` chunks were submitted, and fails from the next on.
+struct Faulty {
+    real: Box<dyn Unpack>,
+    healthy: usize,
+    at: Call,
+    /// The last ticket of the real one, once that is all there will be.
+    stuck_after: Option<Ticket>,
+}
+
+fn error() -> UnpackError {
+    UnpackError::Cuda(CudaError::Call { call: "cuTestCall", code: 700, name: "SICK".into() })
+}
+
+impl Unpack for Faulty {
+    fn backend(&self) -> Backend {
+        self.real.backend()
+    }
+
+    unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        if let Some(left) = self.healthy.checked_sub(jobs.len()) {
+            self.healthy = left;
+            // SAFETY: passed on from the caller.
+            return unsafe { self.real.submit(jobs) };
+        }
+        if self.at == Call::Submit {
+            return Err(error());
+        }
+        let done = self.real.poll()?;
+        self.stuck_after.get_or_insert(done);
+        Ok(done.next())
+    }
+
+    fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        if self.stuck_after.is_some() { Err(error()) } else { self.real.poll() }
+    }
+}
+
+fn session() -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        channels: 1,
+        chunk_bytes: CHUNK_BYTES,
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("a session opens")
+}
+
+/// Lets `left` connect to `right`.
+fn connect(left: &Session, right: &Session) {
+    let conn_info = right.listen().expect("listen");
+    thread::scope(|scope| {
+        let accepted = scope.spawn(|| right.accept("left"));
+        left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
+        left.connect("right").expect("left connects");
+        accepted.join().expect("no panic").expect("right accepts");
+    });
+}
+
+/// One message from left to right. What the two waits returned, and the chunks that right has given back.
+fn send(left: &Session, right: &Session, memories: [u64; 2], tag: i32) -> (Ends, u64) {
+    let post = |memory| Post { memory, offset: 0, bytes: MESSAGE_BYTES, tag };
+    let (from, to) = (
+        left.create_transfer("right").expect("a transfer"),
+        right.create_transfer("left").expect("a transfer"),
+    );
+    to.post_recv(post(memories[1])).expect("post_recv");
+    from.post_send(post(memories[0])).expect("post_send");
+    let ends = thread::scope(|scope| {
+        let sent = scope.spawn(|| from.wait(PATIENCE));
+        [to.wait(PATIENCE), sent.join().expect("no panic")]
+    });
+    let done = to.counts().expect("it is there").chunks_done;
+    (ends, done)
+}
+
+/// The receiver's end, then the sender's.
+type Ends = [crate::Result<()>; 2];
+
+fn chunk_named_by(outcome: &crate::Result<()>) -> &UnpackFailure {
+    match outcome {
+        Err(Error::UnpackFailed(failure)) => failure,
+        other => panic!("no unpack failed: {other:?}"),
+    }
+}
+
+#[test]
+fn a_failed_unpack_names_the_chunk_and_ends_the_session_without_hanging() {
+    for at in [Call::Submit, Call::Poll] {
+        let (left, right) = (session(), session());
+        connect(&left, &right);
+        let memories = [&left, &right].map(|session| {
+            session.allocate(MESSAGE_BYTES, MemoryType::Device).expect("there is room")
+        });
+        // The first message gets through.
+        let healthy = MESSAGE_BYTES.div_ceil(u64::from(CHUNK_BYTES)) as usize;
+        right
+            .shared
+            .engine()
+            .unpack_with(|real| Box::new(Faulty { real, healthy, at, stuck_after: None }));
+        let (ends, _) = send(&left, &right, memories, 1);
+        ends.into_iter().for_each(|end| end.expect("the first message is healthy"));
+
+        let (ends, done) = send(&left, &right, memories, 2);
+        let failure = chunk_named_by(&ends[0]);
+        assert_eq!(done, 0, "{at:?}: a chunk that was not unpacked counts as done");
+        assert_eq!(
+            (failure.peer.as_str(), failure.channel, failure.registration, failure.tag),
+            ("left", 0, memories[1], 2)
+        );
+        assert_eq!((failure.chunk, failure.chunk_bytes), (0, u64::from(CHUNK_BYTES)));
+        assert_eq!(failure.source, error());
+        // A send is complete when its bytes have left; one that was not is told why.
+        if let Err(Error::PeerGone { how: Departure::Abort(reason), .. }) = &ends[1] {
+            assert!(reason.contains("cuTestCall"), "{reason}");
+        }
+
+        // The memory is free, and later posts say what happened.
+        right.deregister_memory(memories[1]).expect("no operation uses it");
+        chunk_named_by(&right.create_transfer("left").map(drop));
+        drop((right, left));
+    }
+}

@@ -1,0 +1,73 @@
+//! An unpack that failed, named by chunk.
+
+use std::fmt;
+
+use tcpx_unpack::UnpackError;
+
+/// A chunk whose bytes could not be copied out of the bounce buffer.
+///
+/// A GPU tells of a failed copy or kernel only later, and not which of those under way it was; then this is the oldest
+/// chunk under way, and `others` counts the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpackFailure {
+    /// The peer that sent the chunk.
+    pub peer: String,
+    /// The channel that it came over.
+    pub channel: u16,
+    /// The registration that it was to be copied into.
+    pub registration: u64,
+    /// Tag of the message.
+    pub tag: i32,
+    /// Number of the chunk in its message, from 0.
+    pub chunk: u64,
+    /// Bytes of the chunk.
+    pub chunk_bytes: u64,
+    /// Other chunks that may be the one that failed.
+    pub others: usize,
+    /// What failed, with the driver call if it was one.
+    pub source: UnpackError,
+}
+
+impl fmt::Display for UnpackFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { peer, channel, registration, tag, chunk, chunk_bytes, others, source } = self;
+        write!(
+            f,
+            "unpack: peer {peer}, channel {channel}, chunk {chunk} of {chunk_bytes} bytes with tag {tag} into \
+             registration {registration}"
+        )?;
+        if *others > 0 {
+            write!(f, ", or one of {others} other chunks under way")?;
+        }
+        write!(f, ": {source}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tcpx_unpack::Backend;
+
+    use super::*;
+
+    #[test]
+    fn the_text_names_the_chunk_and_its_doubt() {
+        let source = UnpackError::Unavailable { backend: Backend::Kernel, reason: "off".into() };
+        let sure = UnpackFailure {
+            peer: "b".into(),
+            channel: 3,
+            registration: 7,
+            tag: -1,
+            chunk: 12,
+            chunk_bytes: 524_288,
+            others: 0,
+            source,
+        };
+        let text = sure.to_string();
+        for words in ["peer b", "channel 3", "chunk 12", "registration 7", "tag -1", "off"] {
+            assert!(text.contains(words), "{text}");
+        }
+        assert!(!text.contains("other chunks"), "{text}");
+        let text = UnpackFailure { others: 4, ..sure }.to_string();
+        assert!(text.contains("or one of 4 other chunks"), "{text}");
+    }
+}

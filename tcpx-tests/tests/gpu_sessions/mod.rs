@@ -1,0 +1,45 @@
+//! Sessions of the GPU tests: both ends in one process.
+
+use std::thread;
+use std::time::Duration;
+
+use tcpx_core::{PluginChoice, Session, SessionOptions, UnpackChoice, gpu_count};
+use tcpx_tests::report_skip;
+
+/// Longest wait for anything that should end.
+pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+
+/// Whether the test can run.
+pub(crate) fn has_gpu() -> bool {
+    let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
+    let required = required.split(',').any(|word| word.trim() == "gpu");
+    let found = gpu_count() > 0;
+    assert!(found || !required, "a GPU is required and the CUDA driver shows none");
+    if !found {
+        report_skip("the CUDA driver shows no GPU");
+    }
+    found
+}
+
+/// On this GPU, or with emulated device memory.
+pub(crate) fn session(gpu: Option<u32>, unpack: UnpackChoice) -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        gpu,
+        unpack,
+        close_timeout: Duration::from_secs(5),
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("a session opens")
+}
+
+/// Lets `left` connect to `right`.
+pub(crate) fn connect(left: &Session, right: &Session) {
+    let conn_info = right.listen().expect("listen");
+    thread::scope(|scope| {
+        let accepted = scope.spawn(|| right.accept("left"));
+        left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
+        left.connect("right").expect("left connects");
+        accepted.join().expect("no panic").expect("right accepts");
+    });
+}
