@@ -13,7 +13,8 @@ use std::time::Duration;
 pub(crate) use frame::FrameError;
 pub(crate) use link::Link;
 pub(crate) use message::{
-    Accepted, CaseTimes, MAX_ITERATIONS, Message, Mode, Plan, Program, RawOffer, Request,
+    Accepted, Batch, CaseTimes, MAX_ITERATIONS, MAX_MESSAGES, Message, Mode, Plan, Program,
+    RawOffer, Request,
 };
 pub(crate) use socket::{accept, accept_or_end, bind, dial, wait};
 

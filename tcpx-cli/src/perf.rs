@@ -4,6 +4,7 @@ mod args;
 mod baseline;
 mod json;
 mod latency;
+mod posts;
 mod progress;
 mod report;
 mod session_lane;
@@ -17,13 +18,16 @@ use tcpx_core::Session;
 
 pub(crate) use args::PerfArgs;
 
-use crate::bootstrap::{CaseTimes, Link, Message, Mode, Plan, Program};
+use crate::bootstrap::{Batch, CaseTimes, Link, Message, Mode, Plan, Program};
 use crate::end::Role;
 use crate::failure::Failure;
 use crate::meeting::{self, Agreement};
 use baseline::RawSockets;
 use progress::Progress;
 use report::{Case, Report};
+
+/// Most lanes that take turns; each of their messages has a pattern of its own.
+const WAYS: u64 = 3;
 
 /// Measures, and prints what both ends saw.
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
@@ -65,17 +69,16 @@ fn measure(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<
     for &bytes in &plan.sizes {
         let run = CaseRun { plan, bytes, first_message: message };
         let times = match plan.mode {
-            Mode::Throughput => {
+            Mode::Throughput | Mode::Messages(_) => {
                 throughput::measure(link, session, agreement, run, raw.as_mut(), &progress)?
             }
             Mode::Latency => {
                 latency::measure(link, session, agreement, run, raw.as_mut(), &progress)?
             }
         };
-        // Two lanes, and each of their messages has a pattern of its own.
-        message += 2 * run.iterations();
+        message += WAYS * run.iterations();
         let (client, server) = exchange(link, agreement.role, plan, times)?;
-        cases.push(Case::new(plan.mode, bytes, &client, &server));
+        cases.push(Case::new(plan.mode, bytes, run.messages(), &client, &server));
     }
     Ok(Report::new(session, agreement, plan, cases))
 }
@@ -94,6 +97,19 @@ impl CaseRun<'_> {
     /// Uncounted and counted ones.
     fn iterations(&self) -> u64 {
         u64::from(self.plan.warmup) + u64::from(self.plan.iterations)
+    }
+
+    /// Messages of one iteration.
+    fn messages(&self) -> u64 {
+        match self.plan.mode {
+            Mode::Messages(Batch { messages, .. }) => messages.into(),
+            Mode::Throughput | Mode::Latency => 1,
+        }
+    }
+
+    /// Bytes of one iteration.
+    fn total_bytes(&self) -> u64 {
+        self.bytes * self.messages()
     }
 
     fn is_counted(&self, iteration: u64) -> bool {
@@ -126,13 +142,16 @@ fn exchange(
         }
     };
     let ends: &[&CaseTimes] = match plan.mode {
-        Mode::Throughput => &[&client, &server],
+        Mode::Throughput | Mode::Messages(_) => &[&client, &server],
         // Only the client sees round trips.
         Mode::Latency => &[&client],
     };
     let raw = if plan.baseline { plan.iterations as usize } else { 0 };
+    let is_batch = matches!(plan.mode, Mode::Messages(_));
+    let large = if is_batch { plan.iterations as usize } else { 0 };
     let is_complete = ends.iter().all(|times| {
-        times.session_ns.len() == plan.iterations as usize && times.raw_ns.len() == raw
+        times.session_ns.len() == plan.iterations as usize
+            && (times.large_ns.len(), times.raw_ns.len()) == (large, raw)
     });
     match is_complete {
         true => Ok((client, server)),
@@ -162,7 +181,8 @@ mod tests {
     }
 
     fn agreement(role: Role, mode: Mode, seed: u64) -> Agreement {
-        let plan = Plan { mode, sizes: vec![5000], iterations: 2, warmup: 1, seed, baseline: true };
+        let sizes = vec![5000];
+        let plan = Plan { mode, sizes, iterations: 2, warmup: 1, seed, baseline: true };
         let (memory, unpack) = (Memory::Emulated, "host".to_owned());
         Agreement { role, program: Program::Perf(plan), memory, channels: 2, unpack }
     }
@@ -195,7 +215,9 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_what_was_sent_show_at_both_ends() {
-        for report in measure_both(Mode::Throughput, 1, 2) {
+        let [sent, received] = measure_both(Mode::Throughput, 1, 2);
+        let batch = Mode::Messages(Batch { messages: 20, is_scattered: true });
+        for report in [sent, received].into_iter().chain(measure_both(batch, 1, 2)) {
             let mismatch = report.first_mismatch().unwrap();
             assert!(mismatch.contains("iteration 0: byte 0 is"), "{mismatch}");
             assert!(!mismatch.contains("never written"), "it was, with other bytes: {mismatch}");
@@ -208,7 +230,8 @@ mod tests {
 
     #[test]
     fn equal_payloads_are_verified_at_both_ends() {
-        for mode in [Mode::Throughput, Mode::Latency] {
+        let batch = |is_scattered| Mode::Messages(Batch { messages: 300, is_scattered });
+        for mode in [Mode::Throughput, Mode::Latency, batch(false), batch(true)] {
             for report in measure_both(mode, 3, 3) {
                 assert_eq!(report.first_mismatch(), None);
                 let times = report.cases[0].sender.times().len();

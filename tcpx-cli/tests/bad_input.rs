@@ -127,9 +127,9 @@ fn a_server_that_accepts_and_is_silent() {
 #[test]
 #[serial]
 fn garbage_on_the_bootstrap_port() {
-    let huge = [b"TCPXBOOT".as_slice(), &[1, 0, 0xff, 0xff, 0xff, 0xff]].concat();
+    let huge = [b"TCPXBOOT".as_slice(), &[2, 0, 0xff, 0xff, 0xff, 0xff]].concat();
     let other_version = [b"TCPXBOOT".as_slice(), &[99, 0, 0, 0, 0, 0]].concat();
-    let nonsense = [b"TCPXBOOT".as_slice(), &[1, 0, 3, 0, 0, 0, 0xff, 0xff, 0xff]].concat();
+    let nonsense = [b"TCPXBOOT".as_slice(), &[2, 0, 3, 0, 0, 0, 0xff, 0xff, 0xff]].concat();
     for (bytes, words) in [
         (&b"GET / HTTP/1.1\r\nHost: tcpx\r\n\r\n"[..], "does not speak this protocol"),
         (&huge, "4294967295 bytes"),

@@ -168,3 +168,47 @@ fn two_hosts_agree_and_both_print() {
     assert_eq!((&client["channels"], &client["chunk_bytes"]), (&3.into(), &8192.into()));
     assert_eq!((&client["seed"], &client["verified"]), (&7.into(), &true.into()));
 }
+
+#[test]
+#[serial]
+fn many_messages_are_compared_with_large_ones_of_the_same_bytes() {
+    let words = ["perf", "--json", "--messages", "700", "--size", "3001", "--iters", "2"];
+    for (flags, scattered) in [
+        (&["--memory", "host"][..], false),
+        (&["--memory", "emulated", "--scattered", "--baseline"], true),
+    ] {
+        let object = Tcpx::new(&[&words[..], flags].concat()).run().json();
+        let number = |name: &str| object[name].as_f64().unwrap();
+        assert_eq!((number("messages"), number("size_bytes")), (700.0, 3001.0));
+        assert_eq!(object["large_message_bytes"], 512 << 10);
+        assert_eq!((&object["scattered"], &object["verified"]), (&scattered.into(), &true.into()));
+        assert_rates(&object["receiver"]);
+        assert_rates(&object["large_messages"]);
+        let median = |name: &str| object[name]["gb_per_s_median"].as_f64().unwrap();
+        let ratio = median("large_messages") / median("receiver");
+        assert!((number("time_ratio_to_large_messages") - ratio).abs() < 1e-3 * ratio, "{object}");
+        let micros = 3001.0 / 1e3 / median("receiver");
+        assert!((number("us_per_message") - micros).abs() < 1e-3 * micros, "{object}");
+        assert_eq!(object.get("raw_socket").is_some(), scattered);
+    }
+    let table = Tcpx::new(&["perf", "--messages", "100", "--iters", "2"]).run();
+    for heading in ["messages", "us/message", "large GB/s", "time ratio"] {
+        assert!(table.stdout.lines().next().unwrap().contains(heading), "{heading}: {table}");
+    }
+}
+
+#[test]
+#[serial]
+fn flags_of_batches_that_make_no_sense_are_refused() {
+    for flags in [
+        &["--messages", "0"][..],
+        &["--messages", "1000001"],
+        &["--messages", "2", "--latency"],
+        &["--messages", "2", "--sweep"],
+        &["--messages", "1000000", "--size", "1M"],
+        &["--scattered"],
+    ] {
+        let finished = Tcpx::new(&[&["perf"], flags].concat()).run();
+        assert_eq!(finished.status, Some(2), "{flags:?}: {finished}");
+    }
+}

@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 const MAGIC: &[u8; 8] = b"TCPXBOOT";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 pub(crate) const HEADER_BYTES: usize = 14;
-/// Longest body: the times of every iteration there can be, twice, and room to spare.
+/// Longest body: the times of every iteration there can be, of three ways each, and room to spare.
 pub(crate) const MAX_BODY_BYTES: u32 = 4 << 20;
 
 /// Why bytes are no frame.
@@ -90,7 +90,7 @@ mod tests {
         let mut frame = encode(&Message::Go).unwrap();
         frame[8] = 9;
         assert_eq!(body_bytes(header(&frame)), Err(FrameError::Version(9)));
-        frame[8] = 1;
+        frame[8..10].copy_from_slice(&VERSION.to_le_bytes());
         frame[10..14].copy_from_slice(&(MAX_BODY_BYTES + 1).to_le_bytes());
         assert_eq!(body_bytes(header(&frame)), Err(FrameError::TooLong(MAX_BODY_BYTES + 1)));
         let long = Message::Abort { reason: "x".repeat(MAX_BODY_BYTES as usize) };

@@ -8,6 +8,8 @@ use crate::memory::Memory;
 pub(crate) const MAX_SIZE_BYTES: u64 = 16 << 30;
 /// Most iterations, counted and uncounted ones each.
 pub(crate) const MAX_ITERATIONS: u32 = 100_000;
+/// Most messages of one batch.
+pub(crate) const MAX_MESSAGES: u32 = 1_000_000;
 /// Most sizes in one run.
 pub(crate) const MAX_SIZES: usize = 64;
 
@@ -102,6 +104,16 @@ pub(crate) enum Mode {
     Throughput,
     /// There and back.
     Latency,
+    /// Many messages from client to server in each iteration, in turns with few large ones of the same bytes.
+    Messages(Batch),
+}
+
+/// Messages that are posted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Batch {
+    pub(crate) messages: u32,
+    /// Whether messages that are posted one after the other lie apart in memory, at both ends.
+    pub(crate) is_scattered: bool,
 }
 
 impl Plan {
@@ -112,6 +124,16 @@ impl Plan {
         }
         if let Some(size) = self.sizes.iter().find(|size| !(1..=MAX_SIZE_BYTES).contains(*size)) {
             return Err(format!("size {size}: must be 1 to {MAX_SIZE_BYTES} bytes"));
+        }
+        if let Mode::Messages(Batch { messages, .. }) = self.mode {
+            if !(1..=MAX_MESSAGES).contains(&messages) {
+                return Err(format!("{messages} messages: must be 1 to {MAX_MESSAGES}"));
+            }
+            if self.sizes.iter().any(|size| size * u64::from(messages) > MAX_SIZE_BYTES) {
+                return Err(format!(
+                    "{messages} messages: at most {MAX_SIZE_BYTES} bytes together"
+                ));
+            }
         }
         if !(1..=MAX_ITERATIONS).contains(&self.iterations) {
             return Err(format!("{} iterations: must be 1 to {MAX_ITERATIONS}", self.iterations));
@@ -146,6 +168,8 @@ pub(crate) struct RawOffer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CaseTimes {
     pub(crate) session_ns: Vec<u64>,
+    /// Of the same bytes in large messages; empty where only one way is measured.
+    pub(crate) large_ns: Vec<u64>,
     /// Of plain sockets; empty without them.
     pub(crate) raw_ns: Vec<u64>,
     /// The first wrong byte this end saw, in words.
@@ -158,6 +182,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_checked_before_anything_is_allocated() {
+        let messages = |messages| Mode::Messages(Batch { messages, is_scattered: false });
         let plan = Plan {
             mode: Mode::Throughput,
             sizes: vec![1, MAX_SIZE_BYTES],
@@ -174,6 +199,9 @@ mod tests {
             (Plan { sizes: vec![u64::MAX], ..plan.clone() }, "size 18446744073709551615"),
             (Plan { iterations: 0, ..plan.clone() }, "0 iterations"),
             (Plan { iterations: u32::MAX, ..plan.clone() }, "4294967295 iterations"),
+            (Plan { mode: messages(0), ..plan.clone() }, "0 messages"),
+            (Plan { mode: messages(u32::MAX), ..plan.clone() }, "4294967295 messages"),
+            (Plan { mode: messages(2), ..plan.clone() }, "2 messages: at most"),
             (Plan { warmup: u32::MAX, ..plan }, "warmup"),
         ] {
             let error = plan.check().unwrap_err();

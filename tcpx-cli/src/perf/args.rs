@@ -1,6 +1,6 @@
 //! Flags of `tcpx perf`, and the plan they make.
 
-use crate::bootstrap::{MAX_ITERATIONS, Mode, Plan, Program};
+use crate::bootstrap::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan, Program};
 use crate::byte_size::ByteSize;
 use crate::end::EndArgs;
 use crate::failure::Failure;
@@ -8,11 +8,13 @@ use crate::session_args::{SessionArgs, insist};
 use crate::variables;
 
 const SIZE: ByteSize = ByteSize(64 << 20);
-const LATENCY_SIZE: ByteSize = ByteSize(4 << 10);
+const SMALL_SIZE: ByteSize = ByteSize(4 << 10);
 const ITERATIONS: u32 = 20;
 const LATENCY_ITERATIONS: u32 = 1000;
+const MESSAGES_ITERATIONS: u32 = 5;
 const WARMUP: u32 = 2;
 const LATENCY_WARMUP: u32 = 50;
+const MESSAGES_WARMUP: u32 = 1;
 const SWEEP_FROM: u64 = 4 << 10;
 const SWEEP_TO: u64 = 64 << 20;
 
@@ -27,15 +29,15 @@ pub(crate) struct PerfArgs {
     pub(crate) end: EndArgs,
 
     /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB
-    /// [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency 4KiB]
+    /// [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency or --messages 4KiB]
     #[arg(long, value_name = "BYTES")]
     size: Option<ByteSize>,
 
-    /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with --latency 1000]
+    /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with --latency 1000, with --messages 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ITERATIONS)))]
     iters: Option<u32>,
 
-    /// Iterations before them, verified but not measured [default: 2, with --latency 50]
+    /// Iterations before them, verified but not measured [default: 2, with --latency 50, with --messages 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS)))]
     warmup: Option<u32>,
 
@@ -54,6 +56,19 @@ pub(crate) struct PerfArgs {
     #[arg(long)]
     latency: bool,
 
+    /// Measure N messages of --size bytes, posted as one batch at each end, and the same bytes in messages of 512 KiB, in
+    /// turns: how many times as long the small ones take. The clock runs from before the posts until the last byte is in
+    /// place
+    #[arg(
+        long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)),
+        conflicts_with_all = ["latency", "sweep"]
+    )]
+    messages: Option<u32>,
+
+    /// With --messages: let neighbours in the batch lie apart in memory, at both ends
+    #[arg(long, requires = "messages")]
+    scattered: bool,
+
     /// Measure plain sockets too, in turns with the session: as many as it uses (channels x NCCL_NSOCKS_PERTHREAD x
     /// NCCL_SOCKET_NTHREADS; one for --latency)
     #[arg(long)]
@@ -70,9 +85,11 @@ pub(crate) struct PerfArgs {
 impl PerfArgs {
     /// Flags over environment over defaults.
     pub(crate) fn plan(&self) -> Result<Plan, Failure> {
-        let (mode, size, iterations, warmup) = match self.latency {
-            false => (Mode::Throughput, SIZE, ITERATIONS, WARMUP),
-            true => (Mode::Latency, LATENCY_SIZE, LATENCY_ITERATIONS, LATENCY_WARMUP),
+        let mode = self.mode();
+        let (size, iterations, warmup) = match mode {
+            Mode::Throughput => (SIZE, ITERATIONS, WARMUP),
+            Mode::Latency => (SMALL_SIZE, LATENCY_ITERATIONS, LATENCY_WARMUP),
+            Mode::Messages(_) => (SMALL_SIZE, MESSAGES_ITERATIONS, MESSAGES_WARMUP),
         };
         let size_from_env = variables::read(&["TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE"])?;
         let iters_from_env = variables::read(&["TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS"])?;
@@ -92,6 +109,14 @@ impl PerfArgs {
         Ok(plan)
     }
 
+    fn mode(&self) -> Mode {
+        match self.messages {
+            Some(messages) => Mode::Messages(Batch { messages, is_scattered: self.scattered }),
+            None if self.latency => Mode::Latency,
+            None => Mode::Throughput,
+        }
+    }
+
     /// As the server: whether the client's plan is what this end was told to expect.
     pub(crate) fn insist(&self, program: &Program) -> Result<(), Failure> {
         let Program::Perf(plan) = program else { return Ok(()) };
@@ -102,6 +127,12 @@ impl PerfArgs {
         insist("--warmup", self.warmup, plan.warmup)?;
         insist("--seed", self.seed, plan.seed)?;
         insist("--latency", self.latency.then_some(true), plan.mode == Mode::Latency)?;
+        let batch = match plan.mode {
+            Mode::Messages(batch) => batch,
+            Mode::Throughput | Mode::Latency => Batch { messages: 0, is_scattered: false },
+        };
+        insist("--messages", self.messages, batch.messages)?;
+        insist("--scattered", self.scattered.then_some(true), batch.is_scattered)?;
         insist("--baseline", self.baseline.then_some(true), plan.baseline)?;
         insist("--sweep", self.sweep.as_ref().map(|_| true), plan.sizes.len() > 1)
     }

@@ -39,7 +39,9 @@ impl RawSockets {
             Role::Server => {
                 let sockets = match plan.mode {
                     Mode::Latency => 1,
-                    Mode::Throughput => agreement.channels * sockets_per_comm()?,
+                    Mode::Throughput | Mode::Messages(_) => {
+                        agreement.channels * sockets_per_comm()?
+                    }
                 };
                 accept(link, sockets)?
             }

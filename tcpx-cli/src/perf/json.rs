@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::report::{Case, Report};
+use super::report::{Case, LARGE_BYTES, Report};
 use crate::bootstrap::Mode;
 use crate::failure::Failure;
 use crate::memory::Memory;
@@ -17,6 +17,8 @@ struct Run<'a> {
     unpack: &'a str,
     chunk_bytes: u32,
     channels: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scattered: Option<bool>,
     iterations: u32,
     seed: u64,
     /// Of a sweep, the largest size.
@@ -31,6 +33,8 @@ struct Run<'a> {
 struct CaseFigures {
     size_bytes: u64,
     verified: bool,
+    #[serde(flatten)]
+    batch: Option<BatchFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sender: Option<Throughput>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,6 +51,18 @@ struct CaseFigures {
     /// Round trips: session by plain sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ratio_to_raw: Option<f64>,
+}
+
+/// Many messages, beside the same bytes in few.
+#[derive(Serialize)]
+struct BatchFigures {
+    messages: u64,
+    /// Time of the batch by their number, as the receiver sees it.
+    us_per_message: f64,
+    large_message_bytes: u64,
+    large_messages: Throughput,
+    /// Time of the batch by that of the large messages, as the receiver sees them.
+    time_ratio_to_large_messages: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -81,6 +97,10 @@ pub(super) fn render(report: &Report) -> Result<String, Failure> {
         unpack: &report.unpack,
         chunk_bytes: report.chunk_bytes,
         channels: report.channels,
+        scattered: match report.mode {
+            Mode::Messages(batch) => Some(batch.is_scattered),
+            Mode::Throughput | Mode::Latency => None,
+        },
         iterations: report.iterations,
         seed: report.seed,
         case,
@@ -92,9 +112,10 @@ pub(super) fn render(report: &Report) -> Result<String, Failure> {
 
 impl CaseFigures {
     fn new(mode: Mode, case: &Case) -> Self {
-        let is_throughput = mode == Mode::Throughput;
+        let is_throughput = mode != Mode::Latency;
         let rates = |samples: &Samples| {
-            (is_throughput && !samples.is_empty()).then(|| Throughput::new(case.bytes, samples))
+            (is_throughput && !samples.is_empty())
+                .then(|| Throughput::new(case.total_bytes(), samples))
         };
         let trips = |samples: &Samples| {
             (!is_throughput && !samples.is_empty()).then(|| RoundTrips::new(samples))
@@ -102,6 +123,13 @@ impl CaseFigures {
         Self {
             size_bytes: case.bytes,
             verified: case.mismatch.is_none(),
+            batch: rates(&case.large).map(|large_messages| BatchFigures {
+                messages: case.messages,
+                us_per_message: case.message_us(),
+                large_message_bytes: LARGE_BYTES,
+                large_messages,
+                time_ratio_to_large_messages: case.small_message_ratio(),
+            }),
             sender: rates(&case.sender),
             receiver: rates(&case.receiver),
             raw_socket: rates(&case.raw),

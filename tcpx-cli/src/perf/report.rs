@@ -5,7 +5,10 @@ use tcpx_core::Session;
 use crate::bootstrap::{CaseTimes, Mode, Plan};
 use crate::meeting::Agreement;
 use crate::memory::Memory;
-use crate::samples::Samples;
+use crate::samples::{Samples, micros};
+
+/// Bytes of the messages that small ones are compared with.
+pub(super) const LARGE_BYTES: u64 = 512 << 10;
 
 /// A whole run.
 #[derive(Clone, Debug)]
@@ -32,28 +35,56 @@ pub(super) struct Report {
 pub(super) struct Case {
     /// Of one message.
     pub(super) bytes: u64,
+    /// Messages of one iteration.
+    pub(super) messages: u64,
     /// The client's times: sends, or round trips.
     pub(super) sender: Samples,
     /// The server's times: receives. None of round trips.
     pub(super) receiver: Samples,
+    /// Receives of the same bytes in large messages, of a batch.
+    pub(super) large: Samples,
     /// Plain sockets: receives, or round trips. Empty without a baseline.
     pub(super) raw: Samples,
     pub(super) mismatch: Option<String>,
 }
 
 impl Case {
-    pub(super) fn new(mode: Mode, bytes: u64, client: &CaseTimes, server: &CaseTimes) -> Self {
+    pub(super) fn new(
+        mode: Mode,
+        bytes: u64,
+        messages: u64,
+        client: &CaseTimes,
+        server: &CaseTimes,
+    ) -> Self {
         let raw = match mode {
-            Mode::Throughput => &server.raw_ns,
+            Mode::Throughput | Mode::Messages(_) => &server.raw_ns,
             Mode::Latency => &client.raw_ns,
         };
         Self {
             bytes,
+            messages,
             sender: Samples::from_nanos(&client.session_ns),
             receiver: Samples::from_nanos(&server.session_ns),
+            large: Samples::from_nanos(&server.large_ns),
             raw: Samples::from_nanos(raw),
             mismatch: server.mismatch.clone().or_else(|| client.mismatch.clone()),
         }
+    }
+
+    /// Bytes of one iteration.
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.bytes * self.messages
+    }
+
+    /// How long a batch takes compared with the same bytes in large messages: medians as the receiver sees them. Less is
+    /// better.
+    pub(super) fn small_message_ratio(&self) -> Option<f64> {
+        ratio(&self.receiver, &self.large)
+    }
+
+    /// Time of one message of a batch, in µs.
+    pub(super) fn message_us(&self) -> f64 {
+        micros(self.receiver.median()) / self.messages.max(1) as f64
     }
 
     /// How fast the session is compared with plain sockets: medians of throughput as the receiver sees it. More is
@@ -105,17 +136,27 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bootstrap::Batch;
 
     fn case(mode: Mode) -> Case {
-        let client = CaseTimes { session_ns: vec![30, 10, 20], raw_ns: vec![5], mismatch: None };
-        let server = CaseTimes { session_ns: vec![40], raw_ns: vec![32], mismatch: None };
-        Case::new(mode, 4096, &client, &server)
+        let times = |session_ns, large_ns, raw_ns| CaseTimes {
+            session_ns,
+            large_ns,
+            raw_ns,
+            mismatch: None,
+        };
+        let client = times(vec![30, 10, 20], vec![7], vec![5]);
+        let server = times(vec![40], vec![16], vec![32]);
+        Case::new(mode, 4096, 2, &client, &server)
     }
 
     #[test]
     fn ratios_compare_what_can_be_compared() {
         assert_eq!(case(Mode::Throughput).throughput_ratio(), Some(0.8), "receiver to receiver");
         assert_eq!(case(Mode::Latency).latency_ratio(), Some(4.0), "round trip to round trip");
+        let batch = case(Mode::Messages(Batch { messages: 2, is_scattered: false }));
+        assert_eq!(batch.small_message_ratio(), Some(2.5), "small by large messages");
+        assert_eq!((batch.total_bytes(), batch.message_us()), (8192, 0.02));
         let without = Case { raw: Samples::default(), ..case(Mode::Throughput) };
         assert_eq!(without.throughput_ratio(), None);
     }

@@ -1,4 +1,4 @@
-//! The way under test: a transfer of the session.
+//! A way under test: transfers of the session, of one message or many.
 
 use std::time::Duration;
 
@@ -6,18 +6,19 @@ use tcpx_core::{Post, Session, Transfer};
 
 use super::throughput::Lane;
 use crate::failure::Failure;
-use crate::meeting::Agreement;
 use crate::pattern::{Mismatch, Pattern};
 
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
 const PIECE_BYTES: usize = 256 << 10;
-const TAG: i32 = 1;
 
-/// One registration, used by one message at a time.
+/// A registration, used by one transfer at a time.
 pub(super) struct SessionLane<'a> {
     session: &'a Session,
     peer: &'static str,
+    name: &'static str,
     memory: u64,
+    /// The messages of one transfer; together they cover what is filled and checked.
+    posts: Vec<Post>,
     timeout: Duration,
     transfer: Option<Transfer>,
     piece: Vec<u8>,
@@ -27,25 +28,23 @@ pub(super) struct SessionLane<'a> {
 impl<'a> SessionLane<'a> {
     pub(super) fn new(
         session: &'a Session,
-        agreement: &Agreement,
-        bytes: u64,
+        peer: &'static str,
+        name: &'static str,
+        memory: u64,
+        posts: Vec<Post>,
         timeout: Duration,
-    ) -> Result<Self, Failure> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             session,
-            peer: agreement.peer(),
-            memory: session.allocate(bytes, agreement.memory.memory_type())?,
+            peer,
+            name,
+            memory,
+            posts,
             timeout,
             transfer: None,
             piece: vec![0; PIECE_BYTES],
             expected: vec![0; PIECE_BYTES],
-        })
-    }
-
-    /// Gives the memory back.
-    pub(super) fn close(&mut self) -> Result<(), Failure> {
-        self.transfer = None;
-        Ok(self.session.deregister_memory(self.memory)?)
+        }
     }
 
     fn write(&mut self, bytes: u64, make: impl Fn(u64, &mut [u8])) -> Result<(), Failure> {
@@ -59,10 +58,6 @@ impl<'a> SessionLane<'a> {
         Ok(())
     }
 
-    fn post_with(&self, bytes: u64) -> Post {
-        Post { memory: self.memory, offset: 0, bytes, tag: TAG }
-    }
-
     fn begin(&mut self) -> Result<&Transfer, Failure> {
         Ok(self.transfer.insert(self.session.create_transfer(self.peer)?))
     }
@@ -70,7 +65,7 @@ impl<'a> SessionLane<'a> {
 
 impl Lane for SessionLane<'_> {
     fn name(&self) -> &'static str {
-        "the session"
+        self.name
     }
 
     fn fill(&mut self, pattern: Pattern, bytes: u64) -> Result<(), Failure> {
@@ -79,10 +74,9 @@ impl Lane for SessionLane<'_> {
         Ok(())
     }
 
-    fn send(&mut self, bytes: u64) -> Result<(), Failure> {
-        let post = self.post_with(bytes);
+    fn send(&mut self, _: u64) -> Result<(), Failure> {
         if let Some(transfer) = &self.transfer {
-            transfer.post_send(post)?;
+            transfer.post_send_batch(&self.posts)?;
         }
         self.wait()
     }
@@ -91,9 +85,11 @@ impl Lane for SessionLane<'_> {
         self.write(bytes, |offset, piece| pattern.poison(offset, piece))
     }
 
-    fn post(&mut self, bytes: u64) -> Result<(), Failure> {
-        let post = self.post_with(bytes);
-        self.begin()?.post_recv(post)?;
+    fn post(&mut self, _: u64) -> Result<(), Failure> {
+        self.begin()?;
+        if let Some(transfer) = &self.transfer {
+            transfer.post_recv_batch(&self.posts)?;
+        }
         // The sender learns of the receive before it hears "go".
         self.session.progress();
         Ok(())

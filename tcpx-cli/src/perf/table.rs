@@ -1,6 +1,6 @@
 //! The report as a table for people.
 
-use super::report::{Case, Report};
+use super::report::{Case, LARGE_BYTES, Report};
 use crate::bootstrap::Mode;
 use crate::byte_size::ByteSize;
 use crate::samples::{Samples, gb_per_s, micros, millis};
@@ -20,7 +20,7 @@ pub(super) fn render(report: &Report) -> String {
     ];
     let has_baseline = report.cases.iter().any(|case| !case.raw.is_empty());
     let note = match report.mode {
-        Mode::Throughput => {
+        Mode::Throughput | Mode::Messages(_) => {
             columns.extend(throughput_columns(has_baseline));
             "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. sender: from \"go\" until \
              its send is complete; receiver: from its \"go\" until the last byte is in place."
@@ -31,9 +31,19 @@ pub(super) fn render(report: &Report) -> String {
              the server, is in place."
         }
     };
+    if let Mode::Messages(_) = report.mode {
+        columns.extend(batch_columns());
+    }
     columns.push(("verified", column(verified)));
     let mut text = lay_out(&columns, &report.cases);
     text.push_str(&format!("{} iterations. {note}", report.iterations));
+    if let Mode::Messages(_) = report.mode {
+        text.push_str(&format!(
+            " Posting is part of both times. large: the same bytes in messages of {}, in turns; time ratio: small by \
+             large, as the receiver sees them.",
+            ByteSize(LARGE_BYTES)
+        ));
+    }
     if has_baseline {
         text.push_str(" raw: plain sockets in the same run, in turns.");
     }
@@ -49,8 +59,10 @@ fn verified(case: &Case) -> String {
 }
 
 fn throughput_columns(has_baseline: bool) -> Vec<Column<'static>> {
-    let median = |samples: &Samples, case: &Case| rate(gb_per_s(case.bytes, samples.median()));
-    let p99 = |samples: &Samples, case: &Case| rate(gb_per_s(case.bytes, samples.percentile(99)));
+    let median =
+        |samples: &Samples, case: &Case| rate(gb_per_s(case.total_bytes(), samples.median()));
+    let p99 =
+        |samples: &Samples, case: &Case| rate(gb_per_s(case.total_bytes(), samples.percentile(99)));
     let mut columns = vec![
         ("sender GB/s", column(move |case| median(&case.sender, case))),
         ("p99", column(move |case| p99(&case.sender, case))),
@@ -63,6 +75,16 @@ fn throughput_columns(has_baseline: bool) -> Vec<Column<'static>> {
         columns.push(("ratio", column(|case| ratio(case.throughput_ratio()))));
     }
     columns
+}
+
+fn batch_columns() -> Vec<Column<'static>> {
+    let large = |case: &Case| rate(gb_per_s(case.total_bytes(), case.large.median()));
+    vec![
+        ("messages", column(|case| case.messages.to_string())),
+        ("us/message", column(|case| format!("{:.3}", case.message_us()))),
+        ("large GB/s", column(large)),
+        ("time ratio", column(|case| ratio(case.small_message_ratio()))),
+    ]
 }
 
 fn latency_columns(has_baseline: bool) -> Vec<Column<'static>> {
