@@ -192,21 +192,27 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::Deadline`] when the peer did not answer within
-    /// [`SessionOptions::close_timeout`]: everything is closed here all the same.
+    /// [`SessionOptions::close_timeout`], [`Error::PeerGone`] when it went away in the middle of the goodbye: everything is
+    /// closed here all the same. A peer that was gone before needs no goodbye.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
-        let key = {
+        let (key, was_over) = {
             let mut engine = self.shared.engine();
-            let (key, _) = engine.peer(peer)?;
+            let (key, found) = engine.peer(peer)?;
+            let was_over = matches!(found.stage, Stage::Gone(_));
             let engine = &mut *engine;
             if let Some(peer) = engine.peers.get_mut(key) {
                 peer.start_farewell(&mut engine.ledger);
             }
-            key
+            (key, was_over)
         };
         let outcome = self.shared.wait(
             Patience::for_time(self.options.close_timeout),
             |engine| match engine.peers.get(key).map(|peer| &peer.stage) {
-                None | Some(Stage::Gone(_)) => Ok(Outcome::Done(())),
+                None | Some(Stage::Gone(Error::PeerGone { how: Departure::Goodbye, .. })) => {
+                    Ok(Outcome::Done(()))
+                }
+                Some(Stage::Gone(error)) if !was_over => Err(error.clone()),
+                Some(Stage::Gone(_)) => Ok(Outcome::Done(())),
                 Some(_) => Ok(Outcome::NotYet),
             },
             |engine, waited, now| {
