@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
@@ -151,6 +151,40 @@ impl Agent {
             .and_then(Pid::from_raw)
             .expect("a process has a number");
         kill_process(pid, signal).expect("the process exists until it is waited for");
+    }
+
+    /// Waits until the process has been stopped by a signal. False when that did not happen in time.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    #[must_use]
+    pub fn wait_until_stopped(&self, timeout: Duration) -> bool {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let give_up_at = Instant::now() + timeout;
+        loop {
+            let stat =
+                std::fs::read_to_string(&path).expect("the process exists until it is waited for");
+            // The state stands behind the name, which is in parentheses and may itself contain some.
+            if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')) {
+                return true;
+            }
+            if Instant::now() >= give_up_at {
+                return false;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Waits until the process has ended by itself, whatever it still answers. False when it did not in time.
+    #[must_use]
+    pub fn wait_until_ended(&mut self, timeout: Duration) -> bool {
+        loop {
+            match self.hear(timeout) {
+                Err(Refusal::Ended) => return true,
+                Err(Refusal::Silent) => return false,
+                Ok(_) | Err(Refusal::Failed(_)) => {}
+            }
+        }
     }
 
     /// Kills the process, as the system would.

@@ -1,6 +1,15 @@
-//! What a test may read in connection info without being a session.
+//! What a test may read and change in connection info without being a session.
 
 use std::net::{Ipv4Addr, SocketAddr};
+
+use sha2::{Digest, Sha256};
+
+/// Magic, version, body length.
+const HEADER_BYTES: usize = 12;
+/// Session and secret: what stands before the addresses.
+const IDENTITY_BYTES: usize = 48;
+/// The checksum at the end.
+const DIGEST_BYTES: usize = 8;
 
 /// The IPv4 addresses in connection info, found by their shape: the tag 0, four bytes and a port (varint) at the end of
 /// the body.
@@ -9,9 +18,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// When the bytes are none.
 #[must_use]
 pub fn control_addresses(conn_info: &[u8]) -> Vec<SocketAddr> {
-    // Header 12, session 16, secret 32, then the number of addresses.
-    let body = &conn_info[12..conn_info.len() - 8];
-    let mut rest = &body[48..];
+    let mut rest = &conn_info[HEADER_BYTES + IDENTITY_BYTES..conn_info.len() - DIGEST_BYTES];
     let (count, tail) = rest.split_first().expect("a count");
     rest = tail;
     let mut addresses = Vec::new();
@@ -30,4 +37,26 @@ pub fn control_addresses(conn_info: &[u8]) -> Vec<SocketAddr> {
         rest = &tail[used..];
     }
     addresses
+}
+
+/// The same connection info with another address in place of all of its own: that of a proxy.
+///
+/// # Panics
+/// When the bytes are none.
+#[must_use]
+pub fn with_address(conn_info: &[u8], ip: Ipv4Addr, port: u16) -> Vec<u8> {
+    let mut changed = conn_info[..HEADER_BYTES + IDENTITY_BYTES].to_vec();
+    changed.extend_from_slice(&[1, 0]);
+    changed.extend_from_slice(&ip.octets());
+    let mut rest = port;
+    while rest >= 0x80 {
+        changed.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    changed.push(rest as u8);
+    let body_bytes = (changed.len() - HEADER_BYTES) as u16;
+    changed[HEADER_BYTES - 2..HEADER_BYTES].copy_from_slice(&body_bytes.to_le_bytes());
+    let digest = Sha256::digest(&changed);
+    changed.extend_from_slice(&digest[..DIGEST_BYTES]);
+    changed
 }

@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: a scripted peer ([`script`], run by the binary `tcpx-peer`), the handle with which a
-//! test drives one ([`Agent`]), data whose every byte is known ([`pattern`]), and hosts made of network namespaces
-//! ([`Network`]).
+//! test drives one ([`Agent`]), two and three of them that know each other ([`Pair`], [`Trio`]), data whose every byte is
+//! known ([`pattern`]), hosts made of network namespaces ([`Network`]), and a control link that can be stopped at any word
+//! ([`proxy`]).
 
 mod agent;
 mod conn_info;
@@ -8,11 +9,14 @@ mod network;
 pub mod null;
 mod pair;
 pub mod pattern;
+pub mod proxy;
 pub mod script;
 mod skip;
+mod trio;
 
 pub use agent::{Agent, Refusal, Reply};
-pub use conn_info::control_addresses;
+pub use conn_info::{control_addresses, with_address};
 pub use network::Network;
 pub use pair::{Pair, Side};
 pub use skip::report_skip;
+pub use trio::Trio;

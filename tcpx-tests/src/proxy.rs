@@ -1,0 +1,302 @@
+//! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told to, so that a test can
+//! stop two peers between any two words of theirs.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Body length, type, zero.
+const HEADER_BYTES: usize = 8;
+/// Longest frame that passes; no peer sends one as long.
+const MAX_FRAME_BYTES: usize = 1 << 20;
+
+/// Which way a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the session that connected.
+    ToListener,
+    /// From the session that listens.
+    ToConnector,
+}
+
+/// Types of frames, as they are on the wire.
+pub mod kind {
+    /// The connector's proof.
+    pub const HELLO: u16 = 2;
+    /// The listener's proof.
+    pub const WELCOME: u16 = 3;
+    /// What an end says to whom it does not take.
+    pub const REFUSE: u16 = 4;
+    /// Connect handles of the comms.
+    pub const HANDLES: u16 = 5;
+    /// All comms were accepted.
+    pub const READY: u16 = 6;
+    /// The first word of a goodbye.
+    pub const GOODBYE: u16 = 14;
+}
+
+#[derive(Debug, Default)]
+struct State {
+    hold: Option<(Direction, u16)>,
+    has_held: bool,
+    /// Nothing passes that way.
+    to_listener_is_shut: bool,
+    to_connector_is_shut: bool,
+    is_over: bool,
+    streams: Vec<TcpStream>,
+    passed: Vec<(Direction, u16, Vec<u8>)>,
+}
+
+impl State {
+    fn is_shut(&mut self, direction: Direction) -> &mut bool {
+        match direction {
+            Direction::ToListener => &mut self.to_listener_is_shut,
+            Direction::ToConnector => &mut self.to_connector_is_shut,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the module. Ends with everything that goes through it when dropped.
+#[derive(Debug)]
+pub struct LinkProxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl LinkProxy {
+    /// Listens on loopback and passes connections on to `target`.
+    ///
+    /// # Panics
+    /// When there is no port to be had.
+    #[must_use]
+    pub fn start(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of loopback");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let shared = Arc::new(Shared::default());
+        let acceptor = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || accept(&listener, target, &shared)
+        });
+        Self { address, shared, acceptor: Some(acceptor) }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Holds the next frame of this type, and what follows it in its direction.
+    pub fn hold(&self, direction: Direction, kind: u16) {
+        let mut state = self.shared.state();
+        state.hold = Some((direction, kind));
+        state.has_held = false;
+    }
+
+    /// Waits until the frame is here. False when it did not come in time.
+    #[must_use]
+    pub fn wait_until_held(&self, timeout: Duration) -> bool {
+        let give_up_at = Instant::now() + timeout;
+        let mut state = self.shared.state();
+        while !state.has_held {
+            let rest = give_up_at.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return false;
+            }
+            let waited = self.shared.changed.wait_timeout(state, rest);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Lets everything pass again.
+    pub fn release(&self) {
+        let mut state = self.shared.state();
+        (state.to_listener_is_shut, state.to_connector_is_shut) = (false, false);
+        self.shared.changed.notify_all();
+    }
+
+    /// Lets nothing pass any more, either way, and tells nobody.
+    pub fn swallow(&self) {
+        let mut state = self.shared.state();
+        (state.to_listener_is_shut, state.to_connector_is_shut) = (true, true);
+    }
+
+    /// Closes every connection that goes through, both ways. New ones are passed on.
+    pub fn cut(&self) {
+        for stream in self.shared.state().streams.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// The frames of this type that have passed, as they were on the wire.
+    #[must_use]
+    pub fn passed(&self, direction: Direction, kind: u16) -> Vec<Vec<u8>> {
+        let state = self.shared.state();
+        let is_asked = |it: &&(Direction, u16, Vec<u8>)| (it.0, it.1) == (direction, kind);
+        state.passed.iter().filter(is_asked).map(|(.., frame)| frame.clone()).collect()
+    }
+}
+
+impl Drop for LinkProxy {
+    fn drop(&mut self) {
+        self.shared.state().is_over = true;
+        self.shared.changed.notify_all();
+        self.cut();
+        // The acceptor waits for a connection: this is its last.
+        let _ = TcpStream::connect(self.address);
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, target: SocketAddr, shared: &Arc<Shared>) {
+    while let Ok((connector, _)) = listener.accept() {
+        if shared.state().is_over {
+            return;
+        }
+        // Whoever cannot be passed on sees its connection end.
+        let _ = pass_on(connector, target, shared);
+    }
+}
+
+fn pass_on(connector: TcpStream, target: SocketAddr, shared: &Arc<Shared>) -> io::Result<()> {
+    let listener = TcpStream::connect(target)?;
+    connector.set_nodelay(true)?;
+    listener.set_nodelay(true)?;
+    shared.state().streams.extend([connector.try_clone()?, listener.try_clone()?]);
+    for (from, to, direction) in [
+        (connector.try_clone()?, listener.try_clone()?, Direction::ToListener),
+        (listener, connector, Direction::ToConnector),
+    ] {
+        let shared = Arc::clone(shared);
+        thread::spawn(move || {
+            let mut from = from;
+            let mut to = to;
+            if pump(&mut from, &mut to, direction, &shared).is_err() {
+                let _ = from.shutdown(Shutdown::Both);
+            }
+            // The end of one direction goes on as such; a broken one ends the other too.
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
+    Ok(())
+}
+
+/// Passes frames on until the stream ends.
+fn pump(
+    from: &mut TcpStream,
+    to: &mut TcpStream,
+    direction: Direction,
+    shared: &Shared,
+) -> io::Result<()> {
+    loop {
+        let mut header = [0; HEADER_BYTES];
+        if from.read(&mut header[..1])? == 0 {
+            return Ok(());
+        }
+        from.read_exact(&mut header[1..])?;
+        let [l0, l1, l2, l3, k0, k1, ..] = header;
+        let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if body_bytes > MAX_FRAME_BYTES {
+            return Err(io::Error::other("no frame of a control link"));
+        }
+        let mut frame = header.to_vec();
+        frame.resize(HEADER_BYTES + body_bytes, 0);
+        from.read_exact(&mut frame[HEADER_BYTES..])?;
+        if !wait_for_passage(direction, u16::from_le_bytes([k0, k1]), &frame, shared) {
+            return Ok(());
+        }
+        to.write_all(&frame)?;
+    }
+}
+
+/// False when the proxy has ended meanwhile.
+fn wait_for_passage(direction: Direction, kind: u16, frame: &[u8], shared: &Shared) -> bool {
+    let mut state = shared.state();
+    if state.hold == Some((direction, kind)) {
+        state.hold = None;
+        state.has_held = true;
+        *state.is_shut(direction) = true;
+        shared.changed.notify_all();
+    }
+    while *state.is_shut(direction) && !state.is_over {
+        state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    state.passed.push((direction, kind, frame.to_vec()));
+    !state.is_over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn frame(kind: u16, body: &[u8]) -> Vec<u8> {
+        let mut frame = (body.len() as u32).to_le_bytes().to_vec();
+        frame.extend_from_slice(&kind.to_le_bytes());
+        frame.extend_from_slice(&[0, 0]);
+        frame.extend_from_slice(body);
+        frame
+    }
+
+    fn joined() -> (LinkProxy, TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let proxy = LinkProxy::start(listener.local_addr().unwrap());
+        let left = TcpStream::connect(proxy.address()).unwrap();
+        let right = listener.accept().unwrap().0;
+        (proxy, left, right)
+    }
+
+    #[test]
+    fn a_frame_is_held_and_then_passes_with_all_behind_it() {
+        let (proxy, mut left, mut right) = joined();
+        proxy.hold(Direction::ToListener, 2);
+        let wire = [frame(1, b"a"), frame(2, b"bc"), frame(3, b"")].concat();
+        left.write_all(&wire).unwrap();
+        assert!(proxy.wait_until_held(PATIENCE));
+        let mut read = vec![0; wire.len()];
+        right.read_exact(&mut read[..9]).unwrap();
+        right.set_nonblocking(true).unwrap();
+        assert_eq!(right.read(&mut read[9..]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        right.set_nonblocking(false).unwrap();
+        // The other direction is not concerned.
+        right.write_all(&frame(2, b"")).unwrap();
+        left.read_exact(&mut [0; 8]).unwrap();
+        proxy.release();
+        right.read_exact(&mut read[9..]).unwrap();
+        assert_eq!(read, wire);
+        assert_eq!(proxy.passed(Direction::ToListener, 2), [frame(2, b"bc")]);
+    }
+
+    #[test]
+    fn a_cut_ends_both_sides_and_so_does_the_end_of_one() {
+        let (proxy, mut left, mut right) = joined();
+        // A frame that came through says that both streams are known.
+        left.write_all(&frame(1, b"")).unwrap();
+        right.read_exact(&mut [0; 8]).unwrap();
+        proxy.cut();
+        assert!(matches!(left.read(&mut [0]), Ok(0) | Err(_)));
+        assert!(matches!(right.read(&mut [0]), Ok(0) | Err(_)));
+        let (_proxy, left, mut right) = joined();
+        drop(left);
+        assert_eq!(right.read(&mut [0]).unwrap(), 0);
+    }
+}

@@ -1,0 +1,211 @@
+//! A peer is killed or frozen in every phase of its life: the session that talks to it gets a typed error that names
+//! the peer, in time; another peer goes on moving bytes meanwhile; and the next process of that name works.
+//!
+//! The phase is exact, without a clock: the software plugin of the peer ends or stops its process at a scripted call,
+//! or a proxy on the control link holds the word that the peer is about to say or hear.
+
+use std::net::Ipv4Addr;
+use std::process::Command as Process;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tcpx_tests::proxy::{Direction, LinkProxy, kind};
+use tcpx_tests::script::Command;
+use tcpx_tests::{Agent, Trio};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_MS: u64 = 60_000;
+/// Deadline of calls that end by it: long enough for two processes to meet on a busy machine.
+const DEADLINE_MS: u64 = 5_000;
+/// What a deadline may be late by on a busy machine.
+const SLACK_MS: u64 = 15_000;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Blow {
+    Die,
+    Freeze,
+}
+
+/// What hub and victim do when the blow falls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Connect,
+    Send,
+    Receive,
+    Close,
+}
+
+fn agent(faults: &str) -> Agent {
+    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
+    process.env("TCPX_SOFT_FAULTS", faults).env("TCPX_SOFT_POISON", "1");
+    process.env("TCPX_PEER_LOOPBACK", "1");
+    Agent::start_with(process)
+}
+
+impl Blow {
+    const BOTH: [Self; 2] = [Self::Die, Self::Freeze];
+
+    fn at(self, call: &str) -> String {
+        match self {
+            Self::Die => format!("die:{call}"),
+            Self::Freeze => format!("freeze:{call}"),
+        }
+    }
+
+    /// Deadline of the call that must fail: far away where the error should come at once.
+    fn deadline_ms(self) -> u64 {
+        match self {
+            Self::Die => PATIENCE_MS,
+            Self::Freeze => DEADLINE_MS,
+        }
+    }
+
+    fn wait_until_fallen(self, victim: &mut Agent) {
+        let has_fallen = match self {
+            Self::Die => victim.wait_until_ended(PATIENCE),
+            Self::Freeze => victim.wait_until_stopped(PATIENCE),
+        };
+        assert!(has_fallen, "the victim came to its end");
+    }
+
+    fn strike(self, victim: &Agent) {
+        victim.signal(match self {
+            Self::Die => Signal::KILL,
+            Self::Freeze => Signal::STOP,
+        });
+    }
+
+    /// The hub's error is the right one.
+    fn check(self, trio: &mut Trio, words: &str) {
+        let failure = trio.hear_failure();
+        assert!(failure.text.contains(words), "{words}: {failure:?}");
+        match self {
+            Self::Die => match failure.kind.as_str() {
+                "PeerGone" => assert!(failure.text.contains("killed"), "{failure:?}"),
+                // Its data sockets may end before its control link does.
+                "Plugin" => assert!(failure.text.contains("channel 0"), "{failure:?}"),
+                _ => panic!("{failure:?}"),
+            },
+            Self::Freeze => {
+                assert_eq!(failure.kind, "Deadline", "{failure:?}");
+                let window = DEADLINE_MS..DEADLINE_MS + SLACK_MS;
+                assert!(window.contains(&failure.after_ms), "{failure:?}");
+            }
+        }
+    }
+}
+
+/// The victim's plugin strikes at `call`, in `phase`.
+fn struck_in_a_call(phase: Phase, blow: Blow, call: &str) {
+    let deadline_ms = blow.deadline_ms();
+    let mut trio = Trio::new(agent(""), agent(&blow.at(call)), agent(""), deadline_ms);
+    let expected = trio.expect_from_witness();
+    trio.introduce();
+    if phase == Phase::Connect {
+        trio.begin_to_connect();
+    } else {
+        trio.connect();
+    }
+    match phase {
+        Phase::Connect => {}
+        Phase::Send | Phase::Receive => {
+            let transfer = trio.post_with_victim(phase == Phase::Receive);
+            trio.hub.tell(Command::Wait { transfer, timeout_ms: deadline_ms });
+        }
+        Phase::Close => {
+            trio.hub.tell(Command::Disconnect { peer: "victim".into() });
+            trio.victim.tell(Command::Disconnect { peer: "hub".into() });
+        }
+    }
+    blow.wait_until_fallen(&mut trio.victim);
+    trio.serve();
+    blow.check(&mut trio, "during ");
+    trio.verify(expected);
+    trio.victim.kill();
+    trio.replace_victim(agent(""), deadline_ms);
+}
+
+/// Independent cases, all at once.
+fn at_once(cases: Vec<Box<dyn FnOnce() + Send + '_>>) {
+    thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(case);
+        }
+    });
+}
+
+fn table(phase: Phase, calls: &[&str]) {
+    let cases = calls.iter().flat_map(|call| Blow::BOTH.map(|blow| (*call, blow)));
+    at_once(
+        cases
+            .map(|(call, blow)| {
+                Box::new(move || struck_in_a_call(phase, blow, call)) as Box<dyn FnOnce() + Send>
+            })
+            .collect(),
+    );
+}
+
+#[test]
+fn while_comms_are_connected() {
+    table(Phase::Connect, &["listen@1", "connect@1", "accept@1"]);
+}
+
+#[test]
+fn while_the_peer_sends() {
+    table(Phase::Send, &["isend@10"]);
+}
+
+#[test]
+fn while_the_peer_receives() {
+    table(Phase::Receive, &["irecv@10"]);
+}
+
+/// Between the copy out of the bounce buffer and the call that gives its pages back.
+#[test]
+fn while_the_peer_unpacks() {
+    table(Phase::Receive, &["irecvConsumed@5"]);
+}
+
+#[test]
+fn while_both_say_goodbye() {
+    table(Phase::Close, &["closeSend/closeRecv@1"]);
+}
+
+/// The link is held at one word of the handshake, and the victim never gets further.
+fn struck_in_the_handshake(blow: Blow, direction: Direction, word: u16) {
+    let deadline_ms = blow.deadline_ms();
+    let mut trio = Trio::new(agent(""), agent(""), agent(""), deadline_ms);
+    let expected = trio.expect_from_witness();
+    let conn_info = trio.introduce();
+    let address = tcpx_tests::control_addresses(&conn_info)[0];
+    let proxy = LinkProxy::start(address);
+    let conn_info =
+        tcpx_tests::with_address(&conn_info, Ipv4Addr::LOCALHOST, proxy.address().port());
+    trio.hub.run(Command::Load { peer: "victim".into(), conn_info });
+    proxy.hold(direction, word);
+    trio.begin_to_connect();
+    assert!(proxy.wait_until_held(PATIENCE), "the handshake came to its word");
+    blow.strike(&trio.victim);
+    blow.wait_until_fallen(&mut trio.victim);
+    proxy.release();
+    trio.serve();
+    blow.check(&mut trio, "victim");
+    trio.verify(expected);
+    trio.victim.kill();
+    trio.replace_victim(agent(""), deadline_ms);
+}
+
+#[test]
+fn in_the_handshake() {
+    let words = [(Direction::ToListener, kind::HELLO), (Direction::ToConnector, kind::WELCOME)];
+    let cases = words.into_iter().flat_map(|word| Blow::BOTH.map(|blow| (word, blow)));
+    at_once(
+        cases
+            .map(|((direction, word), blow)| {
+                Box::new(move || struck_in_the_handshake(blow, direction, word))
+                    as Box<dyn FnOnce() + Send>
+            })
+            .collect(),
+    );
+}
