@@ -84,8 +84,17 @@ impl DeviceBuffer {
     /// # Errors
     /// The driver's error.
     pub fn fill(&self, value: u8) -> Result<(), CudaError> {
-        // SAFETY: the range is the whole allocation.
-        unsafe { self.gpu.fill(self.address, value, self.bytes) }
+        self.fill_range(0, value, self.bytes)
+    }
+
+    /// Sets `len` bytes from `offset` to `value`, and returns when it is done.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`], or the driver's error.
+    pub fn fill_range(&self, offset: u64, value: u8, len: u64) -> Result<(), CudaError> {
+        check_range(offset, len, self.bytes)?;
+        // SAFETY: the range lies inside the allocation.
+        unsafe { self.gpu.fill(self.address + offset, value, len) }
     }
 }
 
@@ -118,9 +127,10 @@ mod tests {
 
         device.fill(7).unwrap();
         device.copy_from_host(8190, &[1, 2]).unwrap();
+        device.fill_range(8189, 9, 2).unwrap();
         let mut end = [0; 4];
         device.copy_to_host(8188, &mut end).unwrap();
-        assert_eq!(end, [7, 7, 1, 2]);
+        assert_eq!(end, [7, 9, 9, 2]);
         pinned.write(8190, &[1, 2]).unwrap();
         pinned.read(8188, &mut end).unwrap();
         assert_eq!(end, [0, 0, 1, 2]);
@@ -128,6 +138,7 @@ mod tests {
         let outside = Err(CudaError::OutOfBounds { offset: 8191, len: 2, bytes: 8192 });
         assert_eq!(device.copy_from_host(8191, &[1, 2]), outside);
         assert_eq!(device.copy_to_host(8191, &mut end[..2]), outside);
+        assert_eq!(device.fill_range(8191, 0, 2), outside);
         assert_eq!(pinned.write(8191, &[1, 2]), outside);
         assert_eq!(pinned.read(8191, &mut end[..2]), outside);
         for impossible in [0, u64::MAX, u64::MAX - 5000] {

@@ -27,7 +27,7 @@ pub struct PoolStats {
 }
 
 impl PoolStats {
-    /// Both regions together; the low water marks need not have been at the same time.
+    /// Two regions together; the low water marks need not have been at the same time.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,
@@ -55,6 +55,11 @@ impl Bounce {
     /// As [`new`](Self::new), in pinned memory that GPUs read. The system's error is in the driver's words.
     pub(crate) fn pinned(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
         Self::over(bytes, poison, |bytes| Region::pinned(gpu, bytes).map_err(io::Error::other))
+    }
+
+    /// As [`pinned`](Self::pinned), with the pages that the consumer sees in the GPU's own memory.
+    pub(crate) fn on_gpu(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
+        Self::over(bytes, poison, |bytes| Region::on_gpu(gpu, bytes).map_err(io::Error::other))
     }
 
     fn over(

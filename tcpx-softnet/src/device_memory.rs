@@ -1,5 +1,6 @@
 //! What device memory is on a comm: ordinary memory that stands in for it, or memory of a GPU.
 
+use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 use tcpx_cuda::{CudaError, CudaGpu};
@@ -17,6 +18,33 @@ pub enum DeviceMemory {
     Emulated,
     /// CUDA memory of the calling thread's current GPU, or of GPU 0 when it has none.
     Cuda,
+}
+
+/// Where the bounce region for a GPU is. Emulated device memory has an ordinary one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BounceMemory {
+    /// Pinned host memory, which every GPU reads over PCIe. The faster one: nothing is copied before the unpack.
+    #[default]
+    Host,
+    /// The GPU's own memory, as in the original: received pages are copied up to it.
+    Device,
+}
+
+/// A word that is no [`BounceMemory`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("neither host nor device")]
+pub struct UnknownBounceMemory;
+
+impl FromStr for BounceMemory {
+    type Err = UnknownBounceMemory;
+
+    fn from_str(word: &str) -> Result<Self, UnknownBounceMemory> {
+        match word {
+            "host" => Ok(Self::Host),
+            "device" => Ok(Self::Device),
+            _ => Err(UnknownBounceMemory),
+        }
+    }
 }
 
 /// The GPU of a comm or registration that the calling thread makes; `None` for emulated memory.

@@ -35,7 +35,10 @@
 //! struct behind the device handle. With one, the bounce region and the unpack queue are pinned host memory that the
 //! GPU reads over PCIe, the struct behind the device handle is in the GPU's memory, and sends from the GPU's memory are
 //! copied down chunk by chunk to pinned pages, on a stream of the comm's own; `test` looks at those copies and never
-//! waits for them. A failure of the driver is 1, with a WARN line that has its words. The driver is only ever loaded by
+//! waits for them. With `TCPX_SOFT_BOUNCE=device` the bounce region is memory of the GPU instead, one region for each: bytes
+//! still land in pinned pages first, and are copied up on a stream before the request is done. That takes as much device
+//! memory as pinned memory and one more copy; it is for consumers that cannot read pinned memory, and for trying out on any
+//! network what the original's consumers see. A failure of the driver is 1, with a WARN line that has its words. The driver is only ever loaded by
 //! `TCPX_SOFT_MEMORY=cuda`; a process that has not loaded it itself works without.
 //!
 //! # Where it is stricter than the original
@@ -78,6 +81,7 @@
 //! | `TCPX_SOFT_INLINE_BYTES` | 8192 | 0..=32768 | up to here one system call per batch beats one copy |
 //! | `TCPX_SOFT_POOL_BYTES` | 268435456 | 4096..=2^32, whole pages | bounce region; memory is taken as it is used |
 //! | `TCPX_SOFT_MEMORY` | auto | auto, emulated, cuda | what device memory is: see [`DeviceMemory`] |
+//! | `TCPX_SOFT_BOUNCE` | host | host, device | where a GPU finds the bounce region: see [`BounceMemory`] |
 //! | `TCPX_SOFT_POISON` | 0 | 0, 1 | recycled pages become 0xDB; costs a pass over every byte |
 //! | `TCPX_SOFT_CONNECT_TIMEOUT_MS` | 20000 | 1..=3600000 | one connect or accept |
 //! | `TCPX_SOFT_SHAPE` | none | see [`Shape`] | inconvenient but legal behaviour |
@@ -123,14 +127,17 @@ mod settings;
 mod shape;
 mod shaper;
 mod stager;
+mod staging;
 mod table;
+mod uploader;
 mod wake;
 mod wire;
 
 pub use bounce::PoolStats;
-pub use device_memory::DeviceMemory;
+pub use device_memory::{BounceMemory, DeviceMemory};
 pub use fault::{CutSocket, Entry, Fault, Side};
 pub use runtime::{bounce_bytes, configure, pool_stats};
 pub use settings::{Helpers, Settings, SettingsError};
 pub use shape::Shape;
+pub use staging::{StagingStats, staging_stats};
 pub use table::table;

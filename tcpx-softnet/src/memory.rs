@@ -3,17 +3,18 @@
 //!
 //! Nothing here forms a reference to such memory: the consumer, or a GPU, may touch it at any time. Socket calls get
 //! addresses and the kernel checks them; the only copies made in user space are [`Piece::write`] and
-//! [`Region::write`]. GPU memory never comes here: it is received into through a region that is pinned host memory, and
-//! sent from pinned pages (see `stager`).
+//! [`Region::write`]. GPU memory never comes here: it is received into through pinned pages, from which it is read or
+//! copied up (see `uploader`), and sent from pinned pages (see `stager`).
 
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
-use tcpx_cuda::{CudaError, CudaGpu, PinnedBuffer};
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
+use crate::log;
 use crate::pool::Run;
 
 /// A range of memory that a request may read from, or write to, until it is done.
@@ -71,6 +72,8 @@ pub(crate) enum Region {
     Mapped(MmapRaw),
     /// Page-locked memory, which every GPU reads at the address that the host uses.
     Pinned(PinnedBuffer),
+    /// Memory of a GPU, with pinned memory of the same size beside it: page k of the one is copied to page k of the other.
+    OnGpu { pinned: PinnedBuffer, device: DeviceBuffer },
 }
 
 impl Region {
@@ -85,17 +88,53 @@ impl Region {
         PinnedBuffer::new(gpu, bytes as u64).map(Self::Pinned)
     }
 
-    pub(crate) fn base(&self) -> *mut u8 {
+    /// As [`pinned`](Self::pinned), for a consumer that finds the pages in the GPU's own memory.
+    pub(crate) fn on_gpu(gpu: &CudaGpu, bytes: usize) -> Result<Self, CudaError> {
+        let pinned = PinnedBuffer::new(gpu, bytes as u64)?;
+        Ok(Self::OnGpu { pinned, device: DeviceBuffer::new(gpu, bytes as u64)? })
+    }
+
+    /// Where bytes land.
+    fn base(&self) -> *mut u8 {
         match self {
             Self::Mapped(map) => map.as_mut_ptr(),
-            Self::Pinned(buffer) => buffer.as_ptr(),
+            Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.as_ptr(),
         }
+    }
+
+    /// Where the consumer finds them.
+    pub(crate) fn consumer_base(&self) -> *mut u8 {
+        match self {
+            Self::OnGpu { device, .. } => {
+                core::ptr::with_exposed_provenance_mut(device.address() as usize)
+            }
+            Self::Mapped(_) | Self::Pinned(_) => self.base(),
+        }
+    }
+
+    /// The same as a number.
+    pub(crate) fn consumer_address(&self) -> u64 {
+        self.consumer_base().addr() as u64
+    }
+
+    /// What it is, for the log.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Mapped(_) => "ordinary memory",
+            Self::Pinned(_) => "pinned memory",
+            Self::OnGpu { .. } => "GPU memory and as much pinned memory",
+        }
+    }
+
+    /// Whether what has landed must be copied to the consumer's memory.
+    pub(crate) fn is_on_gpu(&self) -> bool {
+        matches!(self, Self::OnGpu { .. })
     }
 
     fn len(&self) -> usize {
         match self {
             Self::Mapped(map) => map.len(),
-            Self::Pinned(buffer) => buffer.bytes() as usize,
+            Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.bytes() as usize,
         }
     }
 
@@ -117,6 +156,12 @@ impl Region {
         let target = core::ptr::with_exposed_provenance_mut::<u8>(piece.address);
         // SAFETY: `piece` lies in the mapping, which is writable and never unmapped.
         unsafe { core::ptr::write_bytes(target, value, piece.len) };
+        if let Self::OnGpu { device, .. } = self
+            && let Err(error) =
+                device.fill_range(self.offset(piece) as u64, value, piece.len as u64)
+        {
+            log::warn!("cannot overwrite bounce pages on the GPU: {error}");
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Receive comms: control records are matched with posted receives, payload lands in bounce pages or in host memory.
 
+mod arrivals;
+
 use std::collections::VecDeque;
 
 use tcpx_cuda::CudaGpu;
@@ -22,6 +24,7 @@ use crate::receive::{Destination, Receive};
 use crate::request::{ConsumeError, Ring, Turn};
 use crate::settings::Settings;
 use crate::shaper::Shaper;
+use crate::uploader::Uploader;
 use crate::wire::Record;
 
 /// Announced chunks that may wait for room on their data socket before no more records are read.
@@ -54,6 +57,10 @@ pub(crate) struct RecvComm {
     shaper: Option<Shaper>,
     killer: Killer,
     broken: Breakage,
+    /// Present when the bounce region is the GPU's own memory.
+    uploader: Option<Uploader>,
+    /// Empty between harvests.
+    harvested: Vec<Task>,
     spare_pieces: Vec<Vec<Piece>>,
     spare_landings: Vec<Landing>,
 }
@@ -69,13 +76,16 @@ impl RecvComm {
         bounce: &'static Bounce,
         gpu: Option<&CudaGpu>,
     ) -> Result<Self, Failure> {
-        let base = bounce.region().base();
+        let base = bounce.region().consumer_base();
         let queue = match gpu {
             None => UnpackQueue::new(base),
             Some(gpu) => {
                 UnpackQueue::on_gpu(gpu, base).map_err(|error| failed("accept", &error))?
             }
         };
+        let uploads = gpu.filter(|_| bounce.region().is_on_gpu());
+        let uploader =
+            uploads.map(Uploader::new).transpose().map_err(|error| failed("accept", &error))?;
         let lanes = Lanes::new(sockets.data, Direction::Receive, threads, settings, comm);
         let lanes = lanes.map_err(|error| {
             log::warn!("accept: cannot start helper threads: {error}");
@@ -95,6 +105,8 @@ impl RecvComm {
             shaper: Shaper::new(settings, comm),
             killer: Killer::new(settings, Side::Recv),
             broken: Breakage::default(),
+            uploader,
+            harvested: Vec::new(),
             spare_pieces: Vec::new(),
             spare_landings: Vec::new(),
         })
@@ -197,6 +209,7 @@ impl RecvComm {
         self.feed_lanes();
         self.lanes.run();
         self.harvest();
+        self.take_uploads();
     }
 
     fn announce_receives(&mut self) {
@@ -308,23 +321,6 @@ impl RecvComm {
         Ok(receive.granted)
     }
 
-    fn land_inline(&mut self, number: u64, size: u32) {
-        let mut pieces = self.spare_pieces.pop().unwrap_or_default();
-        if let Some(receive) = self.ring.get_mut(number) {
-            receive.place_chunk(self.bounce, 0, size as usize, &mut pieces);
-            let mut payload = &self.input.bytes()[..size as usize];
-            for piece in &pieces {
-                let (now, later) = payload.split_at(piece.len().min(payload.len()));
-                piece.write(now);
-                payload = later;
-            }
-            receive.collect(number, 0, &pieces, self.bounce, &mut self.queue);
-        }
-        self.input.consume(size as usize);
-        pieces.clear();
-        self.spare_pieces.push(pieces);
-    }
-
     /// Moves announced chunks to their lanes, in order, as far as lanes and pages allow.
     fn feed_lanes(&mut self) {
         while let Some(&chunk) = self.chunks.front() {
@@ -349,19 +345,6 @@ impl RecvComm {
             self.lanes.push(chunk.lane, Task::new(chunk.number, chunk.offset, pieces));
         }
     }
-
-    fn harvest(&mut self) {
-        let Self { lanes, ring, queue, broken, bounce, spare_pieces, .. } = self;
-        lanes.harvest(|mut task| {
-            if task.failed {
-                broken.note(task.number, Failure::System);
-            } else if let Some(receive) = ring.get_mut(task.number) {
-                receive.collect(task.number, task.offset, &task.pieces, bounce, queue);
-            }
-            task.pieces.clear();
-            spare_pieces.push(task.pieces);
-        });
-    }
 }
 
 /// What became of the record at the front of the control stream.
@@ -383,6 +366,9 @@ impl Drop for RecvComm {
     fn drop(&mut self) {
         // The threads end before the pages that they write to go back.
         self.lanes.stop();
+        if self.uploader.as_mut().is_some_and(|uploader| !uploader.drain()) {
+            return log::warn!("copies to the GPU do not end; their bounce pages are kept");
+        }
         let mut unfreed = false;
         while let Some(mut receive) = self.ring.remove_oldest() {
             unfreed |= !receive.landing.runs().is_empty();

@@ -3,11 +3,13 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{Logger, NetProperties};
 
 use crate::bounce::{Bounce, PoolStats};
+use crate::device_memory::{BounceMemory, failed};
 use crate::failure::Failure;
 use crate::fault::{CallCounter, Entry, ScriptedCall};
 use crate::log;
@@ -25,6 +27,8 @@ pub(crate) struct Runtime {
     bounce: OnceLock<Bounce>,
     /// Pinned by the first receive comm for a GPU.
     pinned_bounce: OnceLock<Bounce>,
+    /// By GPU: memory of its own, made by the first receive comm for it. Empty unless the settings ask for it.
+    gpu_bounces: OnceLock<Box<[OnceLock<Bounce>]>>,
     /// Send and receive comms so far.
     comms: AtomicU64,
 }
@@ -46,22 +50,60 @@ impl Runtime {
 
     /// The bounce region for emulated memory, or for that of a GPU, made by the first who asks.
     pub(crate) fn bounce(&self, gpu: Option<&CudaGpu>) -> Result<&Bounce, Failure> {
-        let place = if gpu.is_some() { &self.pinned_bounce } else { &self.bounce };
-        if let Some(bounce) = place.get() {
-            return Ok(bounce);
-        }
         let (bytes, poison) = (self.settings.pool_bytes, self.settings.poison);
-        let made = match gpu {
-            None => Bounce::new(bytes, poison),
-            Some(gpu) => Bounce::pinned(gpu, bytes, poison),
-        };
-        let made = made.map_err(|error| {
+        match (gpu, self.settings.bounce) {
+            (None, _) => made(&self.bounce, || Bounce::new(bytes, poison)),
+            (Some(gpu), BounceMemory::Host) => {
+                made(&self.pinned_bounce, || Bounce::pinned(gpu, bytes, poison))
+            }
+            (Some(gpu), BounceMemory::Device) => {
+                made(self.place_on(gpu)?, || Bounce::on_gpu(gpu, bytes, poison))
+            }
+        }
+        .map_err(|error| {
             log::warn!("cannot make {bytes} bytes for the bounce region: {error}");
             if gpu.is_some() { Failure::Cuda } else { Failure::System }
-        })?;
-        // If another thread was faster, its region is the one, and ours goes untouched.
-        Ok(place.get_or_init(|| made))
+        })
     }
+
+    /// Where the bounce region in a GPU's own memory is kept.
+    fn place_on(&self, gpu: &CudaGpu) -> Result<&OnceLock<Bounce>, Failure> {
+        let places = match self.gpu_bounces.get() {
+            Some(places) => places,
+            None => {
+                let gpus = CudaGpu::count().map_err(|error| failed("accept", &error))?;
+                let places = (0..gpus).map(|_| OnceLock::new()).collect();
+                self.gpu_bounces.get_or_init(|| places)
+            }
+        };
+        places.get(gpu.ordinal() as usize).ok_or(Failure::Internal)
+    }
+
+    fn bounces(&self) -> impl Iterator<Item = &Bounce> {
+        let on_gpus = self.gpu_bounces.get().into_iter().flatten();
+        [&self.bounce, &self.pinned_bounce].into_iter().chain(on_gpus).filter_map(OnceLock::get)
+    }
+}
+
+/// The region of a place, made if nobody has. Its memory is taken and zeroed at once where a GPU has to reach it, which
+/// takes time that a log line shows.
+fn made(
+    place: &OnceLock<Bounce>,
+    make: impl FnOnce() -> std::io::Result<Bounce>,
+) -> std::io::Result<&Bounce> {
+    if let Some(bounce) = place.get() {
+        return Ok(bounce);
+    }
+    let start = Instant::now();
+    let bounce = make()?;
+    log::info!(
+        "bounce region: {} MiB of {} made in {:.1} ms",
+        bounce.stats().bytes >> 20,
+        bounce.region().kind(),
+        start.elapsed().as_secs_f64() * 1e3
+    );
+    // If another thread was faster, its region is the one, and ours goes untouched.
+    Ok(place.get_or_init(|| bounce))
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -81,12 +123,11 @@ pub fn configure(settings: Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// How full the bounce regions are, the pinned one for GPUs and the ordinary one summed; all zero before the first receive
+/// How full the bounce regions are, those for GPUs and the ordinary one summed; all zero before the first receive
 /// comm.
 #[must_use]
 pub fn pool_stats() -> PoolStats {
-    let regions = RUNTIME.get().map(|runtime| [&runtime.bounce, &runtime.pinned_bounce]);
-    let regions = regions.into_iter().flatten().filter_map(OnceLock::get);
+    let regions = RUNTIME.get().into_iter().flat_map(Runtime::bounces);
     regions.map(Bounce::stats).fold(PoolStats::default(), PoolStats::plus)
 }
 
@@ -146,6 +187,7 @@ pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
         threads,
         bounce: OnceLock::new(),
         pinned_bounce: OnceLock::new(),
+        gpu_bounces: OnceLock::new(),
         comms: AtomicU64::new(0),
     });
     Ok(())

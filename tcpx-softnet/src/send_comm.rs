@@ -240,7 +240,7 @@ impl SendComm {
     /// Queues the chunks whose bytes are in pinned pages, in order, as far as the sockets have room.
     fn queue_staged(&mut self) {
         loop {
-            let Some(stager) = &self.stager else { return };
+            let Some(stager) = &mut self.stager else { return };
             let chunk = match stager.ready() {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return,

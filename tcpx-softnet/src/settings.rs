@@ -5,7 +5,7 @@ use std::env;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::device_memory::DeviceMemory;
+use crate::device_memory::{BounceMemory, DeviceMemory};
 use crate::fault::{self, Fault};
 use crate::shape::{self, Shape};
 use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
@@ -45,6 +45,8 @@ pub struct Settings {
     pub pool_bytes: u64,
     /// What device memory is.
     pub memory: DeviceMemory,
+    /// Where a GPU finds the bounce region.
+    pub bounce: BounceMemory,
     /// Overwrite bounce pages with 0xDB when they are recycled, so that a copy made too late shows.
     pub poison: bool,
     /// How long one connect or accept may take.
@@ -69,6 +71,7 @@ impl Default for Settings {
             inline_bytes: 8 << 10,
             pool_bytes: 256 << 20,
             memory: DeviceMemory::Auto,
+            bounce: BounceMemory::Host,
             poison: false,
             connect_timeout: Duration::from_secs(20),
             shape: Shape::default(),
@@ -160,6 +163,7 @@ impl Settings {
                 .number("TCPX_SOFT_POOL_BYTES", PAGE_BYTES, MAX_POOL_BYTES)?
                 .unwrap_or(default.pool_bytes),
             memory: read.memory("TCPX_SOFT_MEMORY")?.unwrap_or_default(),
+            bounce: read.parsed("TCPX_SOFT_BOUNCE", "host or device")?.unwrap_or_default(),
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
             shape: read.parsed("TCPX_SOFT_SHAPE", shape::ALLOWED)?.unwrap_or_default(),
@@ -368,6 +372,7 @@ mod tests {
             ("TCPX_SOFT_INLINE_BYTES", "32769"),
             ("TCPX_SOFT_POOL_BYTES", "5000000000"),
             ("TCPX_SOFT_MEMORY", "gpu"),
+            ("TCPX_SOFT_BOUNCE", "pinned"),
             ("TCPX_SOFT_POISON", "on"),
             ("TCPX_SOFT_SHAPE", "odd"),
             ("TCPX_SOFT_SEED", "-1"),

@@ -13,6 +13,7 @@ use tcpx_cuda::{CudaError, CudaGpu, Event, PinnedBuffer, Stream};
 
 use crate::log;
 use crate::memory::Piece;
+use crate::staging::{BusyClock, DOWN};
 
 /// Bytes that the slots of a comm have together, where a chunk is not larger than half of it.
 const TOTAL_BYTES: usize = 8 << 20;
@@ -46,6 +47,9 @@ pub(crate) struct Stager {
     copied: Vec<Event>,
     free: Vec<usize>,
     under_way: VecDeque<Staged>,
+    /// How many of those, from the front, are known to be copied.
+    arrived: usize,
+    clock: BusyClock,
 }
 
 impl Stager {
@@ -64,6 +68,8 @@ impl Stager {
             copied,
             free: (0..slots).rev().collect(),
             under_way: VecDeque::with_capacity(slots),
+            arrived: 0,
+            clock: BusyClock::new(&DOWN),
         })
     }
 
@@ -95,14 +101,22 @@ impl Stager {
         });
         // After an error part of it may be under way, so the slot is not used again.
         queued?;
+        self.clock.started(bytes);
         self.under_way.push_back(Staged { number, offset, memory, slot });
         Ok(true)
     }
 
-    /// The oldest chunk, if its bytes are there.
-    pub(crate) fn ready(&self) -> Result<Option<Staged>, CudaError> {
-        let Some(oldest) = self.under_way.front() else { return Ok(None) };
-        Ok(self.copied[oldest.slot].is_done()?.then_some(*oldest))
+    /// The oldest chunk, if its bytes are there. Looks at one copy, of those that it does not know to have ended.
+    pub(crate) fn ready(&mut self) -> Result<Option<Staged>, CudaError> {
+        if let Some(next) = self.under_way.get(self.arrived)
+            && self.copied[next.slot].is_done()?
+        {
+            self.arrived += 1;
+            if self.arrived == self.under_way.len() {
+                self.clock.idle();
+            }
+        }
+        Ok(self.under_way.front().filter(|_| self.arrived > 0).copied())
     }
 
     /// The message of the oldest chunk.
@@ -113,6 +127,7 @@ impl Stager {
     /// The oldest chunk is on its way to the peer.
     pub(crate) fn take(&mut self) {
         self.under_way.pop_front();
+        self.arrived = self.arrived.saturating_sub(1);
     }
 
     /// The bytes have left: `memory` is that of a chunk, or not of this stager at all.

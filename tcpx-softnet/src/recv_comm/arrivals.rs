@@ -1,0 +1,81 @@
+//! What becomes of bytes that have come: they are collected, by way of the GPU's own memory where the bounce region is there.
+
+use super::RecvComm;
+use crate::device_memory::failed;
+use crate::failure::Failure;
+use crate::memory::Piece;
+use crate::receive::{Destination, Receive};
+
+impl RecvComm {
+    pub(super) fn land_inline(&mut self, number: u64, size: u32) {
+        let mut pieces = self.spare_pieces.pop().unwrap_or_default();
+        if let Some(receive) = self.ring.get_mut(number) {
+            receive.place_chunk(self.bounce, 0, size as usize, &mut pieces);
+            let mut payload = &self.input.bytes()[..size as usize];
+            for piece in &pieces {
+                let (now, later) = payload.split_at(piece.len().min(payload.len()));
+                piece.write(now);
+                payload = later;
+            }
+        }
+        self.input.consume(size as usize);
+        self.landed(number, 0, pieces);
+    }
+
+    pub(super) fn harvest(&mut self) {
+        let mut harvested = std::mem::take(&mut self.harvested);
+        self.lanes.harvest(|task| harvested.push(task));
+        for task in harvested.drain(..) {
+            if task.failed {
+                self.broken.note(task.number, Failure::System);
+                self.spare(task.pieces);
+            } else {
+                self.landed(task.number, task.offset, task.pieces);
+            }
+        }
+        self.harvested = harvested;
+    }
+
+    /// A chunk has landed in `pieces`: it is the consumer's, or on its way there.
+    fn landed(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
+        let in_pages = |receive: &Receive| matches!(receive.destination, Destination::Device);
+        match &mut self.uploader {
+            Some(uploader) if self.ring.get(number).is_some_and(in_pages) => {
+                if let Err(error) = uploader.start(self.bounce.region(), number, offset, pieces) {
+                    self.broken.note(number, failed("test", &error));
+                }
+            }
+            _ => self.collect(number, offset, pieces),
+        }
+    }
+
+    /// Collects chunks that have reached the GPU.
+    pub(super) fn take_uploads(&mut self) {
+        while let Some(uploader) = &mut self.uploader {
+            match uploader.take_done() {
+                Ok(Some(upload)) => self.collect(upload.number, upload.offset, upload.pieces),
+                Ok(None) => return,
+                Err(error) => {
+                    if let Some(number) = uploader.oldest()
+                        && self.broken.of(number).is_none()
+                    {
+                        self.broken.note(number, failed("test", &error));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn collect(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
+        if let Some(receive) = self.ring.get_mut(number) {
+            receive.collect(number, offset, &pieces, self.bounce, &mut self.queue);
+        }
+        self.spare(pieces);
+    }
+
+    fn spare(&mut self, mut pieces: Vec<Piece>) {
+        pieces.clear();
+        self.spare_pieces.push(pieces);
+    }
+}
