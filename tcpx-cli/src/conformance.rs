@@ -38,7 +38,7 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, value_enum, default_value = "emulated", value_name = "KIND")]
     memory: Kind,
 
-    /// CUDA ordinal of the GPU, with --memory cuda
+    /// CUDA ordinal of the GPU, with --memory cuda [default: 0]
     #[arg(long, value_name = "N")]
     gpu: Option<u32>,
 

@@ -2,6 +2,7 @@
 //! The process that holds the plugin: takes one command at a time from its check and answers it.
 
 mod calls;
+mod gpu;
 mod memory;
 mod stream;
 
@@ -10,11 +11,13 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
+use tcpx_cuda::{CudaError, CudaGpu};
 use tcpx_sys::NcclNetV7;
 
 use crate::command::{Assignment, Census, Command, Reply};
 use crate::link::Link;
 use calls::Calls;
+use gpu::Memory;
 
 /// Names the descriptor of the link in an agent's environment.
 pub(crate) const LINK_VARIABLE: &str = "TCPX_CONFORMANCE_LINK";
@@ -55,6 +58,15 @@ fn inherited_link(text: &str) -> io::Result<Link> {
 /// Answers commands until the check closes the link.
 fn serve(mut link: Link, table: Option<fn() -> NcclNetV7>) -> io::Result<()> {
     let assignment: Assignment = link.receive(None)?;
+    let gpu = assignment.gpu.map(CudaGpu::open).transpose();
+    // Plugins read the GPU off the thread that calls them, which is this one.
+    let entered = gpu.as_ref().map(|gpu| gpu.as_ref().map(CudaGpu::enter).transpose());
+    let failure = match &entered {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    let memory = Memory::new(gpu.as_ref().ok().and_then(Option::as_ref));
     let mut calls = Calls::new(assignment.target, table);
     loop {
         let command = match link.receive(None) {
@@ -62,31 +74,26 @@ fn serve(mut link: Link, table: Option<fn() -> NcclNetV7>) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         };
-        link.send(&answer(&mut calls, command), None)?;
+        let reply = match &failure {
+            None => answer(&mut calls, &memory, command),
+            Some(reason) => Reply::Impossible(format!("holding the GPU: {reason}")),
+        };
+        link.send(&reply, None)?;
     }
 }
 
-fn answer(calls: &mut Calls, command: Command) -> Reply {
+fn answer(calls: &mut Calls, memory: &Memory<'_>, command: Command) -> Reply {
     match command {
-        Command::Allocate { bytes } => memory::allocate(bytes),
-        Command::Read { at, bytes } => Reply::Bytes(memory::read(at, bytes as usize)),
-        Command::ReadWord { at } => Reply::Address(memory::read_word(at)),
-        Command::Write { at, bytes } => {
-            memory::write(at, &bytes);
-            Reply::Done
-        }
-        Command::Fill { at, bytes, seed } => {
-            memory::fill(at, bytes as usize, seed);
-            Reply::Done
-        }
-        Command::Verify { at, bytes, seed } => {
-            Reply::Verified(memory::verify(at, bytes as usize, seed))
-        }
-        Command::Gather { bounce, entries, to } => {
-            memory::gather(bounce, &entries, to);
-            Reply::Done
-        }
-        Command::MappedBytes { at } => match memory::mapped_bytes(at) {
+        Command::Allocate { .. }
+        | Command::AllocateDevice { .. }
+        | Command::Read { .. }
+        | Command::ReadWord { .. }
+        | Command::Write { .. }
+        | Command::Fill { .. }
+        | Command::Verify { .. }
+        | Command::Gather { .. } => access(memory, command)
+            .unwrap_or_else(|error| Reply::Impossible(format!("memory of the GPU: {error}"))),
+        Command::MappedBytes { at } => match memory.mapped_bytes(at) {
             Ok(bytes) => Reply::MappedBytes(bytes),
             Err(error) => Reply::Impossible(format!("the memory map: {error}")),
         },
@@ -99,12 +106,38 @@ fn answer(calls: &mut Calls, command: Command) -> Reply {
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             Reply::Done
         }
-        Command::SendStream(stream) => Reply::Streamed(stream::send(calls, &stream)),
+        Command::SendStream(stream) => Reply::Streamed(stream::send(calls, memory, &stream)),
         Command::RecvStream(stream, queue) => {
-            Reply::Streamed(stream::receive(calls, &stream, queue))
+            Reply::Streamed(stream::receive(calls, memory, &stream, queue))
         }
         call => calls.make(&call),
     }
+}
+
+/// The commands that touch memory.
+fn access(memory: &Memory<'_>, command: Command) -> Result<Reply, CudaError> {
+    Ok(match command {
+        Command::Allocate { bytes } => memory::allocate(bytes),
+        Command::AllocateDevice { bytes } => memory.allocate_device(bytes)?,
+        Command::Read { at, bytes } => Reply::Bytes(memory.read(at, bytes as usize)?),
+        Command::ReadWord { at } => Reply::Address(memory.read_word(at)?),
+        Command::Write { at, bytes } => {
+            memory.write(at, &bytes)?;
+            Reply::Done
+        }
+        Command::Fill { at, bytes, seed } => {
+            memory.fill(at, bytes as usize, seed)?;
+            Reply::Done
+        }
+        Command::Verify { at, bytes, seed } => {
+            Reply::Verified(memory.verify(at, bytes as usize, seed)?)
+        }
+        Command::Gather { bounce, entries, to } => {
+            memory.gather(bounce, &entries, to)?;
+            Reply::Done
+        }
+        other => Reply::Impossible(format!("{other:?} is no access to memory")),
+    })
 }
 
 fn census() -> io::Result<Census> {

@@ -6,7 +6,7 @@ use tcpx_sys::{HANDLE_BYTES, NcclResult};
 
 use crate::comm_pair::CommPair;
 use crate::command::{Command, Made};
-use crate::halt::{Verdict, fail, require_rc};
+use crate::halt::{Verdict, fail, require_rc, skip};
 use crate::memory::MemoryKind;
 use crate::options::Options;
 use crate::process::Process;
@@ -85,9 +85,14 @@ impl<'a> Bench<'a> {
         Ok((pointer, handle))
     }
 
+    /// Skips the check where an agent cannot allocate the run's kind of memory.
+    pub(crate) fn require_available(&self) -> Verdict {
+        let gpu = self.memory().gpu(self.options.gpu);
+        gpu.map(drop).map_err(|reason| skip(format!("CUDA memory: {reason}")))
+    }
+
     /// Two processes and a comm between them, with registered buffers of the run's kind of memory.
     pub(crate) fn pair(&self) -> Verdict<CommPair> {
-        self.memory().require_available()?;
         let kind = self.memory().pointer_type();
         self.pair_of(kind, kind)
     }
@@ -100,7 +105,7 @@ impl<'a> Bench<'a> {
 
     /// Two processes and a comm between them; the buffers are registered as the given types.
     pub(crate) fn pair_of(&self, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
-        self.memory().require_available()?;
+        self.require_available()?;
         let (sender, receiver) = (self.ready()?, self.ready()?);
         CommPair::connect(self, sender.into(), receiver.into(), send_kind, recv_kind)
     }

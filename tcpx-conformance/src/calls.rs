@@ -71,7 +71,10 @@ impl Process {
 
     /// A buffer of its own with a registration.
     pub(crate) fn registered(&self, comm: u64, bytes: u64, kind: i32) -> Verdict<Buffer> {
-        let at = self.allocate(bytes)?;
+        let at = match kind {
+            tcpx_sys::PTR_CUDA => self.allocate_device(bytes)?,
+            _ => self.allocate(bytes)?,
+        };
         let made = self.reg_mr(comm, at, bytes, kind)?;
         require_rc(&format!("regMr of {bytes} page-aligned bytes as type {kind}"), made.rc, 0)?;
         Ok(Buffer { at, mhandle: made.pointer })
@@ -79,6 +82,10 @@ impl Process {
 
     pub(crate) fn allocate(&self, bytes: u64) -> Verdict<u64> {
         answer!(self.call(&Command::Allocate { bytes })?, Reply::Address(at) => at)
+    }
+
+    pub(crate) fn allocate_device(&self, bytes: u64) -> Verdict<u64> {
+        answer!(self.call(&Command::AllocateDevice { bytes })?, Reply::Address(at) => at)
     }
 
     pub(crate) fn read(&self, at: u64, bytes: u32) -> Verdict<Vec<u8>> {

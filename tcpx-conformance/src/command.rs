@@ -17,6 +17,8 @@ pub(crate) const UNTOUCHED_INT: i32 = 0x7e57_7e57;
 pub(crate) struct Assignment {
     /// The plugin to open.
     pub target: Target,
+    /// The GPU to hold, with its context current; without one, device memory is ordinary memory.
+    pub gpu: Option<u32>,
 }
 
 /// The last argument of `connect` and `accept`.
@@ -132,8 +134,12 @@ pub(crate) enum Command {
         comm: u64,
         mhandle: u64,
     },
-    /// Page-aligned memory, zeroed; never freed.
+    /// Page-aligned ordinary memory, zeroed; never freed.
     Allocate {
+        bytes: u64,
+    },
+    /// The same of the agent's GPU, if it has one.
+    AllocateDevice {
         bytes: u64,
     },
     Read {

@@ -1,6 +1,7 @@
-//! Kinds of memory that the data checks can use. What CUDA memory will need is decided here.
+//! Kinds of memory that the data checks can use.
 
 use serde::{Deserialize, Serialize};
+use tcpx_cuda::CudaGpu;
 
 use crate::halt::{Verdict, skip};
 
@@ -26,17 +27,21 @@ impl MemoryKind {
         }
     }
 
-    /// Skips the check where an agent cannot allocate this kind.
-    pub(crate) fn require_available(self) -> Verdict {
-        match self {
-            Self::Emulated | Self::Host => Ok(()),
-            Self::Cuda => Err(skip("CUDA memory is not built in yet")),
+    /// The GPU whose context is current in the agents, of this ordinal or the first one; the error says why there is none.
+    pub(crate) fn gpu(self, ordinal: Option<u32>) -> Result<Option<u32>, String> {
+        if self != Self::Cuda {
+            return Ok(None);
+        }
+        let ordinal = ordinal.unwrap_or(0);
+        match CudaGpu::count() {
+            Ok(count) if ordinal < count => Ok(Some(ordinal)),
+            Ok(count) => Err(format!("there is no GPU {ordinal}: the driver shows {count}")),
+            Err(error) => Err(error.to_string()),
         }
     }
 
     /// Skips the check where receives do not come as entries of the unpack queue.
     pub(crate) fn require_entries(self) -> Verdict {
-        self.require_available()?;
         match self {
             Self::Emulated | Self::Cuda => Ok(()),
             Self::Host => Err(skip("receives into host memory have no entries")),

@@ -25,7 +25,8 @@ pub struct Options {
     pub target: Target,
     /// Kind of memory that the data checks register.
     pub memory: MemoryKind,
-    /// CUDA ordinal, for [`MemoryKind::Cuda`].
+    /// CUDA ordinal, for [`MemoryKind::Cuda`]; 0 by default. Its context is current on the agents' thread that calls the
+    /// plugin.
     pub gpu: Option<u32>,
     /// Names or prefixes (`fifo`, `fifo.test_out_of_order`) of the checks to run; empty runs all.
     pub only: Vec<String>,

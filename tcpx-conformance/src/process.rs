@@ -118,7 +118,10 @@ impl Running {
         let child = program.spawn()?;
         drop(theirs);
         let mut running = Self { child, link: Link::new(ours), output, ended: None };
-        running.link.send(&Assignment { target: options.target.clone() }, Some(deadline))?;
+        // Without the GPU that was asked for, the checks that need none still run.
+        let gpu = options.memory.gpu(options.gpu).unwrap_or(None);
+        let assignment = Assignment { target: options.target.clone(), gpu };
+        running.link.send(&assignment, Some(deadline))?;
         Ok(running)
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tcpx_conformance::{
     CheckReport, MemoryKind, Options, Outcome, Report, RunError, Target, checks, child_main, run,
 };
+use tcpx_cuda::CudaGpu;
 use tcpx_sys::NcclNetV7;
 
 /// What the agents run: this program with this one test.
@@ -105,12 +106,37 @@ fn helper_threads_and_several_sockets_conform() {
 }
 
 #[test]
-fn cuda_memory_is_skipped_with_its_reason() {
+fn cuda_memory_conforms_or_is_skipped_with_its_reason() {
     let mut options = Options { memory: MemoryKind::Cuda, ..options() };
-    options.only = vec!["sizes.bytes_1".to_owned(), "entries.cover".to_owned()];
+    options.only = ["abi", "sizes", "entries", "host"].map(str::to_owned).to_vec();
+    let gpus = CudaGpu::count();
     for check in run_all(&options).checks {
-        let reason = "CUDA memory is not built in yet".to_owned();
-        assert_eq!(check.outcome, Outcome::Skip { reason });
+        let needs_no_gpu = check.name.starts_with("abi.") || check.name == "host.to_host";
+        match (&gpus, &check.outcome) {
+            (_, Outcome::Pass | Outcome::Differs { .. }) if needs_no_gpu => {}
+            (_, Outcome::Skip { .. }) if check.name == "abi.symbol" || destructive(&check.name) => {
+            }
+            (Ok(1..), Outcome::Pass) => {}
+            (Ok(0) | Err(_), Outcome::Skip { reason }) => {
+                assert!(reason.starts_with("CUDA memory: "), "{}: {reason}", check.name);
+            }
+            (gpus, outcome) => panic!("{}: {outcome} with {gpus:?}", check.name),
+        }
+    }
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_the_reason_of_a_skip() {
+    let missing = CudaGpu::count().unwrap_or(0) + 3;
+    let mut options = Options { memory: MemoryKind::Cuda, gpu: Some(missing), ..options() };
+    options.only = vec!["sizes.bytes_1".to_owned()];
+    let expected = match CudaGpu::count() {
+        Ok(_) => format!("there is no GPU {missing}"),
+        Err(error) => error.to_string(),
+    };
+    for check in run_all(&options).checks {
+        let Outcome::Skip { reason } = &check.outcome else { panic!("{}", check.outcome) };
+        assert!(reason.contains(&expected), "{reason}");
     }
 }
 

@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-unpack", &["tcpx-rx", "tcpx-cuda"]),
     ("tcpx-softnet", &["tcpx-sys", "tcpx-rx", "tcpx-cuda"]),
     ("tcpx-doctor", &["tcpx-sys", "tcpx-rx"]),
-    ("tcpx-conformance", &["tcpx-sys", "tcpx-rx"]),
+    ("tcpx-conformance", &["tcpx-sys", "tcpx-rx", "tcpx-cuda"]),
     (
         "tcpx-core",
         &["tcpx-sys", "tcpx-rx", "tcpx-cuda", "tcpx-unpack", "tcpx-softnet", "tcpx-doctor"],

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The agent's memory, by number. The process is expendable: an address that is not what the check takes it for ends
+//! Memory that the host reaches, by number. The process is expendable: an address that is not what the check takes it for ends
 //! the process and thereby the check, never the program that runs the checks. Nothing here forms a reference to memory
 //! that the plugin may write.
 
@@ -10,7 +10,6 @@ use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use crate::command::Reply;
-use crate::pattern::{self, Mismatch};
 use crate::rows::Entry;
 
 /// The pointer behind a number that a check sent.
@@ -39,11 +38,13 @@ pub(super) fn allocate(bytes: u64) -> Reply {
     Reply::Address(address(memory))
 }
 
-/// Copies bytes out, one volatile read each: the plugin may own them.
+/// Copies bytes out: the plugin may own them, so they are read as memory that somebody else writes.
 pub(super) fn read(at: u64, bytes: usize) -> Vec<u8> {
-    let start: *const u8 = with_exposed_provenance(at as usize);
-    // SAFETY: the check names bytes that it allocated or that the plugin published; see the head of this file.
-    (0..bytes).map(|i| unsafe { start.add(i).read_volatile() }).collect()
+    let mut copy = vec![0; bytes];
+    // SAFETY: the check names bytes that it allocated or that the plugin published; see the head of this file. The vector
+    // has room for as many and does not overlap them.
+    unsafe { copy_volatile(with_exposed_provenance(at as usize), copy.as_mut_ptr(), bytes) };
+    copy
 }
 
 /// One aligned word, in a single access.
@@ -55,28 +56,6 @@ pub(super) fn read_word(at: u64) -> u64 {
 pub(super) fn write(at: u64, bytes: &[u8]) {
     // SAFETY: the check names memory that it allocated, of at least this length; a fresh vector does not overlap it.
     unsafe { pointer::<u8>(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-}
-
-/// Bytes that are prepared in or compared from ordinary memory at a time.
-const PIECE_BYTES: usize = 64 * 1024;
-
-pub(super) fn fill(at: u64, bytes: usize, seed: u64) {
-    let mut message = vec![0; bytes];
-    pattern::fill(&mut message, seed);
-    write(at, &message);
-}
-
-pub(super) fn verify(at: u64, bytes: usize, seed: u64) -> Option<Mismatch> {
-    let mut message = vec![0; bytes];
-    let start: *const u8 = with_exposed_provenance(at as usize);
-    let mut done = 0;
-    while done < bytes {
-        let piece = (bytes - done).min(PIECE_BYTES);
-        // SAFETY: the check names memory of at least `bytes`; the vector has room for `bytes` and does not overlap it.
-        unsafe { copy_volatile(start.add(done), message.as_mut_ptr().add(done), piece) };
-        done += piece;
-    }
-    pattern::verify(&message, seed)
 }
 
 /// Copies each entry to its place; the check has bounded the destinations.

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use tcpx_cuda::CudaError;
 use tcpx_sys::{LoadMeta, MAX_REQUESTS, UNPACK_QUEUE_DEPTH};
 
 use super::calls::Calls;
-use super::memory;
+use super::gpu::Memory;
+use super::memory::allocate;
 use crate::command::{Reply, Stream, StreamQueue, Tested};
 use crate::rows;
 
@@ -37,14 +39,16 @@ impl Stall {
 }
 
 /// Sends `stream.messages` messages and waits for the last to be done.
-pub(super) fn send(calls: &mut Calls, stream: &Stream) -> Result<(), String> {
+pub(super) fn send(calls: &mut Calls, memory: &Memory<'_>, stream: &Stream) -> Result<(), String> {
     let (mut inflight, mut posted, mut done) = (VecDeque::with_capacity(WINDOW), 0, 0);
     let mut stall = Stall::new(stream.stall_ms);
     while done < stream.messages {
         while posted < stream.messages && inflight.len() < WINDOW {
             // The place of the oldest message is free again once its send is done.
             let place = stream.buffer + (posted % WINDOW as u64) * u64::from(stream.message_bytes);
-            memory::fill(place, stream.message_bytes as usize, stream.first_seed + posted);
+            memory
+                .fill(place, stream.message_bytes as usize, stream.first_seed + posted)
+                .map_err(on_gpu)?;
             let made = calls.isend(stream.comm, place, int(stream.message_bytes)?, stream.mhandle);
             if made.rc != 0 {
                 return Err(format!(
@@ -69,10 +73,11 @@ pub(super) fn send(calls: &mut Calls, stream: &Stream) -> Result<(), String> {
 /// Receives `stream.messages` messages, checks every row and every byte, and consumes in order.
 pub(super) fn receive(
     calls: &mut Calls,
+    memory: &Memory<'_>,
     stream: &Stream,
     queue: Option<StreamQueue>,
 ) -> Result<(), String> {
-    let Reply::Address(scratch) = memory::allocate(u64::from(stream.message_bytes)) else {
+    let Reply::Address(scratch) = allocate(u64::from(stream.message_bytes)) else {
         return Err("no memory for one message".to_owned());
     };
     let (mut inflight, mut posted, mut done) = (VecDeque::with_capacity(WINDOW), 0, 0);
@@ -95,13 +100,14 @@ pub(super) fn receive(
         if finished(calls, request, done)? {
             let bytes = match &queue {
                 Some(queue) => {
-                    unpack(queue, done, stream.message_bytes, scratch)?;
+                    unpack(memory, queue, done, stream.message_bytes, scratch)?;
                     scratch
                 }
                 None => place,
             };
             let seed = stream.first_seed + done;
-            if let Some(wrong) = memory::verify(bytes, stream.message_bytes as usize, seed) {
+            let length = stream.message_bytes as usize;
+            if let Some(wrong) = memory.verify(bytes, length, seed).map_err(on_gpu)? {
                 return Err(format!("message {done} is not what was sent: {wrong:?}"));
             }
             let rc = calls.consumed(stream.comm, request);
@@ -132,14 +138,24 @@ fn finished(calls: &mut Calls, request: u64, message: u64) -> Result<bool, Strin
 }
 
 /// Checks the row of message `index` of the stream and copies its bytes to `scratch`.
-fn unpack(queue: &StreamQueue, index: u64, bytes: u32, scratch: u64) -> Result<(), String> {
+fn unpack(
+    memory: &Memory<'_>,
+    queue: &StreamQueue,
+    index: u64,
+    bytes: u32,
+    scratch: u64,
+) -> Result<(), String> {
     let slot = (queue.received + index) % UNPACK_QUEUE_DEPTH as u64;
     let named = |text| format!("message {index}, slot {slot}: {text}");
     let row = rows::row_address(queue.meta, slot);
-    let count = rows::check_count(memory::read_word(rows::count_address(queue.meta, slot)))
-        .map_err(named)?;
-    let entries = rows::parse_row(&memory::read(row, count * size_of::<LoadMeta>()));
+    let count = memory.read_word(rows::count_address(queue.meta, slot)).map_err(on_gpu)?;
+    let count = rows::check_count(count).map_err(named)?;
+    let row = memory.read(row, count * size_of::<LoadMeta>()).map_err(on_gpu)?;
+    let entries = rows::parse_row(&row);
     rows::check_cover(&entries, u64::from(bytes)).map_err(named)?;
-    memory::gather(queue.bounce, &entries, scratch);
-    Ok(())
+    memory.gather(queue.bounce, &entries, scratch).map_err(on_gpu)
+}
+
+fn on_gpu(error: CudaError) -> String {
+    format!("memory of the GPU: {error}")
 }

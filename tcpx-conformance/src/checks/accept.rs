@@ -74,7 +74,7 @@ fn handle(bench: &Bench<'_>) -> Verdict {
 }
 
 fn device(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_available()?;
+    bench.require_available()?;
     let meeting = Meeting::of_strangers(bench)?;
     meeting.meet(bench)?;
     let queue = meeting.listener.queue(meeting.listener.device(meeting.device)?.handle)?;

@@ -146,7 +146,7 @@ fn eager(bench: &Bench<'_>) -> Verdict {
 
 fn rendezvous(bench: &Bench<'_>) -> Verdict {
     const SYNC: &[(&str, &str)] = &[("NCCL_GPUDIRECTTCPX_RECV_SYNC", "1")];
-    bench.memory().require_available()?;
+    bench.require_available()?;
     let kind = bench.memory().pointer_type();
     let (sender, receiver) = (bench.ready_with(SYNC)?, bench.ready_with(SYNC)?);
     let pair = CommPair::connect(bench, sender.into(), receiver.into(), kind, kind)?;

@@ -128,7 +128,7 @@ fn null_comm(bench: &Bench<'_>) -> Verdict {
 fn unaligned(bench: &Bench<'_>) -> Verdict {
     bench.memory().require_entries()?;
     let pair = bench.pair()?;
-    let at = pair.sender.allocate(BYTES)?;
+    let at = pair.sender.allocate_device(BYTES)?;
     for shift in [1, 16, 2048, 4095] {
         let made = pair.sender.reg_mr(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
         require_rc(&format!("regMr of device memory at a page + {shift}"), made.rc, 3)?;
