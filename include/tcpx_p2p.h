@@ -425,9 +425,11 @@ typedef struct tcpx_session_options {
    */
   int32_t progress_thread;
   /**
-   * Zero.
+   * How long a peer may be silent before it counts as gone, in milliseconds, 100 to 86400000; 0: for ever. A peer with a
+   * progress thread is silent when it answers no ping, any peer when its host acknowledges nothing.
+   * TCPX_PEER_TIMEOUT_MS.
    */
-  uint32_t reserved;
+  uint32_t peer_timeout_ms;
 } tcpx_session_options;
 
 /**
@@ -803,11 +805,12 @@ tcpx_status tcpx_session_listen(struct tcpx_session session,
                                 size_t *out_size);
 
 /**
- * Waits until a peer has connected, and calls it `peer` from then on. Call `tcpx_session_listen` first. A connecting
- * session that has a name of its own is only accepted under that name.
+ * Gives a peer that connects, or has connected, the name `peer` from then on; waits for one if need be. Call
+ * `tcpx_session_listen` first. A connecting session that has a name of its own is only accepted under that name. Peers do
+ * not wait for this call, only for the session's progress; one that is gone before it is passed over.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_PEER_STATE`; `TCPX_ERR_TIMEOUT` when nobody
- * came within `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` without listening, or for a name
+ * that is taken; `TCPX_ERR_TIMEOUT` when nobody came within `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed.
  * Any thread. Blocks for at most `connect_timeout_ms`.
  *
  * Pointers:
@@ -831,7 +834,8 @@ tcpx_status tcpx_session_load_remote_conn_info(struct tcpx_session session,
                                                size_t size);
 
 /**
- * Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive.
+ * Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive; what is posted before the
+ * other end has called `tcpx_session_accept` waits for its counterpart, as always.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`, `TCPX_ERR_PEER_STATE`,
  * `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`; `TCPX_ERR_IO` when no address of the peer answers;
@@ -840,7 +844,8 @@ tcpx_status tcpx_session_load_remote_conn_info(struct tcpx_session session,
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
  */
-tcpx_status tcpx_session_connect(struct tcpx_session session, const char *peer);
+tcpx_status tcpx_session_connect(struct tcpx_session session,
+                                 const char *peer);
 
 /**
  * Says goodbye to a peer: withdraws what has no counterpart, finishes what has one, closes both ends in the order that

@@ -253,7 +253,11 @@ class Transfer {
 /** One GPU (or host memory), its NICs, its peers and its registrations. */
 class Session {
  public:
-  /** A session on a GPU (TCPX_GPU_NONE: host memory) with so many channels to each peer; the rest as defaultOptions(). */
+  /**
+   * A session on a GPU (TCPX_GPU_NONE: host memory) with so many channels to each peer, and a progress thread, so that
+   * peers connect and bytes move whatever the program does. The rest as defaultOptions(); without the thread: the
+   * constructor below.
+   */
   Session(int gpu_id, int num_channels) {
     tcpx_session_options options{};
     status_ = detail::check(tcpx_session_options_init(&options, sizeof options));
@@ -261,6 +265,7 @@ class Session {
     options.gpu = gpu_id;
     /* A negative number is out of range as an unsigned one too. */
     options.channels = static_cast<uint32_t>(num_channels);
+    options.progress_thread = 1;
     create(options);
   }
 
@@ -305,7 +310,7 @@ class Session {
     return info;
   }
 
-  /** Waits for a peer, at most connect_timeout_ms, and calls it `remote_name` from then on. */
+  /** Takes a peer that has come, or waits for one, at most connect_timeout_ms, and calls it `remote_name` from then on. */
   int accept(const std::string& remote_name) {
     return detail::named(remote_name, [&](const char* name) { return tcpx_session_accept(handle_, name); });
   }

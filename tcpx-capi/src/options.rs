@@ -66,8 +66,10 @@ pub struct tcpx_session_options {
     /// 1: a thread of the session makes progress. 0: progress is made inside calls of this library only.
     /// TCPX_PROGRESS_THREAD.
     pub progress_thread: i32,
-    /// Zero.
-    pub reserved: u32,
+    /// How long a peer may be silent before it counts as gone, in milliseconds, 100 to 86400000; 0: for ever. A peer with a
+    /// progress thread is silent when it answers no ping, any peer when its host acknowledges nothing.
+    /// TCPX_PEER_TIMEOUT_MS.
+    pub peer_timeout_ms: u32,
 }
 
 const _: () = assert!(size_of::<tcpx_session_options>() == 96);
@@ -138,7 +140,7 @@ impl tcpx_session_options {
             close_timeout_ms: clamp(core.close_timeout.as_millis()),
             spin_us: clamp(core.spin.as_micros()),
             progress_thread: core.progress_thread.into(),
-            reserved: 0,
+            peer_timeout_ms: core.peer_timeout.map_or(0, |timeout| clamp(timeout.as_millis())),
         }
     }
 
@@ -157,10 +159,9 @@ impl tcpx_session_options {
         core.close_timeout = Duration::from_millis(self.close_timeout_ms.into());
         core.spin = Duration::from_micros(self.spin_us.into());
         core.progress_thread = input::flag("progress_thread", self.progress_thread)?;
-        match self.reserved {
-            0 => Ok(()),
-            reserved => Err(refuse("reserved", reserved, "must be 0")),
-        }
+        core.peer_timeout =
+            (self.peer_timeout_ms != 0).then(|| Duration::from_millis(self.peer_timeout_ms.into()));
+        Ok(())
     }
 
     /// # Safety
@@ -237,6 +238,7 @@ mod tests {
             close_timeout_ms: 8,
             spin_us: 9,
             progress_thread: 1,
+            peer_timeout_ms: 10,
             ..defaults()
         };
         let core = convert(options).unwrap();
@@ -253,6 +255,9 @@ mod tests {
         assert_eq!(core.connect_timeout, Duration::from_millis(7));
         assert_eq!(core.close_timeout, Duration::from_millis(8));
         assert_eq!(core.spin, Duration::from_micros(9));
+        assert_eq!(core.peer_timeout, Some(Duration::from_millis(10)));
+        let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..defaults() }).unwrap();
+        assert_eq!(endless.peer_timeout, None);
     }
 
     #[test]
@@ -260,7 +265,6 @@ mod tests {
         for (options, status) in [
             (tcpx_session_options { gpu: -2, ..defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { channels: 65_537, ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { reserved: 1, ..defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { listen: c"nowhere".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { unpack: c"gpu".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { progress_thread: 2, ..defaults() }, TCPX_ERR_ARGUMENT),

@@ -106,11 +106,12 @@ pub unsafe extern "C" fn tcpx_session_listen(
     })
 }
 
-/// Waits until a peer has connected, and calls it `peer` from then on. Call `tcpx_session_listen` first. A connecting
-/// session that has a name of its own is only accepted under that name.
+/// Gives a peer that connects, or has connected, the name `peer` from then on; waits for one if need be. Call
+/// `tcpx_session_listen` first. A connecting session that has a name of its own is only accepted under that name. Peers do
+/// not wait for this call, only for the session's progress; one that is gone before it is passed over.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_PEER_STATE`; `TCPX_ERR_TIMEOUT` when nobody
-/// came within `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` without listening, or for a name
+/// that is taken; `TCPX_ERR_TIMEOUT` when nobody came within `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed.
 /// Any thread. Blocks for at most `connect_timeout_ms`.
 ///
 /// # Safety
@@ -154,7 +155,8 @@ pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
     })
 }
 
-/// Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive.
+/// Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive; what is posted before the
+/// other end has called `tcpx_session_accept` waits for its counterpart, as always.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`, `TCPX_ERR_PEER_STATE`,
 /// `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`; `TCPX_ERR_IO` when no address of the peer answers;

@@ -19,6 +19,7 @@ pub(crate) use send::SendComm;
 
 use crate::device_memory::DeviceMemory;
 use crate::error::{Error, Phase, PluginFailure, Result};
+use crate::peer_name::PeerName;
 use crate::plugin::Plugin;
 
 /// Consecutive answers of 2 from `test` that make a comm dead. The first may only mean that the peer has closed while
@@ -28,7 +29,7 @@ const SYSTEM_ERRORS_IN_A_ROW: u32 = 3;
 /// Whose comm it is, for errors.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    pub(crate) peer: Arc<str>,
+    pub(crate) peer: PeerName,
     pub(crate) channel: u16,
     pub(crate) nic: Arc<str>,
     pub(crate) nic_index: c_int,

@@ -7,7 +7,7 @@ use crate::conn_info::ConnInfo;
 use crate::env::{Env, random};
 use crate::error::{Error, Phase, Result};
 use crate::link::frame::{Frame, MAX_STRANGER_BODY};
-use crate::link::hello::{Agreement, Challenge, Misfit, Proven, Role};
+use crate::link::hello::{Agreement, Misfit, Proven, Role};
 use crate::link::socket::{Dialing, LinkError, LinkSocket};
 
 /// How long one address may take to answer a connection request before the next one is tried.
@@ -43,10 +43,11 @@ impl Connector {
         match self.attempt {
             Attempt::Next | Attempt::Dialing(_) => "being dialled",
             Attempt::AwaitChallenge(_) => {
-                "connected, but its session has not answered: has it called accept?"
+                "connected, but its session has not answered: it makes progress only inside calls such as accept, or by a \
+                 progress thread"
             }
             Attempt::AwaitWelcome(..) => {
-                "greeted, but it has not accepted: has it called accept for this session's name?"
+                "greeted, but its session has not welcomed this one: it makes no progress, or too many wait for its accept"
             }
         }
     }
@@ -60,7 +61,7 @@ impl Connector {
     ) -> Result<Option<(LinkSocket, Agreement)>> {
         match mem::replace(&mut self.attempt, Attempt::Next) {
             Attempt::Next => self.dial_next(peer, now)?,
-            Attempt::Dialing(dialing) => self.dialing(dialing, now),
+            Attempt::Dialing(dialing) => self.dialing(dialing, now, env),
             Attempt::AwaitChallenge(link) => self.await_challenge(link, peer, now, env)?,
             Attempt::AwaitWelcome(link, nonce) => {
                 return self.await_welcome(link, nonce, peer, now, env);
@@ -82,10 +83,11 @@ impl Connector {
         Ok(())
     }
 
-    fn dialing(&mut self, dialing: Dialing, now: Instant) {
+    fn dialing(&mut self, dialing: Dialing, now: Instant, env: &Env) {
         let address = dialing.address;
         let outcome = match dialing.is_connected() {
-            Ok(true) => LinkSocket::new(dialing.into_stream(), now).map(Attempt::AwaitChallenge),
+            Ok(true) => LinkSocket::new(dialing.into_stream(), env.options.peer_timeout, now)
+                .map(Attempt::AwaitChallenge),
             Ok(false) if now < dialing.give_up_at => Ok(Attempt::Dialing(dialing)),
             Ok(false) => Err(std::io::ErrorKind::TimedOut.into()),
             Err(error) => Err(error),
@@ -103,7 +105,7 @@ impl Connector {
         now: Instant,
         env: &Env,
     ) -> Result<()> {
-        match next_frame(&mut link, now) {
+        match link.receive(now, MAX_STRANGER_BODY) {
             Ok(None) => self.attempt = Attempt::AwaitChallenge(link),
             Ok(Some(Frame::Challenge(challenge))) => {
                 let theirs = challenge.check().map_err(|misfit| refused(peer, &misfit))?;
@@ -132,7 +134,7 @@ impl Connector {
             self.give_up_link(&link, &Err(error));
             return Ok(None);
         }
-        match next_frame(&mut link, now) {
+        match link.receive(now, MAX_STRANGER_BODY) {
             Ok(None) => self.attempt = Attempt::AwaitWelcome(link, nonce),
             Ok(Some(Frame::Welcome(proven))) => {
                 let agreement = self
@@ -188,99 +190,4 @@ impl Connector {
 
 fn refused(peer: &str, misfit: &Misfit) -> Error {
     Error::Handshake { peer: peer.to_owned(), reason: misfit.to_string() }
-}
-
-fn next_frame(
-    link: &mut LinkSocket,
-    now: Instant,
-) -> std::result::Result<Option<Frame>, LinkError> {
-    let outcome = link.fill(now);
-    if let Some(frame) = link.next_frame(MAX_STRANGER_BODY)? {
-        return Ok(Some(frame));
-    }
-    outcome.map(|_| None)
-}
-
-/// The listening end, for one connection that came in.
-#[derive(Debug)]
-pub(crate) struct Incoming {
-    link: LinkSocket,
-    nonce: [u8; 32],
-    give_up_at: Instant,
-    proven: Option<(Proven, Agreement)>,
-}
-
-/// What became of an incoming connection.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reception {
-    /// It has not said hello yet.
-    Waiting,
-    /// It has proven that it knows the secret and fits.
-    Proven,
-    /// It is to be dropped, and why.
-    Refused(String),
-}
-
-impl Incoming {
-    /// Greets a new connection.
-    pub(crate) fn greet(
-        stream: std::net::TcpStream,
-        now: Instant,
-        patience: Duration,
-    ) -> Result<Self> {
-        let mut link = LinkSocket::new(stream, now)
-            .map_err(|error| Error::io("accepting a control connection", &error))?;
-        let nonce = random()?;
-        link.queue(&Frame::Challenge(Challenge::new(nonce)));
-        Ok(Self { link, nonce, give_up_at: now + patience, proven: None })
-    }
-
-    /// One step.
-    pub(crate) fn poll(&mut self, now: Instant, env: &Env) -> Reception {
-        let outcome = self.link.flush().and_then(|_| next_frame(&mut self.link, now));
-        match (outcome, &self.proven) {
-            (Ok(None), Some(_)) => Reception::Proven,
-            (Ok(None), None) if now < self.give_up_at => Reception::Waiting,
-            (Ok(None), None) => Reception::Refused("it said no hello in time".into()),
-            (Ok(Some(Frame::Hello(proven))), None) => match self.check(&proven, env) {
-                Ok(agreement) => {
-                    self.proven = Some((proven, agreement));
-                    Reception::Proven
-                }
-                Err(misfit) => {
-                    self.link.queue(&Frame::Refuse(misfit.to_string()));
-                    let _ = self.link.flush();
-                    Reception::Refused(misfit.to_string())
-                }
-            },
-            (Ok(Some(_)), _) => Reception::Refused("it said something else than hello".into()),
-            (Err(LinkError::Gone(how)), _) => Reception::Refused(how.to_string()),
-            (Err(LinkError::Frame(error)), _) => {
-                Reception::Refused(format!("it does not speak the control link protocol: {error}"))
-            }
-        }
-    }
-
-    fn check(&self, proven: &Proven, env: &Env) -> std::result::Result<Agreement, Misfit> {
-        proven.verify(Role::Connector, &self.nonce, &env.secret)?;
-        env.hello([0; 32]).agree(&proven.hello)
-    }
-
-    /// The session name it gave, once proven.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.proven.as_ref().map(|(proven, _)| proven.hello.name.as_str())
-    }
-
-    pub(crate) fn address(&self) -> String {
-        self.link.peer_address()
-    }
-
-    /// Welcomes a connection that has proven itself.
-    pub(crate) fn welcome(mut self, env: &Env) -> Option<(LinkSocket, Agreement)> {
-        let (proven, agreement) = self.proven?;
-        let welcome =
-            env.hello(random().ok()?).prove(Role::Listener, &proven.hello.nonce, &env.secret);
-        self.link.queue(&Frame::Welcome(welcome));
-        Some((self.link, agreement))
-    }
 }

@@ -4,31 +4,27 @@ mod report;
 mod unpacking;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::time::Instant;
 
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
 
 use crate::batch::{Batch, BatchNumber};
 use crate::conn_info::ConnInfo;
-use crate::connector::{Connector, Incoming, Reception};
+use crate::connector::Connector;
 use crate::device_memory::DeviceMemory;
 use crate::env::Env;
 use crate::error::{Departure, Error, Phase, Result};
+use crate::incoming::Incoming;
 use crate::ledger::Ledger;
+use crate::lobby::Lobby;
 use crate::nic;
 use crate::peer::{Peer, PeerKey, Stage};
+use crate::peer_name::PeerName;
 use crate::plugin::Plugin;
 use crate::settings::{SessionOptions, check_name};
-
-/// Connections that have not been accepted by name yet. More wait in the system's queue.
-const MAX_INCOMING: usize = 256;
-/// How long a stranger may take to say hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the listener is asked for new connections.
-const LISTEN_INTERVAL: Duration = Duration::from_millis(1);
+use crate::strangers::Strangers;
 
 /// Everything of a session.
 pub(crate) struct Engine {
@@ -37,9 +33,8 @@ pub(crate) struct Engine {
     pub(crate) peers: SlotMap<PeerKey, Peer>,
     names: HashMap<String, PeerKey>,
     infos: BTreeMap<String, ConnInfo>,
-    listener: Option<TcpListener>,
-    listened_at: Instant,
-    incoming: Vec<Incoming>,
+    strangers: Option<Strangers>,
+    lobby: Lobby<PeerKey>,
     unpack: Box<dyn Unpack>,
     unpack_why: String,
     unpack_batches: u64,
@@ -75,9 +70,8 @@ impl Engine {
             peers: SlotMap::with_key(),
             names: HashMap::new(),
             infos: BTreeMap::new(),
-            listener: None,
-            listened_at: Instant::now(),
-            incoming: Vec::new(),
+            strangers: None,
+            lobby: Lobby::default(),
             unpack: opened.unpack,
             unpack_why: opened.why,
             unpack_batches: 0,
@@ -90,19 +84,11 @@ impl Engine {
     /// Opens the control listener, once, and says how to reach it.
     pub(crate) fn listen(&mut self) -> Result<Vec<u8>> {
         self.check_open()?;
-        let listener = match &self.listener {
-            Some(listener) => listener,
-            None => {
-                let what = || format!("listening on {}", self.env.options.listen);
-                let listener = TcpListener::bind(self.env.options.listen)
-                    .map_err(|error| Error::io(what(), &error))?;
-                listener.set_nonblocking(true).map_err(|error| Error::io(what(), &error))?;
-                self.listener.insert(listener)
-            }
+        let strangers = match &self.strangers {
+            Some(strangers) => strangers,
+            None => self.strangers.insert(Strangers::listen(self.env.options.listen)?),
         };
-        let bound = listener
-            .local_addr()
-            .map_err(|error| Error::io("asking for the listener's address", &error))?;
+        let bound = strangers.address()?;
         let options = &self.env.options;
         let addresses = match (options.advertise.is_empty(), bound.ip().is_unspecified()) {
             (false, _) => options.advertise.clone(),
@@ -135,54 +121,108 @@ impl Engine {
         };
         let stage = Stage::Connecting(Box::new(Connector::new(info.clone())));
         self.check_free(name)?;
-        Ok(self.add_peer(name, stage, now))
+        self.forget(name);
+        let peer_name = PeerName::bound(name);
+        let key = self.peers.insert_with_key(|key| Peer::new(key, peer_name, stage, now));
+        self.names.insert(name.to_owned(), key);
+        Ok(key)
     }
 
-    /// Whether `accept` may be called for this name.
-    pub(crate) fn check_accept(&self, name: &str) -> Result<()> {
+    /// An accept begins: the name is its own, and a peer that waits for it is taken at once.
+    pub(crate) fn start_accept(&mut self, name: &str) -> Result<()> {
         self.check_open()?;
         check_peer_name(name)?;
-        if self.listener.is_none() {
+        if self.strangers.is_none() {
             return Err(Error::PeerState {
                 peer: name.to_owned(),
                 state: "not able to come",
                 cure: "call listen and give the peer the connection info first",
             });
         }
-        self.check_free(name)
-    }
-
-    /// Takes an incoming connection for `name`, if one has proven itself: one that gave this name, or none.
-    pub(crate) fn try_accept(&mut self, name: &str, now: Instant) -> Result<Option<PeerKey>> {
-        self.check_open()?;
-        let fits = |incoming: &Incoming| {
-            incoming.name().is_some_and(|given| given == name || given.is_empty())
-        };
-        let Some(index) = self.incoming.iter().position(fits) else { return Ok(None) };
         self.check_free(name)?;
-        let Some((link, agreement)) = self.incoming.remove(index).welcome(&self.env) else {
-            return Ok(None);
-        };
-        let key = self.add_peer(name, Stage::Up, now);
-        if let Err(error) = self.peers[key].set_up(link, agreement, &self.env) {
-            self.fail_peer(key, error.clone());
-            self.forget(name);
-            return Err(error);
+        self.forget_gone_unclaimed();
+        if let Some(key) = self.lobby.start_accept(name) {
+            self.claim(name, key);
         }
-        Ok(Some(key))
+        Ok(())
     }
 
-    /// Names of connections that have proven themselves and wait for another `accept`.
-    pub(crate) fn waiting_names(&self) -> Vec<&str> {
-        self.incoming.iter().filter_map(Incoming::name).collect()
+    /// The peer that came for an accept, once there is one.
+    pub(crate) fn accepted(&mut self, name: &str) -> Result<Option<PeerKey>> {
+        self.check_open()?;
+        Ok(self.lobby.take_accepted(name))
+    }
+
+    /// An accept ends without a peer. Says why nobody came.
+    pub(crate) fn stop_accept(&mut self, name: &str) -> String {
+        self.lobby.stop_accept(name);
+        self.lobby.why_nobody()
+    }
+
+    /// Gives a peer that came in the name that an accept has for it.
+    fn claim(&mut self, name: &str, key: PeerKey) {
+        self.forget(name);
+        self.names.insert(name.to_owned(), key);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.claim(name, &mut self.ledger);
+        }
+    }
+
+    /// Takes peers in that have proven themselves, as far as there is room: they are connected whether or not their accept
+    /// has been called.
+    fn welcome_strangers(&mut self, now: Instant) -> bool {
+        let Some(strangers) = &mut self.strangers else { return false };
+        let mut moved = strangers.progress(now, &self.env);
+        self.forget_gone_unclaimed();
+        while self.lobby.has_room() {
+            let Some(incoming) = self.strangers.as_mut().and_then(Strangers::take_proven) else {
+                break;
+            };
+            moved = true;
+            self.welcome(incoming, now);
+        }
+        moved
+    }
+
+    fn welcome(&mut self, incoming: Incoming, now: Instant) {
+        let address = incoming.address();
+        let Some((link, agreement, given)) = incoming.welcome(&self.env) else { return };
+        let name = PeerName::unclaimed(&given, &address);
+        let key = self.peers.insert_with_key(|key| Peer::new(key, name, Stage::Up, now));
+        if let Some(name) = self.lobby.arrive(key, &given).map(str::to_owned) {
+            self.claim(&name, key);
+        }
+        if let Err(error) = self.peers[key].set_up(link, agreement, now, &self.env) {
+            self.fail_peer(key, error);
+        }
+    }
+
+    /// Skips peers that were gone before an accept asked for them.
+    fn forget_gone_unclaimed(&mut self) {
+        let peers = &self.peers;
+        let is_gone =
+            |key| peers.get(key).is_none_or(|peer: &Peer| matches!(peer.stage, Stage::Gone(_)));
+        for key in self.lobby.take_gone(is_gone) {
+            let Some(peer) = self.peers.remove(key) else { continue };
+            if let Stage::Gone(error) = &peer.stage {
+                tracing::warn!(peer = %peer.name(), %error, "peer left before it was accepted");
+            }
+        }
     }
 
     fn check_open(&self) -> Result<()> {
         if self.is_closed { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// A name is free when no peer has it, or a peer that is over.
+    /// A name is free when no peer has it, or a peer that is over, and nobody waits for one.
     fn check_free(&self, name: &str) -> Result<()> {
+        if self.lobby.is_accepting(name) {
+            return Err(Error::PeerState {
+                peer: name.to_owned(),
+                state: "being accepted",
+                cure: "another thread waits for it",
+            });
+        }
         match self.peer(name) {
             Err(_) => Ok(()),
             Ok((_, peer)) if matches!(peer.stage, Stage::Gone(_)) => Ok(()),
@@ -192,13 +232,6 @@ impl Engine {
                 cure: "it is known already; disconnect it first",
             }),
         }
-    }
-
-    fn add_peer(&mut self, name: &str, stage: Stage, now: Instant) -> PeerKey {
-        self.forget(name);
-        let key = self.peers.insert_with_key(|key| Peer::new(key, name, stage, now));
-        self.names.insert(name.to_owned(), key);
-        key
     }
 
     /// Drops a peer that is over.
@@ -238,7 +271,7 @@ impl Engine {
 
     /// One round over everything. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant) -> bool {
-        let mut moved = self.receive_strangers(now);
+        let mut moved = self.welcome_strangers(now);
         let keys = self.peers.keys().collect::<smallvec::SmallVec<[PeerKey; 16]>>();
         for key in &keys {
             let Some(peer) = self.peers.get_mut(*key) else { continue };
@@ -270,36 +303,6 @@ impl Engine {
                 Err(error) => self.fail_peer(*key, error),
             }
         }
-        moved
-    }
-
-    fn receive_strangers(&mut self, now: Instant) -> bool {
-        let Some(listener) = &self.listener else { return false };
-        let mut moved = false;
-        if now.saturating_duration_since(self.listened_at) >= LISTEN_INTERVAL {
-            self.listened_at = now;
-            while self.incoming.len() < MAX_INCOMING {
-                match listener.accept() {
-                    Ok((stream, _)) => {
-                        moved = true;
-                        greet(&mut self.incoming, stream, now);
-                    }
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) => {
-                        tracing::warn!(%error, "accepting a control connection failed");
-                        break;
-                    }
-                }
-            }
-        }
-        let env = &self.env;
-        self.incoming.retain_mut(|incoming| match incoming.poll(now, env) {
-            Reception::Waiting | Reception::Proven => true,
-            Reception::Refused(reason) => {
-                tracing::warn!(from = incoming.address(), reason, "control connection refused");
-                false
-            }
-        });
         moved
     }
 
@@ -349,15 +352,13 @@ impl Engine {
         self.peers.values().all(|peer| matches!(peer.stage, Stage::Gone(_)))
     }
 
-    /// Begins to say goodbye to everybody; peers that never came up are dropped at once.
+    /// Begins to say goodbye to everybody; peers that cannot be up at either end are dropped at once.
     pub(crate) fn start_close(&mut self) {
         self.is_closed = true;
-        self.listener = None;
-        self.incoming.clear();
+        self.strangers = None;
         for key in self.peers.keys().collect::<Vec<_>>() {
-            match self.peers[key].stage {
-                Stage::Connecting(_) | Stage::Comms(_) => self.fail_peer(key, Error::Closed),
-                _ => self.peers[key].start_farewell(&mut self.ledger),
+            if !self.peers[key].start_farewell(&mut self.ledger) {
+                self.fail_peer(key, Error::Closed);
             }
         }
     }
@@ -366,13 +367,6 @@ impl Engine {
     pub(crate) fn finish_close(&mut self) {
         self.is_closed = true;
         self.fail_all(&Error::Closed);
-    }
-}
-
-fn greet(incoming: &mut Vec<Incoming>, stream: TcpStream, now: Instant) {
-    match Incoming::greet(stream, now, HELLO_TIMEOUT) {
-        Ok(new) => incoming.push(new),
-        Err(error) => tracing::warn!(%error, "control connection lost"),
     }
 }
 

@@ -52,6 +52,7 @@ impl Env {
             chunk_bytes: self.options.chunk_bytes,
             channels: self.options.channels,
             gpu: self.options.gpu,
+            progress_thread: self.options.progress_thread,
             nonce,
         }
     }

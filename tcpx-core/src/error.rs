@@ -9,6 +9,7 @@ use tcpx_rx::DescriptorError;
 use tcpx_sys::{LoadError, NcclResult};
 use tcpx_unpack::UnpackError;
 
+use crate::ledger::Direction;
 use crate::unpack_failure::UnpackFailure;
 
 /// Shorthand for results of this crate.
@@ -102,6 +103,8 @@ pub enum Departure {
     LinkFailed(String),
     /// It gave up and said why.
     Abort(String),
+    /// It makes progress by itself, and yet nothing was heard of it for so long, though it was asked.
+    Silent(Duration),
 }
 
 impl fmt::Display for Departure {
@@ -113,6 +116,12 @@ impl fmt::Display for Departure {
             ),
             Self::LinkFailed(error) => write!(f, "its control link failed: {error}"),
             Self::Abort(reason) => write!(f, "it aborted: {reason}"),
+            Self::Silent(silence) => write!(
+                f,
+                "nothing was heard of it for {:.1} s, though it was asked and has a progress thread: it is frozen, or the \
+                 network is cut",
+                silence.as_secs_f64()
+            ),
         }
     }
 }
@@ -319,6 +328,16 @@ fn first_finding(report: &tcpx_doctor::Report) -> String {
 }
 
 impl Error {
+    /// The end of a peer as an operation sees it that was sending, or receiving, when it came.
+    pub(crate) fn seen_by(&self, direction: Direction) -> Self {
+        match (self, direction) {
+            (Self::PeerGone { peer, phase: Phase::Receive, how }, Direction::Send) => {
+                Self::PeerGone { peer: peer.clone(), phase: Phase::Send, how: how.clone() }
+            }
+            (error, _) => error.clone(),
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         Self::Io { what: what.into(), error: error.to_string() }
     }

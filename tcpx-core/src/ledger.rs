@@ -165,7 +165,8 @@ impl Ledger {
         is_hit: impl Fn(&Op) -> bool,
     ) {
         for key in self.select(|op| op.peer == peer && is_hit(op)) {
-            self.end(key, Some(error.clone()));
+            let Some(direction) = self.ops.get(key).map(|op| op.direction) else { continue };
+            self.end(key, Some(error.seen_by(direction)));
         }
     }
 

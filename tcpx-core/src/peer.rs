@@ -13,11 +13,13 @@ use crate::connector::Connector;
 use crate::env::Env;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::farewell::Farewell;
+use crate::heartbeat::{Due, Heartbeat};
 use crate::ledger::{Direction, Ledger, OpKey, OpState};
 use crate::link::frame::{Frame, MAX_PEER_BODY};
 use crate::link::hello::Agreement;
 use crate::link::socket::{LinkError, LinkSocket};
 use crate::matching::Matcher;
+use crate::peer_name::PeerName;
 use crate::setup::CommSetup;
 use crate::stats::{ChannelReport, MessageStats, PeerReport};
 
@@ -25,9 +27,6 @@ new_key_type! {
     /// A peer of a session.
     pub(crate) struct PeerKey;
 }
-
-/// A silent link is asked for a sign of life this often, so that an error can say how long a peer was silent.
-const PING_AFTER: Duration = Duration::from_secs(2);
 
 /// Where in its life a peer is.
 #[derive(Debug)]
@@ -47,10 +46,14 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Peer {
     key: PeerKey,
-    name: Arc<str>,
+    name: PeerName,
     pub(crate) stage: Stage,
     link: Option<LinkSocket>,
-    pinged_at: Instant,
+    heartbeat: Heartbeat,
+    /// It said goodbye before an accept had named it: the answer waits for that.
+    parted_early: bool,
+    /// It is to be taken leave of as soon as it is up here, because it may be up there already.
+    leaves_when_up: bool,
     agreement: Agreement,
     send_lanes: Vec<SendLane>,
     recv_lanes: Vec<RecvLane>,
@@ -61,14 +64,16 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(key: PeerKey, name: &str, stage: Stage, now: Instant) -> Self {
+    pub(crate) fn new(key: PeerKey, name: PeerName, stage: Stage, now: Instant) -> Self {
         Self {
             key,
-            name: name.into(),
+            name,
             stage,
             link: None,
-            pinged_at: now,
-            agreement: Agreement { channels: 0, chunk_bytes: 0 },
+            heartbeat: Heartbeat::new(None, false, now),
+            parted_early: false,
+            leaves_when_up: false,
+            agreement: Agreement { channels: 0, chunk_bytes: 0, peer_progresses: false },
             send_lanes: Vec::new(),
             recv_lanes: Vec::new(),
             nics: Vec::new(),
@@ -83,8 +88,16 @@ impl Peer {
         self.agreement.chunk_bytes
     }
 
-    pub(crate) fn name(&self) -> &Arc<str> {
+    pub(crate) fn name(&self) -> &PeerName {
         &self.name
+    }
+
+    /// An accept has asked for it, and names it.
+    pub(crate) fn claim(&mut self, name: &str, ledger: &mut Ledger) {
+        self.name.bind(name);
+        if std::mem::take(&mut self.parted_early) && matches!(self.stage, Stage::Up) {
+            self.answer_goodbye(ledger);
+        }
     }
 
     /// How long nothing was heard of it.
@@ -118,9 +131,11 @@ impl Peer {
         &mut self,
         link: LinkSocket,
         agreement: Agreement,
+        now: Instant,
         env: &Env,
     ) -> Result<()> {
         let local = link.local_ip();
+        self.heartbeat = Heartbeat::new(env.options.peer_timeout, agreement.peer_progresses, now);
         // Kept from here on, so that a failure can be told to the peer.
         self.link = Some(link);
         self.agreement = agreement;
@@ -143,10 +158,10 @@ impl Peer {
             return Ok(false);
         }
         if let Stage::Connecting(connector) = &mut self.stage {
-            let Some((link, agreement)) = connector.poll(&self.name, now, env)? else {
+            let Some((link, agreement)) = connector.poll(self.name.as_str(), now, env)? else {
                 return Ok(false);
             };
-            self.set_up(link, agreement, env)?;
+            self.set_up(link, agreement, now, env)?;
         }
         let mut moved = self.flush()?;
         moved |= self.read_link(now, env, ledger)?;
@@ -164,7 +179,7 @@ impl Peer {
             moved |= lane.progress(ledger, batch, &env.memory)?;
         }
         self.say_farewell(ledger);
-        self.ping(now);
+        self.feel_pulse(now)?;
         moved |= self.flush()?;
         Ok(moved)
     }
@@ -206,7 +221,10 @@ impl Peer {
             "peer is up"
         );
         if has_peer_left {
-            self.answer_goodbye(ledger);
+            self.got_goodbye(ledger);
+        }
+        if self.leaves_when_up {
+            self.start_farewell(ledger);
         }
     }
 
@@ -221,12 +239,17 @@ impl Peer {
         link.flush().map_err(|error| self.link_error(error))
     }
 
-    fn ping(&mut self, now: Instant) {
-        let is_silent = self.silence(now).is_some_and(|silence| silence >= PING_AFTER);
-        if is_silent && now.saturating_duration_since(self.pinged_at) >= PING_AFTER {
-            self.pinged_at = now;
-            self.queue(&Frame::Ping);
+    /// Asks a silent peer for a sign of life, and gives up one that should have answered.
+    fn feel_pulse(&mut self, now: Instant) -> Result<()> {
+        let Some(link) = &self.link else { return Ok(()) };
+        match self.heartbeat.look(link.heard_at, now) {
+            Due::Nothing => {}
+            Due::Ping => self.queue(&Frame::Ping),
+            Due::Frozen(silence) => {
+                return Err(self.gone(Departure::Silent(silence), self.phase()));
+            }
         }
+        Ok(())
     }
 
     fn read_link(&mut self, now: Instant, env: &Env, ledger: &mut Ledger) -> Result<bool> {
@@ -283,14 +306,25 @@ impl Peer {
         }
     }
 
-    /// Begins a goodbye: what has no counterpart is withdrawn, what has one is finished first.
-    pub(crate) fn start_farewell(&mut self, ledger: &mut Ledger) {
-        if let Stage::Up = self.stage {
-            self.stage = Stage::Closing(Farewell::default());
-            for key in ledger.select(|op| op.peer == self.key) {
-                self.cancel(key, ledger);
+    /// Begins a goodbye: what has no counterpart is withdrawn, what has one is finished first. False for a peer that
+    /// cannot be up at its end either: nobody there would answer.
+    pub(crate) fn start_farewell(&mut self, ledger: &mut Ledger) -> bool {
+        match &self.stage {
+            Stage::Connecting(_) => return false,
+            Stage::Comms(setup) => {
+                self.leaves_when_up = setup.has_said_ready();
+                return self.leaves_when_up;
             }
+            Stage::Closing(_) | Stage::Gone(_) => return true,
+            Stage::Up => {}
         }
+        let has_heard = std::mem::take(&mut self.parted_early);
+        let farewell = if has_heard { Farewell::answering() } else { Farewell::default() };
+        self.stage = Stage::Closing(farewell);
+        for key in ledger.select(|op| op.peer == self.key) {
+            self.cancel(key, ledger);
+        }
+        true
     }
 
     fn say_farewell(&mut self, ledger: &mut Ledger) {

@@ -111,23 +111,29 @@ impl Session {
         self.shared.engine().listen()
     }
 
-    /// Waits until a peer has connected, and calls it `peer` from then on. A connecting session that has a name of its
-    /// own ([`SessionOptions::name`]) is only accepted under that name.
+    /// Gives a peer that connects, or has connected, the name that it has here from then on; waits for one if need be. A
+    /// connecting session that has a name of its own ([`SessionOptions::name`]) is only accepted under that name.
+    ///
+    /// Peers do not wait for it: a session that listens and makes progress connects whoever proves to have its connection
+    /// info. One that is gone by the time of its accept is passed over.
     ///
     /// # Errors
-    /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`]; what connecting can end in.
+    /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`]; [`Error::PeerState`] for a name that
+    /// is taken; what connecting can end in.
     pub fn accept(&self, peer: &str) -> Result<()> {
-        self.shared.engine().check_accept(peer)?;
+        self.shared.engine().start_accept(peer)?;
         let patience = Patience::for_time(self.options.connect_timeout);
         let accepted = self.shared.wait(
             patience,
-            |engine| Ok(engine.try_accept(peer, Instant::now())?.map_or(Outcome::NotYet, Outcome::Done)),
+            |engine| Ok(engine.accepted(peer)?.map_or(Outcome::NotYet, Outcome::Done)),
             |engine, waited, _| {
-                let detail = match engine.waiting_names().as_slice() {
-                    [] => "no session has connected; is the peer running, and did it get this connection info?".to_owned(),
-                    names => format!("sessions that call themselves {} are waiting", names.join(", ")),
-                };
-                Error::Deadline { phase: Phase::Accept, peer: Some(peer.to_owned()), waited, detail }
+                let detail = engine.stop_accept(peer);
+                Error::Deadline {
+                    phase: Phase::Accept,
+                    peer: Some(peer.to_owned()),
+                    waited,
+                    detail,
+                }
             },
         )?;
         self.wait_until_up(accepted, peer, patience, Phase::Accept)
@@ -141,7 +147,8 @@ impl Session {
         self.shared.engine().load_conn_info(peer, conn_info)
     }
 
-    /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive.
+    /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive; what is posted before
+    /// the other end has called `accept` waits for its counterpart, as always.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Io`] when no address of the peer answers,

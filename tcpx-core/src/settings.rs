@@ -13,6 +13,7 @@
 //! | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 //! | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 //! | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
+//! | `peer_timeout` | `TCPX_PEER_TIMEOUT_MS`, 0 for none | 10 s |
 //! | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
 //! | `spin` | `TCPX_SPIN_US` | 50 µs |
 //! | `preflight` | `TCPX_PREFLIGHT` | 1 |
@@ -38,6 +39,8 @@ pub const DEFAULT_CHUNK_BYTES: u32 = 524_288;
 pub const MAX_CHUNK_BYTES: u32 = 4 << 20;
 /// Where the hardware plugin is installed on A3 hosts.
 pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
+/// The system counts silence in milliseconds and seconds, both of a limited size: a day is below either limit.
+const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 /// Longest name of a session or peer.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
 
@@ -102,8 +105,11 @@ pub struct SessionOptions {
     pub advertise: Vec<IpAddr>,
     /// How long `accept` and `connect` wait.
     pub connect_timeout: Duration,
-    /// How long `disconnect` and dropping wait for the peer's goodbye.
+    /// How long `disconnect`, `close` and dropping wait for the peer's goodbye.
     pub close_timeout: Duration,
+    /// How long a peer may be silent before it counts as gone; `None`: for ever. A peer that has a progress thread is
+    /// silent when it answers no ping; of any peer, when its host acknowledges nothing.
+    pub peer_timeout: Option<Duration>,
     /// Whether a thread of the session drives progress. Without it, progress is made inside calls of this library.
     pub progress_thread: bool,
     /// Whether a plugin file is only loaded after the checks of [`tcpx_doctor::preflight`], whose failure would make the
@@ -129,6 +135,7 @@ impl Default for SessionOptions {
             advertise: Vec::new(),
             connect_timeout: Duration::from_secs(30),
             close_timeout: Duration::from_secs(5),
+            peer_timeout: Some(Duration::from_secs(10)),
             progress_thread: false,
             preflight: true,
             spin: Duration::from_micros(50),
@@ -171,6 +178,9 @@ impl SessionOptions {
         if env.read(&["TCPX_CLOSE_TIMEOUT_MS"], &mut number)? {
             options.close_timeout = Duration::from_millis(number);
         }
+        if env.read(&["TCPX_PEER_TIMEOUT_MS"], &mut number)? {
+            options.peer_timeout = (number != 0).then(|| Duration::from_millis(number));
+        }
         if env.read(&["TCPX_SPIN_US"], &mut number)? {
             options.spin = Duration::from_micros(number);
         }
@@ -194,6 +204,10 @@ impl SessionOptions {
         )?;
         range("recv_window", self.recv_window as u64, 1, MAX_REQUESTS as u64)?;
         range("send_window", self.send_window as u64, 1, MAX_REQUESTS as u64)?;
+        if let Some(timeout) = self.peer_timeout {
+            let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            range("peer_timeout in milliseconds", milliseconds, 100, MAX_PEER_TIMEOUT_MS)?;
+        }
         check_name("name", &self.name)
     }
 
@@ -303,11 +317,24 @@ mod tests {
             (SessionOptions { recv_window: 17, ..Default::default() }, "1 to 16"),
             (SessionOptions { send_window: 0, ..Default::default() }, "1 to 16"),
             (SessionOptions { name: "x".repeat(65), ..Default::default() }, "65 bytes"),
+            (
+                SessionOptions { peer_timeout: Some(Duration::ZERO), ..Default::default() },
+                "must be 100 to 86400000",
+            ),
         ] {
             let error = options.check().unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
         assert!(SessionOptions::default().check().is_ok());
+        assert!(SessionOptions { peer_timeout: None, ..Default::default() }.check().is_ok());
+    }
+
+    #[test]
+    fn a_peer_timeout_of_zero_is_none() {
+        let timeout = |text| from(&[("TCPX_PEER_TIMEOUT_MS", text)]).unwrap().peer_timeout;
+        assert_eq!(timeout("1500"), Some(Duration::from_millis(1_500)));
+        assert_eq!(timeout("0"), None);
+        assert_eq!(timeout(""), Some(Duration::from_secs(10)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::env::Env;
 use crate::error::Result;
 use crate::link::hello::Agreement;
 use crate::nic;
+use crate::peer_name::PeerName;
 
 /// The comms of one peer while they are being connected.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct CommSetup {
 impl CommSetup {
     /// Listens on every channel.
     pub(crate) fn start(
-        peer: &Arc<str>,
+        peer: &PeerName,
         local: Option<IpAddr>,
         agreement: Agreement,
         env: &Env,
@@ -42,7 +43,7 @@ impl CommSetup {
         let places: Vec<Place> = (0..agreement.channels)
             .zip(chosen.iter().cycle())
             .map(|(channel, nic)| Place {
-                peer: Arc::clone(peer),
+                peer: peer.clone(),
                 channel,
                 nic: nic.name.as_str().into(),
                 nic_index: nic.index,
@@ -128,6 +129,11 @@ impl CommSetup {
         let is_due = !self.said_ready && self.accepted.iter().all(Option::is_some);
         self.said_ready |= is_due;
         is_due
+    }
+
+    /// Whether the peer may be up at its end: it was told that every receive comm here is accepted.
+    pub(crate) fn has_said_ready(&self) -> bool {
+        self.said_ready
     }
 
     pub(crate) fn peer_is_ready(&mut self) {

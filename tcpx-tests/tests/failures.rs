@@ -63,13 +63,13 @@ fn a_peer_that_never_comes_ends_with_the_deadline() {
     let failure = refuse(&mut right, Command::Accept { peer: "left".into() }, "Deadline");
     assert!((1_500..2_500).contains(&failure.after_ms), "{failure:?}");
     assert!(failure.text.contains("no session has connected"), "{failure:?}");
-    // And one that is there but does not accept.
+    // And one that is there but makes no progress.
     let mut left = agent();
     left.run(Command::New(quick()));
     left.run(Command::Load { peer: "right".into(), conn_info });
     let failure = refuse(&mut left, Command::Connect { peer: "right".into() }, "Deadline");
     assert!((1_500..2_500).contains(&failure.after_ms), "{failure:?}");
-    assert!(failure.text.contains("has it called accept?"), "{failure:?}");
+    assert!(failure.text.contains("its session has not answered"), "{failure:?}");
 }
 
 #[test]

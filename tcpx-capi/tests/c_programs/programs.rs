@@ -66,7 +66,7 @@ fn one_loop_serves_several_peers() {
 }
 
 #[test]
-fn the_documents_program_runs_with_its_acknowledgement_moved_up() {
+fn the_documents_program_runs_in_its_own_order() {
     run(GXX, Linkage::Shared, &source("cpp/documents_program.cpp"), &[], &[&[]]);
 }
 

@@ -10,7 +10,7 @@ use tcpx_sys::{HANDLE_BYTES, NetHandle};
 use super::hello::{Challenge, Proven};
 
 /// Version of everything in this module. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 1;
+pub(crate) const PROTOCOL_VERSION: u16 = 2;
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 8;
 /// Longest body from somebody who has not proven who they are.

@@ -63,6 +63,8 @@ pub(crate) struct Hello {
     pub(crate) channels: u16,
     /// CUDA ordinal, if it has a GPU.
     pub(crate) gpu: Option<u32>,
+    /// Whether a thread of the session makes progress, whatever its program does.
+    pub(crate) progress_thread: bool,
     pub(crate) nonce: [u8; 32],
 }
 
@@ -135,6 +137,8 @@ impl fmt::Display for Misfit {
 pub(crate) struct Agreement {
     pub(crate) channels: u16,
     pub(crate) chunk_bytes: u32,
+    /// Whether the other end makes progress by itself, so that its silence means something.
+    pub(crate) peer_progresses: bool,
 }
 
 impl Hello {
@@ -146,7 +150,7 @@ impl Hello {
     }
 
     /// Do the two ends fit, and on what do they agree? Called on both ends with the same two hellos, it agrees on the
-    /// same values.
+    /// same channels and chunks.
     pub(crate) fn agree(&self, theirs: &Self) -> Result<Agreement, Misfit> {
         if theirs.protocol != self.protocol {
             return Err(Misfit::Protocol { ours: self.protocol, theirs: theirs.protocol });
@@ -181,6 +185,7 @@ impl Hello {
         Ok(Agreement {
             channels: self.channels.min(theirs.channels),
             chunk_bytes: self.chunk_bytes.min(theirs.chunk_bytes),
+            peer_progresses: theirs.progress_thread,
         })
     }
 }
@@ -230,6 +235,7 @@ pub(crate) mod tests {
             chunk_bytes: 524_288,
             channels: 2,
             gpu: None,
+            progress_thread: false,
             nonce: [2; 32],
         }
     }
@@ -270,17 +276,17 @@ pub(crate) mod tests {
     #[test]
     fn both_ends_agree_on_the_same_values() {
         let left = Hello { channels: 4, chunk_bytes: 65_536, ..sample_hello() };
-        let right = Hello { channels: 3, ..other() };
-        let agreement = Agreement { channels: 3, chunk_bytes: 65_536 };
+        let right = Hello { channels: 3, progress_thread: true, ..other() };
+        let agreement = Agreement { channels: 3, chunk_bytes: 65_536, peer_progresses: true };
         assert_eq!(left.agree(&right), Ok(agreement));
-        assert_eq!(right.agree(&left), Ok(agreement));
+        assert_eq!(right.agree(&left), Ok(Agreement { peer_progresses: false, ..agreement }));
     }
 
     #[test]
     fn misfits_name_both_values() {
         let ours = sample_hello();
         let refuse = |theirs: Hello| ours.agree(&theirs).unwrap_err().to_string();
-        assert!(refuse(Hello { protocol: 9, ..other() }).contains("1 here, 9 there"));
+        assert!(refuse(Hello { protocol: 9, ..other() }).contains("2 here, 9 there"));
         let text = refuse(Hello { plugin: "GPUDirectTCPX_v7".into(), ..other() });
         assert!(text.contains("TCPXSoft_v7") && text.contains("GPUDirectTCPX_v7"), "{text}");
         assert!(refuse(Hello { unpack_version: 8, ..other() }).contains("7 here, 8 there"));
@@ -295,8 +301,8 @@ pub(crate) mod tests {
     fn challenge_of_a_stranger_or_of_another_version_is_refused() {
         let mut challenge = Challenge::new([1; 32]);
         assert_eq!(challenge.check(), Ok([1; 32]));
-        challenge.protocol = 2;
-        assert_eq!(challenge.check(), Err(Misfit::Protocol { ours: PROTOCOL_VERSION, theirs: 2 }));
+        challenge.protocol = 9;
+        assert_eq!(challenge.check(), Err(Misfit::Protocol { ours: PROTOCOL_VERSION, theirs: 9 }));
         challenge.magic = *b"TCPXLUNK";
         assert_eq!(challenge.check(), Err(Misfit::Stranger));
     }

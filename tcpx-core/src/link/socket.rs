@@ -13,8 +13,8 @@ use crate::error::Departure;
 const READ_BYTES: usize = 64 * 1024;
 /// Unsent bytes above which the peer counts as not reading any more.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
-/// A host that acknowledges nothing for this long is gone.
-const DEAD_HOST: Duration = Duration::from_secs(10);
+/// Probes of an idle connection before its host counts as gone.
+const KEEPALIVE_PROBES: u32 = 5;
 
 /// Why a link ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,21 +33,25 @@ pub(crate) struct LinkSocket {
     inbound_filled: usize,
     outbound: Vec<u8>,
     outbound_sent: usize,
-    /// When the last byte came.
+    /// When the last byte came, or the connection itself.
     pub(crate) heard_at: Instant,
+    has_heard: bool,
 }
 
 impl LinkSocket {
-    /// Takes over a connected stream.
-    pub(crate) fn new(stream: TcpStream, now: Instant) -> io::Result<Self> {
+    /// Takes over a connected stream. A host that acknowledges nothing for `host_timeout` is gone; `None`: it never is.
+    pub(crate) fn new(
+        stream: TcpStream,
+        host_timeout: Option<Duration>,
+        now: Instant,
+    ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let socket = SockRef::from(&stream);
-        socket.set_tcp_user_timeout(Some(DEAD_HOST))?;
-        let second = Duration::from_secs(1);
-        socket.set_tcp_keepalive(
-            &TcpKeepalive::new().with_time(5 * second).with_interval(second).with_retries(5),
-        )?;
+        if let Some(timeout) = host_timeout {
+            let socket = SockRef::from(&stream);
+            socket.set_tcp_user_timeout(Some(timeout))?;
+            socket.set_tcp_keepalive(&keepalive(timeout))?;
+        }
         Ok(Self {
             stream,
             inbound: vec![0; READ_BYTES],
@@ -56,7 +60,13 @@ impl LinkSocket {
             outbound: Vec::new(),
             outbound_sent: 0,
             heard_at: now,
+            has_heard: false,
         })
+    }
+
+    /// Whether any byte has come.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.has_heard
     }
 
     /// The address of this end, which tells the interface that reaches the peer.
@@ -122,6 +132,7 @@ impl LinkSocket {
             Ok(bytes) => {
                 self.inbound_filled += bytes;
                 self.heard_at = now;
+                self.has_heard = true;
                 Ok(true)
             }
             Err(error)
@@ -131,6 +142,19 @@ impl LinkSocket {
             }
             Err(error) => Err(LinkError::Gone(departure(&error))),
         }
+    }
+
+    /// Reads, and takes the next whole frame. What came before the end of the link still counts.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        body_limit: usize,
+    ) -> Result<Option<Frame>, LinkError> {
+        let outcome = self.fill(now);
+        if let Some(frame) = self.next_frame(body_limit)? {
+            return Ok(Some(frame));
+        }
+        outcome.map(|_| None)
     }
 
     /// The next whole frame that has arrived.
@@ -144,6 +168,15 @@ impl LinkSocket {
             Err(error) => Err(LinkError::Frame(error)),
         }
     }
+}
+
+/// The system counts in whole seconds, from 1 to 32767.
+fn keepalive(timeout: Duration) -> TcpKeepalive {
+    let seconds = |time: Duration| Duration::from_secs(time.as_secs().clamp(1, 32_767));
+    TcpKeepalive::new()
+        .with_time(seconds(timeout / 2))
+        .with_interval(seconds(timeout / (2 * KEEPALIVE_PROBES)))
+        .with_retries(KEEPALIVE_PROBES)
 }
 
 fn departure(error: &io::Error) -> Departure {
@@ -204,17 +237,17 @@ mod tests {
         let now = Instant::now();
         let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let right = listener.accept().unwrap().0;
-        (LinkSocket::new(left, now).unwrap(), LinkSocket::new(right, now).unwrap())
+        let link = |stream| LinkSocket::new(stream, Some(Duration::from_secs(10)), now).unwrap();
+        (link(left), link(right))
     }
 
     fn receive(link: &mut LinkSocket, limit: usize) -> Result<Frame, LinkError> {
-        let give_up_at = Instant::now() + Duration::from_secs(5);
+        let give_up_at = Instant::now() + Duration::from_secs(60);
         loop {
-            if let Some(frame) = link.next_frame(limit)? {
+            if let Some(frame) = link.receive(Instant::now(), limit)? {
                 return Ok(frame);
             }
             assert!(Instant::now() < give_up_at, "no frame came");
-            link.fill(Instant::now())?;
         }
     }
 
@@ -261,6 +294,26 @@ mod tests {
         drop(left);
         assert_eq!(receive(&mut right, MAX_PEER_BODY), Ok(Frame::Goodbye));
         assert_eq!(receive(&mut right, MAX_PEER_BODY), Err(LinkError::Gone(Departure::LinkClosed)));
+    }
+
+    #[test]
+    fn the_system_watches_the_host_for_as_long_as_was_asked() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let link = |timeout| {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            LinkSocket::new(stream, timeout, Instant::now()).unwrap()
+        };
+        let watched = link(Some(Duration::from_secs(20)));
+        let socket = SockRef::from(&watched.stream);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(20)));
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(10));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(2));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
+        let unwatched = link(None);
+        let socket = SockRef::from(&unwatched.stream);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), None);
+        assert!(!socket.keepalive().unwrap());
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Peer {
             (Frame::Pong, _) => {}
             // It was up before us and is through already: its goodbye is answered once our comms are connected.
             (Frame::Goodbye, Stage::Comms(setup)) => setup.peer_said_goodbye(),
-            (Frame::Goodbye, Stage::Up) => self.answer_goodbye(ledger),
+            (Frame::Goodbye, Stage::Up) => self.got_goodbye(ledger),
             (Frame::Goodbye, Stage::Closing(farewell)) => farewell.got_goodbye(),
             (Frame::Closed, Stage::Closing(farewell)) if farewell.expects_closed() => {
                 farewell.got_closed()
@@ -61,6 +61,15 @@ impl Peer {
             }
         }
         Ok(())
+    }
+
+    /// A goodbye is answered by a program that knows of the peer: one that no accept has asked for yet waits for it.
+    pub(super) fn got_goodbye(&mut self, ledger: &mut Ledger) {
+        if self.name.is_bound() {
+            self.answer_goodbye(ledger);
+        } else {
+            self.parted_early = true;
+        }
     }
 
     /// The peer posts nothing more: what has no counterpart will never have one.
@@ -111,7 +120,7 @@ impl Peer {
             return Err(self.protocol_error(format!("match on channel {first_channel}")));
         }
         let Some(bytes) = ledger.ops.get(key).map(|op| op.bytes) else { return Ok(()) };
-        let Agreement { channels, chunk_bytes } = self.agreement;
+        let Agreement { channels, chunk_bytes, .. } = self.agreement;
         self.messages.received += 1;
         ledger.matched(key, chunk_count(bytes, chunk_bytes));
         for (channel, deal) in deal(key, bytes, chunk_bytes, first_channel, channels) {
@@ -138,7 +147,7 @@ impl Peer {
             ledger.end(send, Some(Error::SizeMismatch { peer, tag, send_bytes, recv_bytes }));
             return;
         }
-        let Agreement { channels, chunk_bytes } = self.agreement;
+        let Agreement { channels, chunk_bytes, .. } = self.agreement;
         let first_channel = self.next_channel;
         let chunks = chunk_count(send_bytes, chunk_bytes);
         self.next_channel = ((u64::from(first_channel) + chunks) % u64::from(channels)) as u16;

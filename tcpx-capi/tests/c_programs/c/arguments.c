@@ -215,7 +215,7 @@ static void options(void) {
   REFUSED(TCPX_ERR_SETTING, recv_window, 17);
   REFUSED(TCPX_ERR_SETTING, send_window, UINT32_MAX);
   REFUSED(TCPX_ERR_ARGUMENT, progress_thread, 2);
-  REFUSED(TCPX_ERR_SETTING, reserved, 1);
+  REFUSED(TCPX_ERR_SETTING, peer_timeout_ms, 99);
   REFUSED(TCPX_ERR_SETTING, listen, "nowhere");
   REFUSED(TCPX_ERR_SETTING, advertise, "10.0.0.1,x");
   REFUSED(TCPX_ERR_SETTING, unpack, "fast");

@@ -65,10 +65,10 @@ int main(int argc, char** argv) {
     if (len < 0) return 1;
     std::string conn_info(conn_info_buf, static_cast<size_t>(len));
 
-    // The document's order: the client's connect needs the server's accept, so the acknowledgement goes first.
-    send(bootstrap_fd, "ACK", 4, 0);
     client.loadRemoteConnInfo("server", conn_info);
     client.connect("server");
+
+    send(bootstrap_fd, "ACK", 4, 0);
 
     void* send_buf = nullptr;
     if (cudaMalloc(&send_buf, 1024) != 0) return 1;

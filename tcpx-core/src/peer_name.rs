@@ -1,0 +1,72 @@
+//! What a peer is called: by its own words until an accept binds the name that it has from then on.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// A peer's name, shared by everything that speaks of the peer.
+#[derive(Clone)]
+pub(crate) struct PeerName(Arc<Inner>);
+
+struct Inner {
+    provisional: String,
+    bound: OnceLock<String>,
+}
+
+impl PeerName {
+    /// A name that the program chose.
+    pub(crate) fn bound(name: &str) -> Self {
+        Self(Arc::new(Inner { provisional: String::new(), bound: OnceLock::from(name.to_owned()) }))
+    }
+
+    /// Somebody who came in and calls itself `given`, or nothing.
+    pub(crate) fn unclaimed(given: &str, address: &str) -> Self {
+        let provisional = match given {
+            "" => format!("(not accepted, from {address})"),
+            given => format!("{given} (not accepted, from {address})"),
+        };
+        Self(Arc::new(Inner { provisional, bound: OnceLock::new() }))
+    }
+
+    /// Gives it the name that it keeps. A second name is ignored.
+    pub(crate) fn bind(&self, name: &str) {
+        self.0.bound.get_or_init(|| name.to_owned());
+    }
+
+    /// Whether the program knows it by name.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.0.bound.get().is_some()
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.bound.get().unwrap_or(&self.0.provisional)
+    }
+}
+
+impl fmt::Display for PeerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for PeerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_who_holds_the_name_sees_it_bound_once() {
+        let name = PeerName::unclaimed("left", "10.0.0.1:9");
+        let held = name.clone();
+        assert!(!held.is_bound());
+        assert_eq!(held.to_string(), "left (not accepted, from 10.0.0.1:9)");
+        name.bind("client");
+        name.bind("somebody else");
+        assert!(held.is_bound());
+        assert_eq!(held.as_str(), "client");
+    }
+}

@@ -1,0 +1,163 @@
+//! A listening session connects its peers before its program asks for them by name.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use tcpx_core::{Departure, Error, MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_tests::pattern;
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const BYTES: u64 = 300_000;
+
+fn options(name: &str) -> SessionOptions {
+    SessionOptions {
+        plugin: PluginChoice::Soft,
+        name: name.into(),
+        chunk_bytes: 65_536,
+        advertise: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        connect_timeout: Duration::from_secs(60),
+        close_timeout: Duration::from_secs(60),
+        ..SessionOptions::default()
+    }
+}
+
+fn server() -> (Session, Vec<u8>) {
+    let options = SessionOptions { progress_thread: true, ..options("server") };
+    let server = Session::new(options).expect("the software plugin is always there");
+    let conn_info = server.listen().expect("listen");
+    (server, conn_info)
+}
+
+/// A session that has connected, though nobody has called accept.
+fn connected(name: &str, conn_info: &[u8]) -> Session {
+    let client = Session::new(options(name)).expect("the software plugin is always there");
+    client.load_remote_conn_info("server", conn_info).expect("load");
+    client.connect("server").expect("a session that makes progress welcomes whoever proves itself");
+    client
+}
+
+fn filled(session: &Session, seed: u64) -> u64 {
+    let memory = session.allocate(BYTES, MemoryType::Device).expect("memory");
+    let mut data = vec![0; BYTES as usize];
+    pattern::fill(seed, 0, &mut data);
+    session.write_memory(memory, 0, &data).expect("write");
+    memory
+}
+
+fn verify(session: &Session, memory: u64, seed: u64) {
+    let mut data = vec![0; BYTES as usize];
+    session.read_memory(memory, 0, &mut data).expect("read");
+    assert_eq!(pattern::first_difference(seed, 0, &data), None);
+}
+
+fn post(memory: u64, tag: i32) -> Post {
+    Post { memory, offset: 0, bytes: BYTES, tag }
+}
+
+#[test]
+fn what_is_posted_before_the_accept_meets_its_counterpart_after_it() {
+    let (server, conn_info) = server();
+    let client = connected("client", &conn_info);
+    let (up, down) = (filled(&client, 1), client.allocate(BYTES, MemoryType::Device).unwrap());
+    let transfer = client.create_transfer("server").expect("it is up");
+    transfer.post_send(post(up, 7)).unwrap();
+    transfer.post_recv(post(down, 8)).unwrap();
+    assert!(matches!(transfer.wait(Some(Duration::from_millis(1))), Err(Error::Deadline { .. })));
+
+    server.accept("client").expect("it is here already");
+    let (from_client, to_client) =
+        (server.allocate(BYTES, MemoryType::Device).unwrap(), filled(&server, 2));
+    let answer = server.create_transfer("client").expect("it is up");
+    answer.post_recv(post(from_client, 7)).unwrap();
+    answer.post_send(post(to_client, 8)).unwrap();
+    transfer.wait(PATIENCE).expect("sent and received");
+    answer.wait(PATIENCE).expect("sent and received");
+    verify(&server, from_client, 1);
+    verify(&client, down, 2);
+}
+
+#[test]
+fn an_accept_takes_only_who_calls_itself_so_or_nothing() {
+    let (server, conn_info) = server();
+    let clients = ["red", "", "blue"].map(|name| connected(name, &conn_info));
+    server.accept("blue").expect("it waits");
+    server.accept("anybody").expect("the one without a name");
+    server.accept("red").expect("it waits");
+    let mut names: Vec<String> = server.stats().peers.into_iter().map(|peer| peer.name).collect();
+    names.sort();
+    assert_eq!(names, ["anybody", "blue", "red"]);
+    // The one without a name is the one that got another's.
+    let memory = filled(&clients[1], 3);
+    let send = clients[1].create_transfer("server").unwrap();
+    send.post_send(post(memory, 1)).unwrap();
+    let target = server.allocate(BYTES, MemoryType::Device).unwrap();
+    let receive = server.create_transfer("anybody").unwrap();
+    receive.post_recv(post(target, 1)).unwrap();
+    send.wait(PATIENCE).unwrap();
+    receive.wait(PATIENCE).unwrap();
+    verify(&server, target, 3);
+}
+
+#[test]
+fn a_goodbye_before_the_accept_waits_for_it() {
+    let (server, conn_info) = server();
+    let client = connected("client", &conn_info);
+    std::thread::scope(|scope| {
+        let parted = scope.spawn(|| client.disconnect("server"));
+        server.accept("client").expect("it has not gone");
+        server.disconnect("client").expect("a goodbye for a goodbye");
+        parted.join().expect("no panic").expect("answered");
+    });
+}
+
+#[test]
+fn who_gives_up_before_the_accept_is_passed_over() {
+    let (server, conn_info) = server();
+    let hasty = SessionOptions { close_timeout: Duration::from_millis(1), ..options("client") };
+    let hasty = Session::new(hasty).unwrap();
+    hasty.load_remote_conn_info("server", &conn_info).unwrap();
+    hasty.connect("server").unwrap();
+    drop(hasty);
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while !server.stats().peers.is_empty() {
+        assert!(Instant::now() < give_up_at, "it still waits: {:?}", server.stats().peers);
+        std::thread::yield_now();
+    }
+    let _client = connected("client", &conn_info);
+    server.accept("client").expect("the second one");
+    assert_eq!(server.stats().peers[0].state, "up");
+}
+
+#[test]
+fn a_session_that_ends_says_goodbye_to_those_it_never_named() {
+    let (server, conn_info) = server();
+    let client = connected("client", &conn_info);
+    let memory = filled(&client, 1);
+    let send = client.create_transfer("server").unwrap();
+    send.post_send(post(memory, 1)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let error = send.wait(PATIENCE).expect_err("nobody received it");
+            assert!(matches!(error, Error::PeerGone { how: Departure::Goodbye, .. }), "{error}");
+        });
+        drop(server);
+    });
+}
+
+#[test]
+fn of_two_accepts_of_one_name_one_is_refused() {
+    let (server, conn_info) = server();
+    let client = std::thread::scope(|scope| {
+        let accepts = [(); 2].map(|()| scope.spawn(|| server.accept("client")));
+        let client = connected("client", &conn_info);
+        let outcomes = accepts.map(|accept| accept.join().expect("no panic"));
+        let accepted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        let refused =
+            |outcome: &&Result<(), Error>| matches!(outcome, Err(Error::PeerState { .. }));
+        assert_eq!((accepted, outcomes.iter().filter(refused).count()), (1, 1), "{outcomes:?}");
+        client
+    });
+    // The one with a progress thread answers the other's goodbye.
+    drop(client);
+    drop(server);
+}
