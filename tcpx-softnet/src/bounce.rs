@@ -1,13 +1,14 @@
 //! A bounce region of the process with its page pool, shared by all receive comms with the same kind of device memory.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use crate::memory::Region;
 use crate::pool::{PagePool, Run};
+use crate::sync::{Mutex, MutexGuard};
 
 /// What recycled pages are overwritten with.
 const POISON: u8 = 0xdb;

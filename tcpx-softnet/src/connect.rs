@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,8 +25,7 @@ pub(crate) enum Connected {
 /// One attempt to become the peer of a listen comm.
 #[derive(Debug)]
 pub(crate) struct ConnectAttempt {
-    result: Receiver<Result<Sockets, Failure>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Result<Sockets, Failure>>>,
 }
 
 impl ConnectAttempt {
@@ -47,10 +45,9 @@ impl ConnectAttempt {
             chunk_bytes,
             deadline: Instant::now() + timeout,
         };
-        let (sender, result) = channel();
         let thread =
             std::thread::Builder::new().name("tcpx-soft-connect".to_owned()).spawn(move || {
-                let answer = dialer.dial_all().map_err(|error| {
+                dialer.dial_all().map_err(|error| {
                     log::warn!("connect to {} failed: {error}", dialer.handle.address);
                     match error {
                         DialError::Refused(Verdict::Mismatch) => Failure::Internal,
@@ -58,26 +55,20 @@ impl ConnectAttempt {
                             Failure::System
                         }
                     }
-                });
-                // Nobody listens any more only if the process is going down.
-                let _ = sender.send(answer);
+                })
             })?;
-        Ok(Self { result, thread: Some(thread) })
+        Ok(Self { thread: Some(thread) })
     }
 
     /// Asks for the answer without waiting.
     pub(crate) fn poll(&mut self) -> Connected {
-        let answer = match self.result.try_recv() {
-            Err(TryRecvError::Empty) => return Connected::Pending,
-            Ok(answer) => answer,
-            Err(TryRecvError::Disconnected) => Err(Failure::System),
-        };
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            log::warn!("the connect thread panicked");
+        match self.thread.take_if(|thread| thread.is_finished()) {
+            None => Connected::Pending,
+            Some(thread) => Connected::Over(thread.join().unwrap_or_else(|_| {
+                log::warn!("the connect thread panicked");
+                Err(Failure::System)
+            })),
         }
-        Connected::Over(answer)
     }
 }
 

@@ -1,12 +1,13 @@
 //! What device memory is on a comm: ordinary memory that stands in for it, or memory of a GPU.
 
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use tcpx_cuda::{CudaError, CudaGpu};
 
 use crate::failure::Failure;
 use crate::log;
+use crate::sync::Mutex;
 
 /// What device memory is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

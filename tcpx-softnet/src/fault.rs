@@ -1,9 +1,10 @@
 //! Faults on request: a script of what goes wrong, and when.
 
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::settings::Settings;
+use crate::sync::AtomicU64;
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
 use crate::lane::{Lane, Ran};
 use crate::log;
+use crate::sync::AtomicBool;
 use crate::wake::{Interest, Wake, wait};
 
 #[derive(Debug)]

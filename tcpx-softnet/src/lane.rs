@@ -7,14 +7,15 @@
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::disturb::{Disturbance, Permit};
 use crate::log;
 use crate::memory::{IoList, Moved, Piece};
 use crate::reset::reset;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::wake::Interest;
 
 /// Tasks that a lane takes before it counts as full.

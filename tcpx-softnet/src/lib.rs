@@ -72,6 +72,7 @@
 //! | variable | default | allowed | what for |
 //! |---|---|---|---|
 //! | `NCCL_DYNAMIC_CHUNK_SIZE` | none; must be set | 1..=2^30 | bytes of a chunk; the original cannot work without it |
+//! | `NCCL_GPUDIRECTTCPX_SOCKET_ENABLE` | 1 | 1 | 0 is refused: it switches the plugin off |
 //! | `NCCL_NSOCKS_PERTHREAD` | 1 | 1..=8 | data sockets per thread; capped so that a comm has at most 8 |
 //! | `NCCL_SOCKET_NTHREADS` | 1 | 1..=8 | helper threads per comm, and factor of the number of sockets |
 //! | `NCCL_GPUDIRECTTCPX_RECV_SYNC` | 0 | 0, 1 | a send waits until the peer has posted the receive |
@@ -128,8 +129,10 @@ mod shape;
 mod shaper;
 mod stager;
 mod staging;
+mod sync;
 mod table;
 mod uploader;
+mod variables;
 mod wake;
 mod wire;
 

@@ -4,8 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use crate::failure::Failure;
 use crate::handle::ListenHandle;
 use crate::log;
 use crate::pairing::{Decision, Pairing};
+use crate::sync::AtomicBool;
 use crate::wake::{Interest, Wake, wait};
 use crate::wire::{Answer, ConnectionId, Hello, Role, Verdict};
 
@@ -45,7 +45,7 @@ enum Phase {
     /// `accept` was not called yet.
     Open(TcpListener),
     /// A thread is waiting for the peer.
-    Accepting { result: Receiver<Result<Sockets, Failure>>, thread: JoinHandle<()> },
+    Accepting(JoinHandle<Result<Sockets, Failure>>),
     /// `accept` has given its final answer.
     Over,
 }
@@ -95,21 +95,14 @@ impl ListenComm {
         if matches!(self.phase, Phase::Open(_)) {
             self.start()?;
         }
-        let Phase::Accepting { result, .. } = &mut self.phase else {
+        let Phase::Accepting(thread) = &self.phase else {
             log::warn!("accept called again after its final answer; a listen comm has one peer");
             return Err(Failure::Internal);
         };
-        match result.try_recv() {
-            Err(TryRecvError::Empty) => Ok(Accepted::Pending),
-            Ok(answer) => {
-                self.join();
-                answer.map(Accepted::Ready)
-            }
-            Err(TryRecvError::Disconnected) => {
-                self.join();
-                Err(Failure::System)
-            }
+        if !thread.is_finished() {
+            return Ok(Accepted::Pending);
         }
+        self.join().unwrap_or(Err(Failure::System)).map(Accepted::Ready)
     }
 
     fn start(&mut self) -> Result<(), Failure> {
@@ -117,7 +110,6 @@ impl ListenComm {
             return Ok(());
         };
         let handle = self.handle;
-        let (sender, result) = channel();
         let mut acceptor = Acceptor {
             listener,
             stop: Arc::clone(&self.stop),
@@ -128,17 +120,15 @@ impl ListenComm {
             deadline: Instant::now() + self.timeout,
         };
         let run = move || {
-            let answer = acceptor.run().map_err(|error| {
+            acceptor.run().map_err(|error| {
                 log::warn!("accept failed: {error}");
                 Failure::System
-            });
-            // Nobody listens any more when the listen comm was closed meanwhile.
-            let _ = sender.send(answer);
+            })
         };
         let thread = std::thread::Builder::new().name("tcpx-soft-accept".to_owned()).spawn(run);
         match thread {
             Ok(thread) => {
-                self.phase = Phase::Accepting { result, thread };
+                self.phase = Phase::Accepting(thread);
                 Ok(())
             }
             Err(error) => {
@@ -148,21 +138,21 @@ impl ListenComm {
         }
     }
 
-    /// Ends the thread, if there is one.
-    fn join(&mut self) {
-        if let Phase::Accepting { thread, .. } = std::mem::replace(&mut self.phase, Phase::Over) {
-            self.stop.stopped.store(true, Ordering::SeqCst);
-            self.stop.wake.notify();
-            if thread.join().is_err() {
-                log::warn!("the accept thread panicked");
-            }
-        }
+    /// Ends the thread, if there is one, and gives its answer.
+    fn join(&mut self) -> Option<Result<Sockets, Failure>> {
+        let Phase::Accepting(thread) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            return None;
+        };
+        self.stop.stopped.store(true, Ordering::SeqCst);
+        self.stop.wake.notify();
+        thread.join().inspect_err(|_| log::warn!("the accept thread panicked")).ok()
     }
 }
 
 impl Drop for ListenComm {
     fn drop(&mut self) {
-        self.join();
+        // Nobody asks for the answer any more.
+        let _ = self.join();
     }
 }
 

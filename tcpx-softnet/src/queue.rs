@@ -3,12 +3,14 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
 use tcpx_sys::{
     LoadMeta, MAX_UNPACK_ENTRIES, NetUnpackMeta, UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle,
 };
+
+use crate::sync::AtomicU64;
 
 /// Owns the queue and the device struct that points to it. Both are shared with the consumer, so they are only ever
 /// written through raw pointers.

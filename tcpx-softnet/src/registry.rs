@@ -8,8 +8,10 @@
 //! callers to serialise the calls on a comm, and a busy object is reported instead of waited for.
 
 use core::ffi::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::atomic::Ordering;
+use std::sync::{OnceLock, PoisonError, TryLockError};
+
+use crate::sync::{AtomicU32, Mutex, MutexGuard};
 
 /// Slots that are allocated at once.
 const SEGMENT_SLOTS: usize = 256;

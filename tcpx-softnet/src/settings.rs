@@ -2,12 +2,12 @@
 //! variable with its default and reason.
 
 use std::env;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::device_memory::{BounceMemory, DeviceMemory};
 use crate::fault::{self, Fault};
 use crate::shape::{self, Shape};
+use crate::variables::Variables;
 use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 /// Who moves payload between sockets and memory.
@@ -133,6 +133,13 @@ impl Settings {
         variables: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
         let read = Variables { get: variables };
+        if read.flag(ENABLE)? == Some(false) {
+            return Err(SettingsError::Invalid {
+                variable: ENABLE,
+                value: "0".to_owned(),
+                allowed: "1, or unset; 0 switches the plugin off",
+            });
+        }
         let default = Self::default();
         let chunk_bytes = read
             .number(CHUNK, 1, u64::from(MAX_CHUNK_BYTES))?
@@ -236,84 +243,7 @@ impl Settings {
 }
 
 const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
-
-/// Strict reading: an empty variable is unset, and anything else must be a whole allowed value.
-struct Variables<'a> {
-    get: &'a dyn Fn(&str) -> Option<String>,
-}
-
-impl Variables<'_> {
-    fn text(&self, name: &str) -> Option<String> {
-        (self.get)(name).filter(|value| !value.is_empty())
-    }
-
-    fn number(
-        &self,
-        variable: &'static str,
-        low: u64,
-        high: u64,
-    ) -> Result<Option<u64>, SettingsError> {
-        let Some(value) = self.text(variable) else { return Ok(None) };
-        match value.parse::<u64>() {
-            Ok(number) if (low..=high).contains(&number) => Ok(Some(number)),
-            _ => Err(SettingsError::Invalid {
-                variable,
-                value,
-                allowed: "a plain decimal number in the documented range",
-            }),
-        }
-    }
-
-    fn parsed<T: FromStr>(
-        &self,
-        variable: &'static str,
-        allowed: &'static str,
-    ) -> Result<Option<T>, SettingsError> {
-        let Some(value) = self.text(variable) else { return Ok(None) };
-        value.parse().map(Some).map_err(|_| SettingsError::Invalid { variable, value, allowed })
-    }
-
-    fn faults(&self, variable: &'static str) -> Result<Vec<Fault>, SettingsError> {
-        let Some(value) = self.text(variable) else { return Ok(Vec::new()) };
-        let faults = value
-            .split(';')
-            .map(|text| text.parse().ok().filter(Fault::is_valid))
-            .collect::<Option<_>>();
-        faults.ok_or(SettingsError::Invalid { variable, value, allowed: fault::ALLOWED })
-    }
-
-    fn flag(&self, variable: &'static str) -> Result<Option<bool>, SettingsError> {
-        Ok(self.number(variable, 0, 1)?.map(|number| number == 1))
-    }
-
-    fn memory(&self, variable: &'static str) -> Result<Option<DeviceMemory>, SettingsError> {
-        match self.text(variable).as_deref() {
-            None => Ok(None),
-            Some("auto") => Ok(Some(DeviceMemory::Auto)),
-            Some("emulated") => Ok(Some(DeviceMemory::Emulated)),
-            Some("cuda") => Ok(Some(DeviceMemory::Cuda)),
-            Some(value) => Err(SettingsError::Invalid {
-                variable,
-                value: value.to_owned(),
-                allowed: "auto, emulated or cuda",
-            }),
-        }
-    }
-
-    fn helpers(&self, variable: &'static str) -> Result<Option<Helpers>, SettingsError> {
-        match self.text(variable).as_deref() {
-            None => Ok(None),
-            Some("auto") => Ok(Some(Helpers::Auto)),
-            Some("0") => Ok(Some(Helpers::Off)),
-            Some("1") => Ok(Some(Helpers::On)),
-            Some(value) => Err(SettingsError::Invalid {
-                variable,
-                value: value.to_owned(),
-                allowed: "0, 1 or auto",
-            }),
-        }
-    }
-}
+const ENABLE: &str = "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE";
 
 /// The range was checked before, so nothing is cut.
 fn narrow<T: TryFrom<u64> + Default>(value: u64) -> T {
@@ -367,6 +297,8 @@ mod tests {
     #[test]
     fn every_nonsense_names_its_variable() {
         for (name, value) in [
+            (ENABLE, "0"),
+            (ENABLE, "off"),
             ("NCCL_GPUDIRECTTCPX_RECV_SYNC", "yes"),
             ("TCPX_SOFT_HELPERS", "2"),
             ("TCPX_SOFT_INLINE_BYTES", "32769"),
@@ -385,6 +317,7 @@ mod tests {
                 other => panic!("{name}={value}: {other:?}"),
             }
         }
+        assert!(parse(&[(CHUNK, "1"), (ENABLE, "1")]).is_ok());
         assert!(parse(&[(CHUNK, "1"), ("TCPX_SOFT_IFNAME", "l")]).is_err());
         assert!(parse(&[(CHUNK, "1"), ("TCPX_SOFT_POOL_BYTES", "4097")]).is_err());
     }
