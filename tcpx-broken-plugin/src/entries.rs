@@ -4,7 +4,7 @@
 //! All of them trust their caller as the software plugin does, which checks what can be checked.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tcpx_sys::{
@@ -20,7 +20,11 @@ const CONNECT_STATE_OFFSET: usize = 80;
 /// What `connect` wastes in [`Mode::SlowConnect`].
 const SLOW_CONNECT: Duration = Duration::from_millis(700);
 
+/// Polls of accept that [`Mode::Stranger`] bears.
+const PATIENT_POLLS: u32 = 20;
+
 static INITIALISED: AtomicBool = AtomicBool::new(false);
+static POLLS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
     if chosen().is_none() {
@@ -97,6 +101,10 @@ pub(crate) unsafe extern "C" fn connect(
     }
     // SAFETY: the caller's arguments, passed on.
     let result = unsafe { inner!(connect(dev, handle, comm, device)) };
+    if breaks(Mode::SharedConnect) {
+        // SAFETY: the caller's output, which the software plugin has checked or refused.
+        return unsafe { share_comm(result, comm) };
+    }
     if breaks(Mode::ConnectDevice) && !device.is_null() {
         // SAFETY: not NULL, and an argument of the caller's.
         let device = unsafe { device.read() };
@@ -106,6 +114,28 @@ pub(crate) unsafe extern "C" fn connect(
         }
     }
     result
+}
+
+/// Keeps the newest send comm for attempts that get none.
+///
+/// # Safety
+/// `comm` is NULL or valid for a write.
+unsafe fn share_comm(result: NcclResult, comm: *mut *mut c_void) -> NcclResult {
+    static NEWEST: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    if comm.is_null() {
+        return result;
+    }
+    if result.is_success() {
+        // SAFETY: not NULL, and the caller's promise.
+        let made = unsafe { comm.read() };
+        if !made.is_null() {
+            NEWEST.store(made, Ordering::Relaxed);
+        }
+        return result;
+    }
+    // SAFETY: as above.
+    unsafe { comm.write(NEWEST.load(Ordering::Relaxed)) };
+    NcclResult::SUCCESS
 }
 
 pub(crate) unsafe extern "C" fn accept(
@@ -120,8 +150,12 @@ pub(crate) unsafe extern "C" fn accept(
     }
     // SAFETY: the software plugin succeeded, so it checked and wrote both.
     unsafe {
-        let (comm, device) = (comm.read(), device.read());
+        let (comm_place, comm, device) = (comm, comm.read(), device.read());
         if comm.is_null() {
+            if breaks(Mode::Stranger) && POLLS.fetch_add(1, Ordering::Relaxed) > PATIENT_POLLS {
+                comm_place.write(std::ptr::without_provenance_mut(0x1000));
+                return result;
+            }
             if breaks(Mode::DeviceHandleEarly) {
                 (&raw mut (*device).net_device_version).write(7);
             }

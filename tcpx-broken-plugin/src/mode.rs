@@ -81,6 +81,10 @@ pub(crate) enum Mode {
     SlowConnect,
     /// `connect` writes a device handle.
     ConnectDevice,
+    /// A refused `connect` gets the comm of another.
+    SharedConnect,
+    /// `accept` tires of waiting and hands out a comm without a peer.
+    Stranger,
     /// `deregMr` leaves a descriptor open.
     Leak,
     /// A close leaves a descriptor open.
@@ -155,6 +159,8 @@ impl Mode {
             "handle-state" => Self::HandleState,
             "slow-connect" => Self::SlowConnect,
             "connect-device" => Self::ConnectDevice,
+            "shared-connect" => Self::SharedConnect,
+            "stranger" => Self::Stranger,
             "leak" => Self::Leak,
             "close-leak" => Self::CloseLeak,
             "wild-data" => Self::WildData,

@@ -1,5 +1,6 @@
 //! What a check works with: agents on demand and the time it has.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tcpx_sys::{HANDLE_BYTES, NcclResult};
@@ -8,7 +9,7 @@ use crate::comm_pair::CommPair;
 use crate::command::{Command, Made};
 use crate::halt::{Verdict, fail, require_rc, skip};
 use crate::memory::MemoryKind;
-use crate::options::Options;
+use crate::options::{Options, Target};
 use crate::process::Process;
 
 /// Loops of a check end this long before calls are given up, so that a loop can say what it was waiting for.
@@ -31,9 +32,12 @@ impl<'a> Bench<'a> {
         self.options.memory
     }
 
-    /// Whether the plugin is a file.
-    pub(crate) const fn is_file(&self) -> bool {
-        matches!(self.options.target, crate::options::Target::Path(_))
+    /// The plugin's file, if it is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.options.target {
+            Target::Path(path) => Some(path),
+            Target::Table => None,
+        }
     }
 
     /// Whether the check has used up the share `part / whole` of its time.

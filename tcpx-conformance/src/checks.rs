@@ -17,6 +17,7 @@ mod queue;
 mod registration;
 mod requests;
 mod sizes;
+mod strays;
 
 use std::sync::LazyLock;
 
@@ -31,6 +32,7 @@ pub fn checks() -> &'static [Check] {
             lifecycle::CHECKS,
             connect::CHECKS,
             accept::CHECKS,
+            strays::CHECKS,
             close::CHECKS,
             registration::CHECKS,
             requests::CHECKS,

@@ -80,8 +80,20 @@ impl CommPair {
         send_kind: i32,
         recv_kind: i32,
     ) -> Verdict<Self> {
-        let meeting = Meeting::arrange(bench, Rc::clone(&sender), Rc::clone(&receiver))?;
-        let (send_comm, recv_comm) = meeting.meet(bench)?;
+        let meeting = Meeting::arrange(bench, sender, receiver)?;
+        let comms = meeting.meet(bench)?;
+        Self::of(bench, &meeting, comms, send_kind, recv_kind)
+    }
+
+    /// What came of a meeting: closes its listen comm and registers a buffer at each end.
+    pub(crate) fn of(
+        bench: &Bench<'_>,
+        meeting: &Meeting,
+        (send_comm, recv_comm): (u64, u64),
+        send_kind: i32,
+        recv_kind: i32,
+    ) -> Verdict<Self> {
+        let (sender, receiver) = (Rc::clone(&meeting.connector), Rc::clone(&meeting.listener));
         receiver.close(CommKind::Listen, meeting.listen_comm)?;
         let device_struct = receiver.device(meeting.device)?.handle;
         let queue = receiver.queue(device_struct)?;

@@ -21,6 +21,7 @@ mod halt;
 mod link;
 mod meeting;
 mod memory;
+mod observation;
 mod options;
 mod outcome;
 mod pattern;
@@ -28,6 +29,7 @@ mod process;
 mod report;
 mod rows;
 mod runner;
+mod symbols;
 
 pub use agent::child_main;
 pub use check::{Check, Group};

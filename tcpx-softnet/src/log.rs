@@ -4,9 +4,10 @@
 use core::ffi::CStr;
 use core::fmt;
 use std::ffi::CString;
-use std::sync::OnceLock;
 
 use tcpx_sys::{LogLevel, Logger};
+
+use crate::sync::OnceLock;
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 

@@ -9,9 +9,9 @@
 
 use core::ffi::c_void;
 use std::sync::atomic::Ordering;
-use std::sync::{OnceLock, PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError};
 
-use crate::sync::{AtomicU32, Mutex, MutexGuard};
+use crate::sync::{AtomicU32, Mutex, MutexGuard, OnceLock};
 
 /// Slots that are allocated at once.
 const SEGMENT_SLOTS: usize = 256;

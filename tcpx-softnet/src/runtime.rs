@@ -1,8 +1,8 @@
 //! The process-wide state that `init` makes, and what can be asked of it.
 
 use std::ffi::c_int;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{OnceLock, PoisonError};
 use std::time::Instant;
 
 use tcpx_cuda::CudaGpu;
@@ -15,7 +15,7 @@ use crate::fault::{CallCounter, Entry, ScriptedCall};
 use crate::log;
 use crate::nic::{self, Device};
 use crate::settings::{Settings, SettingsError};
-use crate::sync::{AtomicU64, Mutex};
+use crate::sync::{AtomicU64, Mutex, OnceLock};
 
 /// What `init` made.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 #[cfg(not(tcpx_helgrind))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard,
+    Mutex, MutexGuard, OnceLock,
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize},
 };
 
@@ -15,9 +15,12 @@ mod client_request;
 mod told_atomic;
 #[cfg(tcpx_helgrind)]
 mod told_mutex;
+#[cfg(tcpx_helgrind)]
+mod told_once;
 
 #[cfg(tcpx_helgrind)]
 pub(crate) use {
     told_atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize},
     told_mutex::{Mutex, MutexGuard},
+    told_once::OnceLock,
 };

@@ -4,6 +4,7 @@ use crate::bench::Bench;
 use crate::check::{Check, Group::Abi};
 use crate::command::{Loaded, Properties};
 use crate::halt::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
+use crate::symbols;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -12,6 +13,13 @@ pub(super) const CHECKS: &[Check] = &[
         "§1.1",
         "the file exports ncclNetPlugin_v7 as a table of 152 bytes",
         symbol,
+    ),
+    Check::new(
+        Abi,
+        "abi.other_symbols",
+        "§1.1",
+        "the file exports no table of another version and no CollNet table",
+        other_symbols,
     ),
     Check::new(Abi, "abi.members", "§1.2", "every member but regMrDmaBuf is set", members),
     Check::new(Abi, "abi.dma_buf", "§1.2", "regMrDmaBuf is NULL", dma_buf),
@@ -65,7 +73,7 @@ fn all(bench: &Bench<'_>) -> Verdict<Vec<Properties>> {
 }
 
 fn symbol(bench: &Bench<'_>) -> Verdict {
-    if !bench.is_file() {
+    if bench.file().is_none() {
         return Err(skip("a built-in table has no symbol"));
     }
     match bench.bare(&[])?.load()? {
@@ -74,6 +82,19 @@ fn symbol(bench: &Bench<'_>) -> Verdict {
         }
         _ => Ok(()),
     }
+}
+
+fn other_symbols(bench: &Bench<'_>) -> Verdict {
+    let Some(path) = bench.file() else {
+        return Err(skip("a built-in table has no symbol"));
+    };
+    let found = symbols::plugin_tables(path).map_err(|error| skip(error.to_string()))?;
+    let others: Vec<_> = found.into_iter().filter(|name| name != tcpx_sys::SYMBOL).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    // A program that prefers another version would take another table than the one that was checked.
+    Err(differs(format!("it also exports {}; 3.1.9 does not", others.join(", "))))
 }
 
 /// The table, for checks that only look at it.

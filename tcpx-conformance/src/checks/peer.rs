@@ -1,7 +1,7 @@
 //! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash, hang or invent data.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::bench::Bench;
 use crate::check::{Check, Group::Peer};
@@ -9,6 +9,7 @@ use crate::comm_pair::{CHUNK_BYTES, CommPair, step};
 use crate::command::{CommKind, DeviceArgument, Tested};
 use crate::halt::{Halt, Verdict, differs, fail, require, skip};
 use crate::meeting::Meeting;
+use crate::observation::Observation;
 use crate::process::Process;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -100,14 +101,19 @@ enum End {
 
 /// Tests a request for a while: every answer must be one that a dead peer allows, and must come at once.
 fn watch(process: &Process, request: u64) -> Verdict<End> {
-    let until = Instant::now() + WATCH;
-    while Instant::now() < until {
+    watch_for(process, request, WATCH)
+}
+
+/// The same, waiting this long for a first answer.
+fn watch_for(process: &Process, request: u64, patience: Duration) -> Verdict<End> {
+    let mut observation = Observation::of(patience);
+    while observation.goes_on() {
         match process.test(request)? {
             Tested { rc: 0, done: 0, .. } => {}
             Tested { rc: 0, done: 1, .. } => return Ok(End::Done),
             Tested { rc: 2, done: 0, .. } => {
                 // Not sticky in the original (§2.9): the data may still come, so this is not the end yet.
-                return again(process, request, until);
+                return again(process, request);
             }
             Tested { rc, done, .. } => {
                 return Err(fail("rc 0, or rc 2 without done", format!("rc {rc}, done {done}")));
@@ -118,8 +124,9 @@ fn watch(process: &Process, request: u64) -> Verdict<End> {
 }
 
 /// After an rc 2: either it stays, or the request completes.
-fn again(process: &Process, request: u64, until: Instant) -> Verdict<End> {
-    while Instant::now() < until {
+fn again(process: &Process, request: u64) -> Verdict<End> {
+    let mut observation = Observation::of(WATCH);
+    while observation.goes_on() {
         let Tested { rc, done, .. } = process.test(request)?;
         match (rc, done) {
             (0, 1) => return Ok(End::Done),
@@ -135,7 +142,7 @@ fn closed_idle(bench: &Bench<'_>) -> Verdict {
     let receive = pair.receive(0, 1000)?;
     pair.receiver.test(receive.request)?;
     pair.sender.close(CommKind::Send, pair.send_comm)?;
-    let end = watch(&pair.receiver, receive.request)?;
+    let end = watch_for(&pair.receiver, receive.request, bench.share(1, 4))?;
     require(end == End::Failed, "test returns 2", || format!("{end:?}"))
 }
 
@@ -151,7 +158,7 @@ fn closed_after(bench: &Bench<'_>) -> Verdict {
         }
     }
     pair.sender.close(CommKind::Send, pair.send_comm)?;
-    let end = watch(&pair.receiver, receive.request)?;
+    let end = watch_for(&pair.receiver, receive.request, bench.share(1, 4))?;
     require(end == End::Done, "the message arrives, after one rc 2 at most", || {
         format!("{end:?}")
     })?;
@@ -245,8 +252,8 @@ fn connector(bench: &Bench<'_>) -> Verdict {
     meeting.accept(DeviceArgument::At(meeting.device))?;
     meeting.connector.kill();
     // Any later answer but a crash will do: pending, a comm that fails, or an error.
-    let until = Instant::now() + WATCH;
-    while Instant::now() < until {
+    let mut observation = Observation::of(WATCH);
+    while observation.goes_on() {
         let made = meeting.accept(DeviceArgument::At(meeting.device))?;
         require(matches!(made.rc, 0 | 2 | 3), "accept returns 0, 2 or 3", || made.rc.to_string())?;
         if made.rc != 0 || made.pointer != 0 {
@@ -260,8 +267,8 @@ fn listener(bench: &Bench<'_>) -> Verdict {
     let meeting = Meeting::of_strangers(bench)?;
     meeting.connect(DeviceArgument::PointsToNull)?;
     meeting.listener.kill();
-    let until = Instant::now() + WATCH;
-    while Instant::now() < until {
+    let mut observation = Observation::of(WATCH);
+    while observation.goes_on() {
         let made = meeting.connect(DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm with a dead listener", || {
             format!("{:#x}", made.pointer)

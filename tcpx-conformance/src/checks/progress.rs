@@ -8,6 +8,7 @@ use crate::check::{Check, Group::Progress};
 use crate::comm_pair::{CHUNK_BYTES, CommPair, step};
 use crate::command::{Stream, StreamQueue};
 use crate::halt::{Verdict, differs, require, skip};
+use crate::observation::Observation;
 use crate::rows;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -76,8 +77,8 @@ fn none(bench: &Bench<'_>) -> Verdict {
     let pair = bench.pair()?;
     let receive = pair.receive(0, 4096)?;
     let send = pair.send(0, 4096, 1)?;
-    let until = Instant::now() + QUIET;
-    while Instant::now() < until {
+    let mut observation = Observation::of(QUIET);
+    while observation.goes_on() {
         let done = step(&pair.receiver, receive.request, "receive")?;
         require(!done, "nothing arrives before the sender calls test", || {
             "the receive was done".to_owned()
@@ -94,9 +95,9 @@ fn receiver(bench: &Bench<'_>) -> Verdict {
     let before = pair.receiver.word(first_count)?;
     let receive = pair.receive(0, 4096)?;
     let send = pair.send(0, 4096, 1)?;
-    let until = Instant::now() + QUIET;
+    let mut observation = Observation::of(QUIET);
     let mut sent = false;
-    while Instant::now() < until {
+    while observation.goes_on() {
         sent = sent || step(&pair.sender, send, "send")?;
         let cnt = pair.receiver.word(first_count)?;
         require(cnt == before, "cnt as it was before the receiver calls test", || {
@@ -128,9 +129,9 @@ fn oldest(bench: &Bench<'_>) -> Verdict {
 fn eager(bench: &Bench<'_>) -> Verdict {
     let pair = bench.pair()?;
     let send = pair.send(0, 1000, 1)?;
-    let until = Instant::now() + Duration::from_secs(1);
+    let mut observation = Observation::of(Duration::from_secs(1));
     let mut sent = false;
-    while !sent && Instant::now() < until {
+    while !sent && observation.goes_on() {
         sent = step(&pair.sender, send, "send")?;
     }
     let receive = pair.receive(0, 1000)?;
@@ -151,8 +152,8 @@ fn rendezvous(bench: &Bench<'_>) -> Verdict {
     let (sender, receiver) = (bench.ready_with(SYNC)?, bench.ready_with(SYNC)?);
     let pair = CommPair::connect(bench, sender.into(), receiver.into(), kind, kind)?;
     let send = pair.send(0, 1000, 1)?;
-    let until = Instant::now() + QUIET;
-    while Instant::now() < until {
+    let mut observation = Observation::of(QUIET);
+    while observation.goes_on() {
         let done = step(&pair.sender, send, "send")?;
         require(!done, "the send waits for the peer's receive", || {
             "it was done without one".to_owned()
@@ -208,14 +209,14 @@ fn recycling(bench: &Bench<'_>) -> Verdict {
     const ENOUGH: u64 = 4 * ROUND;
     let pair = bench.pair()?;
     let mut messages = 0;
-    while messages < TOTAL && !bench.used(2, 3) {
+    while messages < ENOUGH || (messages < TOTAL && !bench.used(1, 6)) {
+        if bench.used(1, 1) {
+            return Err(skip(format!(
+                "only {messages} messages of 512 KiB moved in the time that there was"
+            )));
+        }
         stream(bench, &pair, CHUNK_BYTES as u32, ROUND, messages)?;
         messages += ROUND;
-    }
-    if messages < ENOUGH {
-        return Err(skip(format!(
-            "only {messages} messages of 512 KiB moved in the time that there was"
-        )));
     }
     Ok(())
 }
