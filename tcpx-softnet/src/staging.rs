@@ -1,7 +1,9 @@
 //! How long copies between GPUs and pinned memory were under way: what a report needs to say what bounds a run.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+use crate::sync::AtomicU64;
 
 /// Copies of this process so far, over all comms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -193,7 +193,7 @@ fn again(bench: &Bench<'_>) -> Verdict {
 const COPIES: usize = 4;
 
 fn copies(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_available()?;
+    bench.require_available()?;
     let meeting = Meeting::of_strangers(bench)?;
     let connector = &meeting.connector;
     let fresh = connector.read(meeting.handle, HANDLE_BYTES as u32)?;

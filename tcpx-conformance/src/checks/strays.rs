@@ -32,7 +32,7 @@ const HELLO_BYTES: usize = 512;
 const HELLO_PAUSE: Duration = Duration::from_millis(200);
 
 fn strays(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_available()?;
+    bench.require_available()?;
     let meeting = Meeting::of_strangers(bench)?;
     let handle = meeting.connector.read(meeting.handle, HANDLE_BYTES as u32)?;
     let Some(doors) = addresses(&handle) else {
