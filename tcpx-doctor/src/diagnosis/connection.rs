@@ -106,4 +106,49 @@ CLOSE_HANGS = 721 Warning "close does not return"
     cause "it asks RxDM to remove a rule per data socket, and waits without a limit"
     cure ["tcpx doctor", "# restart RxDM"]
     source "plugin 3.1.9, source"
+PEER_ENDED = 722 Error "the peer's process ended without a goodbye"
+    symptom "\"its control link closed without a goodbye\", or the link failed with a system error"
+    cause "the process was killed, crashed, or was ended inside the plugin; or its host went away"
+    cure ["# read the peer's log up to its end, then disconnect and connect anew", "dmesg | tail"]
+    source "this project"
+PEER_ABORTED = 723 Error "the peer gave up"
+    symptom "\"it aborted:\" and the peer's own error"
+    cause "something failed at the other end, which said so; the cause is there"
+    cure ["# read the reason in the message and the peer's log, mend it there, then connect anew"]
+    source "this project"
+PEER_SAID_GOODBYE = 724 Error "the peer has said goodbye"
+    symptom "an operation without counterpart ends with \"it said goodbye\""
+    cause "the peer disconnected while this end still waited for it, or posted more"
+    cure ["# let both ends agree on the last message before one disconnects"]
+    source "this project"
+PEER_DID_NOT_COME = 725 Error "nobody connected in time"
+    symptom "\"deadline passed during accept\", connect or handshake"
+    cause "the peer is not running, got other connection info, or a firewall drops its packets; with the hardware plugin accept itself sleeps for seconds"
+    cure ["ss -ltn", "tcpx doctor --peer <ADDRESS>:<PORT>", "# start both ends, and hand over fresh connection info"]
+    source "this project"
+GOODBYE_UNANSWERED = 726 Warning "the goodbye was not answered in time"
+    symptom "\"deadline passed during close\""
+    cause "the peer makes no progress, is frozen, or has transfers that do not end"
+    cure ["# everything is closed at this end; look at what the peer waits for"]
+    source "this project"
+HANDSHAKE_FAILED = 727 Error "the two ends do not fit together"
+    symptom "\"handshake failed\" with both ends' values, or a proof that is wrong"
+    cause "other versions, plugins, chunk sizes or channel counts, or connection info of an earlier session"
+    cure ["# give both ends the same release and settings, and fresh connection info"]
+    source "this project"
+CONN_INFO_UNUSABLE = 728 Error "the connection info cannot be read"
+    symptom "\"connection info:\" damaged, cut short, or of another version"
+    cause "the bytes were changed on their way, or come from something else"
+    cure ["# hand over exactly the bytes that listen returned; they may contain NUL"]
+    source "this project"
+PROTOCOL_BROKEN = 729 Error "the peer broke the control link's protocol"
+    symptom "\"broke the control link protocol\" with what came"
+    cause "the two ends run different builds, something else writes to the connection, or a fault in this library"
+    cure ["# install the same release at both ends; report it if they are"]
+    source "this project"
+PLUGIN_CALL_FAILED = 730 Error "a call into the plugin failed"
+    symptom "\"plugin call listen returned 3\""
+    cause "the plugin's last WARN line says why"
+    cure ["export UCCL_TCPX_DEBUG=1", "tcpx doctor", "# look at the plugin's last WARN line in the log"]
+    source "this project"
 }

@@ -46,4 +46,9 @@ RXDM_SOCKET_PATH = 509 FatalForPlugin "a path under RxDM's prefix cannot be a so
     cause "the path is longer than 107 bytes, or something other than a socket lies there"
     cure ["ls -l <PATH>", "export NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX=/run/tcpx"]
     source "unix(7)"
+BOUNCE_BUFFER_MISSING = 510 Error "the plugin gave no bounce buffer"
+    symptom "\"bounce memory is not available\" when a peer connects"
+    cause "the import from RxDM failed without an error code, or left out this GPU"
+    cure ["tcpx doctor", "ls -l /run/tcpx", "unset NCCL_TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT NCCL_TCPX_RXMEM_IMPORT_SKIP_ODDS"]
+    source "plugin 3.1.9, source"
 }

@@ -161,4 +161,9 @@ INTERFACE_LIST_PARTLY_UNMATCHED = 132 Warning "a name in NCCL_GPUDIRECTTCPX_SOCK
     cause "the plugin silently leaves out names that match no interface with an address"
     cure ["ip -br -4 addr", "# correct NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"]
     source "plugin 3.1.9, source"
+SETTING_OUT_OF_RANGE = 133 Error "a setting of this library is out of range"
+    symptom "\"TCPX_CHANNELS = 0: must be 1 to 64\": an option or variable, its value, and what it takes"
+    cause "the value is outside its range, or contradicts another one"
+    cure ["# give the option or variable a value that the message allows, or leave it out"]
+    source "this project"
 }

@@ -51,6 +51,16 @@ PLUGIN_SYMBOL_SHAPE = 210 FatalForPlugin "ncclNetPlugin_v7 is no table of 152 by
     cause "the symbol must be a data object that is the table itself, 19 pointers long"
     cure ["readelf -W --dyn-syms <PATH>", "# the file is damaged or of another version: install 3.1.9 again"]
     source "plugin 3.1.9, run"
+PLUGIN_UNUSABLE = 211 Error "the plugin reports properties that do not fit"
+    symptom "\"it reports 0 NICs\", or a device type or version other than unpack 0x7"
+    cause "no interface matches its settings, or it is made for another version of NCCL"
+    cure ["tcpx doctor", "tcpx env", "# install the plugin's release 3.1.9, or use plugin = soft"]
+    source "plugin 3.1.9, run"
+SOFT_PLUGIN_ABSENT = 212 Error "this build has no software plugin"
+    symptom "\"the software plugin is not part of this build\""
+    cause "the library was built without its feature soft, and no hardware plugin is installed or named"
+    cure ["cargo build --release", "# or name a plugin file by its path"]
+    source "this project"
 CUDA_LIBRARY_MISSING = 221 FatalForPlugin "libcuda.so.1 cannot be loaded"
     symptom "the process exits during plugin init"
     cause "the plugin calls cuInit and ends the process when it fails; in a container the driver's libraries must be mounted and found"
@@ -86,4 +96,9 @@ LIBRARY_PATH_MISSING_DIRECTORY = 227 Info "LD_LIBRARY_PATH names a directory tha
     cause "a mount or an installation is missing, or the name is misspelt"
     cure ["ls -d <PATH>"]
     source "ld.so"
+GPU_MEMORY_UNAVAILABLE = 228 Error "GPU memory cannot be used"
+    symptom "\"cuda memory is not available\" with the driver's words"
+    cause "no GPU has this number, the driver refuses, or the memory belongs to another GPU"
+    cure ["nvidia-smi -L", "tcpx devices", "# choose a GPU that is listed, or host memory"]
+    source "this project"
 }

@@ -116,4 +116,19 @@ HARMLESS_WARNINGS = 823 Info "\"No free space for recv task\" or \"more than 64 
     cause "a queue inside the plugin is full for a moment; nothing is lost"
     cure ["# nothing to do; a smaller chunk size makes them rarer"]
     source "plugin 3.1.9, run"
+SIZES_DIFFER = 824 Error "the receiver posted more than the sender"
+    symptom "\"size mismatch\" at both ends; nothing was copied"
+    cause "the two ends disagree on the size of the message with this tag"
+    cure ["# post the same number of bytes at both ends"]
+    source "this project"
+REGISTRATION_UNFIT = 825 Error "memory cannot be registered, or a post does not fit its registration"
+    symptom "\"registration 3:\" and what is wrong"
+    cause "an impossible range, memory the session's GPU does not reach, a post beyond the end, or a receive into memory that was registered for sending"
+    cure ["# register what the message asks for, and post inside of it"]
+    source "this project"
+FRAGMENTS_WRONG = 826 Error "the unpack descriptors of a chunk are wrong"
+    symptom "\"unpack descriptor 3 reads ... of a bounce buffer of ...\"; nothing was copied"
+    cause "the plugin published entries that leave the bounce buffer, overlap, or do not cover the chunk"
+    cure ["tcpx conformance --plugin /usr/local/tcpx/lib64/libnccl-net-tcpx.so", "# install the plugin's release 3.1.9"]
+    source "this project"
 }

@@ -71,4 +71,9 @@ NIC_NOT_EXAMINED = 315 Info "the addresses of the interfaces cannot be read"
     cause "the kernel refused the netlink request"
     cure ["ip -br -4 addr"]
     source "rtnetlink(7)"
+NIC_UNKNOWN = 316 Error "the plugin offers no NIC of this name"
+    symptom "\"no NIC eth9; the plugin offers: eth1, eth2\""
+    cause "the name is misspelt, or the interface settings of the plugin leave it out"
+    cure ["tcpx devices", "# name one of the NICs that the message lists"]
+    source "this project"
 }

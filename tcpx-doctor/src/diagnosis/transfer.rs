@@ -56,4 +56,29 @@ HOST_PATH_TAKEN = 911 Info "data goes through host memory"
     cause "no hardware plugin is installed, so the software plugin serves"
     cure ["tcpx doctor", "# name the hardware plugin's path to insist on it"]
     source "this project"
+UNPACK_FAILED = 912 Error "the unpack backend failed"
+    symptom "\"unpack:\" and the driver's words"
+    cause "the backend that was asked for does not work here, or the GPU reported an error"
+    cure ["export UCCL_TCPX_UNPACK_IMPL=host", "nvidia-smi", "dmesg | grep -i xid"]
+    source "this project"
+UNPACK_BACKEND_SLOW = 913 Warning "GPU memory is unpacked by a slow backend"
+    symptom "the GPU's copy engines or the PCIe bus are the limit, not the network"
+    cause "the host backend takes every byte down to the host and up again; d2d makes a copy for every fragment that has no neighbour"
+    cure ["export UCCL_TCPX_UNPACK_IMPL=kernel", "# the report's unpack_why says why this backend was taken"]
+    source "this project"
+UNPACK_IS_BOTTLENECK = 914 Warning "unpacking is slower than the network"
+    symptom "every slot of a channel holds bytes that arrived and wait for their unpack, for seconds"
+    cause "the GPU is busy with other work, the backend is slow, or launches wait for another stream"
+    cure ["export UCCL_TCPX_UNPACK_IMPL=kernel", "nvidia-smi", "# give the unpack stream room beside the application's kernels"]
+    source "this project"
+CHANNEL_STARVED = 915 Warning "a channel's window is never full"
+    symptom "large chunks move, but only a few are in flight at a time; bandwidth is far below the NIC's"
+    cause "one end posts a message, waits for it, and posts the next; or the plugin takes fewer requests than the window has slots"
+    cure ["# post several messages before waiting, receives ahead of their sends; or use larger messages", "# fewer channels concentrate what there is"]
+    source "this project"
+FIRST_MESSAGE_LOST = 916 Error "nothing has ever arrived on a channel"
+    symptom "the first message of a channel never finishes, while the peer's control link answers"
+    cause "its data went another way: the steering rule was not there yet, the NIC is another than the peer reaches, or a firewall drops data connections"
+    cure ["tcpx doctor", "ethtool -S eth1 | grep rx_devmem_pkts", "export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=1000000"]
+    source "plugin 3.1.9, source; p2p notes on errors"
 }
