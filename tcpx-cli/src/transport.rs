@@ -28,8 +28,9 @@ impl Transport {
             Some(choice) => choice.clone(),
             None => variables::read(&VARIABLES)?.unwrap_or_default(),
         };
-        let hardware = Path::new(HARDWARE_PLUGIN_PATH);
-        Ok(Self::decide(choice, hardware, hardware.exists()))
+        let plugin = choice.resolve();
+        let why = why(&choice, &plugin);
+        Ok(Self { plugin, why })
     }
 
     /// The plugin's file; `None` for the software plugin that is linked in.
@@ -39,21 +40,18 @@ impl Transport {
             PluginChoice::Auto | PluginChoice::Soft => None,
         }
     }
+}
 
-    /// The rule of `tcpx-core`: `auto` takes the hardware plugin where it is installed and never falls back from it.
-    fn decide(choice: PluginChoice, hardware: &Path, is_installed: bool) -> Self {
-        let shown = hardware.display();
-        let (plugin, why) = match choice {
-            PluginChoice::Auto if is_installed => (
-                PluginChoice::Path(hardware.to_owned()),
-                format!("auto: the hardware plugin is installed at {shown}"),
-            ),
-            PluginChoice::Auto => {
-                (PluginChoice::Soft, format!("auto: no hardware plugin is installed at {shown}"))
-            }
-            named => (named, "it was asked for".to_owned()),
-        };
-        Self { plugin, why }
+/// Why a choice came to mean this plugin.
+fn why(choice: &PluginChoice, plugin: &PluginChoice) -> String {
+    match (choice, plugin) {
+        (PluginChoice::Auto, PluginChoice::Path(path)) => {
+            format!("auto: the hardware plugin is installed at {}", path.display())
+        }
+        (PluginChoice::Auto, _) => {
+            format!("auto: no hardware plugin is installed at {HARDWARE_PLUGIN_PATH}")
+        }
+        _ => "it was asked for".to_owned(),
     }
 }
 
@@ -65,24 +63,20 @@ fn as_text<S: Serializer>(plugin: &PluginChoice, serializer: S) -> Result<S::Ok,
 mod tests {
     use super::*;
 
-    fn decide(choice: PluginChoice, is_installed: bool) -> Transport {
-        Transport::decide(choice, Path::new("/opt/plugin.so"), is_installed)
+    #[test]
+    fn auto_says_what_was_found_and_a_named_plugin_needs_no_reason() {
+        let hardware = PluginChoice::Path("/opt/plugin.so".into());
+        let installed = why(&PluginChoice::Auto, &hardware);
+        assert_eq!(installed, "auto: the hardware plugin is installed at /opt/plugin.so");
+        let missing = why(&PluginChoice::Auto, &PluginChoice::Soft);
+        assert!(missing.contains("no hardware plugin is installed at /"), "{missing}");
+        assert_eq!(why(&hardware, &hardware), "it was asked for");
     }
 
     #[test]
-    fn auto_takes_the_installed_hardware_plugin_and_says_why() {
-        let installed = decide(PluginChoice::Auto, true);
-        assert_eq!(installed.path(), Some(Path::new("/opt/plugin.so")));
-        assert!(installed.why.contains("is installed at /opt/plugin.so"), "{installed:?}");
-        let missing = decide(PluginChoice::Auto, false);
-        assert_eq!((missing.path(), &missing.plugin), (None, &PluginChoice::Soft));
-        assert!(missing.why.contains("no hardware plugin"), "{missing:?}");
-    }
-
-    #[test]
-    fn a_named_plugin_is_taken_whatever_is_installed() {
-        assert_eq!(decide(PluginChoice::Soft, true).path(), None);
-        let named = decide(PluginChoice::Path("/x.so".into()), true);
-        assert_eq!(named.path(), Some(Path::new("/x.so")));
+    fn only_a_plugin_file_has_a_path() {
+        let path = |plugin| Transport { plugin, why: String::new() }.path().map(Path::to_owned);
+        assert_eq!(path(PluginChoice::Soft), None);
+        assert_eq!(path(PluginChoice::Path("/x.so".into())), Some("/x.so".into()));
     }
 }

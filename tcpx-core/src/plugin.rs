@@ -45,21 +45,15 @@ pub(crate) struct Plugin {
 static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec::new());
 
 impl Plugin {
-    /// Opens what `choice` means here; the same choice gives the same plugin each time.
-    pub(crate) fn open(choice: &PluginChoice, preflight: bool) -> Result<Arc<Self>> {
-        let choice = match choice {
-            PluginChoice::Auto if Path::new(HARDWARE_PLUGIN_PATH).exists() => {
-                PluginChoice::Path(HARDWARE_PLUGIN_PATH.into())
-            }
-            PluginChoice::Auto => {
-                tracing::info!(
-                    missing = HARDWARE_PLUGIN_PATH,
-                    "no hardware plugin is installed: using the software plugin"
-                );
-                PluginChoice::Soft
-            }
-            other => other.clone(),
-        };
+    /// Opens what `asked` means here; the same choice gives the same plugin each time.
+    pub(crate) fn open(asked: &PluginChoice, preflight: bool) -> Result<Arc<Self>> {
+        let choice = asked.resolve();
+        if (asked, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
+            tracing::info!(
+                missing = HARDWARE_PLUGIN_PATH,
+                "no hardware plugin is installed: using the software plugin"
+            );
+        }
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, outcome)) = opened.iter().find(|(known, _)| *known == choice) {
             return outcome.clone();

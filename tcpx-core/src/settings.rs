@@ -21,7 +21,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -54,6 +54,23 @@ pub enum PluginChoice {
     Soft,
     /// A plugin file.
     Path(PathBuf),
+}
+
+impl PluginChoice {
+    /// What the choice means on this machine: the software plugin or a file. [`PluginChoice::Auto`] takes the hardware
+    /// plugin where [`HARDWARE_PLUGIN_PATH`] exists, and never falls back from one that fails.
+    #[must_use]
+    pub fn resolve(&self) -> Self {
+        self.resolve_with(|| Path::new(HARDWARE_PLUGIN_PATH).exists())
+    }
+
+    fn resolve_with(&self, is_installed: impl FnOnce() -> bool) -> Self {
+        match self {
+            Self::Auto if is_installed() => Self::Path(HARDWARE_PLUGIN_PATH.into()),
+            Self::Auto => Self::Soft,
+            named => named.clone(),
+        }
+    }
 }
 
 impl FromStr for PluginChoice {
@@ -342,5 +359,15 @@ mod tests {
         let options = SessionOptions { chunk_bytes: 1 << 20, ..Default::default() };
         let error = options.check_chunk(524_288).unwrap_err().to_string();
         assert!(error.contains("NCCL_DYNAMIC_CHUNK_SIZE=1048576"), "{error}");
+    }
+
+    #[test]
+    fn auto_takes_the_hardware_plugin_where_it_is_installed_and_a_name_is_taken_as_it_is() {
+        let hardware = PluginChoice::Path(HARDWARE_PLUGIN_PATH.into());
+        assert_eq!(PluginChoice::Auto.resolve_with(|| true), hardware);
+        assert_eq!(PluginChoice::Auto.resolve_with(|| false), PluginChoice::Soft);
+        for named in [PluginChoice::Soft, PluginChoice::Path("/x.so".into())] {
+            assert_eq!(named.resolve_with(|| true), named);
+        }
     }
 }
