@@ -570,13 +570,23 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * The details of the last failure in the calling thread: what failed, with which peer, channel and numbers.
+ * The details of the last failure in the calling thread: what failed, with which peer, channel and numbers. The text of
+ * one that has a diagnosis ends with its id in brackets, `[TCPX-902]`.
  *
  * Never NULL; empty when nothing has failed in this thread. The text is UTF-8. It stays valid until the next call of
  * this library fails in the same thread, or the thread ends; successful calls leave it alone. Any thread; not for
  * another thread's eyes.
  */
 const char *tcpx_last_error(void);
+
+/**
+ * The id of the last failure's diagnosis in the calling thread, such as `TCPX-902`: `tcpx explain TCPX-902` prints its
+ * cause and cure.
+ *
+ * Never NULL; empty when nothing has failed in this thread, or when the text says all there is, as for a mistake of the
+ * calling program. Valid as long as the text of `tcpx_last_error`. Any thread; not for another thread's eyes.
+ */
+const char *tcpx_last_error_id(void);
 
 /**
  * Sends the library's log lines up to `max_level` to `callback`, process-wide, in place of an earlier one. NULL turns

@@ -40,16 +40,21 @@
 namespace tcpx {
 inline namespace TCPX_P2P_ERRORS {
 
-/** A failed call: its status, and as what() the status's text with the details. */
+/** A failed call: its status, as what() the status's text with the details, and as id() the diagnosis, "TCPX-902" or "". */
 class Error : public std::runtime_error {
  public:
-  Error(tcpx_status status, const std::string& detail)
-      : std::runtime_error(std::string(tcpx_status_text(status)) + ": " + detail), status_(status) {}
+  Error(tcpx_status status, const std::string& detail, const std::string& id = std::string())
+      : std::runtime_error(std::string(tcpx_status_text(status)) + ": " + detail), status_(status) {
+    id.copy(id_, sizeof id_ - 1);
+  }
 
   tcpx_status status() const noexcept { return status_; }
+  /** For `tcpx explain`; empty when what() says all there is. */
+  const char* id() const noexcept { return id_; }
 
  private:
   tcpx_status status_;
+  char id_[16] = {};
 };
 
 namespace detail {
@@ -59,7 +64,7 @@ inline int check(tcpx_status status) noexcept { return status; }
 inline int refuse(const char*) noexcept { return TCPX_ERR_ARGUMENT; }
 #else
 inline int check(tcpx_status status) {
-  if (status != TCPX_OK) throw Error(status, tcpx_last_error());
+  if (status != TCPX_OK) throw Error(status, tcpx_last_error(), tcpx_last_error_id());
   return status;
 }
 [[noreturn]] inline int refuse(const char* why) { throw Error(TCPX_ERR_ARGUMENT, why); }

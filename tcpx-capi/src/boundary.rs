@@ -21,13 +21,13 @@ pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
     })) {
         Ok(Ok(())) => TCPX_OK,
         Ok(Err(failure)) => {
-            last_error::remember(failure.text);
+            last_error::remember(failure.text, failure.id);
             failure.status
         }
         Err(payload) => {
             // Dropping an unknown payload could panic again.
             std::mem::forget(payload);
-            last_error::remember(format!("fault in the library: {}", take_place()));
+            last_error::remember(format!("fault in the library: {}", take_place()), None);
             TCPX_ERR_INTERNAL
         }
     }

@@ -1,6 +1,6 @@
 //! Why a function fails: a status and the words for it.
 
-use tcpx_core::Error;
+use tcpx_core::{Code, Error};
 
 use crate::status::tcpx_status;
 
@@ -9,11 +9,13 @@ use crate::status::tcpx_status;
 pub(crate) struct Failure {
     pub(crate) status: tcpx_status,
     pub(crate) text: String,
+    /// The diagnosis, of an error that has one.
+    pub(crate) id: Option<Code>,
 }
 
 impl Failure {
     pub(crate) fn new(status: tcpx_status, text: impl Into<String>) -> Self {
-        Self { status, text: text.into() }
+        Self { status, text: text.into(), id: None }
     }
 
     pub(crate) fn null(argument: &str) -> Self {
@@ -27,6 +29,6 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(tcpx_status::from(&error), error.to_string())
+        Self { id: error.id(), ..Self::new(tcpx_status::from(&error), error.to_string()) }
     }
 }

@@ -2,51 +2,83 @@
 //! The words for the last failure of each thread.
 
 use std::cell::RefCell;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 
-thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+use tcpx_core::Code;
+
+#[derive(Default)]
+struct LastError {
+    text: CString,
+    /// `TCPX-902`, or nothing.
+    id: CString,
 }
 
-/// Remembers a text for this thread. In a thread that is ending there is nobody left to read it.
-pub(crate) fn remember(mut text: String) {
+thread_local! {
+    static LAST: RefCell<LastError> = RefCell::default();
+}
+
+/// Remembers a text and its diagnosis for this thread. In a thread that is ending there is nobody left to read it.
+pub(crate) fn remember(mut text: String, id: Option<Code>) {
     text.retain(|character| character != '\0');
-    if let Ok(text) = CString::new(text) {
+    let id = id.map(|id| id.to_string()).unwrap_or_default();
+    if let (Ok(text), Ok(id)) = (CString::new(text), CString::new(id)) {
         let _ = LAST.try_with(|last| {
             if let Ok(mut last) = last.try_borrow_mut() {
-                *last = text;
+                *last = LastError { text, id };
             }
         });
     }
 }
 
-/// The details of the last failure in the calling thread: what failed, with which peer, channel and numbers.
+fn part(of: impl FnOnce(&LastError) -> &CStr) -> *const c_char {
+    LAST.try_with(|last| last.try_borrow().map_or(c"".as_ptr(), |last| of(&last).as_ptr()))
+        .unwrap_or(c"".as_ptr())
+}
+
+/// The details of the last failure in the calling thread: what failed, with which peer, channel and numbers. The text of
+/// one that has a diagnosis ends with its id in brackets, `[TCPX-902]`.
 ///
 /// Never NULL; empty when nothing has failed in this thread. The text is UTF-8. It stays valid until the next call of
 /// this library fails in the same thread, or the thread ends; successful calls leave it alone. Any thread; not for
 /// another thread's eyes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error() -> *const c_char {
-    LAST.try_with(|last| last.try_borrow().map_or(c"".as_ptr(), |last| last.as_ptr()))
-        .unwrap_or(c"".as_ptr())
+    part(|last| &last.text)
+}
+
+/// The id of the last failure's diagnosis in the calling thread, such as `TCPX-902`: `tcpx explain TCPX-902` prints its
+/// cause and cure.
+///
+/// Never NULL; empty when nothing has failed in this thread, or when the text says all there is, as for a mistake of the
+/// calling program. Valid as long as the text of `tcpx_last_error`. Any thread; not for another thread's eyes.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_last_error_id() -> *const c_char {
+    part(|last| &last.id)
 }
 
 /// The text of this thread, for tests.
 #[cfg(test)]
 pub(crate) fn text() -> String {
     // SAFETY: the text of this thread, which does not fail meanwhile.
-    unsafe { std::ffi::CStr::from_ptr(tcpx_last_error()) }.to_str().unwrap().to_owned()
+    unsafe { CStr::from_ptr(tcpx_last_error()) }.to_str().unwrap().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn id() -> String {
+        // SAFETY: as for the text.
+        unsafe { CStr::from_ptr(tcpx_last_error_id()) }.to_str().unwrap().to_owned()
+    }
+
     #[test]
     fn each_thread_has_its_own_text_and_nul_is_left_out() {
-        remember("one\0two".into());
+        remember("one\0two".into(), "TCPX-902".parse().ok());
+        assert_eq!((text(), id()), ("onetwo".into(), "TCPX-902".into()));
+        std::thread::spawn(|| assert_eq!((text(), id()), Default::default())).join().unwrap();
         assert_eq!(text(), "onetwo");
-        std::thread::spawn(|| assert_eq!(text(), "")).join().unwrap();
-        assert_eq!(text(), "onetwo");
+        remember("three".into(), None);
+        assert_eq!(id(), "", "the id goes with its text");
     }
 }

@@ -37,7 +37,7 @@ mod transfer;
 mod version;
 
 pub use abi::TCPX_ABI_VERSION;
-pub use last_error::tcpx_last_error;
+pub use last_error::{tcpx_last_error, tcpx_last_error_id};
 pub use log::{
     TCPX_LOG_DEBUG, TCPX_LOG_ERROR, TCPX_LOG_INFO, TCPX_LOG_OFF, TCPX_LOG_TRACE, TCPX_LOG_WARN,
     tcpx_log_callback, tcpx_set_log_callback,

@@ -1,14 +1,9 @@
-//! Which diagnosis a failure is a case of, for the end of its line: the one place that knows.
+//! Where to read on about a failure, for the end of its line.
 
 use std::fmt::Write as _;
 
-use tcpx_core::{Error, Phase, PluginChoice, PluginFailure};
-use tcpx_doctor::Code;
-use tcpx_doctor::Diagnosis;
-use tcpx_doctor::diagnosis::{
-    connection, environment, limits, plugin, requests, topology, transfer,
-};
-use tcpx_sys::LoadError;
+use tcpx_core::{Code, Error, PluginChoice, of_connecting};
+use tcpx_doctor::diagnosis::{connection, transfer};
 
 use crate::bootstrap::BootstrapError;
 use crate::failure::Failure;
@@ -28,100 +23,22 @@ pub(crate) fn see_also(failure: &Failure, plugin: Option<&PluginChoice>) -> Stri
 
 fn code_of(failure: &Failure) -> Option<Code> {
     let diagnosis = match failure {
-        Failure::Library(Error::Preflight(report)) => {
-            return report.findings().first().map(|finding| finding.id);
+        Failure::Library(error) => return error.id(),
+        Failure::Bootstrap(BootstrapError::NoServer { error, .. }) => {
+            return of_connecting(error).map(|diagnosis| diagnosis.code);
         }
-        Failure::Library(error) => of_library(error),
-        Failure::Bootstrap(error) => of_bootstrap(error),
-        Failure::PluginProcess(_) => Some(&connection::PLUGIN_EXITED),
-        Failure::NotVerified(_) => Some(&transfer::PAYLOAD_DIFFERS),
+        Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
+        Failure::NotVerified(_) => &transfer::PAYLOAD_DIFFERS,
         // The other end has said what there is to say; the rest is about this command line.
-        Failure::OtherEnd(_)
+        Failure::Bootstrap(_)
+        | Failure::OtherEnd(_)
         | Failure::Refused(_)
         | Failure::Refusing(_)
         | Failure::Usage(_)
         | Failure::Unknown(_)
-        | Failure::Io { .. } => None,
+        | Failure::Io { .. } => return None,
     };
-    diagnosis.map(|diagnosis| diagnosis.code)
-}
-
-fn of_library(error: &Error) -> Option<&'static Diagnosis> {
-    match error {
-        Error::Load(error) => of_load(error),
-        Error::Plugin(failure) => of_call(failure),
-        Error::Setting { name: "NCCL_DYNAMIC_CHUNK_SIZE", value, .. } => Some(of_chunk_size(value)),
-        Error::NoNic { available, .. } if available.is_empty() => Some(&topology::NIC_MISSING),
-        Error::MemoryUnavailable { reason, .. } if reason.contains("libcuda") => {
-            Some(&plugin::CUDA_LIBRARY_MISSING)
-        }
-        Error::Deadline { phase: Phase::Send | Phase::Receive | Phase::Unpack, .. } => {
-            Some(&transfer::TRANSFER_STUCK)
-        }
-        Error::SizeMismatch { send_bytes, recv_bytes, .. } if send_bytes > recv_bytes => {
-            Some(&requests::RECEIVE_TOO_SMALL)
-        }
-        Error::InUse { .. } => Some(&requests::DEREGISTERED_IN_USE),
-        _ => None,
-    }
-}
-
-fn of_load(error: &LoadError) -> Option<&'static Diagnosis> {
-    let diagnosis = match error {
-        LoadError::Missing { .. } => &plugin::PLUGIN_MISSING,
-        LoadError::Open { reason, .. } => {
-            let reason = reason.to_lowercase();
-            // The dynamic linker's words, most special first.
-            [
-                ("failed to map segment", &plugin::PLUGIN_ON_NOEXEC),
-                ("permission denied", &plugin::PLUGIN_UNREADABLE),
-                ("cannot open shared object file", &plugin::PLUGIN_DEPENDENCY_MISSING),
-            ]
-            .into_iter()
-            .find(|(words, _)| reason.contains(words))
-            .map_or(&plugin::PLUGIN_NOT_LOADABLE, |(_, diagnosis)| diagnosis)
-        }
-        LoadError::MissingSymbol { .. } => &plugin::PLUGIN_SYMBOL_MISSING,
-        LoadError::WrongSize { .. } | LoadError::NullMember { .. } => &plugin::PLUGIN_SYMBOL_SHAPE,
-        LoadError::WrongName { .. } => &plugin::PLUGIN_OTHER_VENDOR,
-        _ => return None,
-    };
-    Some(diagnosis)
-}
-
-fn of_call(failure: &PluginFailure) -> Option<&'static Diagnosis> {
-    match (failure.call, failure.code.0) {
-        ("test", 2) => Some(&connection::PEER_CLOSED_AFTER_SENDING),
-        ("regMr", 3) => Some(&requests::REGISTRATION_REFUSED),
-        ("isend" | "irecv", 3) => Some(&requests::TOO_MANY_REQUESTS),
-        ("irecvConsumed", 3) => Some(&requests::CONSUMED_WRONGLY),
-        ("connect" | "accept", _) => Some(&connection::FAILED_TO_CONNECT_SOCKET),
-        _ => None,
-    }
-}
-
-fn of_chunk_size(value: &str) -> &'static Diagnosis {
-    match value.parse::<u64>() {
-        Err(_) => &environment::CHUNK_SIZE_SUFFIX,
-        Ok(0) => &environment::CHUNK_SIZE_UNSET,
-        Ok(bytes) if bytes > tcpx_core::MAX_CHUNK_BYTES.into() => {
-            &environment::CHUNK_SIZE_TOO_LARGE
-        }
-        Ok(_) => &environment::CHUNK_SIZE_OUT_OF_RANGE,
-    }
-}
-
-fn of_bootstrap(error: &BootstrapError) -> Option<&'static Diagnosis> {
-    let BootstrapError::NoServer { error, .. } = error else { return None };
-    let error = error.to_lowercase();
-    [
-        ("refused", &limits::PEER_REFUSES),
-        ("unreachable", &limits::PEER_UNREACHABLE),
-        ("timed out", &limits::PEER_TIMES_OUT),
-    ]
-    .into_iter()
-    .find(|(words, _)| error.contains(words))
-    .map(|(_, diagnosis)| diagnosis)
+    Some(diagnosis.code)
 }
 
 #[cfg(test)]
@@ -130,28 +47,19 @@ mod tests {
     use std::sync::Arc;
     use tcpx_doctor::Report;
     use tcpx_doctor::environment::{Env, lint};
-
-    fn open(reason: &str) -> Failure {
-        let error = LoadError::Open { path: "/x.so".into(), reason: reason.into() };
-        Error::Load(Arc::new(error)).into()
-    }
+    use tcpx_sys::LoadError;
 
     #[test]
     fn failures_name_their_diagnosis() {
-        let chunk = |value: &str| {
-            Failure::from(Error::Setting {
-                name: "NCCL_DYNAMIC_CHUNK_SIZE",
-                value: value.into(),
-                reason: String::new(),
-            })
+        let missing = Error::from(LoadError::Missing { path: "/x.so".into() });
+        let no_server = BootstrapError::NoServer {
+            address: "10.0.0.1:9".into(),
+            waited: std::time::Duration::from_secs(1),
+            error: "Connection refused (os error 111)".into(),
         };
         for (failure, expected) in [
-            (open("libz.so.9: cannot open shared object file: No such file"), "TCPX-207"),
-            (open("/x.so: invalid ELF header"), "TCPX-202"),
-            (open("/x.so: failed to map segment from shared object"), "TCPX-204"),
-            (chunk("512K"), "TCPX-102"),
-            (chunk("0"), "TCPX-101"),
-            (chunk("8388608"), "TCPX-104"),
+            (missing.into(), "TCPX-201"),
+            (no_server.into(), "TCPX-607"),
             (Failure::PluginProcess("gone".into()), "TCPX-720"),
             (Failure::NotVerified("byte 3".into()), "TCPX-905"),
         ] {

@@ -1,4 +1,6 @@
-//! What can go wrong, with the numbers that a reader of a log needs.
+//! What can go wrong, with the numbers that a reader of a log needs, and the id of its diagnosis.
+
+mod diagnosis;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,6 +10,10 @@ use std::time::Duration;
 use tcpx_rx::DescriptorError;
 use tcpx_sys::{LoadError, NcclResult};
 use tcpx_unpack::UnpackError;
+
+pub(crate) use diagnosis::HOST_RECEIVE;
+pub use diagnosis::of_connecting;
+use diagnosis::suffix;
 
 use crate::ledger::Direction;
 use crate::unpack_failure::UnpackFailure;
@@ -127,11 +133,13 @@ impl fmt::Display for Departure {
 }
 
 /// Every error of this crate. Cloneable, because one dead peer is the error of many transfers.
+///
+/// The text of one that has a diagnosis ends with its id in brackets, `[TCPX-902]`; see [`Error::id`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A setting is outside its range or contradicts another.
-    #[error("{name} = {value}: {reason}")]
+    #[error("{name} = {value}: {reason}{}", suffix(self))]
     Setting {
         /// Name of the option or variable.
         name: &'static str,
@@ -141,21 +149,22 @@ pub enum Error {
         reason: String,
     },
     /// The plugin file could not be used.
-    #[error(transparent)]
+    #[error("{}{}", .0, suffix(self))]
     Load(Arc<LoadError>),
     /// The hardware plugin would end the process, crash or hang on this host, so it was not loaded.
-    #[error("the plugin was not loaded: {}", first_finding(.0))]
+    #[error("the plugin was not loaded: {}{}", first_finding(.0), suffix(self))]
     Preflight(Arc<tcpx_doctor::Report>),
     /// A plugin was asked for that this build does not contain.
     #[error(
-        "the software plugin is not part of this build (feature `soft`); name a plugin by path"
+        "the software plugin is not part of this build (feature `soft`); name a plugin by path{}",
+        suffix(self)
     )]
     NoSoftPlugin,
     /// A plugin call failed.
-    #[error("{0}")]
+    #[error("{}{}", .0, suffix(self))]
     Plugin(PluginFailure),
     /// The plugin has properties this library cannot work with.
-    #[error("plugin {path}: {reason}")]
+    #[error("plugin {path}: {reason}{}", suffix(self))]
     UnusablePlugin {
         /// Which plugin.
         path: PathBuf,
@@ -163,7 +172,7 @@ pub enum Error {
         reason: String,
     },
     /// No NIC fits what was asked for.
-    #[error("no NIC {wanted}; the plugin offers: {available}")]
+    #[error("no NIC {wanted}; the plugin offers: {available}{}", suffix(self))]
     NoNic {
         /// What was asked for.
         wanted: String,
@@ -171,7 +180,7 @@ pub enum Error {
         available: String,
     },
     /// Memory of a kind that is not to be had here.
-    #[error("{kind} memory is not available: {reason}")]
+    #[error("{kind} memory is not available: {reason}{}", suffix(self))]
     MemoryUnavailable {
         /// What was asked for.
         kind: &'static str,
@@ -179,13 +188,13 @@ pub enum Error {
         reason: String,
     },
     /// An unpack backend is not available.
-    #[error("unpack: {0}")]
+    #[error("unpack: {}{}", .0, suffix(self))]
     Unpack(Arc<UnpackError>),
     /// A chunk could not be unpacked. The session does not recover: every peer of it ends with this.
-    #[error("{0}")]
+    #[error("{}{}", .0, suffix(self))]
     UnpackFailed(Arc<UnpackFailure>),
     /// A deadline passed.
-    #[error("deadline of {waited:?} passed during {phase}{}: {detail}", peer_suffix(.peer.as_ref()))]
+    #[error("deadline of {waited:?} passed during {phase}{}: {detail}{}", peer_suffix(.peer.as_ref()), suffix(self))]
     Deadline {
         /// What was being done.
         phase: Phase,
@@ -215,7 +224,7 @@ pub enum Error {
         cure: &'static str,
     },
     /// The peer went away.
-    #[error("peer {peer} is gone during {phase}: {how}")]
+    #[error("peer {peer} is gone during {phase}: {how}{}", suffix(self))]
     PeerGone {
         /// Which peer.
         peer: String,
@@ -225,7 +234,7 @@ pub enum Error {
         how: Departure,
     },
     /// The two ends do not fit together, or the other end could not prove who it is.
-    #[error("handshake with {peer} failed: {reason}")]
+    #[error("handshake with {peer} failed: {reason}{}", suffix(self))]
     Handshake {
         /// Which peer.
         peer: String,
@@ -233,10 +242,10 @@ pub enum Error {
         reason: String,
     },
     /// Connection info that cannot be used.
-    #[error("connection info: {0}")]
+    #[error("connection info: {}{}", .0, suffix(self))]
     ConnInfo(#[from] crate::conn_info::ConnInfoError),
     /// A frame that no well-behaved peer sends.
-    #[error("peer {peer} broke the control link protocol: {detail}")]
+    #[error("peer {peer} broke the control link protocol: {detail}{}", suffix(self))]
     Protocol {
         /// Which peer.
         peer: String,
@@ -245,7 +254,8 @@ pub enum Error {
     },
     /// The two ends posted different sizes for one message.
     #[error(
-        "size mismatch with peer {peer}, tag {tag}: sender posted {send_bytes} bytes, receiver {recv_bytes}"
+        "size mismatch with peer {peer}, tag {tag}: sender posted {send_bytes} bytes, receiver {recv_bytes}{}",
+        suffix(self)
     )]
     SizeMismatch {
         /// Which peer.
@@ -264,7 +274,7 @@ pub enum Error {
         id: u64,
     },
     /// A registration cannot serve this post.
-    #[error("registration {id}: {reason}")]
+    #[error("registration {id}: {reason}{}", suffix(self))]
     Registration {
         /// The id, 0 when it has none yet.
         id: u64,
@@ -273,7 +283,8 @@ pub enum Error {
     },
     /// A registration is still used by posted operations.
     #[error(
-        "registration {id} is in use by {operations} posted operations; wait for their transfers or cancel them"
+        "registration {id} is in use by {operations} posted operations; wait for their transfers or cancel them{}",
+        suffix(self)
     )]
     InUse {
         /// The registration.
@@ -282,7 +293,10 @@ pub enum Error {
         operations: usize,
     },
     /// What arrived is not what was announced. Nothing was copied.
-    #[error("peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")]
+    #[error(
+        "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}{}",
+        suffix(self)
+    )]
     Fragments {
         /// Which peer.
         peer: String,
@@ -303,7 +317,7 @@ pub enum Error {
     #[error("the session is closed")]
     Closed,
     /// A system call failed.
-    #[error("{what}: {error}")]
+    #[error("{what}: {error}{}", suffix(self))]
     Io {
         /// What was attempted.
         what: String,
@@ -323,7 +337,7 @@ fn first_finding(report: &tcpx_doctor::Report) -> String {
     };
     report.findings().first().map_or_else(String::new, |first| {
         let cure = first.cure.join("; ");
-        format!("{}: {}; {}; cure: {cure}{more}", first.id, first.seen, first.why)
+        format!("{}; {}; cure: {cure}{more}", first.seen, first.why)
     })
 }
 

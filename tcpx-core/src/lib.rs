@@ -78,7 +78,7 @@ mod window;
 
 pub use conn_info::ConnInfoError;
 pub use device_memory::gpu_count;
-pub use error::{Departure, Error, Phase, PluginFailure, Result};
+pub use error::{Departure, Error, Phase, PluginFailure, Result, of_connecting};
 pub use ledger::TransferCounts;
 pub use memory::MemoryType;
 pub use plugin::Nic;
@@ -89,6 +89,7 @@ pub use settings::{
     SessionOptions,
 };
 pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport};
+pub use tcpx_doctor::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::{Post, Transfer};
 pub use unpack_failure::UnpackFailure;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::device_memory::{DeviceMemory, OwnedMemory};
 use crate::engine::Engine;
-use crate::error::{Departure, Error, Phase, Result};
+use crate::error::{Departure, Error, HOST_RECEIVE, Phase, Result};
 use crate::memory::MemoryType;
 use crate::peer::{PeerKey, Stage};
 use crate::plugin::Nic;
@@ -279,9 +279,10 @@ impl Session {
     ) -> Result<u64> {
         let mut engine = self.shared.engine();
         if is_recv && memory == MemoryType::Host && engine.env.plugin.is_hardware() {
-            let reason = "the hardware plugin cannot receive into host memory: its data sockets are steered to the GPU; \
-                          register GPU memory, or register this for sending only"
-                .to_owned();
+            let reason = format!(
+                "{HOST_RECEIVE}: its data sockets are steered to the GPU; register GPU memory, or register this for \
+                 sending only"
+            );
             return Err(Error::Registration { id: 0, reason });
         }
         // What is wrong with an impossible range is said by `add`.

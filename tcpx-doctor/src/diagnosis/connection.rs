@@ -151,4 +151,9 @@ PLUGIN_CALL_FAILED = 730 Error "a call into the plugin failed"
     cause "the plugin's last WARN line says why"
     cure ["export UCCL_TCPX_DEBUG=1", "tcpx doctor", "# look at the plugin's last WARN line in the log"]
     source "this project"
+PEER_SILENT = 731 Error "the peer gives no sign of life"
+    symptom "\"nothing was heard of it for 20.0 s, though it was asked\""
+    cause "its process or host is frozen or stopped, or the network between the two is cut"
+    cure ["ping <ADDRESS>", "# look whether the peer's process is stopped (state T in ps), then connect anew"]
+    source "this project"
 }

@@ -17,12 +17,14 @@ void require(bool condition, const char* what) {
   if (!condition) throw std::runtime_error(what);
 }
 
-void throws(tcpx_status status, const std::function<void()>& call) {
+void throws(tcpx_status status, const std::function<void()>& call, const char* id = nullptr) {
   try {
     call();
   } catch (const tcpx::Error& error) {
     require(error.status() == status, error.what());
     require(std::string(error.what()).find(tcpx_status_text(status)) == 0, error.what());
+    require(id == nullptr || std::string(error.id()) == id, error.id());
+    require(error.id()[0] == '\0' || std::string(error.what()).find(error.id()) != std::string::npos, error.what());
     return;
   }
   throw std::runtime_error("nothing was thrown");
@@ -35,8 +37,9 @@ void sessions() {
   tcpx::Session right(options);
   throws(TCPX_ERR_SETTING, [] { tcpx::Session(TCPX_GPU_NONE, -1); });
   throws(TCPX_ERR_UNAVAILABLE, [] { tcpx::Session(0, 2); });
-  throws(TCPX_ERR_UNKNOWN_PEER, [&] { right.connect("left"); });
-  throws(TCPX_ERR_CONN_INFO, [&] { right.loadRemoteConnInfo("left", "not connection info"); });
+  throws(TCPX_ERR_UNKNOWN_PEER, [&] { right.connect("left"); }, "");
+  throws(TCPX_ERR_CONN_INFO, [&] { right.loadRemoteConnInfo("left", "not connection info"); },
+         "TCPX-728");
   throws(TCPX_ERR_ARGUMENT, [&] { right.connect(std::string("le\0ft", 5)); });
 
   right.loadRemoteConnInfo("left", left.listen());
