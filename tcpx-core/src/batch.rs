@@ -8,6 +8,7 @@ use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
 
 use crate::ledger::OpKey;
+use crate::watch::pages::PageUse;
 
 /// Jobs handed over in one call; more go in the next.
 const JOBS_PER_SUBMIT: usize = 64;
@@ -53,6 +54,8 @@ pub(crate) struct Batch {
     descriptors: Vec<UnpackDescriptor>,
     in_flight: VecDeque<InFlight>,
     busy: Duration,
+    /// Where fragments lay so far.
+    pub(crate) pages: PageUse,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +77,7 @@ impl Default for Batch {
             descriptors: Vec::new(),
             in_flight: VecDeque::new(),
             busy: Duration::ZERO,
+            pages: PageUse::default(),
         }
     }
 }
@@ -86,6 +90,7 @@ impl Batch {
 
     /// Adds a chunk whose descriptors were checked against the bounce buffer and against `dst_bytes`.
     pub(crate) fn push(&mut self, job: Job, descriptors: &[UnpackDescriptor]) {
+        self.pages.note(descriptors);
         self.descriptors.extend_from_slice(descriptors);
         self.jobs.push((job, self.descriptors.len()));
     }

@@ -2,6 +2,7 @@
 //! A channel: one lane of chunks each way between two peers, each with its comm and its window.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
 use tcpx_sys::MAX_UNPACK_ENTRIES;
@@ -15,6 +16,8 @@ use crate::ledger::{Ledger, OpKey};
 use crate::memory::MemoryType;
 use crate::registration::CommId;
 use crate::stats::ChannelStats;
+use crate::watch::lane::{LaneSample, LaneState, LaneWatch};
+use crate::watch::payload::{PayloadWatch, SAMPLE_BYTES};
 use crate::window::Window;
 
 /// Chunks on their way out.
@@ -25,6 +28,7 @@ pub(crate) struct SendLane {
     window: Window<(Request, Chunk<OpKey>)>,
     waiting: VecDeque<Deal<OpKey>>,
     pub(crate) stats: ChannelStats,
+    pub(crate) watch: LaneWatch,
 }
 
 impl SendLane {
@@ -35,11 +39,17 @@ impl SendLane {
             window: Window::new(window),
             waiting: VecDeque::new(),
             stats: ChannelStats::default(),
+            watch: LaneWatch::default(),
         }
     }
 
     pub(crate) fn push(&mut self, deal: Deal<OpKey>) {
         self.waiting.push_back(deal);
+    }
+
+    /// One look at the counters.
+    pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
+        self.watch.look(LaneSample::of(&self.window, self.stats, chunk_bytes), now)
     }
 
     /// Nothing in flight and nothing waiting.
@@ -131,6 +141,8 @@ pub(crate) struct RecvLane {
     waiting: VecDeque<Deal<OpKey>>,
     descriptors: Vec<UnpackDescriptor>,
     pub(crate) stats: ChannelStats,
+    pub(crate) watch: LaneWatch,
+    pub(crate) payload: PayloadWatch,
 }
 
 impl RecvLane {
@@ -143,6 +155,8 @@ impl RecvLane {
             waiting: VecDeque::new(),
             descriptors: Vec::with_capacity(MAX_UNPACK_ENTRIES),
             stats: ChannelStats::default(),
+            watch: LaneWatch::default(),
+            payload: PayloadWatch::default(),
         }
     }
 
@@ -152,6 +166,11 @@ impl RecvLane {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.window.len() == 0 && self.waiting.is_empty()
+    }
+
+    /// One look at the counters.
+    pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
+        self.watch.look(LaneSample::of(&self.window, self.stats, chunk_bytes), now)
     }
 
     /// Posts what the window takes and puts what has arrived into `batch`.
@@ -230,6 +249,15 @@ impl RecvLane {
                 let detail = format!("{received} bytes arrived for a chunk of {}", chunk.bytes);
                 return Err(Error::Protocol { peer: self.place.peer.to_string(), detail });
             }
+            if self.payload.is_looking() {
+                let mut bytes = [0; SAMPLE_BYTES];
+                let count = bytes.len().min(chunk.bytes as usize);
+                let address = op.span.address + chunk.offset;
+                // SAFETY: the chunk lies in registered host memory of the operation; its bytes have arrived, and nobody
+                // else writes them before the operation ends.
+                unsafe { DeviceMemory::Emulated.read(address, &mut bytes[..count]) }?;
+                self.payload.look(&bytes[..count]);
+            }
             return Ok(());
         }
         let queue = self.comm.queue();
@@ -242,6 +270,15 @@ impl RecvLane {
             })?;
         if tracing::enabled!(tracing::Level::TRACE) {
             self.log_fragments(memory);
+        }
+        // A GPU's memory is not read for this: it would cost a copy and a wait.
+        if self.payload.is_looking()
+            && matches!(memory, DeviceMemory::Emulated)
+            && let Some(first) = self.descriptors.first()
+        {
+            let mut bytes = [0; SAMPLE_BYTES];
+            let count = self.comm.queue().probe(memory, *first, &mut bytes)?;
+            self.payload.look(&bytes[..count]);
         }
         let fragments = self.descriptors.len() as u64;
         let merged = merge_neighbours(&mut self.descriptors) as u64;

@@ -2,6 +2,7 @@
 
 mod report;
 mod unpacking;
+mod watch;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -40,6 +41,7 @@ pub(crate) struct Engine {
     unpack_batches: u64,
     peers_failed: u64,
     batch: Batch,
+    watch: watch::Watch,
     is_closed: bool,
 }
 
@@ -77,6 +79,7 @@ impl Engine {
             unpack_batches: 0,
             peers_failed: 0,
             batch: Batch::default(),
+            watch: watch::Watch::default(),
             is_closed: false,
         })
     }
@@ -291,6 +294,7 @@ impl Engine {
                 moved = true;
             }
         }
+        self.look(now);
         moved
     }
 

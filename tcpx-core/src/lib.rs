@@ -41,6 +41,7 @@
 //! # }
 //! ```
 
+mod alarm;
 mod batch;
 mod channel;
 mod chunk;
@@ -74,8 +75,10 @@ mod strangers;
 mod transfer;
 mod unpack_failure;
 mod wait;
+mod watch;
 mod window;
 
+pub use alarm::AlarmReport;
 pub use conn_info::ConnInfoError;
 pub use device_memory::gpu_count;
 pub use error::{Departure, Error, Phase, PluginFailure, Result, of_connecting};

@@ -157,6 +157,11 @@ impl<K> Default for Matcher<K> {
 pub(crate) struct DuplicateName;
 
 impl<K: Copy + PartialEq> Matcher<K> {
+    /// Sends that no receive was announced for.
+    pub(crate) fn waiting_sends(&self) -> usize {
+        self.sends.len
+    }
+
     /// A send was posted here.
     pub(crate) fn post_send(&mut self, tag: i32, send: K, bytes: u64) -> Option<Met<K>> {
         match self.receives.pop(tag) {

@@ -1,11 +1,15 @@
 //! One peer: its control link, its channels, and where in its life it is.
 
 mod frames;
+mod watch;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use slotmap::new_key_type;
+
+pub(crate) use self::watch::Look;
+use crate::alarm::Troubles;
 
 use crate::batch::{Batch, BatchNumber};
 use crate::channel::{RecvLane, SendLane};
@@ -22,6 +26,7 @@ use crate::matching::Matcher;
 use crate::peer_name::PeerName;
 use crate::setup::CommSetup;
 use crate::stats::{ChannelReport, MessageStats, PeerReport};
+use crate::watch::matches::MatchWatch;
 
 new_key_type! {
     /// A peer of a session.
@@ -61,6 +66,8 @@ pub(crate) struct Peer {
     matcher: Matcher<OpKey>,
     next_channel: u16,
     messages: MessageStats,
+    matches: MatchWatch,
+    troubles: Troubles,
 }
 
 impl Peer {
@@ -80,6 +87,8 @@ impl Peer {
             matcher: Matcher::default(),
             next_channel: 0,
             messages: MessageStats::default(),
+            matches: MatchWatch::default(),
+            troubles: Troubles::default(),
         }
     }
 

@@ -14,6 +14,7 @@
 //! | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 //! | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
 //! | `peer_timeout` | `TCPX_PEER_TIMEOUT_MS`, 0 for none | 10 s |
+//! | `stall_after` | `TCPX_STALL_AFTER_MS` | 10 s |
 //! | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
 //! | `spin` | `TCPX_SPIN_US` | 50 µs |
 //! | `preflight` | `TCPX_PREFLIGHT` | 1 |
@@ -127,6 +128,8 @@ pub struct SessionOptions {
     /// How long a peer may be silent before it counts as gone; `None`: for ever. A peer that has a progress thread is
     /// silent when it answers no ping; of any peer, when its host acknowledges nothing.
     pub peer_timeout: Option<Duration>,
+    /// How long nothing may move on a channel, with the peer alive, before the log and the statistics say so.
+    pub stall_after: Duration,
     /// Whether a thread of the session drives progress. Without it, progress is made inside calls of this library.
     pub progress_thread: bool,
     /// Whether a plugin file is only loaded after the checks of [`tcpx_doctor::preflight`], whose failure would make the
@@ -153,6 +156,7 @@ impl Default for SessionOptions {
             connect_timeout: Duration::from_secs(30),
             close_timeout: Duration::from_secs(5),
             peer_timeout: Some(Duration::from_secs(10)),
+            stall_after: Duration::from_secs(10),
             progress_thread: false,
             preflight: true,
             spin: Duration::from_micros(50),
@@ -197,6 +201,9 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_PEER_TIMEOUT_MS"], &mut number)? {
             options.peer_timeout = (number != 0).then(|| Duration::from_millis(number));
+        }
+        if env.read(&["TCPX_STALL_AFTER_MS"], &mut number)? {
+            options.stall_after = Duration::from_millis(number);
         }
         if env.read(&["TCPX_SPIN_US"], &mut number)? {
             options.spin = Duration::from_micros(number);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::alarm::AlarmReport;
+
 /// One lane of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ChannelStats {
@@ -40,7 +42,7 @@ impl ChannelStats {
         self.window_peak = self.window_peak.max(in_flight);
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.bytes += other.bytes;
         self.fragments += other.fragments;
@@ -115,6 +117,8 @@ pub struct SessionReport {
     pub unpack_ns: u64,
     /// Peers that failed so far, forgotten ones included.
     pub peers_failed: u64,
+    /// Trouble that was noticed while running, by id; see `tcpx explain`.
+    pub alarms: Vec<AlarmReport>,
     /// Peers by name.
     pub peers: Vec<PeerReport>,
     /// All channels of all peers, by NIC.

@@ -31,6 +31,16 @@ impl<T> Window<T> {
         self.requests.len()
     }
 
+    /// Those of them that have arrived.
+    pub(crate) fn arrived(&self) -> usize {
+        self.arrived
+    }
+
+    /// Slots.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// A request was posted. The caller asked [`has_room`](Self::has_room) first.
     pub(crate) fn post(&mut self, request: T) {
         debug_assert!(self.has_room());

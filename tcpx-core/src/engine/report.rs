@@ -40,6 +40,7 @@ impl Engine {
             unpack_batches: self.unpack_batches,
             unpack_ns: self.batch.busy().as_nanos() as u64,
             peers_failed: self.peers_failed,
+            alarms: self.watch.alarms.report(),
             nics: by_nic(&peers),
             peers,
         }

@@ -1,0 +1,134 @@
+//! What a session notices while it runs: each kind with its diagnosis, how often it was seen, and one line of the log for
+//! each peer that it was seen with.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+use tcpx_doctor::Diagnosis;
+use tcpx_doctor::diagnosis::{requests, transfer};
+
+/// One kind of trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    PagesDraining,
+    Stuck,
+    AllZero,
+    SlowBackend,
+    UnpackBehind,
+    Starved,
+    FirstMessageLost,
+}
+
+impl Alarm {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::PagesDraining,
+        Self::Stuck,
+        Self::AllZero,
+        Self::SlowBackend,
+        Self::UnpackBehind,
+        Self::Starved,
+        Self::FirstMessageLost,
+    ];
+
+    pub(crate) fn diagnosis(self) -> &'static Diagnosis {
+        match self {
+            Self::PagesDraining => &requests::PAGES_LEAKED,
+            Self::Stuck => &transfer::TRANSFER_STUCK,
+            Self::AllZero => &transfer::PAYLOAD_ALL_ZERO,
+            Self::SlowBackend => &transfer::UNPACK_BACKEND_SLOW,
+            Self::UnpackBehind => &transfer::UNPACK_IS_BOTTLENECK,
+            Self::Starved => &transfer::CHANNEL_STARVED,
+            Self::FirstMessageLost => &transfer::FIRST_MESSAGE_LOST,
+        }
+    }
+}
+
+/// A kind of trouble that was noticed, and how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AlarmReport {
+    /// The diagnosis, as `tcpx explain` takes it.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// How often it began; trouble that lasts counts once.
+    pub count: u64,
+}
+
+/// How often each kind was seen in a session.
+#[derive(Debug, Default)]
+pub(crate) struct Alarms([u64; Alarm::ALL.len()]);
+
+impl Alarms {
+    /// Counts trouble that has just begun and, the first time, logs it with its cure.
+    fn raise(&mut self, alarm: Alarm, peer: Option<&str>, seen: impl Display, is_first: bool) {
+        self.0[alarm as usize] += 1;
+        if is_first {
+            let Diagnosis { code, title, cure, .. } = alarm.diagnosis();
+            let (peer, cure) = (peer.unwrap_or("all"), cure.join("; "));
+            tracing::warn!(id = %code, peer, cure, "{title}: {seen}");
+        }
+    }
+
+    /// What was seen so far, in the order of the ids.
+    pub(crate) fn report(&self) -> Vec<AlarmReport> {
+        let seen = Alarm::ALL.iter().map(|alarm| (alarm.diagnosis(), self.0[*alarm as usize]));
+        seen.filter(|(_, count)| *count > 0)
+            .map(|(diagnosis, count)| AlarmReport {
+                id: diagnosis.code.to_string(),
+                title: diagnosis.title.to_owned(),
+                count,
+            })
+            .collect()
+    }
+}
+
+/// Which trouble one peer, or the session itself, is in now, and which it was in before.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles {
+    now: [bool; Alarm::ALL.len()],
+    logged: [bool; Alarm::ALL.len()],
+}
+
+impl Troubles {
+    /// Takes note of whether the trouble is there. `seen` puts into words what is seen, when it has just begun.
+    pub(crate) fn set<D: Display>(
+        &mut self,
+        alarm: Alarm,
+        is_there: bool,
+        alarms: &mut Alarms,
+        peer: Option<&str>,
+        seen: impl FnOnce() -> D,
+    ) {
+        let was_there = std::mem::replace(&mut self.now[alarm as usize], is_there);
+        if is_there && !was_there {
+            let is_first = !std::mem::replace(&mut self.logged[alarm as usize], true);
+            alarms.raise(alarm, peer, seen(), is_first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_that_lasts_counts_once_and_trouble_that_returns_again() {
+        let (mut troubles, mut alarms) = (Troubles::default(), Alarms::default());
+        for is_there in [false, true, true, false, true] {
+            troubles.set(Alarm::Stuck, is_there, &mut alarms, Some("p"), || "words");
+        }
+        let report = alarms.report();
+        assert_eq!(report.len(), 1);
+        assert_eq!((report[0].id.as_str(), report[0].count), ("TCPX-902", 2));
+    }
+
+    #[test]
+    fn every_kind_has_an_id_of_its_own_in_order() {
+        let ids: Vec<u16> =
+            Alarm::ALL.iter().map(|alarm| alarm.diagnosis().code.number()).collect();
+        assert_eq!(ids, [815, 902, 904, 913, 914, 915, 916]);
+        for (index, alarm) in Alarm::ALL.iter().enumerate() {
+            assert_eq!(*alarm as usize, index);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What a peer's counters say is wrong, about once a second.
+
+use std::time::{Duration, Instant};
+
+use crate::alarm::{Alarm, Alarms};
+use crate::ledger::{Direction, Ledger, Op, OpState};
+use crate::peer::{Peer, Stage};
+use crate::stats::ChannelStats;
+use crate::watch::lane::LaneState;
+use crate::watch::matches::MatchSample;
+use crate::watch::pages::PageUse;
+use crate::watch::{ALIVE, Round};
+
+/// One look at a session.
+pub(crate) struct Look<'a> {
+    pub(crate) round: Round,
+    pub(crate) now: Instant,
+    /// How long nothing may move.
+    pub(crate) stall_after: Duration,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) pages: &'a PageUse,
+}
+
+/// A channel, and what its lane looks like.
+type Place = (usize, LaneState);
+
+/// The first lane with each trouble.
+#[derive(Default)]
+struct LaneTroubles {
+    sending: Option<Place>,
+    receiving: Option<Place>,
+    lost: Option<Place>,
+    behind: Option<Place>,
+    starved: Option<Place>,
+    zero: Option<Place>,
+}
+
+impl Peer {
+    /// Looks at every lane, and at the sends that wait for their receive.
+    pub(crate) fn watch(&mut self, look: &Look<'_>, alarms: &mut Alarms) {
+        let is_on = matches!(self.stage, Stage::Up | Stage::Closing(_));
+        let is_alive = self.silence(look.now).is_some_and(|silence| silence < ALIVE);
+        if look.round == Round::AfterSleep || !is_on || !is_alive {
+            self.restart_watches();
+            return;
+        }
+        let sample = MatchSample {
+            sends: self.matcher.waiting_sends(),
+            announced: self.matcher.announced(),
+            met: self.messages.sent,
+        };
+        let unmatched = self.matches.look(sample, look.stall_after, look.now);
+        let lanes = self.look_at_lanes(look);
+        let draining = lanes.receiving.filter(|_| look.pages.is_draining());
+        let receiving = lanes.receiving.filter(|_| draining.is_none());
+        let nics = &self.nics;
+        let at = |(channel, state): Place, what: &str| {
+            let nic = nics.get(channel).map_or("?", |nic| nic);
+            let seconds = state.silent.max(state.unpacking).as_secs();
+            format!("channel {channel}, NIC {nic}: {what}; nothing has moved for {seconds} s")
+        };
+        let stuck = || match (lanes.sending, receiving, unmatched) {
+            (Some(place), ..) => {
+                at(place, "sends are posted, test says not yet: the peer takes nothing")
+            }
+            (_, Some(place), _) => {
+                at(place, "receives are posted and matched, test says not yet: nothing comes")
+            }
+            (.., waited) => {
+                unmatched_words(self.key, &sample, waited.unwrap_or_default(), look.ledger)
+            }
+        };
+        let name = Some(self.name.as_str());
+        let is_stuck = lanes.sending.is_some() || receiving.is_some() || unmatched.is_some();
+        self.troubles.set(Alarm::Stuck, is_stuck, alarms, name, stuck);
+        self.troubles.set(Alarm::PagesDraining, draining.is_some(), alarms, name, || {
+            let what = format!("receives wait; {} bytes of bounce pages were used, and new ones were needed all the time",
+                look.pages.seen_bytes());
+            draining.map_or_else(String::new, |place| at(place, &what))
+        });
+        for (alarm, place, what) in [
+            (
+                Alarm::FirstMessageLost,
+                lanes.lost,
+                "the first receives are posted and matched, but nothing ever came",
+            ),
+            (
+                Alarm::UnpackBehind,
+                lanes.behind,
+                "arrived chunks hold the slots and wait for their unpack",
+            ),
+            (
+                Alarm::Starved,
+                lanes.starved,
+                "large chunks move, but at most a quarter of the window at a time",
+            ),
+            (Alarm::AllZero, lanes.zero, "every one of the first chunks begins with zeros"),
+        ] {
+            let seen = || place.map_or_else(String::new, |place| at(place, what));
+            self.troubles.set(alarm, place.is_some(), alarms, name, seen);
+        }
+    }
+
+    /// Adds what was received on all its channels.
+    pub(crate) fn add_received(&self, sum: &mut ChannelStats) {
+        self.recv_lanes.iter().for_each(|lane| sum.add(&lane.stats));
+    }
+
+    fn restart_watches(&mut self) {
+        self.matches.restart();
+        self.send_lanes.iter_mut().for_each(|lane| lane.watch.restart());
+        self.recv_lanes.iter_mut().for_each(|lane| lane.watch.restart());
+    }
+
+    fn look_at_lanes(&mut self, look: &Look<'_>) -> LaneTroubles {
+        let mut troubles = LaneTroubles::default();
+        let chunk_bytes = self.agreement.chunk_bytes;
+        for (channel, lane) in self.send_lanes.iter_mut().enumerate() {
+            let state = lane.look(chunk_bytes, look.now);
+            let note =
+                |place: &mut Option<Place>, is_there: bool| note(place, channel, state, is_there);
+            note(&mut troubles.sending, state.silent >= look.stall_after);
+            note(&mut troubles.starved, state.is_starved);
+        }
+        for (channel, lane) in self.recv_lanes.iter_mut().enumerate() {
+            let state = lane.look(chunk_bytes, look.now);
+            let note =
+                |place: &mut Option<Place>, is_there: bool| note(place, channel, state, is_there);
+            let (is_silent, is_new) = (state.silent >= look.stall_after, lane.stats.chunks == 0);
+            note(&mut troubles.receiving, is_silent && !is_new);
+            note(&mut troubles.lost, is_silent && is_new);
+            note(&mut troubles.behind, state.is_behind || state.unpacking >= look.stall_after);
+            note(&mut troubles.starved, state.is_starved);
+            note(&mut troubles.zero, lane.payload.is_all_zero());
+        }
+        troubles
+    }
+}
+
+/// Keeps the first channel with a trouble.
+fn note(place: &mut Option<Place>, channel: usize, state: LaneState, is_there: bool) {
+    if is_there && place.is_none() {
+        *place = Some((channel, state));
+    }
+}
+
+fn unmatched_words(
+    key: super::PeerKey,
+    sample: &MatchSample,
+    waited: Duration,
+    ledger: &Ledger,
+) -> String {
+    let is_waiting = |op: &&Op| {
+        op.peer == key && op.direction == Direction::Send && op.state == OpState::Unmatched
+    };
+    let first = ledger.ops.values().find(is_waiting);
+    let tag = first
+        .map_or(String::new(), |op| format!(", one of {} bytes with tag {}", op.bytes, op.tag));
+    let peer = match sample.announced {
+        0 => "the peer has posted no receive".to_owned(),
+        some => format!("the peer has posted {some} receives, under other tags"),
+    };
+    let (sends, seconds) = (sample.sends, waited.as_secs());
+    format!("{sends} sends{tag} have waited {seconds} s for their receive; {peer}")
+}

@@ -1,0 +1,66 @@
+//! Looks at the counters about once a second and says what they mean. Pure: numbers and time are arguments.
+
+pub(crate) mod backend;
+pub(crate) mod lane;
+pub(crate) mod matches;
+pub(crate) mod pages;
+pub(crate) mod payload;
+
+use std::time::{Duration, Instant};
+
+/// How often the counters are looked at.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+/// A peer that was heard of within this time is alive: it is asked for a sign of life every two seconds.
+pub(crate) const ALIVE: Duration = Duration::from_secs(5);
+/// After a longer pause this end itself was asleep, and nobody else is to blame that nothing moved.
+const ASLEEP: Duration = Duration::from_secs(3);
+
+/// When to look next.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    last: Option<Instant>,
+}
+
+/// Whether it is time to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// Not yet.
+    Early,
+    /// Time, and progress was made regularly since the last look.
+    Due,
+    /// Time, but nobody made progress for a while: waiting times begin anew.
+    AfterSleep,
+}
+
+impl Rounds {
+    pub(crate) fn next(&mut self, now: Instant) -> Round {
+        let Some(last) = self.last else {
+            self.last = Some(now);
+            return Round::AfterSleep;
+        };
+        let passed = now.saturating_duration_since(last);
+        if passed < INTERVAL {
+            return Round::Early;
+        }
+        self.last = Some(now);
+        if passed < ASLEEP { Round::Due } else { Round::AfterSleep }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_a_second_and_sleep_is_noticed() {
+        let (mut rounds, start) = (Rounds::default(), Instant::now());
+        let mut at = |ms| rounds.next(start + Duration::from_millis(ms));
+        assert_eq!(at(0), Round::AfterSleep);
+        assert_eq!(at(999), Round::Early);
+        assert_eq!(at(1001), Round::Due);
+        assert_eq!(at(2000), Round::Early);
+        assert_eq!(at(2500), Round::Due);
+        assert_eq!(at(6000), Round::AfterSleep);
+        assert_eq!(at(7000), Round::Due);
+    }
+}
