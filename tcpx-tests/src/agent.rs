@@ -111,13 +111,28 @@ impl Agent {
         }
     }
 
-    /// Gives a command and waits, for up to a minute.
+    /// Gives a command and waits, for up to two minutes: longer than any deadline of the peer's own.
     ///
     /// # Errors
     /// See [`Refusal`].
     pub fn ask(&mut self, command: Command) -> Reply {
         self.tell(command);
-        self.hear(Duration::from_secs(60))
+        self.hear(Duration::from_secs(120))
+    }
+
+    /// Gives a command again and again, with progress in between, until it fails, as it must before long.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn first_refusal(&mut self, command: &Command) -> Failure {
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        loop {
+            match self.ask(command.clone()) {
+                Ok(_) => assert!(Instant::now() < give_up_at, "{command:?} goes on to succeed"),
+                Err(refusal) => return refusal.failure(),
+            }
+            self.run(Command::Progress { time_ms: 1 });
+        }
     }
 
     /// Gives a command that must succeed and reads its answer.

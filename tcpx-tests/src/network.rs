@@ -3,6 +3,8 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::skip::report_skip;
+
 /// Two namespaces with one link. Taken down when dropped.
 #[derive(Debug)]
 pub struct Network {
@@ -40,6 +42,24 @@ impl Network {
         Ok(network)
     }
 
+    /// The network, or `None` with the reason printed where this machine has none.
+    ///
+    /// # Panics
+    /// When there is none although TCPX_TEST_REQUIRE names `netns`.
+    #[must_use]
+    pub fn lay_or_skip() -> Option<Self> {
+        match Self::lay() {
+            Ok(network) => Some(network),
+            Err(reason) => {
+                let required = std::env::var("TCPX_TEST_REQUIRE")
+                    .is_ok_and(|what| what.split(',').any(|word| word == "netns"));
+                assert!(!required, "network namespaces are required: {reason}");
+                report_skip(&format!("no network namespaces: {reason}"));
+                None
+            }
+        }
+    }
+
     /// Name of the first namespace, 10.231.0.1.
     #[must_use]
     pub fn left(&self) -> String {
@@ -63,6 +83,57 @@ impl Network {
     pub fn set_link(&self, is_up: bool) -> Result<(), String> {
         let state = if is_up { "up" } else { "down" };
         ip(&["-n", &self.left(), "link", "set", &self.interface('l'), state])
+    }
+
+    /// Loses every packet of TCP connections to or from `port`, or of all other ones, until [`Network::unblock`].
+    ///
+    /// # Errors
+    /// What `nft` said.
+    pub fn block(&self, port: u16, is_spared: bool) -> Result<(), String> {
+        // What a host says to itself does not cross the link.
+        let rule = |ports: &str| format!("iifname != lo {ports} drop");
+        let rules = if is_spared {
+            rule(&format!("tcp dport != {port} tcp sport != {port}"))
+        } else {
+            let (to, from) =
+                (rule(&format!("tcp dport {port}")), rule(&format!("tcp sport {port}")));
+            format!("{to}; add rule inet block arriving {from}")
+        };
+        for host in [self.left(), self.right()] {
+            let table = format!(
+                "add table inet block; \
+                 add chain inet block arriving {{ type filter hook input priority 0; }}; \
+                 add rule inet block arriving {rules}"
+            );
+            ip(&["netns", "exec", &host, "nft", &table])?;
+        }
+        Ok(())
+    }
+
+    /// Undoes [`Network::block`].
+    ///
+    /// # Errors
+    /// What `nft` said.
+    pub fn unblock(&self) -> Result<(), String> {
+        for host in [self.left(), self.right()] {
+            ip(&["netns", "exec", &host, "nft", "delete table inet block"])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the first namespace has a connection that stands, to `port` of the second one.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn is_connected_to(&self, port: u16) -> Result<bool, String> {
+        let table =
+            read("ip", &["netns", "exec", &self.left(), "cat", "/proc/net/tcp", "/proc/net/tcp6"])?;
+        // Columns: number, local address, remote address, state; 01 stands for established.
+        let remote = format!(":{port:04X}");
+        Ok(table.lines().any(|line| {
+            let mut columns = line.split_whitespace().skip(2);
+            columns.next().is_some_and(|it| it.ends_with(&remote)) && columns.next() == Some("01")
+        }))
     }
 
     /// Makes the link lose packets at random in both directions: with netem where the kernel has it, else with nftables
@@ -106,12 +177,17 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    read(program, arguments).map(drop)
+}
+
+/// What a program prints.
+fn read(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)
         .output()
         .map_err(|error| format!("running {program}: {error}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(format!(
         "{program} {}: {}",

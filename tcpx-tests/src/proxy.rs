@@ -23,16 +23,18 @@ pub enum Direction {
 
 /// Types of frames, as they are on the wire.
 pub mod kind {
+    /// The listener's opening word.
+    pub const CHALLENGE: u16 = 1;
     /// The connector's proof.
     pub const HELLO: u16 = 2;
     /// The listener's proof.
     pub const WELCOME: u16 = 3;
-    /// What an end says to whom it does not take.
-    pub const REFUSE: u16 = 4;
     /// Connect handles of the comms.
     pub const HANDLES: u16 = 5;
     /// All comms were accepted.
     pub const READY: u16 = 6;
+    /// A receive was posted.
+    pub const ANNOUNCE: u16 = 7;
     /// The first word of a goodbye.
     pub const GOODBYE: u16 = 14;
 }

@@ -111,6 +111,50 @@ impl Trio {
         receive
     }
 
+    /// The victim receives the send that [`Trio::post_with_victim`] left without a receiver.
+    ///
+    /// # Panics
+    /// When a step fails.
+    pub fn receive_the_rest(&mut self) {
+        let allocate = Command::Allocate { bytes: MESSAGE_BYTES, memory: Memory::Device };
+        let memory = self.victim.get(allocate);
+        let transfer = self.victim.get(Command::Transfer { peer: "hub".into() });
+        self.victim.run(Command::Receive { transfer, posts: vec![whole(memory, 2)] });
+    }
+
+    /// Posts one message from the hub to the victim, whole. Returns the transfers, the hub's and the victim's.
+    ///
+    /// # Panics
+    /// When a step fails.
+    pub fn post_send_to_victim(&mut self) -> (usize, usize) {
+        let allocate = Command::Allocate { bytes: MESSAGE_BYTES, memory: Memory::Device };
+        let (source, target): (u64, u64) =
+            (self.hub.get(allocate.clone()), self.victim.get(allocate));
+        let receive: usize = self.victim.get(Command::Transfer { peer: "hub".into() });
+        let send: usize = self.hub.get(Command::Transfer { peer: "victim".into() });
+        self.victim.run(Command::Receive { transfer: receive, posts: vec![whole(target, 1)] });
+        self.hub.run(Command::Send { transfer: send, posts: vec![whole(source, 1)] });
+        (send, receive)
+    }
+
+    /// The error with which the victim, which lives, answers a new transfer with the hub.
+    ///
+    /// # Panics
+    /// When there is none before long.
+    pub fn victim_failure(&mut self) -> Failure {
+        // What it still had to answer.
+        while self.victim.hear(Duration::ZERO).is_ok() {}
+        self.victim.first_refusal(&Command::Transfer { peer: "hub".into() })
+    }
+
+    /// The hub and the victim move verified bytes, both ways.
+    ///
+    /// # Panics
+    /// When a byte is wrong or a step fails.
+    pub fn exchange_with_victim(&mut self) {
+        self.exchange(Role::Victim);
+    }
+
     /// The hub and one of its peers move verified bytes, both ways.
     fn exchange(&mut self, peer: Role) {
         self.seed += 1;

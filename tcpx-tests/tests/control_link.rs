@@ -1,0 +1,253 @@
+//! The control link alone is cut, held or lied to, while data flows or a genuine peer connects; and data sockets alone
+//! are cut while the control link lives.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::Command as Process;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tcpx_tests::proxy::{Direction, LinkProxy, kind};
+use tcpx_tests::script::{Command, Failure};
+use tcpx_tests::{Agent, Trio};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_MS: u64 = 60_000;
+/// Deadline of calls that end by it.
+const DEADLINE_MS: u64 = 3_000;
+/// What a deadline may be late by on a busy machine.
+const SLACK_MS: u64 = 15_000;
+
+fn agent(faults: &str) -> Agent {
+    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
+    process.env("TCPX_SOFT_FAULTS", faults).env("TCPX_SOFT_POISON", "1");
+    process.env("TCPX_PEER_LOOPBACK", "1");
+    Agent::start_with(process)
+}
+
+/// Three sessions; hub and victim will meet through a proxy.
+fn acquainted(faults: &str) -> (Trio, LinkProxy) {
+    let mut trio = Trio::new(agent(""), agent(faults), agent(""), PATIENCE_MS);
+    let conn_info = trio.introduce();
+    let proxy = LinkProxy::start(control_address(&conn_info));
+    let port = proxy.address().port();
+    let conn_info = tcpx_tests::with_address(&conn_info, Ipv4Addr::LOCALHOST, port);
+    trio.hub.run(Command::Load { peer: "victim".into(), conn_info });
+    (trio, proxy)
+}
+
+fn control_address(conn_info: &[u8]) -> SocketAddr {
+    tcpx_tests::control_addresses(conn_info)[0]
+}
+
+fn assert_gone(failure: &Failure) {
+    assert_eq!(failure.kind, "PeerGone", "{failure:?}");
+    assert!(failure.text.contains("control link closed"), "{failure:?}");
+}
+
+#[test]
+fn closed_in_the_handshake() {
+    for (direction, word) in [
+        (Direction::ToConnector, kind::CHALLENGE),
+        (Direction::ToListener, kind::HELLO),
+        (Direction::ToConnector, kind::WELCOME),
+        (Direction::ToConnector, kind::HANDLES),
+        (Direction::ToConnector, kind::READY),
+    ] {
+        let (mut trio, proxy) = acquainted("");
+        proxy.hold(direction, word);
+        trio.begin_to_connect();
+        assert!(proxy.wait_until_held(PATIENCE), "the handshake came to word {word}");
+        proxy.cut();
+        let failure = trio.hear_failure();
+        // Before the hello it may have been any stranger at that address: the addresses' own errors are listed.
+        let expected = if word == kind::CHALLENGE { "Io" } else { "PeerGone" };
+        assert_eq!(failure.kind, expected, "word {word}: {failure:?}");
+        trio.victim.kill();
+        trio.replace_victim(agent(""), PATIENCE_MS);
+    }
+}
+
+#[test]
+fn closed_while_data_flows() {
+    // The victim stops in the middle of the data, so that the cut comes before its end.
+    for (hub_sends, freeze) in [(true, "freeze:irecv@10"), (false, "freeze:isend@10")] {
+        let (mut trio, proxy) = acquainted(freeze);
+        trio.connect();
+        let expected = trio.expect_from_witness();
+        let transfer = trio.post_with_victim(hub_sends);
+        trio.hub.tell(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+        assert!(trio.victim.wait_until_stopped(PATIENCE), "data flows");
+        proxy.cut();
+        trio.victim.signal(Signal::CONT);
+        assert_gone(&trio.hear_failure());
+        trio.serve();
+        trio.verify(expected);
+        // The victim lives and knows as much.
+        let failure = trio.victim_failure();
+        assert!(failure.text.contains("peer hub"), "{failure:?}");
+        trio.replace_victim(agent(""), PATIENCE_MS);
+    }
+}
+
+/// Words are held and the sockets stay: only a deadline can tell. What was lost is not missed when it comes late.
+#[test]
+fn silent_for_longer_than_the_callers_deadline() {
+    let (mut trio, proxy) = acquainted("");
+    trio.connect();
+    let expected = trio.expect_from_witness();
+    proxy.hold(Direction::ToConnector, kind::ANNOUNCE);
+    let (transfer, _) = trio.post_send_to_victim();
+    assert!(proxy.wait_until_held(PATIENCE), "the victim announced its receive");
+    proxy.swallow();
+    trio.hub.tell(Command::Wait { transfer, timeout_ms: DEADLINE_MS });
+    let failure = trio.hear_failure();
+    assert_eq!(failure.kind, "Deadline", "{failure:?}");
+    assert!((DEADLINE_MS..DEADLINE_MS + SLACK_MS).contains(&failure.after_ms), "{failure:?}");
+    assert!(failure.text.contains("nothing was heard of it for"), "{failure:?}");
+    trio.serve();
+    trio.verify(expected);
+    // The words come after all: the message goes through, and so does the goodbye.
+    proxy.release();
+    trio.hub.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+    trio.victim.tell(Command::Disconnect { peer: "hub".into() });
+    trio.hub.run(Command::Disconnect { peer: "victim".into() });
+    trio.victim.hear(PATIENCE).expect("goodbye");
+}
+
+#[test]
+fn closed_in_the_goodbye() {
+    let (mut trio, proxy) = acquainted("");
+    trio.connect();
+    proxy.hold(Direction::ToConnector, kind::GOODBYE);
+    trio.hub.tell(Command::Disconnect { peer: "victim".into() });
+    trio.victim.tell(Command::Disconnect { peer: "hub".into() });
+    assert!(proxy.wait_until_held(PATIENCE), "the victim said goodbye");
+    proxy.cut();
+    let failure = trio.hear_failure();
+    assert_gone(&failure);
+    assert!(failure.text.contains("during close"), "{failure:?}");
+    let failure = trio.victim.hear(PATIENCE).unwrap_err().failure();
+    assert_gone(&failure);
+    trio.replace_victim(agent(""), PATIENCE_MS);
+}
+
+/// Any socket of a comm may end alone, at either end.
+#[test]
+fn data_sockets_cut_while_the_control_link_lives() {
+    for fault in [
+        "cut:send.data0@700000",
+        "cut:send.control@300",
+        "cut:recv.data0@700000",
+        "cut:recv.control@300",
+        "kill:send@1",
+        "kill:recv@1",
+    ] {
+        let mut trio = Trio::new(agent(""), agent(fault), agent(""), PATIENCE_MS);
+        let expected = trio.expect_from_witness();
+        trio.introduce();
+        trio.connect();
+        let transfer = trio.post_with_victim(fault.contains("recv"));
+        trio.hub.tell(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+        let failure = trio.hear_failure();
+        match failure.kind.as_str() {
+            "Plugin" => assert!(failure.text.contains("channel 0"), "{fault}: {failure:?}"),
+            // The victim saw it first, and said why it gave up.
+            "PeerGone" => assert!(
+                failure.text.contains("aborted") && failure.text.contains("plugin call"),
+                "{fault}: {failure:?}"
+            ),
+            _ => panic!("{fault}: {failure:?}"),
+        }
+        trio.serve();
+        trio.verify(expected);
+        trio.victim.kill();
+        trio.replace_victim(agent(""), PATIENCE_MS);
+    }
+}
+
+/// What a stranger hears until it is thrown out, or nothing more comes.
+fn heard(mut stranger: TcpStream) -> Vec<u8> {
+    stranger.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+    let mut words = Vec::new();
+    match stranger.read_to_end(&mut words) {
+        Ok(_) => {}
+        // Thrown out with words of its own unread.
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
+    }
+    words
+}
+
+fn dial(address: SocketAddr, words: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("the control listener is there");
+    stream.write_all(words).expect("a fresh connection takes a few bytes");
+    stream
+}
+
+#[test]
+fn a_hello_that_is_replayed_or_thrown_back_proves_nothing() {
+    let (mut trio, proxy) = acquainted("");
+    trio.connect();
+    let address = control_address(&trio.victim.get::<Vec<u8>>(Command::Listen));
+    let [hello] = &proxy.passed(Direction::ToListener, kind::HELLO)[..] else {
+        panic!("one hello")
+    };
+    let [welcome] = &proxy.passed(Direction::ToConnector, kind::WELCOME)[..] else {
+        panic!("one welcome")
+    };
+    let mut reflected = welcome.clone();
+    reflected[4..6].copy_from_slice(&kind::HELLO.to_le_bytes());
+    for words in [hello, &reflected] {
+        let answer = heard(dial(address, words));
+        let text = String::from_utf8_lossy(&answer);
+        assert!(text.contains("wrong secret"), "{text:?}");
+        assert!(!has_frame(&answer, kind::WELCOME), "{text:?}");
+    }
+    // A genuine peer of that name is still there and works.
+    trio.exchange_with_victim();
+}
+
+/// Whether a frame of this type is among the words.
+fn has_frame(mut words: &[u8], kind: u16) -> bool {
+    while let Some((&[l0, l1, l2, l3, k0, k1, _, _], rest)) = words.split_first_chunk() {
+        if u16::from_le_bytes([k0, k1]) == kind {
+            return true;
+        }
+        let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        words = rest.get(body_bytes..).unwrap_or_default();
+    }
+    false
+}
+
+#[test]
+fn strangers_do_not_keep_a_genuine_peer_out() {
+    let mut trio = Trio::new(agent(""), agent(""), agent(""), PATIENCE_MS);
+    let address = control_address(&trio.introduce());
+    let oversized = [0xff, 0xff, 0xff, 0x7f, 2, 0, 0, 0];
+    let unknown = [0, 0, 0, 0, 0xff, 0xff, 0, 0];
+    let garbage: Vec<u8> =
+        (0..4096u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let thrown_out: Vec<TcpStream> =
+        [&b"GET / HTTP/1.0\r\n\r\n"[..], b"SSH-2.0-scanner\r\n", &oversized, &unknown, &garbage]
+            .map(|words| dial(address, words))
+            .into();
+    // Scanners that only look, and connections that are half open: silent, or in the middle of a header or a body.
+    for _ in 0..20 {
+        drop(dial(address, b""));
+    }
+    let silent: Vec<TcpStream> =
+        [&b""[..], &[1], &[16, 0, 0, 0, 2, 0, 0], &[16, 0, 0, 0, 2, 0, 0, 0, 7]]
+            .iter()
+            .cycle()
+            .take(40)
+            .map(|words| dial(address, words))
+            .collect();
+    trio.connect();
+    trio.exchange_with_victim();
+    for stranger in thrown_out {
+        // The greeting, and no more than a word or two: nothing of it is worth much memory.
+        assert!(heard(stranger).len() < 1024);
+    }
+    drop(silent);
+    trio.exchange_with_victim();
+}
