@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::memory::Memory;
 
-    const TIMEOUT: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn session() -> Session {
         let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::bootstrap::Program;
 
-    const TIMEOUT: Duration = Duration::from_secs(1);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn args() -> SessionArgs {
         SessionArgs {

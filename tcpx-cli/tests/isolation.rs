@@ -75,7 +75,7 @@ fn a_hang_is_ended_at_the_deadline() {
     let start = Instant::now();
     let finished = connect("for (;;) pause();", &["--isolate", "--timeout", "0.5"]);
     expect(&finished, &["within 0.5 s (--timeout)", "killed"]);
-    assert!(start.elapsed() < Duration::from_secs(10));
+    assert!(start.elapsed() < Duration::from_secs(50));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serial_test::serial;
 use tcpx::{Running, Server, Tcpx, leftovers};
 
 /// A run that takes long enough to be disturbed, and says in its log that it is under way.
-const LONG: [&str; 7] = ["perf", "--size", "1M", "--iters", "100000", "--timeout", "2"];
+const LONG: [&str; 7] = ["perf", "--size", "1M", "--iters", "100000", "--timeout", "5"];
 
 fn start_long() -> Running {
     let running = Tcpx::new(&LONG).env("RUST_LOG", "tcpx=debug").start();
@@ -29,7 +29,7 @@ fn child_of(pid: u32) -> u32 {
 
 /// The kernel delivers the signal at once, but the process needs a moment to be gone.
 fn assert_nothing_is_left() {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !leftovers().is_empty() {
         assert!(Instant::now() < deadline, "{:?}", leftovers());
         std::thread::yield_now();
@@ -63,7 +63,7 @@ fn a_plugin_that_fails_is_named() {
     assert_eq!(errors.len(), 1, "{finished}");
     assert!(errors[0].contains("plugin call test returned 2"), "{finished}");
     assert!(!errors[0].contains("the other end failed"), "{finished}");
-    assert!(start.elapsed() < Duration::from_secs(15));
+    assert!(start.elapsed() < Duration::from_secs(45));
     assert_nothing_is_left();
 }
 
@@ -75,8 +75,8 @@ fn a_started_end_that_freezes_is_killed() {
     let start = Instant::now();
     let finished = running.finish();
     assert_eq!(finished.status, Some(1));
-    // 2 s deadline, up to 5 s for the session's goodbye, 3 s grace.
-    assert!(start.elapsed() < Duration::from_secs(20));
+    // 5 s deadline, up to 5 s for the session's goodbye, 3 s grace.
+    assert!(start.elapsed() < Duration::from_secs(45));
     let error = finished.stderr.lines().last().unwrap();
     assert!(error.starts_with("error: "), "{error}");
     assert_nothing_is_left();
@@ -109,7 +109,7 @@ fn the_peer_on_another_host_is_told() {
     assert_eq!(client.finish().status, None);
     let start = Instant::now();
     let finished = server.finish();
-    assert!(start.elapsed() < Duration::from_secs(15), "{finished}");
+    assert!(start.elapsed() < Duration::from_secs(45), "{finished}");
     assert_eq!(finished.status, Some(1), "{finished}");
     let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
     assert_eq!(errors, 1, "{finished}");

@@ -6,7 +6,7 @@ use crate::agent::{Agent, Reply};
 use crate::script::{Command, Memory, Options, PostSpec};
 
 /// Longest wait for anything in a test that should succeed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Two scripted peers that call each other "left" and "right".
 #[derive(Debug)]

@@ -39,9 +39,9 @@ pub struct Options {
     pub recv_window: Option<usize>,
     /// Sends in flight.
     pub send_window: Option<usize>,
-    /// Deadline of accept and connect.
+    /// Deadline of accept and connect, a minute unless given.
     pub connect_timeout_ms: Option<u64>,
-    /// Deadline of the goodbye.
+    /// Deadline of the goodbye, a minute unless given.
     pub close_timeout_ms: Option<u64>,
     /// Whether the session has a progress thread.
     pub progress_thread: bool,

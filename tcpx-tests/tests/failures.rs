@@ -1,31 +1,40 @@
 //! What ends badly must end soon, with an error that names its cause, and must leave the rest alone.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use rustix::process::Signal;
 use serde_json::Value;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
 use tcpx_tests::{Agent, Pair, Side};
 
-const SHORT: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_MS: u64 = 60_000;
+/// What a deadline may be late by on a busy machine.
+const SLACK_MS: u64 = 15_000;
 
 fn agent() -> Agent {
     Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"))
 }
 
-fn quick() -> Options {
-    Options {
-        chunk_bytes: Some(65_536),
-        connect_timeout_ms: Some(1_500),
-        close_timeout_ms: Some(1_000),
-        ..Options::default()
-    }
+fn patient() -> Options {
+    Options { chunk_bytes: Some(65_536), ..Options::default() }
+}
+
+/// For what ends by its deadline.
+fn hasty() -> Options {
+    Options { connect_timeout_ms: Some(1_500), close_timeout_ms: Some(1_000), ..patient() }
 }
 
 fn pair() -> Pair {
-    Pair::connect(agent(), agent(), quick(), quick())
+    Pair::connect(agent(), agent(), patient(), patient())
+}
+
+/// The call ended by a deadline of `deadline_ms`.
+fn assert_in_time(failure: &Failure, deadline_ms: u64) {
+    let window = deadline_ms..deadline_ms + SLACK_MS;
+    assert!(window.contains(&failure.after_ms), "{failure:?}");
 }
 
 /// A listening peer and the address of its control listener.
@@ -59,25 +68,29 @@ fn works(pair: &mut Pair) {
 
 #[test]
 fn a_peer_that_never_comes_ends_with_the_deadline() {
-    let (mut right, conn_info, _) = listening(quick());
+    let (mut right, conn_info, _) = listening(hasty());
     let failure = refuse(&mut right, Command::Accept { peer: "left".into() }, "Deadline");
-    assert!((1_500..2_500).contains(&failure.after_ms), "{failure:?}");
+    assert_in_time(&failure, 1_500);
     assert!(failure.text.contains("no session has connected"), "{failure:?}");
     // And one that is there but makes no progress.
     let mut left = agent();
-    left.run(Command::New(quick()));
+    left.run(Command::New(hasty()));
     left.run(Command::Load { peer: "right".into(), conn_info });
     let failure = refuse(&mut left, Command::Connect { peer: "right".into() }, "Deadline");
-    assert!((1_500..2_500).contains(&failure.after_ms), "{failure:?}");
+    assert_in_time(&failure, 1_500);
     assert!(failure.text.contains("its session has not answered"), "{failure:?}");
 }
 
 #[test]
 fn a_port_that_nobody_listens_on_is_named() {
-    let (right, conn_info, address) = listening(quick());
-    drop(right);
+    let (_right, conn_info, _) = listening(patient());
+    // A port that is taken, so that nobody else gets it, and not listened on.
+    let taken = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&taken, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = SocketAddr::try_from(getsockname(&taken).expect("an address")).expect("IPv4");
+    let conn_info = tcpx_tests::with_address(&conn_info, Ipv4Addr::LOCALHOST, address.port());
     let mut left = agent();
-    left.run(Command::New(quick()));
+    left.run(Command::New(patient()));
     left.run(Command::Load { peer: "right".into(), conn_info });
     let failure = refuse(&mut left, Command::Connect { peer: "right".into() }, "Io");
     assert!(
@@ -88,80 +101,45 @@ fn a_port_that_nobody_listens_on_is_named() {
 
 #[test]
 fn connection_info_that_is_damaged_never_leaves_the_loader() {
-    let mut left = agent();
-    left.run(Command::New(quick()));
-    let (_right, conn_info, _) = listening(quick());
-    let load =
-        |conn_info: &[u8]| Command::Load { peer: "right".into(), conn_info: conn_info.to_vec() };
-    let mut flipped = conn_info.clone();
-    flipped[20] ^= 1;
-    let mut newer = conn_info.clone();
-    newer[8] = 9;
-    for (bytes, words) in [
-        (&conn_info[..conn_info.len() - 1], "truncated"),
-        (&flipped[..], "damaged"),
-        (&newer[..], "format version 9"),
-        (&b"hello"[..], "truncated"),
-        (&b"a string of some length"[..], "not connection info"),
-    ] {
-        let failure = refuse(&mut left, load(bytes), "ConnInfo");
-        assert!(failure.text.contains(words), "{failure:?}");
+    let (mut left, conn_info, _) = listening(patient());
+    let mut refused = |conn_info: &[u8]| {
+        let load = Command::Load { peer: "right".into(), conn_info: conn_info.to_vec() };
+        refuse(&mut left, load, "ConnInfo").text
+    };
+    for length in 0..conn_info.len() {
+        let text = refused(&conn_info[..length]);
+        assert!(text.contains("truncated"), "{length} bytes: {text}");
     }
-}
-
-#[test]
-fn strangers_on_the_control_port_do_not_disturb() {
-    let (right, conn_info, address) = listening(Options { progress_thread: true, ..quick() });
-    let dial = || TcpStream::connect(address).expect("the control listener is there");
-    let mut scanner = dial();
-    scanner.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut oversized = dial();
-    oversized.write_all(&[0xff, 0xff, 0xff, 0x7f, 2, 0, 0, 0]).unwrap();
-    let _silent = dial();
-    drop(dial());
-    for mut stream in [scanner, oversized] {
-        stream.set_read_timeout(Some(SHORT)).unwrap();
-        let mut answer = Vec::new();
-        // The greeting, then the end: the stranger was thrown out. A reset says the same.
-        let _ = stream.read_to_end(&mut answer);
-        assert!(answer.len() < 200);
+    for bit in 0..8 * conn_info.len() {
+        let mut flipped = conn_info.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let text = refused(&flipped);
+        let expected = match bit / 8 {
+            0..8 => "not connection info",
+            8 | 9 => "format version",
+            // The length: too few bytes or too many.
+            10 | 11 => "",
+            _ => "damaged",
+        };
+        assert!(text.contains(expected), "bit {bit}: {text}");
     }
-    let mut left = agent();
-    left.run(Command::New(quick()));
-    let mut pair = Pair { left, right };
-    pair.left.run(Command::Load { peer: "right".into(), conn_info });
-    pair.right.tell(Command::Accept { peer: "left".into() });
-    pair.left.tell(Command::Connect { peer: "right".into() });
-    assert!(pair.left.hear(SHORT).is_ok() && pair.right.hear(SHORT).is_ok());
-    works(&mut pair);
-    pair.part();
+    let longer = [&conn_info[..], &[0]].concat();
+    assert!(refused(&longer).contains("1 bytes too many"));
+    assert!(refused(b"a string of some length").contains("not connection info"));
 }
 
 #[test]
 fn the_secret_of_another_session_is_refused() {
-    // Two sessions on one host: the second one takes over the first one's port, as after a restart.
-    let (first, conn_info, address) = listening(quick());
-    drop(first);
-    let imposter = TcpListener::bind(address).expect("the port is free again");
+    // As after a restart of the listening end: another session has taken over the address of the first one.
+    let (_first, conn_info, _) = listening(patient());
+    let (_second, _, address) = listening(Options { progress_thread: true, ..patient() });
+    let SocketAddr::V4(address) = address else { panic!("IPv4") };
+    let conn_info = tcpx_tests::with_address(&conn_info, *address.ip(), address.port());
     let mut left = agent();
-    left.run(Command::New(quick()));
+    left.run(Command::New(patient()));
     left.run(Command::Load { peer: "right".into(), conn_info });
-    left.tell(Command::Connect { peer: "right".into() });
-    // The imposter repeats the opening words of a real session, then ends.
-    let (mut stream, _) = imposter.accept().unwrap();
-    let (_real, _, real_address) = listening(Options { progress_thread: true, ..quick() });
-    let mut real = TcpStream::connect(real_address).unwrap();
-    let mut relay_from = real.try_clone().unwrap();
-    let mut relay_to = stream.try_clone().unwrap();
-    let relay = std::thread::spawn(move || std::io::copy(&mut relay_from, &mut relay_to));
-    let mut hello = [0; 512];
-    let bytes = stream.read(&mut hello).unwrap();
-    real.write_all(&hello[..bytes]).unwrap();
-    let failure = left.hear(SHORT).unwrap_err().failure();
-    assert_eq!(failure.kind, "Handshake");
+    let failure = refuse(&mut left, Command::Connect { peer: "right".into() }, "Handshake");
     assert!(failure.text.contains("wrong secret"), "{failure:?}");
-    drop((stream, real));
-    let _ = relay.join();
 }
 
 #[test]
@@ -176,31 +154,25 @@ fn a_killed_peer_is_noticed_at_once_in_every_phase() {
             _ => pair.post(Side::Left, true, Vec::new()),
         };
         if phase == "idle" {
-            pair.left.run(Command::Wait { transfer, timeout_ms: 1_000 });
+            pair.left.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
         } else {
-            pair.left.tell(Command::Wait { transfer, timeout_ms: 30_000 });
+            pair.left.tell(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
         }
-        let start = Instant::now();
         pair.right.kill();
-        if phase == "idle" {
-            pair.left.run(Command::Progress { time_ms: 100 });
-            let failure =
-                refuse(&mut pair.left, Command::Transfer { peer: "right".into() }, "PeerGone");
-            assert!(failure.text.contains("killed"), "{failure:?}");
+        let failure = if phase == "idle" {
+            pair.left.first_refusal(&Command::Transfer { peer: "right".into() })
         } else {
-            let failure = pair.left.hear(SHORT).unwrap_err().failure();
-            assert_eq!(failure.kind, "PeerGone", "{phase}");
-            assert!(
-                failure.text.contains("peer right") && failure.text.contains("killed"),
-                "{failure:?}"
-            );
-            assert!(start.elapsed() < Duration::from_secs(2), "{phase}: {:?}", start.elapsed());
+            pair.left.hear(2 * PATIENCE).unwrap_err().failure()
+        };
+        assert_eq!(failure.kind, "PeerGone", "{phase}: {failure:?}");
+        for words in ["peer right", "killed"] {
+            assert!(failure.text.contains(words), "{phase}: {failure:?}");
         }
         // The memory is free again and the session lives.
         pair.left.run(Command::Deregister { memory: left });
         pair.left.run(Command::Disconnect { peer: "right".into() });
         pair.right = agent();
-        pair.right.run(Command::New(quick()));
+        pair.right.run(Command::New(patient()));
         pair.join("left", "right").expect("another peer takes the name");
         works(&mut pair);
     }
@@ -208,7 +180,8 @@ fn a_killed_peer_is_noticed_at_once_in_every_phase() {
 
 #[test]
 fn a_frozen_peer_ends_with_the_callers_deadline_and_is_said_to_be_silent() {
-    let mut pair = pair();
+    let hasty_to_close = Options { close_timeout_ms: Some(1_000), ..patient() };
+    let mut pair = Pair::connect(agent(), agent(), hasty_to_close, patient());
     let (left, right) = pair.allocate(200_000_000, Memory::Device);
     let receive = pair.post(
         Side::Right,
@@ -223,29 +196,29 @@ fn a_frozen_peer_ends_with_the_callers_deadline_and_is_said_to_be_silent() {
     pair.right.signal(Signal::STOP);
     let failure =
         refuse(&mut pair.left, Command::Wait { transfer: send, timeout_ms: 2_500 }, "Deadline");
-    assert!((2_500..3_500).contains(&failure.after_ms), "{failure:?}");
+    assert_in_time(&failure, 2_500);
     assert!(failure.text.contains("nothing was heard of it"), "{failure:?}");
     // Closing does not wait for ever either.
     let failure = refuse(&mut pair.left, Command::Disconnect { peer: "right".into() }, "Deadline");
-    assert!(failure.after_ms < 2_000, "{failure:?}");
+    assert_in_time(&failure, 1_000);
     pair.right.signal(Signal::CONT);
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 5_000 });
-    let failure = pair.right.hear(SHORT).unwrap_err().failure();
+    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
+    let failure = pair.right.hear(2 * PATIENCE).unwrap_err().failure();
     assert_eq!(failure.kind, "PeerGone", "{failure:?}");
-    let close_ms: u64 = pair.left.get(Command::Close);
-    assert!(close_ms < 2_000, "{close_ms}");
+    // Nobody is left to wait for.
+    pair.left.run(Command::Close);
 }
 
 #[test]
 fn a_peer_that_ends_does_not_harm_another() {
     let mut pair = pair();
     let mut third = agent();
-    third.run(Command::New(quick()));
+    third.run(Command::New(patient()));
     let conn_info: Vec<u8> = pair.right.get(Command::Listen);
     third.run(Command::Load { peer: "right".into(), conn_info });
     pair.right.tell(Command::Accept { peer: "third".into() });
     third.run(Command::Connect { peer: "right".into() });
-    pair.right.hear(SHORT).unwrap();
+    pair.right.hear(PATIENCE).unwrap();
     let memory: u64 = third.get(Command::Allocate { bytes: 50_000_000, memory: Memory::Device });
     let transfer: usize = third.get(Command::Transfer { peer: "right".into() });
     third.run(Command::Send {
@@ -272,7 +245,7 @@ fn sessions_come_and_go_without_a_trace() {
         pair.part();
     }
     // Threads that have nothing left to do end by themselves.
-    let give_up_at = Instant::now() + SHORT;
+    let give_up_at = Instant::now() + PATIENCE;
     let counts = |(left, right): (Footprint, Footprint)| {
         (left.files, left.threads, right.files, right.threads)
     };
@@ -282,17 +255,17 @@ fn sessions_come_and_go_without_a_trace() {
 
 #[test]
 fn dropping_a_session_in_full_traffic_is_quick_and_clean() {
-    let mut pair = pair();
+    let mut pair = Pair::connect(agent(), agent(), hasty(), patient());
     let bytes = 300_000_000;
     let (left, right) = pair.allocate(bytes, Memory::Device);
     let receive =
         pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
     pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 20_000 });
+    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     let close_ms: u64 = pair.left.get(Command::Close);
-    assert!(close_ms < 3_000, "{close_ms}");
+    assert!(close_ms < 1_000 + SLACK_MS, "{close_ms}");
     // Either all of it was drained before the goodbye, or the peer was told.
-    match pair.right.hear(SHORT) {
+    match pair.right.hear(2 * PATIENCE) {
         Ok(_) => {}
         Err(refusal) => assert_eq!(refusal.failure().kind, "PeerGone"),
     }

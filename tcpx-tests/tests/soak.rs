@@ -234,6 +234,8 @@ fn soak() {
         name: "hub".into(),
         channels: 2,
         chunk_bytes: 131_072,
+        connect_timeout: PATIENCE,
+        close_timeout: PATIENCE,
         ..SessionOptions::default()
     };
     let hub = Session::new(options).unwrap();
@@ -272,7 +274,7 @@ fn soak() {
     );
     assert!(messages > PEERS && stats.peers.is_empty());
     // The threads that read the peers' answers end by themselves, a moment after their peers.
-    let give_up_at = Instant::now() + Duration::from_secs(10);
+    let give_up_at = Instant::now() + PATIENCE;
     let footprint = || (count("/proc/self/fd"), count("/proc/self/task"));
     while footprint() != (before_files, before_threads) && Instant::now() < give_up_at {
         thread::yield_now();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tcpx_core::{Error, MemoryType, PluginChoice, Post, Session, SessionOptions};
 use tcpx_tests::pattern;
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 fn session(name: &str) -> Session {
     let options = SessionOptions {

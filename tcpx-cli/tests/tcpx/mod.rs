@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// No run of these tests is meant to take nearly as long.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 const EXECUTABLE: &str = env!("CARGO_BIN_EXE_tcpx");
 
 /// A command line to run.

@@ -9,6 +9,8 @@ use tcpx_core::{Error, MemoryType, PluginChoice, Post, Session, SessionOptions, 
 use tcpx_tests::pattern;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
 
+/// Deadline of whatever should succeed: no test is about how fast the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Memory is filled and verified in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -135,10 +137,8 @@ fn session_options(options: Options) -> SessionOptions {
     session.chunk_bytes = options.chunk_bytes.unwrap_or(session.chunk_bytes);
     session.recv_window = options.recv_window.unwrap_or(session.recv_window);
     session.send_window = options.send_window.unwrap_or(session.send_window);
-    session.connect_timeout =
-        options.connect_timeout_ms.map_or(session.connect_timeout, Duration::from_millis);
-    session.close_timeout =
-        options.close_timeout_ms.map_or(session.close_timeout, Duration::from_millis);
+    session.connect_timeout = options.connect_timeout_ms.map_or(PATIENCE, Duration::from_millis);
+    session.close_timeout = options.close_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.progress_thread = options.progress_thread;
     if std::env::var_os("TCPX_PEER_LOOPBACK").is_some() {
         session.advertise = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
