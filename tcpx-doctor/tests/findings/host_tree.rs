@@ -17,7 +17,7 @@ use crate::rxdm_server::RxdmServer;
 pub(crate) const PLUGIN: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
 
 /// Long enough for a busy machine to answer, short enough to wait for in a test of silence.
-pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
+pub(crate) const DEADLINE: Duration = Duration::from_millis(1500);
 
 /// One PCIe switch: host bridge, root port, the switch's upstream port and the bus of its downstream ports; then what
 /// hangs below, two GPUs and a NIC.
