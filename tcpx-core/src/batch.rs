@@ -88,10 +88,15 @@ impl Batch {
         self.current
     }
 
-    /// Adds a chunk whose descriptors were checked against the bounce buffer and against `dst_bytes`.
-    pub(crate) fn push(&mut self, job: Job, descriptors: &[UnpackDescriptor]) {
-        self.pages.note(descriptors);
-        self.descriptors.extend_from_slice(descriptors);
+    /// Adds a chunk, or one message of it, whose descriptors were checked against the bounce buffer and against `dst_bytes`.
+    pub(crate) fn push(
+        &mut self,
+        job: Job,
+        descriptors: impl IntoIterator<Item = UnpackDescriptor>,
+    ) {
+        let start = self.descriptors.len();
+        self.descriptors.extend(descriptors);
+        self.pages.note(&self.descriptors[start..]);
         self.jobs.push((job, self.descriptors.len()));
     }
 
@@ -290,11 +295,11 @@ mod tests {
         let error = UnpackError::Copy { job: 1, source };
         let mut unpack = Failing { submit: 3, submits: 0, error: error.clone() };
         let mut batch = Batch::default();
-        batch.push(job_at(0), &DESCRIPTOR);
+        batch.push(job_at(0), DESCRIPTOR);
         // SAFETY: the double touches no memory.
         unsafe { batch.submit(&mut unpack) }.unwrap();
         // Two groups, of which the second fails in its second job.
-        (1..=JOBS_PER_SUBMIT as u64 + 2).for_each(|at| batch.push(job_at(at), &DESCRIPTOR));
+        (1..=JOBS_PER_SUBMIT as u64 + 2).for_each(|at| batch.push(job_at(at), DESCRIPTOR));
         // SAFETY: as above.
         let failure = unsafe { batch.submit(&mut unpack) }.unwrap_err();
         let suspect = Some(job_at(JOBS_PER_SUBMIT as u64 + 2));
@@ -307,15 +312,15 @@ mod tests {
         let mut unpack = Failing { submit: 2, submits: 0, error: error.clone() };
         let mut batch = Batch::default();
         let first = batch.number();
-        batch.push(job_at(7), &DESCRIPTOR);
-        batch.push(job_at(8), &DESCRIPTOR);
+        batch.push(job_at(7), DESCRIPTOR);
+        batch.push(job_at(8), DESCRIPTOR);
         // SAFETY: the double touches no memory.
         unsafe { batch.submit(&mut unpack) }.unwrap();
         let failure = batch.finished(&mut unpack).unwrap_err();
         let expected =
             |others| BatchFailure { suspect: Some(job_at(7)), others, source: error.clone() };
         assert_eq!(failure, expected(1));
-        batch.push(job_at(9), &DESCRIPTOR);
+        batch.push(job_at(9), DESCRIPTOR);
         // SAFETY: as above.
         assert_eq!(unsafe { batch.submit(&mut unpack) }.unwrap_err(), expected(2));
 
@@ -329,7 +334,7 @@ mod tests {
         let (mut batch, mut unpack) = (Batch::default(), Slow::default());
         let first = batch.number();
         for _ in 0..JOBS_PER_SUBMIT + 1 {
-            batch.push(job(), &DESCRIPTOR);
+            batch.push(job(), DESCRIPTOR);
         }
         // SAFETY: the double touches no memory.
         unsafe { batch.submit(&mut unpack) }.unwrap();

@@ -10,6 +10,7 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 use crate::batch::{Batch, BatchNumber, Job};
 use crate::chunk::{Chunk, Deal};
 use crate::comm::{Place, RecvComm, Request, SendComm};
+use crate::cut::Cut;
 use crate::device_memory::DeviceMemory;
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, OpKey};
@@ -96,7 +97,8 @@ impl SendLane {
                 ledger.registrations.handle(op.span.registration, address, self.id, &self.comm)
             }?;
             // SAFETY: the span was checked against the registration when it was posted; the operation, and with it the
-            // registration's memory, ends only after the request is done or the comm is closed.
+            // registration's memory, ends only after the request is done or the comm is closed. The same holds of messages
+            // that share the chunk: they lie behind it in the same registration (`run`).
             let Some(request) =
                 (unsafe { self.comm.isend(address, chunk.bytes, op.tag, mhandle) })?
             else {
@@ -211,7 +213,8 @@ impl RecvLane {
             let mhandle = unsafe {
                 ledger.registrations.handle(op.span.registration, address, self.id, &self.comm)
             }?;
-            // SAFETY: as for sends; the registration was made for receiving.
+            // SAFETY: as for sends; the registration was made for receiving. Device memory of messages that share the chunk
+            // may lie elsewhere, and the plugin touches none of it.
             let Some((request, slot)) =
                 (unsafe { self.comm.irecv(address, chunk.bytes, op.tag, mhandle) })?
             else {
@@ -261,13 +264,16 @@ impl RecvLane {
             return Ok(());
         }
         let queue = self.comm.queue();
-        tcpx_rx::check(&mut self.descriptors, queue.bounce_bytes(), u64::from(chunk.bytes))
-            .map_err(|source| Error::Fragments {
+        // Entries begin in the first 4 GiB; that they end there too is what `Cut` relies on.
+        let bounce_bytes = queue.bounce_bytes().min(1 << 32);
+        tcpx_rx::check(&mut self.descriptors, bounce_bytes, u64::from(chunk.bytes)).map_err(
+            |source| Error::Fragments {
                 peer: self.place.peer.to_string(),
                 channel: self.place.channel,
                 chunk_bytes: u64::from(chunk.bytes),
                 source,
-            })?;
+            },
+        )?;
         if tracing::enabled!(tracing::Level::TRACE) {
             self.log_fragments(memory);
         }
@@ -284,18 +290,34 @@ impl RecvLane {
         let merged = merge_neighbours(&mut self.descriptors) as u64;
         self.stats.fragments += fragments;
         self.stats.fragments_merged += merged;
-        batch.push(
-            Job {
-                bounce: queue.bounce(),
-                dst: op.span.address + chunk.offset,
-                dst_bytes: u64::from(chunk.bytes),
-                op: chunk.op,
-                channel: self.place.channel,
-                offset: chunk.offset,
-            },
-            &self.descriptors,
-        );
+        let job = Job {
+            bounce: queue.bounce(),
+            dst: op.span.address + chunk.offset,
+            dst_bytes: u64::from(chunk.bytes),
+            op: chunk.op,
+            channel: self.place.channel,
+            offset: chunk.offset,
+        };
+        match op.next {
+            None => batch.push(job, self.descriptors.iter().copied()),
+            Some(_) => self.unpack_messages(job, ledger, batch),
+        }
         Ok(())
+    }
+
+    /// Queues the messages that share a chunk, those whose destinations are neighbours together.
+    fn unpack_messages(&self, chunk: Job, ledger: &Ledger, batch: &mut Batch) {
+        let mut cut = Cut::new(&self.descriptors);
+        let mut messages = ledger.messages(chunk.op).peekable();
+        while let Some((op, span, mut dst_bytes)) = messages.next() {
+            let dst = span.address;
+            while let Some((_, _, bytes)) =
+                messages.next_if(|(_, next, _)| next.address == dst + dst_bytes)
+            {
+                dst_bytes += bytes;
+            }
+            batch.push(Job { dst, dst_bytes, op, ..chunk }, cut.next(dst_bytes));
+        }
     }
 
     fn log_fragments(&self, memory: &DeviceMemory) {

@@ -56,6 +56,8 @@ pub(crate) struct Op {
     pub(crate) state: OpState,
     /// Chunks that have not finished.
     pub(crate) chunks_left: u64,
+    /// The message behind this one in a chunk that several share.
+    pub(crate) next: Option<OpKey>,
 }
 
 /// Numbers of a transfer.
@@ -65,7 +67,7 @@ pub struct TransferCounts {
     pub operations_posted: u64,
     /// Those that ended, in whatever way.
     pub operations_done: u64,
-    /// Chunks of all matched operations.
+    /// Chunks of all matched operations. One that several small messages share counts for each of them.
     pub chunks_posted: u64,
     /// Chunks sent, or received and unpacked.
     pub chunks_done: u64,
@@ -125,14 +127,42 @@ impl Ledger {
         }
     }
 
-    /// One chunk was sent, or received and unpacked.
+    /// The operation's counterpart was found, and their bytes travel behind those of `before`, in one chunk.
+    pub(crate) fn matched_behind(&mut self, before: OpKey, key: OpKey) {
+        self.matched(key, 1);
+        if let Some(op) = self.ops.get_mut(before) {
+            op.next = Some(key);
+        }
+    }
+
+    /// The messages of a chunk that begins with `first`: where their bytes belong, and how many.
+    pub(crate) fn messages(&self, first: OpKey) -> impl Iterator<Item = (OpKey, Span, u64)> {
+        std::iter::successors(Some(first), |key| self.ops.get(*key)?.next)
+            .map_while(|key| self.ops.get(key).map(|op| (key, op.span, op.bytes)))
+    }
+
+    /// One chunk of `bytes` was sent, or received and unpacked.
     pub(crate) fn chunk_done(&mut self, key: OpKey, bytes: u32) {
+        let Some(first) = self.ops.get(key) else { return };
+        let mut next = first.next;
+        // A message that shares its chunk has no other.
+        let own_bytes = if next.is_some() { first.bytes } else { u64::from(bytes) };
+        self.part_done(key, own_bytes);
+        while let Some(key) = next {
+            let Some(op) = self.ops.get(key) else { return };
+            next = op.next;
+            let bytes = op.bytes;
+            self.part_done(key, bytes);
+        }
+    }
+
+    fn part_done(&mut self, key: OpKey, bytes: u64) {
         let Some(op) = self.ops.get_mut(key) else { return };
         op.chunks_left = op.chunks_left.saturating_sub(1);
         let is_last = op.chunks_left == 0;
         if let Some(transfer) = self.transfers.get_mut(op.transfer) {
             transfer.counts.chunks_done += 1;
-            transfer.counts.bytes_done += u64::from(bytes);
+            transfer.counts.bytes_done += bytes;
         }
         if is_last {
             self.end(key, None);
@@ -213,6 +243,7 @@ mod tests {
             bytes,
             state: OpState::Unmatched,
             chunks_left: 0,
+            next: None,
         })
     }
 
@@ -230,6 +261,30 @@ mod tests {
         assert_eq!(ledger.registrations.operations(1), 0);
         let counts = ledger.transfers[transfer].counts;
         assert_eq!((counts.chunks_posted, counts.chunks_done, counts.bytes_done), (2, 2, 100));
+    }
+
+    #[test]
+    fn messages_of_one_chunk_are_done_together_and_each_counts() {
+        let (mut ledger, transfer) = ledger();
+        let other = ledger.add_transfer(PeerKey::default());
+        let first = post(&mut ledger, transfer, 10);
+        let (second, third) = (post(&mut ledger, other, 20), post(&mut ledger, transfer, 30));
+        ledger.matched(first, 1);
+        ledger.matched_behind(first, second);
+        ledger.matched_behind(second, third);
+        assert_eq!(
+            ledger.messages(first).map(|(_, _, bytes)| bytes).collect::<Vec<_>>(),
+            [10, 20, 30]
+        );
+        ledger.chunk_done(first, 60);
+        assert!(ledger.ops.is_empty());
+        assert_eq!(ledger.registrations.operations(1), 0);
+        let counts = [transfer, other].map(|key| ledger.transfers[key].counts);
+        assert_eq!(counts.map(|counts| counts.bytes_done), [40, 20]);
+        assert_eq!(
+            counts.map(|counts| (counts.chunks_posted, counts.chunks_done)),
+            [(2, 2), (1, 1)]
+        );
     }
 
     #[test]

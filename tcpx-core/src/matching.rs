@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use crate::run::Landing;
+
 /// First-in-first-out queues by tag, in one slab: no allocation once the slab has grown to the largest backlog.
 #[derive(Debug)]
 struct TagQueues<T> {
@@ -119,6 +121,9 @@ pub(crate) struct Announced {
     /// The peer's name for it.
     pub(crate) recv: u64,
     pub(crate) bytes: u64,
+    pub(crate) landing: Landing,
+    /// Its place among everything that the peer announced.
+    pub(crate) number: u64,
 }
 
 /// A posted send that waits for its receive.
@@ -132,9 +137,8 @@ pub(crate) struct Waiting<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Met<K> {
     pub(crate) send: K,
-    pub(crate) recv: u64,
     pub(crate) send_bytes: u64,
-    pub(crate) recv_bytes: u64,
+    pub(crate) announced: Announced,
 }
 
 /// Sends here, announced receives there.
@@ -167,12 +171,7 @@ impl<K: Copy + PartialEq> Matcher<K> {
         match self.receives.pop(tag) {
             Some(announced) => {
                 self.tags.remove(&announced.recv);
-                Some(Met {
-                    send,
-                    recv: announced.recv,
-                    send_bytes: bytes,
-                    recv_bytes: announced.bytes,
-                })
+                Some(Met { send, send_bytes: bytes, announced })
             }
             None => {
                 self.sends.push(tag, Waiting { send, bytes });
@@ -191,12 +190,7 @@ impl<K: Copy + PartialEq> Matcher<K> {
             return Err(DuplicateName);
         }
         Ok(match self.sends.pop(tag) {
-            Some(Waiting { send, bytes }) => Some(Met {
-                send,
-                recv: announced.recv,
-                send_bytes: bytes,
-                recv_bytes: announced.bytes,
-            }),
+            Some(Waiting { send, bytes }) => Some(Met { send, send_bytes: bytes, announced }),
             None => {
                 self.tags.insert(announced.recv, tag);
                 self.receives.push(tag, announced);
@@ -241,6 +235,10 @@ mod tests {
         WithdrawReceive(usize),
     }
 
+    fn announced(recv: u64) -> Announced {
+        Announced { recv, bytes: 1, landing: Landing::Unpacked, number: recv }
+    }
+
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let tag = 0i32..4;
         proptest::collection::vec(
@@ -268,14 +266,14 @@ mod tests {
                         if model.is_none() {
                             sends.push((tag, name));
                         }
-                        prop_assert_eq!(matcher.post_send(tag, name, 1).map(|met| met.recv), model);
+                        prop_assert_eq!(matcher.post_send(tag, name, 1).map(|met| met.announced.recv), model);
                     }
                     Step::Announce(tag) => {
                         let model = sends.iter().position(|s| s.0 == tag).map(|at| sends.remove(at).1);
                         if model.is_none() {
                             receives.push((tag, name));
                         }
-                        let met = matcher.announce(tag, Announced { recv: name, bytes: 1 }).unwrap();
+                        let met = matcher.announce(tag, announced(name)).unwrap();
                         prop_assert_eq!(met.map(|met| met.send), model);
                     }
                     Step::WithdrawSend(pick) if !sends.is_empty() => {
@@ -307,7 +305,7 @@ mod tests {
                 assert_eq!(matcher.post_send(round * 10 + send, send as u32, 1), None);
             }
             for send in 0..10 {
-                let announced = Announced { recv: send as u64, bytes: 1 };
+                let announced = announced(send as u64);
                 assert!(matcher.announce(round * 10 + send, announced).unwrap().is_some());
             }
         }
@@ -317,7 +315,7 @@ mod tests {
     #[test]
     fn one_name_for_two_receives_is_refused() {
         let mut matcher = Matcher::<u32>::default();
-        assert_eq!(matcher.announce(1, Announced { recv: 5, bytes: 1 }), Ok(None));
-        assert_eq!(matcher.announce(2, Announced { recv: 5, bytes: 1 }), Err(DuplicateName));
+        assert_eq!(matcher.announce(1, announced(5)), Ok(None));
+        assert_eq!(matcher.announce(2, announced(5)), Err(DuplicateName));
     }
 }

@@ -1,6 +1,7 @@
 //! One peer: its control link, its channels, and where in its life it is.
 
 mod frames;
+mod matches;
 mod watch;
 
 use std::sync::Arc;
@@ -18,12 +19,13 @@ use crate::env::Env;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::farewell::Farewell;
 use crate::heartbeat::{Due, Heartbeat};
-use crate::ledger::{Direction, Ledger, OpKey, OpState};
+use crate::ledger::{Ledger, OpKey};
 use crate::link::frame::{Frame, MAX_PEER_BODY};
 use crate::link::hello::Agreement;
 use crate::link::socket::{LinkError, LinkSocket};
 use crate::matching::Matcher;
 use crate::peer_name::PeerName;
+use crate::run::{OpenRun, Tail};
 use crate::setup::CommSetup;
 use crate::stats::{ChannelReport, MessageStats, PeerReport};
 use crate::watch::matches::MatchWatch;
@@ -64,6 +66,11 @@ pub(crate) struct Peer {
     recv_lanes: Vec<RecvLane>,
     nics: Vec<Arc<str>>,
     matcher: Matcher<OpKey>,
+    run: OpenRun<OpKey>,
+    /// The receive that was announced last.
+    announced: Option<Tail>,
+    /// Receives that the other end announced so far.
+    announcements: u64,
     next_channel: u16,
     messages: MessageStats,
     matches: MatchWatch,
@@ -85,6 +92,9 @@ impl Peer {
             recv_lanes: Vec::new(),
             nics: Vec::new(),
             matcher: Matcher::default(),
+            run: OpenRun::default(),
+            announced: None,
+            announcements: 0,
             next_channel: 0,
             messages: MessageStats::default(),
             matches: MatchWatch::default(),
@@ -270,6 +280,7 @@ impl Peer {
             let Some(frame) = frame else { break };
             self.handle(frame, env, ledger)?;
         }
+        self.close_run();
         outcome.map_err(|error| self.link_error(error))
     }
 
@@ -284,35 +295,6 @@ impl Peer {
 
     fn protocol_error(&self, detail: impl Into<String>) -> Error {
         Error::Protocol { peer: self.name.to_string(), detail: detail.into() }
-    }
-
-    /// A send was posted.
-    pub(crate) fn post_send(&mut self, key: OpKey, tag: i32, bytes: u64, ledger: &mut Ledger) {
-        if let Some(met) = self.matcher.post_send(tag, key, bytes) {
-            self.meet(tag, met, ledger);
-        }
-    }
-
-    /// A receive was posted.
-    pub(crate) fn post_recv(&mut self, key: OpKey, tag: i32, bytes: u64) {
-        self.queue(&Frame::Announce { recv: key.to_wire(), tag, bytes });
-    }
-
-    /// Withdraws an operation that has no counterpart yet. A receive ends when the peer agrees.
-    pub(crate) fn cancel(&mut self, key: OpKey, ledger: &mut Ledger) {
-        let Some(op) = ledger.ops.get_mut(key) else { return };
-        match (op.state, op.direction) {
-            (OpState::Unmatched, Direction::Send) => {
-                if self.matcher.withdraw_send(op.tag, key) {
-                    ledger.end(key, Some(Error::Cancelled));
-                }
-            }
-            (OpState::Unmatched, Direction::Receive) => {
-                op.state = OpState::Cancelling;
-                self.queue(&Frame::Cancel { recv: key.to_wire() });
-            }
-            (OpState::Cancelling | OpState::Matched, _) => {}
-        }
     }
 
     /// Begins a goodbye: what has no counterpart is withdrawn, what has one is finished first. False for a peer that
@@ -375,6 +357,7 @@ impl Peer {
         self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
         self.recv_lanes.drain(..).for_each(|lane| lane.close(ledger));
         self.matcher = Matcher::default();
+        self.run = OpenRun::default();
         ledger.end_of_peer(self.key, &error, |_| true);
         self.stage = Stage::Gone(error);
     }

@@ -91,12 +91,16 @@ impl Transfer {
                 bytes: post.bytes,
                 state: OpState::Unmatched,
                 chunks_left: 0,
+                next: None,
             });
             let Some(peer) = engine.peers.get_mut(peer_key) else { return Err(Error::Closed) };
             match direction {
-                Direction::Send => peer.post_send(key, post.tag, post.bytes, &mut engine.ledger),
-                Direction::Receive => peer.post_recv(key, post.tag, post.bytes),
+                Direction::Send => peer.post_send(key, span, post, &mut engine.ledger),
+                Direction::Receive => peer.post_recv(key, span, post),
             }
+        }
+        if let Some(peer) = engine.peers.get_mut(peer_key) {
+            peer.close_run();
         }
         Ok(())
     }

@@ -5,12 +5,14 @@
 //! is a protocol error, because both ends agreed on one protocol version in their hellos.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::hello::{Challenge, Proven};
+use crate::run::{Landing, MAX_RUN_MESSAGES};
 
 /// Version of everything in this module. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 2;
+pub(crate) const PROTOCOL_VERSION: u16 = 3;
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 8;
 /// Longest body from somebody who has not proven who they are.
@@ -19,6 +21,9 @@ pub(crate) const MAX_STRANGER_BODY: usize = 1024;
 pub(crate) const MAX_PEER_BODY: usize = 16 * 1024;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
+
+/// A receiver's names for receives. A single one, which most matches have, needs no allocation.
+pub(crate) type Names = SmallVec<[u64; 4]>;
 
 /// One message of the control link.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,13 +48,15 @@ pub(crate) enum Frame {
         tag: i32,
         /// Bytes.
         bytes: u64,
+        /// Where they go.
+        landing: Landing,
     },
-    /// A send was matched with an announced receive: its chunks follow on the channels, in this order among matches.
+    /// Sends were matched with announced receives: their chunks follow on the channels, in this order among matches.
     Match {
-        /// The receiver's name for the receive.
-        recv: u64,
         /// Channel of the first chunk; the others go round robin from there.
         first_channel: u16,
+        /// The receiver's name for the receive. Several share one chunk, in this order; 1 to `MAX_RUN_MESSAGES`.
+        recvs: Names,
     },
     /// A send met an announced receive of another size; both have failed and nothing will be sent.
     Mismatch {
@@ -110,6 +117,8 @@ const GOODBYE: u16 = 14;
 const CLOSED: u16 = 15;
 const ABORT: u16 = 16;
 
+const ANNOUNCE_BYTES: usize = 21;
+
 impl Frame {
     fn kind(&self) -> u16 {
         match self {
@@ -145,8 +154,18 @@ impl Frame {
                     out.extend_from_slice(&handle.0);
                 }
             }
-            Self::Announce { recv, tag, bytes } => append(out, &(recv, tag, bytes)),
-            Self::Match { recv, first_channel } => append(out, &(recv, first_channel)),
+            Self::Announce { recv, tag, bytes, landing } => {
+                let mut body = [0; ANNOUNCE_BYTES];
+                body[..8].copy_from_slice(&recv.to_le_bytes());
+                body[8..16].copy_from_slice(&bytes.to_le_bytes());
+                body[16..20].copy_from_slice(&tag.to_le_bytes());
+                body[20] = landing.to_wire();
+                out.extend_from_slice(&body);
+            }
+            Self::Match { recvs, first_channel } => {
+                out.extend_from_slice(&first_channel.to_le_bytes());
+                out.extend(recvs.iter().flat_map(|recv| recv.to_le_bytes()));
+            }
             Self::Mismatch { recv, send_bytes } => append(out, &(recv, send_bytes)),
             Self::Cancel { recv } | Self::Cancelled { recv } => append(out, recv),
             Self::Ready | Self::Ping | Self::Pong | Self::Goodbye | Self::Closed => {}
@@ -190,13 +209,15 @@ impl Frame {
                 let (handles, []) = body.as_chunks::<HANDLE_BYTES>() else { return None };
                 Self::Handles(handles.iter().copied().map(NetHandle).collect())
             }
-            ANNOUNCE => {
-                let (recv, tag, bytes) = exactly(body)?;
-                Self::Announce { recv, tag, bytes }
-            }
+            ANNOUNCE => announce(body)?,
             MATCH => {
-                let (recv, first_channel) = exactly(body)?;
-                Self::Match { recv, first_channel }
+                let (first_channel, names) = body.split_first_chunk()?;
+                let (names, []) = names.as_chunks() else { return None };
+                if !(1..=MAX_RUN_MESSAGES).contains(&names.len()) {
+                    return None;
+                }
+                let recvs = names.iter().copied().map(u64::from_le_bytes).collect();
+                Self::Match { first_channel: u16::from_le_bytes(*first_channel), recvs }
             }
             MISMATCH => {
                 let (recv, send_bytes) = exactly(body)?;
@@ -212,6 +233,19 @@ impl Frame {
             _ => return None,
         })
     }
+}
+
+fn announce(body: &[u8]) -> Option<Frame> {
+    let (recv, rest) = body.split_first_chunk()?;
+    let (bytes, rest) = rest.split_first_chunk()?;
+    let (tag, rest) = rest.split_first_chunk()?;
+    let [landing] = *rest else { return None };
+    Some(Frame::Announce {
+        recv: u64::from_le_bytes(*recv),
+        tag: i32::from_le_bytes(*tag),
+        bytes: u64::from_le_bytes(*bytes),
+        landing: Landing::from_wire(landing)?,
+    })
 }
 
 /// A body that is this value and nothing more.
@@ -262,13 +296,15 @@ mod tests {
                 count
             ])),
             Just(Frame::Ready),
-            any::<(u64, i32, u64)>().prop_map(|(recv, tag, bytes)| Frame::Announce {
-                recv,
-                tag,
-                bytes
-            }),
-            any::<(u64, u16)>()
-                .prop_map(|(recv, first_channel)| Frame::Match { recv, first_channel }),
+            any::<(u64, i32, u64)>().prop_flat_map(|(recv, tag, bytes)| (0u8..3).prop_map(
+                move |landing| {
+                    let landing = Landing::from_wire(landing).expect("one of three");
+                    Frame::Announce { recv, tag, bytes, landing }
+                }
+            )),
+            (any::<u16>(), proptest::collection::vec(any::<u64>(), 1..=MAX_RUN_MESSAGES)).prop_map(
+                |(first_channel, recvs)| Frame::Match { first_channel, recvs: recvs.into() }
+            ),
             any::<(u64, u64)>().prop_map(|(recv, send_bytes)| Frame::Mismatch { recv, send_bytes }),
             any::<u64>().prop_map(|recv| Frame::Cancel { recv }),
             any::<u64>().prop_map(|recv| Frame::Cancelled { recv }),
@@ -311,6 +347,21 @@ mod tests {
             bytes.extend_from_slice(&body);
             let _ = Frame::decode(&bytes, MAX_PEER_BODY);
         }
+    }
+
+    #[test]
+    fn matches_name_at_least_one_receive_and_no_more_than_a_run_has() {
+        let decode = |names: usize| {
+            let frame = Frame::Match { first_channel: 0, recvs: (0..names as u64).collect() };
+            let mut bytes = Vec::new();
+            frame.encode(&mut bytes);
+            Frame::decode(&bytes, MAX_PEER_BODY)
+                .map(|decoded| decoded.map(|(frame, _)| frame) == Some(frame))
+        };
+        assert_eq!(decode(1), Ok(true));
+        assert_eq!(decode(MAX_RUN_MESSAGES), Ok(true), "the longest fits a frame");
+        assert_eq!(decode(0), Err(FrameError::Body(MATCH)));
+        assert_eq!(decode(MAX_RUN_MESSAGES + 1), Err(FrameError::Body(MATCH)));
     }
 
     #[test]

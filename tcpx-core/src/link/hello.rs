@@ -286,7 +286,10 @@ pub(crate) mod tests {
     fn misfits_name_both_values() {
         let ours = sample_hello();
         let refuse = |theirs: Hello| ours.agree(&theirs).unwrap_err().to_string();
-        assert!(refuse(Hello { protocol: 9, ..other() }).contains("2 here, 9 there"));
+        assert!(
+            refuse(Hello { protocol: 9, ..other() })
+                .contains(&format!("{PROTOCOL_VERSION} here, 9 there"))
+        );
         let text = refuse(Hello { plugin: "GPUDirectTCPX_v7".into(), ..other() });
         assert!(text.contains("TCPXSoft_v7") && text.contains("GPUDirectTCPX_v7"), "{text}");
         assert!(refuse(Hello { unpack_version: 8, ..other() }).contains("7 here, 8 there"));

@@ -231,6 +231,7 @@ mod tests {
 
     use super::*;
     use crate::link::frame::{MAX_PEER_BODY, MAX_STRANGER_BODY};
+    use crate::run::Landing;
 
     fn pair() -> (LinkSocket, LinkSocket) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -255,15 +256,17 @@ mod tests {
     fn frames_pass_while_the_reader_is_slow() {
         let (mut left, mut right) = pair();
         let count = 200_000u64;
+        let announce =
+            |recv| Frame::Announce { recv, tag: -1, bytes: recv, landing: Landing::Unpacked };
         for recv in 0..count {
-            left.queue(&Frame::Announce { recv, tag: -1, bytes: recv });
+            left.queue(&announce(recv));
         }
         let mut expected = 0;
         while expected < count {
             left.flush().unwrap();
             right.fill(Instant::now()).unwrap();
             while let Some(frame) = right.next_frame(MAX_PEER_BODY).unwrap() {
-                assert_eq!(frame, Frame::Announce { recv: expected, tag: -1, bytes: expected });
+                assert_eq!(frame, announce(expected));
                 expected += 1;
             }
         }

@@ -1,17 +1,12 @@
 //! What each frame of the control link does to a peer.
 
-use crate::chunk::{chunk_count, deal};
 use crate::env::Env;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::farewell::Farewell;
-use crate::ledger::{Direction, Ledger, Op, OpKey, OpState};
+use crate::ledger::{Ledger, OpState};
 use crate::link::frame::Frame;
-use crate::link::hello::Agreement;
-use crate::matching::{Announced, Met};
+use crate::matching::Announced;
 use crate::peer::{Peer, Stage};
-
-/// Receives a peer may announce before it sends or receives anything: a bound on memory, far above any real backlog.
-const MAX_ANNOUNCED: usize = 1 << 22;
 
 impl Peer {
     /// Acts on one frame of the control link.
@@ -23,14 +18,16 @@ impl Peer {
                 }
             }
             (Frame::Ready, Stage::Comms(setup)) => setup.peer_is_ready(),
-            (Frame::Announce { recv, tag, bytes }, _) => {
-                self.announced(recv, tag, bytes, ledger)?
+            (Frame::Announce { recv, tag, bytes, landing }, _) => {
+                let number = self.announcements;
+                self.announcements += 1;
+                self.take_announced(tag, Announced { recv, bytes, landing, number }, ledger)?
             }
-            (Frame::Match { recv, first_channel }, _) => {
-                self.matched(recv, first_channel, ledger)?
+            (Frame::Match { first_channel, recvs }, _) => {
+                self.take_match(first_channel, &recvs, ledger)?
             }
             (Frame::Mismatch { recv, send_bytes }, _) => {
-                self.mismatched(recv, send_bytes, ledger)?
+                self.take_mismatch(recv, send_bytes, ledger)?
             }
             (Frame::Cancel { recv }, _) => {
                 // Matched meanwhile? Then the match is on its way and wins.
@@ -81,82 +78,6 @@ impl Peer {
 
     pub(super) fn gone(&self, how: Departure, phase: Phase) -> Error {
         Error::PeerGone { peer: self.name.to_string(), phase, how }
-    }
-
-    /// A receive of ours that the peer names, as long as it waits for a match.
-    fn own_receive(&self, recv: u64, ledger: &Ledger) -> Result<OpKey> {
-        let key = OpKey::from_wire(recv);
-        let is_waiting = |op: &Op| {
-            op.peer == self.key
-                && op.direction == Direction::Receive
-                && op.state != OpState::Matched
-        };
-        if ledger.ops.get(key).is_some_and(is_waiting) {
-            return Ok(key);
-        }
-        Err(self
-            .protocol_error(format!("it speaks of receive {recv:#x}, which does not wait here")))
-    }
-
-    fn announced(&mut self, recv: u64, tag: i32, bytes: u64, ledger: &mut Ledger) -> Result<()> {
-        if self.matcher.announced() >= MAX_ANNOUNCED {
-            return Err(
-                self.protocol_error(format!("more than {MAX_ANNOUNCED} receives announced"))
-            );
-        }
-        match self.matcher.announce(tag, Announced { recv, bytes }) {
-            Ok(Some(met)) => self.meet(tag, met, ledger),
-            Ok(None) => {}
-            Err(_) => {
-                return Err(self.protocol_error(format!("receive {recv:#x} was announced twice")));
-            }
-        }
-        Ok(())
-    }
-
-    fn matched(&mut self, recv: u64, first_channel: u16, ledger: &mut Ledger) -> Result<()> {
-        let key = self.own_receive(recv, ledger)?;
-        if first_channel >= self.agreement.channels || self.recv_lanes.is_empty() {
-            return Err(self.protocol_error(format!("match on channel {first_channel}")));
-        }
-        let Some(bytes) = ledger.ops.get(key).map(|op| op.bytes) else { return Ok(()) };
-        let Agreement { channels, chunk_bytes, .. } = self.agreement;
-        self.messages.received += 1;
-        ledger.matched(key, chunk_count(bytes, chunk_bytes));
-        for (channel, deal) in deal(key, bytes, chunk_bytes, first_channel, channels) {
-            self.recv_lanes[usize::from(channel)].push(deal);
-        }
-        Ok(())
-    }
-
-    fn mismatched(&mut self, recv: u64, send_bytes: u64, ledger: &mut Ledger) -> Result<()> {
-        let key = self.own_receive(recv, ledger)?;
-        if let Some(Op { tag, bytes, .. }) = ledger.ops.get(key).copied() {
-            let peer = self.name.to_string();
-            ledger.end(key, Some(Error::SizeMismatch { peer, tag, send_bytes, recv_bytes: bytes }));
-        }
-        Ok(())
-    }
-
-    /// A send of ours found its receive.
-    pub(super) fn meet(&mut self, tag: i32, met: Met<OpKey>, ledger: &mut Ledger) {
-        let Met { send, recv, send_bytes, recv_bytes } = met;
-        if send_bytes != recv_bytes {
-            self.queue(&Frame::Mismatch { recv, send_bytes });
-            let peer = self.name.to_string();
-            ledger.end(send, Some(Error::SizeMismatch { peer, tag, send_bytes, recv_bytes }));
-            return;
-        }
-        let Agreement { channels, chunk_bytes, .. } = self.agreement;
-        let first_channel = self.next_channel;
-        let chunks = chunk_count(send_bytes, chunk_bytes);
-        self.next_channel = ((u64::from(first_channel) + chunks) % u64::from(channels)) as u16;
-        self.queue(&Frame::Match { recv, first_channel });
-        self.messages.sent += 1;
-        ledger.matched(send, chunks);
-        for (channel, deal) in deal(send, send_bytes, chunk_bytes, first_channel, channels) {
-            self.send_lanes[usize::from(channel)].push(deal);
-        }
     }
 
     fn end_unmatched(&mut self, ledger: &mut Ledger, error: &Error) {
