@@ -8,6 +8,9 @@ use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
 /// Bytes of a chunk: as small as they can be, so that copying costs little.
 pub const CHUNK_BYTES: u64 = 4096;
 
+/// Bytes of a small message: so many that 128 fill a default chunk.
+pub const MESSAGE_BYTES: u64 = 4096;
+
 /// Two connected sessions with registered memory.
 #[derive(Debug)]
 pub struct NullPair {
@@ -17,12 +20,11 @@ pub struct NullPair {
     target: u64,
 }
 
-/// Where cargo puts the plugin for a test or bench of this crate: beside it.
+/// Where cargo puts the plugin for a test or bench of this crate: beside it. Of an example, in the folder next to its own.
 fn plugin() -> PathBuf {
-    let mut path = std::env::current_exe().expect("a program knows where it is");
-    path.pop();
-    path.push("libtcpx_null_plugin.so");
-    path
+    let program = std::env::current_exe().expect("a program knows where it is");
+    let beside = program.with_file_name("libtcpx_null_plugin.so");
+    if beside.exists() { beside } else { program.with_file_name("../deps/libtcpx_null_plugin.so") }
 }
 
 impl NullPair {
@@ -32,12 +34,26 @@ impl NullPair {
     /// When a step fails.
     #[must_use]
     pub fn new(chunks: u64, memory: MemoryType) -> Self {
+        Self::with_chunks_of(CHUNK_BYTES, chunks * CHUNK_BYTES, memory)
+    }
+
+    /// Connects two sessions with memory for `messages` small messages, which chunks of the default size carry.
+    ///
+    /// # Panics
+    /// When a step fails.
+    #[must_use]
+    pub fn for_messages(messages: u64, memory: MemoryType) -> Self {
+        let chunk_bytes = u64::from(tcpx_core::DEFAULT_CHUNK_BYTES);
+        Self::with_chunks_of(chunk_bytes, messages * MESSAGE_BYTES, memory)
+    }
+
+    fn with_chunks_of(chunk_bytes: u64, bytes: u64, memory: MemoryType) -> Self {
         let session = || {
             Session::new(SessionOptions {
                 plugin: PluginChoice::Path(plugin()),
                 preflight: false,
                 channels: 2,
-                chunk_bytes: CHUNK_BYTES as u32,
+                chunk_bytes: chunk_bytes as u32,
                 ..SessionOptions::default()
             })
             .expect("the plugin is built with this program")
@@ -49,8 +65,8 @@ impl NullPair {
             scope.spawn(|| right.accept("left").expect("accept"));
             left.connect("right").expect("connect");
         });
-        let source = left.allocate(chunks * CHUNK_BYTES, memory).expect("memory");
-        let target = right.allocate(chunks * CHUNK_BYTES, memory).expect("memory");
+        let source = left.allocate(bytes, memory).expect("memory");
+        let target = right.allocate(bytes, memory).expect("memory");
         Self { left, right, source, target }
     }
 
@@ -60,10 +76,29 @@ impl NullPair {
     /// When it fails.
     pub fn transfer(&self, chunks: u64) {
         let bytes = chunks * CHUNK_BYTES;
+        self.run(|memory| vec![Post { memory, offset: 0, bytes, tag: 0 }]);
+    }
+
+    /// Moves `messages` small messages, one behind the other in memory, posted as one batch at each end, on this thread
+    /// alone.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn batch(&self, messages: u64) {
+        let post = |memory, index: u64| Post {
+            memory,
+            offset: index * MESSAGE_BYTES,
+            bytes: MESSAGE_BYTES,
+            tag: index as i32,
+        };
+        self.run(|memory| (0..messages).map(|index| post(memory, index)).collect());
+    }
+
+    fn run(&self, posts: impl Fn(u64) -> Vec<Post>) {
         let receive = self.right.create_transfer("left").expect("up");
         let send = self.left.create_transfer("right").expect("up");
-        receive.post_recv(Post { memory: self.target, offset: 0, bytes, tag: 0 }).expect("post");
-        send.post_send(Post { memory: self.source, offset: 0, bytes, tag: 0 }).expect("post");
+        receive.post_recv_batch(&posts(self.target)).expect("post");
+        send.post_send_batch(&posts(self.source)).expect("post");
         let (mut sent, mut received) = (false, false);
         while !(sent && received) {
             sent = sent || send.is_complete().expect("send");

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Counts the instructions that tcpx-core spends on one chunk and on one small message, both ends together, over the plugin
+# that does nothing. The count hardly depends on the machine or its load, so two versions can be compared.
+#
+# usage: scripts/instructions.sh [OUT]
+#   OUT   folder for callgrind's files, to look into with callgrind_annotate (default: a temporary one, removed)
+set -euo pipefail
+count=10000
+
+case ${1:-} in
+-h | --help)
+  sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
+  exit 0
+  ;;
+esac
+for tool in valgrind cargo; do
+  if ! command -v "$tool" >/dev/null; then
+    echo "instructions.sh: $tool is not installed" >&2
+    exit 1
+  fi
+done
+if [ $# -gt 0 ]; then
+  out=$1
+  mkdir -p "$out"
+else
+  out=$(mktemp -d)
+  trap 'rm -rf "$out"' EXIT
+fi
+out=$(cd "$out" && pwd)
+
+cd "$(dirname "$0")/.."
+cargo build --quiet --release -p tcpx-tests --example instructions
+target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+printf '%-10s %-10s %s\n' memory what 'instructions each'
+for memory in host device; do
+  for kind in chunks messages; do
+    log=$out/$memory-$kind.log
+    valgrind --tool=callgrind --toggle-collect='*instructions::measured*' --callgrind-out-file="$out/$memory-$kind.callgrind" \
+      "$target/release/examples/instructions" "$memory" "$kind" "$count" 2>"$log" || {
+      cat "$log" >&2
+      exit 1
+    }
+    total=$(sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$log")
+    if [ "${total:-0}" -eq 0 ]; then
+      echo "instructions.sh: nothing was counted, see $log" >&2
+      exit 1
+    fi
+    printf '%-10s %-10s %s\n' "$memory" "$kind" $((total / count))
+  done
+done
