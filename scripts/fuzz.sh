@@ -4,8 +4,8 @@
 #   scripts/fuzz.sh [SECONDS] [TARGET...]      60 seconds each and all targets unless told otherwise
 #
 # With a nightly toolchain the targets are built with AddressSanitizer; with any other they still have overflow checks,
-# debug assertions and coverage. Builds with cargo alone: cargo-fuzz is for the work that follows a finding
-# (fuzz/README.md). The input that broke a property is left under fuzz/artifacts.
+# debug assertions and coverage. Builds with cargo alone, under fuzz/target or CARGO_TARGET_DIR: cargo-fuzz is for the
+# work that follows a finding (fuzz/README.md). The input that broke a property is left under fuzz/artifacts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,16 +29,18 @@ flags="--cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1 -Cpa
 for option in level=4 inline-8bit-counters pc-table trace-compares; do
     flags+=" -Cllvm-args=-sanitizer-coverage-$option"
 done
-cargo=(cargo)
-if cargo +nightly --version >/dev/null 2>&1; then
-    cargo+=(+nightly)
+# An installed nightly is taken unless RUSTUP_TOOLCHAIN names another toolchain.
+if [[ -z ${RUSTUP_TOOLCHAIN:-} ]] && rustup run nightly cargo --version >/dev/null 2>&1; then
+    export RUSTUP_TOOLCHAIN=nightly
+fi
+if rustc --version | grep -q nightly; then
     flags+=" -Zsanitizer=address"
 else
-    echo "no nightly toolchain: fuzzing without AddressSanitizer"
+    echo "$(rustc --version) is no nightly toolchain: fuzzing without AddressSanitizer"
 fi
 # A --target keeps the flags away from build scripts and macros.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/fuzz/target}
-RUSTFLAGS=$flags "${cargo[@]}" build --manifest-path fuzz/Cargo.toml --release --target "$triple" --bins
+RUSTFLAGS=$flags cargo build --manifest-path fuzz/Cargo.toml --release --target "$triple" --bins
 
 # One target; its output is shown when it fails.
 fuzz() {

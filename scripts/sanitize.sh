@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 usage() {
     cat <<'TEXT'
 usage: scripts/sanitize.sh asan|memcheck|helgrind [quick]
+       scripts/sanitize.sh asan pure
 
   asan      AddressSanitizer over the tests of tcpx-rx, tcpx-softnet and tcpx-core, and over the conformance checks
             of the built-in software plugin, leaks included. Needs the nightly toolchain: rustup toolchain install nightly
@@ -13,6 +14,7 @@ usage: scripts/sanitize.sh asan|memcheck|helgrind [quick]
   helgrind  valgrind's helgrind (races, lock order) over the same, built with --cfg tcpx_helgrind, with which the locks
             and atomics of tcpx-softnet tell helgrind what they do. x86-64 only. Needs valgrind.
   quick     Transfers with helper threads only.
+  pure      What decodes outside bytes and decides: tcpx-rx and the unit tests of tcpx-core.
 
 Ends with 0 when nothing was found. Builds under target/sanitize, or CARGO_TARGET_DIR/sanitize. On two processors asan
 takes about ten minutes with the build, each of the others about five; quick takes about half of that.
@@ -59,7 +61,10 @@ asan() {
     export RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address"
     # With a target named, build scripts and procedural macros stay as they are.
     local run=(rustup run nightly cargo test --target "$host")
-    if [[ $quick ]]; then
+    if [[ $pure ]]; then
+        "${run[@]}" -p tcpx-rx
+        "${run[@]}" -p tcpx-core --lib
+    elif [[ $quick ]]; then
         "${run[@]}" -p tcpx-softnet --test helpers
     else
         "${run[@]}" -p tcpx-rx -p tcpx-softnet -p tcpx-core
@@ -80,9 +85,11 @@ helgrind() {
     under_valgrind --tool=helgrind --suppressions=scripts/valgrind/helgrind.supp
 }
 
-case "${2-}" in
-    "") quick="" tests=(helpers transfer) ;;
-    quick) quick=yes tests=(helpers) ;;
+quick="" pure="" tests=(helpers transfer)
+case "${1-} ${2-}" in
+    *" ") ;;
+    *" quick") quick=yes tests=(helpers) ;;
+    "asan pure") pure=yes ;;
     *) usage >&2; exit 2 ;;
 esac
 target="${CARGO_TARGET_DIR:-target}/sanitize"

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
-use tcpx_tests::{Agent, Pair, Side};
+use tcpx_tests::{Agent, Pair, Refusal, Side};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pair(options: &Options) -> Pair {
     let start = || Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
@@ -109,7 +111,7 @@ fn a_size_mismatch_fails_both_ends_and_the_next_transfer_works() {
         } else {
             (pair.post(Side::Left, true, send), pair.post(Side::Right, false, receive))
         };
-        let (left, right) = pair.wait_replies(send, receive, Duration::from_secs(10));
+        let (left, right) = pair.wait_replies(send, receive, PATIENCE);
         for reply in [left, right] {
             let failure = reply.unwrap_err().failure();
             assert_eq!(failure.kind, "SizeMismatch");
@@ -189,11 +191,15 @@ fn a_cancelled_receive_is_withdrawn_on_both_ends() {
     let in_use = pair.right.ask(Command::Deregister { memory: right }).unwrap_err().failure();
     assert_eq!(in_use.kind, "InUse", "the peer has not agreed yet");
     // Left must make progress to agree.
-    pair.left.tell(Command::Progress { time_ms: 300 });
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 5_000 });
-    let cancelled = pair.right.hear(Duration::from_secs(10)).unwrap_err().failure();
+    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 60_000 });
+    let cancelled = loop {
+        pair.left.run(Command::Progress { time_ms: 1 });
+        match pair.right.hear(Duration::ZERO) {
+            Err(Refusal::Silent) => {}
+            reply => break reply.unwrap_err().failure(),
+        }
+    };
     assert_eq!(cancelled.kind, "Cancelled");
-    pair.left.hear(Duration::from_secs(10)).unwrap();
     // A send of the same tag now waits for the next receive.
     let send = pair.post(Side::Left, true, post(left));
     let receive = pair.post(Side::Right, false, post(right));
