@@ -537,6 +537,10 @@ typedef struct tcpx_session_stats {
    * Peers that failed so far, those that are gone included.
    */
   uint64_t peers_failed;
+  /**
+   * Trouble that was noticed while running; the JSON has it by id.
+   */
+  uint64_t alarms;
 } tcpx_session_stats;
 
 /**
@@ -894,7 +898,7 @@ tcpx_status tcpx_session_get_stats(struct tcpx_session session, struct tcpx_sess
 
 /**
  * Writes everything the session counts as a JSON object with a terminating NUL: transport ("software" or "hardware"),
- * plugin, unpack backend and why it was chosen, each peer with its state and each channel's numbers.
+ * plugin, unpack backend and why it was chosen, trouble that was noticed by the id of its diagnosis, each peer with its state and each channel's numbers.
  *
  * `out_size` gets the bytes of the text, NUL included; a NULL `buffer` asks for it alone. Numbers grow between two calls:
  * leave some room, or ask again after `TCPX_ERR_BUFFER_TOO_SMALL`.

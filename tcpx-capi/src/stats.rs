@@ -51,11 +51,13 @@ pub struct tcpx_session_stats {
     pub errors: u64,
     /// Peers that failed so far, those that are gone included.
     pub peers_failed: u64,
+    /// Trouble that was noticed while running; the JSON has it by id.
+    pub alarms: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 136);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 144);
 
-// SAFETY: seventeen words, no padding.
+// SAFETY: eighteen words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 136;
@@ -69,6 +71,7 @@ impl From<&SessionReport> for tcpx_session_stats {
             unpack_batches: report.unpack_batches,
             unpack_ns: report.unpack_ns,
             peers_failed: report.peers_failed,
+            alarms: report.alarms.iter().map(|alarm| alarm.count).sum(),
             ..Self::default()
         };
         for peer in &report.peers {
@@ -112,7 +115,7 @@ pub unsafe extern "C" fn tcpx_session_get_stats(
 }
 
 /// Writes everything the session counts as a JSON object with a terminating NUL: transport ("software" or "hardware"),
-/// plugin, unpack backend and why it was chosen, each peer with its state and each channel's numbers.
+/// plugin, unpack backend and why it was chosen, trouble that was noticed by the id of its diagnosis, each peer with its state and each channel's numbers.
 ///
 /// `out_size` gets the bytes of the text, NUL included; a NULL `buffer` asks for it alone. Numbers grow between two calls:
 /// leave some room, or ask again after `TCPX_ERR_BUFFER_TOO_SMALL`.
@@ -140,7 +143,7 @@ pub unsafe extern "C" fn tcpx_session_stats_json(
 
 #[cfg(test)]
 mod tests {
-    use tcpx_core::{ChannelReport, ChannelStats, PeerReport};
+    use tcpx_core::{AlarmReport, ChannelReport, ChannelStats, PeerReport};
 
     use super::*;
 
@@ -155,6 +158,7 @@ mod tests {
             plugin_busy: 3 * chunks,
             ..Default::default()
         };
+        let alarm = |count| AlarmReport { id: "TCPX-902".into(), title: "stuck".into(), count };
         let channel = ChannelReport { nic: "lo".into(), send: lane(1), recv: lane(2) };
         let peer = PeerReport {
             messages_sent: 7,
@@ -168,6 +172,7 @@ mod tests {
             unpack_batches: 5,
             unpack_ns: 6,
             peers_failed: 1,
+            alarms: [2, 3].map(alarm).to_vec(),
             ..Default::default()
         };
         let stats = tcpx_session_stats::from(&report);
@@ -176,7 +181,7 @@ mod tests {
         assert_eq!((stats.chunks_received, stats.bytes_received), (12, 120));
         assert_eq!((stats.fragments, stats.fragments_merged), (1800, 18));
         assert_eq!((stats.messages_sent, stats.messages_received, stats.errors), (14, 16, 18));
-        assert_eq!((stats.unpack_ns, stats.peers_failed), (6, 1));
+        assert_eq!((stats.unpack_ns, stats.peers_failed, stats.alarms), (6, 1, 5));
         assert_eq!((stats.window_full, stats.plugin_busy), (36, 54));
     }
 }

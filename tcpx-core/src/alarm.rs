@@ -65,7 +65,7 @@ impl Alarms {
         if is_first {
             let Diagnosis { code, title, cure, .. } = alarm.diagnosis();
             let (peer, cure) = (peer.unwrap_or("all"), cure.join("; "));
-            tracing::warn!(id = %code, peer, cure, "{title}: {seen}");
+            tracing::warn!(peer, cure, "{title}: {seen} [{code}]");
         }
     }
 

@@ -2,6 +2,8 @@
 //! The session: what a program holds.
 
 #[cfg(all(test, feature = "soft"))]
+mod late_unpack_tests;
+#[cfg(all(test, feature = "soft"))]
 mod unpack_tests;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -26,6 +26,16 @@ pub enum Fault {
         /// How many times the comm was driven before; 0 is the first time.
         step: u64,
     },
+    /// One message of every send comm is reported done and never leaves.
+    Lose {
+        /// Which of the comm's messages, from 1.
+        message: u64,
+    },
+    /// The pages of every n-th message of every receive comm never go back to the pool.
+    Leak {
+        /// n.
+        every: u64,
+    },
     /// A call does nothing and returns a code.
     Return {
         /// Which entry.
@@ -102,7 +112,7 @@ entries! {
 
 /// The words that a script is made of.
 pub(crate) const ALLOWED: &str = "a semicolon-separated list of cut:SIDE.SOCKET@BYTES, kill:SIDE@STEP, \
-     rc:ENTRY@CALL=CODE, freeze:ENTRY@CALL and die:ENTRY@CALL, with SIDE send or recv, SOCKET control or data0..data7, \
+     lose:send@MESSAGE, leak:recv@EVERY, rc:ENTRY@CALL=CODE, freeze:ENTRY@CALL and die:ENTRY@CALL, with SIDE send or recv, SOCKET control or data0..data7, \
      CODE 1..=7";
 
 impl FromStr for Fault {
@@ -121,6 +131,8 @@ impl FromStr for Fault {
                 Ok(Self::Cut { side: side.parse()?, socket, after_bytes: number(when)? })
             }
             "kill" => Ok(Self::Kill { side: what.parse()?, step: number(when)? }),
+            "lose" if what == "send" => Ok(Self::Lose { message: number(when)? }),
+            "leak" if what == "recv" => Ok(Self::Leak { every: number(when)? }),
             "rc" => {
                 let (call, code) = when.split_once('=').ok_or(())?;
                 Ok(Self::Return {
@@ -146,6 +158,7 @@ impl Fault {
         match self {
             Self::Cut { socket: CutSocket::Data(index), .. } => *index < crate::wire::MAX_SOCKETS,
             Self::Cut { .. } | Self::Kill { .. } => true,
+            Self::Lose { message: count } | Self::Leak { every: count } => *count > 0,
             Self::Return { call, code, .. } => *call > 0 && (1..=7).contains(code),
             Self::Freeze { call, .. } | Self::Die { call, .. } => *call > 0,
         }
@@ -182,7 +195,7 @@ impl CallCounter {
                 Fault::Return { entry, call, code } => (entry, call, ScriptedCall::Return(code)),
                 Fault::Freeze { entry, call } => (entry, call, ScriptedCall::Freeze),
                 Fault::Die { entry, call } => (entry, call, ScriptedCall::Die),
-                Fault::Cut { .. } | Fault::Kill { .. } => return None,
+                _ => return None,
             };
             ((e, c) == (entry, call)).then_some(scripted)
         })
@@ -220,6 +233,22 @@ impl Killer {
     }
 }
 
+/// The number, from 0, of the message that a send comm loses.
+pub(crate) fn lost_message(settings: &Settings) -> Option<u64> {
+    settings.faults.iter().find_map(|fault| match *fault {
+        Fault::Lose { message } => message.checked_sub(1),
+        _ => None,
+    })
+}
+
+/// Every how many messages a receive comm forgets their pages.
+pub(crate) fn leak_period(settings: &Settings) -> Option<u64> {
+    settings.faults.iter().find_map(|fault| match *fault {
+        Fault::Leak { every } => Some(every),
+        _ => None,
+    })
+}
+
 impl FromStr for Side {
     type Err = ();
 
@@ -247,6 +276,8 @@ mod tests {
         let control = Fault::Cut { side: Side::Recv, socket: CutSocket::Control, after_bytes: 0 };
         assert_eq!(" cut:recv.control@0".parse(), Ok(control));
         assert_eq!("kill:recv@37".parse(), Ok(Fault::Kill { side: Side::Recv, step: 37 }));
+        assert_eq!("lose:send@1".parse(), Ok(Fault::Lose { message: 1 }));
+        assert_eq!("leak:recv@4".parse(), Ok(Fault::Leak { every: 4 }));
         let code = Fault::Return { entry: Entry::Isend, call: 5, code: 2 };
         assert_eq!("rc:isend@5=2".parse(), Ok(code));
         assert_eq!(Entry::Isend.name(), "isend");
@@ -279,14 +310,23 @@ mod tests {
             "cut:send.data@1",
             "cut:both.data0@1",
             "kill:send",
+            "lose:recv@1",
+            "leak:send@1",
             "rc:foo@1=2",
             "freeze:foo@1",
             "die:test",
         ] {
             assert_eq!(text.parse::<Fault>(), Err(()), "{text}");
         }
-        for text in ["cut:send.data8@1", "rc:test@0=2", "rc:test@1=0", "rc:test@1=8", "die:test@0"]
-        {
+        for text in [
+            "cut:send.data8@1",
+            "lose:send@0",
+            "leak:recv@0",
+            "rc:test@0=2",
+            "rc:test@1=0",
+            "rc:test@1=8",
+            "die:test@0",
+        ] {
             assert!(text.parse::<Fault>().is_ok_and(|fault| !fault.is_valid()), "{text}");
         }
     }

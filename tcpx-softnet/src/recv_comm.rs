@@ -12,7 +12,7 @@ use crate::bounce::Bounce;
 use crate::control::{Arrived, ControlIn, ControlSocket, GrantOut};
 use crate::device_memory::failed;
 use crate::failure::{Breakage, Failure};
-use crate::fault::{Killer, Side};
+use crate::fault::{Killer, Side, leak_period};
 use crate::landing::{Landing, pages_of};
 use crate::lane::{Direction, Task};
 use crate::lanes::Lanes;
@@ -56,6 +56,8 @@ pub(crate) struct RecvComm {
     /// Present when messages are shaped.
     shaper: Option<Shaper>,
     killer: Killer,
+    /// Every how many messages their pages are forgotten.
+    leak: Option<u64>,
     broken: Breakage,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
@@ -104,6 +106,7 @@ impl RecvComm {
             bounce,
             shaper: Shaper::new(settings, comm),
             killer: Killer::new(settings, Side::Recv),
+            leak: leak_period(settings),
             broken: Breakage::default(),
             uploader,
             harvested: Vec::new(),
@@ -172,7 +175,9 @@ impl RecvComm {
         match self.ring.may_consume(number) {
             Ok(()) => {
                 if let Some(mut receive) = self.ring.free() {
-                    self.bounce.release(receive.landing.runs());
+                    if self.leak.is_none_or(|every| !(number + 1).is_multiple_of(every)) {
+                        self.bounce.release(receive.landing.runs());
+                    }
                     receive.landing.reset();
                     self.spare_landings.push(receive.landing);
                 }

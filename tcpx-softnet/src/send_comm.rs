@@ -9,7 +9,7 @@ use tcpx_sys::MAX_REQUESTS;
 use crate::control::{ControlOut, ControlSocket, GrantIn};
 use crate::device_memory::failed;
 use crate::failure::{Breakage, Failure};
-use crate::fault::{Killer, Side};
+use crate::fault::{Killer, Side, lost_message};
 use crate::flow::{RoundRobin, chunk_at};
 use crate::lane::{Direction, Task};
 use crate::lanes::Lanes;
@@ -54,6 +54,8 @@ pub(crate) struct SendComm {
     chunk_bytes: u32,
     inline_bytes: u32,
     killer: Killer,
+    /// The message that is reported done and never leaves.
+    lost: Option<u64>,
     spare: Vec<Vec<Piece>>,
     /// Made with the first send of GPU memory.
     stager: Option<Stager>,
@@ -79,6 +81,7 @@ impl SendComm {
             chunk_bytes: sockets.chunk_bytes,
             inline_bytes: settings.inline_bytes,
             killer: Killer::new(settings, Side::Send),
+            lost: lost_message(settings),
             spare: Vec::new(),
             stager: None,
         })
@@ -199,6 +202,10 @@ impl SendComm {
             let granted = self.grants.as_ref().is_none_or(|grants| grants.covers(number));
             if !granted || self.broken.of(number).is_some() {
                 break;
+            }
+            if self.lost == Some(number) {
+                self.ring.hand();
+                continue;
             }
             let all = match self.ring.get(number).is_some_and(|send| send.staged) {
                 true => self.stage_message(number),

@@ -43,6 +43,8 @@ pub struct Options {
     pub connect_timeout_ms: Option<u64>,
     /// Deadline of the goodbye, a minute unless given.
     pub close_timeout_ms: Option<u64>,
+    /// How long nothing may move before it is noticed.
+    pub stall_after_ms: Option<u64>,
     /// Whether the session has a progress thread.
     pub progress_thread: bool,
 }

@@ -273,6 +273,7 @@ fn soak() {
         stats.peers_failed
     );
     assert!(messages > PEERS && stats.peers.is_empty());
+    assert_eq!(stats.alarms, [], "nothing was wrong");
     // The threads that read the peers' answers end by themselves, a moment after their peers.
     let give_up_at = Instant::now() + PATIENCE;
     let footprint = || (count("/proc/self/fd"), count("/proc/self/task"));
