@@ -21,6 +21,9 @@ pub(crate) struct Look<'a> {
     pub(crate) pages: &'a PageUse,
 }
 
+const SEND_SILENT: &str = "sends are posted, test says not yet: the peer takes nothing";
+const RECV_SILENT: &str = "receives are posted and matched, test says not yet: nothing comes";
+
 /// A channel, and what its lane looks like.
 type Place = (usize, LaneState);
 
@@ -60,12 +63,8 @@ impl Peer {
             format!("channel {channel}, NIC {nic}: {what}; nothing has moved for {seconds} s")
         };
         let stuck = || match (lanes.sending, receiving, unmatched) {
-            (Some(place), ..) => {
-                at(place, "sends are posted, test says not yet: the peer takes nothing")
-            }
-            (_, Some(place), _) => {
-                at(place, "receives are posted and matched, test says not yet: nothing comes")
-            }
+            (Some(place), ..) => at(place, SEND_SILENT),
+            (_, Some(place), _) => at(place, RECV_SILENT),
             (.., waited) => {
                 unmatched_words(self.key, &sample, waited.unwrap_or_default(), look.ledger)
             }
