@@ -304,10 +304,17 @@ impl Receiver {
 
     /// Posts a receive; its number is how many were posted before.
     pub fn post(&mut self, data: *mut u8, bytes: usize, mhandle: Word) -> (u64, Word) {
-        let (rc, request) = self.net.irecv(self.comm, data, bytes as c_int, mhandle);
+        let (rc, posted) = self.try_post(data, bytes, mhandle);
         assert_eq!(rc, 0);
-        self.posted += 1;
-        (self.posted - 1, request)
+        posted
+    }
+
+    /// The same, with the code. A receive that was refused does not count.
+    pub fn try_post(&mut self, data: *mut u8, bytes: usize, mhandle: Word) -> (c_int, (u64, Word)) {
+        let (rc, request) = self.net.irecv(self.comm, data, bytes as c_int, mhandle);
+        let number = self.posted;
+        self.posted += u64::from(rc == 0);
+        (rc, (number, request))
     }
 
     /// The entries of a done receive.
