@@ -610,6 +610,17 @@ tcpx_status tcpx_set_log_callback(tcpx_log_callback callback,
                                   int32_t max_level);
 
 /**
+ * Drops the plugin's log lines above `level` before they are formatted, process-wide: for a callback that takes
+ * everything else. `TCPX_LOG_DEBUG` unless set.
+ *
+ * Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or `TCPX_LOG_TRACE`, with the target `tcpx::plugin`, and
+ * only as far as the `max_level` of `tcpx_set_log_callback` allows. Any thread; does not block.
+ *
+ * Errors: `TCPX_ERR_ARGUMENT` when `level` is not a level.
+ */
+tcpx_status tcpx_set_plugin_log_level(int32_t level);
+
+/**
  * Makes memory known to a session and writes its id, from 1 upwards, to `out_memory`. It serves every peer and channel.
  * Any address, any size but 0; the same memory may be registered more than once.
  *

@@ -40,7 +40,7 @@ pub use abi::TCPX_ABI_VERSION;
 pub use last_error::{tcpx_last_error, tcpx_last_error_id};
 pub use log::{
     TCPX_LOG_DEBUG, TCPX_LOG_ERROR, TCPX_LOG_INFO, TCPX_LOG_OFF, TCPX_LOG_TRACE, TCPX_LOG_WARN,
-    tcpx_log_callback, tcpx_set_log_callback,
+    tcpx_log_callback, tcpx_set_log_callback, tcpx_set_plugin_log_level,
 };
 pub use memory::{
     TCPX_PTR_CUDA, TCPX_PTR_HOST, tcpx_memory_info, tcpx_session_deregister_memory,

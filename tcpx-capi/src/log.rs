@@ -100,6 +100,24 @@ pub unsafe extern "C" fn tcpx_set_log_callback(
     })
 }
 
+/// Drops the plugin's log lines above `level` before they are formatted, process-wide: for a callback that takes
+/// everything else. `TCPX_LOG_DEBUG` unless set.
+///
+/// Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or `TCPX_LOG_TRACE`, with the target `tcpx::plugin`, and
+/// only as far as the `max_level` of `tcpx_set_log_callback` allows. Any thread; does not block.
+///
+/// Errors: `TCPX_ERR_ARGUMENT` when `level` is not a level.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_set_plugin_log_level(level: i32) -> tcpx_status {
+    boundary::call(|| {
+        if !(TCPX_LOG_OFF..=TCPX_LOG_TRACE).contains(&level) {
+            return Err(Failure::argument(format!("level is {level}; 0 to 5 are levels")));
+        }
+        tcpx_core::set_plugin_log_level(filter(level));
+        Ok(())
+    })
+}
+
 /// Makes this library's subscriber the one of the process, once.
 fn install() -> Result<(), Failure> {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
@@ -120,23 +138,28 @@ fn number(level: &Level) -> i32 {
     }
 }
 
+fn filter(level: i32) -> LevelFilter {
+    match level {
+        TCPX_LOG_OFF => LevelFilter::OFF,
+        TCPX_LOG_ERROR => LevelFilter::ERROR,
+        TCPX_LOG_WARN => LevelFilter::WARN,
+        TCPX_LOG_INFO => LevelFilter::INFO,
+        TCPX_LOG_DEBUG => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    }
+}
+
 /// Turns events into lines. The library makes no spans.
 struct Lines;
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && number(metadata.level()) <= MAX_LEVEL.load(Ordering::Relaxed)
+        // Not `is_event`: asking whether a line would be heard, as is done for the plugin's, is none.
+        !metadata.is_span() && number(metadata.level()) <= MAX_LEVEL.load(Ordering::Relaxed)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(match MAX_LEVEL.load(Ordering::Relaxed) {
-            TCPX_LOG_OFF => LevelFilter::OFF,
-            TCPX_LOG_ERROR => LevelFilter::ERROR,
-            TCPX_LOG_WARN => LevelFilter::WARN,
-            TCPX_LOG_INFO => LevelFilter::INFO,
-            TCPX_LOG_DEBUG => LevelFilter::DEBUG,
-            _ => LevelFilter::TRACE,
-        })
+        Some(filter(MAX_LEVEL.load(Ordering::Relaxed)))
     }
 
     fn event(&self, event: &Event<'_>) {

@@ -65,6 +65,7 @@ mod nic;
 mod peer;
 mod peer_name;
 mod plugin;
+mod plugin_log;
 mod registration;
 mod run;
 mod session;
@@ -87,6 +88,7 @@ pub use error::{Departure, Error, Phase, PluginFailure, Result, of_connecting};
 pub use ledger::TransferCounts;
 pub use memory::MemoryType;
 pub use plugin::Nic;
+pub use plugin_log::set_plugin_log_level;
 pub use registration::MemoryInfo;
 pub use session::Session;
 pub use settings::{

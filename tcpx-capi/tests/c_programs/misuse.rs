@@ -38,6 +38,18 @@ fn log_callbacks_are_called_and_not_reentered() {
 }
 
 #[test]
+fn the_plugin_is_silenced_by_itself() {
+    if !GCC.is_here() {
+        return;
+    }
+    let workshop = Workshop::new();
+    let program = workshop.build(GCC, Linkage::Shared, &source("c/plugin_log.c"), &SANITIZERS);
+    for how in ["silent", "loud"] {
+        Program::start(&program, &[how]).pass();
+    }
+}
+
+#[test]
 fn cpp_errors_are_exceptions_or_codes() {
     survive(GXX, Linkage::Shared, "cpp/exceptions.cpp", &[]);
     survive(GXX, Linkage::Static, "cpp/codes.cpp", &["-fno-exceptions"]);

@@ -132,6 +132,8 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_UNKNOWN_MEMORY, tcpx_transfer_post_send(transfer, 99, 0, 1, 0));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_set_log_callback(NULL, NULL, 6));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_set_log_callback(NULL, NULL, -1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_set_plugin_log_level(6));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_set_plugin_log_level(-1));
 }
 
 static void posts(session_pair pair, tcpx_transfer transfer) {
