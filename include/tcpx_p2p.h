@@ -465,8 +465,8 @@ typedef struct tcpx_post {
 } tcpx_post;
 
 /**
- * Sums over every peer and channel that the session has now: those of a peer that is gone go with it. New members are
- * added at the end.
+ * Sums over everything since the session was made, peers that are gone included; only `peers` and `channels` are what it
+ * has now. New members are added at the end.
  */
 typedef struct tcpx_session_stats {
   /**
@@ -801,7 +801,18 @@ tcpx_status tcpx_session_create(const struct tcpx_session_options *options,
                                 struct tcpx_session *out_session);
 
 /**
- * Ends a session: says goodbye to every peer, waiting at most `close_timeout_ms` for them, then closes everything.
+ * Says goodbye to every peer, waiting at most `close_timeout_ms` for them, then closes everything. Afterwards no memory
+ * that was registered with the session is touched any more; its handle, and those of its transfers, still want their end.
+ * A session that is closed already stays so.
+ *
+ * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` naming the peers that did not answer: everything is closed here all the
+ * same. Any thread, also while others are inside calls on this session: theirs end with `TCPX_ERR_CLOSED`. Blocks for at
+ * most `close_timeout_ms`, and as long as unpacks under way take.
+ */
+tcpx_status tcpx_session_close(struct tcpx_session session);
+
+/**
+ * Ends a session: closes it, as `tcpx_session_close` does, without telling whether every peer answered.
  *
  * Afterwards no memory that was registered with it is touched any more. Its transfers answer `TCPX_ERR_CLOSED`, or
  * `TCPX_ERR_PEER_GONE` where the peer said goodbye first; they still want their `tcpx_transfer_release`.
@@ -898,7 +909,7 @@ tcpx_status tcpx_session_progress(struct tcpx_session session,
                                   bool *out_moved);
 
 /**
- * Writes sums over the session as it is now. Set `out_stats->size` to sizeof(tcpx_session_stats) first.
+ * Writes sums over the session's whole life. Set `out_stats->size` to sizeof(tcpx_session_stats) first.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block.
  *

@@ -298,7 +298,10 @@ class Session {
   /** The C handle; it stays this object's. */
   tcpx_session handle() const noexcept { return handle_; }
 
-  /** Ends the session: says goodbye to every peer, for at most close_timeout_ms. A second call does nothing. */
+  /** Says goodbye to every peer, for at most close_timeout_ms, and closes everything; fails with TCPX_ERR_TIMEOUT when one did not answer. */
+  int close() { return detail::check(tcpx_session_close(handle_)); }
+
+  /** Ends the session: closes it, whoever answers, and gives its handle up. A second call does nothing. */
   int destroy() {
     if (handle_.id == 0) return TCPX_OK;
     const int status = detail::check(tcpx_session_destroy(handle_));

@@ -66,7 +66,19 @@ pub unsafe extern "C" fn tcpx_session_create(
     })
 }
 
-/// Ends a session: says goodbye to every peer, waiting at most `close_timeout_ms` for them, then closes everything.
+/// Says goodbye to every peer, waiting at most `close_timeout_ms` for them, then closes everything. Afterwards no memory
+/// that was registered with the session is touched any more; its handle, and those of its transfers, still want their end.
+/// A session that is closed already stays so.
+///
+/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` naming the peers that did not answer: everything is closed here all the
+/// same. Any thread, also while others are inside calls on this session: theirs end with `TCPX_ERR_CLOSED`. Blocks for at
+/// most `close_timeout_ms`, and as long as unpacks under way take.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
+    boundary::call(|| Ok(session.get()?.close()?))
+}
+
+/// Ends a session: closes it, as `tcpx_session_close` does, without telling whether every peer answered.
 ///
 /// Afterwards no memory that was registered with it is touched any more. Its transfers answer `TCPX_ERR_CLOSED`, or
 /// `TCPX_ERR_PEER_GONE` where the peer said goodbye first; they still want their `tcpx_transfer_release`.

@@ -12,8 +12,8 @@ use crate::output::ByteOutput;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL};
 
-/// Sums over every peer and channel that the session has now: those of a peer that is gone go with it. New members are
-/// added at the end.
+/// Sums over everything since the session was made, peers that are gone included; only `peers` and `channels` are what it
+/// has now. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_session_stats {
@@ -65,38 +65,35 @@ unsafe impl Growing for tcpx_session_stats {
 
 impl From<&SessionReport> for tcpx_session_stats {
     fn from(report: &SessionReport) -> Self {
+        let total = &report.total;
         let mut stats = Self {
             size: size_of::<Self>(),
             peers: report.peers.len() as u64,
+            channels: report.peers.iter().map(|peer| peer.channels.len() as u64).sum(),
+            chunks_sent: total.send.chunks,
+            bytes_sent: total.send.bytes,
+            chunks_received: total.recv.chunks,
+            bytes_received: total.recv.bytes,
             unpack_batches: report.unpack_batches,
             unpack_ns: report.unpack_ns,
+            messages_sent: total.messages_sent,
+            messages_received: total.messages_received,
+            errors: total.errors,
             peers_failed: report.peers_failed,
             alarms: report.alarms.iter().map(|alarm| alarm.count).sum(),
             ..Self::default()
         };
-        for peer in &report.peers {
-            stats.messages_sent += peer.messages_sent;
-            stats.messages_received += peer.messages_received;
-            stats.errors += peer.errors;
-        }
-        for channel in report.peers.iter().flat_map(|peer| &peer.channels) {
-            stats.channels += 1;
-            stats.chunks_sent += channel.send.chunks;
-            stats.bytes_sent += channel.send.bytes;
-            stats.chunks_received += channel.recv.chunks;
-            stats.bytes_received += channel.recv.bytes;
-            for lane in [&channel.send, &channel.recv] {
-                stats.fragments += lane.fragments;
-                stats.fragments_merged += lane.fragments_merged;
-                stats.window_full += lane.window_full;
-                stats.plugin_busy += lane.plugin_busy;
-            }
+        for lane in [&total.send, &total.recv] {
+            stats.fragments += lane.fragments;
+            stats.fragments_merged += lane.fragments_merged;
+            stats.window_full += lane.window_full;
+            stats.plugin_busy += lane.plugin_busy;
         }
         stats
     }
 }
 
-/// Writes sums over the session as it is now. Set `out_stats->size` to sizeof(tcpx_session_stats) first.
+/// Writes sums over the session's whole life. Set `out_stats->size` to sizeof(tcpx_session_stats) first.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block.
 ///
@@ -143,12 +140,12 @@ pub unsafe extern "C" fn tcpx_session_stats_json(
 
 #[cfg(test)]
 mod tests {
-    use tcpx_core::{AlarmReport, ChannelReport, ChannelStats, PeerReport};
+    use tcpx_core::{AlarmReport, ChannelReport, ChannelStats, PeerReport, Totals};
 
     use super::*;
 
     #[test]
-    fn sums_go_over_every_peer_and_channel() {
+    fn sums_are_the_sessions_and_counts_of_peers_are_of_now() {
         let lane = |chunks| ChannelStats {
             chunks,
             bytes: 10 * chunks,
@@ -160,15 +157,16 @@ mod tests {
         };
         let alarm = |count| AlarmReport { id: "TCPX-902".into(), title: "stuck".into(), count };
         let channel = ChannelReport { nic: "lo".into(), send: lane(1), recv: lane(2) };
-        let peer = PeerReport {
-            messages_sent: 7,
-            messages_received: 8,
-            errors: 9,
-            channels: vec![channel; 3],
-            ..Default::default()
-        };
+        let peer = PeerReport { channels: vec![channel; 3], ..Default::default() };
         let report = SessionReport {
             peers: vec![peer; 2],
+            total: Totals {
+                messages_sent: 14,
+                messages_received: 16,
+                errors: 18,
+                send: lane(6),
+                recv: lane(12),
+            },
             unpack_batches: 5,
             unpack_ns: 6,
             peers_failed: 1,

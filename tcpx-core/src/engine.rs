@@ -25,6 +25,7 @@ use crate::peer::{Peer, PeerKey, Stage};
 use crate::peer_name::PeerName;
 use crate::plugin::Plugin;
 use crate::settings::{SessionOptions, check_name};
+use crate::stats::Sums;
 use crate::strangers::Strangers;
 
 /// Everything of a session.
@@ -40,6 +41,8 @@ pub(crate) struct Engine {
     unpack_why: String,
     unpack_batches: u64,
     peers_failed: u64,
+    /// What peers that are forgotten have counted.
+    departed: Sums,
     batch: Batch,
     watch: watch::Watch,
     is_closed: bool,
@@ -78,6 +81,7 @@ impl Engine {
             unpack_why: opened.why,
             unpack_batches: 0,
             peers_failed: 0,
+            departed: Sums::default(),
             batch: Batch::default(),
             watch: watch::Watch::default(),
             is_closed: false,
@@ -206,7 +210,7 @@ impl Engine {
         let is_gone =
             |key| peers.get(key).is_none_or(|peer: &Peer| matches!(peer.stage, Stage::Gone(_)));
         for key in self.lobby.take_gone(is_gone) {
-            let Some(peer) = self.peers.remove(key) else { continue };
+            let Some(peer) = self.take_out(key) else { continue };
             if let Stage::Gone(error) = &peer.stage {
                 tracing::warn!(peer = %peer.name(), %error, "peer left before it was accepted");
             }
@@ -240,8 +244,15 @@ impl Engine {
     /// Drops a peer that is over.
     pub(crate) fn forget(&mut self, name: &str) {
         if let Some(key) = self.names.remove(name) {
-            self.peers.remove(key);
+            self.take_out(key);
         }
+    }
+
+    /// Takes a peer out for good. Its numbers stay in the session's.
+    fn take_out(&mut self, key: PeerKey) -> Option<Peer> {
+        let peer = self.peers.remove(key)?;
+        self.departed.add(&peer.report(&self.ledger));
+        Some(peer)
     }
 
     pub(crate) fn peer(&self, name: &str) -> Result<(PeerKey, &Peer)> {

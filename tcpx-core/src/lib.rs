@@ -95,7 +95,7 @@ pub use settings::{
     DEFAULT_CHUNK_BYTES, HARDWARE_PLUGIN_PATH, MAX_CHANNELS, MAX_CHUNK_BYTES, PluginChoice,
     SessionOptions,
 };
-pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport};
+pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport, Totals};
 pub use tcpx_doctor::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::{Post, Transfer};

@@ -27,7 +27,7 @@ use crate::matching::Matcher;
 use crate::peer_name::PeerName;
 use crate::run::{OpenRun, Tail};
 use crate::setup::CommSetup;
-use crate::stats::{ChannelReport, MessageStats, PeerReport};
+use crate::stats::{ChannelReport, ChannelStats, MessageStats, PeerReport};
 use crate::watch::matches::MatchWatch;
 
 new_key_type! {
@@ -65,6 +65,9 @@ pub(crate) struct Peer {
     send_lanes: Vec<SendLane>,
     recv_lanes: Vec<RecvLane>,
     nics: Vec<Arc<str>>,
+    /// What lanes that are closed had counted.
+    closed_sends: Vec<ChannelStats>,
+    closed_recvs: Vec<ChannelStats>,
     matcher: Matcher<OpKey>,
     run: OpenRun<OpKey>,
     /// The receive that was announced last.
@@ -91,6 +94,8 @@ impl Peer {
             send_lanes: Vec::new(),
             recv_lanes: Vec::new(),
             nics: Vec::new(),
+            closed_sends: Vec::new(),
+            closed_recvs: Vec::new(),
             matcher: Matcher::default(),
             run: OpenRun::default(),
             announced: None,
@@ -330,17 +335,27 @@ impl Peer {
             self.queue(&Frame::Goodbye);
         }
         if step.close_sends {
-            self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
+            self.close_sends(ledger);
             self.queue(&Frame::Closed);
         }
         if step.close_receives {
-            self.recv_lanes.drain(..).for_each(|lane| lane.close(ledger));
+            self.close_recvs(ledger);
             tracing::info!(peer = %self.name, "peer is closed");
             // The last frame must leave before the link does.
             let _ = self.flush();
             self.link = None;
             self.stage = Stage::Gone(self.gone(Departure::Goodbye, Phase::Close));
         }
+    }
+
+    fn close_sends(&mut self, ledger: &mut Ledger) {
+        self.closed_sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
+        self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
+    }
+
+    fn close_recvs(&mut self, ledger: &mut Ledger) {
+        self.closed_recvs.extend(self.recv_lanes.iter().map(|lane| lane.stats));
+        self.recv_lanes.drain(..).for_each(|lane| lane.close(ledger));
     }
 
     /// Ends everything with this peer: comms first, so that nobody touches memory of operations that have ended.
@@ -354,8 +369,8 @@ impl Peer {
             let _ = link.flush();
         }
         self.link = None;
-        self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
-        self.recv_lanes.drain(..).for_each(|lane| lane.close(ledger));
+        self.close_sends(ledger);
+        self.close_recvs(ledger);
         self.matcher = Matcher::default();
         self.run = OpenRun::default();
         ledger.end_of_peer(self.key, &error, |_| true);
@@ -381,10 +396,21 @@ impl Peer {
     }
 
     pub(crate) fn report(&self, ledger: &Ledger) -> PeerReport {
+        let lane = |open: Option<ChannelStats>, closed: &[ChannelStats], index: usize| {
+            open.or_else(|| closed.get(index).copied()).unwrap_or_default()
+        };
         let channels = self.nics.iter().enumerate().map(|(index, nic)| ChannelReport {
             nic: nic.to_string(),
-            send: self.send_lanes.get(index).map(|lane| lane.stats).unwrap_or_default(),
-            recv: self.recv_lanes.get(index).map(|lane| lane.stats).unwrap_or_default(),
+            send: lane(
+                self.send_lanes.get(index).map(|lane| lane.stats),
+                &self.closed_sends,
+                index,
+            ),
+            recv: lane(
+                self.recv_lanes.get(index).map(|lane| lane.stats),
+                &self.closed_recvs,
+                index,
+            ),
         });
         PeerReport {
             name: self.name.to_string(),

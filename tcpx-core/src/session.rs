@@ -1,89 +1,39 @@
-#![allow(unsafe_code)]
 //! The session: what a program holds.
 
+mod memory;
+mod progress_thread;
+mod shared;
 #[cfg(all(test, feature = "soft"))]
 mod late_unpack_tests;
 #[cfg(all(test, feature = "soft"))]
 mod unpack_tests;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
-use crate::device_memory::{DeviceMemory, OwnedMemory};
+pub(crate) use shared::{Outcome, Shared};
+
 use crate::engine::Engine;
-use crate::error::{Departure, Error, HOST_RECEIVE, Phase, Result};
-use crate::memory::MemoryType;
+use crate::error::{Departure, Error, Phase, Result};
 use crate::peer::{PeerKey, Stage};
 use crate::plugin::Nic;
-use crate::registration::{MemoryInfo, Span};
+use crate::session::progress_thread::ProgressThread;
 use crate::settings::SessionOptions;
 use crate::stats::SessionReport;
 use crate::transfer::Transfer;
-use crate::wait::{Patience, Waiter};
-
-/// Ends a wait for a final answer.
-pub(crate) enum Outcome<T> {
-    Done(T),
-    NotYet,
-}
-
-/// The engine and what waiting threads need to know.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    engine: Mutex<Engine>,
-    spin: Duration,
-    stop: AtomicBool,
-}
-
-impl Shared {
-    /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which never runs inside.
-    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One round of progress. Returns whether anything moved.
-    fn progress(&self) -> bool {
-        self.engine().progress(Instant::now())
-    }
-
-    /// Makes progress until `check` has an answer. `on_deadline` says what was missing.
-    pub(crate) fn wait<T>(
-        &self,
-        patience: Patience,
-        mut check: impl FnMut(&mut Engine) -> Result<Outcome<T>>,
-        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
-    ) -> Result<T> {
-        let mut waiter = Waiter::new(patience, self.spin);
-        loop {
-            let mut engine = self.engine();
-            let now = Instant::now();
-            let moved = engine.progress(now);
-            if let Outcome::Done(value) = check(&mut engine)? {
-                return Ok(value);
-            }
-            if waiter.is_over(now) {
-                return Err(on_deadline(&mut engine, waiter.waited(now), now));
-            }
-            drop(engine);
-            waiter.pause(moved, now);
-        }
-    }
-}
+use crate::wait::Patience;
 
 /// One GPU (or host memory), its NICs, its peers and its registrations.
 ///
 /// `Send + Sync`: any thread may call anything; calls are serialised inside. Progress is made inside the calls of this
 /// library, or by a thread of the session ([`SessionOptions::progress_thread`]).
 ///
-/// Dropping it says goodbye to every peer, for at most [`SessionOptions::close_timeout`], then closes everything.
-/// Transfers that are still alive then answer [`Error::Closed`].
+/// Dropping it does what [`close`](Self::close) does; only the error goes to the log.
 #[derive(Debug)]
 pub struct Session {
     shared: Arc<Shared>,
     options: SessionOptions,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Option<ProgressThread>,
 }
 
 impl Session {
@@ -94,13 +44,9 @@ impl Session {
     /// [`Error::Unpack`], [`Error::MemoryUnavailable`].
     pub fn new(options: SessionOptions) -> Result<Self> {
         let engine = Engine::new(options.clone())?;
-        let shared = Arc::new(Shared {
-            engine: Mutex::new(engine),
-            spin: options.spin,
-            stop: AtomicBool::new(false),
-        });
-        let thread = if options.progress_thread { Some(spawn_progress(&shared)?) } else { None };
-        Ok(Self { shared, options, thread: Mutex::new(thread) })
+        let shared = Arc::new(Shared::new(engine, options.spin));
+        let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
+        Ok(Self { shared, options, thread })
     }
 
     /// Opens the control listener and returns the connection info that peers load.
@@ -234,113 +180,6 @@ impl Session {
         outcome
     }
 
-    /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every peer and channel.
-    ///
-    /// `memory` says how it is received into: [`MemoryType::Host`] straight, [`MemoryType::Device`] through the bounce
-    /// buffer. Any address, any size; the same memory may be registered more than once.
-    ///
-    /// # Errors
-    /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach device memory, or when the
-    /// plugin cannot receive into memory of this type.
-    ///
-    /// # Safety
-    /// `address` is the start of `bytes` bytes that stay valid until [`deregister_memory`](Self::deregister_memory) has
-    /// returned `Ok` or the session is dropped: readable, and writable if `is_recv`. While an operation is posted on a
-    /// part of it, nobody else writes that part, and for receives nobody else reads it either.
-    pub unsafe fn register_memory(
-        &self,
-        address: u64,
-        bytes: u64,
-        memory: MemoryType,
-        is_recv: bool,
-    ) -> Result<u64> {
-        self.register(address, bytes, memory, is_recv, None)
-    }
-
-    /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or for
-    /// [`MemoryType::Device`] memory of the session's GPU, if it has one. It is freed with its registration.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as for [`register_memory`](Self::register_memory).
-    pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<u64> {
-        let length = usize::try_from(bytes).map_err(|_| Error::Registration {
-            id: 0,
-            reason: format!("{bytes} bytes do not fit this machine"),
-        })?;
-        let buffer = self.shared.engine().env.memory.allocate(length, memory)?;
-        self.register(buffer.address(), bytes, memory, true, Some(buffer))
-    }
-
-    fn register(
-        &self,
-        address: u64,
-        bytes: u64,
-        memory: MemoryType,
-        is_recv: bool,
-        owned: Option<OwnedMemory>,
-    ) -> Result<u64> {
-        let mut engine = self.shared.engine();
-        if is_recv && memory == MemoryType::Host && engine.env.plugin.is_hardware() {
-            let reason = format!(
-                "{HOST_RECEIVE}: its data sockets are steered to the GPU; register GPU memory, or register this for \
-                 sending only"
-            );
-            return Err(Error::Registration { id: 0, reason });
-        }
-        // What is wrong with an impossible range is said by `add`.
-        let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
-        if is_range && memory == MemoryType::Device && !engine.env.memory.reaches(address, bytes)? {
-            let reason = format!(
-                "the session's GPU does not reach {bytes} bytes at {address:#x}; register memory of that GPU, or host \
-                 memory as host memory"
-            );
-            return Err(Error::Registration { id: 0, reason });
-        }
-        let id = engine.ledger.registrations.add(address, bytes, memory, is_recv, owned)?;
-        tracing::debug!(id, address = format_args!("{address:#x}"), bytes, %memory, is_recv, "registered memory");
-        Ok(id)
-    }
-
-    /// Takes a registration back. Afterwards nobody touches its memory any more.
-    ///
-    /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted.
-    pub fn deregister_memory(&self, id: u64) -> Result<()> {
-        self.shared.engine().deregister(id)
-    }
-
-    /// What is known of a registration.
-    ///
-    /// # Errors
-    /// [`Error::UnknownRegistration`].
-    pub fn memory_info(&self, id: u64) -> Result<MemoryInfo> {
-        self.shared.engine().ledger.registrations.info(id)
-    }
-
-    /// Copies bytes into memory made by [`allocate`](Self::allocate).
-    ///
-    /// # Errors
-    /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes do not fit or the
-    /// memory is not the session's own.
-    pub fn write_memory(&self, id: u64, offset: u64, bytes: &[u8]) -> Result<()> {
-        let engine = self.shared.engine();
-        let span = own_span(&engine, id, offset, bytes.len())?;
-        // SAFETY: the span lies in memory that the registration owns; the engine is locked and no operation is posted on
-        // it, so nobody else touches it.
-        unsafe { memory_of(&engine, span).write(span.address, bytes) }
-    }
-
-    /// Copies bytes out of memory made by [`allocate`](Self::allocate).
-    ///
-    /// # Errors
-    /// As for [`write_memory`](Self::write_memory).
-    pub fn read_memory(&self, id: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        let engine = self.shared.engine();
-        let span = own_span(&engine, id, offset, bytes.len())?;
-        // SAFETY: as for `write_memory`.
-        unsafe { memory_of(&engine, span).read(span.address, bytes) }
-    }
-
     /// A transfer with a peer: a set of sends and receives that are waited for together.
     ///
     /// # Errors
@@ -351,6 +190,26 @@ impl Session {
         engine.peer_up(key)?;
         let transfer = engine.ledger.add_transfer(key);
         Ok(Transfer::new(Arc::clone(&self.shared), transfer))
+    }
+
+    /// Ends the session: says goodbye to every peer, as [`disconnect`](Self::disconnect) does, for at most
+    /// [`SessionOptions::close_timeout`], then closes everything. Other calls then answer [`Error::Closed`], and what is
+    /// left of transfers ends with it. A session that is closed already stays so. Dropping does the same.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`] naming the peers that did not answer: everything is closed here all the same.
+    pub fn close(&self) -> Result<()> {
+        self.shared.engine().start_close();
+        let closed = self.shared.wait(
+            Patience::for_time(self.options.close_timeout),
+            |engine| Ok(if engine.is_quiet() { Outcome::Done(()) } else { Outcome::NotYet }),
+            |engine, waited, now| engine.close_deadline(waited, now),
+        );
+        self.shared.engine().finish_close();
+        if let Some(thread) = &self.thread {
+            thread.stop();
+        }
+        closed
     }
 
     /// One round of progress over everything, without waiting. Returns whether anything moved.
@@ -376,59 +235,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.shared.engine().start_close();
-        let closed = self.shared.wait(
-            Patience::for_time(self.options.close_timeout),
-            |engine| Ok(if engine.is_quiet() { Outcome::Done(()) } else { Outcome::NotYet }),
-            |engine, waited, now| engine.deadline(Phase::Close, None, waited, now),
-        );
-        if let Err(error) = closed {
-            tracing::warn!(%error, "peers did not answer the goodbye");
-        }
-        self.shared.engine().finish_close();
-        self.shared.stop.store(true, Ordering::Release);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "the session did not end cleanly");
         }
     }
-}
-
-/// What copies to and from a span.
-fn memory_of(engine: &Engine, span: Span) -> &DeviceMemory {
-    match span.memory {
-        MemoryType::Host => &DeviceMemory::Emulated,
-        MemoryType::Device => &engine.env.memory,
-    }
-}
-
-fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<Span> {
-    let registrations = &engine.ledger.registrations;
-    let span = registrations.span(id, offset, bytes as u64, false)?;
-    if !registrations.is_owned(id) {
-        let reason =
-            "the session did not allocate this memory, so it cannot know that nobody else uses it"
-                .to_owned();
-        return Err(Error::Registration { id, reason });
-    }
-    match registrations.operations(id) {
-        0 => Ok(span),
-        operations => Err(Error::InUse { id, operations }),
-    }
-}
-
-fn spawn_progress(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {
-    let shared = Arc::clone(shared);
-    std::thread::Builder::new()
-        .name("tcpx-progress".into())
-        .spawn(move || {
-            let mut waiter = Waiter::new(Patience::endless(), shared.spin);
-            while !shared.stop.load(Ordering::Acquire) {
-                let moved = shared.progress();
-                waiter.pause(moved, Instant::now());
-            }
-        })
-        .map_err(|error| Error::io("starting the progress thread", &error))
 }

@@ -96,6 +96,57 @@ pub(crate) struct MessageStats {
     pub(crate) received: u64,
 }
 
+/// Everything since the session was made, over all peers, those that are gone included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Sends that found their receive.
+    pub messages_sent: u64,
+    /// Receives that found their send.
+    pub messages_received: u64,
+    /// Operations that ended with an error, cancelled ones included.
+    pub errors: u64,
+    /// Chunks out, of all channels.
+    pub send: ChannelStats,
+    /// Chunks in, of all channels.
+    pub recv: ChannelStats,
+}
+
+/// Sums over peers, in total and by NIC. Pure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sums {
+    total: Totals,
+    nics: BTreeMap<String, ChannelReport>,
+}
+
+impl Sums {
+    /// Counts a peer in.
+    pub(crate) fn add(&mut self, peer: &PeerReport) {
+        self.total.messages_sent += peer.messages_sent;
+        self.total.messages_received += peer.messages_received;
+        self.total.errors += peer.errors;
+        for channel in &peer.channels {
+            let nic = match self.nics.get_mut(&channel.nic) {
+                Some(nic) => nic,
+                None => {
+                    let new = ChannelReport { nic: channel.nic.clone(), ..Default::default() };
+                    self.nics.entry(channel.nic.clone()).or_insert(new)
+                }
+            };
+            for (sums, lane) in [
+                ([&mut self.total.send, &mut nic.send], &channel.send),
+                ([&mut self.total.recv, &mut nic.recv], &channel.recv),
+            ] {
+                sums.into_iter().for_each(|sum| sum.add(lane));
+            }
+        }
+    }
+
+    /// In total, and in the order of the NICs' names.
+    pub(crate) fn into_parts(self) -> (Totals, Vec<ChannelReport>) {
+        (self.total, self.nics.into_values().collect())
+    }
+}
+
 /// A session as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SessionReport {
@@ -119,24 +170,12 @@ pub struct SessionReport {
     pub peers_failed: u64,
     /// Trouble that was noticed while running, by id; see `tcpx explain`.
     pub alarms: Vec<AlarmReport>,
-    /// Peers by name.
+    /// Everything since the session was made.
+    pub total: Totals,
+    /// Peers by name, as they are now.
     pub peers: Vec<PeerReport>,
-    /// All channels of all peers, by NIC.
+    /// Everything since the session was made, by NIC, in the order of the NICs' names.
     pub nics: Vec<ChannelReport>,
-}
-
-/// Sums channels by NIC, in the order of the NICs' names.
-pub(crate) fn by_nic(peers: &[PeerReport]) -> Vec<ChannelReport> {
-    let mut nics: BTreeMap<&str, ChannelReport> = BTreeMap::new();
-    for channel in peers.iter().flat_map(|peer| &peer.channels) {
-        let sum = nics.entry(&channel.nic).or_insert_with(|| ChannelReport {
-            nic: channel.nic.clone(),
-            ..ChannelReport::default()
-        });
-        sum.send.add(&channel.send);
-        sum.recv.add(&channel.recv);
-    }
-    nics.into_values().collect()
 }
 
 #[cfg(test)]
@@ -144,17 +183,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_are_summed_by_nic() {
+    fn peers_are_summed_in_total_and_by_nic() {
         let channel = |nic: &str, bytes, peak| ChannelReport {
             nic: nic.into(),
             send: ChannelStats { bytes, window_peak: peak, ..ChannelStats::default() },
             recv: ChannelStats { bytes: 2 * bytes, ..ChannelStats::default() },
         };
-        let peer = |channels| PeerReport { channels, ..PeerReport::default() };
-        let nics = by_nic(&[
-            peer(vec![channel("eth2", 1, 3), channel("eth1", 10, 1)]),
-            peer(vec![channel("eth2", 100, 2)]),
-        ]);
+        let peer = |channels| PeerReport {
+            messages_sent: 1,
+            messages_received: 2,
+            errors: 3,
+            channels,
+            ..PeerReport::default()
+        };
+        let mut sums = Sums::default();
+        sums.add(&peer(vec![channel("eth2", 1, 3), channel("eth1", 10, 1)]));
+        sums.add(&peer(vec![channel("eth2", 100, 2)]));
+        let (total, nics) = sums.into_parts();
+        assert_eq!((total.messages_sent, total.messages_received, total.errors), (2, 4, 6));
+        assert_eq!((total.send.bytes, total.send.window_peak, total.recv.bytes), (111, 3, 222));
         let summary: Vec<_> = nics
             .iter()
             .map(|nic| (nic.nic.as_str(), nic.send.bytes, nic.send.window_peak, nic.recv.bytes))

@@ -10,15 +10,18 @@ use tcpx_tests::pattern;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
-fn session(name: &str) -> Session {
-    let options = SessionOptions {
+fn options(name: &str) -> SessionOptions {
+    SessionOptions {
         plugin: PluginChoice::Soft,
         name: name.into(),
         chunk_bytes: 65_536,
         advertise: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         ..SessionOptions::default()
-    };
-    Session::new(options).expect("the software plugin is always there")
+    }
+}
+
+fn session(name: &str) -> Session {
+    Session::new(options(name)).expect("the software plugin is always there")
 }
 
 fn join(left: (&Session, &str), right: (&Session, &str)) {
@@ -190,5 +193,53 @@ fn everything_may_be_dropped_in_any_order() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn closing_says_who_did_not_answer_and_can_be_repeated() {
+    let (left, right) = (session("left"), session("right"));
+    join((&left, "left"), (&right, "right"));
+    exchange((&left, "left"), (&right, "right"), 100_000, 1);
+    thread::scope(|scope| {
+        scope.spawn(|| left.close().expect("answered"));
+        right.close().expect("answered");
+    });
+    left.close().expect("closed already");
+    assert!(matches!(left.create_transfer("right"), Err(Error::Closed | Error::PeerGone { .. })));
+    assert!(matches!(left.listen(), Err(Error::Closed)));
+
+    let impatient = SessionOptions { close_timeout: Duration::from_millis(50), ..options("left") };
+    let left = Session::new(impatient).expect("the software plugin is always there");
+    let right = session("right");
+    join((&left, "left"), (&right, "right"));
+    // Nobody drives the other end.
+    let error = left.close().expect_err("no goodbye");
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    assert!(error.to_string().contains("no goodbye came from right"), "{error}");
+    left.close().expect("closed already");
+}
+
+#[test]
+fn numbers_of_peers_that_are_gone_stay_in_the_sums() {
+    let (left, right) = (session("left"), session("right"));
+    let bytes = 150_000;
+    for round in 1..=3 {
+        join((&left, "left"), (&right, "right"));
+        exchange((&left, "left"), (&right, "right"), bytes, 1);
+        thread::scope(|scope| {
+            scope.spawn(|| left.disconnect("right").expect("goodbye"));
+            right.disconnect("left").expect("goodbye");
+        });
+        let (sent, received) = (left.stats(), right.stats());
+        assert!(sent.peers.is_empty() && received.peers.is_empty());
+        assert_eq!((sent.total.messages_sent, sent.total.send.bytes), (round, round * bytes));
+        assert_eq!(
+            (received.total.messages_received, received.total.recv.bytes),
+            (round, round * bytes)
+        );
+        assert!(received.total.recv.fragments > 0);
+        let by_nic: u64 = received.nics.iter().map(|nic| nic.recv.bytes).sum();
+        assert_eq!(by_nic, round * bytes);
     }
 }

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::error::{Error, Phase};
-use crate::peer::PeerKey;
+use crate::peer::{PeerKey, Stage};
 use crate::plugin::Plugin;
-use crate::stats::{SessionReport, by_nic};
+use crate::stats::SessionReport;
 
 impl Engine {
     pub(crate) fn deadline(
@@ -26,10 +26,26 @@ impl Engine {
         Error::Deadline { phase, peer: peer.map(|peer| peer.name().to_string()), waited, detail }
     }
 
+    /// Closing took too long: who did not answer.
+    pub(crate) fn close_deadline(&self, waited: Duration, now: Instant) -> Error {
+        let silent = self.peers.values().filter(|peer| !matches!(peer.stage, Stage::Gone(_)));
+        let peers: Vec<String> = silent
+            .map(|peer| {
+                let silence = peer.silence(now).unwrap_or_default().as_secs_f64();
+                format!("{} (nothing was heard of it for {silence:.1} s)", peer.name())
+            })
+            .collect();
+        let detail = format!("no goodbye came from {}", peers.join(", "));
+        Error::Deadline { phase: Phase::Close, peer: None, waited, detail }
+    }
+
     pub(crate) fn report(&self) -> SessionReport {
         let plugin: &Plugin = &self.env.plugin;
         let mut peers: Vec<_> = self.peers.values().map(|peer| peer.report(&self.ledger)).collect();
         peers.sort_by(|left, right| left.name.cmp(&right.name));
+        let mut sums = self.departed.clone();
+        peers.iter().for_each(|peer| sums.add(peer));
+        let (total, nics) = sums.into_parts();
         SessionReport {
             transport: if plugin.is_hardware() { "hardware" } else { "software" }.to_owned(),
             plugin_name: plugin.name().to_owned(),
@@ -41,7 +57,8 @@ impl Engine {
             unpack_ns: self.batch.busy().as_nanos() as u64,
             peers_failed: self.peers_failed,
             alarms: self.watch.alarms.report(),
-            nics: by_nic(&peers),
+            total,
+            nics,
             peers,
         }
     }

@@ -140,6 +140,11 @@ fn session_options(options: Options) -> SessionOptions {
     session.connect_timeout = options.connect_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.close_timeout = options.close_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.stall_after = options.stall_after_ms.map_or(session.stall_after, Duration::from_millis);
+    session.peer_timeout = match options.peer_timeout_ms {
+        None => session.peer_timeout,
+        Some(0) => None,
+        Some(time) => Some(Duration::from_millis(time)),
+    };
     session.progress_thread = options.progress_thread;
     if std::env::var_os("TCPX_PEER_LOOPBACK").is_some() {
         session.advertise = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];

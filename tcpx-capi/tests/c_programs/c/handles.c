@@ -29,6 +29,7 @@ static void no_session(tcpx_session session) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_stats_json(session, memory, sizeof memory, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_nic_count(session, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_nic(session, 0, &nic));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_close(session));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_destroy(session));
 }
 

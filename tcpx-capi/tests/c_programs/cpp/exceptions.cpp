@@ -69,6 +69,9 @@ void sessions() {
   tcpx::Transfer moved = std::move(receive);
   throws(TCPX_ERR_HANDLE, [&] { receive.postRecv(target, 0, 1, 3); });
   require(moved.release() == TCPX_OK && moved.release() == TCPX_OK, "released, twice");
+  auto closed = std::async(std::launch::async, [&] { return left.close(); });
+  require(right.close() == TCPX_OK && closed.get() == TCPX_OK, "closed by both");
+  require(right.close() == TCPX_OK, "closing again changes nothing");
   auto gone = std::async(std::launch::async, [&] { return left.destroy(); });
   require(right.destroy() == TCPX_OK && gone.get() == TCPX_OK, "ended");
   throws(TCPX_ERR_HANDLE, [&] { right.listen(); });

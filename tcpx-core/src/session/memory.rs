@@ -1,0 +1,141 @@
+#![allow(unsafe_code)]
+//! The session's memory: registered, allocated, written and read.
+
+use super::Session;
+use crate::device_memory::{DeviceMemory, OwnedMemory};
+use crate::engine::Engine;
+use crate::error::{Error, HOST_RECEIVE, Result};
+use crate::memory::MemoryType;
+use crate::registration::{MemoryInfo, Span};
+
+impl Session {
+    /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every peer and channel.
+    ///
+    /// `memory` says how it is received into: [`MemoryType::Host`] straight, [`MemoryType::Device`] through the bounce
+    /// buffer. Any address, any size; the same memory may be registered more than once.
+    ///
+    /// # Errors
+    /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach device memory, or when the
+    /// plugin cannot receive into memory of this type.
+    ///
+    /// # Safety
+    /// `address` is the start of `bytes` bytes that stay valid until [`deregister_memory`](Self::deregister_memory) has
+    /// returned `Ok` or the session is dropped: readable, and writable if `is_recv`. While an operation is posted on a
+    /// part of it, nobody else writes that part, and for receives nobody else reads it either.
+    pub unsafe fn register_memory(
+        &self,
+        address: u64,
+        bytes: u64,
+        memory: MemoryType,
+        is_recv: bool,
+    ) -> Result<u64> {
+        self.register(address, bytes, memory, is_recv, None)
+    }
+
+    /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or for
+    /// [`MemoryType::Device`] memory of the session's GPU, if it has one. It is freed with its registration.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as for [`register_memory`](Self::register_memory).
+    pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<u64> {
+        let length = usize::try_from(bytes).map_err(|_| Error::Registration {
+            id: 0,
+            reason: format!("{bytes} bytes do not fit this machine"),
+        })?;
+        let buffer = self.shared.engine().env.memory.allocate(length, memory)?;
+        self.register(buffer.address(), bytes, memory, true, Some(buffer))
+    }
+
+    fn register(
+        &self,
+        address: u64,
+        bytes: u64,
+        memory: MemoryType,
+        is_recv: bool,
+        owned: Option<OwnedMemory>,
+    ) -> Result<u64> {
+        let mut engine = self.shared.engine();
+        if is_recv && memory == MemoryType::Host && engine.env.plugin.is_hardware() {
+            let reason = format!(
+                "{HOST_RECEIVE}: its data sockets are steered to the GPU; register GPU memory, or register this for \
+                 sending only"
+            );
+            return Err(Error::Registration { id: 0, reason });
+        }
+        // What is wrong with an impossible range is said by `add`.
+        let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
+        if is_range && memory == MemoryType::Device && !engine.env.memory.reaches(address, bytes)? {
+            let reason = format!(
+                "the session's GPU does not reach {bytes} bytes at {address:#x}; register memory of that GPU, or host \
+                 memory as host memory"
+            );
+            return Err(Error::Registration { id: 0, reason });
+        }
+        let id = engine.ledger.registrations.add(address, bytes, memory, is_recv, owned)?;
+        tracing::debug!(id, address = format_args!("{address:#x}"), bytes, %memory, is_recv, "registered memory");
+        Ok(id)
+    }
+
+    /// Takes a registration back. Afterwards nobody touches its memory any more.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted.
+    pub fn deregister_memory(&self, id: u64) -> Result<()> {
+        self.shared.engine().deregister(id)
+    }
+
+    /// What is known of a registration.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`].
+    pub fn memory_info(&self, id: u64) -> Result<MemoryInfo> {
+        self.shared.engine().ledger.registrations.info(id)
+    }
+
+    /// Copies bytes into memory made by [`allocate`](Self::allocate).
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes do not fit or the
+    /// memory is not the session's own.
+    pub fn write_memory(&self, id: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        let engine = self.shared.engine();
+        let span = own_span(&engine, id, offset, bytes.len())?;
+        // SAFETY: the span lies in memory that the registration owns; the engine is locked and no operation is posted on
+        // it, so nobody else touches it.
+        unsafe { memory_of(&engine, span).write(span.address, bytes) }
+    }
+
+    /// Copies bytes out of memory made by [`allocate`](Self::allocate).
+    ///
+    /// # Errors
+    /// As for [`write_memory`](Self::write_memory).
+    pub fn read_memory(&self, id: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let engine = self.shared.engine();
+        let span = own_span(&engine, id, offset, bytes.len())?;
+        // SAFETY: as for `write_memory`.
+        unsafe { memory_of(&engine, span).read(span.address, bytes) }
+    }
+}
+
+/// What copies to and from a span.
+fn memory_of(engine: &Engine, span: Span) -> &DeviceMemory {
+    match span.memory {
+        MemoryType::Host => &DeviceMemory::Emulated,
+        MemoryType::Device => &engine.env.memory,
+    }
+}
+
+fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<Span> {
+    let registrations = &engine.ledger.registrations;
+    let span = registrations.span(id, offset, bytes as u64, false)?;
+    if !registrations.is_owned(id) {
+        let reason =
+            "the session did not allocate this memory, so it cannot know that nobody else uses it"
+                .to_owned();
+        return Err(Error::Registration { id, reason });
+    }
+    match registrations.operations(id) {
+        0 => Ok(span),
+        operations => Err(Error::InUse { id, operations }),
+    }
+}

@@ -1,0 +1,60 @@
+//! The engine behind its lock, and how threads wait on it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::wait::{Patience, Waiter};
+
+/// Ends a wait for a final answer.
+pub(crate) enum Outcome<T> {
+    Done(T),
+    NotYet,
+}
+
+/// The engine and what waiting threads need to know.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    engine: Mutex<Engine>,
+    pub(super) spin: Duration,
+}
+
+impl Shared {
+    pub(super) fn new(engine: Engine, spin: Duration) -> Self {
+        Self { engine: Mutex::new(engine), spin }
+    }
+
+    /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which never runs inside.
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One round of progress. Returns whether anything moved.
+    pub(super) fn progress(&self) -> bool {
+        self.engine().progress(Instant::now())
+    }
+
+    /// Makes progress until `check` has an answer. `on_deadline` says what was missing.
+    pub(crate) fn wait<T>(
+        &self,
+        patience: Patience,
+        mut check: impl FnMut(&mut Engine) -> Result<Outcome<T>>,
+        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
+    ) -> Result<T> {
+        let mut waiter = Waiter::new(patience, self.spin);
+        loop {
+            let mut engine = self.engine();
+            let now = Instant::now();
+            let moved = engine.progress(now);
+            if let Outcome::Done(value) = check(&mut engine)? {
+                return Ok(value);
+            }
+            if waiter.is_over(now) {
+                return Err(on_deadline(&mut engine, waiter.waited(now), now));
+            }
+            drop(engine);
+            waiter.pause(moved, now);
+        }
+    }
+}

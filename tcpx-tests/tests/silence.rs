@@ -1,0 +1,71 @@
+//! Peers that fall silent: with a progress thread that is their end, without one it is their right.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_tests::{Agent, Pair, Side};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Far beyond any silence: a wait that ends with it would be as good as endless.
+const ENDLESS_MS: u64 = 100_000;
+
+fn pair(peer_timeout_ms: u64, progress_thread: bool) -> Pair {
+    let agent = || Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+    let left = Options { peer_timeout_ms: Some(peer_timeout_ms), ..Options::default() };
+    let right = Options { progress_thread, ..Options::default() };
+    Pair::connect(agent(), agent(), left, right)
+}
+
+fn post(pair: &mut Pair, is_send: bool) -> usize {
+    let bytes = 1_000;
+    let (memory, _) = pair.allocate(bytes, Memory::Device);
+    pair.post(Side::Left, is_send, vec![PostSpec { memory, offset: 0, bytes, tag: 1 }])
+}
+
+fn a_frozen_peer_ends_an_endless_wait(is_send: bool, phase: &str) {
+    let mut pair = pair(5_000, true);
+    let transfer = post(&mut pair, is_send);
+    pair.right.signal(Signal::STOP);
+    pair.left.tell(Command::Wait { transfer, timeout_ms: ENDLESS_MS });
+    let failure = pair.left.hear(PATIENCE).expect_err("it is frozen").failure();
+    assert_eq!(failure.kind, "PeerGone", "{failure:?}");
+    for words in ["peer right", phase, "nothing was heard of it for", "frozen"] {
+        assert!(failure.text.contains(words), "{words}: {failure:?}");
+    }
+    // Its name is free for the next one.
+    pair.left.run(Command::Disconnect { peer: "right".into() });
+    pair.right = Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+    pair.right.run(Command::New(Options::default()));
+    pair.join("left", "right").expect("another peer takes the name");
+    pair.part();
+}
+
+#[test]
+fn a_frozen_receiver_ends_an_endless_send() {
+    a_frozen_peer_ends_an_endless_wait(true, "during send");
+}
+
+#[test]
+fn a_frozen_sender_ends_an_endless_receive() {
+    a_frozen_peer_ends_an_endless_wait(false, "during receive");
+}
+
+#[test]
+fn a_peer_without_a_progress_thread_may_be_silent() {
+    // The system at the other end acknowledges, whatever becomes of the process.
+    let mut pair = pair(1_000, false);
+    let transfer = post(&mut pair, true);
+    pair.right.signal(Signal::STOP);
+    pair.left.tell(Command::Wait { transfer, timeout_ms: 4_000 });
+    let failure = pair.left.hear(PATIENCE).expect_err("nobody receives").failure();
+    assert_eq!(failure.kind, "Deadline", "{failure:?}");
+    assert!(failure.text.contains("nothing was heard of it for"), "{failure:?}");
+    pair.right.signal(Signal::CONT);
+    let bytes = 1_000;
+    let memory: u64 = pair.right.get(Command::Allocate { bytes, memory: Memory::Device });
+    let posts = vec![PostSpec { memory, offset: 0, bytes, tag: 1 }];
+    let receive = pair.post(Side::Right, false, posts);
+    pair.wait_both(transfer, receive);
+    pair.part();
+}
