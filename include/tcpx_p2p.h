@@ -541,6 +541,11 @@ typedef struct tcpx_session_stats {
    * Trouble that was noticed while running; the JSON has it by id.
    */
   uint64_t alarms;
+  /**
+   * Peers that ended while chunks of theirs are still being unpacked: memory registered for them stays in use. Above 0
+   * for more than a moment: the GPU hangs.
+   */
+  uint64_t peers_parked;
 } tcpx_session_stats;
 
 /**
@@ -806,7 +811,8 @@ tcpx_status tcpx_session_create(const struct tcpx_session_options *options,
  * A session that is closed already stays so.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` naming the peers that did not answer: everything is closed here all the
- * same. Any thread, also while others are inside calls on this session: theirs end with `TCPX_ERR_CLOSED`. Blocks for at
+ * same; or naming those whose chunks a GPU that hangs has not unpacked: memory that they are received into must then stay,
+ * and closing again looks again. Any thread, also while others are inside calls on this session: theirs end with `TCPX_ERR_CLOSED`. Blocks for at
  * most `close_timeout_ms`, and as long as unpacks under way take.
  */
 tcpx_status tcpx_session_close(struct tcpx_session session);
@@ -814,7 +820,8 @@ tcpx_status tcpx_session_close(struct tcpx_session session);
 /**
  * Ends a session: closes it, as `tcpx_session_close` does, without telling whether every peer answered.
  *
- * Afterwards no memory that was registered with it is touched any more. Its transfers answer `TCPX_ERR_CLOSED`, or
+ * Afterwards no memory that was registered with it is touched any more, unless `tcpx_session_close` said so before. Its
+ * transfers answer `TCPX_ERR_CLOSED`, or
  * `TCPX_ERR_PEER_GONE` where the peer said goodbye first; they still want their `tcpx_transfer_release`.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this session: nothing was done then.

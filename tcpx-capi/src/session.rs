@@ -71,7 +71,8 @@ pub unsafe extern "C" fn tcpx_session_create(
 /// A session that is closed already stays so.
 ///
 /// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` naming the peers that did not answer: everything is closed here all the
-/// same. Any thread, also while others are inside calls on this session: theirs end with `TCPX_ERR_CLOSED`. Blocks for at
+/// same; or naming those whose chunks a GPU that hangs has not unpacked: memory that they are received into must then stay,
+/// and closing again looks again. Any thread, also while others are inside calls on this session: theirs end with `TCPX_ERR_CLOSED`. Blocks for at
 /// most `close_timeout_ms`, and as long as unpacks under way take.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
@@ -80,7 +81,8 @@ pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
 
 /// Ends a session: closes it, as `tcpx_session_close` does, without telling whether every peer answered.
 ///
-/// Afterwards no memory that was registered with it is touched any more. Its transfers answer `TCPX_ERR_CLOSED`, or
+/// Afterwards no memory that was registered with it is touched any more, unless `tcpx_session_close` said so before. Its
+/// transfers answer `TCPX_ERR_CLOSED`, or
 /// `TCPX_ERR_PEER_GONE` where the peer said goodbye first; they still want their `tcpx_transfer_release`.
 ///
 /// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this session: nothing was done then.

@@ -53,14 +53,17 @@ pub struct tcpx_session_stats {
     pub peers_failed: u64,
     /// Trouble that was noticed while running; the JSON has it by id.
     pub alarms: u64,
+    /// Peers that ended while chunks of theirs are still being unpacked: memory registered for them stays in use. Above 0
+    /// for more than a moment: the GPU hangs.
+    pub peers_parked: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 144);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 152);
 
-// SAFETY: eighteen words, no padding.
+// SAFETY: nineteen words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
-    const FIRST_BYTES: usize = 136;
+    const FIRST_BYTES: usize = 152;
 }
 
 impl From<&SessionReport> for tcpx_session_stats {
@@ -81,6 +84,7 @@ impl From<&SessionReport> for tcpx_session_stats {
             errors: total.errors,
             peers_failed: report.peers_failed,
             alarms: report.alarms.iter().map(|alarm| alarm.count).sum(),
+            peers_parked: report.peers_parked as u64,
             ..Self::default()
         };
         for lane in [&total.send, &total.recv] {
@@ -171,6 +175,7 @@ mod tests {
             unpack_ns: 6,
             peers_failed: 1,
             alarms: [2, 3].map(alarm).to_vec(),
+            peers_parked: 4,
             ..Default::default()
         };
         let stats = tcpx_session_stats::from(&report);
@@ -180,6 +185,7 @@ mod tests {
         assert_eq!((stats.fragments, stats.fragments_merged), (1800, 18));
         assert_eq!((stats.messages_sent, stats.messages_received, stats.errors), (14, 16, 18));
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.alarms), (6, 1, 5));
+        assert_eq!((stats.unpack_ns, stats.peers_failed, stats.peers_parked), (6, 1, 4));
         assert_eq!((stats.window_full, stats.plugin_busy), (36, 54));
     }
 }

@@ -18,7 +18,7 @@ const JOBS_PER_SUBMIT: usize = 64;
 pub(crate) struct BatchNumber(u64);
 
 impl BatchNumber {
-    /// Of a chunk that has not arrived.
+    /// Of a chunk that has not arrived, or whose unpack will not be seen to finish.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 }
 
@@ -193,8 +193,13 @@ impl Batch {
         Ok(self.finished)
     }
 
+    /// The newest batch that was seen to be finished.
+    pub(crate) fn reached(&self) -> BatchNumber {
+        self.finished
+    }
+
     /// What is known when something under way has failed.
-    pub(crate) fn under_way_failed(&self, source: UnpackError) -> BatchFailure {
+    fn under_way_failed(&self, source: UnpackError) -> BatchFailure {
         let jobs: usize = self.in_flight.iter().map(|batch| batch.jobs).sum();
         let suspect = self.in_flight.front().map(|batch| batch.first);
         BatchFailure { suspect, others: jobs.saturating_sub(1), source }
@@ -210,11 +215,6 @@ impl Batch {
     /// Time from submits until they were seen to be finished, summed.
     pub(crate) fn busy(&self) -> Duration {
         self.busy
-    }
-
-    /// Whether unpacks are under way.
-    pub(crate) fn is_unpacking(&self) -> bool {
-        !self.in_flight.is_empty()
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(unsafe { batch.submit(&mut unpack) }.unwrap_err(), expected(2));
 
         batch.abandon();
-        assert!(!batch.is_unpacking() && batch.jobs() == 0);
+        assert!(batch.in_flight.is_empty() && batch.jobs() == 0);
         assert!(batch.finished(&mut unpack).unwrap() < first, "what failed is never finished");
     }
 
@@ -353,7 +353,7 @@ mod tests {
             second,
             "a batch without jobs ends with the one before it"
         );
-        assert!(!batch.is_unpacking());
+        assert!(batch.in_flight.is_empty());
     }
 
     #[test]

@@ -341,6 +341,11 @@ impl RecvLane {
         }
     }
 
+    /// The newest batch that unpacks a chunk of this lane, as far as it was not seen to be finished.
+    pub(crate) fn newest_batch(&self) -> Option<BatchNumber> {
+        self.window.newest_arrived().map(|arriving| arriving.batch)
+    }
+
     /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first.
     pub(crate) fn consume(&mut self, ledger: &mut Ledger, finished: BatchNumber) -> Result<bool> {
         let mut moved = false;

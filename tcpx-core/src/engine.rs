@@ -1,5 +1,7 @@
 //! The progress engine of a session: all state behind one lock, moved by `progress`.
 
+mod arrivals;
+pub(crate) mod parking;
 mod report;
 mod unpacking;
 mod watch;
@@ -8,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use parking::Parked;
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
 
@@ -17,7 +20,6 @@ use crate::connector::Connector;
 use crate::device_memory::DeviceMemory;
 use crate::env::Env;
 use crate::error::{Departure, Error, Phase, Result};
-use crate::incoming::Incoming;
 use crate::ledger::Ledger;
 use crate::lobby::Lobby;
 use crate::nic;
@@ -45,6 +47,9 @@ pub(crate) struct Engine {
     departed: Sums,
     batch: Batch,
     watch: watch::Watch,
+    parked: Vec<Parked>,
+    /// Unpacking has stopped with copies under way that will not be seen to finish.
+    is_stuck: bool,
     is_closed: bool,
 }
 
@@ -84,6 +89,8 @@ impl Engine {
             departed: Sums::default(),
             batch: Batch::default(),
             watch: watch::Watch::default(),
+            parked: Vec::new(),
+            is_stuck: false,
             is_closed: false,
         })
     }
@@ -133,88 +140,6 @@ impl Engine {
         let key = self.peers.insert_with_key(|key| Peer::new(key, peer_name, stage, now));
         self.names.insert(name.to_owned(), key);
         Ok(key)
-    }
-
-    /// An accept begins: the name is its own, and a peer that waits for it is taken at once.
-    pub(crate) fn start_accept(&mut self, name: &str) -> Result<()> {
-        self.check_open()?;
-        check_peer_name(name)?;
-        if self.strangers.is_none() {
-            return Err(Error::PeerState {
-                peer: name.to_owned(),
-                state: "not able to come",
-                cure: "call listen and give the peer the connection info first",
-            });
-        }
-        self.check_free(name)?;
-        self.forget_gone_unclaimed();
-        if let Some(key) = self.lobby.start_accept(name) {
-            self.claim(name, key);
-        }
-        Ok(())
-    }
-
-    /// The peer that came for an accept, once there is one.
-    pub(crate) fn accepted(&mut self, name: &str) -> Result<Option<PeerKey>> {
-        self.check_open()?;
-        Ok(self.lobby.take_accepted(name))
-    }
-
-    /// An accept ends without a peer. Says why nobody came.
-    pub(crate) fn stop_accept(&mut self, name: &str) -> String {
-        self.lobby.stop_accept(name);
-        self.lobby.why_nobody()
-    }
-
-    /// Gives a peer that came in the name that an accept has for it.
-    fn claim(&mut self, name: &str, key: PeerKey) {
-        self.forget(name);
-        self.names.insert(name.to_owned(), key);
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.claim(name, &mut self.ledger);
-        }
-    }
-
-    /// Takes peers in that have proven themselves, as far as there is room: they are connected whether or not their accept
-    /// has been called.
-    fn welcome_strangers(&mut self, now: Instant) -> bool {
-        let Some(strangers) = &mut self.strangers else { return false };
-        let mut moved = strangers.progress(now, &self.env);
-        self.forget_gone_unclaimed();
-        while self.lobby.has_room() {
-            let Some(incoming) = self.strangers.as_mut().and_then(Strangers::take_proven) else {
-                break;
-            };
-            moved = true;
-            self.welcome(incoming, now);
-        }
-        moved
-    }
-
-    fn welcome(&mut self, incoming: Incoming, now: Instant) {
-        let address = incoming.address();
-        let Some((link, agreement, given)) = incoming.welcome(&self.env) else { return };
-        let name = PeerName::unclaimed(&given, &address);
-        let key = self.peers.insert_with_key(|key| Peer::new(key, name, Stage::Up, now));
-        if let Some(name) = self.lobby.arrive(key, &given).map(str::to_owned) {
-            self.claim(&name, key);
-        }
-        if let Err(error) = self.peers[key].set_up(link, agreement, now, &self.env) {
-            self.fail_peer(key, error);
-        }
-    }
-
-    /// Skips peers that were gone before an accept asked for them.
-    fn forget_gone_unclaimed(&mut self) {
-        let peers = &self.peers;
-        let is_gone =
-            |key| peers.get(key).is_none_or(|peer: &Peer| matches!(peer.stage, Stage::Gone(_)));
-        for key in self.lobby.take_gone(is_gone) {
-            let Some(peer) = self.take_out(key) else { continue };
-            if let Stage::Gone(error) = &peer.stage {
-                tracing::warn!(peer = %peer.name(), %error, "peer left before it was accepted");
-            }
-        }
     }
 
     fn check_open(&self) -> Result<()> {
@@ -300,13 +225,13 @@ impl Engine {
         match self.unpack_round() {
             Ok(finished) => moved |= self.consume(&keys, finished),
             Err(failure) => {
-                let error = self.stop_unpacking(failure);
-                self.end_all(&error);
+                let (error, reached) = self.stop_unpacking(failure);
+                self.end_all(&error, reached);
                 moved = true;
             }
         }
         self.look(now);
-        moved
+        moved | self.settle_parked(now)
     }
 
     fn consume(&mut self, keys: &[PeerKey], finished: BatchNumber) -> bool {
@@ -321,28 +246,19 @@ impl Engine {
         moved
     }
 
-    /// Ends a peer with an error, once nothing unpacks from its bounce buffer any more.
+    /// Ends a peer with an error. What is being unpacked from its bounce buffer is parked.
     pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
-        let broken = self.drain_unpacks();
-        self.end_peer(key, error);
-        if let Some(error) = broken {
-            self.end_all(&error);
-        }
+        self.end_peer(key, error, self.batch.reached());
     }
 
-    fn fail_all(&mut self, error: &Error) {
-        let broken = self.drain_unpacks();
-        self.end_all(broken.as_ref().unwrap_or(error));
-    }
-
-    fn end_all(&mut self, error: &Error) {
+    /// Ends every peer with an error. Nothing up to batch `reached` is being unpacked.
+    fn end_all(&mut self, error: &Error, reached: BatchNumber) {
         for key in self.peers.keys().collect::<Vec<_>>() {
-            self.end_peer(key, error.clone());
+            self.end_peer(key, error.clone(), reached);
         }
     }
 
-    /// As [`fail_peer`](Self::fail_peer), when nothing unpacks.
-    fn end_peer(&mut self, key: PeerKey, error: Error) {
+    fn end_peer(&mut self, key: PeerKey, error: Error, reached: BatchNumber) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         if matches!(peer.stage, Stage::Gone(_)) {
             return;
@@ -351,14 +267,20 @@ impl Engine {
             self.peers_failed += 1;
             tracing::warn!(peer = %peer.name(), %error, "peer failed");
         }
-        peer.fail(error, &mut self.ledger);
+        if let Some(mut leftover) = peer.fail(error.clone(), &mut self.ledger, reached) {
+            if self.is_stuck {
+                leftover.until = BatchNumber::NEVER;
+            }
+            self.parked.push(Parked::new(peer.name().clone(), key, error, leftover));
+        }
     }
 
     /// Takes memory out. Every comm that knows it forgets it.
     pub(crate) fn deregister(&mut self, id: u64) -> Result<()> {
-        let peers = &self.peers;
+        let (peers, parked) = (&self.peers, &self.parked);
         self.ledger.registrations.remove(id, |comm, handle| {
-            let _ = peers.values().any(|peer| peer.deregister(comm, handle));
+            let _ = peers.values().any(|peer| peer.deregister(comm, handle))
+                || Self::deregister_parked(parked, comm, handle);
         })
     }
 
@@ -381,7 +303,23 @@ impl Engine {
     /// Ends everything that is left.
     pub(crate) fn finish_close(&mut self) {
         self.is_closed = true;
-        self.fail_all(&Error::Closed);
+        self.end_all(&Error::Closed, self.batch.reached());
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.parked.is_empty() {
+            return;
+        }
+        // Whatever a copy or kernel under way may still touch stays, for as long as the process lives.
+        tracing::error!(
+            peers = self.parked.len(),
+            "memory that is still being unpacked is left behind"
+        );
+        std::mem::forget(std::mem::take(&mut self.parked));
+        std::mem::forget(std::mem::take(&mut self.ledger.registrations));
+        self.leave_unpacker();
     }
 }
 

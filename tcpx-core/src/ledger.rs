@@ -4,7 +4,7 @@ use slotmap::{Key, KeyData, SecondaryMap, SlotMap, new_key_type};
 
 use crate::error::Error;
 use crate::peer::PeerKey;
-use crate::registration::{Registrations, Span};
+use crate::registration::{RegistrationKey, Registrations, Span};
 
 new_key_type! {
     /// A posted send or receive. Its number travels on the control link as the receiver's name for a receive.
@@ -185,6 +185,15 @@ impl Ledger {
         if transfer.is_detached && transfer.is_complete() {
             self.transfers.remove(op.transfer);
         }
+    }
+
+    /// Keeps the registrations of `peer`'s operations in use beyond the operations' end, until they are given to
+    /// [`Registrations::end`].
+    pub(crate) fn hold_memory(&mut self, peer: PeerKey) -> Vec<RegistrationKey> {
+        let spans = self.ops.values().filter(|op| op.peer == peer);
+        let held: Vec<RegistrationKey> = spans.map(|op| op.span.registration).collect();
+        held.iter().for_each(|key| self.registrations.begin(*key));
+        held
     }
 
     /// Ends every operation with `peer` that `is_hit`.

@@ -1,8 +1,11 @@
 //! One peer: its control link, its channels, and where in its life it is.
 
+mod ending;
 mod frames;
 mod matches;
 mod watch;
+
+pub(crate) use ending::Leftover;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -300,81 +303,6 @@ impl Peer {
 
     fn protocol_error(&self, detail: impl Into<String>) -> Error {
         Error::Protocol { peer: self.name.to_string(), detail: detail.into() }
-    }
-
-    /// Begins a goodbye: what has no counterpart is withdrawn, what has one is finished first. False for a peer that
-    /// cannot be up at its end either: nobody there would answer.
-    pub(crate) fn start_farewell(&mut self, ledger: &mut Ledger) -> bool {
-        match &self.stage {
-            Stage::Connecting(_) => return false,
-            Stage::Comms(setup) => {
-                self.leaves_when_up = setup.has_said_ready();
-                return self.leaves_when_up;
-            }
-            Stage::Closing(_) | Stage::Gone(_) => return true,
-            Stage::Up => {}
-        }
-        let has_heard = std::mem::take(&mut self.parted_early);
-        let farewell = if has_heard { Farewell::answering() } else { Farewell::default() };
-        self.stage = Stage::Closing(farewell);
-        for key in ledger.select(|op| op.peer == self.key) {
-            self.cancel(key, ledger);
-        }
-        true
-    }
-
-    fn say_farewell(&mut self, ledger: &mut Ledger) {
-        let Stage::Closing(farewell) = &mut self.stage else { return };
-        let is_drained = || {
-            self.send_lanes.iter().all(SendLane::is_idle)
-                && self.recv_lanes.iter().all(RecvLane::is_idle)
-                && !ledger.ops.values().any(|op| op.peer == self.key)
-        };
-        let step = farewell.step(is_drained);
-        if step.say_goodbye {
-            self.queue(&Frame::Goodbye);
-        }
-        if step.close_sends {
-            self.close_sends(ledger);
-            self.queue(&Frame::Closed);
-        }
-        if step.close_receives {
-            self.close_recvs(ledger);
-            tracing::info!(peer = %self.name, "peer is closed");
-            // The last frame must leave before the link does.
-            let _ = self.flush();
-            self.link = None;
-            self.stage = Stage::Gone(self.gone(Departure::Goodbye, Phase::Close));
-        }
-    }
-
-    fn close_sends(&mut self, ledger: &mut Ledger) {
-        self.closed_sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
-        self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
-    }
-
-    fn close_recvs(&mut self, ledger: &mut Ledger) {
-        self.closed_recvs.extend(self.recv_lanes.iter().map(|lane| lane.stats));
-        self.recv_lanes.drain(..).for_each(|lane| lane.close(ledger));
-    }
-
-    /// Ends everything with this peer: comms first, so that nobody touches memory of operations that have ended.
-    /// Unpacks of its chunks must have finished.
-    pub(crate) fn fail(&mut self, error: Error, ledger: &mut Ledger) {
-        if let Stage::Gone(_) = self.stage {
-            return;
-        }
-        if let Some(link) = &mut self.link {
-            link.queue(&Frame::Abort(error.to_string()));
-            let _ = link.flush();
-        }
-        self.link = None;
-        self.close_sends(ledger);
-        self.close_recvs(ledger);
-        self.matcher = Matcher::default();
-        self.run = OpenRun::default();
-        ledger.end_of_peer(self.key, &error, |_| true);
-        self.stage = Stage::Gone(error);
     }
 
     /// Takes a registration's handle back from the comm that gave it out.

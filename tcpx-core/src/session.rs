@@ -1,10 +1,12 @@
 //! The session: what a program holds.
 
-mod memory;
-mod progress_thread;
-mod shared;
 #[cfg(all(test, feature = "soft"))]
 mod late_unpack_tests;
+mod memory;
+#[cfg(all(test, feature = "soft"))]
+mod parking_tests;
+mod progress_thread;
+mod shared;
 #[cfg(all(test, feature = "soft"))]
 mod unpack_tests;
 
@@ -14,6 +16,7 @@ use std::time::Instant;
 pub(crate) use shared::{Outcome, Shared};
 
 use crate::engine::Engine;
+use crate::engine::parking::UNPACK_TIMEOUT;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::peer::{PeerKey, Stage};
 use crate::plugin::Nic;
@@ -197,8 +200,11 @@ impl Session {
     /// left of transfers ends with it. A session that is closed already stays so. Dropping does the same.
     ///
     /// # Errors
-    /// [`Error::Deadline`] naming the peers that did not answer: everything is closed here all the same.
+    /// [`Error::Deadline`] naming the peers that did not answer: everything is closed here all the same. The same in phase
+    /// [`Phase::Unpack`] when chunks of a peer that ended are still being unpacked after seconds: the memory they are
+    /// written into must stay; closing again looks again.
     pub fn close(&self) -> Result<()> {
+        let start = Instant::now();
         self.shared.engine().start_close();
         let closed = self.shared.wait(
             Patience::for_time(self.options.close_timeout),
@@ -206,10 +212,21 @@ impl Session {
             |engine, waited, now| engine.close_deadline(waited, now),
         );
         self.shared.engine().finish_close();
+        // What is parked ends, or is given up, within a time of its own.
+        let settled = self.shared.wait(
+            Patience::for_time(2 * UNPACK_TIMEOUT),
+            |engine| {
+                let is_over = engine.is_settled_or_given_up();
+                Ok(if is_over { Outcome::Done(()) } else { Outcome::NotYet })
+            },
+            |engine, waited, _| engine.unsettled(waited),
+        );
         if let Some(thread) = &self.thread {
             thread.stop();
         }
-        closed
+        settled?;
+        let engine = self.shared.engine();
+        if engine.is_settled() { closed } else { Err(engine.unsettled(start.elapsed())) }
     }
 
     /// One round of progress over everything, without waiting. Returns whether anything moved.

@@ -170,6 +170,9 @@ pub struct SessionReport {
     pub peers_failed: u64,
     /// Trouble that was noticed while running, by id; see `tcpx explain`.
     pub alarms: Vec<AlarmReport>,
+    /// Peers that ended while chunks of theirs are still being unpacked: their comms and registrations are kept as they
+    /// are. Above 0 for more than a moment: the GPU hangs.
+    pub peers_parked: usize,
     /// Everything since the session was made.
     pub total: Totals,
     /// Peers by name, as they are now.

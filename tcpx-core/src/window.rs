@@ -63,6 +63,11 @@ impl<T> Window<T> {
         self.requests.front().filter(|_| self.arrived > 0)
     }
 
+    /// The request that arrived last, if its slot is still held.
+    pub(crate) fn newest_arrived(&self) -> Option<&T> {
+        self.arrived.checked_sub(1).and_then(|index| self.requests.get(index))
+    }
+
     /// Frees the slot of the oldest request, which has arrived.
     pub(crate) fn finish(&mut self) -> Option<T> {
         self.arrived = self.arrived.checked_sub(1)?;
@@ -100,6 +105,8 @@ mod tests {
                     _ => {
                         let expected = (gone < arrived).then_some(gone);
                         prop_assert_eq!(window.oldest_arrived().copied(), expected);
+                        let newest = (gone < arrived).then(|| arrived - 1);
+                        prop_assert_eq!(window.newest_arrived().copied(), newest);
                         prop_assert_eq!(window.finish(), expected);
                         gone += u32::from(expected.is_some());
                     }

@@ -57,6 +57,7 @@ impl Engine {
             unpack_ns: self.batch.busy().as_nanos() as u64,
             peers_failed: self.peers_failed,
             alarms: self.watch.alarms.report(),
+            peers_parked: self.parked.len(),
             total,
             nics,
             peers,

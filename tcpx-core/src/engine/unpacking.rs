@@ -1,8 +1,7 @@
 #![allow(unsafe_code)]
-//! The engine's part in unpacking: a batch each round, the wait before memory is let go, and the end after a failure.
+//! The engine's part in unpacking: a batch each round, and the end after a failure.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tcpx_cuda::CudaError;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
@@ -11,9 +10,6 @@ use super::Engine;
 use crate::batch::{BatchFailure, BatchNumber};
 use crate::error::Error;
 use crate::unpack_failure::UnpackFailure;
-
-/// How long the end of a peer waits for unpacks that still read its bounce buffer.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What unpacks after a failure: nothing, and every call says why.
 struct Stopped {
@@ -40,39 +36,40 @@ impl Engine {
     pub(super) fn unpack_round(&mut self) -> Result<BatchNumber, BatchFailure> {
         self.unpack_batches += u64::from(self.batch.jobs() > 0);
         // SAFETY: jobs are made by receive lanes from checked descriptors. Their requests are consumed, and their
-        // operations end, only when `finished` has reached the batch, or when a peer ends, which waits for it first.
+        // operations end, only when `finished` has reached the batch. When a peer ends before, its comms and its operations'
+        // memory are parked until then.
         unsafe { self.batch.submit(self.unpack.as_mut()) }?;
         self.batch.finished(self.unpack.as_mut())
     }
 
-    /// Waits until nothing is being unpacked. If that does not come about, unpacking stops for good, and the error is
-    /// every peer's.
-    pub(super) fn drain_unpacks(&mut self) -> Option<Error> {
-        let start = Instant::now();
-        // SAFETY: as in `unpack_round`; what was collected for a peer that ends is still valid, its comms are open.
-        let mut outcome = unsafe { self.batch.submit(self.unpack.as_mut()) };
-        while outcome.is_ok() && self.batch.is_unpacking() {
-            outcome = self.batch.finished(self.unpack.as_mut()).map(|_| ());
-            let waited = start.elapsed();
-            if outcome.is_ok() && self.batch.is_unpacking() && waited > DRAIN_TIMEOUT {
-                let source = CudaError::Stalled { waited_ms: waited.as_millis() as u64 };
-                outcome = Err(self.batch.under_way_failed(source.into()));
-            }
-            std::thread::yield_now();
-        }
-        outcome.err().map(|failure| self.stop_unpacking(failure))
-    }
-
     /// Ends unpacking for good, since a failed unpacker does not recover, and names the chunk. Peers must end next: chunks
-    /// that have arrived will never be consumed.
-    pub(super) fn stop_unpacking(&mut self, failure: BatchFailure) -> Error {
+    /// that have arrived will never be consumed. Nothing up to the batch that is returned is being unpacked any more.
+    pub(super) fn stop_unpacking(&mut self, failure: BatchFailure) -> (Error, BatchNumber) {
         let error = self.name_chunk(&failure);
         tracing::error!(%error, "unpacking stopped");
+        let is_stall = matches!(failure.source, UnpackError::Cuda(CudaError::Stalled { .. }));
         let backend = self.unpack.backend();
-        // The old one's drop waits, for a bounded time, for what still reads bounce pages and writes destinations.
-        self.unpack = Box::new(Stopped { backend, failure: failure.source.without_job() });
+        let stopped = Box::new(Stopped { backend, failure: failure.source.without_job() });
+        let reached = if is_stall && !self.is_stuck {
+            // Nobody can say when what is under way ends: neither it nor its memory is touched again.
+            self.is_stuck = true;
+            self.parked.iter_mut().for_each(|parked| parked.leftover.until = BatchNumber::NEVER);
+            std::mem::forget(std::mem::replace(&mut self.unpack, stopped));
+            self.batch.reached()
+        } else {
+            // The old one's drop waits, for a bounded time, for what still reads bounce pages and writes destinations.
+            self.unpack = stopped;
+            BatchNumber::NEVER
+        };
         self.batch.abandon();
-        error
+        (error, reached)
+    }
+
+    /// Lets go of the unpacker without waiting for it, or freeing what it uses.
+    pub(super) fn leave_unpacker(&mut self) {
+        let stopped =
+            Stopped { backend: self.unpack.backend(), failure: CudaError::NoDriver.into() };
+        std::mem::forget(std::mem::replace(&mut self.unpack, Box::new(stopped)));
     }
 
     fn name_chunk(&self, failure: &BatchFailure) -> Error {

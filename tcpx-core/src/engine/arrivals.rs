@@ -1,0 +1,94 @@
+//! Peers that come in: welcomed as soon as they have proven themselves, named by an accept before or after.
+
+use std::time::Instant;
+
+use super::{Engine, check_peer_name};
+use crate::error::{Error, Result};
+use crate::incoming::Incoming;
+use crate::peer::{Peer, PeerKey, Stage};
+use crate::peer_name::PeerName;
+use crate::strangers::Strangers;
+
+impl Engine {
+    /// An accept begins: the name is its own, and a peer that waits for it is taken at once.
+    pub(crate) fn start_accept(&mut self, name: &str) -> Result<()> {
+        self.check_open()?;
+        check_peer_name(name)?;
+        if self.strangers.is_none() {
+            return Err(Error::PeerState {
+                peer: name.to_owned(),
+                state: "not able to come",
+                cure: "call listen and give the peer the connection info first",
+            });
+        }
+        self.check_free(name)?;
+        self.forget_gone_unclaimed();
+        if let Some(key) = self.lobby.start_accept(name) {
+            self.claim(name, key);
+        }
+        Ok(())
+    }
+
+    /// The peer that came for an accept, once there is one.
+    pub(crate) fn accepted(&mut self, name: &str) -> Result<Option<PeerKey>> {
+        self.check_open()?;
+        Ok(self.lobby.take_accepted(name))
+    }
+
+    /// An accept ends without a peer. Says why nobody came.
+    pub(crate) fn stop_accept(&mut self, name: &str) -> String {
+        self.lobby.stop_accept(name);
+        self.lobby.why_nobody()
+    }
+
+    /// Gives a peer that came in the name that an accept has for it.
+    fn claim(&mut self, name: &str, key: PeerKey) {
+        self.forget(name);
+        self.names.insert(name.to_owned(), key);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.claim(name, &mut self.ledger);
+        }
+    }
+
+    /// Takes peers in that have proven themselves, as far as there is room: they are connected whether or not their accept
+    /// has been called.
+    pub(super) fn welcome_strangers(&mut self, now: Instant) -> bool {
+        let Some(strangers) = &mut self.strangers else { return false };
+        let mut moved = strangers.progress(now, &self.env);
+        self.forget_gone_unclaimed();
+        while self.lobby.has_room() {
+            let Some(incoming) = self.strangers.as_mut().and_then(Strangers::take_proven) else {
+                break;
+            };
+            moved = true;
+            self.welcome(incoming, now);
+        }
+        moved
+    }
+
+    fn welcome(&mut self, incoming: Incoming, now: Instant) {
+        let address = incoming.address();
+        let Some((link, agreement, given)) = incoming.welcome(&self.env) else { return };
+        let name = PeerName::unclaimed(&given, &address);
+        let key = self.peers.insert_with_key(|key| Peer::new(key, name, Stage::Up, now));
+        if let Some(name) = self.lobby.arrive(key, &given).map(str::to_owned) {
+            self.claim(&name, key);
+        }
+        if let Err(error) = self.peers[key].set_up(link, agreement, now, &self.env) {
+            self.fail_peer(key, error);
+        }
+    }
+
+    /// Skips peers that were gone before an accept asked for them.
+    fn forget_gone_unclaimed(&mut self) {
+        let peers = &self.peers;
+        let is_gone =
+            |key| peers.get(key).is_none_or(|peer: &Peer| matches!(peer.stage, Stage::Gone(_)));
+        for key in self.lobby.take_gone(is_gone) {
+            let Some(peer) = self.take_out(key) else { continue };
+            if let Stage::Gone(error) = &peer.stage {
+                tracing::warn!(peer = %peer.name(), %error, "peer left before it was accepted");
+            }
+        }
+    }
+}

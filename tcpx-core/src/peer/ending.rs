@@ -1,0 +1,110 @@
+//! How a peer ends: by a goodbye, or at once with an error.
+
+use crate::batch::BatchNumber;
+use crate::channel::{RecvLane, SendLane};
+use crate::error::{Departure, Error, Phase};
+use crate::farewell::Farewell;
+use crate::ledger::{Direction, Ledger, Op, OpState};
+use crate::link::frame::Frame;
+use crate::matching::Matcher;
+use crate::peer::{Peer, Stage};
+use crate::run::OpenRun;
+
+/// What cannot be closed yet when a peer ends: chunks of it are being unpacked.
+#[derive(Debug)]
+pub(crate) struct Leftover {
+    pub(crate) lanes: Vec<RecvLane>,
+    /// The batch that ends it.
+    pub(crate) until: BatchNumber,
+}
+
+impl Peer {
+    /// Begins a goodbye: what has no counterpart is withdrawn, what has one is finished first. False for a peer that
+    /// cannot be up at its end either: nobody there would answer.
+    pub(crate) fn start_farewell(&mut self, ledger: &mut Ledger) -> bool {
+        match &self.stage {
+            Stage::Connecting(_) => return false,
+            Stage::Comms(setup) => {
+                self.leaves_when_up = setup.has_said_ready();
+                return self.leaves_when_up;
+            }
+            Stage::Closing(_) | Stage::Gone(_) => return true,
+            Stage::Up => {}
+        }
+        let has_heard = std::mem::take(&mut self.parted_early);
+        let farewell = if has_heard { Farewell::answering() } else { Farewell::default() };
+        self.stage = Stage::Closing(farewell);
+        for key in ledger.select(|op| op.peer == self.key) {
+            self.cancel(key, ledger);
+        }
+        true
+    }
+
+    pub(super) fn say_farewell(&mut self, ledger: &mut Ledger) {
+        let Stage::Closing(farewell) = &mut self.stage else { return };
+        let is_drained = || {
+            self.send_lanes.iter().all(SendLane::is_idle)
+                && self.recv_lanes.iter().all(RecvLane::is_idle)
+                && !ledger.ops.values().any(|op| op.peer == self.key)
+        };
+        let step = farewell.step(is_drained);
+        if step.say_goodbye {
+            self.queue(&Frame::Goodbye);
+        }
+        if step.close_sends {
+            self.close_sends(ledger);
+            self.queue(&Frame::Closed);
+        }
+        if step.close_receives {
+            self.close_recvs(ledger);
+            tracing::info!(peer = %self.name, "peer is closed");
+            // The last frame must leave before the link does.
+            let _ = self.flush();
+            self.link = None;
+            self.stage = Stage::Gone(self.gone(Departure::Goodbye, Phase::Close));
+        }
+    }
+
+    fn close_sends(&mut self, ledger: &mut Ledger) {
+        self.closed_sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
+        self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
+    }
+
+    fn close_recvs(&mut self, ledger: &mut Ledger) {
+        self.closed_recvs.extend(self.recv_lanes.iter().map(|lane| lane.stats));
+        self.recv_lanes.drain(..).for_each(|lane| lane.close(ledger));
+    }
+
+    /// Ends everything with this peer: comms first, so that nobody touches memory of operations that have ended. What is
+    /// still being unpacked, which is all after batch `reached`, is handed out to be ended later.
+    pub(crate) fn fail(
+        &mut self,
+        error: Error,
+        ledger: &mut Ledger,
+        reached: BatchNumber,
+    ) -> Option<Leftover> {
+        if let Stage::Gone(_) = self.stage {
+            return None;
+        }
+        if let Some(link) = &mut self.link {
+            link.queue(&Frame::Abort(error.to_string()));
+            let _ = link.flush();
+        }
+        self.link = None;
+        self.close_sends(ledger);
+        self.matcher = Matcher::default();
+        self.run = OpenRun::default();
+        let newest = self.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();
+        let leftover = newest.filter(|newest| *newest > reached).map(|until| {
+            self.closed_recvs.extend(self.recv_lanes.iter().map(|lane| lane.stats));
+            Leftover { lanes: std::mem::take(&mut self.recv_lanes), until }
+        });
+        self.close_recvs(ledger);
+        let is_parked = leftover.is_some();
+        let may_end =
+            |op: &Op| !is_parked || op.direction == Direction::Send || op.state != OpState::Matched;
+        ledger.end_of_peer(self.key, &error, may_end);
+        self.stage = Stage::Gone(error);
+        leftover
+    }
+}

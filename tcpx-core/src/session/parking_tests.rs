@@ -1,0 +1,168 @@
+#![allow(unsafe_code)]
+//! A peer ends in the middle of an unpack that is late, or never seen to end: nothing is freed under it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tcpx_cuda::CudaError;
+use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+
+use super::Session;
+use crate::engine::parking::UNPACK_TIMEOUT;
+use crate::{Departure, Error, MemoryType, Phase, PluginChoice, Post, SessionOptions, Transfer};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const BYTES: u64 = 50_000;
+
+/// What the test does to the backend, and sees of it.
+#[derive(Default)]
+struct Gpu {
+    /// Nothing is seen to finish.
+    hangs: AtomicBool,
+    /// Polling says so.
+    is_stalled: AtomicBool,
+    submitted: AtomicUsize,
+    dropped: AtomicBool,
+}
+
+struct Holding {
+    real: Box<dyn Unpack>,
+    gpu: Arc<Gpu>,
+}
+
+impl Unpack for Holding {
+    fn backend(&self) -> Backend {
+        self.real.backend()
+    }
+
+    unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        self.gpu.submitted.fetch_add(jobs.len(), Ordering::Relaxed);
+        // SAFETY: passed on from the caller.
+        unsafe { self.real.submit(jobs) }
+    }
+
+    fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        if self.gpu.is_stalled.load(Ordering::Relaxed) {
+            return Err(UnpackError::Cuda(CudaError::Stalled { waited_ms: 1 }));
+        }
+        if self.gpu.hangs.load(Ordering::Relaxed) { Ok(Ticket::NONE) } else { self.real.poll() }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.gpu.dropped.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Scene {
+    right: Session,
+    receive: Transfer,
+    memory: u64,
+    gpu: Arc<Gpu>,
+}
+
+fn session() -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        channels: 1,
+        close_timeout: Duration::from_millis(10),
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("a session opens")
+}
+
+/// A receiver whose GPU hangs while it unpacks, and whose peer, left, has given up.
+fn abandoned_while_unpacking() -> Scene {
+    let (left, right) = (session(), session());
+    let gpu = Arc::new(Gpu { hangs: AtomicBool::new(true), ..Gpu::default() });
+    let held = Arc::clone(&gpu);
+    right.shared.engine().unpack_with(|real| Box::new(Holding { real, gpu: held }));
+    let conn_info = right.listen().expect("listen");
+    left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
+    thread::scope(|scope| {
+        let accepted = scope.spawn(|| right.accept("left"));
+        left.connect("right").expect("left connects");
+        accepted.join().expect("no panic").expect("right accepts");
+    });
+    let [source, memory] = [&left, &right]
+        .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
+    let (send, receive) =
+        (left.create_transfer("right").unwrap(), right.create_transfer("left").unwrap());
+    receive.post_recv(Post { memory, offset: 0, bytes: BYTES, tag: 1 }).unwrap();
+    send.post_send(Post { memory: source, offset: 0, bytes: BYTES, tag: 1 }).unwrap();
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while gpu.submitted.load(Ordering::Relaxed) == 0 {
+        assert!(Instant::now() < give_up_at, "no chunk came");
+        left.progress();
+        right.progress();
+    }
+    let key = left.shared.engine().peer("right").expect("it is up").0;
+    left.shared.engine().fail_peer(key, Error::Cancelled);
+    while right.stats().peers[0].state == "up" {
+        assert!(Instant::now() < give_up_at, "the abort did not come");
+        right.progress();
+    }
+    assert_eq!(right.stats().peers_parked, 1);
+    assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+    Scene { right, receive, memory, gpu }
+}
+
+fn assert_aborted(outcome: crate::Result<()>) {
+    let error = outcome.expect_err("the peer gave up");
+    assert!(matches!(error, Error::PeerGone { how: Departure::Abort(_), .. }), "{error}");
+}
+
+/// Lets the time pass after which nobody waits for an unpack any more.
+fn wait_for_the_unpack(right: &Session) {
+    right.shared.engine().progress(Instant::now() + UNPACK_TIMEOUT);
+}
+
+#[test]
+fn memory_is_free_when_a_late_unpack_has_finished() {
+    let Scene { right, receive, memory, gpu } = abandoned_while_unpacking();
+    assert!(!receive.is_complete().expect("it has not ended"));
+    gpu.hangs.store(false, Ordering::Relaxed);
+    assert_aborted(receive.wait(PATIENCE));
+    assert_eq!(right.stats().peers_parked, 0);
+    right.deregister_memory(memory).expect("nothing touches it");
+    right.close().expect("nothing is left");
+    drop(right);
+    drop(receive);
+    assert!(gpu.dropped.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
+    let Scene { right, receive, memory, gpu } = abandoned_while_unpacking();
+    wait_for_the_unpack(&right);
+    assert_aborted(receive.wait(PATIENCE));
+    assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+    assert_eq!(right.stats().peers_parked, 1);
+    let error = right.close().expect_err("it still unpacks");
+    assert!(matches!(error, Error::Deadline { phase: Phase::Unpack, .. }), "{error}");
+    assert!(error.to_string().contains("left"), "{error}");
+    // It comes to its end after all.
+    gpu.hangs.store(false, Ordering::Relaxed);
+    right.close().expect("nothing is left");
+    assert_eq!(right.stats().peers_parked, 0);
+    right.deregister_memory(memory).expect("nothing touches it");
+}
+
+#[test]
+fn what_never_ends_is_left_behind_with_the_session() {
+    for is_stalled in [false, true] {
+        let Scene { right, receive, memory, gpu } = abandoned_while_unpacking();
+        gpu.is_stalled.store(is_stalled, Ordering::Relaxed);
+        if !is_stalled {
+            wait_for_the_unpack(&right);
+        }
+        assert_aborted(receive.wait(PATIENCE));
+        assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+        assert!(right.close().is_err());
+        drop((receive, right));
+        assert!(!gpu.dropped.load(Ordering::Relaxed), "it uses what its drop would free");
+    }
+}
