@@ -11,6 +11,8 @@ use std::time::Duration;
 /// No run of these tests is meant to take nearly as long.
 const DEADLINE: Duration = Duration::from_secs(120);
 const EXECUTABLE: &str = env!("CARGO_BIN_EXE_tcpx");
+/// Variable of every process that a test starts, and of what those start: the test's process id.
+const STARTED_BY: &str = "STARTED_BY_TEST";
 
 /// A command line to run.
 pub(crate) struct Tcpx {
@@ -65,6 +67,7 @@ impl Tcpx {
                 command.env_remove(&name);
             }
         }
+        command.env(STARTED_BY, std::process::id().to_string());
         Self { command }
     }
 
@@ -165,13 +168,18 @@ fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Processes of this executable that descend from this test or have lost their parent, with their command lines.
+/// Processes of this executable that this test has started, directly or not, with their command lines.
 pub(crate) fn leftovers() -> Vec<String> {
     let executable = std::fs::canonicalize(EXECUTABLE).unwrap();
+    let mark = format!("{STARTED_BY}={}", std::process::id());
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes
         .filter(|entry| {
             std::fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == executable)
+        })
+        .filter(|entry| {
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
         })
         .filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok())
         .map(|line| line.replace('\0', " "))
