@@ -100,10 +100,21 @@ pub(crate) fn main() -> ExitCode {
             print_answer(&error);
             return ExitCode::from(2);
         }
-        Err(error) => return fail(&Failure::Usage(usage_line(&error)), None),
+        Err(error) => {
+            let failure = Failure::Usage(usage_line(&error));
+            fail(&failure, None);
+            let is_doctor = std::env::args_os().nth(1).is_some_and(|name| name == "doctor");
+            return if is_doctor { doctor::not_examined(&failure) } else { failure.exit_code() };
+        }
     };
     logging::start(command.detail(), command.role());
-    command.run().unwrap_or_else(|failure| fail(&failure, command.plugin()))
+    command.run().unwrap_or_else(|failure| {
+        fail(&failure, command.plugin());
+        match command {
+            Command::Doctor(_) => doctor::not_examined(&failure),
+            _ => failure.exit_code(),
+        }
+    })
 }
 
 /// Help or version.
@@ -113,11 +124,11 @@ fn print_answer(answer: &clap::Error) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn fail(failure: &Failure, plugin: Option<&PluginChoice>) -> ExitCode {
+/// Says what went wrong.
+fn fail(failure: &Failure, plugin: Option<&PluginChoice>) {
     let (line, hint) = (failure.one_line(), see_also(failure, plugin));
     // Without stderr the exit status has to say it alone.
     let _ = writeln!(std::io::stderr().lock(), "error: {line}{hint}");
-    failure.exit_code()
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::json;
 use tcpx_core::PluginChoice;
 use tcpx_doctor::environment::{Env, process_env};
 use tcpx_doctor::topology::Gpu;
-use tcpx_doctor::{Finding, Host, LiveKernel, Report, examine};
+use tcpx_doctor::{Finding, Host, LiveKernel, NicCounters, Report, data_nic_names, examine};
 
 use crate::environment;
 use crate::failure::Failure;
@@ -22,8 +23,8 @@ const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 ///
 /// Each finding has a code (see `tcpx explain`), a severity, what was seen, why that matters, and the cure as commands to
 /// type. Nothing is changed and the plugin is not loaded. With the software plugin, what only the hardware plugin needs is
-/// information. Exit status: 0 nothing but information, 1 warning, 2 error (or wrong flags, with nothing on stdout),
-/// 3 fatal for the plugin: it would exit, crash, hang or refuse to start.
+/// information. Exit status: 0 nothing but information, 1 warning, 2 error, 3 fatal for the plugin: it would exit, crash,
+/// hang or refuse to start; 64 wrong flags, 70 not examined for another reason, both with nothing on stdout.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct DoctorArgs {
     /// Plugin to examine the machine for: auto, soft or the file of an ncclNet v7 plugin
@@ -44,8 +45,13 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     peer: Option<String>,
 
+    /// Also watch the data NICs' counters for so long, while a transfer runs: do packets reach device memory, do errors
+    /// and drops grow?
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    watch: Option<u64>,
+
     /// Only look at environment variables, and show each
-    #[arg(long, conflicts_with_all = ["plugin", "gpu", "nic", "peer"])]
+    #[arg(long, conflicts_with_all = ["plugin", "gpu", "nic", "peer", "watch"])]
     env: bool,
 
     /// Print one JSON object instead of a text
@@ -65,7 +71,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 
     let env = with_data_nic(process_env(), args.nic.as_deref());
     let kernel = LiveKernel::default();
-    let mut report = examine(transport.path(), peer, &Host::this(&env, &kernel));
+    let host = Host::this(&env, &kernel);
+    let mut report = examine(transport.path(), peer, &host);
+    if let Some(seconds) = args.watch {
+        report = Report::new([report.findings(), &watch(&host, seconds)].concat());
+    }
     if let Some(gpu) = gpu {
         report = without_other_gpus(&report, gpu, &gpus);
     }
@@ -86,6 +96,20 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::from(exit_status))
+}
+
+/// Exit status when there was no examination: 1 to 3 are what one finds. Numbers as in sysexits.h.
+pub(crate) fn not_examined(failure: &Failure) -> ExitCode {
+    ExitCode::from(if matches!(failure, Failure::Usage(_)) { 64 } else { 70 })
+}
+
+/// What the counters of the data NICs say after so many seconds.
+fn watch(host: &Host<'_>, seconds: u64) -> Vec<Finding> {
+    let nics = data_nic_names(host);
+    let read = || NicCounters::read(host.kernel, nics.iter().map(String::as_str));
+    let before = read();
+    std::thread::sleep(Duration::from_secs(seconds));
+    read().check_since(&before)
 }
 
 fn resolve(peer: &str) -> Result<SocketAddr, Failure> {

@@ -35,6 +35,10 @@ pub(crate) struct OpenPluginArgs {
     /// The plugin's file
     plugin: PluginChoice,
 
+    /// CUDA ordinal of the session's GPU
+    #[arg(long)]
+    gpu: Option<u32>,
+
     /// Process that started this one and must not be outlived
     #[arg(long)]
     parent: u32,
@@ -43,7 +47,8 @@ pub(crate) struct OpenPluginArgs {
 /// In the child: opens the plugin. An error of the library is an answer too; the parent will get the same.
 pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
     pair::live_with(args.parent)?;
-    let options = SessionOptions { plugin: args.plugin.clone(), ..SessionOptions::from_env()? };
+    let defaults = SessionOptions::from_env()?;
+    let options = SessionOptions { plugin: args.plugin.clone(), gpu: args.gpu, ..defaults };
     if let Err(error) = Session::new(options) {
         tracing::info!(%error, "the session was not opened");
     }
@@ -51,11 +56,9 @@ pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Opens the plugin file `plugin` in a child process and waits at most `limit` for that to come to an end.
-pub(crate) fn try_plugin(plugin: &Path, limit: Duration) -> Result<(), Failure> {
+pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, limit: Duration) -> Result<(), Failure> {
     let executable = std::env::current_exe().map_err(Failure::io("finding this executable"))?;
-    let mut command = Command::new(executable);
-    command.args([COMMAND, "--parent", &std::process::id().to_string(), "--"]).arg(plugin);
-    let mut trial = Trial::start(command)?;
+    let mut trial = Trial::start(child(&executable, plugin, gpu))?;
     let shown = plugin.display();
     let how = match trial.end(limit)? {
         Some(status) if status.code() == Some(ANSWERED.into()) => return Ok(()),
@@ -68,6 +71,17 @@ pub(crate) fn try_plugin(plugin: &Path, limit: Duration) -> Result<(), Failure> 
     let words = trial.last_words();
     let words = if words.is_empty() { "nothing".to_owned() } else { format!("\"{words}\"") };
     Err(Failure::PluginProcess(format!("plugin {shown} {how}; the last it said: {words}")))
+}
+
+/// This program as the process that opens the plugin for a session like ours.
+fn child(executable: &Path, plugin: &Path, gpu: Option<u32>) -> Command {
+    let mut command = Command::new(executable);
+    command.args([COMMAND, "--parent", &std::process::id().to_string()]);
+    if let Some(gpu) = gpu {
+        command.args(["--gpu", &gpu.to_string()]);
+    }
+    command.arg("--").arg(plugin);
+    command
 }
 
 /// A running child.
@@ -137,4 +151,20 @@ fn tail(mut stderr: ChildStderr) -> Vec<u8> {
         kept.drain(..kept.len().saturating_sub(LOG_BYTES));
     }
     kept.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_child_opens_the_plugin_with_the_sessions_gpu() {
+        let words = |gpu| {
+            let command = child(Path::new("/bin/tcpx"), Path::new("/x.so"), gpu);
+            let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            words.filter(|word| *word != std::process::id().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(words(None), [COMMAND, "--parent", "--", "/x.so"]);
+        assert_eq!(words(Some(3)), [COMMAND, "--parent", "--gpu", "3", "--", "/x.so"]);
+    }
 }

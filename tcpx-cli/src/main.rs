@@ -22,6 +22,7 @@ mod logging;
 mod machine;
 mod meeting;
 mod memory;
+mod nic_watch;
 mod other_end;
 mod output;
 mod pair;

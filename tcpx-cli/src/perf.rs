@@ -22,6 +22,7 @@ use crate::bootstrap::{Batch, CaseTimes, Link, Message, Mode, Plan, Program};
 use crate::end::Role;
 use crate::failure::Failure;
 use crate::meeting::{self, Agreement};
+use crate::nic_watch::NicWatch;
 use baseline::RawSockets;
 use progress::Progress;
 use report::{Case, Report};
@@ -64,6 +65,7 @@ fn measure(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<
         false => None,
     };
     let progress = Progress::new(plan);
+    let nics = NicWatch::start(session);
     let mut message = 0;
     let mut cases = Vec::new();
     for &bytes in &plan.sizes {
@@ -80,7 +82,7 @@ fn measure(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<
         let (client, server) = exchange(link, agreement.role, plan, times)?;
         cases.push(Case::new(plan.mode, bytes, run.messages(), &client, &server));
     }
-    Ok(Report::new(session, agreement, plan, cases))
+    Ok(Report::new(session, agreement, plan, cases, nics.end(session)))
 }
 
 /// One size of a plan.

@@ -90,7 +90,7 @@ impl SessionArgs {
         timeout: Duration,
     ) -> Result<(), Failure> {
         match Transport::of(Some(&options.plugin))?.path() {
-            Some(path) if self.isolate => isolation::try_plugin(path, timeout),
+            Some(path) if self.isolate => isolation::try_plugin(path, options.gpu, timeout),
             _ => Ok(()),
         }
     }

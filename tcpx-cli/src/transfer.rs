@@ -1,13 +1,16 @@
 //! `tcpx transfer`: one short message with everything that happens to it in the log.
 
-use std::io::Write;
+use std::iter;
 
 use tcpx_core::{Post, Session};
+use tcpx_doctor::NicGrowth;
 
 use crate::bootstrap::{Link, Message, Program};
 use crate::end::{EndArgs, Role};
 use crate::failure::Failure;
 use crate::meeting::{self, Agreement};
+use crate::nic_watch::{self, NicWatch};
+use crate::output::print;
 use crate::session_args::SessionArgs;
 
 const TEXT: &[u8] = b"Hello from TCPX client!";
@@ -35,14 +38,14 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
     args.end.begin()?;
     tracing::debug!("=== TCPX GPU-to-GPU transfer test ===");
     tracing::debug!("Using payload_bytes={}", TEXT.len());
-    let difference = match args.end.role() {
+    let (difference, nics) = match args.end.role() {
         Role::Client => {
             tracing::debug!("Running in CLIENT mode");
-            meeting::as_client(&args.end, &args.session, Program::Transfer, send)?
+            meeting::as_client(&args.end, &args.session, Program::Transfer, watched(send))?
         }
         Role::Server => {
             tracing::debug!("Running in SERVER mode");
-            meeting::as_server(&args.end, &args.session, "transfer", |_| Ok(()), receive)?
+            meeting::as_server(&args.end, &args.session, "transfer", |_| Ok(()), watched(receive))?
         }
     };
     if args.end.is_started_end() {
@@ -52,8 +55,19 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
         return Err(Failure::NotVerified(difference));
     }
     let text = String::from_utf8_lossy(TEXT);
-    writeln!(std::io::stdout().lock(), "PASSED: {} bytes \"{text}\", tag {TAG}", TEXT.len())
-        .map_err(Failure::io("writing to stdout"))
+    let passed = format!("PASSED: {} bytes \"{text}\", tag {TAG}", TEXT.len());
+    let lines: Vec<String> = iter::once(passed).chain(nic_watch::render(&nics)).collect();
+    print(&lines.join("\n"))
+}
+
+/// Does `body` and sees what the NICs count meanwhile.
+fn watched(
+    body: impl FnOnce(&mut Link, &Session, &Agreement) -> Result<String, Failure>,
+) -> impl FnOnce(&mut Link, &Session, &Agreement) -> Result<(String, Vec<NicGrowth>), Failure> {
+    |link, session, agreement| {
+        let watch = NicWatch::start(session);
+        Ok((body(link, session, agreement)?, watch.end(session)))
+    }
 }
 
 fn register(session: &Session, agreement: &Agreement, what: &str) -> Result<u64, Failure> {

@@ -79,8 +79,32 @@ fn a_nic_and_a_peer_narrow_and_widen_the_examination() {
     assert!(codes(&json(&gone)).contains("TCPX-607"), "{gone}");
 
     let nonsense = Tcpx::new(&["doctor", "--peer", "127.0.0.1"]).run();
-    assert_eq!(nonsense.status, Some(2), "{nonsense}");
+    assert_eq!(nonsense.status, Some(64), "{nonsense}");
     assert!(nonsense.stderr.contains("ADDR:PORT") && nonsense.stdout.is_empty(), "{nonsense}");
+}
+
+#[test]
+#[serial]
+fn wrong_flags_do_not_look_like_a_finding() {
+    for words in [
+        &["doctor", "--no-such-flag"][..],
+        &["doctor", "--watch", "0"],
+        &["doctor", "--env", "--watch", "1"],
+    ] {
+        let refused = Tcpx::new(words).run();
+        assert_eq!(refused.status, Some(64), "{refused}");
+        assert!(refused.stdout.is_empty() && refused.stderr.starts_with("error: "), "{refused}");
+    }
+}
+
+#[test]
+#[serial]
+fn the_nics_counters_are_watched() {
+    let finished = Tcpx::new(&["doctor", "--json", "--nic", "lo", "--watch", "1"]).run();
+    // Nothing counts packets of the loopback interface into device memory.
+    let report = json(&finished);
+    assert!(codes(&report).contains("TCPX-410"), "{finished}");
+    assert_eq!(finished.status, report["exit_status"].as_i64().map(|it| it as i32), "{finished}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub fn check_devmem_packets(nic: &str, before: &Statistics, after: &Statistics) 
 }
 
 /// The sum over all queues; `None` without any such counter.
-fn total(statistics: &Statistics) -> Option<u64> {
+pub(crate) fn total(statistics: &Statistics) -> Option<u64> {
     statistics
         .iter()
         .filter(|(name, _)| name.contains(COUNTER))

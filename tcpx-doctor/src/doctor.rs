@@ -13,7 +13,7 @@ use crate::preflight::{check_dialect, check_environment, nics_of};
 use crate::report::Report;
 use crate::severity::Severity;
 use crate::topology::gpus;
-use crate::{cuda, limits, rxdm};
+use crate::{cuda, kernel_log, limits, rxdm};
 
 /// Examines a machine: the plugin's file, CUDA, GPUs and NICs, kernel and drivers, RxDM, limits, environment, and the
 /// way to `peer` if one is given. `plugin` is `None` for the software plugin that is linked in.
@@ -42,6 +42,8 @@ pub fn examine(plugin: Option<&Path>, peer: Option<SocketAddr>, host: &Host<'_>)
     hardware.extend(check_hazards(&tree, &data));
     hardware.extend(check_state(&data, &gpus));
     hardware.extend(check_features(host, &data, dialects));
+    let names: Vec<&str> = data.iter().map(|nic| nic.name.as_str()).collect();
+    hardware.extend(kernel_log::check(host.kernel.log(), &names));
     hardware.extend(rxdm::check(&tree, host.env, &gpus, host.deadline));
     hardware.extend(check_environment(host, &nics));
 
@@ -54,6 +56,13 @@ pub fn examine(plugin: Option<&Path>, peer: Option<SocketAddr>, host: &Host<'_>)
     }
     findings.extend(hardware);
     Report::new(findings)
+}
+
+/// The data NICs that the plugin would use, by name.
+#[must_use]
+pub fn data_nic_names(host: &Host<'_>) -> Vec<String> {
+    let nics = nics_of(host, &mut Vec::new());
+    data_nics(host.env, &nics).iter().map(|nic| nic.name.clone()).collect()
 }
 
 /// Both ends on one host trouble only device memory.

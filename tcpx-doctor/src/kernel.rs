@@ -6,6 +6,8 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel_log::LogLine;
+
 /// Which dialects of device memory TCP the kernel speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialects {
@@ -99,6 +101,12 @@ pub trait Kernel {
     /// # Errors
     /// When the driver has none.
     fn statistics(&self, nic: &str) -> io::Result<Statistics>;
+
+    /// The kernel's log as far as it is kept.
+    ///
+    /// # Errors
+    /// When this user may not read it, or there is none, as in some containers.
+    fn log(&self) -> io::Result<Vec<LogLine>>;
 
     /// Bytes of memory that may be locked; `None` without limit.
     fn locked_memory_limit(&self) -> Option<u64>;

@@ -3,6 +3,7 @@
 mod cuda_library;
 mod ethtool;
 mod ethtool_statistics;
+mod kernel_log;
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -14,6 +15,7 @@ use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::kernel::{DevmemAnswer, Dialects, Direction, Kernel, Rings, Statistics};
+use crate::kernel_log::LogLine;
 use crate::netlink::{Netlink, Refusal, Request, attributes, family, nested};
 use crate::socket_option::set_socket_option;
 
@@ -102,6 +104,10 @@ impl Kernel for LiveKernel {
 
     fn flow_steering(&self, nic: &str) -> io::Result<bool> {
         ethtool::has_active_feature(self.deadline, nic, "rx-ntuple-filter")
+    }
+
+    fn log(&self) -> io::Result<Vec<LogLine>> {
+        kernel_log::read(self.deadline)
     }
 
     fn statistics(&self, nic: &str) -> io::Result<Statistics> {

@@ -1,6 +1,7 @@
 //! The report as one JSON object. GB is 10^9 bytes, times are in the unit of their name.
 
 use serde::Serialize;
+use tcpx_doctor::NicGrowth;
 
 use super::report::{Case, LARGE_BYTES, Report};
 use crate::bootstrap::Mode;
@@ -26,6 +27,8 @@ struct Run<'a> {
     case: CaseFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
     sweep: Option<Vec<CaseFigures>>,
+    /// What the NICs at this end counted meanwhile; `devmem_packets` is null where the driver does not count them.
+    nic_counters: &'a [NicGrowth],
 }
 
 /// One size.
@@ -105,6 +108,7 @@ pub(super) fn render(report: &Report) -> Result<String, Failure> {
         seed: report.seed,
         case,
         sweep: report.is_sweep.then(|| report.cases.iter().map(figures).collect()),
+        nic_counters: &report.nics,
     };
     serde_json::to_string(&run)
         .map_err(|error| Failure::Io { what: "writing JSON".into(), error: error.into() })

@@ -1,6 +1,7 @@
 //! What was measured, before it becomes a table or JSON.
 
 use tcpx_core::Session;
+use tcpx_doctor::NicGrowth;
 
 use crate::bootstrap::{CaseTimes, Mode, Plan};
 use crate::meeting::Agreement;
@@ -28,6 +29,8 @@ pub(super) struct Report {
     /// One for each size.
     pub(super) cases: Vec<Case>,
     pub(super) is_sweep: bool,
+    /// What the NICs at this end counted meanwhile.
+    pub(super) nics: Vec<NicGrowth>,
 }
 
 /// One size.
@@ -110,6 +113,7 @@ impl Report {
         agreement: &Agreement,
         plan: &Plan,
         cases: Vec<Case>,
+        nics: Vec<NicGrowth>,
     ) -> Self {
         let stats = session.stats();
         let peer = stats.peers.iter().find(|peer| peer.name == agreement.peer());
@@ -125,6 +129,7 @@ impl Report {
             seed: plan.seed,
             cases,
             is_sweep: plan.sizes.len() > 1,
+            nics,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::report::{Case, LARGE_BYTES, Report};
 use crate::bootstrap::Mode;
 use crate::byte_size::ByteSize;
+use crate::nic_watch;
 use crate::samples::{Samples, gb_per_s, micros, millis};
 
 /// A heading and how one case fills the column below it.
@@ -46,6 +47,9 @@ pub(super) fn render(report: &Report) -> String {
     }
     if has_baseline {
         text.push_str(" raw: plain sockets in the same run, in turns.");
+    }
+    for line in nic_watch::render(&report.nics) {
+        text.push_str(&format!("\n{line}"));
     }
     text
 }

@@ -81,4 +81,19 @@ TX_DEVMEM_SUPPORTED = 416 Info "a NIC can send from device memory"
     cause "driver and device answered the probe as capable ones do"
     cure ["# nothing to do"]
     source "kernel 6.18, net/core/netdev-genl.c"
+NIC_ERRORS_GROW = 417 Warning "a NIC counts errors or drops"
+    symptom "transfers slow down or stall; TCP retransmits"
+    cause "packets were lost in the NIC, its driver or its queues: no free receive buffers, a bad link, or a full ring"
+    cure ["ethtool -S <NIC>", "ip -s link show dev <NIC>", "dmesg | grep <NIC>"]
+    source "drivers' counters"
+DRIVER_COMPLAINED = 418 Warning "the driver of a GPU or data NIC has complained"
+    symptom "transfers fail, stall or slow down from some moment on"
+    cause "the kernel's log has a warning or an error of the driver; its time tells whether it belongs to the trouble"
+    cure ["dmesg -T --level=emerg,alert,crit,err,warn", "nvidia-smi"]
+    source "kernel log, NVIDIA driver's Xid messages"
+KERNEL_LOG_DENIED = 419 Info "the kernel's log may not be read"
+    symptom "it is not known when a driver last complained"
+    cause "kernel.dmesg_restrict is 1 and this user has no CAP_SYSLOG"
+    cure ["sudo dmesg -T --level=emerg,alert,crit,err,warn"]
+    source "kernel 6.18, kernel/printk/printk.c"
 }

@@ -3,7 +3,9 @@
 use std::io;
 use std::net::Ipv4Addr;
 
-use tcpx_doctor::{DevmemAnswer, Dialects, Direction, HeaderSplit, Kernel, Rings, Statistics};
+use tcpx_doctor::{
+    DevmemAnswer, Dialects, Direction, HeaderSplit, Kernel, LogLine, Rings, Statistics,
+};
 
 /// What the kernel answers; every NIC gets the same answers.
 #[derive(Clone, Debug)]
@@ -17,6 +19,9 @@ pub(crate) struct Answers {
     pub(crate) locked_memory: Option<u64>,
     pub(crate) open_files: Option<u64>,
     pub(crate) cuda: Result<(), String>,
+    pub(crate) statistics: Option<Statistics>,
+    /// What is in the log, or why it cannot be read.
+    pub(crate) log: Result<Vec<LogLine>, io::ErrorKind>,
 }
 
 impl Answers {
@@ -37,6 +42,8 @@ impl Answers {
             locked_memory: None,
             open_files: Some(1 << 20),
             cuda: Ok(()),
+            statistics: None,
+            log: Ok(Vec::new()),
         }
     }
 }
@@ -73,7 +80,11 @@ impl Kernel for Answers {
     }
 
     fn statistics(&self, _nic: &str) -> io::Result<Statistics> {
-        Err(refused())
+        self.statistics.clone().ok_or_else(refused)
+    }
+
+    fn log(&self) -> io::Result<Vec<LogLine>> {
+        self.log.clone().map_err(io::Error::from)
     }
 
     fn locked_memory_limit(&self) -> Option<u64> {

@@ -1,7 +1,8 @@
 //! Findings about device memory TCP in the kernel and the NICs' drivers.
 
 use tcpx_doctor::{
-    DevmemAnswer, Dialects, Finding, HeaderSplit, Rings, Severity, Statistics, check_devmem_packets,
+    DevmemAnswer, Dialects, Finding, HeaderSplit, LogLine, NicCounters, Rings, Severity,
+    Statistics, check_devmem_packets, data_nic_names,
 };
 
 use crate::answers::Answers;
@@ -139,4 +140,75 @@ fn the_counter_of_device_memory_packets() {
     let absent = check_devmem_packets("eth1", &Statistics::new(), &snapshot(0, 1));
     assert_eq!(absent.id.to_string(), "TCPX-410");
     assert_eq!(absent.cure, ["ethtool -S eth1"]);
+}
+
+#[test]
+fn counters_before_and_after_a_transfer() {
+    let mut tree = HostTree::healthy();
+    let nics = data_nic_names(&tree.host());
+    assert_eq!(nics, ["eth1", "eth2", "eth3", "eth4"]);
+    let mut read = |counters: &[(&str, u64)]| {
+        let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value));
+        tree.answers.statistics = Some(counters.collect());
+        NicCounters::read(&tree.answers, ["eth1"])
+    };
+    let before = read(&[("rx_devmem_pkts", 10), ("rx_drops[0]", 3), ("tx_timeouts", 1)]);
+    let after =
+        read(&[("rx_devmem_pkts", 25), ("rx_drops[0]", 7), ("tx_timeouts", 1), ("new_err", 9)]);
+    let growth = &after.since(&before)[0];
+    assert_eq!((growth.nic.as_str(), growth.devmem_packets), ("eth1", Some(15)));
+    assert_eq!(growth.errors, [("rx_drops[0]".to_owned(), 4)].into());
+
+    let findings = after.check_since(&before);
+    assert_eq!(codes(&findings), ["TCPX-413", "TCPX-417"]);
+    assert_eq!(findings[0].seen, "eth1: 15 packets reached device memory");
+    assert_eq!(
+        (findings[1].seen.as_str(), findings[1].severity),
+        ("eth1: rx_drops[0] +4", Severity::Warning)
+    );
+    assert_eq!(
+        findings[1].cure,
+        ["ethtool -S eth1", "ip -s link show dev eth1", "dmesg | grep eth1"]
+    );
+    assert_eq!(codes(&after.check_since(&after)), ["TCPX-409"], "nothing moved");
+    assert_eq!(before.since(&after)[0].devmem_packets, Some(0), "the driver was loaded anew");
+}
+
+#[test]
+fn a_nic_without_counters() {
+    let tree = HostTree::healthy();
+    let counters = NicCounters::read(&tree.answers, ["eth1"]);
+    assert_eq!(counters.since(&counters)[0].devmem_packets, None);
+    assert_eq!(codes(&counters.check_since(&counters)), ["TCPX-410"]);
+}
+
+#[test]
+fn the_last_complaint_of_a_driver_and_its_age() {
+    let line = |level, seconds, text: &str| LogLine {
+        level,
+        age: std::time::Duration::from_secs(seconds),
+        text: text.to_owned(),
+    };
+    let log = vec![
+        line(3, 9000, "NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus."),
+        line(4, 720, "gve 0000:06:00.0 eth1: Device reset"),
+        line(6, 60, "gve 0000:06:00.0 eth1: Device link is up."),
+        line(3, 30, "EXT4-fs error (device sda1)"),
+        line(4, 20, "netlink: weth12 is none of them"),
+    ];
+    let findings = examine_with(|answers| answers.log = Ok(log));
+    assert_eq!(codes(&findings), ["TCPX-418"]);
+    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(findings[0].seen, "12 min ago, the last of 2: gve 0000:06:00.0 eth1: Device reset");
+    assert_eq!(findings[0].cure, ["dmesg -T --level=emerg,alert,crit,err,warn", "nvidia-smi"]);
+}
+
+#[test]
+fn a_log_that_may_not_be_read() {
+    let denied = std::io::ErrorKind::PermissionDenied;
+    let findings = examine_with(|answers| answers.log = Err(denied));
+    assert_eq!(codes(&findings), ["TCPX-419"]);
+    assert_eq!(findings[0].cure, ["sudo dmesg -T --level=emerg,alert,crit,err,warn"]);
+    let absent = examine_with(|answers| answers.log = Err(std::io::ErrorKind::NotFound));
+    assert!(absent.is_empty(), "{absent:?}");
 }
