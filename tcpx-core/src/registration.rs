@@ -5,6 +5,8 @@
 //! goes. The plugin takes sizes as `int` and offsets as 32 bit, so long memory is registered in segments of 1 GiB that
 //! overlap by the largest chunk: every chunk lies whole in one of them.
 
+mod region;
+
 use std::collections::HashMap;
 
 use slotmap::{SlotMap, new_key_type};
@@ -13,16 +15,8 @@ use crate::comm::{MemoryHandle, Registrar};
 use crate::device_memory::OwnedMemory;
 use crate::error::{Error, Result};
 use crate::memory::MemoryType;
-use crate::settings::MAX_CHUNK_BYTES;
-
-/// Distance between the starts of two segments.
-const SEGMENT_BYTES: u64 = 1 << 30;
-/// The plugin wants device memory on page boundaries, and CUDA whole pages.
-const PAGE_BYTES: u64 = 4096;
-
-/// A comm's place in each region's table of handles. Reused after the comm has closed, so the tables stay short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CommId(pub(crate) u32);
+pub(crate) use region::CommId;
+use region::Region;
 
 /// What a caller may know of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,27 +48,6 @@ struct Registration {
     operations: usize,
     /// Memory that this registration owns.
     owned: Option<OwnedMemory>,
-}
-
-/// One range of memory. Registrations of the same range share it, and with it the plugin's handles.
-#[derive(Debug)]
-struct Region {
-    address: u64,
-    bytes: u64,
-    memory: MemoryType,
-    registrations: usize,
-    /// By comm, then by segment.
-    handles: Vec<Option<MemoryHandle>>,
-}
-
-impl Region {
-    fn segments(&self) -> usize {
-        self.bytes.div_ceil(SEGMENT_BYTES) as usize
-    }
-
-    fn index(&self, comm: CommId, segment: usize) -> usize {
-        comm.0 as usize * self.segments() + segment
-    }
 }
 
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
@@ -141,11 +114,9 @@ impl Registrations {
     }
 
     fn by_id(&self, id: u64) -> Result<(RegistrationKey, &Registration)> {
-        let key = self.ids.get(&id).copied().ok_or(Error::UnknownRegistration { id })?;
-        self.registrations
-            .get(key)
-            .map(|registration| (key, registration))
-            .ok_or(Error::UnknownRegistration { id })
+        let unknown = || Error::UnknownRegistration { id };
+        let key = self.ids.get(&id).copied().ok_or_else(unknown)?;
+        self.registrations.get(key).map(|registration| (key, registration)).ok_or_else(unknown)
     }
 
     pub(crate) fn info(&self, id: u64) -> Result<MemoryInfo> {
@@ -204,15 +175,15 @@ impl Registrations {
         comm_id: CommId,
         comm: &impl Registrar,
     ) -> Result<MemoryHandle> {
-        let gone = Error::UnknownRegistration { id: 0 };
-        let Some(registration) = self.registrations.get(key) else { return Err(gone) };
-        let Some(region) = self.regions.get_mut(registration.region) else { return Err(gone) };
-        let segment = (address - region.address) / SEGMENT_BYTES;
+        let gone = || Error::UnknownRegistration { id: 0 };
+        let registration = self.registrations.get(key).ok_or_else(gone)?;
+        let region = self.regions.get_mut(registration.region).ok_or_else(gone)?;
+        let segment = region.segment_at(address);
         let index = region.index(comm_id, segment as usize);
         if let Some(Some(handle)) = region.handles.get(index) {
             return Ok(*handle);
         }
-        let (start, bytes) = segment_range(region, segment);
+        let (start, bytes) = region.segment_range(segment);
         // SAFETY: the segment lies in memory that the callers of `add` keep valid, rounded out to pages, which belong to
         // the same allocation or are never touched; `remove` and `forget_comm` take the handle back before that ends.
         let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
@@ -278,24 +249,9 @@ impl Registrations {
     }
 }
 
-/// Start and size of a segment, rounded out to pages for device memory.
-fn segment_range(region: &Region, segment: u64) -> (u64, u32) {
-    let offset = segment * SEGMENT_BYTES;
-    let start = region.address + offset;
-    let end = start + (region.bytes - offset).min(SEGMENT_BYTES + u64::from(MAX_CHUNK_BYTES));
-    let (start, end) = match region.memory {
-        MemoryType::Host => (start, end),
-        MemoryType::Device => (start / PAGE_BYTES * PAGE_BYTES, end.next_multiple_of(PAGE_BYTES)),
-    };
-    // At most 1 GiB, a chunk and two pages.
-    (start, (end - start) as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -417,27 +373,5 @@ mod tests {
         assert!(
             registrations.registrations.capacity() <= 4 && registrations.regions.capacity() <= 4
         );
-    }
-
-    proptest! {
-        #[test]
-        fn every_chunk_lies_in_its_segment(
-            address in 1u64..1 << 40, bytes in 1u64..5 << 30, offset in any::<u64>(), chunk in 1u64..=u64::from(MAX_CHUNK_BYTES),
-            device in any::<bool>(),
-        ) {
-            let memory = if device { MemoryType::Device } else { MemoryType::Host };
-            let region = Region { address, bytes, memory, registrations: 1, handles: Vec::new() };
-            let offset = offset % bytes;
-            let chunk = chunk.min(bytes - offset);
-            let (start, length) = segment_range(&region, offset / SEGMENT_BYTES);
-            prop_assert!(start <= address + offset);
-            prop_assert!(start + u64::from(length) >= address + offset + chunk);
-            prop_assert!(length <= i32::MAX as u32);
-            if device {
-                prop_assert_eq!((start % PAGE_BYTES, u64::from(length) % PAGE_BYTES), (0, 0));
-            } else {
-                prop_assert!(start >= address && start + u64::from(length) <= address + bytes);
-            }
-        }
     }
 }
