@@ -3,8 +3,9 @@
 //! Equal tags match in the order in which they were posted. Each end runs one [`Matcher`] for the direction in which it
 //! sends; the receiving end only announces.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+
+use foldhash::HashMap;
 
 use crate::run::Landing;
 
@@ -31,7 +32,7 @@ struct Node<T> {
 
 impl<T> Default for TagQueues<T> {
     fn default() -> Self {
-        Self { queues: HashMap::new(), nodes: Vec::new(), free: None, len: 0 }
+        Self { queues: HashMap::default(), nodes: Vec::new(), free: None, len: 0 }
     }
 }
 
@@ -152,7 +153,11 @@ pub(crate) struct Matcher<K> {
 
 impl<K> Default for Matcher<K> {
     fn default() -> Self {
-        Self { sends: TagQueues::default(), receives: TagQueues::default(), tags: HashMap::new() }
+        Self {
+            sends: TagQueues::default(),
+            receives: TagQueues::default(),
+            tags: HashMap::default(),
+        }
     }
 }
 

@@ -7,8 +7,7 @@
 
 mod region;
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use slotmap::{SlotMap, new_key_type};
 
 use crate::comm::{MemoryHandle, Registrar};
