@@ -4,6 +4,7 @@ mod args;
 mod baseline;
 mod json;
 mod latency;
+mod patient_socket;
 mod posts;
 mod progress;
 mod report;

@@ -70,7 +70,7 @@ pub(crate) struct PerfArgs {
     scattered: bool,
 
     /// Measure plain sockets too, in turns with the session: as many as it uses (channels x NCCL_NSOCKS_PERTHREAD x
-    /// NCCL_SOCKET_NTHREADS; one for --latency)
+    /// NCCL_SOCKET_NTHREADS; one for --latency, whose ends spin, yield and sleep as the session's do)
     #[arg(long)]
     baseline: bool,
 

@@ -62,7 +62,7 @@ impl RawSockets {
     }
 
     /// The first socket itself, for round trips.
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
+    pub(super) fn stream(&self) -> &TcpStream {
         self.first.stream()
     }
 

@@ -1,15 +1,16 @@
 //! Round trips: the client's message comes back from the server with the same bytes.
 //!
 //! The client's clock runs from posting the send until the answer is in place. What comes back was received into the
-//! server's memory and is sent from there, so the whole path is walked twice.
+//! server's memory and is sent from there, so the whole path is walked twice. A plain socket, if asked for, waits as the
+//! session does.
 
-use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use tcpx_core::{Post, Session, Transfer};
 
 use super::CaseRun;
 use super::baseline::{RawSockets, failed};
+use super::patient_socket::PatientSocket;
 use super::progress::Progress;
 use super::throughput::note;
 use crate::bootstrap::{CaseTimes, Link, Message};
@@ -47,6 +48,10 @@ pub(super) fn measure(
         run,
         timeout: link.timeout(),
     };
+    let raw = raw
+        .map(|raw| PatientSocket::new(raw.stream(), session.options().spin, link.timeout()))
+        .transpose()
+        .map_err(failed("setting up a plain socket"))?;
     let times = match agreement.role {
         Role::Client => end.ping(link, raw, progress)?,
         Role::Server => end.pong(link, raw, progress)?,
@@ -81,7 +86,7 @@ impl EndOfTrips<'_> {
     fn ping(
         &self,
         link: &mut Link,
-        mut raw: Option<&mut RawSockets>,
+        mut raw: Option<PatientSocket<'_>>,
         progress: &Progress,
     ) -> Result<CaseTimes, Failure> {
         let mut times = CaseTimes::default();
@@ -152,7 +157,7 @@ impl EndOfTrips<'_> {
     fn pong(
         &self,
         link: &mut Link,
-        mut raw: Option<&mut RawSockets>,
+        mut raw: Option<PatientSocket<'_>>,
         progress: &Progress,
     ) -> Result<CaseTimes, Failure> {
         let rounds = self.run.iterations();
@@ -173,9 +178,8 @@ impl EndOfTrips<'_> {
             }
             answer.wait(Some(self.timeout))?;
             if let Some(raw) = raw.as_mut() {
-                let stream = raw.stream();
-                stream.read_exact(&mut buffer).map_err(failed("receiving over a plain socket"))?;
-                stream.write_all(&buffer).map_err(failed("sending over a plain socket"))?;
+                raw.receive(&mut buffer).map_err(failed("receiving over a plain socket"))?;
+                raw.send(&buffer).map_err(failed("sending over a plain socket"))?;
             }
             progress.step();
         }
@@ -183,10 +187,13 @@ impl EndOfTrips<'_> {
     }
 }
 
-fn raw_trip(raw: &mut RawSockets, sent: &[u8], received: &mut [u8]) -> Result<Duration, Failure> {
-    let stream = raw.stream();
+fn raw_trip(
+    raw: &mut PatientSocket<'_>,
+    sent: &[u8],
+    received: &mut [u8],
+) -> Result<Duration, Failure> {
     let start = Instant::now();
-    stream.write_all(sent).map_err(failed("sending over a plain socket"))?;
-    stream.read_exact(received).map_err(failed("receiving over a plain socket"))?;
+    raw.send(sent).map_err(failed("sending over a plain socket"))?;
+    raw.receive(received).map_err(failed("receiving over a plain socket"))?;
     Ok(start.elapsed())
 }

@@ -39,8 +39,8 @@ impl Share {
         Self { stream, index, sockets, buffer: Vec::new(), expected: Vec::new() }
     }
 
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
     }
 
     pub(super) fn run(&mut self, job: Job) -> Answer {

@@ -47,6 +47,9 @@ pub(super) fn render(report: &Report) -> String {
     }
     if has_baseline {
         text.push_str(" raw: plain sockets in the same run, in turns.");
+        if report.mode == Mode::Latency {
+            text.push_str(" Their ends spin, yield and sleep as the session's do.");
+        }
     }
     for line in nic_watch::render(&report.nics) {
         text.push_str(&format!("\n{line}"));
