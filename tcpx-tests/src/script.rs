@@ -45,7 +45,7 @@ pub struct Options {
     pub close_timeout_ms: Option<u64>,
     /// How long nothing may move before it is noticed.
     pub stall_after_ms: Option<u64>,
-    /// How long a peer may be silent, in milliseconds; 0 for ever.
+    /// How long a peer may be silent, in milliseconds, a minute unless given; 0 for ever.
     pub peer_timeout_ms: Option<u64>,
     /// Whether the session has a progress thread.
     pub progress_thread: bool,

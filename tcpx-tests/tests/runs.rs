@@ -114,12 +114,12 @@ fn one_that_does_not_fit_fails_alone() {
     let alone = pair.post(Side::Right, false, vec![odd]);
     let rest = pair.post(Side::Right, false, others.clone());
     let send = pair.post(Side::Left, true, sends);
-    let (sent, received) = pair.wait_replies(send, alone, Duration::from_secs(10));
+    let (sent, received) = pair.wait_replies(send, alone, Duration::from_secs(60));
     for reply in [sent, received] {
         assert_eq!(reply.unwrap_err().failure().kind, "SizeMismatch");
     }
     for transfer in [first, rest] {
-        pair.right.run(Command::Wait { transfer, timeout_ms: 10_000 });
+        pair.right.run(Command::Wait { transfer, timeout_ms: 60_000 });
     }
     for (seed, PostSpec { offset, bytes, .. }) in (0u64..10).zip(receives).chain((11..).zip(others))
     {

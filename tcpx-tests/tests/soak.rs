@@ -236,6 +236,7 @@ fn soak() {
         chunk_bytes: 131_072,
         connect_timeout: PATIENCE,
         close_timeout: PATIENCE,
+        peer_timeout: Some(PATIENCE),
         ..SessionOptions::default()
     };
     let hub = Session::new(options).unwrap();

@@ -16,6 +16,9 @@ fn options(name: &str) -> SessionOptions {
         name: name.into(),
         chunk_bytes: 65_536,
         advertise: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        connect_timeout: Duration::from_secs(60),
+        close_timeout: Duration::from_secs(60),
+        peer_timeout: None,
         ..SessionOptions::default()
     }
 }
@@ -30,6 +33,15 @@ fn join(left: (&Session, &str), right: (&Session, &str)) {
     thread::scope(|scope| {
         scope.spawn(|| right.0.accept(left.1).expect("accept"));
         left.0.connect(right.1).expect("connect");
+    });
+}
+
+/// Drops sessions that know each other all at once, so that every goodbye has an answer.
+fn part<const N: usize>(sessions: [Session; N]) {
+    thread::scope(|scope| {
+        for session in sessions {
+            scope.spawn(move || drop(session));
+        }
     });
 }
 
@@ -82,6 +94,7 @@ fn one_session_connects_and_accepts_in_two_threads_at_once() {
     exchange((&a, "a"), (&b, "b"), 300_000, 1);
     exchange((&a, "a"), (&c, "c"), 300_000, 2);
     exchange((&c, "c"), (&a, "a"), 300_000, 3);
+    part([a, b, c]);
 }
 
 #[test]
@@ -134,11 +147,18 @@ fn a_thousand_messages_outstanding_in_random_order() {
     });
     right.read_memory(target, 0, &mut data).unwrap();
     assert_eq!(pattern::first_difference(1, 0, &data), None);
+    drop((send, receive));
+    part([left, right]);
 }
 
 #[test]
 fn everything_may_be_dropped_in_any_order() {
     for order in 0..4 {
+        // Where an end is dropped alone, nobody answers its goodbye.
+        let close_timeout = Duration::from_secs(if order < 2 { 2 } else { 60 });
+        let session = |name| {
+            Session::new(SessionOptions { close_timeout, ..options(name) }).expect("a session")
+        };
         let (left, right) = (session("left"), session("right"));
         join((&left, "left"), (&right, "right"));
         let bytes = 20_000_000;

@@ -141,7 +141,7 @@ fn session_options(options: Options) -> SessionOptions {
     session.close_timeout = options.close_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.stall_after = options.stall_after_ms.map_or(session.stall_after, Duration::from_millis);
     session.peer_timeout = match options.peer_timeout_ms {
-        None => session.peer_timeout,
+        None => Some(PATIENCE),
         Some(0) => None,
         Some(time) => Some(Duration::from_millis(time)),
     };
