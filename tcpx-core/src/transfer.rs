@@ -127,16 +127,14 @@ impl Transfer {
             |engine, waited, now| {
                 let Some(transfer) = engine.ledger.transfers.get(self.key) else { return Error::Closed };
                 let (peer, counts) = (transfer.peer, transfer.counts);
-                let unmatched =
-                    engine.ledger.select(|op| op.transfer == self.key && op.state != OpState::Matched).len();
+                let unmatched = unmatched(engine, self.key);
                 let mut error = engine.deadline(Phase::Receive, Some(peer), waited, now);
                 if let Error::Deadline { detail, phase, .. } = &mut error {
                     if engine.ledger.ops.values().any(|op| op.transfer == self.key && op.direction == Direction::Send) {
                         *phase = Phase::Send;
                     }
                     *detail = format!(
-                        "{} of {} operations and {} of {} chunks are done, {unmatched} operations have no counterpart; \
-                         peer is {detail}",
+                        "{} of {} operations and {} of {} chunks are done, {unmatched}; peer is {detail}",
                         counts.operations_done, counts.operations_posted, counts.chunks_done, counts.chunks_posted
                     );
                 }
@@ -190,6 +188,19 @@ impl Drop for Transfer {
         self.cancel();
         self.shared.engine().ledger.detach(self.key);
     }
+}
+
+/// How many operations have no counterpart, and what one of them waits for.
+fn unmatched(engine: &Engine, key: TransferKey) -> String {
+    let is_unmatched = |op: &&Op| op.transfer == key && op.state != OpState::Matched;
+    let count = engine.ledger.ops.values().filter(is_unmatched).count();
+    let one = engine.ledger.ops.values().find(is_unmatched).map(|op| match op.direction {
+        Direction::Send => format!(": the send with tag {} waits for the peer's receive", op.tag),
+        Direction::Receive => {
+            format!(": the receive with tag {} waits for the peer's send", op.tag)
+        }
+    });
+    format!("{count} operations have no counterpart{}", one.unwrap_or_default())
 }
 
 fn outcome(engine: &Engine, key: TransferKey) -> Result<Outcome<()>> {

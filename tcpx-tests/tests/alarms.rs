@@ -123,10 +123,19 @@ fn a_transfer_is_stuck_while_the_peer_answers() {
 #[test]
 fn tags_that_never_meet() {
     let mut watched = Watched::start(STALL, &[], &[]);
-    watched.post(CHUNK, true, (7, 8));
+    let (sent, received) = watched.post(CHUNK, true, (7, 8));
     watched.expect(Side::Left, "TCPX-902", "with tag 7");
     // A receive may wait for its send as long as it likes.
     watched.expect_none(Side::Right);
+    // Who waits with a deadline is told for what.
+    let (sent, received) = watched.pair.wait_replies(sent, received, Duration::from_millis(1));
+    for (reply, words) in [
+        (sent, "the send with tag 7 waits for the peer's receive"),
+        (received, "the receive with tag 8 waits for the peer's send"),
+    ] {
+        let text = reply.expect_err("they never meet").failure().text;
+        assert!(text.contains(words) && text.ends_with("[TCPX-902]"), "{text}");
+    }
 }
 
 #[test]
