@@ -60,6 +60,8 @@ pub(crate) struct Peer {
     pub(crate) stage: Stage,
     link: Option<LinkSocket>,
     heartbeat: Heartbeat,
+    /// When it came in, or was to be connected to.
+    came_at: Instant,
     /// It said goodbye before an accept had named it: the answer waits for that.
     parted_early: bool,
     /// It is to be taken leave of as soon as it is up here, because it may be up there already.
@@ -91,6 +93,7 @@ impl Peer {
             stage,
             link: None,
             heartbeat: Heartbeat::new(None, false, now),
+            came_at: now,
             parted_early: false,
             leaves_when_up: false,
             agreement: Agreement { channels: 0, chunk_bytes: 0, peer_progresses: false },
@@ -207,6 +210,7 @@ impl Peer {
         }
         self.say_farewell(ledger);
         self.feel_pulse(now)?;
+        self.check_unclaimed(now, env)?;
         moved |= self.flush()?;
         Ok(moved)
     }
@@ -266,12 +270,25 @@ impl Peer {
         link.flush().map_err(|error| self.link_error(error))
     }
 
+    /// Nobody waits for a peer that no accept has asked for, so its connecting ends here.
+    fn check_unclaimed(&self, now: Instant, env: &Env) -> Result<()> {
+        let waited = now.saturating_duration_since(self.came_at);
+        let is_late = waited >= env.options.connect_timeout;
+        if self.name.is_bound() || !is_late || !matches!(self.stage, Stage::Comms(_)) {
+            return Ok(());
+        }
+        let (peer, detail) = (Some(self.name.to_string()), self.state().to_owned());
+        Err(Error::Deadline { phase: Phase::Connect, peer, waited, detail })
+    }
+
     /// Asks a silent peer for a sign of life, and gives up one that should have answered.
     fn feel_pulse(&mut self, now: Instant) -> Result<()> {
         let Some(link) = &self.link else { return Ok(()) };
         match self.heartbeat.look(link.heard_at, now) {
             Due::Nothing => {}
             Due::Ping => self.queue(&Frame::Ping),
+            // Accepting may keep the peer's progress thread for long; whoever connects has a deadline of its own.
+            Due::Frozen(_) if matches!(self.stage, Stage::Comms(_)) => {}
             Due::Frozen(silence) => {
                 return Err(self.gone(Departure::Silent(silence), self.phase()));
             }

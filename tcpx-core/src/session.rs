@@ -1,6 +1,8 @@
 //! The session: what a program holds.
 
 #[cfg(all(test, feature = "soft"))]
+mod arrival_tests;
+#[cfg(all(test, feature = "soft"))]
 mod late_unpack_tests;
 mod memory;
 #[cfg(all(test, feature = "soft"))]

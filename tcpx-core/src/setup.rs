@@ -111,6 +111,8 @@ impl CommSetup {
                 // One peer per listen comm: its work is done.
                 *pending = None;
                 moved = true;
+                // The original may sleep for seconds when it accepts: other peers get their turn between two.
+                break;
             }
         }
         for (pending, connected) in self.connects.iter_mut().zip(&mut self.connected) {

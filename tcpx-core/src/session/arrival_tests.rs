@@ -1,0 +1,37 @@
+//! A peer that proves itself and then says nothing more.
+
+use std::time::{Duration, Instant};
+
+use super::Session;
+use crate::conn_info::ConnInfo;
+use crate::connector::Connector;
+use crate::{PluginChoice, SessionOptions};
+
+#[test]
+fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
+    let session = || {
+        let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
+        Session::new(options).expect("the software plugin is always there")
+    };
+    let (server, client) = (session(), session());
+    let info = ConnInfo::decode(&server.listen().expect("listen")).expect("own bytes load");
+    let mut connector = Connector::new(info);
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let _link = loop {
+        let now = Instant::now();
+        assert!(now < give_up_at, "the server is {}", connector.state());
+        server.progress();
+        let outcome = connector.poll("server", now, &client.shared.engine().env);
+        if let Some((link, _)) = outcome.expect("it is welcomed") {
+            break link;
+        }
+    };
+    let waiting = server.stats().peers;
+    assert!(waiting.len() == 1 && waiting[0].name.contains("not accepted"), "{waiting:?}");
+    let late = Instant::now() + server.options().connect_timeout;
+    // One round ends it, the next forgets it.
+    server.shared.engine().progress(late);
+    server.shared.engine().progress(late);
+    assert!(server.stats().peers.is_empty());
+    assert_eq!(server.stats().peers_failed, 1);
+}
