@@ -10,6 +10,7 @@ mod progress;
 mod report;
 mod session_lane;
 mod share;
+mod stages;
 mod table;
 mod throughput;
 
@@ -18,6 +19,7 @@ use std::io::Write;
 use tcpx_core::Session;
 
 pub(crate) use args::PerfArgs;
+pub(crate) use stages::Stages;
 
 use crate::bootstrap::{Batch, CaseTimes, Link, Message, Mode, Plan, Program};
 use crate::end::Role;
@@ -27,6 +29,7 @@ use crate::nic_watch::NicWatch;
 use baseline::RawSockets;
 use progress::Progress;
 use report::{Case, Report};
+use stages::Shares;
 
 /// Most lanes that take turns; each of their messages has a pattern of its own.
 const WAYS: u64 = 3;
@@ -71,7 +74,8 @@ fn measure(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<
     let mut cases = Vec::new();
     for &bytes in &plan.sizes {
         let run = CaseRun { plan, bytes, first_message: message };
-        let times = match plan.mode {
+        let before = Stages::of(session);
+        let mut times = match plan.mode {
             Mode::Throughput | Mode::Messages(_) => {
                 throughput::measure(link, session, agreement, run, raw.as_mut(), &progress)?
             }
@@ -79,9 +83,14 @@ fn measure(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<
                 latency::measure(link, session, agreement, run, raw.as_mut(), &progress)?
             }
         };
+        times.stages = Stages::of(session).since(&before);
         message += WAYS * run.iterations();
         let (client, server) = exchange(link, agreement.role, plan, times)?;
-        cases.push(Case::new(plan.mode, bytes, run.messages(), &client, &server));
+        let mut case = Case::new(plan.mode, bytes, run.messages(), &client, &server);
+        if plan.mode == Mode::Throughput {
+            case.shares = Shares::new(&client.stages, &server.stages, agreement.channels);
+        }
+        cases.push(case);
     }
     Ok(Report::new(session, agreement, plan, cases, nics.end(session)))
 }
@@ -129,18 +138,18 @@ fn exchange(
 ) -> Result<(CaseTimes, CaseTimes), Failure> {
     let receive = |link: &mut Link| {
         link.receive("times", |message| match message {
-            Message::Times(times) => Ok(times),
+            Message::Times(times) => Ok(*times),
             other => Err(other),
         })
     };
     let (client, server) = match role {
         Role::Client => {
-            link.send(&Message::Times(own.clone()))?;
+            link.send(&Message::Times(Box::new(own.clone())))?;
             (own, receive(link)?)
         }
         Role::Server => {
             let client = receive(link)?;
-            link.send(&Message::Times(own.clone()))?;
+            link.send(&Message::Times(Box::new(own.clone())))?;
             (client, own)
         }
     };

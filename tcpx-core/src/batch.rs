@@ -56,6 +56,7 @@ pub(crate) struct Batch {
     busy: Duration,
     /// Where fragments lay so far.
     pub(crate) pages: PageUse,
+    submitting: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,7 @@ impl Default for Batch {
             in_flight: VecDeque::new(),
             busy: Duration::ZERO,
             pages: PageUse::default(),
+            submitting: Duration::ZERO,
         }
     }
 }
@@ -123,6 +125,7 @@ impl Batch {
         let submitted_at = Instant::now();
         // SAFETY: passed on from the caller.
         let outcome = unsafe { self.submit_jobs(unpack) };
+        self.submitting += submitted_at.elapsed();
         let jobs = self.jobs.len();
         // Also after an error: the peers that the jobs belong to fail with it.
         self.jobs.clear();
@@ -215,6 +218,16 @@ impl Batch {
     /// Time from submits until they were seen to be finished, summed.
     pub(crate) fn busy(&self) -> Duration {
         self.busy
+    }
+
+    /// Time inside submits, summed.
+    pub(crate) fn submitting(&self) -> Duration {
+        self.submitting
+    }
+
+    /// Whether unpacks are under way.
+    pub(crate) fn is_unpacking(&self) -> bool {
+        !self.in_flight.is_empty()
     }
 }
 

@@ -175,6 +175,11 @@ impl RecvLane {
         self.watch.look(LaneSample::of(&self.window, self.stats, chunk_bytes), now)
     }
 
+    /// Whether a posted receive has not arrived.
+    pub(crate) fn awaits_bytes(&self) -> bool {
+        self.window.has_posted()
+    }
+
     /// Posts what the window takes and puts what has arrived into `batch`.
     pub(crate) fn progress(
         &mut self,

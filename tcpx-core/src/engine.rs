@@ -27,6 +27,7 @@ use crate::peer::{Peer, PeerKey, Stage};
 use crate::peer_name::PeerName;
 use crate::plugin::Plugin;
 use crate::settings::{SessionOptions, check_name};
+use crate::stages::{Activity, StageClock};
 use crate::stats::Sums;
 use crate::strangers::Strangers;
 
@@ -50,6 +51,7 @@ pub(crate) struct Engine {
     parked: Vec<Parked>,
     /// Unpacking has stopped with copies under way that will not be seen to finish.
     is_stuck: bool,
+    stages: StageClock,
     is_closed: bool,
 }
 
@@ -91,6 +93,7 @@ impl Engine {
             watch: watch::Watch::default(),
             parked: Vec::new(),
             is_stuck: false,
+            stages: StageClock::default(),
             is_closed: false,
         })
     }
@@ -210,6 +213,7 @@ impl Engine {
 
     /// One round over everything. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant) -> bool {
+        self.stages.round(now, self.batch.submitting());
         let mut moved = self.welcome_strangers(now);
         let keys = self.peers.keys().collect::<smallvec::SmallVec<[PeerKey; 16]>>();
         for key in &keys {
@@ -231,7 +235,11 @@ impl Engine {
             }
         }
         self.look(now);
-        moved | self.settle_parked(now)
+        let settled = self.settle_parked(now);
+        let mut activity = Activity { unpacking: self.batch.is_unpacking(), ..Activity::default() };
+        self.peers.values().for_each(|peer| peer.note_activity(&mut activity));
+        self.stages.ended(activity);
+        moved | settled
     }
 
     fn consume(&mut self, keys: &[PeerKey], finished: BatchNumber) -> bool {

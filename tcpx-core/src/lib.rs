@@ -73,6 +73,7 @@ mod settings;
 mod setup;
 #[cfg(feature = "soft")]
 mod soft;
+mod stages;
 mod stats;
 mod strangers;
 mod transfer;
@@ -95,7 +96,8 @@ pub use settings::{
     DEFAULT_CHUNK_BYTES, HARDWARE_PLUGIN_PATH, MAX_CHANNELS, MAX_CHUNK_BYTES, PluginChoice,
     SessionOptions,
 };
-pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport, Totals};
+pub use stages::StageTimes;
+pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport, StagingTimes, Totals};
 pub use tcpx_doctor::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::{Post, Transfer};

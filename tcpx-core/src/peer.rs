@@ -30,6 +30,7 @@ use crate::matching::Matcher;
 use crate::peer_name::PeerName;
 use crate::run::{OpenRun, Tail};
 use crate::setup::CommSetup;
+use crate::stages::Activity;
 use crate::stats::{ChannelReport, ChannelStats, MessageStats, PeerReport};
 use crate::watch::matches::MatchWatch;
 
@@ -213,6 +214,12 @@ impl Peer {
         self.check_unclaimed(now, env)?;
         moved |= self.flush()?;
         Ok(moved)
+    }
+
+    /// Adds what is under way with this peer.
+    pub(crate) fn note_activity(&self, activity: &mut Activity) {
+        activity.sending |= self.send_lanes.iter().any(|lane| !lane.is_idle());
+        activity.receiving |= self.recv_lanes.iter().any(RecvLane::awaits_bytes);
     }
 
     /// Gives slots back whose unpack has finished.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::alarm::AlarmReport;
+use crate::stages::StageTimes;
 
 /// One lane of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -147,6 +148,19 @@ impl Sums {
     }
 }
 
+/// Copies that the software plugin has made between GPUs and pinned memory, for all sessions of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StagingTimes {
+    /// Bytes from GPUs, to be sent.
+    pub down_bytes: u64,
+    /// Nanoseconds in which a channel had such a copy under way, summed over channels.
+    pub down_ns: u64,
+    /// Bytes to a bounce region in GPU memory.
+    pub up_bytes: u64,
+    /// As `down_ns`, for those.
+    pub up_ns: u64,
+}
+
 /// A session as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SessionReport {
@@ -166,6 +180,11 @@ pub struct SessionReport {
     pub unpack_batches: u64,
     /// Nanoseconds from the submit of a batch until it was seen to be finished, summed.
     pub unpack_ns: u64,
+    /// What the session's time went to.
+    pub stages: StageTimes,
+    /// Copies between GPUs and pinned memory in the built-in software plugin: nothing where that is loaded as a file, `None`
+    /// with a hardware plugin.
+    pub staging: Option<StagingTimes>,
     /// Peers that failed so far, forgotten ones included.
     pub peers_failed: u64,
     /// Trouble that was noticed while running, by id; see `tcpx explain`.

@@ -47,6 +47,11 @@ impl<T> Window<T> {
         self.requests.push_back(request);
     }
 
+    /// Whether any request has not arrived.
+    pub(crate) fn has_posted(&self) -> bool {
+        self.arrived < self.requests.len()
+    }
+
     /// The request that `test` must be called with next.
     pub(crate) fn oldest_posted(&mut self) -> Option<&mut T> {
         self.requests.get_mut(self.arrived)

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::memory::Memory;
+use crate::perf::Stages;
 
 /// Most bytes of one message under test.
 pub(crate) const MAX_SIZE_BYTES: u64 = 16 << 30;
@@ -29,7 +30,7 @@ pub(crate) enum Message {
     /// Server: my receives are posted.
     Go,
     /// Each end: what I measured at one size.
-    Times(CaseTimes),
+    Times(Box<CaseTimes>),
     /// Server: whether the message of `tcpx transfer` is right; empty if so.
     Verdict { difference: String },
     /// Either end: I give up.
@@ -172,6 +173,8 @@ pub(crate) struct CaseTimes {
     pub(crate) large_ns: Vec<u64>,
     /// Of plain sockets; empty without them.
     pub(crate) raw_ns: Vec<u64>,
+    /// What the session's time went to.
+    pub(crate) stages: Stages,
     /// The first wrong byte this end saw, in words.
     pub(crate) mismatch: Option<String>,
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use tcpx_doctor::NicGrowth;
 
 use super::report::{Case, LARGE_BYTES, Report};
+use super::stages::Shares;
 use crate::bootstrap::Mode;
 use crate::failure::Failure;
 use crate::memory::Memory;
@@ -51,6 +52,9 @@ struct CaseFigures {
     latency_us: Option<RoundTrips>,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_latency_us: Option<RoundTrips>,
+    /// Where the time went, as shares of 1, and what bounds the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stages: Option<Shares>,
     /// Round trips: session by plain sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ratio_to_raw: Option<f64>,
@@ -137,6 +141,7 @@ impl CaseFigures {
             sender: rates(&case.sender),
             receiver: rates(&case.receiver),
             raw_socket: rates(&case.raw),
+            stages: case.shares.clone(),
             ratio_to_raw: is_throughput.then(|| case.throughput_ratio()).flatten(),
             latency_us: trips(&case.sender),
             raw_latency_us: trips(&case.raw),

@@ -3,6 +3,7 @@
 use tcpx_core::Session;
 use tcpx_doctor::NicGrowth;
 
+use super::stages::Shares;
 use crate::bootstrap::{CaseTimes, Mode, Plan};
 use crate::meeting::Agreement;
 use crate::memory::Memory;
@@ -48,6 +49,8 @@ pub(super) struct Case {
     pub(super) large: Samples,
     /// Plain sockets: receives, or round trips. Empty without a baseline.
     pub(super) raw: Samples,
+    /// Where the time went; warmup included.
+    pub(super) shares: Option<Shares>,
     pub(super) mismatch: Option<String>,
 }
 
@@ -70,6 +73,7 @@ impl Case {
             receiver: Samples::from_nanos(&server.session_ns),
             large: Samples::from_nanos(&server.large_ns),
             raw: Samples::from_nanos(raw),
+            shares: None,
             mismatch: server.mismatch.clone().or_else(|| client.mismatch.clone()),
         }
     }
@@ -149,6 +153,7 @@ mod tests {
             large_ns,
             raw_ns,
             mismatch: None,
+            ..CaseTimes::default()
         };
         let client = times(vec![30, 10, 20], vec![7], vec![5]);
         let server = times(vec![40], vec![16], vec![32]);

@@ -54,6 +54,7 @@ pub(super) fn render(report: &Report) -> String {
     for line in nic_watch::render(&report.nics) {
         text.push_str(&format!("\n{line}"));
     }
+    text.extend(report.cases.iter().filter_map(stages));
     text
 }
 
@@ -63,6 +64,30 @@ fn column<'a>(fill: impl Fn(&Case) -> String + 'a) -> Box<dyn Fn(&Case) -> Strin
 
 fn verified(case: &Case) -> String {
     if case.mismatch.is_none() { "yes" } else { "NO" }.to_owned()
+}
+
+/// Where the time of a case went.
+fn stages(case: &Case) -> Option<String> {
+    let shares = case.shares.as_ref()?;
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let mut text = format!(
+        "\n{}: the receiver waited for the network {} of the time, for network and unpack {}, for the unpack {}; handing \
+         chunks to it took {}.",
+        ByteSize(case.bytes),
+        percent(shares.receiver_network),
+        percent(shares.receiver_network_and_unpack),
+        percent(shares.receiver_unpack),
+        percent(shares.receiver_submit),
+    );
+    for (share, what) in [
+        (shares.sender_copies_down, "copied down from the sender's GPU"),
+        (shares.receiver_copies_up, "copied up to the receiver's GPU"),
+    ] {
+        if share > 0.0 {
+            text += &format!(" A channel {what} {} of the time.", percent(share));
+        }
+    }
+    Some(text + &format!(" Bound by: {}.", shares.bound_by))
 }
 
 fn throughput_columns(has_baseline: bool) -> Vec<Column<'static>> {
@@ -137,6 +162,7 @@ fn lay_out(columns: &[Column<'_>], cases: &[Case]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf::stages::{Shares, Stages};
 
     #[test]
     fn columns_line_up_and_mismatches_shout() {
@@ -148,5 +174,20 @@ mod tests {
         let good = Case { bytes: 1, ..Case::default() };
         let text = lay_out(&columns, &[case, good]);
         assert_eq!(text, "  size  verified\n64 MiB        NO\n   1 B       yes\n");
+    }
+
+    #[test]
+    fn stages_are_said_where_they_are_known() {
+        let mut case = Case { bytes: 64 << 20, ..Case::default() };
+        assert_eq!(stages(&case), None);
+        let end = Stages { sending_ns: 8, copying_down_ns: 4, ..Stages::default() };
+        let other = Stages { receiving_ns: 3, unpacking_ns: 1, ..Stages::default() };
+        case.shares = Shares::new(&end, &other, 1);
+        let text = stages(&case).unwrap();
+        for words in ["64 MiB", "network 75.0 %", "unpack 25.0 %", "GPU 50.0 %", "Bound by: the n"]
+        {
+            assert!(text.contains(words), "{text}");
+        }
+        assert!(!text.contains("copied up"), "{text}");
     }
 }

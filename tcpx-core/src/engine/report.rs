@@ -6,7 +6,7 @@ use super::Engine;
 use crate::error::{Error, Phase};
 use crate::peer::{PeerKey, Stage};
 use crate::plugin::Plugin;
-use crate::stats::SessionReport;
+use crate::stats::{SessionReport, StagingTimes};
 
 impl Engine {
     pub(crate) fn deadline(
@@ -55,6 +55,8 @@ impl Engine {
             unpack_why: self.unpack_why.clone(),
             unpack_batches: self.unpack_batches,
             unpack_ns: self.batch.busy().as_nanos() as u64,
+            stages: self.stages.times(),
+            staging: staging(plugin),
             peers_failed: self.peers_failed,
             alarms: self.watch.alarms.report(),
             peers_parked: self.parked.len(),
@@ -63,4 +65,24 @@ impl Engine {
             peers,
         }
     }
+}
+
+/// What the software plugin copied, where it is the one that is built in.
+#[cfg(feature = "soft")]
+fn staging(plugin: &Plugin) -> Option<StagingTimes> {
+    if plugin.is_hardware() {
+        return None;
+    }
+    let stats = tcpx_softnet::staging_stats();
+    Some(StagingTimes {
+        down_bytes: stats.down_bytes,
+        down_ns: stats.down_ns,
+        up_bytes: stats.up_bytes,
+        up_ns: stats.up_ns,
+    })
+}
+
+#[cfg(not(feature = "soft"))]
+fn staging(_: &Plugin) -> Option<StagingTimes> {
+    None
 }
