@@ -4,8 +4,11 @@
 #   scripts/gpu-bundle.sh [OUT.tar.gz]      (default: target/gpu-bundle.tar.gz)
 #
 # On the GPU host:  tar xzf gpu-bundle.tar.gz && gpu-bundle/run
-# It needs a CUDA driver (535 or newer) and glibc; the driver is what forbids a static program,
+# It needs a CUDA driver (535 or newer), a shell with coreutils, and glibc; the driver is what forbids a static program,
 # since it is loaded at run time. The package says which glibc at least.
+#
+# COMPUTE_SANITIZER=DIR packs NVIDIA's compute-sanitizer as well: DIR is where the wheel nvidia-cuda-sanitizer-api unpacks
+# to, nvidia/cu13. Its licence allows internal use only, so a bundle with it must not be handed on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,82 +18,49 @@ trap 'rm -rf "$work"' EXIT
 bundle=$work/gpu-bundle
 mkdir -p "$bundle" "$(dirname "$out")"
 
-# Paths of the programs that cargo makes for `cargo "$@"`.
-programs() {
-    cargo "$@" --no-run --message-format=json-render-diagnostics |
-        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
-}
-
-pack() {
-    local name=$1 program=$2
-    strip -o "$bundle/$name" "$program"
-}
-
-pack cuda-tests "$(programs test --release --package tcpx-cuda --lib)"
-pack unit-tests "$(programs test --release --package tcpx-unpack --lib)"
-pack backend-tests "$(programs test --release --package tcpx-unpack --test backends)"
-pack fault-test "$(programs test --release --package tcpx-unpack --test gpu_fault)"
-pack bench "$(programs bench --package tcpx-unpack --bench unpack)"
-# Building a test builds the programs of its package as well; the test is the one in deps/.
-pack session-tests "$(programs test --release --package tcpx-tests --test gpu | grep '/deps/')"
+# One build for all, so that every crate is compiled once. Lines of "crate target program"; a test's program is in deps/.
+packages=(tcpx-cuda tcpx-unpack tcpx-softnet tcpx-conformance tcpx-tests tcpx-cli)
+targets=(--lib --test backends --test gpu --test gpu_fault)
+built=$work/built
+cargo test --release --no-run --message-format=json-render-diagnostics "${packages[@]/#/--package=}" "${targets[@]}" |
+    sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
+cargo bench --no-run --message-format=json-render-diagnostics --package tcpx-unpack --bench unpack |
+    sed -n 's|.*"executable":"\([^"]*\)".*|bench bench \1|p' >>"$built"
 cargo build --release --package tcpx-cli
-pack tcpx "${CARGO_TARGET_DIR:-target}/release/tcpx"
+echo "cli cli ${CARGO_TARGET_DIR:-target}/release/tcpx" >>"$built"
 
-cat >"$bundle/run" <<'RUN'
-#!/bin/sh
-# Runs the tests, where a missing GPU is a failure, then whole sessions and the command, then the
-# benches (markdown, also in results.md). `run tests`, `run e2e` and `run bench` do one of the three.
-set -eu
-cd "$(dirname "$0")"
-export TCPX_TEST_REQUIRE=gpu
-
-tests() {
-    ./cuda-tests
-    ./unit-tests
-    ./backend-tests
-    ./fault-test
-}
-
-# Sessions in one process, then the command as two processes on one GPU; every step has a limit.
-# A failed step fails the run, and the steps after it are done all the same.
-e2e() {
-    failed=0
-    step() {
-        echo "+ $*"
-        timeout 60 "$@" || { echo "FAILED with $?: $*"; failed=1; }
+# pack NAME CRATE TARGET
+pack() {
+    local program
+    program=$(awk -v crate="$2" -v target="$3" '$1 == crate && $2 == target { print $3 }' "$built")
+    [ -f "$program" ] || {
+        echo "no program was built for $2, target $3" >&2
+        exit 1
     }
-    step ./session-tests --test-threads 1
-    for unpack in host d2d kernel; do
-        step ./tcpx perf --memory cuda --gpu 0 --unpack "$unpack" --json
-        step ./tcpx transfer --memory cuda --gpu 0 --unpack "$unpack"
-    done
-    for memory in emulated host; do
-        step ./tcpx perf --memory "$memory" --json
-    done
-    return "$failed"
+    strip -o "$bundle/$1" "$program"
 }
 
-bench() {
-    ./bench >results.md
-    cat results.md
-}
+pack cuda-tests tcpx-cuda tcpx_cuda
+pack softnet-tests tcpx-softnet tcpx_softnet
+pack conformance-tests tcpx-conformance tcpx_conformance
+pack unpack-tests tcpx-unpack tcpx_unpack
+pack backend-tests tcpx-unpack backends
+pack unpack-fault tcpx-unpack gpu_fault
+pack session-tests tcpx-tests gpu
+pack session-fault tcpx-tests gpu_fault
+pack bench bench bench
+pack tcpx cli cli
+programs=("$bundle"/*)
+install -m 755 scripts/gpu-bundle-run.sh "$bundle/run"
 
-case "${1-all}" in
-all)
-    tests
-    e2e
-    bench
-    ;;
-tests | e2e | bench) "$1" ;;
-*)
-    echo "usage: run [tests|e2e|bench]" >&2
-    exit 2
-    ;;
-esac
-RUN
-chmod +x "$bundle/run"
+if [ -n "${COMPUTE_SANITIZER:-}" ]; then
+    mkdir "$bundle/compute-sanitizer"
+    # All in one folder, as in a CUDA installation.
+    cp "$COMPUTE_SANITIZER"/lib/*.so "$COMPUTE_SANITIZER/bin/compute-sanitizer" "$bundle/compute-sanitizer/"
+    chmod 755 "$bundle/compute-sanitizer/compute-sanitizer"
+fi
 
-glibc=$(objdump --dynamic-syms "$bundle"/*-tests "$bundle"/fault-test "$bundle"/bench "$bundle"/tcpx | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+glibc=$(objdump --dynamic-syms "${programs[@]}" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 {
     echo "tcpx $(git describe --always --dirty 2>/dev/null || echo unknown)"
     echo "needs ${glibc/_/ } or newer and a CUDA driver, 535 or newer"

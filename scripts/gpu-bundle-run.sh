@@ -1,0 +1,158 @@
+#!/bin/sh
+# Runs what scripts/gpu-bundle.sh packed, on a host with a GPU. A missing GPU is a failure here, not a skip.
+#
+#   gpu-bundle/run [tests|conformance|e2e|bench|sanitizer]...      (default: all of them, in this order)
+#
+# Each part runs under a time limit of its own; a part that fails does not keep the others from running. Output goes to
+# OUT (default: results beside this script): NAME.txt for each part, NAME.json and bench.md where it has figures, and
+# summary.txt and summary.json. TCPX_BUNDLE_LIMIT_S bounds the whole run in seconds (default: 3600).
+# compute-sanitizer is used if it is in the bundle, on PATH or in CUDA_HOME. Exit status: 0 when every part passed.
+set -u
+cd "$(dirname "$0")" || exit 1
+export TCPX_TEST_REQUIRE=gpu
+out=${OUT:-$PWD/results}
+mkdir -p "$out" || exit 1
+end=$(($(date +%s) + ${TCPX_BUNDLE_LIMIT_S:-3600}))
+parts=
+failed=0
+
+# note NAME STATUS SECONDS
+note() {
+    parts="$parts${parts:+,}
+    {\"name\": \"$1\", \"status\": \"$2\", \"seconds\": $3}"
+    printf '%-34s %-8s %4s s\n' "$1" "$2" "$3" | tee -a "$out/summary.txt"
+}
+
+# run_part NAME LIMIT_S STDOUT COMMAND...
+run_part() {
+    name=$1 limit=$2 stdout=$3
+    shift 3
+    begin=$(date +%s)
+    left=$((end - begin))
+    if [ "$left" -le 0 ]; then
+        failed=$((failed + 1))
+        note "$name" "no time" 0
+        return
+    fi
+    [ "$limit" -le "$left" ] || limit=$left
+    echo "+ $*" >"$out/$name.txt"
+    timeout -k 5 "$limit" "$@" >>"$stdout" 2>>"$out/$name.txt"
+    code=$?
+    case $code in
+    0) status=pass ;;
+    124 | 137) status=timeout ;;
+    *) status="fail $code" ;;
+    esac
+    if [ $code -ne 0 ]; then
+        failed=$((failed + 1))
+        tail -n 15 "$out/$name.txt" | sed 's/^/    | /'
+    fi
+    note "$name" "$status" $(($(date +%s) - begin))
+}
+
+# part NAME LIMIT_S COMMAND...: all output to NAME.txt
+part() {
+    part_name=$1 part_limit=$2
+    shift 2
+    run_part "$part_name" "$part_limit" "$out/$part_name.txt" "$@"
+}
+
+# figures NAME LIMIT_S COMMAND...: standard output to NAME.json
+figures() {
+    figures_name=$1 figures_limit=$2
+    shift 2
+    : >"$out/$figures_name.json"
+    run_part "$figures_name" "$figures_limit" "$out/$figures_name.json" "$@"
+}
+
+tests() {
+    part cuda-tests 60 ./cuda-tests
+    part softnet-tests 60 ./softnet-tests
+    part conformance-tests 60 ./conformance-tests
+    part unpack-tests 60 ./unpack-tests
+    part backend-tests 120 ./backend-tests
+    part unpack-fault 60 ./unpack-fault
+    part session-tests 120 ./session-tests --test-threads 1
+    part session-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./session-tests --test-threads 1
+    part session-fault 120 ./session-fault --nocapture
+}
+
+conformance() {
+    figures conformance-cuda 400 ./tcpx conformance --plugin soft --memory cuda --gpu 0 --destructive --json
+    # With recycled pages overwritten, so that one that comes back too early shows.
+    figures conformance-cuda-device-bounce 200 env TCPX_SOFT_BOUNCE=device TCPX_SOFT_POISON=1 \
+        ./tcpx conformance --plugin soft --memory cuda --gpu 0 --only entries --only sizes --only host --only queue --json
+}
+
+e2e() {
+    for unpack in host d2d kernel; do
+        figures "perf-$unpack" 60 env RUST_LOG=info ./tcpx perf --memory cuda --gpu 0 --unpack "$unpack" --json
+        figures "perf-$unpack-device-bounce" 60 env TCPX_SOFT_BOUNCE=device RUST_LOG=info \
+            ./tcpx perf --memory cuda --gpu 0 --unpack "$unpack" --json
+        part "transfer-$unpack" 60 ./tcpx transfer --memory cuda --gpu 0 --unpack "$unpack"
+    done
+    for channels in 4 8; do
+        figures "perf-kernel-$channels-channels" 60 ./tcpx perf --memory cuda --gpu 0 --unpack kernel \
+            --channels "$channels" --json
+        figures "perf-kernel-$channels-channels-device-bounce" 60 env TCPX_SOFT_BOUNCE=device \
+            ./tcpx perf --memory cuda --gpu 0 --unpack kernel --channels "$channels" --json
+    done
+    for memory in emulated host; do
+        figures "perf-$memory" 60 ./tcpx perf --memory "$memory" --json
+    done
+    if [ "$(./tcpx devices --json | grep -c pci_bus_id)" -gt 1 ]; then
+        for unpack in host d2d kernel; do
+            figures "perf-$unpack-two-gpus" 60 sh -c "
+                ./tcpx perf server --port 24680 --gpu 1 --unpack $unpack >/dev/null &
+                ./tcpx perf client 127.0.0.1:24680 --memory cuda --gpu 0 --unpack $unpack --json; code=\$?
+                kill \$! 2>/dev/null; wait; exit \$code"
+        done
+    fi
+}
+
+bench() {
+    : >"$out/bench.md"
+    run_part bench 180 "$out/bench.md" ./bench
+}
+
+sanitizer() {
+    tool=
+    for candidate in ./compute-sanitizer/compute-sanitizer "$(command -v compute-sanitizer)" \
+        "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer"; do
+        if [ -x "$candidate" ]; then
+            tool=$candidate
+            break
+        fi
+    done
+    if [ -z "$tool" ]; then
+        note sanitizer "absent" 0
+        return
+    fi
+    for check in memcheck racecheck; do
+        part "$check" 200 "$tool" --tool "$check" --error-exitcode 9 ./backend-tests --exact --test-threads 1 \
+            every_case_matches_the_oracle_on_the_gpu
+    done
+}
+
+[ $# -gt 0 ] || set -- tests conformance e2e bench sanitizer
+for set in "$@"; do
+    case $set in
+    tests | conformance | e2e | bench | sanitizer) ;;
+    *)
+        echo "usage: run [tests|conformance|e2e|bench|sanitizer]..." >&2
+        exit 2
+        ;;
+    esac
+done
+
+{
+    cat ABOUT
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null
+    uname -sr
+    echo "$(getconf _NPROCESSORS_ONLN) processors"
+} | tee "$out/summary.txt"
+for set in "$@"; do "$set"; done
+printf '{\n  "about": "%s",\n  "failed": %s,\n  "parts": [%s\n  ]\n}\n' "$(head -n 1 ABOUT)" "$failed" "$parts" >"$out/summary.json"
+grep -h 'bounce region' "$out"/*.txt 2>/dev/null | sed 's/^.*bounce region/bounce region/' | sort | uniq -c | sort -rn | head -n 5
+echo "$failed parts failed; results are in $out" | tee -a "$out/summary.txt"
+[ "$failed" -eq 0 ]
