@@ -78,6 +78,28 @@ fn a_table_without_json() {
 
 #[test]
 #[serial]
+fn the_time_of_a_run_is_told_by_stage() {
+    let words = ["perf", "--size", "5000001", "--iters", "3", "--memory", "emulated"];
+    let stages = &Tcpx::new(&[&words[..], &["--json"]].concat()).run().json()["stages"];
+    let share = |name: &str| {
+        let share = stages[name].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&share), "{name}: {stages}");
+        share
+    };
+    let parts =
+        ["receiver_network", "receiver_network_and_unpack", "receiver_unpack", "receiver_submit"];
+    let sum: f64 = parts.into_iter().map(share).sum();
+    assert!((0.999..=1.001).contains(&sum), "{stages}");
+    assert!(share("receiver_submit") > 0.0, "emulated memory is copied while it is submitted");
+    assert_eq!((share("sender_copies_down"), share("receiver_copies_up")), (0.0, 0.0));
+    assert!(stages["bound_by"].is_string(), "{stages}");
+
+    let table = Tcpx::new(&words).run();
+    assert!(table.stdout.contains("Bound by: "), "{}", table.stdout);
+}
+
+#[test]
+#[serial]
 fn a_baseline_is_measured_and_compared() {
     let words = ["perf", "--json", "--baseline", "--size", "3000001", "--iters", "3"];
     for (sockets, channels) in [("1", "2"), ("2", "3")] {

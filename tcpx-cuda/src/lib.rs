@@ -4,6 +4,14 @@
 //! [`CudaError::NoDriver`], and nothing links against CUDA. Every type holds its GPU's primary
 //! context, works from any thread, and leaves the calling thread's current context as it was,
 //! except while the guard of [`CudaGpu::enter`] lives.
+//!
+//! # Waiting
+//! Copies and fills that return when they are done ([`DeviceBuffer`], [`CudaGpu::read`], [`CudaGpu::write`]), and the
+//! freeing of memory, have no deadline, because none could be kept: the driver copies from and to ordinary memory inside
+//! the call that queues the copy, where there is nothing to poll yet, and the memory of a copy that was given up cannot be
+//! let go, since freeing it waits as well. What they wait for is the GPU's copy engine alone, on a stream of their own; the
+//! driver ends the wait with an error when the GPU is lost. They are for setting up and for callers who ask for bytes.
+//! Whatever moves chunks queues its copies on a [`Stream`] and looks at an [`Event`].
 
 mod access;
 mod device_buffer;
