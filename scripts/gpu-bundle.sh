@@ -7,8 +7,10 @@
 # It needs a CUDA driver (535 or newer), a shell with coreutils, and glibc; the driver is what forbids a static program,
 # since it is loaded at run time. The package says which glibc at least.
 #
-# COMPUTE_SANITIZER=DIR packs NVIDIA's compute-sanitizer as well: DIR is where the wheel nvidia-cuda-sanitizer-api unpacks
-# to, nvidia/cu13. Its licence allows internal use only, so a bundle with it must not be handed on.
+# COMPUTE_SANITIZER="DIR..." packs NVIDIA's compute-sanitizer as well, of one or several versions: DIR is compute-sanitizer
+# in a CUDA installation, or nvidia/cu13/compute-sanitizer of the wheel nvidia-cuda-sanitizer-api. Wheels of 13.2 and older
+# lack TreeLauncherSubreaper, without which nothing starts; that of 13.5 serves them too. The licence allows internal use
+# only, so a bundle with it must not be handed on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -53,12 +55,15 @@ pack tcpx cli cli
 programs=("$bundle"/*)
 install -m 755 scripts/gpu-bundle-run.sh "$bundle/run"
 
-if [ -n "${COMPUTE_SANITIZER:-}" ]; then
-    mkdir "$bundle/compute-sanitizer"
-    # All in one folder, as in a CUDA installation.
-    cp "$COMPUTE_SANITIZER"/lib/*.so "$COMPUTE_SANITIZER/bin/compute-sanitizer" "$bundle/compute-sanitizer/"
-    chmod 755 "$bundle/compute-sanitizer/compute-sanitizer"
-fi
+number=0
+for folder in ${COMPUTE_SANITIZER:-}; do
+    number=$((number + 1))
+    packed=$bundle/compute-sanitizer-$number
+    mkdir "$packed"
+    cp "$folder"/*.so "$folder"/compute-sanitizer "$folder"/TreeLauncherSubreaper "$folder"/TreeLauncherTargetLdPreloadHelper \
+        "$packed/"
+    chmod 755 "$packed"/*
+done
 
 glibc=$(objdump --dynamic-syms "${programs[@]}" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 {

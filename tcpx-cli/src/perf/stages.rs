@@ -110,7 +110,7 @@ impl Shares {
         /// A stage that is hardly ever idle holds up those behind it.
         const ALWAYS: f64 = 0.9;
         if self.receiver_submit > MOST {
-            "the receiver's processor, handing chunks to the unpack"
+            "the receiver's processor, which unpacks the chunks or hands them to the GPU"
         } else if self.receiver_unpack > MOST {
             "the unpack"
         } else if self.sender_copies_down > ALWAYS {
