@@ -132,6 +132,7 @@ sanitizer() {
         # A sanitizer may be too old or too new for the driver.
         sanitize "sanitizer-$tried" 60 "$tool" memcheck many_submits_finish_in_order
         [ "$code" -eq 0 ] || continue
+        failed=$((failed - tried + 1))
         for check in memcheck racecheck; do
             sanitize "$check" 200 "$tool" "$check" every_case_matches_the_oracle_on_the_gpu
         done
