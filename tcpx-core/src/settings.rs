@@ -14,7 +14,7 @@
 //! | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 //! | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
 //! | `peer_timeout` | `TCPX_PEER_TIMEOUT_MS`, 0 for none | 10 s |
-//! | `stall_after` | `TCPX_STALL_AFTER_MS` | 10 s |
+//! | `stall_after` | `TCPX_STALL_AFTER_MS`, 0 for none | 10 s |
 //! | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
 //! | `spin` | `TCPX_SPIN_US` | 50 µs |
 //! | `preflight` | `TCPX_PREFLIGHT` | 1 |
@@ -128,8 +128,9 @@ pub struct SessionOptions {
     /// How long a peer may be silent before it counts as gone; `None`: for ever. A peer that has a progress thread is
     /// silent when it answers no ping; of any peer, when its host acknowledges nothing.
     pub peer_timeout: Option<Duration>,
-    /// How long nothing may move on a channel, with the peer alive, before the log and the statistics say so.
-    pub stall_after: Duration,
+    /// How long nothing may move on a channel, with the peer alive, before the log and the statistics say so; `None`:
+    /// for ever.
+    pub stall_after: Option<Duration>,
     /// Whether a thread of the session drives progress. Without it, progress is made inside calls of this library.
     pub progress_thread: bool,
     /// Whether a plugin file is only loaded after the checks of [`tcpx_doctor::preflight`], whose failure would make the
@@ -156,7 +157,7 @@ impl Default for SessionOptions {
             connect_timeout: Duration::from_secs(30),
             close_timeout: Duration::from_secs(5),
             peer_timeout: Some(Duration::from_secs(10)),
-            stall_after: Duration::from_secs(10),
+            stall_after: Some(Duration::from_secs(10)),
             progress_thread: false,
             preflight: true,
             spin: Duration::from_micros(50),
@@ -203,7 +204,7 @@ impl SessionOptions {
             options.peer_timeout = (number != 0).then(|| Duration::from_millis(number));
         }
         if env.read(&["TCPX_STALL_AFTER_MS"], &mut number)? {
-            options.stall_after = Duration::from_millis(number);
+            options.stall_after = (number != 0).then(|| Duration::from_millis(number));
         }
         if env.read(&["TCPX_SPIN_US"], &mut number)? {
             options.spin = Duration::from_micros(number);
@@ -231,6 +232,9 @@ impl SessionOptions {
         if let Some(timeout) = self.peer_timeout {
             let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             range("peer_timeout in milliseconds", milliseconds, 100, MAX_PEER_TIMEOUT_MS)?;
+        }
+        if let Some(time) = self.stall_after {
+            range("stall_after in ms", time.as_millis() as u64, 1, 86_400_000)?;
         }
         check_name("name", &self.name)
     }
@@ -342,6 +346,10 @@ mod tests {
             (SessionOptions { send_window: 0, ..Default::default() }, "1 to 16"),
             (SessionOptions { name: "x".repeat(65), ..Default::default() }, "65 bytes"),
             (
+                SessionOptions { stall_after: Some(Duration::ZERO), ..Default::default() },
+                "must be 1 to 86400000",
+            ),
+            (
                 SessionOptions { peer_timeout: Some(Duration::ZERO), ..Default::default() },
                 "must be 100 to 86400000",
             ),
@@ -359,6 +367,13 @@ mod tests {
         assert_eq!(timeout("1500"), Some(Duration::from_millis(1_500)));
         assert_eq!(timeout("0"), None);
         assert_eq!(timeout(""), Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn standing_still_may_be_watched_or_not() {
+        let stall_after = |text| from(&[("TCPX_STALL_AFTER_MS", text)]).unwrap().stall_after;
+        assert_eq!(stall_after("1500"), Some(Duration::from_millis(1_500)));
+        assert_eq!(stall_after("0"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the counters say is wrong, about once a second.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::alarm::{Alarm, Alarms, Troubles};
 use crate::engine::Engine;
@@ -25,7 +25,7 @@ impl Engine {
         if round == Round::Early {
             return;
         }
-        let stall_after = self.env.options.stall_after;
+        let stall_after = self.env.options.stall_after.unwrap_or(Duration::MAX);
         let (ledger, pages) = (&self.ledger, &self.batch.pages);
         let look = Look { round, now, stall_after, ledger, pages };
         let mut received = ChannelStats::default();

@@ -40,7 +40,7 @@ fn session() -> Session {
         plugin: PluginChoice::Soft,
         channels: 1,
         chunk_bytes: 16 << 10,
-        stall_after: Duration::from_secs(1),
+        stall_after: Some(Duration::from_secs(1)),
         progress_thread: true,
         ..SessionOptions::default()
     };

@@ -45,7 +45,8 @@ impl MatchWatch {
             return None;
         }
         let waited = now.saturating_duration_since(*self.since.get_or_insert(now));
-        let limit = if sample.announced > 0 { stall_after } else { stall_after * ONE_SIDED };
+        let limit =
+            if sample.announced > 0 { stall_after } else { stall_after.saturating_mul(ONE_SIDED) };
         (waited >= limit).then_some(waited)
     }
 }

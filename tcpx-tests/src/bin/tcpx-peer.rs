@@ -139,7 +139,8 @@ fn session_options(options: Options) -> SessionOptions {
     session.send_window = options.send_window.unwrap_or(session.send_window);
     session.connect_timeout = options.connect_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.close_timeout = options.close_timeout_ms.map_or(PATIENCE, Duration::from_millis);
-    session.stall_after = options.stall_after_ms.map_or(session.stall_after, Duration::from_millis);
+    session.stall_after =
+        options.stall_after_ms.map_or(session.stall_after, |ms| Some(Duration::from_millis(ms)));
     session.peer_timeout = match options.peer_timeout_ms {
         None => Some(PATIENCE),
         Some(0) => None,
