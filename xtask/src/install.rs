@@ -19,10 +19,25 @@ pub(crate) enum InstallError {
     Build(String),
     #[error("cargo build made no {0}")]
     Missing(&'static str),
+    #[error("strip (binutils) {path}: {text}; --keep-debug installs without it")]
+    Strip { path: PathBuf, text: String },
+}
+
+/// What becomes of the libraries' debug information, most of their size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Debug {
+    /// It goes. The symbol table, which gives backtraces their names, stays.
+    Strip,
+    Keep,
 }
 
 /// Builds the libraries and lays everything down under `prefix`.
-pub(crate) fn install(root: &Path, prefix: &Path, profile: &str) -> Result<String, InstallError> {
+pub(crate) fn install(
+    root: &Path,
+    prefix: &Path,
+    profile: &str,
+    debug: Debug,
+) -> Result<String, InstallError> {
     let built = build(root, profile)?;
     let library = prefix.join("lib");
     let include = prefix.join("include");
@@ -32,10 +47,10 @@ pub(crate) fn install(root: &Path, prefix: &Path, profile: &str) -> Result<Strin
     }
     let full = format!("libtcpx_p2p.so.{TCPX_ABI_VERSION}.{VERSION}");
     let soname = format!("libtcpx_p2p.so.{TCPX_ABI_VERSION}");
-    copy(&built.shared, &library.join(&full))?;
+    lay_down(&built.shared, &library.join(&full), debug)?;
     link(&full, &library.join(&soname))?;
     link(&soname, &library.join("libtcpx_p2p.so"))?;
-    copy(&built.archive, &library.join("libtcpx_p2p.a"))?;
+    lay_down(&built.archive, &library.join("libtcpx_p2p.a"), debug)?;
     for header in ["tcpx_p2p.h", "tcpx_p2p.hpp"] {
         copy(&root.join("include").join(header), &include.join(header))?;
     }
@@ -99,6 +114,21 @@ fn clear(path: &Path) -> Result<(), InstallError> {
 fn copy(from: &Path, to: &Path) -> Result<(), InstallError> {
     clear(to)?;
     std::fs::copy(from, to).map(|_| ()).map_err(at(from))
+}
+
+/// Copies a library, with its debug information or without.
+fn lay_down(from: &Path, to: &Path, debug: Debug) -> Result<(), InstallError> {
+    copy(from, to)?;
+    if debug == Debug::Keep {
+        return Ok(());
+    }
+    let failed = |text| InstallError::Strip { path: to.to_owned(), text };
+    let output = Command::new("strip").arg("--strip-debug").arg(to).output();
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
 fn link(target: &str, path: &Path) -> Result<(), InstallError> {

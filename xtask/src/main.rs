@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use install::Debug;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -34,6 +35,9 @@ enum Command {
         /// Cargo profile of the libraries.
         #[arg(long, default_value = "release")]
         profile: String,
+        /// Leave the debug information in the libraries: larger by far, for line numbers in backtraces and for debuggers.
+        #[arg(long)]
+        keep_debug: bool,
     },
 }
 
@@ -46,7 +50,10 @@ fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
     Ok(match command {
         Command::Header { check: false } => header::write(root())?,
         Command::Header { check: true } => header::check(root())?,
-        Command::Install { prefix, profile } => install::install(root(), &prefix, &profile)?,
+        Command::Install { prefix, profile, keep_debug } => {
+            let debug = if keep_debug { Debug::Keep } else { Debug::Strip };
+            install::install(root(), &prefix, &profile, debug)?
+        }
     })
 }
 

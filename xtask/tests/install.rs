@@ -30,9 +30,32 @@ fn run(command: &mut Command) -> String {
     text
 }
 
-fn install(prefix: &Path) {
+fn install(prefix: &Path, options: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    run(command.args(["install", "--profile", "dev", "--prefix"]).arg(prefix));
+    run(command.args(["install", "--profile", "dev", "--prefix"]).arg(prefix).args(options));
+}
+
+/// The installed library: its bytes and the names of its sections.
+fn shared_library(prefix: &Path) -> (u64, String) {
+    let path = prefix.join("lib/libtcpx_p2p.so");
+    let sections = run(Command::new("readelf").args(["--wide", "--sections"]).arg(&path));
+    (path.metadata().unwrap().len(), sections)
+}
+
+#[test]
+fn debug_information_is_installed_only_when_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let (small, whole) = (folder.path().join("small"), folder.path().join("whole"));
+    install(&small, &[]);
+    install(&whole, &["--keep-debug"]);
+    let ((small_bytes, small_sections), (whole_bytes, whole_sections)) =
+        (shared_library(&small), shared_library(&whole));
+    assert!(whole_sections.contains(".debug_line"), "{whole_sections}");
+    assert!(!small_sections.contains(".debug_"), "{small_sections}");
+    assert!(small_sections.contains(".symtab"), "backtraces need names: {small_sections}");
+    assert!(2 * small_bytes < whole_bytes, "{small_bytes} of {whole_bytes} bytes");
+    let archive = |prefix: &Path| prefix.join("lib/libtcpx_p2p.a").metadata().unwrap().len();
+    assert!(archive(&small) < archive(&whole));
 }
 
 /// Runs an example between two processes.
@@ -54,8 +77,8 @@ fn hello(program: &Path) {
 fn an_installation_serves_pkg_config_and_cmake() {
     let folder = TempDir::new().unwrap();
     let prefix = folder.path().join("prefix");
-    install(&prefix);
-    install(&prefix); // over itself
+    install(&prefix, &[]);
+    install(&prefix, &[]); // over itself
     let moved = folder.path().join("moved");
     std::fs::rename(&prefix, &moved).unwrap(); // nothing in it says where it was made
 
