@@ -252,6 +252,17 @@ impl Acceptor {
         Ok((ready[1], kept_ready.contains(&true), strangers.to_vec()))
     }
 
+    /// Whether the claimant's end came since the last wait: a word from it can be nothing else.
+    fn claimant_is_gone(&self) -> bool {
+        let kept: Vec<_> = self
+            .control
+            .iter()
+            .chain(self.data.iter().flatten())
+            .map(|socket| (socket.as_fd(), Interest::Read))
+            .collect();
+        wait(&kept, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
+    }
+
     /// The peer has closed, or spoken out of turn, before all its sockets were there.
     fn drop_claimant(&mut self) {
         log::warn!(
@@ -314,7 +325,11 @@ impl Acceptor {
                 return;
             }
         };
-        let decision = self.pairing.offer(&hello);
+        let mut decision = self.pairing.offer(&hello);
+        if decision == Decision::Refuse(Verdict::Taken) && self.claimant_is_gone() {
+            self.drop_claimant();
+            decision = self.pairing.offer(&hello);
+        }
         let verdict = match decision {
             Decision::Ignore => {
                 log::info!("accept: a stray connection was closed: unknown connection id");

@@ -61,6 +61,8 @@ pub(crate) enum HelloError {
     Flags(u16),
     #[error("chunk size {0}")]
     Chunk(u32),
+    #[error("reserved bytes are not zero")]
+    Reserved,
 }
 
 impl Hello {
@@ -110,6 +112,10 @@ impl Hello {
         let chunk_bytes = u32::from_le_bytes(take(bytes, 40));
         if !(1..=MAX_CHUNK_BYTES).contains(&chunk_bytes) {
             return Err(HelloError::Chunk(chunk_bytes));
+        }
+        let reserved: [u8; 4] = take(bytes, 44);
+        if reserved != [0; 4] {
+            return Err(HelloError::Reserved);
         }
         Ok(Self {
             id: ConnectionId(take(bytes, 16)),
@@ -273,6 +279,7 @@ mod tests {
         assert!(matches!(damaged(12, 9), Err(HelloError::Sockets(9))));
         assert!(matches!(damaged(14, 4), Err(HelloError::Flags(4))));
         assert!(matches!(damaged(43, 0xff), Err(HelloError::Chunk(_))));
+        assert!(matches!(damaged(47, 1), Err(HelloError::Reserved)));
     }
 
     #[test]

@@ -166,6 +166,20 @@ fn a_claimant_that_dies_makes_room_for_another() {
 }
 
 #[test]
+fn a_claimant_that_died_before_it_was_heard_gives_way() {
+    let net = net();
+    let (handle, listen) = net.listen();
+    // Both wait at the door before anybody looks; the first is gone by then.
+    drop(stranger(&handle, &control_hello(&handle, 9)));
+    let mut second = stranger(&handle, &control_hello(&handle, 10));
+    assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
+    let mut answer = [0; 24];
+    second.read_exact(&mut answer).expect("an answer");
+    assert_eq!(answer[16], 0, "welcome");
+    assert_eq!(net.close_listen(listen), 0);
+}
+
+#[test]
 fn several_listen_comms_at_once() {
     let net = net();
     let mut open: Vec<_> = (0..8).map(|_| net.listen()).collect();
