@@ -68,7 +68,8 @@ asan() {
         "${run[@]}" -p tcpx-softnet --test helpers
     else
         "${run[@]}" -p tcpx-rx -p tcpx-softnet -p tcpx-core
-        "${run[@]}" -p tcpx-conformance
+        # Its own unit tests leave the memory of agents behind, which is never freed.
+        "${run[@]}" -p tcpx-conformance --test softnet
     fi
 }
 
