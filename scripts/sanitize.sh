@@ -59,6 +59,7 @@ asan() {
     local host
     host=$(rustup run nightly rustc --version --verbose | sed -n 's/^host: //p')
     export RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address"
+    export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -Zsanitizer=address"
     # With a target named, build scripts and procedural macros stay as they are.
     local run=(rustup run nightly cargo test --target "$host")
     if [[ $pure ]]; then
