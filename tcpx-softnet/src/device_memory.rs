@@ -24,7 +24,7 @@ pub enum DeviceMemory {
 /// Where the bounce region for a GPU is. Emulated device memory has an ordinary one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BounceMemory {
-    /// Pinned host memory, which every GPU reads over PCIe. The faster one: nothing is copied before the unpack.
+    /// Pinned host memory, which every GPU reads over PCIe: nothing is copied before the unpack.
     #[default]
     Host,
     /// The GPU's own memory, as in the original: received pages are copied up to it.
