@@ -111,6 +111,8 @@ pub enum Departure {
     Abort(String),
     /// It makes progress by itself, and yet nothing was heard of it for so long, though it was asked.
     Silent(Duration),
+    /// Its host has acknowledged nothing for so long, though bytes are under way to it.
+    HostGone(Duration),
 }
 
 impl fmt::Display for Departure {
@@ -126,6 +128,11 @@ impl fmt::Display for Departure {
                 f,
                 "nothing was heard of it for {:.1} s, though it was asked and has a progress thread: it is frozen, or the \
                  network is cut",
+                silence.as_secs_f64()
+            ),
+            Self::HostGone(silence) => write!(
+                f,
+                "its host has acknowledged nothing for {:.1} s: the network is cut, or the host is down",
                 silence.as_secs_f64()
             ),
         }

@@ -18,6 +18,9 @@ pub(crate) enum Due {
     Frozen(Duration),
 }
 
+/// Looks in a row at which the peer's host was overdue: what was only just sent is acknowledged by the next one.
+const OVERDUE_LOOKS: u32 = 2;
+
 /// Watches one peer.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
@@ -29,6 +32,8 @@ pub(crate) struct Heartbeat {
     /// Silence that was listened to.
     silence: Duration,
     pinged_at: Option<Duration>,
+    timeout: Option<Duration>,
+    overdue_looks: u32,
 }
 
 impl Heartbeat {
@@ -42,7 +47,20 @@ impl Heartbeat {
             looked_at: now,
             silence: Duration::ZERO,
             pinged_at: None,
+            timeout,
+            overdue_looks: 0,
         }
+    }
+
+    /// To be asked with each ping. `unacknowledged`: how long the peer's host has acknowledged nothing, if something waits
+    /// for it. Whether the host, or the way to it, is gone; this needs no progress of the peer.
+    pub(crate) fn is_host_gone(&mut self, unacknowledged: Option<Duration>) -> bool {
+        let is_overdue = self
+            .timeout
+            .zip(unacknowledged)
+            .is_some_and(|(timeout, unacknowledged)| unacknowledged >= timeout);
+        self.overdue_looks = if is_overdue { self.overdue_looks + 1 } else { 0 };
+        self.overdue_looks >= OVERDUE_LOOKS
     }
 
     /// Looks. `heard_at`: when the last byte of the peer was read.
@@ -113,6 +131,25 @@ mod tests {
             silence(beat(short, true), start, 50, 60_000),
             (vec![250, 500, 750], Some(1_000))
         );
+    }
+
+    #[test]
+    fn a_host_is_gone_when_it_is_overdue_twice_in_a_row() {
+        let mut beat = Heartbeat::new(Some(LIMIT), false, Instant::now());
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        // The first ping after an hour without progress has had no time to be acknowledged.
+        for (unacknowledged, is_gone) in [
+            (seconds(3_600), false),
+            (None, false),
+            (seconds(10), false),
+            (seconds(9), false),
+            (seconds(10), false),
+            (seconds(12), true),
+        ] {
+            assert_eq!(beat.is_host_gone(unacknowledged), is_gone, "{unacknowledged:?}");
+        }
+        let mut endless = Heartbeat::new(None, true, Instant::now());
+        assert!((0..10).all(|_| !endless.is_host_gone(seconds(3_600))));
     }
 
     #[test]

@@ -293,7 +293,14 @@ impl Peer {
         let Some(link) = &self.link else { return Ok(()) };
         match self.heartbeat.look(link.heard_at, now) {
             Due::Nothing => {}
-            Due::Ping => self.queue(&Frame::Ping),
+            Due::Ping => {
+                let unacknowledged = link.unacknowledged().unwrap_or_default();
+                if self.heartbeat.is_host_gone(unacknowledged) {
+                    let how = Departure::HostGone(unacknowledged.unwrap_or_default());
+                    return Err(self.gone(how, self.phase()));
+                }
+                self.queue(&Frame::Ping);
+            }
             // Accepting may keep the peer's progress thread for long; whoever connects has a deadline of its own.
             Due::Frozen(_) if matches!(self.stage, Stage::Comms(_)) => {}
             Due::Frozen(silence) => {

@@ -69,3 +69,24 @@ fn a_peer_without_a_progress_thread_may_be_silent() {
     pair.wait_both(transfer, receive);
     pair.part();
 }
+
+#[test]
+fn a_peer_that_does_not_even_read_for_a_while_is_not_gone() {
+    // More announcements than its socket takes: the window of its end stays closed for longer than the limit.
+    let (messages, bytes) = (50_000, 64);
+    let mut pair = pair(1_000, false);
+    let (left, right) = pair.allocate(messages * bytes, Memory::Device);
+    let posts = |memory| {
+        let post = |at| PostSpec { memory, offset: at * bytes, bytes, tag: 1 };
+        (0..messages).map(post).collect::<Vec<_>>()
+    };
+    pair.right.signal(Signal::STOP);
+    let receives = pair.post(Side::Left, false, posts(left));
+    pair.left.tell(Command::Wait { transfer: receives, timeout_ms: 5_000 });
+    let failure = pair.left.hear(PATIENCE).expect_err("nobody sends").failure();
+    assert_eq!(failure.kind, "Deadline", "{failure:?}");
+    pair.right.signal(Signal::CONT);
+    let sends = pair.post(Side::Right, true, posts(right));
+    pair.wait_both(receives, sends);
+    pair.part();
+}

@@ -102,7 +102,7 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
     match how {
         Departure::Goodbye => &connection::PEER_SAID_GOODBYE,
         Departure::LinkClosed | Departure::LinkFailed(_) => &connection::PEER_ENDED,
-        Departure::Silent(_) => &connection::PEER_SILENT,
+        Departure::Silent(_) | Departure::HostGone(_) => &connection::PEER_SILENT,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }
 }

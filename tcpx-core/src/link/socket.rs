@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
+use super::acknowledgement;
 use super::frame::{Frame, FrameError};
 use crate::error::Departure;
 
@@ -39,7 +40,8 @@ pub(crate) struct LinkSocket {
 }
 
 impl LinkSocket {
-    /// Takes over a connected stream. A host that acknowledges nothing for `host_timeout` is gone; `None`: it never is.
+    /// Takes over a connected stream. The system probes an idle one and ends it when nothing acknowledges the probes for
+    /// `host_timeout`; `None`: it never does. What is under way is watched by `acknowledgement`.
     pub(crate) fn new(
         stream: TcpStream,
         host_timeout: Option<Duration>,
@@ -48,9 +50,7 @@ impl LinkSocket {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         if let Some(timeout) = host_timeout {
-            let socket = SockRef::from(&stream);
-            socket.set_tcp_user_timeout(Some(timeout))?;
-            socket.set_tcp_keepalive(&keepalive(timeout))?;
+            SockRef::from(&stream).set_tcp_keepalive(&keepalive(timeout))?;
         }
         Ok(Self {
             stream,
@@ -79,6 +79,11 @@ impl LinkSocket {
         self.stream
             .peer_addr()
             .map_or_else(|_| "unknown address".to_owned(), |address| address.to_string())
+    }
+
+    /// How long the peer's host has acknowledged nothing, if something waits for it.
+    pub(crate) fn unacknowledged(&self) -> io::Result<Option<Duration>> {
+        acknowledgement::overdue(&self.stream)
     }
 
     /// Queues a frame; `flush` sends it.
@@ -300,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_watches_the_host_for_as_long_as_was_asked() {
+    fn the_system_probes_an_idle_host_for_as_long_as_was_asked() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let link = |timeout| {
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -308,14 +313,12 @@ mod tests {
         };
         let watched = link(Some(Duration::from_secs(20)));
         let socket = SockRef::from(&watched.stream);
-        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(20)));
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(10));
         assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(2));
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
         let unwatched = link(None);
         let socket = SockRef::from(&unwatched.stream);
-        assert_eq!(socket.tcp_user_timeout().unwrap(), None);
         assert!(!socket.keepalive().unwrap());
     }
 

@@ -152,7 +152,7 @@ PLUGIN_CALL_FAILED = 730 Error "a call into the plugin failed"
     cure ["export UCCL_TCPX_DEBUG=1", "tcpx doctor", "# look at the plugin's last WARN line in the log"]
     source "this project"
 PEER_SILENT = 731 Error "the peer gives no sign of life"
-    symptom "\"nothing was heard of it for 20.0 s, though it was asked\""
+    symptom "\"nothing was heard of it for 20.0 s, though it was asked\", or \"its host has acknowledged nothing for 20.0 s\""
     cause "its process or host is frozen or stopped, or the network between the two is cut"
     cure ["ping <ADDRESS>", "# look whether the peer's process is stopped (state T in ps), then connect anew"]
     source "this project"

@@ -117,6 +117,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (gone(Departure::Goodbye), 724),
         (gone(Departure::LinkClosed), 722),
         (gone(Departure::LinkFailed("reset".into())), 722),
+        (gone(Departure::HostGone(Duration::from_secs(20))), 731),
         (gone(Departure::Silent(Duration::from_secs(20))), 731),
         (gone(Departure::Abort("out of patience".into())), 723),
         (gone(Departure::Abort("plugin call test returned 2 [TCPX-709]".into())), 709),

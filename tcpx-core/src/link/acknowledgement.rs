@@ -1,0 +1,81 @@
+#![allow(unsafe_code)]
+//! Does the peer's host still acknowledge what is sent to it?
+//!
+//! TCP_USER_TIMEOUT cannot tell: it also ends a connection whose peer does not read for a while, though its host
+//! acknowledges every probe of the closed window, and a program without a progress thread may do that for as long as it
+//! computes.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// How long no acknowledgement has come, if bytes or probes that were sent wait for one.
+pub(crate) fn overdue(stream: &TcpStream) -> io::Result<Option<Duration>> {
+    let info = tcp_info(stream)?;
+    let is_waiting = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
+    Ok(is_waiting.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into())))
+}
+
+fn tcp_info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is open as long as `stream` lives; the system writes at most `bytes` bytes into `info`, and
+    // the new length into `bytes`.
+    let rc = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a struct of integers, all zero before the call: any bytes are a value, also where an older system wrote less.
+    Ok(unsafe { info.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A peer that does not read is none that does not acknowledge, however long its window has been closed.
+    #[test]
+    fn a_closed_window_is_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut reader, _) = listener.accept().unwrap();
+        sender.set_nonblocking(true).unwrap();
+        let end = Instant::now() + PATIENCE;
+        // Full: the kernel of this end takes nothing, and that of the other end probes with each answer.
+        let mut refused = 0;
+        while refused < 20 {
+            match sender.write(&[7; 65_536]) {
+                Ok(_) => refused = 0,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+            let overdue = overdue(&sender).unwrap().unwrap_or_default();
+            assert!(overdue < PATIENCE / 2 && Instant::now() < end, "{overdue:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        reader.read_exact(&mut [0; 65_536]).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_connected_has_no_acknowledgements() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(overdue(&stream).unwrap(), None, "nothing was sent");
+    }
+}
