@@ -16,7 +16,6 @@
 
 mod abi;
 mod boundary;
-mod descriptor;
 mod failure;
 mod growing;
 mod input;

@@ -44,7 +44,8 @@ pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
     }
 }
 
-fn ptr_type(memory: MemoryType) -> i32 {
+/// The number of a memory type.
+pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
     match memory {
         MemoryType::Host => TCPX_PTR_HOST,
         MemoryType::Device => TCPX_PTR_CUDA,

@@ -3,15 +3,19 @@
 
 use std::ffi::c_void;
 
+use tcpx_core::{MemoryDescriptor, MemoryDescriptorError};
+
 use crate::failure::Failure;
+use crate::memory::{memory_type, ptr_type};
 use crate::output::{ByteOutput, Output};
 use crate::status::tcpx_status;
-use crate::{boundary, descriptor, input};
+use crate::status::tcpx_status::TCPX_ERR_DESCRIPTOR;
+use crate::{boundary, input};
 
 /// Bytes of a serialised memory descriptor. A newer library may need more: ask with a NULL buffer.
 pub const TCPX_MEMORY_DESCRIPTOR_BYTES: usize = 40;
 
-const _: () = assert!(TCPX_MEMORY_DESCRIPTOR_BYTES == descriptor::BYTES);
+const _: () = assert!(TCPX_MEMORY_DESCRIPTOR_BYTES == MemoryDescriptor::SERIALIZED_BYTES);
 
 /// Where memory is, how large, and of what kind. A plain value: it owns nothing and keeps nothing registered.
 #[repr(C)]
@@ -26,6 +30,12 @@ pub struct tcpx_memory_descriptor {
 }
 
 const _: () = assert!(size_of::<tcpx_memory_descriptor>() == 24);
+
+impl From<MemoryDescriptorError> for Failure {
+    fn from(error: MemoryDescriptorError) -> Self {
+        Self::new(TCPX_ERR_DESCRIPTOR, error.to_string())
+    }
+}
 
 /// Puts a descriptor into bytes that `tcpx_memory_descriptor_deserialize` reads, on any machine: framed, versioned and
 /// with a checksum.
@@ -51,7 +61,10 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
         let descriptor = unsafe { input::value("descriptor", descriptor) }?;
         // SAFETY: passed on from the caller.
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
-        out.write(&descriptor::encode(&descriptor)?)
+        let tcpx_memory_descriptor { base_addr, size, ptr_type } = descriptor;
+        let memory = memory_type(ptr_type).ok_or(MemoryDescriptorError::PointerType(ptr_type))?;
+        let descriptor = MemoryDescriptor { address: base_addr, bytes: size, memory };
+        out.write(&descriptor.serialize()?)
     })
 }
 
@@ -77,7 +90,9 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_deserialize(
         // No version of the format comes near this length, so a longer one is not even looked at.
         // SAFETY: passed on from the caller.
         let bytes = unsafe { input::array("bytes", bytes.cast::<u8>(), size, 4096) }?;
-        out.write(descriptor::decode(bytes)?);
+        let MemoryDescriptor { address, bytes, memory } = MemoryDescriptor::deserialize(bytes)?;
+        let ptr_type = ptr_type(memory);
+        out.write(tcpx_memory_descriptor { base_addr: address, size: bytes, ptr_type });
         Ok(())
     })
 }

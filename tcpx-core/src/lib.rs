@@ -61,6 +61,7 @@ mod link;
 mod lobby;
 mod matching;
 mod memory;
+mod memory_descriptor;
 mod nic;
 mod peer;
 mod peer_name;
@@ -88,6 +89,7 @@ pub use device_memory::gpu_count;
 pub use error::{Departure, Error, Phase, PluginFailure, Result, of_connecting};
 pub use ledger::TransferCounts;
 pub use memory::MemoryType;
+pub use memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
 pub use plugin::Nic;
 pub use plugin_log::set_plugin_log_level;
 pub use registration::MemoryInfo;
@@ -108,6 +110,7 @@ pub use unpack_failure::UnpackFailure;
 pub mod fuzzing {
     use crate::conn_info::ConnInfo;
     use crate::link::frame::{Frame, HEADER_BYTES, MAX_PEER_BODY, MAX_STRANGER_BODY};
+    use crate::memory_descriptor::{MemoryDescriptor, seal};
 
     /// Reads frames until the bytes end or break a rule. What was read must come out the same when it is written and
     /// read again.
@@ -124,6 +127,24 @@ pub mod fuzzing {
                 assert_eq!(again, frame);
                 rest = &rest[taken..];
             }
+        }
+    }
+
+    /// Reads a memory descriptor, as it is and, if the bytes are enough for its fields, with a checksum that fits.
+    pub fn memory_descriptor(bytes: &[u8]) {
+        let read = |bytes: &[u8]| {
+            if let Ok(descriptor) = MemoryDescriptor::deserialize(bytes) {
+                let written = descriptor.serialize().expect("what was read can be");
+                assert_eq!(written, bytes);
+            }
+        };
+        read(bytes);
+        if let Some((address, rest)) = bytes.split_first_chunk()
+            && let Some((size, rest)) = rest.split_first_chunk()
+            && let Some(ptr_type) = rest.first_chunk()
+        {
+            let (address, size) = (u64::from_le_bytes(*address), u64::from_le_bytes(*size));
+            read(&seal(address, size, i32::from_le_bytes(*ptr_type)));
         }
     }
 

@@ -31,6 +31,14 @@ impl MemoryType {
             Self::Device => PTR_CUDA,
         }
     }
+
+    pub(crate) fn from_ptr_type(ptr_type: i32) -> Option<Self> {
+        match ptr_type {
+            PTR_HOST => Some(Self::Host),
+            PTR_CUDA => Some(Self::Device),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for MemoryType {
