@@ -38,6 +38,8 @@ fn is_table(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -55,9 +57,10 @@ mod tests {
     fn a_program_has_no_tables_and_a_text_is_no_program() {
         let program = std::env::current_exe().expect("own path");
         assert_eq!(plugin_tables(&program).expect("an ELF file"), Vec::<String>::new());
-        let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-        let refused = plugin_tables(&text).expect_err("no ELF file").to_string();
-        assert!(refused.contains("Cargo.toml is no ELF file"), "{refused}");
+        let mut text = tempfile::NamedTempFile::with_suffix(".txt").expect("a temporary file");
+        text.write_all(b"ncclNetPlugin_v7").expect("it can be written");
+        let refused = plugin_tables(text.path()).expect_err("no ELF file").to_string();
+        assert!(refused.contains(".txt is no ELF file"), "{refused}");
         let missing = plugin_tables(Path::new("/nonexistent.so")).expect_err("no file").to_string();
         assert!(missing.starts_with("cannot read /nonexistent.so"), "{missing}");
     }
