@@ -40,7 +40,7 @@ pub const DEFAULT_CHUNK_BYTES: u32 = 524_288;
 pub const MAX_CHUNK_BYTES: u32 = 4 << 20;
 /// Where the hardware plugin is installed on A3 hosts.
 pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
-/// The system counts silence in milliseconds and seconds, both of a limited size: a day is below either limit.
+/// A day. Longer silence is what `None` is for.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 /// Longest name of a session or peer.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
