@@ -18,7 +18,13 @@ pub(crate) enum Object {
     Transfer(Arc<Transfer>),
 }
 
-static OBJECTS: LazyLock<RwLock<SlotMap<HandleKey, Object>>> = LazyLock::new(RwLock::default);
+static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
+
+/// Everything that handles were given out for.
+#[derive(Default)]
+struct Registry {
+    objects: RwLock<SlotMap<HandleKey, Object>>,
+}
 
 /// A kind of object that has handles.
 pub(crate) trait Handled: Sized {
@@ -78,26 +84,40 @@ impl Handled for Transfer {
 
 /// Gives an object a handle, which is never 0.
 pub(crate) fn add(object: impl Handled) -> u64 {
-    let object = object.into_object();
-    OBJECTS.write().unwrap_or_else(PoisonError::into_inner).insert(object).data().as_ffi()
+    REGISTRY.add(object)
 }
 
 /// The object of a handle, kept alive for the length of a call.
 pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
-    let objects = OBJECTS.read().unwrap_or_else(PoisonError::into_inner);
-    find(&objects, handle).map(|(_, object)| Arc::clone(object))
+    REGISTRY.get(handle)
 }
 
 /// Takes an object out, so that dropping it ends it. While another call uses it, nothing happens.
 pub(crate) fn take<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
-    let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
-    let (key, object) = find::<T>(&objects, handle)?;
-    // Nobody can clone it while the registry is locked, so a count of one stays one.
-    if Arc::strong_count(object) > 1 {
-        let text = format!("another thread is inside a call on this {}", T::KIND);
-        return Err(Failure::new(TCPX_ERR_BUSY, text));
+    REGISTRY.take(handle)
+}
+
+impl Registry {
+    fn add(&self, object: impl Handled) -> u64 {
+        let object = object.into_object();
+        self.objects.write().unwrap_or_else(PoisonError::into_inner).insert(object).data().as_ffi()
     }
-    objects.remove(key).and_then(T::from_object).ok_or_else(|| unknown::<T>(handle))
+
+    fn get<T: Handled>(&self, handle: u64) -> Result<Arc<T>, Failure> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        find(&objects, handle).map(|(_, object)| Arc::clone(object))
+    }
+
+    fn take<T: Handled>(&self, handle: u64) -> Result<Arc<T>, Failure> {
+        let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
+        let (key, object) = find::<T>(&objects, handle)?;
+        // Nobody can clone it while the registry is locked, so a count of one stays one.
+        if Arc::strong_count(object) > 1 {
+            let text = format!("another thread is inside a call on this {}", T::KIND);
+            return Err(Failure::new(TCPX_ERR_BUSY, text));
+        }
+        objects.remove(key).and_then(T::from_object).ok_or_else(|| unknown::<T>(handle))
+    }
 }
 
 fn find<T: Handled>(
@@ -132,30 +152,34 @@ mod tests {
         result.err().map_or(crate::tcpx_status::TCPX_OK, |failure| failure.status)
     }
 
+    // A registry of its own for each test: in the program's one, a made-up handle may be another test's live one.
+
     #[test]
     fn stale_wrong_and_made_up_handles_are_told_apart_from_live_ones() {
-        let handle = add(Session::new(SessionOptions::default()).unwrap());
-        assert!(get::<Session>(handle).is_ok());
-        assert_eq!(status(get::<Transfer>(handle)), TCPX_ERR_HANDLE);
-        assert_eq!(status(take::<Transfer>(handle)), TCPX_ERR_HANDLE);
+        let registry = Registry::default();
+        let handle = registry.add(Session::new(SessionOptions::default()).unwrap());
+        assert!(registry.get::<Session>(handle).is_ok());
+        assert_eq!(status(registry.get::<Transfer>(handle)), TCPX_ERR_HANDLE);
+        assert_eq!(status(registry.take::<Transfer>(handle)), TCPX_ERR_HANDLE);
         for made_up in [0, 1, handle + 1, handle ^ (1 << 32), handle | 1 << 63, u64::MAX] {
-            assert_eq!(status(get::<Session>(made_up)), TCPX_ERR_HANDLE, "{made_up:#x}");
+            assert_eq!(status(registry.get::<Session>(made_up)), TCPX_ERR_HANDLE, "{made_up:#x}");
         }
-        assert!(take::<Session>(handle).is_ok());
-        assert_eq!(status(get::<Session>(handle)), TCPX_ERR_HANDLE);
-        assert_eq!(status(take::<Session>(handle)), TCPX_ERR_HANDLE);
+        assert!(registry.take::<Session>(handle).is_ok());
+        assert_eq!(status(registry.get::<Session>(handle)), TCPX_ERR_HANDLE);
+        assert_eq!(status(registry.take::<Session>(handle)), TCPX_ERR_HANDLE);
 
-        let next = add(Session::new(SessionOptions::default()).unwrap());
+        let next = registry.add(Session::new(SessionOptions::default()).unwrap());
         assert_ne!(next, handle, "a place that is used again has another number");
-        assert!(take::<Session>(next).is_ok());
+        assert!(registry.take::<Session>(next).is_ok());
     }
 
     #[test]
     fn what_another_call_uses_stays() {
-        let handle = add(Session::new(SessionOptions::default()).unwrap());
-        let used = get::<Session>(handle).unwrap();
-        assert_eq!(status(take::<Session>(handle)), TCPX_ERR_BUSY);
+        let registry = Registry::default();
+        let handle = registry.add(Session::new(SessionOptions::default()).unwrap());
+        let used = registry.get::<Session>(handle).unwrap();
+        assert_eq!(status(registry.take::<Session>(handle)), TCPX_ERR_BUSY);
         drop(used);
-        assert!(take::<Session>(handle).is_ok());
+        assert!(registry.take::<Session>(handle).is_ok());
     }
 }
