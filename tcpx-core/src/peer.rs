@@ -3,6 +3,8 @@
 mod ending;
 mod frames;
 mod matches;
+mod report;
+mod suspicion;
 mod watch;
 
 pub(crate) use ending::Leftover;
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use slotmap::new_key_type;
 
+use self::suspicion::Suspicion;
 pub(crate) use self::watch::Look;
 use crate::alarm::Troubles;
 
@@ -31,7 +34,7 @@ use crate::peer_name::PeerName;
 use crate::run::{OpenRun, Tail};
 use crate::setup::CommSetup;
 use crate::stages::Activity;
-use crate::stats::{ChannelReport, ChannelStats, MessageStats, PeerReport};
+use crate::stats::{ChannelStats, MessageStats};
 use crate::watch::matches::MatchWatch;
 
 new_key_type! {
@@ -84,6 +87,7 @@ pub(crate) struct Peer {
     messages: MessageStats,
     matches: MatchWatch,
     troubles: Troubles,
+    suspicion: Option<Suspicion>,
 }
 
 impl Peer {
@@ -111,6 +115,7 @@ impl Peer {
             messages: MessageStats::default(),
             matches: MatchWatch::default(),
             troubles: Troubles::default(),
+            suspicion: None,
         }
     }
 
@@ -196,6 +201,27 @@ impl Peer {
         }
         let mut moved = self.flush()?;
         moved |= self.read_link(now, env, ledger)?;
+        if let Some(suspicion) = &self.suspicion {
+            suspicion.verdict(now)?;
+            return Ok(moved);
+        }
+        match self.drive_comms(env, ledger, batch) {
+            Ok(comms_moved) => moved |= comms_moved,
+            Err(error) => {
+                self.suspicion = Some(Suspicion::of(error, now)?);
+                return Ok(true);
+            }
+        }
+        self.say_farewell(ledger);
+        self.feel_pulse(now)?;
+        self.check_unclaimed(now, env)?;
+        moved |= self.flush()?;
+        Ok(moved)
+    }
+
+    /// Everything that calls the plugin.
+    fn drive_comms(&mut self, env: &Env, ledger: &mut Ledger, batch: &mut Batch) -> Result<bool> {
+        let mut moved = false;
         if let Stage::Comms(setup) = &mut self.stage {
             moved |= setup.poll()?;
             if setup.take_ready_to_announce() {
@@ -209,10 +235,6 @@ impl Peer {
         for lane in &mut self.recv_lanes {
             moved |= lane.progress(ledger, batch, &env.memory)?;
         }
-        self.say_farewell(ledger);
-        self.feel_pulse(now)?;
-        self.check_unclaimed(now, env)?;
-        moved |= self.flush()?;
         Ok(moved)
     }
 
@@ -352,35 +374,5 @@ impl Peer {
             return true;
         }
         false
-    }
-
-    pub(crate) fn report(&self, ledger: &Ledger) -> PeerReport {
-        let lane = |open: Option<ChannelStats>, closed: &[ChannelStats], index: usize| {
-            open.or_else(|| closed.get(index).copied()).unwrap_or_default()
-        };
-        let channels = self.nics.iter().enumerate().map(|(index, nic)| ChannelReport {
-            nic: nic.to_string(),
-            send: lane(
-                self.send_lanes.get(index).map(|lane| lane.stats),
-                &self.closed_sends,
-                index,
-            ),
-            recv: lane(
-                self.recv_lanes.get(index).map(|lane| lane.stats),
-                &self.closed_recvs,
-                index,
-            ),
-        });
-        PeerReport {
-            name: self.name.to_string(),
-            state: self.state().to_owned(),
-            chunk_bytes: self.agreement.chunk_bytes,
-            messages_sent: self.messages.sent,
-            messages_received: self.messages.received,
-            errors: ledger.errors_of(self.key),
-            operations: ledger.ops.values().filter(|op| op.peer == self.key).count(),
-            announced: self.matcher.announced(),
-            channels: channels.collect(),
-        }
     }
 }
