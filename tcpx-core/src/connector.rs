@@ -115,7 +115,7 @@ impl Connector {
                 self.attempt = Attempt::AwaitWelcome(link, nonce);
             }
             Ok(Some(Frame::Refuse(reason))) => {
-                return Err(Error::Handshake { peer: peer.to_owned(), reason });
+                return Err(refused_by(peer, &reason));
             }
             other => self.give_up_link(&link, &other),
         }
@@ -143,7 +143,7 @@ impl Connector {
                 return Ok(Some((link, agreement)));
             }
             Ok(Some(Frame::Refuse(reason))) => {
-                return Err(Error::Handshake { peer: peer.to_owned(), reason });
+                return Err(refused_by(peer, &reason));
             }
             // It knows that the secret holds, or the link would have ended before: no other address does better.
             Err(LinkError::Gone(how)) => {
@@ -190,4 +190,9 @@ impl Connector {
 
 fn refused(peer: &str, misfit: &Misfit) -> Error {
     Error::Handshake { peer: peer.to_owned(), reason: misfit.to_string() }
+}
+
+/// "Here" and "there" in the reason are the peer's.
+fn refused_by(peer: &str, reason: &str) -> Error {
+    Error::Handshake { peer: peer.to_owned(), reason: format!("it says: {reason}") }
 }

@@ -9,3 +9,6 @@ pub(crate) mod acknowledgement;
 pub(crate) mod frame;
 pub(crate) mod hello;
 pub(crate) mod socket;
+
+#[cfg(all(test, feature = "soft"))]
+mod refusal_tests;
