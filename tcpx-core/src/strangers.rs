@@ -19,6 +19,8 @@ const MAX_OF_ADDRESS: usize = 64;
 const ACCEPTS_PER_ROUND: usize = 64;
 /// How often the listener is asked for new connections.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(1);
+/// Time until the listener is asked again after it has failed, mostly because the process has no file descriptor left.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a stranger may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -61,7 +63,9 @@ fn room_for(from: IpAddr, strangers: &[Stranger]) -> Room {
 #[derive(Debug)]
 pub(crate) struct Strangers {
     listener: TcpListener,
-    listened_at: Option<Instant>,
+    listen_next: Option<Instant>,
+    /// The listener's last answer was an error, which was logged.
+    is_failing: bool,
     connections: Vec<Incoming>,
     patience: Duration,
 }
@@ -75,8 +79,9 @@ impl Strangers {
         };
         let listener =
             bind().map_err(|error| Error::io(format!("listening on {address}"), &error))?;
-        let (listened_at, connections, patience) = (None, Vec::new(), HELLO_TIMEOUT);
-        Ok(Self { listener, listened_at, connections, patience })
+        let connections = Vec::new();
+        let patience = HELLO_TIMEOUT;
+        Ok(Self { listener, listen_next: None, is_failing: false, connections, patience })
     }
 
     /// Where it listens.
@@ -89,10 +94,10 @@ impl Strangers {
     /// Takes connections in and hears what they say. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant, env: &Env) -> bool {
         let mut moved = false;
-        let is_due = |last: Instant| now.saturating_duration_since(last) >= LISTEN_INTERVAL;
-        if self.listened_at.is_none_or(is_due) {
-            self.listened_at = Some(now);
+        if self.listen_next.is_none_or(|next| now >= next) {
             moved = self.accept(now, env);
+            let pause = if self.is_failing { RETRY_INTERVAL } else { LISTEN_INTERVAL };
+            self.listen_next = Some(now + pause);
         }
         self.connections.retain_mut(|incoming| match incoming.poll(now, env) {
             Reception::Waiting | Reception::Proven => true,
@@ -116,6 +121,7 @@ impl Strangers {
             match self.listener.accept() {
                 Ok((stream, address)) => {
                     moved = true;
+                    self.is_failing = false;
                     if !self.make_room(address.ip()) {
                         tracing::warn!(from = %address, "control connection refused: too many wait");
                         continue;
@@ -125,9 +131,14 @@ impl Strangers {
                         Err(error) => tracing::warn!(%error, "control connection lost"),
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_failing = false;
+                    break;
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "accepting a control connection failed");
+                    if !std::mem::replace(&mut self.is_failing, true) {
+                        tracing::warn!(%error, "accepting control connections fails; it is tried again and again");
+                    }
                     break;
                 }
             }
