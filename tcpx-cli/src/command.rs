@@ -13,12 +13,12 @@ use crate::devices::{self, DevicesArgs};
 use crate::doctor::{self, DoctorArgs};
 use crate::end::Role;
 use crate::environment::{self, EnvArgs};
+use crate::error_line::error_line;
 use crate::explain::{self, ExplainArgs};
 use crate::failure::{Failure, usage_line};
 use crate::isolation::{self, OpenPluginArgs};
 use crate::logging::{self, Detail};
 use crate::perf::{self, PerfArgs};
-use crate::see_also::see_also;
 use crate::transfer::{self, TransferArgs};
 
 /// Moves GPU memory between hosts over TCP: measure it, try it out, find out what is wrong.
@@ -126,9 +126,8 @@ fn print_answer(answer: &clap::Error) -> ExitCode {
 
 /// Says what went wrong.
 fn fail(failure: &Failure, plugin: Option<&PluginChoice>) {
-    let (line, hint) = (failure.one_line(), see_also(failure, plugin));
     // Without stderr the exit status has to say it alone.
-    let _ = writeln!(std::io::stderr().lock(), "error: {line}{hint}");
+    let _ = writeln!(std::io::stderr().lock(), "error: {}", error_line(failure, plugin));
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod devices;
 mod doctor;
 mod end;
 mod environment;
+mod error_line;
 mod explain;
 mod failure;
 mod isolation;
@@ -29,7 +30,7 @@ mod pair;
 mod pattern;
 mod perf;
 mod samples;
-mod see_also;
+
 mod session_args;
 mod transfer;
 mod transport;

@@ -1,4 +1,4 @@
-//! Where to read on about a failure, for the end of its line.
+//! The line that a failed command ends with: what went wrong, and where to read on.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,14 @@ use tcpx_doctor::diagnosis::{connection, transfer};
 use crate::bootstrap::BootstrapError;
 use crate::failure::Failure;
 
-/// Where to read on, ` (see: tcpx explain TCPX-201)`; empty when nothing is known. `plugin` is what `--plugin` was given.
-pub(crate) fn see_also(failure: &Failure, plugin: Option<&PluginChoice>) -> String {
-    let Some(code) = code_of(failure) else { return String::new() };
-    let mut text = format!(" (see: tcpx explain {code}");
+/// What went wrong, in one line that ends with where to read on, `(see: tcpx explain TCPX-201)`, if anything is known.
+/// `plugin` is what `--plugin` was given.
+pub(crate) fn error_line(failure: &Failure, plugin: Option<&PluginChoice>) -> String {
+    let line = failure.one_line();
+    let Some(code) = code_of(failure) else { return line };
+    // The library's errors end with the id, which need not be said twice.
+    let line = line.strip_suffix(&format!(" [{code}]")).unwrap_or(&line);
+    let mut text = format!("{line} (see: tcpx explain {code}");
     if let Failure::Library(Error::Preflight(_)) = failure {
         // Without the flag the doctor finds the same plugin by the same rule.
         let flag = plugin.map(|plugin| format!(" --plugin {plugin}")).unwrap_or_default();
@@ -63,7 +67,9 @@ mod tests {
             (Failure::PluginProcess("gone".into()), "TCPX-720"),
             (Failure::NotVerified("byte 3".into()), "TCPX-905"),
         ] {
-            assert_eq!(see_also(&failure, None), format!(" (see: tcpx explain {expected})"));
+            let line = error_line(&failure, None);
+            assert!(line.ends_with(&format!(" (see: tcpx explain {expected})")), "{line}");
+            assert_eq!(line.matches(expected).count(), 1, "{line}");
         }
     }
 
@@ -74,7 +80,7 @@ mod tests {
             Failure::OtherEnd("gone (see: tcpx explain TCPX-201)".into()),
             Error::Cancelled.into(),
         ] {
-            assert_eq!(see_also(&failure, None), "", "{failure}");
+            assert_eq!(error_line(&failure, None), failure.one_line());
         }
     }
 
@@ -83,9 +89,9 @@ mod tests {
         let report = Report::new(lint(&Env::new(), &[], 0)).fatal();
         let failure = Failure::from(Error::Preflight(Arc::new(report)));
         let named = PluginChoice::Path("/x.so".into());
-        let text = see_also(&failure, Some(&named));
-        assert!(text.starts_with(" (see: tcpx explain TCPX-101; "), "{text}");
+        let text = error_line(&failure, Some(&named));
+        assert!(text.contains(" (see: tcpx explain TCPX-101; "), "{text}");
         assert!(text.ends_with(": tcpx doctor --plugin /x.so)"), "{text}");
-        assert!(see_also(&failure, None).ends_with(": tcpx doctor)"));
+        assert!(error_line(&failure, None).ends_with(": tcpx doctor)"));
     }
 }
