@@ -5,10 +5,11 @@ mod support;
 
 use std::ptr;
 
+use support::sockets::{self, FITS_BYTES, OVERFLOWS_BYTES};
 use support::{Memory, Net, Receiver, Sender, Word, poll, settings};
 use tcpx_sys::{PTR_CUDA, PTR_HOST};
 
-const LARGE: usize = 4 << 20;
+const LARGE: usize = OVERFLOWS_BYTES;
 
 fn net() -> Net {
     support::net(|| {
@@ -33,6 +34,7 @@ struct Ends {
 fn ends() -> Ends {
     let net = net();
     let (sender, receiver) = net.pair();
+    sockets::level();
     let mut memory = Memory::patterned(LARGE, 0);
     let (rc, mhandle) = net.register(sender.comm, memory.data(), LARGE, PTR_CUDA);
     assert_eq!(rc, 0);
@@ -65,7 +67,7 @@ fn before_anything_was_sent() {
 
 #[test]
 fn after_everything_was_sent_nothing_is_lost() {
-    for small in [0, 1000, 50_000] {
+    for small in [0, 1000, FITS_BYTES / 3] {
         let mut ends = ends();
         let sends: Vec<_> = (0..3).map(|_| ends.isend(small)).collect();
         sends.iter().for_each(|&send| ends.net.finish(send));
@@ -89,7 +91,7 @@ fn in_the_middle_of_a_message() {
     let send = ends.isend(LARGE);
     let (_, first) = ends.irecv();
     let (_, second) = ends.irecv();
-    assert_eq!(ends.net.test(send), (0, 0), "four megabytes do not fit the sockets");
+    assert_eq!(ends.net.test(send), (0, 0), "it does not fit the sockets");
     assert_eq!(ends.net.test(first), (0, 0));
     assert_eq!(ends.net.close(ends.sender.comm), 0);
     assert_eq!(ends.net.fails_with(first), 2);

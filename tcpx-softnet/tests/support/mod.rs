@@ -3,6 +3,7 @@
 //! Drives the plugin's table from tests: thin methods that return codes as they come.
 
 pub mod exchange;
+pub mod sockets;
 
 use std::ffi::{c_int, c_void};
 use std::io::Write;
