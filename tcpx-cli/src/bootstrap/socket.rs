@@ -82,8 +82,9 @@ pub(crate) fn wait(fds: &mut [PollFd<'_>], deadline: Instant) -> std::io::Result
 pub(crate) fn dial(address: &str, port: u16, timeout: Duration) -> Result<Link, Failure> {
     let deadline = Instant::now() + timeout;
     let candidates = resolve(address, port)?;
+    // What an address answered last: a later attempt that the deadline cuts short does not make it unsaid.
+    let mut refusal = String::new();
     loop {
-        let mut refusal = String::new();
         for candidate in &candidates {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -91,6 +92,7 @@ pub(crate) fn dial(address: &str, port: u16, timeout: Duration) -> Result<Link, 
             }
             match TcpStream::connect_timeout(candidate, left) {
                 Ok(stream) => return Link::new(stream, timeout),
+                Err(error) if error.kind() == ErrorKind::TimedOut && !refusal.is_empty() => {}
                 Err(error) => refusal = format!("{candidate}: {error}"),
             }
         }
