@@ -91,7 +91,7 @@ fn any_posting_order_matches_by_tag_and_equal_tags_in_order() {
     let rest = vec![post(right, 5, 1), post(right, 3, 3), post(right, 2, 2)];
     let receive_late = pair.post(Side::Right, false, rest);
     pair.wait_both(send, receive_early);
-    pair.right.run(Command::Wait { transfer: receive_late, timeout_ms: 10_000 });
+    pair.right.run(Command::Wait { transfer: receive_late, timeout_ms: 60_000 });
     verified(&mut pair.right, right, 0, 48_000, 5);
     pair.part();
 }
