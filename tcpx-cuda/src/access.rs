@@ -117,7 +117,7 @@ fn pointer_attribute(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_gpu::test_gpu;
+    use crate::test_gpu;
     use crate::{DeviceBuffer, PinnedBuffer};
 
     #[test]

@@ -115,7 +115,7 @@ impl Drop for DeviceBuffer {
 mod tests {
     use super::*;
     use crate::PinnedBuffer;
-    use crate::test_gpu::test_gpu;
+    use crate::test_gpu;
 
     #[test]
     fn buffers_are_whole_pages_and_refuse_what_is_outside() {

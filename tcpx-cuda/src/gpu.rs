@@ -312,7 +312,7 @@ impl Drop for Entered<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_gpu::test_gpu;
+    use crate::test_gpu;
 
     #[test]
     fn without_a_driver_in_the_process_no_context_is_current() {

@@ -21,7 +21,7 @@ mod gpu;
 mod module;
 mod pinned_buffer;
 mod stream;
-#[cfg(test)]
+#[cfg(any(test, feature = "test-gpu"))]
 mod test_gpu;
 
 pub use access::{allocation_end, host_alias, is_device_memory, is_host_memory, is_readable};
@@ -32,6 +32,8 @@ pub use gpu::{CudaGpu, Entered};
 pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
 pub use stream::Stream;
+#[cfg(any(test, feature = "test-gpu"))]
+pub use test_gpu::test_gpu;
 
 /// Size of the pages that device buffers start and end on: the plugin registers whole ones.
 pub const PAGE_BYTES: u64 = 4096;

@@ -136,7 +136,7 @@ fn invalid_ptx() -> CudaError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_gpu::test_gpu;
+    use crate::test_gpu;
 
     const GOOD: &str = "\
 .version 8.2

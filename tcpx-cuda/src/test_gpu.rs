@@ -1,11 +1,16 @@
-//! The GPU that unit tests use.
+#![allow(clippy::print_stderr, reason = "a test that skips says why")]
+//! The GPU that tests use.
 
 use std::env;
 
 use crate::CudaGpu;
 
-/// The first GPU. Without one the test skips, unless a GPU is required.
-pub(crate) fn test_gpu() -> Option<CudaGpu> {
+/// The first GPU. Without one the calling test is to skip, which this says on standard error.
+///
+/// # Panics
+/// When there is none, and `gpu` is among the comma-separated words of `TCPX_TEST_REQUIRE`.
+#[must_use]
+pub fn test_gpu() -> Option<CudaGpu> {
     let required = env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
     match CudaGpu::open(0) {
         Ok(gpu) => Some(gpu),
@@ -13,7 +18,7 @@ pub(crate) fn test_gpu() -> Option<CudaGpu> {
             panic!("a GPU is required, but {error}")
         }
         Err(error) => {
-            eprintln!("this test is skipped: {error}");
+            eprintln!("this test, or its GPU part, is skipped: {error}");
             None
         }
     }

@@ -126,15 +126,7 @@ mod tests {
 
     #[test]
     fn more_chunks_than_marks_arrive_whole_and_in_order() {
-        let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default().contains("gpu");
-        let gpu = match CudaGpu::open(0) {
-            Ok(gpu) => gpu,
-            Err(error) => {
-                assert!(!required, "a GPU is required, but {error}");
-                eprintln!("this test is skipped: {error}");
-                return;
-            }
-        };
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
         const CHUNKS: usize = 5 * EVENTS;
         let region = Region::on_gpu(&gpu, CHUNKS * 4096).expect("there is room");
         let mut uploader = Uploader::new(&gpu).expect("it opens");

@@ -3,24 +3,15 @@
 //!
 //! A program of its own, since a fault takes the process's CUDA context with it.
 
-use std::env;
 use std::time::{Duration, Instant};
 
 use tcpx_rx::UnpackDescriptor;
-use tcpx_unpack::cuda::{CudaError, CudaGpu, DeviceBuffer};
+use tcpx_unpack::cuda::{CudaError, DeviceBuffer};
 use tcpx_unpack::{Choice, MemoryKind, UnpackError, UnpackJob, open};
 
 #[test]
 fn a_fault_becomes_an_error_that_stays() {
-    let gpu = match CudaGpu::open(0) {
-        Ok(gpu) => gpu,
-        Err(error) => {
-            let required = env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
-            assert!(!required.contains("gpu"), "a GPU is required, but {error}");
-            eprintln!("this test is skipped: {error}");
-            return;
-        }
-    };
+    let Some(gpu) = tcpx_cuda::test_gpu() else { return };
     let bounce = DeviceBuffer::new(&gpu, 4096).unwrap();
     let mut unpack = open(Choice::Kernel, MemoryKind::Cuda { gpu: 0 }).unwrap().unpack;
     let descriptors = [UnpackDescriptor { src_off: 0, len: 4096, dst_off: 0 }];

@@ -148,15 +148,7 @@ mod tests {
 
     #[test]
     fn memory_of_a_gpu_is_filled_checked_and_gathered() {
-        let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default().contains("gpu");
-        let gpu = match CudaGpu::open(0) {
-            Ok(gpu) => gpu,
-            Err(error) => {
-                assert!(!required, "a GPU is required, but {error}");
-                eprintln!("this test is skipped: {error}");
-                return;
-            }
-        };
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
         let memory = Memory::new(Some(&gpu));
         let allocated = (memory.allocate_device(8192), memory::allocate(8192));
         let (Ok(Reply::Address(device)), Reply::Address(host)) = allocated else {

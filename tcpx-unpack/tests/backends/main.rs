@@ -10,6 +10,7 @@ mod setup;
 
 use std::time::{Duration, Instant};
 
+use tcpx_cuda::test_gpu;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{
     Backend, Choice, MemoryKind, Side, Ticket, Unpack, UnpackError, UnpackJob, open,
@@ -17,7 +18,7 @@ use tcpx_unpack::{
 
 use self::cases::{Case, cases};
 use self::memory::Memory;
-use self::setup::{Setup, gpu, gpu_setups, ordinary_setup, two_gpus};
+use self::setup::{Setup, gpu_setups, ordinary_setup, two_gpus};
 
 /// Two of them, so that a byte that happens to be equal to one differs from the other.
 const POISONS: [u8; 2] = [0xa5, 0x5a];
@@ -219,7 +220,7 @@ fn dropping_an_unpacker_waits_for_its_copies() {
 
 #[test]
 fn any_thread_may_submit_and_none_keeps_the_context() {
-    let Some(_gpu) = gpu() else { return };
+    let Some(_gpu) = test_gpu() else { return };
     for setup in gpu_setups() {
         let mut unpack = setup.open();
         let case = cases().into_iter().next().unwrap();
@@ -256,7 +257,7 @@ fn several_gpus_work_side_by_side() {
 
 #[test]
 fn auto_takes_the_kernel_where_there_is_a_gpu() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = test_gpu() else { return };
     let opened = open(Choice::Auto, MemoryKind::Cuda { gpu: gpu.ordinal() }).unwrap();
     assert_eq!(opened.unpack.backend(), Backend::Kernel, "{}", opened.why);
 }

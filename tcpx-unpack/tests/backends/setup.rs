@@ -1,9 +1,10 @@
 #![expect(clippy::print_stderr, reason = "a test that skips says why")]
 //! A backend, and the memories it is tried on.
 
-use std::{env, fmt};
+use std::fmt;
 
-use tcpx_unpack::cuda::{CudaError, CudaGpu};
+use tcpx_cuda::test_gpu;
+use tcpx_unpack::cuda::CudaGpu;
 use tcpx_unpack::{Backend, Choice, MemoryKind, Unpack, open};
 
 use crate::memory::Memory;
@@ -76,7 +77,7 @@ pub(crate) fn ordinary_setup() -> Setup {
 
 /// Every backend on every kind of bounce buffer, or nothing where there is no GPU.
 pub(crate) fn gpu_setups() -> Vec<Setup> {
-    let Some(gpu) = gpu() else { return Vec::new() };
+    let Some(gpu) = test_gpu() else { return Vec::new() };
     let mut setups = Vec::new();
     for backend in [Backend::Host, Backend::D2d, Backend::Kernel] {
         for bounce in [BounceKind::Device, BounceKind::Pinned, BounceKind::Ordinary] {
@@ -86,25 +87,9 @@ pub(crate) fn gpu_setups() -> Vec<Setup> {
     setups
 }
 
-/// The first GPU. Without one the test skips, unless a GPU is required.
-pub(crate) fn gpu() -> Option<CudaGpu> {
-    let opened: Result<CudaGpu, CudaError> = CudaGpu::open(0);
-    let required = env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
-    match opened {
-        Ok(gpu) => Some(gpu),
-        Err(error) if required.split(',').any(|word| word.trim() == "gpu") => {
-            panic!("a GPU is required, but {error}")
-        }
-        Err(error) => {
-            eprintln!("the GPU part of this test is skipped: {error}");
-            None
-        }
-    }
-}
-
 /// The first two GPUs. A test that needs two skips on one: no lane promises more.
 pub(crate) fn two_gpus() -> Option<[CudaGpu; 2]> {
-    let first = gpu()?;
+    let first = test_gpu()?;
     match CudaGpu::open(1) {
         Ok(second) => Some([first, second]),
         Err(error) => {
