@@ -1,0 +1,116 @@
+#![allow(unsafe_code)]
+//! Registrations by id, range and comm.
+
+use std::cell::Cell;
+
+use super::*;
+
+fn add(registrations: &mut Registrations, bytes: u64, memory: MemoryType) -> u64 {
+    registrations.add(0x7000_0000_1234, bytes, memory, true, None).unwrap()
+}
+
+#[test]
+fn ids_start_at_one_and_are_never_used_twice() {
+    let mut registrations = Registrations::default();
+    assert_eq!(add(&mut registrations, 10, MemoryType::Host), 1);
+    assert_eq!(add(&mut registrations, 10, MemoryType::Host), 2);
+    registrations.remove(2, |_, _| {}).unwrap();
+    assert_eq!(add(&mut registrations, 10, MemoryType::Host), 3);
+}
+
+#[test]
+fn posts_are_checked_against_bounds_and_direction() {
+    let mut registrations = Registrations::default();
+    let id = add(&mut registrations, 100, MemoryType::Device);
+    assert!(registrations.span(id, 0, 100, true).is_ok());
+    assert!(registrations.span(id, 100, 0, true).is_ok());
+    for (offset, bytes) in [(0, 101), (100, 1), (u64::MAX, 2), (1, u64::MAX)] {
+        assert!(matches!(
+            registrations.span(id, offset, bytes, true),
+            Err(Error::Registration { .. })
+        ));
+    }
+    assert!(matches!(registrations.span(9, 0, 1, true), Err(Error::UnknownRegistration { id: 9 })));
+    let send_only = registrations.add(4096, 10, MemoryType::Host, false, None).unwrap();
+    assert!(registrations.span(send_only, 0, 1, false).is_ok());
+    assert!(registrations.span(send_only, 0, 1, true).is_err());
+}
+
+#[test]
+fn memory_that_cannot_be_is_refused() {
+    let mut registrations = Registrations::default();
+    for (address, bytes) in [(0, 10), (4096, 0), (u64::MAX, 10), (10, u64::MAX)] {
+        assert!(registrations.add(address, bytes, MemoryType::Host, true, None).is_err());
+    }
+}
+
+#[test]
+fn used_registrations_stay() {
+    let mut registrations = Registrations::default();
+    let id = add(&mut registrations, 100, MemoryType::Device);
+    let key = registrations.span(id, 0, 1, true).unwrap().registration;
+    registrations.begin(key);
+    assert!(matches!(registrations.remove(id, |_, _| {}), Err(Error::InUse { operations: 1, .. })));
+    registrations.end(key);
+    assert!(registrations.remove(id, |_, _| {}).is_ok());
+}
+
+/// Counts the plugin's calls.
+#[derive(Default)]
+struct Counting {
+    registered: Cell<usize>,
+}
+
+impl Registrar for Counting {
+    unsafe fn register(&self, data: u64, _: u32, _: i32) -> Result<MemoryHandle> {
+        self.registered.set(self.registered.get() + 1);
+        Ok(MemoryHandle::for_tests(data))
+    }
+
+    fn deregister(&self, _: MemoryHandle) {}
+}
+
+#[test]
+fn the_same_range_is_registered_once_on_each_comm() {
+    let mut registrations = Registrations::default();
+    let comm = Counting::default();
+    let comms = [registrations.new_comm(), registrations.new_comm()];
+    let ids = [(); 3].map(|()| add(&mut registrations, 3 << 30, MemoryType::Device));
+    for id in ids {
+        for offset in [0, 1 << 30, 2 << 30, (2 << 30) + 5] {
+            let span = registrations.span(id, offset, 10, true).unwrap();
+            for comm_id in comms {
+                // SAFETY: the double touches no memory.
+                unsafe { registrations.handle(span.registration, span.address, comm_id, &comm) }
+                    .unwrap();
+            }
+        }
+    }
+    assert_eq!(comm.registered.get(), 2 * 3, "two comms, three segments");
+    assert_eq!(registrations.forget_comm(comms[1]).len(), 3);
+    let mut left = 0;
+    registrations.remove(ids[0], |_, _| left += 1).unwrap();
+    registrations.remove(ids[1], |_, _| left += 1).unwrap();
+    assert_eq!(left, 0, "the third registration still needs them");
+    registrations
+        .remove(ids[2], |comm, _| {
+            assert_eq!(comm, comms[0]);
+            left += 1;
+        })
+        .unwrap();
+    assert_eq!(left, 3);
+    assert_eq!(registrations.new_comm(), comms[1], "places are used again");
+}
+
+#[test]
+fn a_million_pairs_leave_nothing_behind() {
+    let mut registrations = Registrations::default();
+    for round in 0..1_000_000u64 {
+        let id = registrations
+            .add(4096 * (1 + round % 1000), 4096, MemoryType::Device, true, None)
+            .unwrap();
+        registrations.remove(id, |_, _| {}).unwrap();
+    }
+    assert!(registrations.ids.is_empty() && registrations.ranges.is_empty());
+    assert!(registrations.registrations.capacity() <= 4 && registrations.regions.capacity() <= 4);
+}

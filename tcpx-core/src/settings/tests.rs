@@ -1,0 +1,85 @@
+//! Settings from the environment, and their ranges.
+
+use super::*;
+
+fn from(pairs: &[(&'static str, &str)]) -> Result<SessionOptions> {
+    SessionOptions::from_lookup(|name| {
+        pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into())
+    })
+}
+
+#[test]
+fn own_names_win_over_the_documents_names() {
+    let options =
+        from(&[("UCCL_TCPX_NUM_CHANNELS", "8"), ("UCCL_TCPX_CHUNK_BYTES", "65536")]).unwrap();
+    assert_eq!((options.channels, options.chunk_bytes), (8, 65_536));
+    let options = from(&[("UCCL_TCPX_NUM_CHANNELS", "8"), ("TCPX_CHANNELS", "3")]).unwrap();
+    assert_eq!(options.channels, 3);
+}
+
+#[test]
+fn empty_is_unset_and_nonsense_is_named() {
+    assert_eq!(from(&[("TCPX_CHANNELS", "")]).unwrap().channels, 2);
+    let error = from(&[("UCCL_TCPX_CHUNK_BYTES", "512K")]).unwrap_err().to_string();
+    assert!(error.contains("UCCL_TCPX_CHUNK_BYTES") && error.contains("512K"), "{error}");
+    let error = from(&[("UCCL_TCPX_UNPACK_IMPL", "gpu")]).unwrap_err().to_string();
+    assert!(error.contains("UCCL_TCPX_UNPACK_IMPL") && error.contains("d2d"), "{error}");
+}
+
+#[test]
+fn ranges_are_checked_with_their_limits_named() {
+    for (options, words) in [
+        (SessionOptions { channels: 0, ..Default::default() }, "must be 1 to 64"),
+        (SessionOptions { channels: 9999, ..Default::default() }, "must be 1 to 64"),
+        (SessionOptions { chunk_bytes: 4095, ..Default::default() }, "4096 to 4194304"),
+        (SessionOptions { chunk_bytes: u32::MAX, ..Default::default() }, "4096 to 4194304"),
+        (SessionOptions { recv_window: 17, ..Default::default() }, "1 to 16"),
+        (SessionOptions { send_window: 0, ..Default::default() }, "1 to 16"),
+        (SessionOptions { name: "x".repeat(65), ..Default::default() }, "65 bytes"),
+        (
+            SessionOptions { stall_after: Some(Duration::ZERO), ..Default::default() },
+            "must be 1 to 86400000",
+        ),
+        (
+            SessionOptions { peer_timeout: Some(Duration::ZERO), ..Default::default() },
+            "must be 100 to 86400000",
+        ),
+    ] {
+        let error = options.check().unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    assert!(SessionOptions::default().check().is_ok());
+    assert!(SessionOptions { peer_timeout: None, ..Default::default() }.check().is_ok());
+}
+
+#[test]
+fn a_peer_timeout_of_zero_is_none() {
+    let timeout = |text| from(&[("TCPX_PEER_TIMEOUT_MS", text)]).unwrap().peer_timeout;
+    assert_eq!(timeout("1500"), Some(Duration::from_millis(1_500)));
+    assert_eq!(timeout("0"), None);
+    assert_eq!(timeout(""), Some(Duration::from_secs(10)));
+}
+
+#[test]
+fn standing_still_may_be_watched_or_not() {
+    let stall_after = |text| from(&[("TCPX_STALL_AFTER_MS", text)]).unwrap().stall_after;
+    assert_eq!(stall_after("1500"), Some(Duration::from_millis(1_500)));
+    assert_eq!(stall_after("0"), None);
+}
+
+#[test]
+fn a_chunk_above_the_plugins_names_variable_and_cure() {
+    let options = SessionOptions { chunk_bytes: 1 << 20, ..Default::default() };
+    let error = options.check_chunk(524_288).unwrap_err().to_string();
+    assert!(error.contains("NCCL_DYNAMIC_CHUNK_SIZE=1048576"), "{error}");
+}
+
+#[test]
+fn auto_takes_the_hardware_plugin_where_it_is_installed_and_a_name_is_taken_as_it_is() {
+    let hardware = PluginChoice::Path(HARDWARE_PLUGIN_PATH.into());
+    assert_eq!(PluginChoice::Auto.resolve_with(|| true), hardware);
+    assert_eq!(PluginChoice::Auto.resolve_with(|| false), PluginChoice::Soft);
+    for named in [PluginChoice::Soft, PluginChoice::Path("/x.so".into())] {
+        assert_eq!(named.resolve_with(|| true), named);
+    }
+}
