@@ -542,8 +542,8 @@ typedef struct tcpx_session_stats {
    */
   uint64_t alarms;
   /**
-   * Peers that ended while chunks of theirs are still being unpacked: memory registered for them stays in use. Above 0
-   * for more than a moment: the GPU hangs.
+   * Peers that ended while chunks of theirs are still being unpacked or gathered: memory registered for them stays in
+   * use. Above 0 for more than a moment: the GPU hangs.
    */
   uint64_t peers_parked;
 } tcpx_session_stats;

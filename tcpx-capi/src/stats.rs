@@ -53,8 +53,8 @@ pub struct tcpx_session_stats {
     pub peers_failed: u64,
     /// Trouble that was noticed while running; the JSON has it by id.
     pub alarms: u64,
-    /// Peers that ended while chunks of theirs are still being unpacked: memory registered for them stays in use. Above 0
-    /// for more than a moment: the GPU hangs.
+    /// Peers that ended while chunks of theirs are still being unpacked or gathered: memory registered for them stays in
+    /// use. Above 0 for more than a moment: the GPU hangs.
     pub peers_parked: u64,
 }
 

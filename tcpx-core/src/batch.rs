@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! All chunks that arrived in one progress round, across channels and peers, unpacked by one submit.
+//! All chunks that arrived in one progress round, across channels and peers, unpacked by one submit; and with them the
+//! scattered messages that are gathered to be sent.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ const JOBS_PER_SUBMIT: usize = 64;
 pub(crate) struct BatchNumber(u64);
 
 impl BatchNumber {
+    /// Before the first: what needs no batch.
+    pub(crate) const NONE: Self = Self(0);
     /// Of a chunk that has not arrived, or whose unpack will not be seen to finish.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 }
@@ -28,7 +31,8 @@ pub(crate) struct Job {
     pub(crate) bounce: u64,
     pub(crate) dst: u64,
     pub(crate) dst_bytes: u64,
-    /// The receive that it belongs to, which lasts until the chunk is unpacked or its peer has failed.
+    /// The receive that it belongs to, or the first send that is gathered by it, which lasts until the chunk is unpacked or
+    /// gathered, or its peer has failed.
     pub(crate) op: OpKey,
     pub(crate) channel: u16,
     /// Byte offset of the chunk in its message.
@@ -73,7 +77,7 @@ impl Default for Batch {
     fn default() -> Self {
         Self {
             current: BatchNumber(1),
-            finished: BatchNumber(0),
+            finished: BatchNumber::NONE,
             jobs: Vec::new(),
             descriptors: Vec::new(),
             in_flight: VecDeque::new(),
@@ -99,6 +103,16 @@ impl Batch {
         let start = self.descriptors.len();
         self.descriptors.extend(descriptors);
         self.pages.note(&self.descriptors[start..]);
+        self.jobs.push((job, self.descriptors.len()));
+    }
+
+    /// Adds stretches that are copied together to be sent: `bounce` is where they lie, `dst` where the chunk is sent from.
+    pub(crate) fn gather(
+        &mut self,
+        job: Job,
+        descriptors: impl IntoIterator<Item = UnpackDescriptor>,
+    ) {
+        self.descriptors.extend(descriptors);
         self.jobs.push((job, self.descriptors.len()));
     }
 

@@ -77,7 +77,7 @@ impl Engine {
             "session created"
         );
         Ok(Self {
-            env: Env::new(options, plugin, memory)?,
+            env: Env::new(options, plugin, memory, opened.unpack.backend())?,
             ledger: Ledger::default(),
             peers: SlotMap::with_key(),
             names: HashMap::new(),
@@ -254,12 +254,12 @@ impl Engine {
         moved
     }
 
-    /// Ends a peer with an error. What is being unpacked from its bounce buffer is parked.
+    /// Ends a peer with an error. What is being unpacked from its bounce buffer, or gathered for it, is parked.
     pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
         self.end_peer(key, error, self.batch.reached());
     }
 
-    /// Ends every peer with an error. Nothing up to batch `reached` is being unpacked.
+    /// Ends every peer with an error. Nothing up to batch `reached` is being unpacked or gathered.
     fn end_all(&mut self, error: &Error, reached: BatchNumber) {
         for key in self.peers.keys().collect::<Vec<_>>() {
             self.end_peer(key, error.clone(), reached);

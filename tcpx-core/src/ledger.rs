@@ -135,6 +135,13 @@ impl Ledger {
         }
     }
 
+    /// A chunk ends with the message of `key`: what was put behind it travels in another.
+    pub(crate) fn ends_chunk(&mut self, key: OpKey) {
+        if let Some(op) = self.ops.get_mut(key) {
+            op.next = None;
+        }
+    }
+
     /// The messages of a chunk that begins with `first`: where their bytes belong, and how many.
     pub(crate) fn messages(&self, first: OpKey) -> impl Iterator<Item = (OpKey, Span, u64)> {
         std::iter::successors(Some(first), |key| self.ops.get(*key)?.next)

@@ -54,6 +54,7 @@ mod engine;
 mod env;
 mod error;
 mod farewell;
+mod gathering;
 mod heartbeat;
 mod incoming;
 mod ledger;
@@ -75,6 +76,7 @@ mod setup;
 #[cfg(feature = "soft")]
 mod soft;
 mod stages;
+mod staging;
 mod stats;
 mod strangers;
 mod transfer;

@@ -230,7 +230,7 @@ impl Peer {
             self.go_up_when_ready(env, ledger);
         }
         for lane in &mut self.send_lanes {
-            moved |= lane.progress(ledger)?;
+            moved |= lane.progress(ledger, batch)?;
         }
         for lane in &mut self.recv_lanes {
             moved |= lane.progress(ledger, batch, &env.memory)?;
@@ -244,9 +244,12 @@ impl Peer {
         activity.receiving |= self.recv_lanes.iter().any(RecvLane::awaits_bytes);
     }
 
-    /// Gives slots back whose unpack has finished.
+    /// Gives slots back whose unpack has finished, and posts what was gathered.
     pub(crate) fn consume(&mut self, ledger: &mut Ledger, finished: BatchNumber) -> Result<bool> {
         let mut moved = false;
+        for lane in &mut self.send_lanes {
+            moved |= lane.post_gathered(ledger, finished)?;
+        }
         for lane in &mut self.recv_lanes {
             moved |= lane.consume(ledger, finished)?;
         }
@@ -261,9 +264,10 @@ impl Peer {
         let Stage::Comms(setup) = std::mem::replace(&mut self.stage, Stage::Up) else { return };
         let has_peer_left = setup.has_peer_left();
         let (sends, receives) = setup.finish();
-        for comm in sends {
+        for (channel, comm) in (0..).zip(sends) {
             self.send_lanes.push(SendLane::new(
                 ledger.registrations.new_comm(),
+                channel,
                 comm,
                 env.options.send_window,
             ));
@@ -341,7 +345,7 @@ impl Peer {
             let Some(frame) = frame else { break };
             self.handle(frame, env, ledger)?;
         }
-        self.close_run();
+        self.close_run(env, ledger);
         outcome.map_err(|error| self.link_error(error))
     }
 

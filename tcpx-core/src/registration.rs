@@ -91,6 +91,24 @@ impl Registrations {
         }
         self.last_id += 1;
         let id = self.last_id;
+        let key = self.insert(MemoryInfo { id, address, bytes, memory, is_recv }, owned);
+        self.ids.insert(id, key);
+        Ok(id)
+    }
+
+    /// Adds memory of the session itself, which callers know nothing of: it has no id.
+    pub(crate) fn add_own(
+        &mut self,
+        bytes: u64,
+        memory: MemoryType,
+        owned: OwnedMemory,
+    ) -> RegistrationKey {
+        let address = owned.address();
+        self.insert(MemoryInfo { id: 0, address, bytes, memory, is_recv: false }, Some(owned))
+    }
+
+    fn insert(&mut self, info: MemoryInfo, owned: Option<OwnedMemory>) -> RegistrationKey {
+        let MemoryInfo { address, bytes, memory, .. } = info;
         let region = *self.ranges.entry((address, bytes, memory)).or_insert_with(|| {
             self.regions.insert(Region {
                 address,
@@ -101,15 +119,17 @@ impl Registrations {
             })
         });
         self.regions[region].registrations += 1;
-        let info = MemoryInfo { id, address, bytes, memory, is_recv };
-        let key = self.registrations.insert(Registration { info, region, operations: 0, owned });
-        self.ids.insert(id, key);
-        Ok(id)
+        self.registrations.insert(Registration { info, region, operations: 0, owned })
     }
 
     /// The id that the caller knows it by.
     pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<u64> {
         self.ids.iter().find(|(_, known)| **known == key).map(|(id, _)| *id)
+    }
+
+    /// Address of its first byte.
+    pub(crate) fn start_of(&self, key: RegistrationKey) -> Option<u64> {
+        self.registrations.get(key).map(|registration| registration.info.address)
     }
 
     fn by_id(&self, id: u64) -> Result<(RegistrationKey, &Registration)> {
@@ -183,7 +203,7 @@ impl Registrations {
             return Ok(*handle);
         }
         let (start, bytes) = region.segment_range(segment);
-        // SAFETY: the segment lies in memory that the callers of `add` keep valid, rounded out to pages, which belong to
+        // SAFETY: the segment lies in memory that the callers of `add` and `remove_own` keep valid, rounded out to pages, which belong to
         // the same allocation or are never touched; `remove` and `forget_comm` take the handle back before that ends.
         let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
         tracing::debug!(
@@ -201,16 +221,26 @@ impl Registrations {
     pub(crate) fn remove(
         &mut self,
         id: u64,
-        mut deregister: impl FnMut(CommId, MemoryHandle),
+        deregister: impl FnMut(CommId, MemoryHandle),
     ) -> Result<()> {
         let (key, Registration { operations, .. }) = self.by_id(id)?;
         if *operations > 0 {
             return Err(Error::InUse { id, operations: *operations });
         }
         self.ids.remove(&id);
+        self.take_out(key, deregister);
+        Ok(())
+    }
+
+    /// Frees memory of the session itself. The comm that it was registered with has closed, and nobody touches it.
+    pub(crate) fn remove_own(&mut self, key: RegistrationKey) {
+        self.take_out(key, |_, _| {});
+    }
+
+    fn take_out(&mut self, key: RegistrationKey, mut deregister: impl FnMut(CommId, MemoryHandle)) {
         // The memory it may own is freed at the end of this function, after the plugin has forgotten it.
-        let Some(registration) = self.registrations.remove(key) else { return Ok(()) };
-        let Some(region) = self.regions.get_mut(registration.region) else { return Ok(()) };
+        let Some(registration) = self.registrations.remove(key) else { return };
+        let Some(region) = self.regions.get_mut(registration.region) else { return };
         region.registrations -= 1;
         if region.registrations == 0 {
             let segments = region.segments();
@@ -222,7 +252,6 @@ impl Registrations {
             self.ranges.remove(&(region.address, region.bytes, region.memory));
             self.regions.remove(registration.region);
         }
-        Ok(())
     }
 
     /// A place for a new comm.

@@ -1,10 +1,16 @@
 //! Runs: small messages that were matched one after the other and travel as one chunk, which costs the plugin one
 //! request instead of one each. Pure.
 //!
-//! The sender decides. A run's sends lie one behind the other in one registration, so that the chunk is one range of
-//! memory; its receives are unpacked, wherever they belong, or lie one behind the other as well. A run is closed at the
-//! latest at the end of the locked call that opened it: no message waits for a next one.
+//! The sender decides. A run's receives are unpacked, wherever they belong, or lie one behind the other. Its sends lie one
+//! behind the other in one registration, so that the chunk is one range of memory, or are *gathered*: copied to a staging
+//! buffer, from which the chunk is sent. Sends that lie one behind the other are a *stretch*; a run of a single one is never
+//! copied. Whether the stretches of a run are worth a copy is known when it is closed; if they are not, each is a chunk of its
+//! own, as if the others were not there. A run is closed at the latest at the end of the locked call that opened it: no
+//! message waits for a next one.
 
+use std::collections::VecDeque;
+
+use crate::gathering::RunLimits;
 use crate::link::frame::Names;
 use crate::matching::Announced;
 use crate::memory::MemoryType;
@@ -108,40 +114,60 @@ pub(crate) struct Member<K> {
     pub(crate) announced: Announced,
 }
 
-/// A run that is complete: one deal of `bytes`, beginning with the send `first`.
+/// Messages that are dealt together: one chunk, or a single message of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Closed<K> {
+pub(crate) struct Part<K> {
     pub(crate) first: K,
+    pub(crate) last: K,
     pub(crate) bytes: u64,
     /// The receiver's names, in the order of the bytes.
     pub(crate) names: Names,
+    /// The kind of memory that it is gathered from; `None`: it lies in one piece, and is sent from there.
+    pub(crate) gathered: Option<MemoryType>,
+}
+
+/// How a match fits the open run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// It may join.
+    Joins,
+    /// It may join the last stretch, which is then too long to be copied: the stretches before it are closed first.
+    JoinsLast,
+    /// It begins a run of its own.
+    Apart,
+}
+
+/// Sends of the run that lie one behind the other.
+#[derive(Debug)]
+struct Stretch<K> {
+    first: K,
+    last: K,
+    bytes: u64,
+    messages: usize,
 }
 
 /// The run that the next match may join.
 #[derive(Debug)]
 pub(crate) struct OpenRun<K> {
-    ends: Option<Ends<K>>,
-    names: Names,
-}
-
-#[derive(Debug)]
-struct Ends<K> {
-    first: K,
-    last: Member<K>,
+    /// Of several, each is short enough to be copied, and all are in one kind of memory.
+    stretches: VecDeque<Stretch<K>>,
+    last: Option<Member<K>>,
     bytes: u64,
+    names: Vec<u64>,
 }
 
 impl<K> Default for OpenRun<K> {
     fn default() -> Self {
-        Self { ends: None, names: Names::new() }
+        Self { stretches: VecDeque::new(), last: None, bytes: 0, names: Vec::new() }
     }
 }
 
 impl<K: Copy> OpenRun<K> {
-    /// Adds `next` if the run and a chunk of `chunk_bytes` have room for it. Returns the send before it.
-    pub(crate) fn join(&mut self, next: &Member<K>, chunk_bytes: u32) -> Option<K> {
-        let Ends { last, bytes, .. } = self.ends.as_mut()?;
-        let together = bytes.checked_add(next.bytes)?;
+    /// How `next` fits behind what was matched before.
+    pub(crate) fn fit(&self, next: &Member<K>, limits: &RunLimits) -> Fit {
+        let (Some(last), Some(stretch)) = (&self.last, self.stretches.back()) else {
+            return Fit::Apart;
+        };
         let receives_fit = match next.announced.landing {
             Landing::Unpacked => last.announced.landing == Landing::Unpacked,
             Landing::Direct => false,
@@ -150,33 +176,76 @@ impl<K: Copy> OpenRun<K> {
                     && next.announced.number == last.announced.number + 1
             }
         };
-        let fits = next.bytes > 0
-            && last.bytes > 0
-            && together <= u64::from(chunk_bytes)
-            && self.names.len() < MAX_RUN_MESSAGES
-            && receives_fit
-            && Tail::new(last.span, last.bytes).is_followed_by(&next.span);
-        if !fits {
-            return None;
+        let is_full = self.names.len() >= MAX_RUN_MESSAGES;
+        if !receives_fit || is_full || next.bytes == 0 || last.bytes == 0 {
+            return Fit::Apart;
         }
-        let before = last.send;
-        *last = *next;
-        *bytes = together;
+        let chunk_bytes = u64::from(limits.chunk_bytes);
+        let has_room = self.bytes.saturating_add(next.bytes) <= chunk_bytes;
+        let is_short = |bytes: u64| {
+            limits.of(next.span.memory).is_some_and(|limit| bytes <= limit.stretch_bytes)
+        };
+        if !Tail::new(last.span, last.bytes).is_followed_by(&next.span) {
+            let is_alike = last.span.memory == next.span.memory;
+            let are_short = is_short(stretch.bytes) && is_short(next.bytes);
+            return if has_room && is_alike && are_short { Fit::Joins } else { Fit::Apart };
+        }
+        let together = stretch.bytes.saturating_add(next.bytes);
+        match self.stretches.len() == 1 || is_short(together) {
+            true if has_room => Fit::Joins,
+            false if together <= chunk_bytes => Fit::JoinsLast,
+            _ => Fit::Apart,
+        }
+    }
+
+    /// Puts `next`, which fits, behind what is there, or begins a run. Returns the send before it.
+    pub(crate) fn join(&mut self, next: Member<K>) -> Option<K> {
+        let is_neighbour =
+            |last: &Member<K>| Tail::new(last.span, last.bytes).is_followed_by(&next.span);
+        match self.stretches.back_mut().filter(|_| self.last.as_ref().is_some_and(is_neighbour)) {
+            Some(stretch) => {
+                stretch.last = next.send;
+                stretch.bytes += next.bytes;
+                stretch.messages += 1;
+            }
+            None => {
+                let (first, bytes) = (next.send, next.bytes);
+                self.stretches.push_back(Stretch { first, last: first, bytes, messages: 1 });
+            }
+        }
+        self.bytes += next.bytes;
         self.names.push(next.announced.recv);
-        Some(before)
+        self.last.replace(next).map(|before| before.send)
     }
 
-    /// Begins a run. The one before it was closed.
-    pub(crate) fn open(&mut self, first: Member<K>) {
-        self.names.clear();
-        self.names.push(first.announced.recv);
-        self.ends = Some(Ends { first: first.send, last: first, bytes: first.bytes });
-    }
-
-    /// Ends the run, if one is open.
-    pub(crate) fn close(&mut self) -> Option<Closed<K>> {
-        let Ends { first, bytes, .. } = self.ends.take()?;
-        Some(Closed { first, bytes, names: std::mem::take(&mut self.names) })
+    /// Takes out what is dealt next of a run that ends, but for its last stretch if it `keeps_last`. The stretches are
+    /// gathered if that is worth it and there `is_staging` for their kind of memory; else each goes by itself.
+    pub(crate) fn take(
+        &mut self,
+        keeps_last: bool,
+        limits: &RunLimits,
+        is_staging: impl FnOnce(MemoryType) -> bool,
+    ) -> Option<Part<K>> {
+        let memory = self.last.as_ref()?.span.memory;
+        let ending = self.stretches.len() - usize::from(keeps_last);
+        let is_worth = ending > 1 && limits.of(memory).is_some_and(|it| ending >= it.stretches);
+        let is_gathered = is_worth && is_staging(memory);
+        let mut stretches =
+            self.stretches.drain(..if is_gathered { ending } else { ending.min(1) });
+        let mut whole = stretches.next()?;
+        for stretch in stretches {
+            whole.last = stretch.last;
+            whole.bytes += stretch.bytes;
+            whole.messages += stretch.messages;
+        }
+        let Stretch { first, last, bytes, messages } = whole;
+        self.bytes -= bytes;
+        if self.stretches.is_empty() {
+            self.last = None;
+        }
+        let names = Names::from_slice(&self.names[..messages]);
+        self.names.drain(..messages);
+        Some(Part { first, last, bytes, names, gathered: is_gathered.then_some(memory) })
     }
 }
 

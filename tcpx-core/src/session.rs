@@ -3,6 +3,8 @@
 #[cfg(all(test, feature = "soft"))]
 mod arrival_tests;
 #[cfg(all(test, feature = "soft"))]
+mod gathering_tests;
+#[cfg(all(test, feature = "soft"))]
 mod late_unpack_tests;
 mod memory;
 #[cfg(all(test, feature = "soft"))]
@@ -203,8 +205,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Deadline`] naming the peers that did not answer: everything is closed here all the same. The same in phase
-    /// [`Phase::Unpack`] when chunks of a peer that ended are still being unpacked after seconds: the memory they are
-    /// written into must stay; closing again looks again.
+    /// [`Phase::Unpack`] when chunks of a peer that ended are still being unpacked or gathered after seconds: the memory
+    /// they are written into, or read from, must stay; closing again looks again.
     pub fn close(&self) -> Result<()> {
         let start = Instant::now();
         self.shared.engine().start_close();

@@ -10,6 +10,7 @@
 //! | `unpack` | `TCPX_UNPACK`, `UCCL_TCPX_UNPACK_IMPL` | `auto` |
 //! | `recv_window` | `TCPX_RECV_WINDOW`, `UCCL_TCPX_MAX_RECV_INFLIGHT` | 16 |
 //! | `send_window` | `TCPX_SEND_WINDOW`, `UCCL_TCPX_MAX_SEND_INFLIGHT` | 12 |
+//! | `gather` | `TCPX_GATHER` | 1 |
 //! | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 //! | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 //! | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
@@ -117,6 +118,10 @@ pub struct SessionOptions {
     pub recv_window: usize,
     /// Sends in flight on a channel, 1 to 16.
     pub send_window: usize,
+    /// Whether scattered small sends are copied together, so that they share a chunk: sends of up to 16 KiB, or in memory
+    /// of a GPU, which takes the kernel backend, of an eighth of a chunk. It takes memory of the session for up to
+    /// `send_window` chunks a channel. Without it each is sent by itself.
+    pub gather: bool,
     /// Address of the control listener; port 0 lets the system choose.
     pub listen: SocketAddr,
     /// Addresses to put into the connection info. Empty: every address of this host that `listen` covers.
@@ -152,6 +157,7 @@ impl Default for SessionOptions {
             unpack: Choice::Auto,
             recv_window: MAX_REQUESTS,
             send_window: 12,
+            gather: true,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
             connect_timeout: Duration::from_secs(30),
@@ -214,6 +220,9 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_PREFLIGHT"], &mut number)? {
             options.preflight = number != 0;
+        }
+        if env.read(&["TCPX_GATHER"], &mut number)? {
+            options.gather = number != 0;
         }
         Ok(options)
     }

@@ -18,7 +18,7 @@ pub struct ChannelStats {
     pub fragments: u64,
     /// Fragments that were merged into a neighbour before unpacking.
     pub fragments_merged: u64,
-    /// Stalls: rounds in which a chunk waited because the window was full.
+    /// Stalls: rounds in which a chunk waited because the window was full, or the staging buffer it is gathered in.
     pub window_full: u64,
     /// Stalls: times the plugin asked to be asked again later.
     pub plugin_busy: u64,
@@ -28,6 +28,10 @@ pub struct ChannelStats {
     pub window_sum: u64,
     /// Requests posted to the plugin.
     pub posts: u64,
+    /// Chunks of scattered small messages that were copied together to be sent.
+    pub gathered: u64,
+    /// Their bytes.
+    pub gathered_bytes: u64,
 }
 
 impl ChannelStats {
@@ -53,6 +57,8 @@ impl ChannelStats {
         self.window_peak = self.window_peak.max(other.window_peak);
         self.window_sum += other.window_sum;
         self.posts += other.posts;
+        self.gathered += other.gathered;
+        self.gathered_bytes += other.gathered_bytes;
     }
 }
 
@@ -176,7 +182,7 @@ pub struct SessionReport {
     pub unpack: String,
     /// Why this backend.
     pub unpack_why: String,
-    /// Batches of chunks that were unpacked.
+    /// Batches of chunks that were unpacked, or gathered from device memory.
     pub unpack_batches: u64,
     /// Nanoseconds from the submit of a batch until it was seen to be finished, summed.
     pub unpack_ns: u64,
@@ -189,7 +195,7 @@ pub struct SessionReport {
     pub peers_failed: u64,
     /// Trouble that was noticed while running, by id; see `tcpx explain`.
     pub alarms: Vec<AlarmReport>,
-    /// Peers that ended while chunks of theirs are still being unpacked: their comms and registrations are kept as they
+    /// Peers that ended while chunks of theirs are still being unpacked or gathered: their comms and registrations are kept as they
     /// are. Above 0 for more than a moment: the GPU hangs.
     pub peers_parked: usize,
     /// Everything since the session was made.

@@ -175,6 +175,8 @@ fn stranger(incoming: &Incoming) -> Stranger {
 mod tests {
     use std::net::TcpStream;
 
+    use tcpx_unpack::Backend;
+
     use super::*;
     use crate::conn_info::ConnInfo;
     use crate::connector::Connector;
@@ -234,7 +236,7 @@ mod tests {
     fn env() -> Env {
         let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
         let plugin = Plugin::open(&options.plugin, false).expect("it is linked in");
-        Env::new(options, plugin, DeviceMemory::Emulated).expect("random bytes")
+        Env::new(options, plugin, DeviceMemory::Emulated, Backend::Host).expect("random bytes")
     }
 
     /// No stranger is turned out for being late here: each has an hour.

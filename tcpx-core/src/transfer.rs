@@ -95,12 +95,12 @@ impl Transfer {
             });
             let Some(peer) = engine.peers.get_mut(peer_key) else { return Err(Error::Closed) };
             match direction {
-                Direction::Send => peer.post_send(key, span, post, &mut engine.ledger),
+                Direction::Send => peer.post_send(key, span, post, &engine.env, &mut engine.ledger),
                 Direction::Receive => peer.post_recv(key, span, post),
             }
         }
         if let Some(peer) = engine.peers.get_mut(peer_key) {
-            peer.close_run();
+            peer.close_run(&engine.env, &mut engine.ledger);
         }
         Ok(())
     }

@@ -1,24 +1,26 @@
-//! An unpack that failed, named by chunk.
+//! An unpack that failed, or a copy of scattered messages on their way out, named by chunk.
 
 use std::fmt;
 
 use tcpx_unpack::UnpackError;
 
-/// A chunk whose bytes could not be copied out of the bounce buffer.
+/// A chunk whose bytes could not be copied out of the bounce buffer, or together to be sent.
 ///
 /// A GPU tells of a failed copy or kernel only later, and not which of those under way it was; then this is the oldest
 /// chunk under way, and `others` counts the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnpackFailure {
-    /// The peer that sent the chunk.
+    /// Whether the chunk was to be sent: the unpack backend copies scattered small messages together.
+    pub is_send: bool,
+    /// The peer that sent the chunk, or that it is for.
     pub peer: String,
-    /// The channel that it came over.
+    /// The channel that it came over, or was to go over.
     pub channel: u16,
-    /// The registration that it was to be copied into.
+    /// The registration that it was to be copied into; of a chunk to be sent, one that it was to be copied from.
     pub registration: u64,
-    /// Tag of the message.
+    /// Tag of the message; of a chunk to be sent, of one of its messages.
     pub tag: i32,
-    /// Number of the chunk in its message, from 0.
+    /// Number of the chunk in its message, from 0; 0 for one that is shared.
     pub chunk: u64,
     /// Bytes of the chunk.
     pub chunk_bytes: u64,
@@ -30,12 +32,21 @@ pub struct UnpackFailure {
 
 impl fmt::Display for UnpackFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { peer, channel, registration, tag, chunk, chunk_bytes, others, source } = self;
-        write!(
-            f,
-            "unpack: peer {peer}, channel {channel}, chunk {chunk} of {chunk_bytes} bytes with tag {tag} into \
-             registration {registration}"
-        )?;
+        let Self { is_send, peer, channel, registration, tag, chunk, chunk_bytes, others, source } =
+            self;
+        if *is_send {
+            write!(
+                f,
+                "unpack: gathering for peer {peer}, channel {channel}, small messages in a chunk of {chunk_bytes} bytes, \
+                 one of them with tag {tag}, out of registration {registration}"
+            )?;
+        } else {
+            write!(
+                f,
+                "unpack: peer {peer}, channel {channel}, chunk {chunk} of {chunk_bytes} bytes with tag {tag} into \
+                 registration {registration}"
+            )?;
+        }
         if *others > 0 {
             write!(f, ", or one of {others} other chunks under way")?;
         }
@@ -53,6 +64,7 @@ mod tests {
     fn the_text_names_the_chunk_and_its_doubt() {
         let source = UnpackError::Unavailable { backend: Backend::Kernel, reason: "off".into() };
         let sure = UnpackFailure {
+            is_send: false,
             peer: "b".into(),
             channel: 3,
             registration: 7,
@@ -67,7 +79,11 @@ mod tests {
             assert!(text.contains(words), "{text}");
         }
         assert!(!text.contains("other chunks"), "{text}");
-        let text = UnpackFailure { others: 4, ..sure }.to_string();
+        let text = UnpackFailure { others: 4, ..sure.clone() }.to_string();
         assert!(text.contains("or one of 4 other chunks"), "{text}");
+        let text = UnpackFailure { is_send: true, ..sure }.to_string();
+        for words in ["gathering for peer b", "channel 3", "tag -1", "out of registration 7"] {
+            assert!(text.contains(words), "{text}");
+        }
     }
 }

@@ -1,9 +1,11 @@
-//! Peers that ended while chunks of theirs were being unpacked. A copy or kernel that was started cannot be called back:
-//! until it has finished, the bounce buffer and the destinations stay what they are.
+//! Peers that ended while chunks of theirs were being unpacked, or gathered. A copy or kernel that was started cannot be
+//! called back: until it has finished, the bounce buffer and the destinations stay what they are, and so do scattered sends
+//! and the staging buffer that they are copied to.
 //!
-//! Such a peer's receive comms and the operations that are written into are parked, and end with the batch. If that does
-//! not come, the operations end all the same, so that nobody waits for ever; their registrations stay in use, and the
-//! comms open, until the batch finishes after all or the process ends.
+//! Such a peer's receive comms, or its staging buffers, whose send comms are closed, and the operations whose memory is
+//! written or read are parked, and end with the batch. If that does not come, the operations end all the same, so that
+//! nobody waits for ever; their registrations stay in use, and comms and staging buffers what they are, until the batch
+//! finishes after all or the process ends.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ use crate::peer::{Leftover, PeerKey};
 use crate::peer_name::PeerName;
 use crate::registration::{CommId, RegistrationKey};
 
-/// How long the operations of a peer that ended wait for unpacks that write their memory.
+/// How long the operations of a peer that ended wait for unpacks that write their memory, and gathers that read it.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is left of one peer.
@@ -28,7 +30,7 @@ pub(super) struct Parked {
     pub(super) error: Error,
     pub(super) leftover: Leftover,
     parked_at: Option<Instant>,
-    /// Registrations of operations that have ended although their memory may still be written.
+    /// Registrations of operations that have ended although their memory may still be used.
     held: Option<Vec<RegistrationKey>>,
 }
 
@@ -40,6 +42,9 @@ impl Parked {
     /// Ends everything: nothing touches its memory any more.
     fn end(self, ledger: &mut Ledger) {
         self.leftover.lanes.into_iter().for_each(|lane| lane.close(ledger));
+        for staging in self.leftover.stagings {
+            ledger.registrations.remove_own(staging);
+        }
         ledger.end_of_peer(self.peer, &self.error, |_| true);
         if let Some(held) = self.held {
             tracing::warn!(peer = %self.name, "unpacking has ended after all; its memory is free");
@@ -52,7 +57,7 @@ impl Parked {
         let held = ledger.hold_memory(self.peer);
         tracing::error!(
             peer = %self.name, error = %self.error, operations = held.len(), channels = self.leftover.lanes.len(),
-            "chunks of a peer that ended are still being unpacked; its comms and registrations stay as they are"
+            "chunks of a peer that ended are still being unpacked or gathered; its comms and registrations stay as they are"
         );
         self.held = Some(held);
         ledger.end_of_peer(self.peer, &self.error, |_| true);
@@ -105,8 +110,8 @@ impl Engine {
     pub(crate) fn unsettled(&self, waited: Duration) -> Error {
         let names: Vec<&str> = self.parked.iter().map(|parked| parked.name.as_str()).collect();
         let detail = format!(
-            "chunks of peers that ended are still being unpacked: {}; memory registered for receiving from them must stay \
-             as it is",
+            "chunks of peers that ended are still being unpacked or gathered: {}; memory registered for receiving from them \
+             or sending to them must stay as it is",
             names.join(", ")
         );
         Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail }

@@ -9,6 +9,7 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use super::Engine;
 use crate::batch::{BatchFailure, BatchNumber};
 use crate::error::Error;
+use crate::ledger::Direction;
 use crate::unpack_failure::UnpackFailure;
 
 /// What unpacks after a failure: nothing, and every call says why.
@@ -32,18 +33,19 @@ impl Unpack for Stopped {
 }
 
 impl Engine {
-    /// Starts unpacking what arrived in this round, and says which batches have finished.
+    /// Starts unpacking what arrived in this round, and gathering what is to be sent, and says which batches have finished.
     pub(super) fn unpack_round(&mut self) -> Result<BatchNumber, BatchFailure> {
         self.unpack_batches += u64::from(self.batch.jobs() > 0);
-        // SAFETY: jobs are made by receive lanes from checked descriptors. Their requests are consumed, and their
-        // operations end, only when `finished` has reached the batch. When a peer ends before, its comms and its operations'
-        // memory are parked until then.
+        // SAFETY: jobs are made by receive lanes from checked descriptors, and by send lanes from the spans of operations and
+        // a slot of a staging buffer. Requests are consumed, slots sent, and operations end, only when `finished` has reached
+        // the batch. When a peer ends before, its receive comms, its staging buffers and its operations' memory are parked
+        // until then.
         unsafe { self.batch.submit(self.unpack.as_mut()) }?;
         self.batch.finished(self.unpack.as_mut())
     }
 
     /// Ends unpacking for good, since a failed unpacker does not recover, and names the chunk. Peers must end next: chunks
-    /// that have arrived will never be consumed. Nothing up to the batch that is returned is being unpacked any more.
+    /// that have arrived will never be consumed, and those that are gathered never sent. Nothing up to the batch that is returned is being unpacked any more.
     pub(super) fn stop_unpacking(&mut self, failure: BatchFailure) -> (Error, BatchNumber) {
         let error = self.name_chunk(&failure);
         tracing::error!(%error, "unpacking stopped");
@@ -79,6 +81,7 @@ impl Engine {
         let peer = self.peers.get(op.peer);
         let whole = peer.map_or(0, |peer| u64::from(peer.chunk_bytes()));
         Error::UnpackFailed(Arc::new(UnpackFailure {
+            is_send: op.direction == Direction::Send,
             peer: peer.map(|peer| peer.name().to_string()).unwrap_or_default(),
             channel: job.channel,
             registration: self.ledger.registrations.id_of(op.span.registration).unwrap_or(0),

@@ -3,6 +3,8 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use tcpx_unpack::Backend;
+
 use super::frame::{Frame, MAX_STRANGER_BODY, PROTOCOL_VERSION};
 use super::hello::{Challenge, Hello, Role};
 use super::socket::LinkSocket;
@@ -32,7 +34,7 @@ const MISFITS: [Misfit; 6] = [
 fn env() -> Env {
     let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
     let plugin = Plugin::open(&options.plugin, false).expect("it is linked in");
-    Env::new(options, plugin, DeviceMemory::Emulated).expect("random bytes")
+    Env::new(options, plugin, DeviceMemory::Emulated, Backend::Host).expect("random bytes")
 }
 
 fn info(env: &Env, address: std::net::SocketAddr) -> ConnInfo {

@@ -8,12 +8,15 @@ use crate::ledger::{Direction, Ledger, Op, OpState};
 use crate::link::frame::Frame;
 use crate::matching::Matcher;
 use crate::peer::{Peer, Stage};
+use crate::registration::RegistrationKey;
 use crate::run::OpenRun;
 
-/// What cannot be closed yet when a peer ends: chunks of it are being unpacked.
+/// What cannot be closed or freed yet when a peer ends: chunks of it are being unpacked or gathered.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     pub(crate) lanes: Vec<RecvLane>,
+    /// Staging buffers whose comms are closed.
+    pub(crate) stagings: Vec<RegistrationKey>,
     /// The batch that ends it.
     pub(crate) until: BatchNumber,
 }
@@ -52,7 +55,10 @@ impl Peer {
             self.queue(&Frame::Goodbye);
         }
         if step.close_sends {
-            self.close_sends(ledger);
+            // The lanes were idle before the goodbye, so nothing is being gathered.
+            for staging in self.close_sends(ledger) {
+                ledger.registrations.remove_own(staging);
+            }
             self.queue(&Frame::Closed);
         }
         if step.close_receives {
@@ -65,9 +71,10 @@ impl Peer {
         }
     }
 
-    fn close_sends(&mut self, ledger: &mut Ledger) {
+    /// Closes every send comm, and returns their staging buffers.
+    fn close_sends(&mut self, ledger: &mut Ledger) -> Vec<RegistrationKey> {
         self.closed_sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
-        self.send_lanes.drain(..).for_each(|lane| lane.close(ledger));
+        self.send_lanes.drain(..).flat_map(|lane| lane.close(ledger)).collect()
     }
 
     fn close_recvs(&mut self, ledger: &mut Ledger) {
@@ -76,7 +83,7 @@ impl Peer {
     }
 
     /// Ends everything with this peer: comms first, so that nobody touches memory of operations that have ended. What is
-    /// still being unpacked, which is all after batch `reached`, is handed out to be ended later.
+    /// still being unpacked or gathered, which is all after batch `reached`, is handed out to be ended later.
     pub(crate) fn fail(
         &mut self,
         error: Error,
@@ -91,18 +98,32 @@ impl Peer {
             let _ = link.flush();
         }
         self.link = None;
-        self.close_sends(ledger);
+        let is_left = |batch: &BatchNumber| *batch > reached;
+        let gathering = self.send_lanes.iter().filter_map(SendLane::newest_batch).max();
+        let gathering = gathering.filter(is_left);
+        let unpacking = self.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();
+        let unpacking = unpacking.filter(is_left);
+        let mut stagings = self.close_sends(ledger);
+        if gathering.is_none() {
+            stagings.drain(..).for_each(|staging| ledger.registrations.remove_own(staging));
+        }
         self.matcher = Matcher::default();
         self.run = OpenRun::default();
-        let newest = self.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();
-        let leftover = newest.filter(|newest| *newest > reached).map(|until| {
+        let lanes = if unpacking.is_some() {
             self.closed_recvs.extend(self.recv_lanes.iter().map(|lane| lane.stats));
-            Leftover { lanes: std::mem::take(&mut self.recv_lanes), until }
-        });
+            std::mem::take(&mut self.recv_lanes)
+        } else {
+            Vec::new()
+        };
         self.close_recvs(ledger);
-        let is_parked = leftover.is_some();
-        let may_end =
-            |op: &Op| !is_parked || op.direction == Direction::Send || op.state != OpState::Matched;
+        let leftover = gathering.max(unpacking).map(|until| Leftover { lanes, stagings, until });
+        let may_end = |op: &Op| {
+            let is_used = match op.direction {
+                Direction::Send => gathering.is_some(),
+                Direction::Receive => unpacking.is_some(),
+            };
+            !is_used || op.state != OpState::Matched
+        };
         ledger.end_of_peer(self.key, &error, may_end);
         self.stage = Stage::Gone(error);
         leftover

@@ -21,7 +21,8 @@ impl Peer {
             (Frame::Announce { recv, tag, bytes, landing }, _) => {
                 let number = self.announcements;
                 self.announcements += 1;
-                self.take_announced(tag, Announced { recv, bytes, landing, number }, ledger)?
+                let announced = Announced { recv, bytes, landing, number };
+                self.take_announced(tag, announced, env, ledger)?
             }
             (Frame::Match { first_channel, recvs }, _) => {
                 self.take_match(first_channel, &recvs, ledger)?

@@ -1,6 +1,7 @@
 //! How sends and receives find each other, and what then becomes one chunk.
 
 use crate::chunk::{chunk_count, deal};
+use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::ledger::{Direction, Ledger, Op, OpKey, OpState};
 use crate::link::frame::Frame;
@@ -8,7 +9,7 @@ use crate::link::hello::Agreement;
 use crate::matching::{Announced, Met};
 use crate::peer::Peer;
 use crate::registration::Span;
-use crate::run::{Closed, Member, Receives, Tail};
+use crate::run::{Fit, Member, Part, Receives, Tail};
 use crate::transfer::Post;
 
 /// Receives a peer may announce before it sends or receives anything: a bound on memory, far above any real backlog.
@@ -16,9 +17,16 @@ const MAX_ANNOUNCED: usize = 1 << 22;
 
 impl Peer {
     /// A send was posted. Whoever posts calls [`close_run`](Self::close_run) in the end.
-    pub(crate) fn post_send(&mut self, key: OpKey, span: Span, post: &Post, ledger: &mut Ledger) {
+    pub(crate) fn post_send(
+        &mut self,
+        key: OpKey,
+        span: Span,
+        post: &Post,
+        env: &Env,
+        ledger: &mut Ledger,
+    ) {
         if let Some(met) = self.matcher.post_send(post.tag, key, post.bytes) {
-            self.meet(post.tag, span, met, ledger);
+            self.meet(post.tag, span, met, env, ledger);
         }
     }
 
@@ -35,6 +43,7 @@ impl Peer {
         &mut self,
         tag: i32,
         announced: Announced,
+        env: &Env,
         ledger: &mut Ledger,
     ) -> Result<()> {
         if self.matcher.announced() >= MAX_ANNOUNCED {
@@ -49,13 +58,13 @@ impl Peer {
         if let Some(met) = met
             && let Some(span) = ledger.ops.get(met.send).map(|op| op.span)
         {
-            self.meet(tag, span, met, ledger);
+            self.meet(tag, span, met, env, ledger);
         }
         Ok(())
     }
 
     /// A send of ours found its receive.
-    fn meet(&mut self, tag: i32, span: Span, met: Met<OpKey>, ledger: &mut Ledger) {
+    fn meet(&mut self, tag: i32, span: Span, met: Met<OpKey>, env: &Env, ledger: &mut Ledger) {
         let Met { send, send_bytes: bytes, announced } = met;
         if bytes != announced.bytes {
             self.queue(&Frame::Mismatch { recv: announced.recv, send_bytes: bytes });
@@ -67,25 +76,48 @@ impl Peer {
         self.messages.sent += 1;
         let chunk_bytes = self.agreement.chunk_bytes;
         let member = Member { send, span, bytes, announced };
-        if let Some(before) = self.run.join(&member, chunk_bytes) {
-            ledger.matched_behind(before, send);
-            return;
+        match self.run.fit(&member, &env.run_limits(chunk_bytes)) {
+            Fit::Joins => {}
+            Fit::JoinsLast => self.close_stretches(true, env, ledger),
+            Fit::Apart => self.close_run(env, ledger),
         }
-        self.close_run();
-        ledger.matched(send, chunk_count(bytes, chunk_bytes));
-        self.run.open(member);
+        match self.run.join(member) {
+            Some(before) => ledger.matched_behind(before, send),
+            None => ledger.matched(send, chunk_count(bytes, chunk_bytes)),
+        }
     }
 
     /// Deals what was matched last: nothing may join it any more.
-    pub(crate) fn close_run(&mut self) {
-        let Some(Closed { first, bytes, names }) = self.run.close() else { return };
+    pub(crate) fn close_run(&mut self, env: &Env, ledger: &mut Ledger) {
+        self.close_stretches(false, env, ledger);
+    }
+
+    /// Deals the stretches of the open run, all of them or all but the last.
+    fn close_stretches(&mut self, keeps_last: bool, env: &Env, ledger: &mut Ledger) {
+        let chunk_bytes = self.agreement.chunk_bytes;
+        loop {
+            let lane = self.send_lanes.get_mut(usize::from(self.next_channel));
+            let is_staging = |memory| {
+                let Some(lane) = lane else { return false };
+                let prepared = lane.prepare_staging(memory, chunk_bytes, env, ledger);
+                prepared.inspect_err(|reason| env.stop_gathering(reason)).is_ok()
+            };
+            let part = self.run.take(keeps_last, &env.run_limits(chunk_bytes), is_staging);
+            let Some(part) = part else { return };
+            ledger.ends_chunk(part.last);
+            self.deal(part);
+        }
+    }
+
+    fn deal(&mut self, part: Part<OpKey>) {
+        let Part { first, bytes, names, gathered, .. } = part;
         let Agreement { channels, chunk_bytes, .. } = self.agreement;
         let first_channel = self.next_channel;
         let chunks = chunk_count(bytes, chunk_bytes);
         self.next_channel = ((u64::from(first_channel) + chunks) % u64::from(channels)) as u16;
         self.queue(&Frame::Match { first_channel, recvs: names });
         for (channel, deal) in deal(first, bytes, chunk_bytes, first_channel, channels) {
-            self.send_lanes[usize::from(channel)].push(deal);
+            self.send_lanes[usize::from(channel)].push(deal, gathered);
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Look<'a> {
 }
 
 const SEND_SILENT: &str = "sends are posted, test says not yet: the peer takes nothing";
+const UNPACK_BEHIND: &str = "arrived chunks hold the slots and wait for their unpack";
+const GATHER_BEHIND: &str = "chunks that are gathered to be sent wait for the unpack backend";
 const RECV_SILENT: &str = "receives are posted and matched, test says not yet: nothing comes";
 
 /// A channel, and what its lane looks like.
@@ -34,6 +36,7 @@ struct LaneTroubles {
     receiving: Option<Place>,
     lost: Option<Place>,
     behind: Option<Place>,
+    gathering: Option<Place>,
     starved: Option<Place>,
     zero: Option<Place>,
 }
@@ -77,17 +80,17 @@ impl Peer {
                 look.pages.seen_bytes());
             draining.map_or_else(String::new, |place| at(place, &what))
         });
+        let (behind, behind_what) = match lanes.behind {
+            Some(place) => (Some(place), UNPACK_BEHIND),
+            None => (lanes.gathering, GATHER_BEHIND),
+        };
         for (alarm, place, what) in [
             (
                 Alarm::FirstMessageLost,
                 lanes.lost,
                 "the first receives are posted and matched, but nothing ever came",
             ),
-            (
-                Alarm::UnpackBehind,
-                lanes.behind,
-                "arrived chunks hold the slots and wait for their unpack",
-            ),
+            (Alarm::UnpackBehind, behind, behind_what),
             (
                 Alarm::Starved,
                 lanes.starved,
@@ -119,6 +122,7 @@ impl Peer {
             let note =
                 |place: &mut Option<Place>, is_there: bool| note(place, channel, state, is_there);
             note(&mut troubles.sending, state.silent >= look.stall_after);
+            note(&mut troubles.gathering, state.unpacking >= look.stall_after);
             note(&mut troubles.starved, state.is_starved);
         }
         for (channel, lane) in self.recv_lanes.iter_mut().enumerate() {

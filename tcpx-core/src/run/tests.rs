@@ -1,12 +1,11 @@
-//! Runs as each end sees them, and both ends against each other.
+//! Runs as each end sees them.
 
-use std::collections::{HashMap, VecDeque};
+mod two_ends;
 
-use proptest::prelude::*;
 use slotmap::{Key, KeyData};
 
 use super::*;
-use crate::matching::{Matcher, Met};
+use crate::gathering::Copier;
 use crate::registration::RegistrationKey;
 
 const CHUNK_BYTES: u32 = 64;
@@ -22,38 +21,156 @@ fn member(send: u64, address: u64, bytes: u64, landing: Landing) -> Member<u64> 
     Member { send, span: span(1, address, MemoryType::Host), bytes, announced }
 }
 
-#[test]
-fn neighbours_fill_a_chunk_and_no_more() {
+fn in_place() -> RunLimits {
+    RunLimits::in_place(CHUNK_BYTES)
+}
+
+/// The CPU copies stretches of up to 32 bytes, from two on.
+fn by_cpu() -> RunLimits {
+    RunLimits::gathering(CHUNK_BYTES, Some(Copier::Cpu))
+}
+
+/// The GPU copies stretches of up to 8 bytes, from eight on.
+fn by_gpu() -> RunLimits {
+    RunLimits::gathering(CHUNK_BYTES, Some(Copier::Gpu))
+}
+
+/// A run of these members, which all fit.
+fn run_of(members: &[Member<u64>], limits: &RunLimits) -> OpenRun<u64> {
     let mut run = OpenRun::default();
-    run.open(member(0, 0, 24, Landing::Unpacked));
-    assert_eq!(run.join(&member(1, 24, 24, Landing::Unpacked), CHUNK_BYTES), Some(0));
-    assert_eq!(run.join(&member(2, 48, 17, Landing::Unpacked), CHUNK_BYTES), None, "65 bytes");
-    assert_eq!(run.join(&member(2, 48, 16, Landing::Unpacked), CHUNK_BYTES), Some(1));
-    let names = [1000, 1001, 1002].into_iter().collect();
-    assert_eq!(run.close(), Some(Closed { first: 0, bytes: 64, names }));
-    assert_eq!(run.close(), None);
+    for member in members {
+        let is_first = run.last.is_none();
+        assert!(is_first || run.fit(member, limits) == Fit::Joins, "{member:?}");
+        assert_eq!(run.join(*member).is_none(), is_first);
+    }
+    run
+}
+
+/// What a run comes to: first send, bytes and whether it is gathered, by part.
+fn parts(run: &mut OpenRun<u64>, limits: &RunLimits, has_staging: bool) -> Vec<(u64, u64, bool)> {
+    std::iter::from_fn(|| run.take(false, limits, |_| has_staging))
+        .map(|part| (part.first, part.bytes, part.gathered.is_some()))
+        .collect()
 }
 
 #[test]
-fn what_is_apart_at_either_end_shares_nothing() {
+fn neighbours_fill_a_chunk_and_no_more() {
+    for limits in [in_place(), by_cpu(), by_gpu()] {
+        let pair = [member(0, 0, 24, Landing::Unpacked), member(1, 24, 24, Landing::Unpacked)];
+        let mut run = run_of(&pair, &limits);
+        let long = member(2, 48, 17, Landing::Unpacked);
+        assert_eq!(run.fit(&long, &limits), Fit::Apart, "65 bytes");
+        let last = member(2, 48, 16, Landing::Unpacked);
+        assert_eq!(run.fit(&last, &limits), Fit::Joins);
+        assert_eq!(run.join(last), Some(1));
+        let names = [1000, 1001, 1002].into_iter().collect();
+        let whole = Part { first: 0, last: 2, bytes: 64, names, gathered: None };
+        assert_eq!(run.take(false, &limits, |_| unreachable!("in one piece")), Some(whole));
+        assert_eq!(run.take(false, &limits, |_| true), None);
+        assert_eq!(run.fit(&last, &limits), Fit::Apart, "nothing is open");
+    }
+}
+
+#[test]
+fn what_is_apart_at_either_end_shares_nothing_in_place() {
     let first = member(5, 0, 8, Landing::Direct);
     let good = member(6, 8, 8, Landing::DirectBehind);
-    let joins = |next: Member<u64>| {
-        let mut run = OpenRun::default();
-        run.open(first);
-        run.join(&next, CHUNK_BYTES).is_some()
-    };
+    let fits = |next: Member<u64>, limits: RunLimits| run_of(&[first], &limits).fit(&next, &limits);
+    let joins = |next: Member<u64>| fits(next, in_place()) == Fit::Joins;
     assert!(joins(good));
     let elsewhere = |registration, address| Member {
         span: span(registration, address, MemoryType::Host),
         ..good
     };
-    assert!(!joins(elsewhere(1, 9)) && !joins(elsewhere(1, 0)) && !joins(elsewhere(2, 8)));
-    assert!(!joins(member(7, 8, 8, Landing::DirectBehind)), "behind another receive");
-    assert!(!joins(member(6, 8, 8, Landing::Direct)));
-    assert!(!joins(member(6, 8, 8, Landing::Unpacked)), "one direct, one unpacked");
-    assert!(!joins(member(6, 8, 0, Landing::DirectBehind)), "an empty one has no chunk");
-    assert!(!joins(Member { bytes: u64::MAX, ..good }));
+    for apart in [elsewhere(1, 9), elsewhere(1, 0), elsewhere(2, 8)] {
+        assert!(!joins(apart));
+        assert_eq!(fits(apart, by_cpu()), Fit::Joins, "its send may be copied");
+    }
+    for limits in [in_place(), by_cpu(), by_gpu()] {
+        for next in [
+            member(7, 8, 8, Landing::DirectBehind),
+            member(6, 8, 8, Landing::Direct),
+            member(6, 8, 8, Landing::Unpacked),
+            member(6, 8, 0, Landing::DirectBehind),
+            Member { bytes: u64::MAX, ..good },
+        ] {
+            assert_eq!(fits(next, limits), Fit::Apart, "{next:?}");
+        }
+    }
+}
+
+/// Sends of `sizes` bytes that lie apart.
+fn scattered(sizes: &[u64]) -> Vec<Member<u64>> {
+    let member = |(at, bytes): (u64, &u64)| member(at, at * 1000, *bytes, Landing::Unpacked);
+    (0..).zip(sizes).map(member).collect()
+}
+
+#[test]
+fn scattered_sends_are_gathered_when_there_are_enough_and_staging() {
+    let pair = scattered(&[20, 30]);
+    let alone = vec![(0, 20, false), (1, 30, false)];
+    for (limits, has_staging, expected) in
+        [(by_cpu(), true, vec![(0, 50, true)]), (by_cpu(), false, alone.clone())]
+    {
+        assert_eq!(parts(&mut run_of(&pair, &limits), &limits, has_staging), expected);
+    }
+    // Gathering has stopped since they met.
+    assert_eq!(parts(&mut run_of(&pair, &by_cpu()), &in_place(), true), alone);
+    let on_gpu = |count: usize| -> Vec<Member<u64>> {
+        let on_gpu = |it: &Member<u64>| {
+            let span = span(1, it.span.address, MemoryType::Device);
+            Member { span, ..*it }
+        };
+        scattered(&vec![4; count]).iter().map(on_gpu).collect()
+    };
+    let few = parts(&mut run_of(&on_gpu(7), &by_gpu()), &by_gpu(), true);
+    assert_eq!(few, (0..7).map(|at| (at, 4, false)).collect::<Vec<_>>());
+    let enough = parts(&mut run_of(&on_gpu(8), &by_gpu()), &by_gpu(), true);
+    assert_eq!(enough, [(0, 32, true)]);
+}
+
+#[test]
+fn long_stretches_are_sent_from_where_they_lie() {
+    let limits = by_cpu();
+    // Too long by itself, as the first, as the next.
+    for sizes in [[33, 4], [4, 33]] {
+        let members = scattered(&sizes);
+        assert_eq!(run_of(&members[..1], &limits).fit(&members[1], &limits), Fit::Apart);
+    }
+    // Grown too long behind two others, which end without it.
+    let mut members = scattered(&[4, 5, 30]);
+    let mut run = run_of(&members, &limits);
+    let next = member(3, 2030, 3, Landing::Unpacked);
+    assert_eq!(run.fit(&next, &limits), Fit::JoinsLast);
+    let names = [1000, 1001].into_iter().collect();
+    let before = Part { first: 0, last: 1, bytes: 9, names, gathered: Some(MemoryType::Host) };
+    assert_eq!(run.take(true, &limits, |_| true), Some(before));
+    assert_eq!(run.take(true, &limits, |_| true), None);
+    assert_eq!(run.fit(&next, &limits), Fit::Joins);
+    assert_eq!(run.join(next), Some(2));
+    assert_eq!(parts(&mut run, &limits, true), [(2, 33, false)]);
+    // Of one kind of memory alone, and of device memory only where that is copied quickly.
+    members[1].span.memory = MemoryType::Device;
+    assert_eq!(run_of(&members[..1], &limits).fit(&members[1], &limits), Fit::Apart);
+    members[0].span.memory = MemoryType::Device;
+    for (copier, fit) in [(Some(Copier::Cpu), Fit::Joins), (None, Fit::Apart)] {
+        let limits = RunLimits::gathering(CHUNK_BYTES, copier);
+        assert_eq!(run_of(&members[..1], &limits).fit(&members[1], &limits), fit);
+    }
+}
+
+#[test]
+fn a_full_run_of_scattered_sends_never_falls_apart() {
+    for copier in [Copier::Cpu, Copier::Gpu] {
+        for chunk_bytes in [4096, 5000, 1 << 19, 4 << 20] {
+            let limits = RunLimits::gathering(chunk_bytes, Some(copier));
+            for memory in [MemoryType::Host, MemoryType::Device] {
+                let limit = limits.of(memory).unwrap();
+                let fewest = u64::from(chunk_bytes).div_ceil(limit.stretch_bytes);
+                assert!(fewest >= limit.stretches as u64, "{limit:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -75,186 +192,15 @@ fn a_match_of_receives_that_lie_apart_is_refused() {
 
 #[test]
 fn a_run_fits_its_frame() {
-    let mut run = OpenRun::default();
-    run.open(member(0, 0, 1, Landing::Unpacked));
-    let joined = (1..5000)
-        .take_while(|at| run.join(&member(*at, *at, 1, Landing::Unpacked), 1 << 20).is_some());
-    assert_eq!(joined.count(), MAX_RUN_MESSAGES - 1);
-}
-
-/// A message to post. `is_behind`: where the one posted before it at this end has its end.
-#[derive(Clone, Debug)]
-struct Posted {
-    tag: i32,
-    bytes: u64,
-    is_behind: bool,
-    is_device: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Send(Posted),
-    Receive(Posted),
-    /// So many announcements reach the sender.
-    Deliver(usize),
-    /// The locked call at the sender ends.
-    EndCall,
-    WithdrawSend(usize),
-    WithdrawReceive(usize),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Mostly equal sizes, so that sends and receives of a tag fit each other.
-    let bytes = prop_oneof![6 => Just(8u64), 1 => Just(12), 1 => Just(0), 1 => Just(200)];
-    let posted = (0i32..3, bytes, 0u8..4, 0u8..8).prop_map(|(tag, bytes, near, device)| Posted {
-        tag,
-        bytes,
-        is_behind: near > 0,
-        is_device: device > 3,
-    });
-    proptest::collection::vec(
-        prop_oneof![
-            6 => posted.clone().prop_map(Step::Send),
-            6 => posted.prop_map(Step::Receive),
-            3 => (1usize..8).prop_map(Step::Deliver),
-            1 => Just(Step::EndCall),
-            1 => any::<usize>().prop_map(Step::WithdrawSend),
-            1 => any::<usize>().prop_map(Step::WithdrawReceive),
-        ],
-        0..200,
-    )
-}
-
-/// Where an end puts its messages: kinds of memory are registrations of their own, far apart.
-#[derive(Default)]
-struct Place {
-    end: u64,
-    is_device: bool,
-}
-
-impl Place {
-    fn next(&mut self, posted: &Posted) -> Span {
-        let is_near = posted.is_behind && posted.is_device == self.is_device;
-        let address = if is_near { self.end } else { self.end + 1000 };
-        *self = Self { end: address + posted.bytes, is_device: posted.is_device };
-        match posted.is_device {
-            true => span(2, address, MemoryType::Device),
-            false => span(1, address, MemoryType::Host),
-        }
-    }
-}
-
-/// Both ends: the sender decides, the receiver checks, and the model knows which message is whose.
-#[derive(Default)]
-struct Ends {
-    matcher: Matcher<u64>,
-    run: OpenRun<u64>,
-    sends: HashMap<u64, (Span, u64)>,
-    receives: HashMap<u64, (Span, u64)>,
-    sending: Place,
-    receiving: Place,
-    last_announced: Option<Tail>,
-    announcements: VecDeque<(i32, Announced)>,
-    /// Pairs in the order of their matching.
-    met: VecDeque<(u64, u64)>,
-}
-
-impl Ends {
-    fn meet(&mut self, met: Met<u64>) {
-        let Met { send, send_bytes: bytes, announced } = met;
-        if bytes != announced.bytes {
-            return;
-        }
-        let member = Member { send, span: self.sends[&send].0, bytes, announced };
-        let before = self.met.back().map(|(send, _)| *send);
-        match self.run.join(&member, CHUNK_BYTES) {
-            Some(joined) => {
-                assert_eq!(Some(joined), before, "behind the one matched before it")
-            }
-            None => {
-                self.close();
-                self.run.open(member);
-            }
-        }
-        self.met.push_back((send, announced.recv));
-    }
-
-    /// The chunk goes over: every receive gets the bytes of its own send.
-    fn close(&mut self) {
-        let Some(Closed { first, bytes, names }) = self.run.close() else { return };
-        let start = self.sends[&first].0.address;
-        let mut at = start;
-        let mut received: Option<Receives> = None;
-        let direct = self.receives[&names[0]].0;
-        for name in &names {
-            let (send, recv) = self.met.pop_front().expect("a run has what was matched");
-            assert_eq!(*name, recv, "in the order of matching");
-            let (source, send_bytes) = self.sends[&send];
-            let (target, recv_bytes) = self.receives[&recv];
-            assert_eq!((source.address, send_bytes), (at, recv_bytes), "its bytes come next");
-            if target.memory == MemoryType::Host {
-                assert_eq!(target.address - direct.address, at - start, "straight into place");
-            }
-            match &mut received {
-                None => received = Some(Receives::new(target, recv_bytes)),
-                Some(receives) => assert!(receives.join(target, recv_bytes, CHUNK_BYTES)),
-            }
-            at += send_bytes;
-        }
-        assert_eq!(received.map(|receives| receives.bytes), Some(bytes), "both ends deal the same");
-        assert!(names.len() == 1 || bytes <= u64::from(CHUNK_BYTES));
-    }
-
-    fn step(&mut self, name: u64, step: Step) {
-        match step {
-            Step::Send(posted) => {
-                let span = self.sending.next(&posted);
-                self.sends.insert(name, (span, posted.bytes));
-                if let Some(met) = self.matcher.post_send(posted.tag, name, posted.bytes) {
-                    self.meet(met);
-                }
-            }
-            Step::Receive(posted) => {
-                let (span, bytes) = (self.receiving.next(&posted), posted.bytes);
-                let landing = Tail::landing(self.last_announced.as_ref(), &span);
-                self.last_announced = Some(Tail::new(span, bytes));
-                let number = self.receives.len() as u64;
-                self.receives.insert(name, (span, bytes));
-                let announced = Announced { recv: name, bytes, landing, number };
-                self.announcements.push_back((posted.tag, announced));
-            }
-            Step::Deliver(count) => {
-                for (tag, announced) in self
-                    .announcements
-                    .drain(..count.min(self.announcements.len()))
-                    .collect::<Vec<_>>()
-                {
-                    if let Some(met) = self.matcher.announce(tag, announced).expect("new") {
-                        self.meet(met);
-                    }
-                }
-            }
-            Step::EndCall => self.close(),
-            Step::WithdrawSend(pick) => {
-                let name = pick as u64 % name.max(1);
-                (0..3).any(|tag| self.matcher.withdraw_send(tag, name));
-            }
-            Step::WithdrawReceive(pick) => {
-                self.matcher.withdraw_receive(pick as u64 % name.max(1));
-            }
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn two_ends_put_the_same_messages_into_the_same_chunks(steps in steps()) {
-        let mut ends = Ends::default();
-        for (name, step) in (0u64..).zip(steps) {
-            ends.step(name, step);
-        }
-        ends.step(u64::MAX, Step::Deliver(usize::MAX));
-        ends.step(u64::MAX, Step::EndCall);
-        prop_assert!(ends.met.is_empty(), "what was matched has gone");
+    for (distance, limits) in
+        [(1, RunLimits::in_place(1 << 20)), (9, RunLimits::gathering(1 << 20, None))]
+    {
+        let byte = |at: u64| member(at, at * distance, 1, Landing::Unpacked);
+        let mut run = run_of(&[byte(0)], &limits);
+        let joins = |at: &u64| {
+            let fits = run.fit(&byte(*at), &limits) == Fit::Joins;
+            fits && run.join(byte(*at)).is_some()
+        };
+        assert_eq!((1..5000).take_while(joins).count(), MAX_RUN_MESSAGES - 1);
     }
 }

@@ -83,3 +83,9 @@ fn auto_takes_the_hardware_plugin_where_it_is_installed_and_a_name_is_taken_as_i
         assert_eq!(named.resolve_with(|| true), named);
     }
 }
+
+#[test]
+fn gathering_can_be_switched_off() {
+    let gather = |text| from(&[("TCPX_GATHER", text)]).unwrap().gather;
+    assert_eq!([gather(""), gather("1"), gather("0")], [true, true, false]);
+}

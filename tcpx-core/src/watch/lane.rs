@@ -20,7 +20,7 @@ pub(crate) struct LaneSample {
     pub(crate) stats: ChannelStats,
     /// Requests that hold a slot.
     pub(crate) in_flight: usize,
-    /// Those of them that have arrived and wait for their unpack.
+    /// Those of them that have arrived and wait for their unpack, or are gathered and will be posted.
     pub(crate) arrived: usize,
     /// Slots.
     pub(crate) window: usize,
@@ -33,6 +33,11 @@ impl LaneSample {
         let (in_flight, arrived) = (window.len(), window.arrived());
         Self { stats, in_flight, arrived, window: window.limit(), chunk_bytes }
     }
+
+    /// Counts chunks that have their slot and are being gathered.
+    pub(crate) fn with_copied(self, chunks: usize) -> Self {
+        Self { in_flight: self.in_flight + chunks, arrived: self.arrived + chunks, ..self }
+    }
 }
 
 /// What a look came to.
@@ -40,7 +45,7 @@ impl LaneSample {
 pub(crate) struct LaneState {
     /// How long `test` has said "not yet" of requests that are posted, with nothing done meanwhile.
     pub(crate) silent: Duration,
-    /// How long arrived chunks have waited with none unpacked.
+    /// How long arrived chunks have waited with none unpacked, or chunks to be sent with none gathered.
     pub(crate) unpacking: Duration,
     /// At many looks in a row every slot waited for its unpack.
     pub(crate) is_behind: bool,

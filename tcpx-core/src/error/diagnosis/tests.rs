@@ -58,6 +58,7 @@ fn fragments(source: DescriptorError) -> Error {
 fn failed_chunk(source: UnpackError) -> UnpackFailure {
     let (peer, chunk_bytes) = ("p".to_owned(), 9);
     UnpackFailure {
+        is_send: false,
         peer,
         channel: 0,
         registration: 1,

@@ -1,0 +1,306 @@
+#![allow(unsafe_code)]
+//! Scattered sends whose gathering is late, or fails: with a backend that copies when it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tcpx_cuda::CudaError;
+use tcpx_rx::UnpackDescriptor;
+use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+
+use super::Session;
+use crate::engine::parking::UNPACK_TIMEOUT;
+use crate::stats::ChannelStats;
+use crate::{Departure, Error, MemoryType, PluginChoice, Post, SessionOptions, Transfer};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const MESSAGES: u64 = 20;
+const MESSAGE_BYTES: u64 = 1000;
+/// From one message to the next at the sender.
+const STEP: u64 = 1500;
+const BYTES: u64 = MESSAGES * STEP;
+
+/// What the test does to the backend, and sees of it.
+#[derive(Default)]
+struct Gpu {
+    /// What is submitted is kept, and not copied yet.
+    is_slow: AtomicBool,
+    /// Polling fails.
+    is_sick: AtomicBool,
+    submitted: AtomicUsize,
+}
+
+/// A job with descriptors of its own.
+struct Kept {
+    job: UnpackJob<'static>,
+    descriptors: Vec<UnpackDescriptor>,
+}
+
+/// Touches memory as late as it may.
+struct Late {
+    real: Box<dyn Unpack>,
+    gpu: Arc<Gpu>,
+    kept: Vec<Kept>,
+    submits: u64,
+}
+
+fn sickness() -> UnpackError {
+    UnpackError::Cuda(CudaError::Call { call: "cuTestCall", code: 700, name: "SICK".into() })
+}
+
+impl Unpack for Late {
+    fn backend(&self) -> Backend {
+        self.real.backend()
+    }
+
+    unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        self.gpu.submitted.fetch_add(jobs.len(), Ordering::Relaxed);
+        self.kept.extend(jobs.iter().map(|job| Kept {
+            job: UnpackJob { descriptors: &[], ..*job },
+            descriptors: job.descriptors.to_vec(),
+        }));
+        self.submits += 1;
+        Ok(Ticket::new(self.submits))
+    }
+
+    fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        if self.gpu.is_sick.load(Ordering::Relaxed) {
+            return Err(sickness());
+        }
+        if self.gpu.is_slow.load(Ordering::Relaxed) {
+            return Ok(Ticket::NONE);
+        }
+        for Kept { job, descriptors } in self.kept.drain(..) {
+            // SAFETY: what `submit` was promised of the job's memory holds until its ticket was returned from here.
+            unsafe { self.real.submit(&[UnpackJob { descriptors: &descriptors, ..job }]) }?;
+        }
+        Ok(Ticket::new(self.submits))
+    }
+}
+
+struct Scene {
+    left: Session,
+    right: Session,
+    gpu: Arc<Gpu>,
+    source: u64,
+    target: u64,
+    send: Transfer,
+    receive: Transfer,
+}
+
+fn session() -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        channels: 1,
+        close_timeout: Duration::from_secs(60),
+        stall_after: Some(Duration::from_secs(1)),
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("a session opens")
+}
+
+/// Scattered sends from left to right, which left's slow GPU is gathering.
+fn gathering() -> Scene {
+    let (left, right) = (session(), session());
+    let gpu = Arc::new(Gpu { is_slow: AtomicBool::new(true), ..Gpu::default() });
+    let held = Arc::clone(&gpu);
+    let late = |real| -> Box<dyn Unpack> {
+        Box::new(Late { real, gpu: held, kept: Vec::new(), submits: 0 })
+    };
+    left.shared.engine().unpack_with(late);
+    let conn_info = right.listen().expect("listen");
+    left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
+    thread::scope(|scope| {
+        let accepted = scope.spawn(|| right.accept("left"));
+        left.connect("right").expect("left connects");
+        accepted.join().expect("no panic").expect("right accepts");
+    });
+    let [source, target] = [&left, &right]
+        .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
+    left.write_memory(source, 0, &pattern()).expect("nothing is posted");
+    let posts = |memory, step| -> Vec<Post> {
+        let post = |at: u64| Post { memory, offset: at * step, bytes: MESSAGE_BYTES, tag: 1 };
+        (0..MESSAGES).map(post).collect()
+    };
+    let send = left.create_transfer("right").expect("it is up");
+    let receive = right.create_transfer("left").expect("it is up");
+    receive.post_recv_batch(&posts(target, MESSAGE_BYTES)).expect("they fit");
+    let scene = Scene { left, right, gpu, source, target, send, receive };
+    // So that all are matched in one call.
+    scene.progress_until("the receives were not announced", |scene| {
+        scene.left.stats().peers[0].announced == MESSAGES as usize
+    });
+    scene.send.post_send_batch(&posts(source, STEP)).expect("they fit");
+    scene.progress_until("nothing is gathered", |scene| {
+        scene.gpu.submitted.load(Ordering::Relaxed) > 0
+    });
+    assert!(!scene.send.is_complete().expect("it is under way"));
+    let ChannelStats { gathered, posts, .. } = scene.left.stats().total.send;
+    assert_eq!(gathered, 1, "they lie apart");
+    assert_eq!(posts, 0, "a chunk is sent when its bytes are there");
+    scene
+}
+
+fn pattern() -> Vec<u8> {
+    (0..BYTES).map(|at| (at * 7 + at / 256) as u8).collect()
+}
+
+impl Scene {
+    fn progress_until(&self, what: &str, is_there: impl Fn(&Self) -> bool) {
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        while !is_there(self) {
+            assert!(Instant::now() < give_up_at, "{what}");
+            self.left.progress();
+            self.right.progress();
+        }
+    }
+
+    fn wait_both(&self) -> [crate::Result<()>; 2] {
+        thread::scope(|scope| {
+            let sent = scope.spawn(|| self.send.wait(PATIENCE));
+            [self.receive.wait(PATIENCE), sent.join().expect("no panic")]
+        })
+    }
+
+    fn verify(&self) {
+        let mut received = vec![0; (MESSAGES * MESSAGE_BYTES) as usize];
+        self.right.read_memory(self.target, 0, &mut received).expect("nothing is posted");
+        let sent = pattern();
+        let steps = sent.chunks(STEP as usize).zip(received.chunks(MESSAGE_BYTES as usize));
+        for (at, (sent, received)) in steps.enumerate() {
+            assert_eq!(&sent[..MESSAGE_BYTES as usize], received, "message {at}");
+        }
+    }
+
+    fn part(&self) {
+        thread::scope(|scope| {
+            let parting = scope.spawn(|| self.left.disconnect("right"));
+            self.right.disconnect("left").expect("right parts in peace");
+            parting.join().expect("no panic").expect("left parts in peace");
+        });
+    }
+
+    /// Right gives up, and left notices.
+    fn abandon(&self) {
+        let key = self.right.shared.engine().peer("left").expect("it is up").0;
+        self.right.shared.engine().fail_peer(key, Error::Cancelled);
+        self.progress_until("the abort did not come", |scene| {
+            scene.left.stats().peers[0].state == "gone"
+        });
+        assert_eq!(self.left.stats().peers_parked, 1);
+        assert!(matches!(self.left.deregister_memory(self.source), Err(Error::InUse { .. })));
+        assert!(!self.send.is_complete().expect("it has not ended"));
+    }
+}
+
+fn assert_aborted(outcome: crate::Result<()>) {
+    let error = outcome.expect_err("the peer gave up");
+    assert!(matches!(error, Error::PeerGone { how: Departure::Abort(_), .. }), "{error}");
+}
+
+#[test]
+fn what_comes_behind_a_late_chunk_waits_for_it() {
+    let scene = gathering();
+    let large = 100_000;
+    let [from, to] = [&scene.left, &scene.right]
+        .map(|session| session.allocate(large, MemoryType::Device).expect("there is room"));
+    let post = |memory| Post { memory, offset: 0, bytes: large, tag: 2 };
+    scene.receive.post_recv(post(to)).expect("it fits");
+    scene.send.post_send(post(from)).expect("it fits");
+    scene.progress_until("the large one is not matched", |scene| {
+        scene.left.stats().peers[0].messages_sent == MESSAGES + 1
+    });
+    scene.left.progress();
+    assert_eq!(scene.left.stats().total.send.posts, 0, "chunks leave in the order of matches");
+    scene.gpu.is_slow.store(false, Ordering::Relaxed);
+    scene.wait_both().into_iter().for_each(|end| end.expect("all is well"));
+    scene.verify();
+    scene.part();
+}
+
+#[test]
+fn a_gather_that_does_not_come_to_its_end_is_noticed_once() {
+    let scene = gathering();
+    scene.progress_until("nothing was noticed", |scene| !scene.left.stats().alarms.is_empty());
+    scene.gpu.is_slow.store(false, Ordering::Relaxed);
+    scene.wait_both().into_iter().for_each(|end| end.expect("all is well"));
+    let alarms = scene.left.stats().alarms;
+    assert_eq!(alarms.len(), 1, "{alarms:?}");
+    assert_eq!((alarms[0].id.as_str(), alarms[0].count), ("TCPX-914", 1));
+    scene.part();
+}
+
+#[test]
+fn a_goodbye_waits_for_what_is_gathered() {
+    let scene = gathering();
+    thread::scope(|scope| {
+        let parting = scope.spawn(|| scene.left.disconnect("right"));
+        let answering = scope.spawn(|| scene.right.disconnect("left"));
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        while scene.left.stats().peers[0].state != "closing" {
+            assert!(Instant::now() < give_up_at, "nobody parts");
+            thread::yield_now();
+        }
+        for _ in 0..100 {
+            scene.left.progress();
+        }
+        assert_eq!(scene.left.stats().peers[0].state, "closing");
+        scene.gpu.is_slow.store(false, Ordering::Relaxed);
+        for end in [parting, answering] {
+            end.join().expect("no panic").expect("both part in peace");
+        }
+    });
+    scene.wait_both().into_iter().for_each(|end| end.expect("it was matched"));
+    scene.verify();
+}
+
+#[test]
+fn nothing_is_freed_before_a_late_gather_has_finished() {
+    let scene = gathering();
+    scene.abandon();
+    // Now it reads the sends and writes the staging buffer.
+    scene.gpu.is_slow.store(false, Ordering::Relaxed);
+    assert_aborted(scene.send.wait(PATIENCE));
+    assert_eq!(scene.left.stats().peers_parked, 0);
+    scene.left.deregister_memory(scene.source).expect("nothing touches it");
+    scene.left.close().expect("nothing is left");
+}
+
+#[test]
+fn a_wait_ends_before_a_gather_that_does_not_and_its_memory_stays() {
+    let scene = gathering();
+    scene.abandon();
+    scene.left.shared.engine().progress(Instant::now() + UNPACK_TIMEOUT);
+    assert_aborted(scene.send.wait(PATIENCE));
+    assert!(matches!(scene.left.deregister_memory(scene.source), Err(Error::InUse { .. })));
+    // It comes to its end after all.
+    scene.gpu.is_slow.store(false, Ordering::Relaxed);
+    scene.progress_until("it stays parked", |scene| scene.left.stats().peers_parked == 0);
+    scene.left.deregister_memory(scene.source).expect("nothing touches it");
+    scene.left.close().expect("nothing is left");
+}
+
+#[test]
+fn a_failed_gather_is_named_and_ends_the_session() {
+    let scene = gathering();
+    scene.gpu.is_sick.store(true, Ordering::Relaxed);
+    let [received, sent] = scene.wait_both();
+    let failure = match &sent {
+        Err(Error::UnpackFailed(failure)) => failure,
+        other => panic!("nothing failed: {other:?}"),
+    };
+    assert!(failure.is_send);
+    assert_eq!((failure.peer.as_str(), failure.channel, failure.tag), ("right", 0, 1));
+    assert_eq!((failure.registration, &failure.source), (scene.source, &sickness()));
+    match received {
+        Err(Error::PeerGone { how: Departure::Abort(reason), .. }) => {
+            assert!(reason.contains("gathering") && reason.contains("cuTestCall"), "{reason}");
+        }
+        other => panic!("left did not say why: {other:?}"),
+    }
+    let counts = scene.send.counts().expect("it is there");
+    assert_eq!(counts.chunks_done, 0, "nothing was sent");
+    scene.left.deregister_memory(scene.source).expect("no operation uses it");
+}
