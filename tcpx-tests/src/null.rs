@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
-use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{ChannelStats, MemoryType, PluginChoice, Post, Session, SessionOptions};
 
 /// Bytes of a chunk: as small as they can be, so that copying costs little.
 pub const CHUNK_BYTES: u64 = 4096;
@@ -54,6 +55,8 @@ impl NullPair {
                 preflight: false,
                 channels: 2,
                 chunk_bytes: chunk_bytes as u32,
+                // Both ends are dropped on one thread: nobody would answer a goodbye.
+                close_timeout: Duration::from_millis(1),
                 ..SessionOptions::default()
             })
             .expect("the plugin is built with this program")
@@ -76,7 +79,8 @@ impl NullPair {
     /// When it fails.
     pub fn transfer(&self, chunks: u64) {
         let bytes = chunks * CHUNK_BYTES;
-        self.run(|memory| vec![Post { memory, offset: 0, bytes, tag: 0 }]);
+        let post = |memory| vec![Post { memory, offset: 0, bytes, tag: 0 }];
+        self.run(&post(self.source), &post(self.target));
     }
 
     /// Moves `messages` small messages, one behind the other in memory, posted as one batch at each end, on this thread
@@ -85,24 +89,41 @@ impl NullPair {
     /// # Panics
     /// When it fails.
     pub fn batch(&self, messages: u64) {
-        let post = |memory, index: u64| Post {
-            memory,
-            offset: index * MESSAGE_BYTES,
-            bytes: MESSAGE_BYTES,
-            tag: index as i32,
-        };
-        self.run(|memory| (0..messages).map(|index| post(memory, index)).collect());
+        self.run(&small(self.source, 0..messages), &small(self.target, 0..messages));
     }
 
-    fn run(&self, posts: impl Fn(u64) -> Vec<Post>) {
+    /// As [`batch`](Self::batch), but backwards in the sender's memory: no send lies behind the one before it.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn scattered_batch(&self, messages: u64) {
+        self.run(&small(self.source, (0..messages).rev()), &small(self.target, 0..messages));
+    }
+
+    /// Everything that was sent so far.
+    #[must_use]
+    pub fn sent(&self) -> ChannelStats {
+        self.left.stats().total.send
+    }
+
+    fn run(&self, sends: &[Post], receives: &[Post]) {
         let receive = self.right.create_transfer("left").expect("up");
         let send = self.left.create_transfer("right").expect("up");
-        receive.post_recv_batch(&posts(self.target)).expect("post");
-        send.post_send_batch(&posts(self.source)).expect("post");
+        receive.post_recv_batch(receives).expect("post");
+        send.post_send_batch(sends).expect("post");
         let (mut sent, mut received) = (false, false);
         while !(sent && received) {
             sent = sent || send.is_complete().expect("send");
             received = received || receive.is_complete().expect("receive");
         }
     }
+}
+
+/// Small messages at the given places.
+fn small(memory: u64, places: impl Iterator<Item = u64>) -> Vec<Post> {
+    let post = |(tag, place): (i32, u64)| {
+        let offset = place * MESSAGE_BYTES;
+        Post { memory, offset, bytes: MESSAGE_BYTES, tag }
+    };
+    (0..).zip(places).map(post).collect()
 }

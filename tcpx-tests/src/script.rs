@@ -39,6 +39,8 @@ pub struct Options {
     pub recv_window: Option<usize>,
     /// Sends in flight.
     pub send_window: Option<usize>,
+    /// Whether scattered small sends are gathered.
+    pub gather: Option<bool>,
     /// Deadline of accept and connect, a minute unless given.
     pub connect_timeout_ms: Option<u64>,
     /// Deadline of the goodbye, a minute unless given.

@@ -34,18 +34,38 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+fn allocations(run: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    run();
+    (ALLOCATIONS.load(Ordering::Relaxed) - before) as u64
+}
+
+fn chunks_allocate_nothing(memory: MemoryType) {
+    let pair = NullPair::new(20_000, memory);
+    // Tables grow to their size once.
+    pair.transfer(20_000);
+    let [few, many] = [10, 20_000].map(|chunks| allocations(|| pair.transfer(chunks)));
+    assert!(many <= few, "{many} allocations for 20000 chunks, {few} for 10");
+}
+
+/// Messages that share a chunk allocate twice for all of them: the list of their names, in the match at either end.
+fn gathering_allocates_nothing(memory: MemoryType) {
+    let pair = NullPair::for_messages(20_000, memory);
+    pair.scattered_batch(20_000);
+    let few = allocations(|| pair.scattered_batch(2));
+    let before = pair.sent();
+    let many = allocations(|| pair.scattered_batch(20_000));
+    let after = pair.sent();
+    assert!(after.gathered > before.gathered, "{memory} memory");
+    let chunks = after.posts - before.posts;
+    assert!(many <= few + 2 * chunks, "{many} allocations for {chunks} chunks, {few} for one");
+}
+
+// One test: they count what the whole process allocates.
 #[test]
-fn chunks_allocate_nothing() {
+fn no_chunk_allocates() {
     for memory in [MemoryType::Device, MemoryType::Host] {
-        let pair = NullPair::new(20_000, memory);
-        // Tables grow to their size once.
-        pair.transfer(20_000);
-        let allocations_of = |chunks| {
-            let before = ALLOCATIONS.load(Ordering::Relaxed);
-            pair.transfer(chunks);
-            ALLOCATIONS.load(Ordering::Relaxed) - before
-        };
-        let (few, many) = (allocations_of(10), allocations_of(20_000));
-        assert!(many <= few, "{many} allocations for 20000 chunks, {few} for 10");
+        chunks_allocate_nothing(memory);
+        gathering_allocates_nothing(memory);
     }
 }

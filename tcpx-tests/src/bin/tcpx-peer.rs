@@ -137,6 +137,7 @@ fn session_options(options: Options) -> SessionOptions {
     session.chunk_bytes = options.chunk_bytes.unwrap_or(session.chunk_bytes);
     session.recv_window = options.recv_window.unwrap_or(session.recv_window);
     session.send_window = options.send_window.unwrap_or(session.send_window);
+    session.gather = options.gather.unwrap_or(session.gather);
     session.connect_timeout = options.connect_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.close_timeout = options.close_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.stall_after =
