@@ -6,8 +6,8 @@ use crate::memory::MemoryType;
 const CPU_STRETCH_BYTES: u64 = 16 << 10;
 /// Fewest stretches that the CPU copies together.
 const CPU_STRETCHES: usize = 2;
-/// Fewest stretches that a GPU copies together: a launch takes as long as a few requests do.
-const GPU_STRETCHES: usize = 8;
+/// Fewest stretches that a GPU copies together: a launch takes as long as so many requests do (measured; BENCHMARKS.md).
+const GPU_STRETCHES: usize = 12;
 
 /// What copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -119,7 +119,7 @@ pub struct SessionOptions {
     /// Sends in flight on a channel, 1 to 16.
     pub send_window: usize,
     /// Whether scattered small sends are copied together, so that they share a chunk: sends of up to 16 KiB, or in memory
-    /// of a GPU, which takes the kernel backend, of an eighth of a chunk. It takes memory of the session for up to
+    /// of a GPU, which takes the kernel backend, of a twelfth of a chunk. It takes memory of the session for up to
     /// `send_window` chunks a channel. Without it each is sent by itself.
     pub gather: bool,
     /// Address of the control listener; port 0 lets the system choose.

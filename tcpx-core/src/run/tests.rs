@@ -30,7 +30,7 @@ fn by_cpu() -> RunLimits {
     RunLimits::gathering(CHUNK_BYTES, Some(Copier::Cpu))
 }
 
-/// The GPU copies stretches of up to 8 bytes, from eight on.
+/// The GPU copies stretches of up to 5 bytes, from twelve on.
 fn by_gpu() -> RunLimits {
     RunLimits::gathering(CHUNK_BYTES, Some(Copier::Gpu))
 }
@@ -123,10 +123,10 @@ fn scattered_sends_are_gathered_when_there_are_enough_and_staging() {
         };
         scattered(&vec![4; count]).iter().map(on_gpu).collect()
     };
-    let few = parts(&mut run_of(&on_gpu(7), &by_gpu()), &by_gpu(), true);
-    assert_eq!(few, (0..7).map(|at| (at, 4, false)).collect::<Vec<_>>());
-    let enough = parts(&mut run_of(&on_gpu(8), &by_gpu()), &by_gpu(), true);
-    assert_eq!(enough, [(0, 32, true)]);
+    let few = parts(&mut run_of(&on_gpu(11), &by_gpu()), &by_gpu(), true);
+    assert_eq!(few, (0..11).map(|at| (at, 4, false)).collect::<Vec<_>>());
+    let enough = parts(&mut run_of(&on_gpu(12), &by_gpu()), &by_gpu(), true);
+    assert_eq!(enough, [(0, 48, true)]);
 }
 
 #[test]
