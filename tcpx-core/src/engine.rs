@@ -227,7 +227,7 @@ impl Engine {
             }
         }
         match self.unpack_round() {
-            Ok(finished) => moved |= self.consume(&keys, finished),
+            Ok(finished) => moved |= self.consume(now, &keys, finished),
             Err(failure) => {
                 let (error, reached) = self.stop_unpacking(failure);
                 self.end_all(&error, reached);
@@ -242,11 +242,11 @@ impl Engine {
         moved | settled
     }
 
-    fn consume(&mut self, keys: &[PeerKey], finished: BatchNumber) -> bool {
+    fn consume(&mut self, now: Instant, keys: &[PeerKey], finished: BatchNumber) -> bool {
         let mut moved = false;
         for key in keys {
             let Some(peer) = self.peers.get_mut(*key) else { continue };
-            match peer.consume(&mut self.ledger, finished) {
+            match peer.consume(now, &mut self.ledger, finished) {
                 Ok(peer_moved) => moved |= peer_moved,
                 Err(error) => self.fail_peer(*key, error),
             }

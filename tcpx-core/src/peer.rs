@@ -207,10 +207,7 @@ impl Peer {
         }
         match self.drive_comms(env, ledger, batch) {
             Ok(comms_moved) => moved |= comms_moved,
-            Err(error) => {
-                self.suspicion = Some(Suspicion::of(error, now)?);
-                return Ok(true);
-            }
+            Err(error) => return self.suspect(error, now),
         }
         self.say_farewell(ledger);
         self.feel_pulse(now)?;
@@ -245,7 +242,19 @@ impl Peer {
     }
 
     /// Gives slots back whose unpack has finished, and posts what was gathered.
-    pub(crate) fn consume(&mut self, ledger: &mut Ledger, finished: BatchNumber) -> Result<bool> {
+    pub(crate) fn consume(
+        &mut self,
+        now: Instant,
+        ledger: &mut Ledger,
+        finished: BatchNumber,
+    ) -> Result<bool> {
+        if self.suspicion.is_some() {
+            return Ok(false);
+        }
+        self.use_finished(ledger, finished).or_else(|error| self.suspect(error, now))
+    }
+
+    fn use_finished(&mut self, ledger: &mut Ledger, finished: BatchNumber) -> Result<bool> {
         let mut moved = false;
         for lane in &mut self.send_lanes {
             moved |= lane.post_gathered(ledger, finished)?;
@@ -254,6 +263,12 @@ impl Peer {
             moved |= lane.consume(ledger, finished)?;
         }
         Ok(moved)
+    }
+
+    /// The plugin has failed: no more calls of it for this peer, and its end unless the link may know more.
+    fn suspect(&mut self, error: Error, now: Instant) -> Result<bool> {
+        self.suspicion = Some(Suspicion::of(error, now)?);
+        Ok(true)
     }
 
     fn go_up_when_ready(&mut self, env: &Env, ledger: &mut Ledger) {

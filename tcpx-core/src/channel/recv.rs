@@ -148,22 +148,7 @@ impl RecvLane {
             cnt = self.descriptors.len(), bytes = chunk.bytes, "request metadata"
         );
         if op.span.memory == MemoryType::Host && self.descriptors.is_empty() {
-            // Straight into place: only the length is left to check, and only the plugin knows it.
-            let received = self.comm.received_bytes(request)?;
-            if received != u64::from(chunk.bytes) {
-                let detail = format!("{received} bytes arrived for a chunk of {}", chunk.bytes);
-                return Err(Error::Protocol { peer: self.place.peer.to_string(), detail });
-            }
-            if self.payload.is_looking() {
-                let mut bytes = [0; SAMPLE_BYTES];
-                let count = bytes.len().min(chunk.bytes as usize);
-                let address = op.span.address + chunk.offset;
-                // SAFETY: the chunk lies in registered host memory of the operation; its bytes have arrived, and nobody
-                // else writes them before the operation ends.
-                unsafe { DeviceMemory::Emulated.read(address, &mut bytes[..count]) }?;
-                self.payload.look(&bytes[..count]);
-            }
-            return Ok(());
+            return self.arrived_in_place(request, op.span.address + chunk.offset, chunk.bytes);
         }
         let queue = self.comm.queue();
         // Entries begin in the first 4 GiB; that they end there too is what `Cut` relies on.
@@ -203,6 +188,25 @@ impl RecvLane {
         match op.next {
             None => batch.push(job, self.descriptors.iter().copied()),
             Some(_) => self.unpack_messages(job, ledger, batch),
+        }
+        Ok(())
+    }
+
+    /// Checks a chunk of host memory that the plugin has put straight into place, at `address`: only its length is left to
+    /// check, and only the plugin knows it.
+    fn arrived_in_place(&mut self, request: Request, address: u64, bytes: u32) -> Result<()> {
+        let received = self.comm.received_bytes(request)?;
+        if received != u64::from(bytes) {
+            let detail = format!("{received} bytes arrived for a chunk of {bytes}");
+            return Err(Error::Protocol { peer: self.place.peer.to_string(), detail });
+        }
+        if self.payload.is_looking() {
+            let mut sample = [0; SAMPLE_BYTES];
+            let count = sample.len().min(bytes as usize);
+            // SAFETY: the chunk lies in registered host memory of its operation; its bytes have arrived, and nobody else
+            // writes them before the operation ends.
+            unsafe { DeviceMemory::Emulated.read(address, &mut sample[..count]) }?;
+            self.payload.look(&sample[..count]);
         }
         Ok(())
     }
