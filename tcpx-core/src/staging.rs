@@ -9,8 +9,8 @@ use crate::registration::{RegistrationKey, Registrations, Span};
 /// Slots begin on pages, as the plugin wants device memory to.
 const PAGE_BYTES: u64 = 4096;
 
-/// As many slots as a lane may have gathered chunks under way, taken in turn: chunks leave in the order in which they were gathered,
-/// so the slot whose turn it is has been sent.
+/// As many slots as a lane may have gathered chunks under way, taken in turn: chunks leave in the order in which they were
+/// gathered, so the slot whose turn it is has been sent.
 #[derive(Debug)]
 pub(crate) struct Staging {
     /// Of the session's own memory; freed by [`Registrations::remove_own`].
