@@ -58,7 +58,9 @@ fn a_warm_comm_does_not_allocate() {
         stream(200);
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         stream(1000);
-        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "memory type {kind}");
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        // The test harness has a thread of its own; what 1000 rounds allocate would be 1000 at least.
+        assert!(allocations < 10, "{allocations} allocations, memory type {kind}");
         assert_eq!(net.deregister(ptr::null_mut(), mhandle), 0);
     }
     assert_eq!((net.close(sender.comm), net.close(receiver.comm)), (0, 0));

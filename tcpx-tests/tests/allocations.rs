@@ -34,6 +34,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// A session looks at itself about once a second, and says a ping now and then; on a slow machine a run lasts seconds. What
+/// is allocated for each chunk is far more than this.
+const NOW_AND_THEN: u64 = 50;
+
 fn allocations(run: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     run();
@@ -45,7 +49,7 @@ fn chunks_allocate_nothing(memory: MemoryType) {
     // Tables grow to their size once.
     pair.transfer(20_000);
     let [few, many] = [10, 20_000].map(|chunks| allocations(|| pair.transfer(chunks)));
-    assert!(many <= few, "{many} allocations for 20000 chunks, {few} for 10");
+    assert!(many <= few + NOW_AND_THEN, "{many} allocations for 20000 chunks, {few} for 10");
 }
 
 /// Messages that share a chunk allocate twice for all of them: the list of their names, in the match at either end.
@@ -58,7 +62,11 @@ fn gathering_allocates_nothing(memory: MemoryType) {
     let after = pair.sent();
     assert!(after.gathered > before.gathered, "{memory} memory");
     let chunks = after.posts - before.posts;
-    assert!(many <= few + 2 * chunks, "{many} allocations for {chunks} chunks, {few} for one");
+    assert!(chunks > 2 * NOW_AND_THEN, "{chunks} chunks");
+    assert!(
+        many <= few + 2 * chunks + NOW_AND_THEN,
+        "{many} allocations for {chunks} chunks, {few} for one"
+    );
 }
 
 // One test: they count what the whole process allocates.
