@@ -12,6 +12,8 @@ mod parking_tests;
 mod progress_thread;
 mod shared;
 #[cfg(all(test, feature = "soft"))]
+mod test_connect;
+#[cfg(all(test, feature = "soft"))]
 mod unpack_tests;
 
 use std::sync::Arc;

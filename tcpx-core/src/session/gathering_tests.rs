@@ -11,6 +11,7 @@ use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::Session;
+use super::test_connect::connect;
 use crate::engine::parking::UNPACK_TIMEOUT;
 use crate::stats::ChannelStats;
 use crate::{Departure, Error, MemoryType, PluginChoice, Post, SessionOptions, Transfer};
@@ -110,13 +111,7 @@ fn gathering() -> Scene {
         Box::new(Late { real, gpu: held, kept: Vec::new(), submits: 0 })
     };
     left.shared.engine().unpack_with(late);
-    let conn_info = right.listen().expect("listen");
-    left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
-    thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept("left"));
-        left.connect("right").expect("left connects");
-        accepted.join().expect("no panic").expect("right accepts");
-    });
+    connect(&left, &right);
     let [source, target] = [&left, &right]
         .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
     left.write_memory(source, 0, &pattern()).expect("nothing is posted");

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::Session;
+use super::test_connect::connect;
 use crate::{MemoryType, PluginChoice, Post, SessionOptions};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,13 +51,7 @@ fn session() -> Session {
 #[test]
 fn chunks_that_wait_for_their_unpack_are_noticed_once() {
     let (left, right) = (session(), session());
-    let conn_info = right.listen().expect("listen");
-    thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept("left"));
-        left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
-        left.connect("right").expect("left connects");
-        accepted.join().expect("no panic").expect("right accepts");
-    });
+    connect(&left, &right);
     let may_finish = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&may_finish);
     right.shared.engine().unpack_with(|real| Box::new(Late { real, may_finish: told }));

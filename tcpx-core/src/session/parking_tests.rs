@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_cuda::CudaError;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::Session;
+use super::test_connect::connect;
 use crate::engine::parking::UNPACK_TIMEOUT;
 use crate::{Departure, Error, MemoryType, Phase, PluginChoice, Post, SessionOptions, Transfer};
 
@@ -80,13 +80,7 @@ fn abandoned_while_unpacking() -> Scene {
     let gpu = Arc::new(Gpu { hangs: AtomicBool::new(true), ..Gpu::default() });
     let held = Arc::clone(&gpu);
     right.shared.engine().unpack_with(|real| Box::new(Holding { real, gpu: held }));
-    let conn_info = right.listen().expect("listen");
-    left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
-    thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept("left"));
-        left.connect("right").expect("left connects");
-        accepted.join().expect("no panic").expect("right accepts");
-    });
+    connect(&left, &right);
     let [source, memory] = [&left, &right]
         .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
     let (send, receive) =

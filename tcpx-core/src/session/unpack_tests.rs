@@ -8,6 +8,7 @@ use tcpx_cuda::CudaError;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::Session;
+use super::test_connect::connect;
 use crate::{Departure, Error, MemoryType, PluginChoice, Post, SessionOptions, UnpackFailure};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -66,17 +67,6 @@ fn session() -> Session {
         ..SessionOptions::default()
     };
     Session::new(options).expect("a session opens")
-}
-
-/// Lets `left` connect to `right`.
-fn connect(left: &Session, right: &Session) {
-    let conn_info = right.listen().expect("listen");
-    thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept("left"));
-        left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
-        left.connect("right").expect("left connects");
-        accepted.join().expect("no panic").expect("right accepts");
-    });
 }
 
 /// One message from left to right. What the two waits returned, and the chunks that right has given back.
