@@ -1,5 +1,6 @@
 //! The progress engine of a session: all state behind one lock, moved by `progress`.
 
+mod accept_queue;
 mod arrivals;
 pub(crate) mod parking;
 mod report;
@@ -14,22 +15,22 @@ use parking::Parked;
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
 
-use crate::batch::{Batch, BatchNumber};
-use crate::conn_info::ConnInfo;
-use crate::connector::Connector;
-use crate::device_memory::DeviceMemory;
-use crate::env::Env;
+use crate::control::conn_info::ConnInfo;
+use crate::control::connector::Connector;
+use crate::control::listener::Strangers;
+use crate::engine::accept_queue::Lobby;
 use crate::error::{Departure, Error, Phase, Result};
-use crate::ledger::Ledger;
-use crate::lobby::Lobby;
-use crate::nic;
+use crate::memory::device_memory::DeviceMemory;
+use crate::peer::session_context::Env;
 use crate::peer::{Peer, PeerKey, Stage};
-use crate::peer_name::PeerName;
 use crate::plugin::Plugin;
+use crate::plugin::nics;
 use crate::settings::{SessionOptions, check_name};
-use crate::stages::{Activity, StageClock};
 use crate::stats::Sums;
-use crate::strangers::Strangers;
+use crate::stats::stages::{Activity, StageClock};
+use crate::transfer::batch::{Batch, BatchNumber};
+use crate::transfer::ledger::Ledger;
+use crate::types::peer_name::PeerName;
 
 /// Everything of a session.
 pub(crate) struct Engine {
@@ -70,7 +71,7 @@ impl Engine {
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options.plugin, options.preflight)?;
         options.check_chunk(plugin.chunk_bytes())?;
-        nic::by_name(plugin.nics(), &options.nics)?;
+        nics::by_name(plugin.nics(), &options.nics)?;
         let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
@@ -110,7 +111,7 @@ impl Engine {
         let addresses = match (options.advertise.is_empty(), bound.ip().is_unspecified()) {
             (false, _) => options.advertise.clone(),
             (true, false) => vec![bound.ip()],
-            (true, true) => nic::local_addresses(),
+            (true, true) => nics::local_addresses(),
         };
         let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, bound.port())).collect();
         let info = ConnInfo {

@@ -1,6 +1,7 @@
 //! What can go wrong, with the numbers that a reader of a log needs, and the id of its diagnosis.
 
 mod diagnosis;
+pub(crate) mod unpack_failure;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,8 +16,8 @@ pub(crate) use diagnosis::HOST_RECEIVE;
 pub use diagnosis::of_connecting;
 use diagnosis::suffix;
 
-use crate::ledger::Direction;
-use crate::unpack_failure::UnpackFailure;
+use crate::error::unpack_failure::UnpackFailure;
+use crate::transfer::ledger::Direction;
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -250,7 +251,7 @@ pub enum Error {
     },
     /// Connection info that cannot be used.
     #[error("connection info: {}{}", .0, suffix(self))]
-    ConnInfo(#[from] crate::conn_info::ConnInfoError),
+    ConnInfo(#[from] crate::control::conn_info::ConnInfoError),
     /// A frame that no well-behaved peer sends.
     #[error("peer {peer} broke the control link protocol: {detail}{}", suffix(self))]
     Protocol {

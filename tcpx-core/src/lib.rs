@@ -41,78 +41,46 @@
 //! # }
 //! ```
 
-mod alarm;
-mod batch;
-mod channel;
-mod chunk;
-mod comm;
-mod conn_info;
-mod connector;
-mod cut;
-mod device_memory;
+mod control;
 mod engine;
-mod env;
 mod error;
-mod farewell;
-mod gathering;
-mod heartbeat;
-mod incoming;
-mod ledger;
-mod link;
-mod lobby;
-mod matching;
 mod memory;
-mod memory_descriptor;
-mod nic;
 mod peer;
-mod peer_name;
 mod plugin;
-mod plugin_log;
-mod registration;
-mod run;
 mod session;
 mod settings;
-mod setup;
-#[cfg(feature = "soft")]
-mod soft;
-mod stages;
-mod staging;
 mod stats;
-mod strangers;
 mod transfer;
-mod unpack_failure;
-mod wait;
-mod watch;
-mod window;
+mod types;
 
-pub use alarm::AlarmReport;
-pub use conn_info::ConnInfoError;
-pub use device_memory::gpu_count;
+pub use control::conn_info::ConnInfoError;
+pub use error::unpack_failure::UnpackFailure;
 pub use error::{Departure, Error, Phase, PluginFailure, Result, of_connecting};
-pub use ledger::TransferCounts;
-pub use memory::MemoryType;
-pub use memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
+pub use memory::device_memory::gpu_count;
+pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
 pub use plugin::Nic;
-pub use plugin_log::set_plugin_log_level;
-pub use registration::MemoryInfo;
+pub use plugin::log_level::set_plugin_log_level;
+pub use plugin::registrations::MemoryInfo;
+pub use plugin::unpack_queue::MemoryType;
 pub use session::Session;
+pub use session::transfer::{Post, Transfer};
 pub use settings::{
     DEFAULT_CHUNK_BYTES, HARDWARE_PLUGIN_PATH, MAX_CHANNELS, MAX_CHUNK_BYTES, PluginChoice,
     SessionOptions,
 };
-pub use stages::StageTimes;
+pub use stats::alarm::AlarmReport;
+pub use stats::stages::StageTimes;
 pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport, StagingTimes, Totals};
 pub use tcpx_doctor::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
-pub use transfer::{Post, Transfer};
-pub use unpack_failure::UnpackFailure;
+pub use transfer::ledger::TransferCounts;
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    use crate::conn_info::ConnInfo;
-    use crate::link::frame::{Frame, HEADER_BYTES, MAX_PEER_BODY, MAX_STRANGER_BODY};
-    use crate::memory_descriptor::{MemoryDescriptor, seal};
+    use crate::control::conn_info::ConnInfo;
+    use crate::control::frame::{Frame, HEADER_BYTES, MAX_PEER_BODY, MAX_STRANGER_BODY};
+    use crate::memory::memory_descriptor::{MemoryDescriptor, seal};
 
     /// Reads frames until the bytes end or break a rule. What was read must come out the same when it is written and
     /// read again.

@@ -1,9 +1,12 @@
 //! One peer: its control link, its channels, and where in its life it is.
 
+pub(crate) mod comm_setup;
 mod ending;
 mod frames;
 mod matches;
+pub(crate) mod protocol;
 mod report;
+pub(crate) mod session_context;
 mod suspicion;
 mod watch;
 
@@ -16,26 +19,27 @@ use slotmap::new_key_type;
 
 use self::suspicion::Suspicion;
 pub(crate) use self::watch::Look;
-use crate::alarm::Troubles;
+use crate::stats::alarm::Troubles;
 
-use crate::batch::{Batch, BatchNumber};
-use crate::channel::{RecvLane, SendLane};
-use crate::connector::Connector;
-use crate::env::Env;
+use crate::control::connector::Connector;
+use crate::control::frame::{Frame, MAX_PEER_BODY};
+use crate::control::hello::Agreement;
+use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, Phase, Result};
-use crate::farewell::Farewell;
-use crate::heartbeat::{Due, Heartbeat};
-use crate::ledger::{Ledger, OpKey};
-use crate::link::frame::{Frame, MAX_PEER_BODY};
-use crate::link::hello::Agreement;
-use crate::link::socket::{LinkError, LinkSocket};
-use crate::matching::Matcher;
-use crate::peer_name::PeerName;
-use crate::run::{OpenRun, Tail};
-use crate::setup::CommSetup;
-use crate::stages::Activity;
+use crate::peer::comm_setup::CommSetup;
+use crate::peer::protocol::coalescer::{OpenRun, Tail};
+use crate::peer::protocol::keepalive::{Due, Heartbeat};
+use crate::peer::protocol::matcher::Matcher;
+use crate::peer::protocol::shutdown::Farewell;
+use crate::peer::session_context::Env;
+use crate::stats::stages::Activity;
+use crate::stats::watch::matches::MatchWatch;
 use crate::stats::{ChannelStats, MessageStats};
-use crate::watch::matches::MatchWatch;
+use crate::transfer::batch::{Batch, BatchNumber};
+use crate::transfer::ledger::{Ledger, OpKey};
+use crate::transfer::recv_lane::RecvLane;
+use crate::transfer::send_lane::SendLane;
+use crate::types::peer_name::PeerName;
 
 new_key_type! {
     /// A peer of a session.
@@ -380,10 +384,10 @@ impl Peer {
     /// Takes a registration's handle back from the comm that gave it out.
     pub(crate) fn deregister(
         &self,
-        comm: crate::registration::CommId,
-        handle: crate::comm::MemoryHandle,
+        comm: crate::plugin::registrations::CommId,
+        handle: crate::plugin::comm::MemoryHandle,
     ) -> bool {
-        use crate::comm::Registrar;
+        use crate::plugin::comm::Registrar;
         if let Some(lane) = self.send_lanes.iter().find(|lane| lane.id == comm) {
             lane.comm().deregister(handle);
             return true;

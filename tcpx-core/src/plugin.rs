@@ -1,6 +1,15 @@
 #![allow(unsafe_code)]
 //! The plugin: opened and initialised once per process, its NICs, and checked calls that make comms.
 
+pub(crate) mod comm;
+pub(crate) mod log_level;
+pub(crate) mod nics;
+mod region;
+pub(crate) mod registrations;
+#[cfg(feature = "soft")]
+mod soft;
+pub(crate) mod unpack_queue;
+
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,7 +101,7 @@ impl Plugin {
     #[cfg(feature = "soft")]
     fn open_soft() -> Result<Arc<Self>> {
         let chunk_bytes = chunk_from_env()?.unwrap_or(DEFAULT_CHUNK_BYTES);
-        crate::soft::configure(chunk_bytes)?;
+        crate::plugin::soft::configure(chunk_bytes)?;
         // SAFETY: the software plugin's table is a constant of this program with functions of the v7 types.
         let raw = unsafe {
             tcpx_sys::Plugin::from_table(Path::new("built-in"), tcpx_softnet::table(), &[SOFT_NAME])

@@ -13,8 +13,10 @@ mod progress_thread;
 mod shared;
 #[cfg(all(test, feature = "soft"))]
 mod test_connect;
+pub(crate) mod transfer;
 #[cfg(all(test, feature = "soft"))]
 mod unpack_tests;
+mod wait;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,10 +29,10 @@ use crate::error::{Departure, Error, Phase, Result};
 use crate::peer::{PeerKey, Stage};
 use crate::plugin::Nic;
 use crate::session::progress_thread::ProgressThread;
+use crate::session::transfer::Transfer;
+use crate::session::wait::Patience;
 use crate::settings::SessionOptions;
 use crate::stats::SessionReport;
-use crate::transfer::Transfer;
-use crate::wait::Patience;
 
 /// One GPU (or host memory), its NICs, its peers and its registrations.
 ///

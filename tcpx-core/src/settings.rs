@@ -30,8 +30,8 @@ use std::time::Duration;
 use tcpx_sys::MAX_REQUESTS;
 use tcpx_unpack::Choice;
 
+use crate::control::hello::MIN_CHUNK_BYTES;
 use crate::error::{Error, Result};
-use crate::link::hello::MIN_CHUNK_BYTES;
 
 /// Most channels between two peers.
 pub const MAX_CHANNELS: u16 = 64;

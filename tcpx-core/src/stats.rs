@@ -1,11 +1,15 @@
 //! Numbers that a session keeps about itself, cheap enough to be always on.
 
+pub(crate) mod alarm;
+pub(crate) mod stages;
+pub(crate) mod watch;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::alarm::AlarmReport;
-use crate::stages::StageTimes;
+use crate::stats::alarm::AlarmReport;
+use crate::stats::stages::StageTimes;
 
 /// One lane of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

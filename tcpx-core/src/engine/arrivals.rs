@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use super::{Engine, check_peer_name};
+use crate::control::incoming::Incoming;
+use crate::control::listener::Strangers;
 use crate::error::{Error, Result};
-use crate::incoming::Incoming;
 use crate::peer::{Peer, PeerKey, Stage};
-use crate::peer_name::PeerName;
-use crate::strangers::Strangers;
+use crate::types::peer_name::PeerName;
 
 impl Engine {
     /// An accept begins: the name is its own, and a peer that waits for it is taken at once.

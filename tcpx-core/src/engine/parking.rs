@@ -10,13 +10,13 @@
 use std::time::{Duration, Instant};
 
 use super::Engine;
-use crate::batch::BatchNumber;
-use crate::comm::{MemoryHandle, Registrar};
 use crate::error::{Error, Phase};
-use crate::ledger::Ledger;
 use crate::peer::{Leftover, PeerKey};
-use crate::peer_name::PeerName;
-use crate::registration::{CommId, RegistrationKey};
+use crate::plugin::comm::{MemoryHandle, Registrar};
+use crate::plugin::registrations::{CommId, RegistrationKey};
+use crate::transfer::batch::BatchNumber;
+use crate::transfer::ledger::Ledger;
+use crate::types::peer_name::PeerName;
 
 /// How long the operations of a peer that ended wait for unpacks that write their memory, and gathers that read it.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -7,10 +7,10 @@ use tcpx_cuda::CudaError;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::Engine;
-use crate::batch::{BatchFailure, BatchNumber};
 use crate::error::Error;
-use crate::ledger::Direction;
-use crate::unpack_failure::UnpackFailure;
+use crate::error::unpack_failure::UnpackFailure;
+use crate::transfer::batch::{BatchFailure, BatchNumber};
+use crate::transfer::ledger::Direction;
 
 /// What unpacks after a failure: nothing, and every call says why.
 struct Stopped {

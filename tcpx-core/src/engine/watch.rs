@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::alarm::{Alarm, Alarms, Troubles};
 use crate::engine::Engine;
 use crate::peer::Look;
 use crate::stats::ChannelStats;
-use crate::watch::backend::is_slow;
-use crate::watch::{Round, Rounds};
+use crate::stats::alarm::{Alarm, Alarms, Troubles};
+use crate::stats::watch::backend::is_slow;
+use crate::stats::watch::{Round, Rounds};
 
 /// What a session remembers of earlier looks; each peer has its own memory besides.
 #[derive(Debug, Default)]

@@ -1,15 +1,16 @@
 //! How a peer ends: by a goodbye, or at once with an error.
 
-use crate::batch::BatchNumber;
-use crate::channel::{RecvLane, SendLane};
+use crate::control::frame::Frame;
 use crate::error::{Departure, Error, Phase};
-use crate::farewell::Farewell;
-use crate::ledger::{Direction, Ledger, Op, OpState};
-use crate::link::frame::Frame;
-use crate::matching::Matcher;
+use crate::peer::protocol::coalescer::OpenRun;
+use crate::peer::protocol::matcher::Matcher;
+use crate::peer::protocol::shutdown::Farewell;
 use crate::peer::{Peer, Stage};
-use crate::registration::RegistrationKey;
-use crate::run::OpenRun;
+use crate::plugin::registrations::RegistrationKey;
+use crate::transfer::batch::BatchNumber;
+use crate::transfer::ledger::{Direction, Ledger, Op, OpState};
+use crate::transfer::recv_lane::RecvLane;
+use crate::transfer::send_lane::SendLane;
 
 /// What cannot be closed or freed yet when a peer ends: chunks of it are being unpacked or gathered.
 #[derive(Debug)]

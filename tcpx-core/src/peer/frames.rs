@@ -1,12 +1,12 @@
 //! What each frame of the control link does to a peer.
 
-use crate::env::Env;
+use crate::control::frame::Frame;
 use crate::error::{Departure, Error, Phase, Result};
-use crate::farewell::Farewell;
-use crate::ledger::{Ledger, OpState};
-use crate::link::frame::Frame;
-use crate::matching::Announced;
+use crate::peer::protocol::matcher::Announced;
+use crate::peer::protocol::shutdown::Farewell;
+use crate::peer::session_context::Env;
 use crate::peer::{Peer, Stage};
+use crate::transfer::ledger::{Ledger, OpState};
 
 impl Peer {
     /// Acts on one frame of the control link.

@@ -1,16 +1,16 @@
 //! How sends and receives find each other, and what then becomes one chunk.
 
-use crate::chunk::{chunk_count, deal};
-use crate::env::Env;
+use crate::control::frame::Frame;
+use crate::control::hello::Agreement;
 use crate::error::{Error, Result};
-use crate::ledger::{Direction, Ledger, Op, OpKey, OpState};
-use crate::link::frame::Frame;
-use crate::link::hello::Agreement;
-use crate::matching::{Announced, Met};
 use crate::peer::Peer;
-use crate::registration::Span;
-use crate::run::{Fit, Member, Part, Receives, Tail};
-use crate::transfer::Post;
+use crate::peer::protocol::coalescer::{Fit, Member, Part, Receives, Tail};
+use crate::peer::protocol::matcher::{Announced, Met};
+use crate::peer::session_context::Env;
+use crate::plugin::registrations::Span;
+use crate::session::transfer::Post;
+use crate::transfer::ledger::{Direction, Ledger, Op, OpKey, OpState};
+use crate::transfer::stripe::{chunk_count, deal};
 
 /// Receives a peer may announce before it sends or receives anything: a bound on memory, far above any real backlog.
 const MAX_ANNOUNCED: usize = 1 << 22;

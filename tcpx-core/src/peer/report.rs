@@ -1,8 +1,8 @@
 //! A peer in numbers.
 
-use crate::ledger::Ledger;
 use crate::peer::Peer;
 use crate::stats::{ChannelReport, ChannelStats, PeerReport};
+use crate::transfer::ledger::Ledger;
 
 impl Peer {
     /// What was counted so far, also on channels that are closed.

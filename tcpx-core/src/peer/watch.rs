@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::alarm::{Alarm, Alarms};
-use crate::ledger::{Direction, Ledger, Op, OpState};
 use crate::peer::{Peer, Stage};
 use crate::stats::ChannelStats;
-use crate::watch::lane::LaneState;
-use crate::watch::matches::MatchSample;
-use crate::watch::pages::PageUse;
-use crate::watch::{ALIVE, Round};
+use crate::stats::alarm::{Alarm, Alarms};
+use crate::stats::watch::lane::LaneState;
+use crate::stats::watch::matches::MatchSample;
+use crate::stats::watch::pages::PageUse;
+use crate::stats::watch::{ALIVE, Round};
+use crate::transfer::ledger::{Direction, Ledger, Op, OpState};
 
 /// One look at a session.
 pub(crate) struct Look<'a> {

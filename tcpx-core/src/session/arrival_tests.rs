@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::Session;
-use crate::conn_info::ConnInfo;
-use crate::connector::Connector;
+use crate::control::conn_info::ConnInfo;
+use crate::control::connector::Connector;
 use crate::{PluginChoice, SessionOptions};
 
 #[test]

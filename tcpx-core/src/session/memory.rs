@@ -2,11 +2,11 @@
 //! The session's memory: registered, allocated, written and read.
 
 use super::Session;
-use crate::device_memory::{DeviceMemory, OwnedMemory};
 use crate::engine::Engine;
 use crate::error::{Error, HOST_RECEIVE, Result};
-use crate::memory::MemoryType;
-use crate::registration::{MemoryInfo, Span};
+use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
+use crate::plugin::registrations::{MemoryInfo, Span};
+use crate::plugin::unpack_queue::MemoryType;
 
 impl Session {
     /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every peer and channel.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::wait::{Patience, Waiter};
+use crate::session::wait::{Patience, Waiter};
 
 /// A running progress thread.
 #[derive(Debug)]

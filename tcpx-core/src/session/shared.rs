@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::wait::{Patience, Waiter};
+use crate::session::wait::{Patience, Waiter};
 
 /// Ends a wait for a final answer.
 pub(crate) enum Outcome<T> {

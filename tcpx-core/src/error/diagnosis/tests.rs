@@ -9,7 +9,7 @@ use tcpx_sys::NcclResult;
 use tcpx_unpack::{Backend, UnpackError};
 
 use super::*;
-use crate::unpack_failure::UnpackFailure;
+use crate::error::unpack_failure::UnpackFailure;
 
 fn call(call: &'static str, code: i32) -> Error {
     Error::Plugin(PluginFailure {

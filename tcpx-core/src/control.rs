@@ -1,0 +1,12 @@
+//! The control link: how two sessions find each other and talk beside the comms.
+
+pub(crate) mod acknowledgement;
+pub(crate) mod conn_info;
+pub(crate) mod connector;
+pub(crate) mod frame;
+pub(crate) mod hello;
+pub(crate) mod incoming;
+pub(crate) mod listener;
+#[cfg(all(test, feature = "soft"))]
+mod refusal_tests;
+pub(crate) mod socket;

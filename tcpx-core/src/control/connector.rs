@@ -1,0 +1,198 @@
+//! The connecting end of a control link: reaches one of the peer's addresses and proves the secret.
+
+use std::mem;
+use std::time::{Duration, Instant};
+
+use crate::control::conn_info::ConnInfo;
+use crate::control::frame::{Frame, MAX_STRANGER_BODY};
+use crate::control::hello::{Agreement, Misfit, Proven, Role};
+use crate::control::socket::{Dialing, LinkError, LinkSocket};
+use crate::error::{Error, Phase, Result};
+use crate::peer::session_context::{Env, random};
+
+/// How long one address may take to answer a connection request before the next one is tried.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+enum Attempt {
+    /// The next address is to be tried.
+    Next,
+    Dialing(Dialing),
+    /// Connected, waits for the listener's opening words.
+    AwaitChallenge(LinkSocket),
+    /// Said hello, waits for the listener's.
+    AwaitWelcome(LinkSocket, [u8; 32]),
+}
+
+/// One attempt to reach a peer, over all its addresses.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    info: ConnInfo,
+    tried: usize,
+    attempt: Attempt,
+    /// What went wrong with each address so far.
+    failures: Vec<String>,
+}
+
+impl Connector {
+    pub(crate) fn new(info: ConnInfo) -> Self {
+        Self { info, tried: 0, attempt: Attempt::Next, failures: Vec::new() }
+    }
+
+    pub(crate) fn state(&self) -> &'static str {
+        match self.attempt {
+            Attempt::Next | Attempt::Dialing(_) => "being dialled",
+            Attempt::AwaitChallenge(_) => {
+                "connected, but its session has not answered: it makes progress only inside calls such as accept, or by a \
+                 progress thread"
+            }
+            Attempt::AwaitWelcome(..) => {
+                "greeted, but its session has not welcomed this one: it makes no progress, or too many wait for its accept"
+            }
+        }
+    }
+
+    /// One step. The link and the agreed values once the peer has proven itself.
+    pub(crate) fn poll(
+        &mut self,
+        peer: &str,
+        now: Instant,
+        env: &Env,
+    ) -> Result<Option<(LinkSocket, Agreement)>> {
+        match mem::replace(&mut self.attempt, Attempt::Next) {
+            Attempt::Next => self.dial_next(peer, now)?,
+            Attempt::Dialing(dialing) => self.dialing(dialing, now, env),
+            Attempt::AwaitChallenge(link) => self.await_challenge(link, peer, now, env)?,
+            Attempt::AwaitWelcome(link, nonce) => {
+                return self.await_welcome(link, nonce, peer, now, env);
+            }
+        }
+        Ok(None)
+    }
+
+    fn dial_next(&mut self, peer: &str, now: Instant) -> Result<()> {
+        let Some(address) = self.info.addresses.get(self.tried) else {
+            let what = format!("reaching the control listener of peer {peer}");
+            return Err(Error::Io { what, error: self.failures.join("; ") });
+        };
+        self.tried += 1;
+        match Dialing::start(*address, now + DIAL_TIMEOUT) {
+            Ok(dialing) => self.attempt = Attempt::Dialing(dialing),
+            Err(error) => self.failures.push(format!("{address}: {error}")),
+        }
+        Ok(())
+    }
+
+    fn dialing(&mut self, dialing: Dialing, now: Instant, env: &Env) {
+        let address = dialing.address;
+        let outcome = match dialing.is_connected() {
+            Ok(true) => LinkSocket::new(dialing.into_stream(), env.options.peer_timeout, now)
+                .map(Attempt::AwaitChallenge),
+            Ok(false) if now < dialing.give_up_at => Ok(Attempt::Dialing(dialing)),
+            Ok(false) => Err(std::io::ErrorKind::TimedOut.into()),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(attempt) => self.attempt = attempt,
+            Err(error) => self.failures.push(format!("{address}: {error}")),
+        }
+    }
+
+    fn await_challenge(
+        &mut self,
+        mut link: LinkSocket,
+        peer: &str,
+        now: Instant,
+        env: &Env,
+    ) -> Result<()> {
+        match link.receive(now, MAX_STRANGER_BODY) {
+            Ok(None) => self.attempt = Attempt::AwaitChallenge(link),
+            Ok(Some(Frame::Challenge(challenge))) => {
+                let theirs = challenge.check().map_err(|misfit| refused(peer, &misfit))?;
+                let nonce = random()?;
+                let proven = env.hello(nonce).prove(Role::Connector, &theirs, &self.info.secret);
+                link.queue(&Frame::Hello(proven));
+                self.attempt = Attempt::AwaitWelcome(link, nonce);
+            }
+            Ok(Some(Frame::Refuse(reason))) => {
+                return Err(refused_by(peer, &reason));
+            }
+            other => self.give_up_link(&link, &other),
+        }
+        Ok(())
+    }
+
+    fn await_welcome(
+        &mut self,
+        mut link: LinkSocket,
+        nonce: [u8; 32],
+        peer: &str,
+        now: Instant,
+        env: &Env,
+    ) -> Result<Option<(LinkSocket, Agreement)>> {
+        if let Err(error) = link.flush() {
+            self.give_up_link(&link, &Err(error));
+            return Ok(None);
+        }
+        match link.receive(now, MAX_STRANGER_BODY) {
+            Ok(None) => self.attempt = Attempt::AwaitWelcome(link, nonce),
+            Ok(Some(Frame::Welcome(proven))) => {
+                let agreement = self
+                    .check_welcome(&proven, &nonce, env)
+                    .map_err(|misfit| refused(peer, &misfit))?;
+                return Ok(Some((link, agreement)));
+            }
+            Ok(Some(Frame::Refuse(reason))) => {
+                return Err(refused_by(peer, &reason));
+            }
+            // It knows that the secret holds, or the link would have ended before: no other address does better.
+            Err(LinkError::Gone(how)) => {
+                return Err(Error::PeerGone {
+                    peer: peer.to_owned(),
+                    phase: Phase::Handshake,
+                    how,
+                });
+            }
+            other => self.give_up_link(&link, &other),
+        }
+        Ok(None)
+    }
+
+    fn check_welcome(
+        &self,
+        proven: &Proven,
+        nonce: &[u8; 32],
+        env: &Env,
+    ) -> std::result::Result<Agreement, Misfit> {
+        proven.verify(Role::Listener, nonce, &self.info.secret)?;
+        if proven.hello.session != self.info.session {
+            return Err(Misfit::Proof);
+        }
+        env.hello(*nonce).agree(&proven.hello)
+    }
+
+    /// Whoever answers at this address is not the peer: on to the next one.
+    fn give_up_link(
+        &mut self,
+        link: &LinkSocket,
+        what: &std::result::Result<Option<Frame>, LinkError>,
+    ) {
+        let what = match what {
+            Ok(frame) => format!("unexpected answer {frame:?}"),
+            Err(LinkError::Gone(how)) => how.to_string(),
+            Err(LinkError::Frame(error)) => {
+                format!("it does not speak the control link protocol: {error}")
+            }
+        };
+        self.failures.push(format!("{}: {what}", link.peer_address()));
+    }
+}
+
+fn refused(peer: &str, misfit: &Misfit) -> Error {
+    Error::Handshake { peer: peer.to_owned(), reason: misfit.to_string() }
+}
+
+/// "Here" and "there" in the reason are the peer's.
+fn refused_by(peer: &str, reason: &str) -> Error {
+    Error::Handshake { peer: peer.to_owned(), reason: format!("it says: {reason}") }
+}

@@ -1,0 +1,312 @@
+//! Who is at the other end of a control link, and do the two ends fit together. Pure: bytes and values in and out.
+//!
+//! The listener speaks first with a nonce. The connector answers with its hello and a MAC over role, both nonces and the
+//! hello, keyed with the secret of the connection info; the listener does the same. A recorded hello is worthless:
+//! the listener's nonce is new for each connection.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use super::frame::PROTOCOL_VERSION;
+use crate::control::conn_info::Secret;
+
+const MAGIC: [u8; 8] = *b"TCPXLINK";
+/// Longest names in a hello.
+const MAX_NAME_BYTES: usize = 96;
+/// Smallest chunk both ends must be able to handle.
+pub(crate) const MIN_CHUNK_BYTES: u32 = 4096;
+
+/// The listener's opening words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Challenge {
+    magic: [u8; 8],
+    pub(crate) protocol: u16,
+    pub(crate) nonce: [u8; 32],
+}
+
+impl Challenge {
+    pub(crate) fn new(nonce: [u8; 32]) -> Self {
+        Self { magic: MAGIC, protocol: PROTOCOL_VERSION, nonce }
+    }
+
+    /// The nonce, if the words are ours and of our version.
+    pub(crate) fn check(&self) -> Result<[u8; 32], Misfit> {
+        if self.magic != MAGIC {
+            return Err(Misfit::Stranger);
+        }
+        if self.protocol != PROTOCOL_VERSION {
+            return Err(Misfit::Protocol { ours: PROTOCOL_VERSION, theirs: self.protocol });
+        }
+        Ok(self.nonce)
+    }
+}
+
+/// What one end says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) protocol: u16,
+    /// Random id of the session.
+    pub(crate) session: [u8; 16],
+    /// The session's name, empty when it was given none.
+    pub(crate) name: String,
+    /// Version of the library.
+    pub(crate) build: String,
+    /// Name of the plugin, which contains its ABI version.
+    pub(crate) plugin: String,
+    pub(crate) unpack_version: i32,
+    /// Largest chunk this end accepts.
+    pub(crate) chunk_bytes: u32,
+    /// Channels this end wants.
+    pub(crate) channels: u16,
+    /// CUDA ordinal, if it has a GPU.
+    pub(crate) gpu: Option<u32>,
+    /// Whether a thread of the session makes progress, whatever its program does.
+    pub(crate) progress_thread: bool,
+    pub(crate) nonce: [u8; 32],
+}
+
+/// A hello and the proof that the speaker knows the secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Proven {
+    pub(crate) hello: Hello,
+    pub(crate) mac: [u8; 32],
+}
+
+/// The two roles, so that one end's proof cannot be sent back as the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Connector,
+    Listener,
+}
+
+/// Why two ends do not talk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    Stranger,
+    Protocol { ours: u16, theirs: u16 },
+    Proof,
+    Names,
+    Plugin { ours: String, theirs: String },
+    UnpackVersion { ours: i32, theirs: i32 },
+    Chunk { theirs: u32 },
+    Channels { theirs: u16 },
+    OneSelf,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stranger => f.write_str(
+                "whoever answers there does not speak the control link protocol of tcpx",
+            ),
+            Self::Protocol { ours, theirs } => {
+                write!(
+                    f,
+                    "control link protocol {ours} here, {theirs} there: use the same tcpx on both ends"
+                )
+            }
+            Self::Proof => {
+                f.write_str("wrong secret: its connection info is not the one given out last")
+            }
+            Self::Names => f.write_str("a name in the hello is too long"),
+            Self::Plugin { ours, theirs } => {
+                write!(
+                    f,
+                    "plugin \"{ours}\" here, \"{theirs}\" there: both ends need the same plugin"
+                )
+            }
+            Self::UnpackVersion { ours, theirs } => {
+                write!(f, "unpack version {ours} here, {theirs} there")
+            }
+            Self::Chunk { theirs } => {
+                write!(f, "chunk of {theirs} bytes there, at least {MIN_CHUNK_BYTES} are needed")
+            }
+            Self::Channels { theirs } => {
+                write!(f, "{theirs} channels there, 1 to {} are possible", crate::MAX_CHANNELS)
+            }
+            Self::OneSelf => f.write_str("this is the session's own connection info"),
+        }
+    }
+}
+
+/// What both ends will use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agreement {
+    pub(crate) channels: u16,
+    pub(crate) chunk_bytes: u32,
+    /// Whether the other end makes progress by itself, so that its silence means something.
+    pub(crate) peer_progresses: bool,
+}
+
+impl Hello {
+    /// Adds the proof for the other end's `challenge` nonce.
+    pub(crate) fn prove(self, role: Role, challenge: &[u8; 32], secret: &Secret) -> Proven {
+        let mac = authenticator(&self, role, challenge, secret)
+            .map_or([0; 32], |authenticator| authenticator.finalize().into_bytes().into());
+        Proven { hello: self, mac }
+    }
+
+    /// Do the two ends fit, and on what do they agree? Called on both ends with the same two hellos, it agrees on the
+    /// same channels and chunks.
+    pub(crate) fn agree(&self, theirs: &Self) -> Result<Agreement, Misfit> {
+        if theirs.protocol != self.protocol {
+            return Err(Misfit::Protocol { ours: self.protocol, theirs: theirs.protocol });
+        }
+        if theirs.session == self.session {
+            return Err(Misfit::OneSelf);
+        }
+        if [&theirs.name, &theirs.build, &theirs.plugin]
+            .iter()
+            .any(|name| name.len() > MAX_NAME_BYTES)
+        {
+            return Err(Misfit::Names);
+        }
+        if theirs.plugin != self.plugin {
+            return Err(Misfit::Plugin {
+                ours: self.plugin.clone(),
+                theirs: theirs.plugin.clone(),
+            });
+        }
+        if theirs.unpack_version != self.unpack_version {
+            return Err(Misfit::UnpackVersion {
+                ours: self.unpack_version,
+                theirs: theirs.unpack_version,
+            });
+        }
+        if theirs.chunk_bytes < MIN_CHUNK_BYTES {
+            return Err(Misfit::Chunk { theirs: theirs.chunk_bytes });
+        }
+        if theirs.channels == 0 || theirs.channels > crate::MAX_CHANNELS {
+            return Err(Misfit::Channels { theirs: theirs.channels });
+        }
+        Ok(Agreement {
+            channels: self.channels.min(theirs.channels),
+            chunk_bytes: self.chunk_bytes.min(theirs.chunk_bytes),
+            peer_progresses: theirs.progress_thread,
+        })
+    }
+}
+
+impl Proven {
+    /// Does the speaker know the secret, and did it answer `challenge`?
+    pub(crate) fn verify(
+        &self,
+        role: Role,
+        challenge: &[u8; 32],
+        secret: &Secret,
+    ) -> Result<(), Misfit> {
+        authenticator(&self.hello, role, challenge, secret)
+            .and_then(|authenticator| authenticator.verify_slice(&self.mac).ok())
+            .ok_or(Misfit::Proof)
+    }
+}
+
+fn authenticator(
+    hello: &Hello,
+    role: Role,
+    challenge: &[u8; 32],
+    secret: &Secret,
+) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).ok()?;
+    mac.update(match role {
+        Role::Connector => b"tcpx hello of connector",
+        Role::Listener => b"tcpx welcome of listener",
+    });
+    mac.update(challenge);
+    mac.update(&postcard::to_allocvec(hello).ok()?);
+    Some(mac)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample_hello() -> Hello {
+        Hello {
+            protocol: PROTOCOL_VERSION,
+            session: [1; 16],
+            name: "left".into(),
+            build: "0.1.0".into(),
+            plugin: "TCPXSoft_v7".into(),
+            unpack_version: 7,
+            chunk_bytes: 524_288,
+            channels: 2,
+            gpu: None,
+            progress_thread: false,
+            nonce: [2; 32],
+        }
+    }
+
+    fn other() -> Hello {
+        Hello { session: [8; 16], name: "right".into(), nonce: [4; 32], ..sample_hello() }
+    }
+
+    #[test]
+    fn proof_holds_for_one_role_one_nonce_one_secret_and_one_hello() {
+        let secret = Secret([3; 32]);
+        let proven = sample_hello().prove(Role::Connector, &[9; 32], &secret);
+        assert_eq!(proven.verify(Role::Connector, &[9; 32], &secret), Ok(()));
+        assert_eq!(
+            proven.verify(Role::Listener, &[9; 32], &secret),
+            Err(Misfit::Proof),
+            "reflected"
+        );
+        assert_eq!(
+            proven.verify(Role::Connector, &[8; 32], &secret),
+            Err(Misfit::Proof),
+            "replayed"
+        );
+        assert_eq!(
+            proven.verify(Role::Connector, &[9; 32], &Secret([4; 32])),
+            Err(Misfit::Proof),
+            "stranger"
+        );
+        let mut tampered = proven;
+        tampered.hello.channels = 7;
+        assert_eq!(
+            tampered.verify(Role::Connector, &[9; 32], &secret),
+            Err(Misfit::Proof),
+            "tampered"
+        );
+    }
+
+    #[test]
+    fn both_ends_agree_on_the_same_values() {
+        let left = Hello { channels: 4, chunk_bytes: 65_536, ..sample_hello() };
+        let right = Hello { channels: 3, progress_thread: true, ..other() };
+        let agreement = Agreement { channels: 3, chunk_bytes: 65_536, peer_progresses: true };
+        assert_eq!(left.agree(&right), Ok(agreement));
+        assert_eq!(right.agree(&left), Ok(Agreement { peer_progresses: false, ..agreement }));
+    }
+
+    #[test]
+    fn misfits_name_both_values() {
+        let ours = sample_hello();
+        let refuse = |theirs: Hello| ours.agree(&theirs).unwrap_err().to_string();
+        assert!(
+            refuse(Hello { protocol: 9, ..other() })
+                .contains(&format!("{PROTOCOL_VERSION} here, 9 there"))
+        );
+        let text = refuse(Hello { plugin: "GPUDirectTCPX_v7".into(), ..other() });
+        assert!(text.contains("TCPXSoft_v7") && text.contains("GPUDirectTCPX_v7"), "{text}");
+        assert!(refuse(Hello { unpack_version: 8, ..other() }).contains("7 here, 8 there"));
+        assert!(refuse(Hello { channels: 0, ..other() }).contains("0 channels"));
+        assert!(refuse(Hello { channels: 9999, ..other() }).contains("9999 channels"));
+        assert!(refuse(Hello { chunk_bytes: 1, ..other() }).contains("1 bytes"));
+        assert!(refuse(Hello { name: "x".repeat(97), ..other() }).contains("too long"));
+        assert!(refuse(sample_hello()).contains("own connection info"));
+    }
+
+    #[test]
+    fn challenge_of_a_stranger_or_of_another_version_is_refused() {
+        let mut challenge = Challenge::new([1; 32]);
+        assert_eq!(challenge.check(), Ok([1; 32]));
+        challenge.protocol = 9;
+        assert_eq!(challenge.check(), Err(Misfit::Protocol { ours: PROTOCOL_VERSION, theirs: 9 }));
+        challenge.magic = *b"TCPXLUNK";
+        assert_eq!(challenge.check(), Err(Misfit::Stranger));
+    }
+}

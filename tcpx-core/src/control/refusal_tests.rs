@@ -1,0 +1,135 @@
+//! Ends that know the secret and yet do not fit, over real sockets: each end refuses, and says both values.
+
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use tcpx_unpack::Backend;
+
+use super::frame::{Frame, MAX_STRANGER_BODY, PROTOCOL_VERSION};
+use super::hello::{Challenge, Hello, Role};
+use super::socket::LinkSocket;
+use crate::control::conn_info::ConnInfo;
+use crate::control::connector::Connector;
+use crate::control::listener::Strangers;
+use crate::error::Error;
+use crate::memory::device_memory::DeviceMemory;
+use crate::peer::session_context::Env;
+use crate::plugin::Plugin;
+use crate::settings::{PluginChoice, SessionOptions};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is wrong with a hello, and the words that the refusal has for it.
+type Misfit = (fn(&mut Hello), &'static [&'static str]);
+
+const MISFITS: [Misfit; 6] = [
+    (|hello| hello.plugin = "GPUDirectTCPX_v7".into(), &["TCPXSoft_v7", "GPUDirectTCPX_v7"]),
+    (|hello| hello.unpack_version = 8, &["unpack version 7 here, 8 there"]),
+    (|hello| hello.channels = 0, &["0 channels there, 1 to"]),
+    (|hello| hello.channels = 9_999, &["9999 channels there, 1 to"]),
+    (|hello| hello.chunk_bytes = 1, &["chunk of 1 bytes there, at least"]),
+    (|hello| hello.protocol = 9, &["9 there"]),
+];
+
+fn env() -> Env {
+    let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
+    let plugin = Plugin::open(&options.plugin, false).expect("it is linked in");
+    Env::new(options, plugin, DeviceMemory::Emulated, Backend::Host).expect("random bytes")
+}
+
+fn info(env: &Env, address: std::net::SocketAddr) -> ConnInfo {
+    ConnInfo { session: env.session, secret: env.secret.clone(), addresses: vec![address] }
+}
+
+/// Waits for the next frame, while `meanwhile` keeps the other end going.
+fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> Frame {
+    let begin = Instant::now();
+    loop {
+        assert!(begin.elapsed() < PATIENCE, "nothing came");
+        meanwhile();
+        link.flush().expect("the other end is there");
+        if let Some(frame) =
+            link.receive(Instant::now(), MAX_STRANGER_BODY).expect("the other end is there")
+        {
+            return frame;
+        }
+    }
+}
+
+#[test]
+fn a_listener_refuses_who_does_not_fit_and_tells_it_why() {
+    let ours = env();
+    let theirs = env();
+    let mut strangers = Strangers::listen("127.0.0.1:0".parse().unwrap()).expect("a port");
+    let address = strangers.address().expect("it has one");
+    for (spoil, words) in MISFITS {
+        let stream = TcpStream::connect(address).expect("it listens");
+        let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
+        let mut listen = || {
+            let _ = strangers.progress(Instant::now(), &ours);
+        };
+        let Frame::Challenge(challenge) = hear(&mut link, &mut listen) else {
+            panic!("a challenge")
+        };
+        let mut hello = theirs.hello([7; 32]);
+        spoil(&mut hello);
+        link.queue(&Frame::Hello(hello.prove(Role::Connector, &challenge.nonce, &ours.secret)));
+        let Frame::Refuse(reason) = hear(&mut link, &mut listen) else { panic!("a refusal") };
+        words.iter().for_each(|word| assert!(reason.contains(word), "{word}: {reason}"));
+        assert!(strangers.take_proven().is_none(), "{reason}");
+    }
+}
+
+#[test]
+fn a_connector_refuses_who_does_not_fit() {
+    let ours = env();
+    let theirs = env();
+    for (spoil, words) in MISFITS {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it has one");
+        let mut connector = Connector::new(info(&theirs, address));
+        let mut outcome = connector.poll("far", Instant::now(), &ours).map(drop);
+        let (stream, _) = listener.accept().expect("it was dialled");
+        let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
+        link.queue(&Frame::Challenge(Challenge::new([3; 32])));
+        let mut dial = || outcome = connector.poll("far", Instant::now(), &ours).map(drop);
+        let Frame::Hello(proven) = hear(&mut link, &mut dial) else { panic!("a hello") };
+        proven.verify(Role::Connector, &[3; 32], &theirs.secret).expect("it knows the secret");
+        let mut hello = theirs.hello([7; 32]);
+        spoil(&mut hello);
+        link.queue(&Frame::Welcome(hello.prove(
+            Role::Listener,
+            &proven.hello.nonce,
+            &theirs.secret,
+        )));
+        let begin = Instant::now();
+        while outcome.is_ok() {
+            assert!(begin.elapsed() < PATIENCE, "{words:?}");
+            link.flush().expect("the other end is there");
+            outcome = connector.poll("far", Instant::now(), &ours).map(drop);
+        }
+        let Err(Error::Handshake { peer, reason }) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(peer, "far");
+        words.iter().for_each(|word| assert!(reason.contains(word), "{word}: {reason}"));
+    }
+}
+
+#[test]
+fn a_refused_connector_says_whose_words_it_repeats() {
+    let (ours, theirs) = (env(), env());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut connector = Connector::new(info(&theirs, listener.local_addr().expect("it has one")));
+    let mut outcome = connector.poll("far", Instant::now(), &ours).map(drop);
+    let (stream, _) = listener.accept().expect("it was dialled");
+    let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
+    let reason = format!("control link protocol {PROTOCOL_VERSION} here, 2 there");
+    link.queue(&Frame::Refuse(reason.clone()));
+    let begin = Instant::now();
+    while outcome.is_ok() {
+        assert!(begin.elapsed() < PATIENCE, "no refusal");
+        link.flush().expect("the other end is there");
+        outcome = connector.poll("far", Instant::now(), &ours).map(drop);
+    }
+    let text = outcome.expect_err("refused").to_string();
+    assert!(text.contains(&format!("it says: {reason}")), "{text}");
+}

@@ -1,0 +1,343 @@
+//! The bytes of a control link: a non-blocking TCP connection with a buffer each way.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use super::acknowledgement;
+use super::frame::{Frame, FrameError};
+use crate::error::Departure;
+
+/// Bytes read by one system call.
+const READ_BYTES: usize = 64 * 1024;
+/// Unsent bytes above which the peer counts as not reading any more.
+const MAX_UNSENT_BYTES: usize = 256 << 20;
+/// Probes of an idle connection before its host counts as gone.
+const KEEPALIVE_PROBES: u32 = 5;
+
+/// Why a link ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LinkError {
+    Gone(Departure),
+    Frame(FrameError),
+}
+
+/// One control link.
+#[derive(Debug)]
+pub(crate) struct LinkSocket {
+    stream: TcpStream,
+    /// Storage; the bytes in `inbound_taken..inbound_filled` have arrived and wait.
+    inbound: Vec<u8>,
+    inbound_taken: usize,
+    inbound_filled: usize,
+    outbound: Vec<u8>,
+    outbound_sent: usize,
+    /// When the last byte came, or the connection itself.
+    pub(crate) heard_at: Instant,
+    has_heard: bool,
+}
+
+impl LinkSocket {
+    /// Takes over a connected stream. The system probes an idle one and ends it when nothing acknowledges the probes for
+    /// `host_timeout`; `None`: it never does. What is under way is watched by `acknowledgement`.
+    pub(crate) fn new(
+        stream: TcpStream,
+        host_timeout: Option<Duration>,
+        now: Instant,
+    ) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        if let Some(timeout) = host_timeout {
+            SockRef::from(&stream).set_tcp_keepalive(&keepalive(timeout))?;
+        }
+        Ok(Self {
+            stream,
+            inbound: vec![0; READ_BYTES],
+            inbound_taken: 0,
+            inbound_filled: 0,
+            outbound: Vec::new(),
+            outbound_sent: 0,
+            heard_at: now,
+            has_heard: false,
+        })
+    }
+
+    /// Whether any byte has come.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.has_heard
+    }
+
+    /// The address of this end, which tells the interface that reaches the peer.
+    pub(crate) fn local_ip(&self) -> Option<IpAddr> {
+        self.stream.local_addr().ok().map(|address| address.ip())
+    }
+
+    /// The address of the other end.
+    pub(crate) fn peer_address(&self) -> String {
+        self.stream
+            .peer_addr()
+            .map_or_else(|_| "unknown address".to_owned(), |address| address.to_string())
+    }
+
+    /// How long the peer's host has acknowledged nothing, if something waits for it.
+    pub(crate) fn unacknowledged(&self) -> io::Result<Option<Duration>> {
+        acknowledgement::overdue(&self.stream)
+    }
+
+    /// Queues a frame; `flush` sends it.
+    pub(crate) fn queue(&mut self, frame: &Frame) {
+        frame.encode(&mut self.outbound);
+    }
+
+    /// Bytes queued and not yet taken by the kernel.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.outbound.len() - self.outbound_sent
+    }
+
+    /// Sends what the kernel takes. Returns whether any byte moved.
+    pub(crate) fn flush(&mut self) -> Result<bool, LinkError> {
+        let mut moved = false;
+        while self.outbound_sent < self.outbound.len() {
+            match self.stream.write(&self.outbound[self.outbound_sent..]) {
+                Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
+                Ok(bytes) => {
+                    self.outbound_sent += bytes;
+                    moved = true;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(LinkError::Gone(departure(&error))),
+            }
+        }
+        if self.outbound_sent == self.outbound.len() {
+            self.outbound.clear();
+            self.outbound_sent = 0;
+        } else if self.unsent_bytes() > MAX_UNSENT_BYTES {
+            return Err(LinkError::Gone(Departure::LinkFailed(
+                "it stopped reading its control link".into(),
+            )));
+        }
+        Ok(moved)
+    }
+
+    /// Reads what has arrived, without waiting. Returns whether any byte came.
+    pub(crate) fn fill(&mut self, now: Instant) -> Result<bool, LinkError> {
+        // What is left of a frame moves to the front; a frame longer than the storage makes it grow (frames are bounded).
+        self.inbound.copy_within(self.inbound_taken..self.inbound_filled, 0);
+        self.inbound_filled -= self.inbound_taken;
+        self.inbound_taken = 0;
+        if self.inbound_filled == self.inbound.len() {
+            self.inbound.resize(2 * self.inbound_filled, 0);
+        }
+        let outcome = self.stream.read(&mut self.inbound[self.inbound_filled..]);
+        match outcome {
+            Ok(0) => Err(LinkError::Gone(Departure::LinkClosed)),
+            Ok(bytes) => {
+                self.inbound_filled += bytes;
+                self.heard_at = now;
+                self.has_heard = true;
+                Ok(true)
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(LinkError::Gone(departure(&error))),
+        }
+    }
+
+    /// Reads, and takes the next whole frame. What came before the end of the link still counts.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        body_limit: usize,
+    ) -> Result<Option<Frame>, LinkError> {
+        let outcome = self.fill(now);
+        if let Some(frame) = self.next_frame(body_limit)? {
+            return Ok(Some(frame));
+        }
+        outcome.map(|_| None)
+    }
+
+    /// The next whole frame that has arrived.
+    pub(crate) fn next_frame(&mut self, body_limit: usize) -> Result<Option<Frame>, LinkError> {
+        match Frame::decode(&self.inbound[self.inbound_taken..self.inbound_filled], body_limit) {
+            Ok(Some((frame, taken))) => {
+                self.inbound_taken += taken;
+                Ok(Some(frame))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(LinkError::Frame(error)),
+        }
+    }
+}
+
+/// The system counts in whole seconds, from 1 to 32767.
+fn keepalive(timeout: Duration) -> TcpKeepalive {
+    let seconds = |time: Duration| Duration::from_secs(time.as_secs().clamp(1, 32_767));
+    TcpKeepalive::new()
+        .with_time(seconds(timeout / 2))
+        .with_interval(seconds(timeout / (2 * KEEPALIVE_PROBES)))
+        .with_retries(KEEPALIVE_PROBES)
+}
+
+fn departure(error: &io::Error) -> Departure {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Departure::LinkClosed,
+        _ => Departure::LinkFailed(error.to_string()),
+    }
+}
+
+/// A connection attempt that never blocks.
+#[derive(Debug)]
+pub(crate) struct Dialing {
+    socket: Socket,
+    pub(crate) address: SocketAddr,
+    pub(crate) give_up_at: Instant,
+}
+
+impl Dialing {
+    /// Starts connecting.
+    pub(crate) fn start(address: SocketAddr, give_up_at: Instant) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        match socket.connect(&address.into()) {
+            Ok(()) => {}
+            Err(error)
+                if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Self { socket, address, give_up_at })
+    }
+
+    /// Whether the connection stands by now.
+    pub(crate) fn is_connected(&self) -> io::Result<bool> {
+        if let Some(error) = self.socket.take_error()? {
+            return Err(error);
+        }
+        match self.socket.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.socket.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::control::frame::{MAX_PEER_BODY, MAX_STRANGER_BODY};
+    use crate::peer::protocol::coalescer::Landing;
+
+    fn pair() -> (LinkSocket, LinkSocket) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let now = Instant::now();
+        let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let right = listener.accept().unwrap().0;
+        let link = |stream| LinkSocket::new(stream, Some(Duration::from_secs(10)), now).unwrap();
+        (link(left), link(right))
+    }
+
+    fn receive(link: &mut LinkSocket, limit: usize) -> Result<Frame, LinkError> {
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(frame) = link.receive(Instant::now(), limit)? {
+                return Ok(frame);
+            }
+            assert!(Instant::now() < give_up_at, "no frame came");
+        }
+    }
+
+    #[test]
+    fn frames_pass_while_the_reader_is_slow() {
+        let (mut left, mut right) = pair();
+        let count = 200_000u64;
+        let announce =
+            |recv| Frame::Announce { recv, tag: -1, bytes: recv, landing: Landing::Unpacked };
+        for recv in 0..count {
+            left.queue(&announce(recv));
+        }
+        let mut expected = 0;
+        while expected < count {
+            left.flush().unwrap();
+            right.fill(Instant::now()).unwrap();
+            while let Some(frame) = right.next_frame(MAX_PEER_BODY).unwrap() {
+                assert_eq!(frame, announce(expected));
+                expected += 1;
+            }
+        }
+        assert_eq!(left.unsent_bytes(), 0);
+    }
+
+    #[test]
+    fn end_of_stream_and_garbage_are_different() {
+        let (mut left, mut right) = pair();
+        left.stream.write_all(&[0xff; 64]).unwrap();
+        assert!(matches!(
+            receive(&mut right, MAX_STRANGER_BODY),
+            Err(LinkError::Frame(FrameError::UnknownType(_)))
+        ));
+        let (left, mut right) = pair();
+        drop(left);
+        assert_eq!(
+            receive(&mut right, MAX_STRANGER_BODY),
+            Err(LinkError::Gone(Departure::LinkClosed))
+        );
+    }
+
+    #[test]
+    fn last_frames_before_the_end_are_still_read() {
+        let (mut left, mut right) = pair();
+        left.queue(&Frame::Goodbye);
+        left.flush().unwrap();
+        drop(left);
+        assert_eq!(receive(&mut right, MAX_PEER_BODY), Ok(Frame::Goodbye));
+        assert_eq!(receive(&mut right, MAX_PEER_BODY), Err(LinkError::Gone(Departure::LinkClosed)));
+    }
+
+    #[test]
+    fn the_system_probes_an_idle_host_for_as_long_as_was_asked() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let link = |timeout| {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            LinkSocket::new(stream, timeout, Instant::now()).unwrap()
+        };
+        let watched = link(Some(Duration::from_secs(20)));
+        let socket = SockRef::from(&watched.stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(10));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(2));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
+        let unwatched = link(None);
+        let socket = SockRef::from(&unwatched.stream);
+        assert!(!socket.keepalive().unwrap());
+    }
+
+    #[test]
+    fn dialing_a_closed_port_is_an_error_and_an_open_one_connects() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        let settle = |address| {
+            let dialing = Dialing::start(address, give_up_at)?;
+            loop {
+                match dialing.is_connected() {
+                    Ok(false) => assert!(Instant::now() < give_up_at),
+                    other => return other,
+                }
+            }
+        };
+        assert!(settle(address).unwrap());
+        drop(listener);
+        assert_eq!(settle(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    }
+}

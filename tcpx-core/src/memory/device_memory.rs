@@ -1,0 +1,201 @@
+#![allow(unsafe_code)]
+//! What device memory is in a session, and how it is made, read and written.
+
+use std::path::Path;
+
+use tcpx_cuda::{
+    CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_readable,
+};
+use tcpx_doctor::topology::{PciPath, gpus};
+use tcpx_unpack::MemoryKind;
+
+use crate::error::{Error, Result};
+use crate::plugin::unpack_queue::{HostBuffer, MemoryType, mapped_bytes};
+
+/// How this session reads and writes device memory. Clones share the GPU.
+#[derive(Clone, Debug)]
+pub(crate) enum DeviceMemory {
+    /// Ordinary memory stands in for device memory.
+    Emulated,
+    /// Memory of a GPU.
+    Cuda(CudaGpu),
+}
+
+impl DeviceMemory {
+    /// Holds the GPU of this ordinal, or emulates.
+    pub(crate) fn open(gpu: Option<u32>) -> Result<Self> {
+        gpu.map_or(Ok(Self::Emulated), |gpu| CudaGpu::open(gpu).map(Self::Cuda).map_err(cuda))
+    }
+
+    /// What the unpack backend works on.
+    pub(crate) fn kind(&self) -> MemoryKind {
+        match self {
+            Self::Emulated => MemoryKind::Host,
+            Self::Cuda(gpu) => MemoryKind::Cuda { gpu: gpu.ordinal() },
+        }
+    }
+
+    /// The word for reports.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Emulated => "emulated",
+            Self::Cuda(_) => "cuda",
+        }
+    }
+
+    /// Place of the GPU on PCI, where the system shows it.
+    pub(crate) fn pci_path(&self) -> Option<PciPath> {
+        let Self::Cuda(gpu) = self else { return None };
+        let bus_id = match gpu.pci_bus_id() {
+            Ok(bus_id) => bus_id.to_ascii_lowercase(),
+            Err(error) => {
+                tracing::warn!(%error, "the GPU's place on PCI is unknown: NICs near it cannot be preferred");
+                return None;
+            }
+        };
+        gpus(Path::new("/")).into_iter().find(|gpu| gpu.pci_bus_id == bus_id)?.pci_path
+    }
+
+    /// Makes the GPU's context current on this thread while the guard lives: plugins read the GPU off the thread.
+    pub(crate) fn enter(&self) -> Result<Option<Entered<'_>>> {
+        match self {
+            Self::Emulated => Ok(None),
+            Self::Cuda(gpu) => gpu.enter().map(Some).map_err(cuda),
+        }
+    }
+
+    /// As [`enter`](Self::enter), for calls that are made whatever happens: closing.
+    pub(crate) fn try_enter(&self) -> Option<Entered<'_>> {
+        self.enter().unwrap_or_else(|error| {
+            tracing::warn!(%error, "a plugin call is made without the GPU's context");
+            None
+        })
+    }
+
+    /// Copies bytes into memory of a registration.
+    ///
+    /// # Safety
+    /// `address..address + bytes.len()` is writable memory of this kind that nobody else touches during the call.
+    pub(crate) unsafe fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        if let Self::Cuda(gpu) = self {
+            // SAFETY: the caller vouches for the destination.
+            return unsafe { gpu.write(address, bytes) }.map_err(cuda);
+        }
+        // SAFETY: the caller vouches for the destination; the source is a slice and cannot overlap memory that nobody
+        // else touches.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes out of memory.
+    ///
+    /// # Safety
+    /// `address..address + bytes.len()` is readable memory of this kind that nobody writes during the call.
+    pub(crate) unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        if let Self::Cuda(gpu) = self {
+            // SAFETY: the caller vouches for the source.
+            return unsafe { gpu.read(address, bytes) }.map_err(cuda);
+        }
+        // SAFETY: as for `write`, the other way round.
+        unsafe {
+            std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), bytes.len())
+        };
+        Ok(())
+    }
+
+    /// The address at which the host reads `address`, for memory that both can reach.
+    pub(crate) fn host_address(&self, address: u64) -> Result<Option<u64>> {
+        match self {
+            Self::Emulated => Ok(Some(address)),
+            Self::Cuda(gpu) => host_alias(gpu, address).map_err(cuda),
+        }
+    }
+
+    /// Bytes from `address` to the end of the memory that it lies in; `None` where there is none. The plugin does not say
+    /// how large its bounce buffer is; this is what memory safety needs.
+    pub(crate) fn bytes_from(&self, address: u64) -> Result<Option<u64>> {
+        if let Self::Cuda(gpu) = self
+            && let Some(end) = allocation_end(gpu, address).map_err(cuda)?
+        {
+            return Ok(Some(end - address));
+        }
+        Ok(self.host_address(address)?.and_then(mapped_bytes))
+    }
+
+    /// Whether the GPU reaches both ends of a range. The driver takes any address that it does not know for ordinary
+    /// memory, and a copy to one that is neither ends the process.
+    pub(crate) fn reaches(&self, address: u64, bytes: u64) -> Result<bool> {
+        match self {
+            Self::Emulated => Ok(true),
+            Self::Cuda(gpu) => is_readable(gpu, address, bytes).map_err(cuda),
+        }
+    }
+
+    /// Allocates zeroed memory of the session's kind.
+    pub(crate) fn allocate(&self, bytes: usize, memory: MemoryType) -> Result<OwnedMemory> {
+        match (self, memory) {
+            (Self::Cuda(gpu), MemoryType::Device) => {
+                let buffer = DeviceBuffer::new(gpu, bytes.max(1) as u64).map_err(cuda)?;
+                buffer.fill(0).map_err(cuda)?;
+                Ok(OwnedMemory::Gpu(buffer))
+            }
+            _ => HostBuffer::new(bytes).map(OwnedMemory::Host),
+        }
+    }
+}
+
+/// Memory that a registration owns.
+#[derive(Debug)]
+pub(crate) enum OwnedMemory {
+    Host(HostBuffer),
+    Gpu(DeviceBuffer),
+}
+
+impl OwnedMemory {
+    /// Address of the first byte.
+    pub(crate) fn address(&self) -> u64 {
+        match self {
+            Self::Host(buffer) => buffer.address(),
+            Self::Gpu(buffer) => buffer.address(),
+        }
+    }
+}
+
+/// Number of GPUs that the CUDA driver shows to this process; 0 without a driver.
+#[must_use]
+pub fn gpu_count() -> u32 {
+    CudaGpu::count().unwrap_or(0)
+}
+
+fn cuda(error: CudaError) -> Error {
+    Error::MemoryUnavailable { kind: "CUDA", reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_that_is_not_there_is_a_typed_error_with_its_reason() {
+        let missing = gpu_count() + 7;
+        let Err(Error::MemoryUnavailable { kind: "CUDA", reason }) =
+            DeviceMemory::open(Some(missing))
+        else {
+            panic!("GPU {missing} must not open");
+        };
+        let expected = if gpu_count() == 0 { "no " } else { "there is no GPU" };
+        assert!(reason.contains(expected), "{reason}");
+    }
+
+    #[test]
+    fn emulated_memory_is_the_hosts() {
+        let memory = DeviceMemory::open(None).unwrap();
+        assert!(memory.enter().unwrap().is_none());
+        let owned = memory.allocate(100, MemoryType::Device).unwrap();
+        assert!(matches!(owned, OwnedMemory::Host(_)));
+        assert!(memory.bytes_from(owned.address()).unwrap().unwrap() >= 100);
+        assert_eq!(memory.bytes_from(8).unwrap(), None);
+        assert_eq!((memory.name(), memory.kind()), ("emulated", MemoryKind::Host));
+        assert!(memory.pci_path().is_none());
+    }
+}

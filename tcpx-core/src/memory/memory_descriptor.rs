@@ -1,0 +1,219 @@
+//! Memory descriptors: what one end tells another about memory that it has registered, as framed and versioned bytes.
+//!
+//! Layout, little endian, 40 bytes: magic `TCPXMEMD`, format version (u16), body length (u16), body (address u64, size
+//! u64, pointer type i32), and the first 8 bytes of the SHA-256 of all of that. The digest finds truncation and damage; it
+//! proves nothing about who made the bytes.
+
+use sha2::{Digest, Sha256};
+
+use crate::plugin::unpack_queue::MemoryType;
+
+const MAGIC: &[u8; 8] = b"TCPXMEMD";
+const VERSION: u16 = 1;
+const HEADER_BYTES: usize = 12;
+const BODY_BYTES: usize = 20;
+const SIGNED_BYTES: usize = HEADER_BYTES + BODY_BYTES;
+const DIGEST_BYTES: usize = 8;
+
+/// Why a memory descriptor, or its bytes, cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryDescriptorError {
+    /// The bytes are something else.
+    #[error("these bytes are no memory descriptor of tcpx")]
+    Magic,
+    /// Made by another version of the library.
+    #[error(
+        "format version {found}, this library reads {supported}: use the same tcpx on both ends"
+    )]
+    Version {
+        /// Version of the bytes.
+        found: u16,
+        /// Version of this library.
+        supported: u16,
+    },
+    /// Too few bytes, or too many.
+    #[error("{have} bytes, a descriptor has {need}")]
+    Length {
+        /// Bytes given.
+        have: usize,
+        /// Bytes of a descriptor.
+        need: usize,
+    },
+    /// Bits changed on the way.
+    #[error("damaged on the way: the checksum does not match")]
+    Digest,
+    /// A pointer type that is neither host nor device memory.
+    #[error("ptr_type {0} is not known")]
+    PointerType(i32),
+    /// Address or size 0, or past the end of the address space.
+    #[error("{bytes} bytes at {address:#x} cannot be")]
+    Range {
+        /// Address of the first byte.
+        address: u64,
+        /// Size in bytes.
+        bytes: u64,
+    },
+}
+
+/// Where memory is, how large, and of what kind. A plain value: it owns nothing and keeps nothing registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryDescriptor {
+    /// Address of the first byte, in the address space of whoever made the descriptor.
+    pub address: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Kind of the memory.
+    pub memory: MemoryType,
+}
+
+impl MemoryDescriptor {
+    /// Bytes of a serialised descriptor.
+    pub const SERIALIZED_BYTES: usize = SIGNED_BYTES + DIGEST_BYTES;
+
+    /// Puts the descriptor into bytes that [`deserialize`](Self::deserialize) reads, on any machine.
+    ///
+    /// # Errors
+    /// [`MemoryDescriptorError::Range`] for memory that cannot be.
+    pub fn serialize(&self) -> Result<[u8; Self::SERIALIZED_BYTES], MemoryDescriptorError> {
+        self.check()?;
+        Ok(seal(self.address, self.bytes, self.memory.ptr_type()))
+    }
+
+    /// Reads bytes that [`serialize`](Self::serialize) made. They may come from anywhere.
+    ///
+    /// # Errors
+    /// Each [`MemoryDescriptorError`].
+    pub fn deserialize(bytes: &[u8]) -> Result<Self, MemoryDescriptorError> {
+        let header: &[u8; HEADER_BYTES] = bytes
+            .first_chunk()
+            .filter(|header| header.starts_with(MAGIC))
+            .ok_or(MemoryDescriptorError::Magic)?;
+        let found = u16::from_le_bytes([header[8], header[9]]);
+        if found != VERSION {
+            return Err(MemoryDescriptorError::Version { found, supported: VERSION });
+        }
+        let body = usize::from(u16::from_le_bytes([header[10], header[11]]));
+        let bytes: &[u8; Self::SERIALIZED_BYTES] =
+            bytes.try_into().ok().filter(|_| body == BODY_BYTES).ok_or(
+                MemoryDescriptorError::Length { have: bytes.len(), need: Self::SERIALIZED_BYTES },
+            )?;
+        if digest(&bytes[..SIGNED_BYTES]) != bytes[SIGNED_BYTES..] {
+            return Err(MemoryDescriptorError::Digest);
+        }
+        let ptr_type = i32::from_le_bytes(part(bytes, 28));
+        let descriptor = Self {
+            address: u64::from_le_bytes(part(bytes, 12)),
+            bytes: u64::from_le_bytes(part(bytes, 20)),
+            memory: MemoryType::from_ptr_type(ptr_type)
+                .ok_or(MemoryDescriptorError::PointerType(ptr_type))?,
+        };
+        descriptor.check()?;
+        Ok(descriptor)
+    }
+
+    fn check(&self) -> Result<(), MemoryDescriptorError> {
+        let Self { address, bytes, .. } = *self;
+        if address == 0 || bytes == 0 || address.checked_add(bytes).is_none() {
+            return Err(MemoryDescriptorError::Range { address, bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Puts header and digest around a body.
+pub(crate) fn seal(
+    address: u64,
+    size: u64,
+    ptr_type: i32,
+) -> [u8; MemoryDescriptor::SERIALIZED_BYTES] {
+    let mut bytes = [0; MemoryDescriptor::SERIALIZED_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[10..12].copy_from_slice(&(BODY_BYTES as u16).to_le_bytes());
+    bytes[12..20].copy_from_slice(&address.to_le_bytes());
+    bytes[20..28].copy_from_slice(&size.to_le_bytes());
+    bytes[28..32].copy_from_slice(&ptr_type.to_le_bytes());
+    let digest = digest(&bytes[..SIGNED_BYTES]);
+    bytes[SIGNED_BYTES..].copy_from_slice(&digest);
+    bytes
+}
+
+/// `N` bytes from an offset that fits.
+fn part<const N: usize>(
+    bytes: &[u8; MemoryDescriptor::SERIALIZED_BYTES],
+    offset: usize,
+) -> [u8; N] {
+    std::array::from_fn(|index| bytes[offset + index])
+}
+
+fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
+    let whole: [u8; 32] = Sha256::digest(bytes).into();
+    std::array::from_fn(|index| whole[index])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SAMPLE: MemoryDescriptor =
+        MemoryDescriptor { address: 0x7f00_0000_1000, bytes: 1 << 30, memory: MemoryType::Device };
+
+    #[test]
+    fn the_bytes_are_laid_out_as_documented() {
+        let bytes = SAMPLE.serialize().unwrap();
+        assert_eq!(bytes[..12], *b"TCPXMEMD\x01\x00\x14\x00");
+        assert_eq!(bytes[12..20], 0x7f00_0000_1000u64.to_le_bytes());
+        assert_eq!(bytes[20..28], (1u64 << 30).to_le_bytes());
+        assert_eq!(bytes[28..32], 2i32.to_le_bytes());
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        use MemoryDescriptorError as E;
+        let bytes = SAMPLE.serialize().unwrap();
+        let fault = |bytes: &[u8]| MemoryDescriptor::deserialize(bytes).unwrap_err();
+        assert_eq!(fault(b""), E::Magic);
+        assert_eq!(fault(b"0x7f0000001000,1073741824,2"), E::Magic);
+        assert_eq!(fault(&bytes[..39]), E::Length { have: 39, need: 40 });
+        assert_eq!(fault(&[&bytes[..], b"x"].concat()), E::Length { have: 41, need: 40 });
+        let mut newer = bytes;
+        newer[8] = 2;
+        assert_eq!(fault(&newer), E::Version { found: 2, supported: 1 });
+        assert_eq!(fault(&seal(SAMPLE.address, SAMPLE.bytes, 3)), E::PointerType(3));
+        for (address, bytes) in [(0, 1), (1, 0), (SAMPLE.address, u64::MAX)] {
+            let descriptor = MemoryDescriptor { address, bytes, ..SAMPLE };
+            assert_eq!(descriptor.serialize(), Err(E::Range { address, bytes }));
+            assert_eq!(fault(&seal(address, bytes, 1)), E::Range { address, bytes });
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_serialised_is_read(address in 1u64..1 << 48, bytes in 1u64..1 << 48, is_host: bool) {
+            let memory = if is_host { MemoryType::Host } else { MemoryType::Device };
+            let descriptor = MemoryDescriptor { address, bytes, memory };
+            prop_assert_eq!(
+                MemoryDescriptor::deserialize(&descriptor.serialize().unwrap()),
+                Ok(descriptor)
+            );
+        }
+
+        #[test]
+        fn no_single_changed_byte_goes_unseen(
+            index in 0..MemoryDescriptor::SERIALIZED_BYTES,
+            change in 1u8..,
+        ) {
+            let mut bytes = SAMPLE.serialize().unwrap();
+            bytes[index] ^= change;
+            prop_assert!(MemoryDescriptor::deserialize(&bytes).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert!(MemoryDescriptor::deserialize(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! When it pays to copy scattered small messages together, so that they share a chunk. Pure.
+
+use crate::plugin::unpack_queue::MemoryType;
+
+/// Longest stretch that the CPU copies: about there the copy costs what a request of its own does.
+const CPU_STRETCH_BYTES: u64 = 16 << 10;
+/// Fewest stretches that the CPU copies together.
+const CPU_STRETCHES: usize = 2;
+/// Fewest stretches that a GPU copies together: a launch takes as long as so many requests do (measured; BENCHMARKS.md).
+const GPU_STRETCHES: usize = 12;
+
+/// What copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copier {
+    Cpu,
+    /// A kernel that takes any number of pieces.
+    Gpu,
+}
+
+/// What is gathered of one kind of memory. A *stretch* is what lies one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gathering {
+    /// Longest stretch that is copied; a longer one is sent from where it lies.
+    pub(crate) stretch_bytes: u64,
+    /// Fewest stretches that are worth it.
+    pub(crate) stretches: usize,
+}
+
+impl Gathering {
+    /// Stretches are so short that those of a full chunk are always worth it: what is gathered never falls apart for
+    /// want of room.
+    fn by(copier: Copier, chunk_bytes: u32) -> Self {
+        let (stretches, longest) = match copier {
+            Copier::Cpu => (CPU_STRETCHES, CPU_STRETCH_BYTES),
+            Copier::Gpu => (GPU_STRETCHES, u64::MAX),
+        };
+        let share = u64::from(chunk_bytes) / stretches as u64;
+        Self { stretch_bytes: longest.min(share), stretches }
+    }
+}
+
+/// What bounds a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunLimits {
+    pub(crate) chunk_bytes: u32,
+    host: Option<Gathering>,
+    device: Option<Gathering>,
+}
+
+impl RunLimits {
+    /// Only neighbours share a chunk.
+    pub(crate) fn in_place(chunk_bytes: u32) -> Self {
+        Self { chunk_bytes, host: None, device: None }
+    }
+
+    /// Host memory is copied by the CPU; device memory by what is given, if that can do it quickly enough.
+    pub(crate) fn gathering(chunk_bytes: u32, device: Option<Copier>) -> Self {
+        let host = Some(Gathering::by(Copier::Cpu, chunk_bytes));
+        Self { chunk_bytes, host, device: device.map(|copier| Gathering::by(copier, chunk_bytes)) }
+    }
+
+    /// What is gathered of this kind of memory, if anything.
+    pub(crate) fn of(&self, memory: MemoryType) -> Option<Gathering> {
+        match memory {
+            MemoryType::Host => self.host,
+            MemoryType::Device => self.device,
+        }
+    }
+}

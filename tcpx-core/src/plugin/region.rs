@@ -1,0 +1,86 @@
+//! One range of registered memory, and the segments that the plugin knows it by. Pure.
+
+use crate::plugin::comm::MemoryHandle;
+use crate::plugin::unpack_queue::MemoryType;
+use crate::settings::MAX_CHUNK_BYTES;
+
+/// Distance between the starts of two segments.
+const SEGMENT_BYTES: u64 = 1 << 30;
+/// The plugin wants device memory on page boundaries, and CUDA whole pages.
+const PAGE_BYTES: u64 = 4096;
+
+/// A comm's place in each region's table of handles. Reused after the comm has closed, so the tables stay short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CommId(pub(crate) u32);
+
+/// One range of memory. Registrations of the same range share it, and with it the plugin's handles.
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) memory: MemoryType,
+    pub(super) registrations: usize,
+    /// By comm, then by segment.
+    pub(super) handles: Vec<Option<MemoryHandle>>,
+}
+
+impl Region {
+    /// Registrations with the plugin that it takes on each comm.
+    pub(super) fn segments(&self) -> usize {
+        self.bytes.div_ceil(SEGMENT_BYTES) as usize
+    }
+
+    /// Place of a segment's handle on a comm.
+    pub(super) fn index(&self, comm: CommId, segment: usize) -> usize {
+        comm.0 as usize * self.segments() + segment
+    }
+
+    /// The segment that a chunk at `address` lies whole in.
+    pub(super) fn segment_at(&self, address: u64) -> u64 {
+        (address - self.address) / SEGMENT_BYTES
+    }
+
+    /// Start and size of a segment, rounded out to pages for device memory.
+    pub(super) fn segment_range(&self, segment: u64) -> (u64, u32) {
+        let offset = segment * SEGMENT_BYTES;
+        let start = self.address + offset;
+        let end = start + (self.bytes - offset).min(SEGMENT_BYTES + u64::from(MAX_CHUNK_BYTES));
+        let (start, end) = match self.memory {
+            MemoryType::Host => (start, end),
+            MemoryType::Device => {
+                (start / PAGE_BYTES * PAGE_BYTES, end.next_multiple_of(PAGE_BYTES))
+            }
+        };
+        // At most 1 GiB, a chunk and two pages.
+        (start, (end - start) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_chunk_lies_in_its_segment(
+            address in 1u64..1 << 40, bytes in 1u64..5 << 30, offset in any::<u64>(), chunk in 1u64..=u64::from(MAX_CHUNK_BYTES),
+            device in any::<bool>(),
+        ) {
+            let memory = if device { MemoryType::Device } else { MemoryType::Host };
+            let region = Region { address, bytes, memory, registrations: 1, handles: Vec::new() };
+            let offset = offset % bytes;
+            let chunk = chunk.min(bytes - offset);
+            let (start, length) = region.segment_range(region.segment_at(address + offset));
+            prop_assert!(start <= address + offset);
+            prop_assert!(start + u64::from(length) >= address + offset + chunk);
+            prop_assert!(length <= i32::MAX as u32);
+            if device {
+                prop_assert_eq!((start % PAGE_BYTES, u64::from(length) % PAGE_BYTES), (0, 0));
+            } else {
+                prop_assert!(start >= address && start + u64::from(length) <= address + bytes);
+            }
+        }
+    }
+}

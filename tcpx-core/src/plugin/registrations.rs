@@ -1,0 +1,279 @@
+#![allow(unsafe_code)]
+//! Memory that was made known to the session, and through it to each comm that needs it.
+//!
+//! A registration is made on a comm when a chunk first needs it there, and kept until the registration or the comm
+//! goes. The plugin takes sizes as `int` and offsets as 32 bit, so long memory is registered in segments of 1 GiB that
+//! overlap by the largest chunk: every chunk lies whole in one of them.
+
+use foldhash::HashMap;
+use slotmap::{SlotMap, new_key_type};
+
+pub(crate) use super::region::CommId;
+use super::region::Region;
+use crate::error::{Error, Result};
+use crate::memory::device_memory::OwnedMemory;
+use crate::plugin::comm::{MemoryHandle, Registrar};
+use crate::plugin::unpack_queue::MemoryType;
+
+/// What a caller may know of a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Its id.
+    pub id: u64,
+    /// Address of the first byte.
+    pub address: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Kind of memory.
+    pub memory: MemoryType,
+    /// Whether it is received into.
+    pub is_recv: bool,
+}
+
+new_key_type! {
+    /// A registration, for lookups that must be quick.
+    pub(crate) struct RegistrationKey;
+    /// Memory that at least one registration is of.
+    struct RegionKey;
+}
+
+#[derive(Debug)]
+struct Registration {
+    info: MemoryInfo,
+    region: RegionKey,
+    /// Posted operations that use it.
+    operations: usize,
+    /// Memory that this registration owns.
+    owned: Option<OwnedMemory>,
+}
+
+/// All registrations of a session, by id from 1 upwards. Ids are never used twice.
+#[derive(Debug, Default)]
+pub(crate) struct Registrations {
+    ids: HashMap<u64, RegistrationKey>,
+    registrations: SlotMap<RegistrationKey, Registration>,
+    ranges: HashMap<(u64, u64, MemoryType), RegionKey>,
+    regions: SlotMap<RegionKey, Region>,
+    last_id: u64,
+    free_comms: Vec<CommId>,
+    comms: u32,
+}
+
+/// A span of a registration that was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) registration: RegistrationKey,
+    pub(crate) address: u64,
+    pub(crate) memory: MemoryType,
+}
+
+impl Registrations {
+    /// Adds memory that the caller keeps alive, or that `owned` is. A range that is registered already is shared.
+    pub(crate) fn add(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        memory: MemoryType,
+        is_recv: bool,
+        owned: Option<OwnedMemory>,
+    ) -> Result<u64> {
+        let refuse = |reason: &str| Err(Error::Registration { id: 0, reason: reason.to_owned() });
+        if address == 0 {
+            return refuse("the address is NULL");
+        }
+        if bytes == 0 {
+            return refuse("the size is 0");
+        }
+        if address.checked_add(bytes).is_none_or(|end| end > i64::MAX as u64) {
+            return refuse("address and size reach past the end of memory");
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        let key = self.insert(MemoryInfo { id, address, bytes, memory, is_recv }, owned);
+        self.ids.insert(id, key);
+        Ok(id)
+    }
+
+    /// Adds memory of the session itself, which callers know nothing of: it has no id.
+    pub(crate) fn add_own(
+        &mut self,
+        bytes: u64,
+        memory: MemoryType,
+        owned: OwnedMemory,
+    ) -> RegistrationKey {
+        let address = owned.address();
+        self.insert(MemoryInfo { id: 0, address, bytes, memory, is_recv: false }, Some(owned))
+    }
+
+    fn insert(&mut self, info: MemoryInfo, owned: Option<OwnedMemory>) -> RegistrationKey {
+        let MemoryInfo { address, bytes, memory, .. } = info;
+        let region = *self.ranges.entry((address, bytes, memory)).or_insert_with(|| {
+            self.regions.insert(Region {
+                address,
+                bytes,
+                memory,
+                registrations: 0,
+                handles: Vec::new(),
+            })
+        });
+        self.regions[region].registrations += 1;
+        self.registrations.insert(Registration { info, region, operations: 0, owned })
+    }
+
+    /// The id that the caller knows it by.
+    pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<u64> {
+        self.ids.iter().find(|(_, known)| **known == key).map(|(id, _)| *id)
+    }
+
+    /// Address of its first byte.
+    pub(crate) fn start_of(&self, key: RegistrationKey) -> Option<u64> {
+        self.registrations.get(key).map(|registration| registration.info.address)
+    }
+
+    fn by_id(&self, id: u64) -> Result<(RegistrationKey, &Registration)> {
+        let unknown = || Error::UnknownRegistration { id };
+        let key = self.ids.get(&id).copied().ok_or_else(unknown)?;
+        self.registrations.get(key).map(|registration| (key, registration)).ok_or_else(unknown)
+    }
+
+    pub(crate) fn info(&self, id: u64) -> Result<MemoryInfo> {
+        self.by_id(id).map(|(_, registration)| registration.info)
+    }
+
+    /// Whether the registration owns its memory, which makes reading and writing it through the session safe.
+    pub(crate) fn is_owned(&self, id: u64) -> bool {
+        self.by_id(id).is_ok_and(|(_, registration)| registration.owned.is_some())
+    }
+
+    /// Posted operations that use it.
+    pub(crate) fn operations(&self, id: u64) -> usize {
+        self.by_id(id).map_or(0, |(_, registration)| registration.operations)
+    }
+
+    /// Checks a post against a registration.
+    pub(crate) fn span(&self, id: u64, offset: u64, bytes: u64, receives: bool) -> Result<Span> {
+        let (key, Registration { info, .. }) = self.by_id(id)?;
+        if offset.checked_add(bytes).is_none_or(|end| end > info.bytes) {
+            let reason =
+                format!("offset {offset} and size {bytes} reach past its {} bytes", info.bytes);
+            return Err(Error::Registration { id, reason });
+        }
+        if receives && !info.is_recv {
+            let reason =
+                "it was registered for sending; register it with is_recv to receive into it"
+                    .to_owned();
+            return Err(Error::Registration { id, reason });
+        }
+        Ok(Span { registration: key, address: info.address + offset, memory: info.memory })
+    }
+
+    /// An operation begins to use a registration.
+    pub(crate) fn begin(&mut self, key: RegistrationKey) {
+        if let Some(registration) = self.registrations.get_mut(key) {
+            registration.operations += 1;
+        }
+    }
+
+    /// An operation has ended.
+    pub(crate) fn end(&mut self, key: RegistrationKey) {
+        if let Some(registration) = self.registrations.get_mut(key) {
+            registration.operations = registration.operations.saturating_sub(1);
+        }
+    }
+
+    /// The plugin's handle for a chunk at `address` on a comm, registering its segment when it is new there.
+    ///
+    /// # Safety
+    /// Whoever added the registration vouched that its memory stays valid until it is removed.
+    pub(crate) unsafe fn handle(
+        &mut self,
+        key: RegistrationKey,
+        address: u64,
+        comm_id: CommId,
+        comm: &impl Registrar,
+    ) -> Result<MemoryHandle> {
+        let gone = || Error::UnknownRegistration { id: 0 };
+        let registration = self.registrations.get(key).ok_or_else(gone)?;
+        let region = self.regions.get_mut(registration.region).ok_or_else(gone)?;
+        let segment = region.segment_at(address);
+        let index = region.index(comm_id, segment as usize);
+        if let Some(Some(handle)) = region.handles.get(index) {
+            return Ok(*handle);
+        }
+        let (start, bytes) = region.segment_range(segment);
+        // SAFETY: the segment lies in memory that the callers of `add` and `remove_own` keep valid, rounded out to pages, which belong to
+        // the same allocation or are never touched; `remove` and `forget_comm` take the handle back before that ends.
+        let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
+        tracing::debug!(
+            id = registration.info.id, address = format_args!("{start:#x}"), bytes, memory = %region.memory,
+            "registered with a comm"
+        );
+        if region.handles.len() <= index {
+            region.handles.resize(index + 1, None);
+        }
+        region.handles[index] = Some(handle);
+        Ok(handle)
+    }
+
+    /// Takes a registration out. With the last one of its range, `deregister` is called for each comm that knows it.
+    pub(crate) fn remove(
+        &mut self,
+        id: u64,
+        deregister: impl FnMut(CommId, MemoryHandle),
+    ) -> Result<()> {
+        let (key, Registration { operations, .. }) = self.by_id(id)?;
+        if *operations > 0 {
+            return Err(Error::InUse { id, operations: *operations });
+        }
+        self.ids.remove(&id);
+        self.take_out(key, deregister);
+        Ok(())
+    }
+
+    /// Frees memory of the session itself. The comm that it was registered with has closed, and nobody touches it.
+    pub(crate) fn remove_own(&mut self, key: RegistrationKey) {
+        self.take_out(key, |_, _| {});
+    }
+
+    fn take_out(&mut self, key: RegistrationKey, mut deregister: impl FnMut(CommId, MemoryHandle)) {
+        // The memory it may own is freed at the end of this function, after the plugin has forgotten it.
+        let Some(registration) = self.registrations.remove(key) else { return };
+        let Some(region) = self.regions.get_mut(registration.region) else { return };
+        region.registrations -= 1;
+        if region.registrations == 0 {
+            let segments = region.segments();
+            for (index, handle) in region.handles.iter().enumerate() {
+                if let Some(handle) = handle {
+                    deregister(CommId((index / segments) as u32), *handle);
+                }
+            }
+            self.ranges.remove(&(region.address, region.bytes, region.memory));
+            self.regions.remove(registration.region);
+        }
+    }
+
+    /// A place for a new comm.
+    pub(crate) fn new_comm(&mut self) -> CommId {
+        self.free_comms.pop().unwrap_or_else(|| {
+            self.comms += 1;
+            CommId(self.comms - 1)
+        })
+    }
+
+    /// A comm closes: takes out every handle that it gave out, for the caller to deregister, and frees its place.
+    pub(crate) fn forget_comm(&mut self, comm_id: CommId) -> Vec<MemoryHandle> {
+        self.free_comms.push(comm_id);
+        let mut handles = Vec::new();
+        for region in self.regions.values_mut() {
+            let first = region.index(comm_id, 0);
+            let segments = region.segments();
+            handles.extend(
+                region.handles.iter_mut().skip(first).take(segments).filter_map(Option::take),
+            );
+        }
+        handles
+    }
+}
+
+#[cfg(test)]
+mod tests;

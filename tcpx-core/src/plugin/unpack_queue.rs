@@ -1,0 +1,269 @@
+#![allow(unsafe_code)]
+//! Memory whose address is given to the plugin: owned buffers, and the unpack queue that the plugin shares.
+
+use std::fmt;
+use std::sync::atomic::{Ordering, fence};
+
+use memmap2::{MmapMut, MmapRaw};
+use tcpx_rx::UnpackDescriptor;
+use tcpx_sys::{
+    LoadMeta, MAX_UNPACK_ENTRIES, NetDeviceHandle, NetUnpackMeta, PTR_CUDA, PTR_HOST,
+    UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle,
+};
+
+use crate::error::{Error, Result};
+use crate::memory::device_memory::DeviceMemory;
+
+/// Kind of a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryType {
+    /// Host memory: received straight into place. NCCL_PTR_HOST.
+    Host,
+    /// GPU memory, or ordinary memory that stands in for it in a session without a GPU: received through the bounce
+    /// buffer. NCCL_PTR_CUDA.
+    Device,
+}
+
+impl MemoryType {
+    pub(crate) fn ptr_type(self) -> i32 {
+        match self {
+            Self::Host => PTR_HOST,
+            Self::Device => PTR_CUDA,
+        }
+    }
+
+    pub(crate) fn from_ptr_type(ptr_type: i32) -> Option<Self> {
+        match ptr_type {
+            PTR_HOST => Some(Self::Host),
+            PTR_CUDA => Some(Self::Device),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for MemoryType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "host",
+            Self::Device => "device",
+        })
+    }
+}
+
+/// Page-aligned ordinary memory, zeroed.
+#[derive(Debug)]
+pub(crate) struct HostBuffer(MmapRaw);
+
+impl HostBuffer {
+    pub(crate) fn new(bytes: usize) -> Result<Self> {
+        let map = MmapMut::map_anon(bytes.max(1)).map_err(|error| {
+            Error::io(format!("allocating {bytes} bytes of host memory"), &error)
+        })?;
+        Ok(Self(map.into()))
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.0.as_mut_ptr() as u64
+    }
+}
+
+/// The unpack queue of one receive comm: memory that the plugin writes.
+///
+/// Nothing here ever forms a reference to that memory. Entries are copied out once `test` said done, which is when the
+/// plugin stops writing the slot until it is consumed.
+#[derive(Debug)]
+pub(crate) struct UnpackQueue {
+    meta: *const NetUnpackMeta,
+    bounce: u64,
+    bounce_bytes: u64,
+}
+
+// SAFETY: the pointer is to memory that the plugin owns for the life of the comm, which owns this queue; reading it is
+// tied to no thread.
+unsafe impl Send for UnpackQueue {}
+
+impl Default for UnpackQueue {
+    fn default() -> Self {
+        Self { meta: std::ptr::null(), bounce: 0, bounce_bytes: 0 }
+    }
+}
+
+impl UnpackQueue {
+    /// Follows a device handle that `accept` filled.
+    pub(crate) fn read(handle: &NetDeviceHandle, memory: &DeviceMemory) -> Result<Self> {
+        let unusable =
+            |reason: &str| Error::MemoryUnavailable { kind: "bounce", reason: reason.to_owned() };
+        if handle.handle.is_null() || handle.size < size_of::<UnpackNetDeviceHandle>() {
+            return Err(unusable("accept returned a comm without a device handle"));
+        }
+        let mut raw = [0u8; size_of::<UnpackNetDeviceHandle>()];
+        // SAFETY: a plugin that returns a comm has filled the handle with the address of a device struct of `size` bytes,
+        // which it does not change afterwards.
+        unsafe { memory.read(handle.handle as u64, &mut raw) }?;
+        // SAFETY: the struct is three plain words, valid for every bit pattern; the source may be unaligned.
+        let device =
+            unsafe { std::ptr::read_unaligned(raw.as_ptr().cast::<UnpackNetDeviceHandle>()) };
+        if device.meta.is_null() || !device.meta.is_aligned() {
+            return Err(unusable("the device handle has no unpack queue"));
+        }
+        let bounce = device.bounce_buf as u64;
+        if bounce == 0 {
+            return Err(unusable("the plugin has no bounce buffer for this GPU; is RxDM running?"));
+        }
+        let bounce_bytes = memory
+            .bytes_from(bounce)?
+            .ok_or_else(|| unusable("the bounce buffer is not mapped here"))?;
+        // A GPU's consumers read the queue through its address there; the host has one of its own.
+        let meta = memory.host_address(device.meta as u64)?;
+        let Some(meta) = meta.filter(|&meta| {
+            mapped_bytes(meta).is_some_and(|bytes| bytes >= size_of::<NetUnpackMeta>() as u64)
+        }) else {
+            return Err(unusable("the unpack queue is not mapped here"));
+        };
+        Ok(Self { meta: meta as *const NetUnpackMeta, bounce, bounce_bytes })
+    }
+
+    pub(crate) fn bounce(&self) -> u64 {
+        self.bounce
+    }
+
+    pub(crate) fn bounce_bytes(&self) -> u64 {
+        self.bounce_bytes
+    }
+
+    /// Copies the entries of a slot and returns how many the plugin announced; above the queue's capacity none are copied.
+    pub(crate) fn read_slot(&self, slot: usize, out: &mut Vec<UnpackDescriptor>) -> u64 {
+        const { assert!(size_of::<UnpackDescriptor>() == size_of::<LoadMeta>()) };
+        const { assert!(align_of::<UnpackDescriptor>() == align_of::<LoadMeta>()) };
+        out.clear();
+        if self.meta.is_null() || slot >= UNPACK_QUEUE_DEPTH {
+            return 0;
+        }
+        // Pairs with the plugin's release fence before its done = 1.
+        fence(Ordering::Acquire);
+        // SAFETY: the queue is mapped (checked in `read`) for the life of the comm, and the slot is in range.
+        let counter = unsafe { &raw const (*self.meta).cnt[slot] };
+        // SAFETY: an aligned u64 of that queue; volatile because the plugin writes it.
+        let count = unsafe { counter.read_volatile() };
+        if count > MAX_UNPACK_ENTRIES as u64 {
+            return count;
+        }
+        out.reserve(count as usize);
+        // SAFETY: as above for the entries of the slot.
+        let entries = unsafe { &raw const (*self.meta).mem[slot] };
+        // SAFETY: `count` entries fit the slot; the plugin does not write it between done and consumed; the vector has
+        // room and is no memory of the plugin; both types are two u32 and a u64 (asserted above and in their crates).
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                entries.cast::<UnpackDescriptor>(),
+                out.as_mut_ptr(),
+                count as usize,
+            );
+        }
+        // SAFETY: that many entries were just initialised.
+        unsafe { out.set_len(count as usize) };
+        count
+    }
+
+    /// The first bytes of a fragment, for a hex probe in the log.
+    pub(crate) fn probe(
+        &self,
+        memory: &DeviceMemory,
+        descriptor: UnpackDescriptor,
+        out: &mut [u8],
+    ) -> Result<usize> {
+        let bytes = out.len().min(descriptor.len as usize);
+        // SAFETY: the caller checked the descriptor against the bounce buffer, and its pages were not given back yet.
+        unsafe { memory.read(self.bounce + u64::from(descriptor.src_off), &mut out[..bytes]) }?;
+        Ok(bytes)
+    }
+}
+
+impl fmt::Display for UnpackQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "meta={:p} bounce_buf={:#x} bounce_bytes={}",
+            self.meta, self.bounce, self.bounce_bytes
+        )
+    }
+}
+
+/// Bytes from `address` to the end of what is mapped there, across neighbouring mappings.
+pub(crate) fn mapped_bytes(address: u64) -> Option<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let mut end = None;
+    for line in maps.lines() {
+        let mut words = line.split([' ', '-']);
+        let low = u64::from_str_radix(words.next()?, 16).ok()?;
+        let high = u64::from_str_radix(words.next()?, 16).ok()?;
+        let readable = words.next()?.starts_with('r');
+        let follows = end == Some(low) || (low..high).contains(&address);
+        if follows && readable {
+            end = Some(high);
+        }
+    }
+    end.map(|end| end - address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_bytes_covers_a_mapping_and_nothing_unmapped() {
+        let buffer = HostBuffer::new(1 << 20).unwrap();
+        assert!(mapped_bytes(buffer.address()).unwrap() >= 1 << 20);
+        assert_eq!(mapped_bytes(8), None);
+    }
+
+    #[test]
+    fn a_queue_is_read_slot_by_slot_and_never_past_its_capacity() {
+        let storage = HostBuffer::new(size_of::<NetUnpackMeta>()).unwrap();
+        let meta = storage.address() as *mut NetUnpackMeta;
+        let device = UnpackNetDeviceHandle { meta, bounce_buf: meta.cast(), head: u64::MAX };
+        let handle = NetDeviceHandle {
+            net_device_type: 1,
+            net_device_version: 7,
+            handle: (&raw const device).cast_mut().cast(),
+            size: 24,
+            needs_proxy_progress: 1,
+        };
+        let queue = UnpackQueue::read(&handle, &DeviceMemory::Emulated).unwrap();
+        // SAFETY: the storage is a whole queue, private to this test.
+        unsafe {
+            (*meta).mem[3][0] = LoadMeta { src_off: 1, len: 2, dst_off: 3 };
+            (*meta).mem[3][1] = LoadMeta { src_off: 4, len: 5, dst_off: 6 };
+            (*meta).cnt[3] = 2;
+            (*meta).cnt[4] = 2049;
+        }
+        let mut out = Vec::new();
+        assert_eq!(queue.read_slot(3, &mut out), 2);
+        assert_eq!(out[1], UnpackDescriptor { src_off: 4, len: 5, dst_off: 6 });
+        assert_eq!(queue.read_slot(4, &mut out), 2049);
+        assert!(out.is_empty());
+        assert_eq!(queue.read_slot(16, &mut out), 0);
+    }
+
+    #[test]
+    fn handles_without_memory_behind_them_are_refused() {
+        let mut device =
+            UnpackNetDeviceHandle { meta: std::ptr::null_mut(), bounce_buf: 16 as *mut _, head: 0 };
+        let refuse = |device: &UnpackNetDeviceHandle, size| {
+            let handle = NetDeviceHandle {
+                net_device_type: 1,
+                net_device_version: 7,
+                handle: std::ptr::from_ref(device).cast_mut().cast(),
+                size,
+                needs_proxy_progress: 1,
+            };
+            UnpackQueue::read(&handle, &DeviceMemory::Emulated).unwrap_err().to_string()
+        };
+        assert!(refuse(&device, 24).contains("no unpack queue"));
+        assert!(refuse(&device, 8).contains("without a device handle"));
+        device.meta = 4096 as *mut _;
+        assert!(refuse(&device, 24).contains("not mapped"));
+        device.bounce_buf = std::ptr::null_mut();
+        assert!(refuse(&device, 24).contains("no bounce buffer"));
+    }
+}

@@ -1,0 +1,224 @@
+//! One lane of a channel: does it stand still, does its unpack keep up, is its window ever full?
+
+use std::time::{Duration, Instant};
+
+use crate::stats::ChannelStats;
+use crate::transfer::window::Window;
+
+/// Looks in a row at which every slot waited for its unpack.
+const BEHIND_LOOKS: u32 = 5;
+/// Posts that a judgement of the window rests on.
+const BLOCK_POSTS: u64 = 64;
+/// Such blocks in a row, each at least as long as a look, before the window counts as never full.
+const STARVED_BLOCKS: u32 = 5;
+/// The mean occupancy of a starved window is at most one in so many slots.
+const STARVED_SHARE: u64 = 4;
+
+/// A lane as it is now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LaneSample {
+    pub(crate) stats: ChannelStats,
+    /// Requests that hold a slot.
+    pub(crate) in_flight: usize,
+    /// Those of them that have arrived and wait for their unpack, or are gathered and will be posted.
+    pub(crate) arrived: usize,
+    /// Slots.
+    pub(crate) window: usize,
+    /// Bytes of a whole chunk.
+    pub(crate) chunk_bytes: u32,
+}
+
+impl LaneSample {
+    pub(crate) fn of<T>(window: &Window<T>, stats: ChannelStats, chunk_bytes: u32) -> Self {
+        let (in_flight, arrived) = (window.len(), window.arrived());
+        Self { stats, in_flight, arrived, window: window.limit(), chunk_bytes }
+    }
+
+    /// Counts chunks that have their slot and are being gathered.
+    pub(crate) fn with_copied(self, chunks: usize) -> Self {
+        Self { in_flight: self.in_flight + chunks, arrived: self.arrived + chunks, ..self }
+    }
+}
+
+/// What a look came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaneState {
+    /// How long `test` has said "not yet" of requests that are posted, with nothing done meanwhile.
+    pub(crate) silent: Duration,
+    /// How long arrived chunks have waited with none unpacked, or chunks to be sent with none gathered.
+    pub(crate) unpacking: Duration,
+    /// At many looks in a row every slot waited for its unpack.
+    pub(crate) is_behind: bool,
+    /// Large chunks move, but the window has not been full for long.
+    pub(crate) is_starved: bool,
+}
+
+/// What was seen of a lane before.
+#[derive(Debug, Default)]
+pub(crate) struct LaneWatch {
+    last: LaneSample,
+    silent_since: Option<Instant>,
+    unpacking_since: Option<Instant>,
+    behind: u32,
+    block: ChannelStats,
+    starved: u32,
+}
+
+impl LaneWatch {
+    /// Waiting times begin anew: nobody drove the lane for a while, or the peer was not there.
+    pub(crate) fn restart(&mut self) {
+        self.silent_since = None;
+        self.unpacking_since = None;
+        self.behind = 0;
+    }
+
+    /// One look.
+    pub(crate) fn look(&mut self, sample: LaneSample, now: Instant) -> LaneState {
+        let last = std::mem::replace(&mut self.last, sample);
+        let has_moved = sample.stats.chunks != last.stats.chunks
+            || sample.stats.posts != last.stats.posts
+            || sample.arrived != last.arrived;
+        let posted = sample.in_flight - sample.arrived.min(sample.in_flight);
+        let silent = waited(&mut self.silent_since, posted > 0 && !has_moved, now);
+        let unpacking = waited(&mut self.unpacking_since, sample.arrived > 0 && !has_moved, now);
+        let is_full = sample.window > 0 && sample.arrived >= sample.window;
+        self.behind = if is_full { self.behind + 1 } else { 0 };
+        self.judge_block(&sample);
+        LaneState {
+            silent,
+            unpacking,
+            is_behind: self.behind >= BEHIND_LOOKS,
+            is_starved: self.starved >= STARVED_BLOCKS,
+        }
+    }
+
+    fn judge_block(&mut self, sample: &LaneSample) {
+        let (from, to) = (self.block, sample.stats);
+        let posts = to.posts - from.posts.min(to.posts);
+        if posts < BLOCK_POSTS {
+            return;
+        }
+        self.block = to;
+        let chunks = to.chunks.saturating_sub(from.chunks);
+        let bytes = to.bytes.saturating_sub(from.bytes);
+        let occupancy = to.window_sum.saturating_sub(from.window_sum);
+        let is_bulk = chunks > 0 && bytes / chunks >= u64::from(sample.chunk_bytes) / 2;
+        let is_shallow = occupancy * STARVED_SHARE <= posts * sample.window as u64;
+        let is_starved = is_bulk && is_shallow && to.window_full == from.window_full;
+        self.starved = if is_starved { self.starved + 1 } else { 0 };
+    }
+}
+
+/// How long `is_waiting` has been so, look for look.
+fn waited(since: &mut Option<Instant>, is_waiting: bool, now: Instant) -> Duration {
+    if !is_waiting {
+        // What is there now may begin to wait now.
+        *since = Some(now);
+        return Duration::ZERO;
+    }
+    now.saturating_duration_since(*since.get_or_insert(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn sample(in_flight: usize, arrived: usize) -> LaneSample {
+        LaneSample { in_flight, arrived, window: 16, chunk_bytes: 65_536, ..LaneSample::default() }
+    }
+
+    #[test]
+    fn posted_requests_of_which_none_is_done_are_silent() {
+        let (mut watch, start) = (LaneWatch::default(), Instant::now());
+        let mut seconds = 0;
+        let mut look = |watch: &mut LaneWatch, sample| {
+            seconds += 1;
+            watch.look(sample, start + seconds * SECOND).silent
+        };
+        assert_eq!(look(&mut watch, sample(0, 0)), Duration::ZERO);
+        assert_eq!(look(&mut watch, sample(3, 0)), SECOND);
+        assert_eq!(look(&mut watch, sample(3, 0)), 2 * SECOND);
+        let mut moved = sample(3, 0);
+        moved.stats.chunks = 1;
+        assert_eq!(look(&mut watch, moved), Duration::ZERO, "one is done");
+        assert_eq!(look(&mut watch, moved), SECOND);
+        watch.restart();
+        assert_eq!(look(&mut watch, moved), Duration::ZERO, "the peer was away");
+        assert_eq!(look(&mut watch, moved), SECOND);
+    }
+
+    #[test]
+    fn an_idle_lane_is_never_silent() {
+        let (mut watch, start) = (LaneWatch::default(), Instant::now());
+        for second in 0..100 {
+            let state = watch.look(sample(0, 0), start + second * SECOND);
+            assert_eq!((state.silent, state.unpacking), (Duration::ZERO, Duration::ZERO));
+            assert!(!state.is_behind && !state.is_starved);
+        }
+    }
+
+    #[test]
+    fn a_window_of_arrived_chunks_means_that_unpacking_is_behind() {
+        let (mut watch, start) = (LaneWatch::default(), Instant::now());
+        for (second, arrived, is_behind) in [
+            (0, 16, false),
+            (1, 16, false),
+            (2, 16, false),
+            (3, 16, false),
+            (4, 16, true),
+            (5, 3, false),
+        ] {
+            let mut sample = sample(16, arrived);
+            sample.stats.chunks = u64::from(second) * 100;
+            let state = watch.look(sample, start + second * SECOND);
+            assert_eq!(state.is_behind, is_behind, "second {second}");
+            assert_eq!(state.unpacking, Duration::ZERO, "it moves");
+        }
+        let hung =
+            watch.look(LaneSample { stats: watch.last.stats, ..sample(4, 3) }, start + 60 * SECOND);
+        assert_eq!((hung.unpacking, hung.silent), (55 * SECOND, 55 * SECOND));
+    }
+
+    /// Moves so many chunks and looks; `occupancy` requests are in flight at each post.
+    fn block(stats: &mut ChannelStats, chunks: u64, occupancy: u64, bytes: u64) -> LaneSample {
+        stats.posts += chunks;
+        stats.chunks += chunks;
+        stats.bytes += chunks * bytes;
+        stats.window_sum += chunks * occupancy;
+        LaneSample { stats: *stats, ..sample(0, 0) }
+    }
+
+    #[test]
+    fn large_chunks_one_at_a_time_starve_the_window() {
+        let cases = [
+            (100, 1, 65_536, 0, true, "one at a time"),
+            (100, 4, 40_000, 0, true, "a quarter of the window, more than half a chunk"),
+            (100, 5, 65_536, 0, false, "more than a quarter"),
+            (100, 1, 4096, 0, false, "small messages are meant to be quick"),
+            (100, 1, 65_536, 1, false, "the window was full once"),
+            (12, 1, 65_536, 0, false, "five looks, but too few posts to judge"),
+        ];
+        for (chunks, occupancy, bytes, full, expected, why) in cases {
+            let (mut watch, mut stats) = (LaneWatch::default(), ChannelStats::default());
+            let mut state = None;
+            for second in 0..5 {
+                stats.window_full += full;
+                let sample = block(&mut stats, chunks, occupancy, bytes);
+                state = Some(watch.look(sample, Instant::now() + second * SECOND));
+            }
+            assert_eq!(state.map(|state| state.is_starved), Some(expected), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_fills_again_is_not_starved_any_more() {
+        let (mut watch, mut stats) = (LaneWatch::default(), ChannelStats::default());
+        for _ in 0..6 {
+            watch.look(block(&mut stats, 64, 1, 65_536), Instant::now());
+        }
+        assert!(watch.look(block(&mut stats, 64, 1, 65_536), Instant::now()).is_starved);
+        assert!(!watch.look(block(&mut stats, 64, 16, 65_536), Instant::now()).is_starved);
+    }
+}

@@ -1,0 +1,394 @@
+#![allow(unsafe_code)]
+//! All chunks that arrived in one progress round, across channels and peers, unpacked by one submit; and with them the
+//! scattered messages that are gathered to be sent.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use tcpx_rx::UnpackDescriptor;
+use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
+
+use crate::stats::watch::pages::PageUse;
+use crate::transfer::ledger::OpKey;
+
+/// Jobs handed over in one call; more go in the next.
+const JOBS_PER_SUBMIT: usize = 64;
+
+/// Number of a batch. Batches finish in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BatchNumber(u64);
+
+impl BatchNumber {
+    /// Before the first: what needs no batch.
+    pub(crate) const NONE: Self = Self(0);
+    /// Of a chunk that has not arrived, or whose unpack will not be seen to finish.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+}
+
+/// One chunk: where its fragments lie, where they belong, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) bounce: u64,
+    pub(crate) dst: u64,
+    pub(crate) dst_bytes: u64,
+    /// The receive that it belongs to, or the first send that is gathered by it, which lasts until the chunk is unpacked or
+    /// gathered, or its peer has failed.
+    pub(crate) op: OpKey,
+    pub(crate) channel: u16,
+    /// Byte offset of the chunk in its message.
+    pub(crate) offset: u64,
+}
+
+/// An unpack that failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BatchFailure {
+    /// The chunk that failed, or the oldest of those that may have.
+    pub(crate) suspect: Option<Job>,
+    /// Other chunks that may be the one.
+    pub(crate) others: usize,
+    pub(crate) source: UnpackError,
+}
+
+/// Collects jobs during a round, submits them at its end, and knows which batches have finished.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    current: BatchNumber,
+    finished: BatchNumber,
+    jobs: Vec<(Job, usize)>,
+    descriptors: Vec<UnpackDescriptor>,
+    in_flight: VecDeque<InFlight>,
+    busy: Duration,
+    /// Where fragments lay so far.
+    pub(crate) pages: PageUse,
+    submitting: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    number: BatchNumber,
+    ticket: Ticket,
+    submitted_at: Instant,
+    /// Its oldest chunk.
+    first: Job,
+    jobs: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            current: BatchNumber(1),
+            finished: BatchNumber::NONE,
+            jobs: Vec::new(),
+            descriptors: Vec::new(),
+            in_flight: VecDeque::new(),
+            busy: Duration::ZERO,
+            pages: PageUse::default(),
+            submitting: Duration::ZERO,
+        }
+    }
+}
+
+impl Batch {
+    /// The batch that chunks arriving now belong to.
+    pub(crate) fn number(&self) -> BatchNumber {
+        self.current
+    }
+
+    /// Adds a chunk, or one message of it, whose descriptors were checked against the bounce buffer and against `dst_bytes`.
+    pub(crate) fn push(
+        &mut self,
+        job: Job,
+        descriptors: impl IntoIterator<Item = UnpackDescriptor>,
+    ) {
+        let start = self.descriptors.len();
+        self.descriptors.extend(descriptors);
+        self.pages.note(&self.descriptors[start..]);
+        self.jobs.push((job, self.descriptors.len()));
+    }
+
+    /// Adds stretches that are copied together to be sent: `bounce` is where they lie, `dst` where the chunk is sent from.
+    pub(crate) fn gather(
+        &mut self,
+        job: Job,
+        descriptors: impl IntoIterator<Item = UnpackDescriptor>,
+    ) {
+        self.descriptors.extend(descriptors);
+        self.jobs.push((job, self.descriptors.len()));
+    }
+
+    /// Chunks collected in this round.
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Starts unpacking what was collected and begins the next batch.
+    ///
+    /// # Safety
+    /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached this batch: its request is
+    /// not consumed and its operation does not end before.
+    pub(crate) unsafe fn submit(&mut self, unpack: &mut dyn Unpack) -> Result<(), BatchFailure> {
+        let Some(&(first, _)) = self.jobs.first() else {
+            // A batch of chunks that needed no unpacking is finished with the one before it.
+            match self.in_flight.back_mut() {
+                Some(last) => last.number = self.current,
+                None => self.finished = self.current,
+            }
+            self.current.0 += 1;
+            return Ok(());
+        };
+        let submitted_at = Instant::now();
+        // SAFETY: passed on from the caller.
+        let outcome = unsafe { self.submit_jobs(unpack) };
+        self.submitting += submitted_at.elapsed();
+        let jobs = self.jobs.len();
+        // Also after an error: the peers that the jobs belong to fail with it.
+        self.jobs.clear();
+        self.descriptors.clear();
+        let (number, ticket) = (self.current, outcome?);
+        self.in_flight.push_back(InFlight { number, ticket, submitted_at, first, jobs });
+        self.current.0 += 1;
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for `submit`.
+    unsafe fn submit_jobs(&self, unpack: &mut dyn Unpack) -> Result<Ticket, BatchFailure> {
+        let mut ticket = Ticket::NONE;
+        let mut start = 0;
+        for (index, group) in self.jobs.chunks(JOBS_PER_SUBMIT).enumerate() {
+            let mut jobs = [EMPTY_JOB; JOBS_PER_SUBMIT];
+            for (slot, (job, end)) in jobs.iter_mut().zip(group) {
+                let descriptors = &self.descriptors[start..*end];
+                start = *end;
+                // The plugin's bounce buffer may be mapped next to a destination; what counts is what is read of it.
+                let bounce_bytes =
+                    descriptors.iter().map(UnpackDescriptor::src_end).max().unwrap_or(0);
+                *slot = UnpackJob {
+                    bounce: job.bounce,
+                    bounce_bytes,
+                    dst: job.dst,
+                    dst_bytes: job.dst_bytes,
+                    descriptors,
+                };
+            }
+            // SAFETY: passed on from the caller.
+            ticket = unsafe { unpack.submit(&jobs[..group.len()]) }
+                .map_err(|source| self.submit_failed(index * JOBS_PER_SUBMIT, source))?;
+        }
+        Ok(ticket)
+    }
+
+    /// What is known when the submit of the group that starts at job `start` has failed.
+    fn submit_failed(&self, start: usize, source: UnpackError) -> BatchFailure {
+        let named = source.job().and_then(|job| self.jobs.get(start + job));
+        // A GPU reports with any call what went wrong before it.
+        let before = self.in_flight.iter().map(|batch| batch.jobs).sum::<usize>() + start;
+        let here = self.jobs.len().saturating_sub(start).min(JOBS_PER_SUBMIT);
+        match (named, self.in_flight.front()) {
+            (Some(&(job, _)), _) => BatchFailure { suspect: Some(job), others: before, source },
+            (None, oldest) => {
+                let first = self.jobs.first().map(|&(job, _)| job);
+                let suspect = oldest.map(|batch| batch.first).or(first);
+                BatchFailure { suspect, others: (before + here).saturating_sub(1), source }
+            }
+        }
+    }
+
+    /// The newest finished batch; everything up to it is finished.
+    pub(crate) fn finished(
+        &mut self,
+        unpack: &mut dyn Unpack,
+    ) -> Result<BatchNumber, BatchFailure> {
+        if !self.in_flight.is_empty() {
+            let reached = unpack.poll().map_err(|source| self.under_way_failed(source))?;
+            while let Some(first) = self.in_flight.front().filter(|first| first.ticket <= reached) {
+                self.finished = first.number;
+                self.busy += first.submitted_at.elapsed();
+                self.in_flight.pop_front();
+            }
+        }
+        Ok(self.finished)
+    }
+
+    /// The newest batch that was seen to be finished.
+    pub(crate) fn reached(&self) -> BatchNumber {
+        self.finished
+    }
+
+    /// What is known when something under way has failed.
+    fn under_way_failed(&self, source: UnpackError) -> BatchFailure {
+        let jobs: usize = self.in_flight.iter().map(|batch| batch.jobs).sum();
+        let suspect = self.in_flight.front().map(|batch| batch.first);
+        BatchFailure { suspect, others: jobs.saturating_sub(1), source }
+    }
+
+    /// Forgets what is collected and under way, for good: none of it will ever count as finished.
+    pub(crate) fn abandon(&mut self) {
+        self.jobs.clear();
+        self.descriptors.clear();
+        self.in_flight.clear();
+    }
+
+    /// Time from submits until they were seen to be finished, summed.
+    pub(crate) fn busy(&self) -> Duration {
+        self.busy
+    }
+
+    /// Time inside submits, summed.
+    pub(crate) fn submitting(&self) -> Duration {
+        self.submitting
+    }
+
+    /// Whether unpacks are under way.
+    pub(crate) fn is_unpacking(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+}
+
+const EMPTY_JOB: UnpackJob<'static> =
+    UnpackJob { bounce: 0, bounce_bytes: 0, dst: 0, dst_bytes: 0, descriptors: &[] };
+
+#[cfg(test)]
+mod tests {
+    use tcpx_cuda::CudaError;
+    use tcpx_unpack::Backend;
+
+    use super::*;
+
+    const DESCRIPTOR: [UnpackDescriptor; 1] =
+        [UnpackDescriptor { src_off: 0, len: 16, dst_off: 0 }];
+
+    /// Finishes tickets only when told to.
+    #[derive(Default)]
+    struct Slow {
+        submitted: u64,
+        finished: u64,
+        jobs: usize,
+    }
+
+    impl Unpack for Slow {
+        fn backend(&self) -> Backend {
+            Backend::Host
+        }
+
+        unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+            self.submitted += 1;
+            self.jobs += jobs.len();
+            Ok(Ticket::new(self.submitted))
+        }
+
+        fn poll(&mut self) -> Result<Ticket, UnpackError> {
+            Ok(Ticket::new(self.finished))
+        }
+    }
+
+    fn job() -> Job {
+        job_at(0)
+    }
+
+    fn job_at(offset: u64) -> Job {
+        let op = OpKey::default();
+        Job { bounce: 4096, dst: 8192, dst_bytes: 16, op, channel: 0, offset }
+    }
+
+    /// Fails with the given error: the submit of that number, from 1, or every poll.
+    struct Failing {
+        submit: u64,
+        submits: u64,
+        error: UnpackError,
+    }
+
+    impl Unpack for Failing {
+        fn backend(&self) -> Backend {
+            Backend::Kernel
+        }
+
+        unsafe fn submit(&mut self, _: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+            self.submits += 1;
+            if self.submits == self.submit {
+                return Err(self.error.clone());
+            }
+            Ok(Ticket::new(self.submits))
+        }
+
+        fn poll(&mut self) -> Result<Ticket, UnpackError> {
+            Err(self.error.clone())
+        }
+    }
+
+    #[test]
+    fn a_failed_submit_names_the_job_that_the_backend_names() {
+        let source = CudaError::Stalled { waited_ms: 1 };
+        let error = UnpackError::Copy { job: 1, source };
+        let mut unpack = Failing { submit: 3, submits: 0, error: error.clone() };
+        let mut batch = Batch::default();
+        batch.push(job_at(0), DESCRIPTOR);
+        // SAFETY: the double touches no memory.
+        unsafe { batch.submit(&mut unpack) }.unwrap();
+        // Two groups, of which the second fails in its second job.
+        (1..=JOBS_PER_SUBMIT as u64 + 2).for_each(|at| batch.push(job_at(at), DESCRIPTOR));
+        // SAFETY: as above.
+        let failure = unsafe { batch.submit(&mut unpack) }.unwrap_err();
+        let suspect = Some(job_at(JOBS_PER_SUBMIT as u64 + 2));
+        assert_eq!(failure, BatchFailure { suspect, others: 1 + JOBS_PER_SUBMIT, source: error });
+    }
+
+    #[test]
+    fn a_failure_without_a_name_is_that_of_the_oldest_under_way() {
+        let error = UnpackError::Cuda(CudaError::Stalled { waited_ms: 1 });
+        let mut unpack = Failing { submit: 2, submits: 0, error: error.clone() };
+        let mut batch = Batch::default();
+        let first = batch.number();
+        batch.push(job_at(7), DESCRIPTOR);
+        batch.push(job_at(8), DESCRIPTOR);
+        // SAFETY: the double touches no memory.
+        unsafe { batch.submit(&mut unpack) }.unwrap();
+        let failure = batch.finished(&mut unpack).unwrap_err();
+        let expected =
+            |others| BatchFailure { suspect: Some(job_at(7)), others, source: error.clone() };
+        assert_eq!(failure, expected(1));
+        batch.push(job_at(9), DESCRIPTOR);
+        // SAFETY: as above.
+        assert_eq!(unsafe { batch.submit(&mut unpack) }.unwrap_err(), expected(2));
+
+        batch.abandon();
+        assert!(batch.in_flight.is_empty() && batch.jobs() == 0);
+        assert!(batch.finished(&mut unpack).unwrap() < first, "what failed is never finished");
+    }
+
+    #[test]
+    fn batches_finish_with_their_last_submit_and_in_order() {
+        let (mut batch, mut unpack) = (Batch::default(), Slow::default());
+        let first = batch.number();
+        for _ in 0..JOBS_PER_SUBMIT + 1 {
+            batch.push(job(), DESCRIPTOR);
+        }
+        // SAFETY: the double touches no memory.
+        unsafe { batch.submit(&mut unpack) }.unwrap();
+        assert_eq!((unpack.submitted, unpack.jobs), (2, JOBS_PER_SUBMIT + 1));
+        let second = batch.number();
+        // SAFETY: as above.
+        unsafe { batch.submit(&mut unpack) }.unwrap();
+        unpack.finished = 1;
+        assert!(
+            batch.finished(&mut unpack).unwrap() < first,
+            "half of the first batch is not enough"
+        );
+        unpack.finished = 2;
+        assert_eq!(
+            batch.finished(&mut unpack).unwrap(),
+            second,
+            "a batch without jobs ends with the one before it"
+        );
+        assert!(batch.in_flight.is_empty());
+    }
+
+    #[test]
+    fn a_batch_without_jobs_is_finished_at_once() {
+        let (mut batch, mut unpack) = (Batch::default(), Slow::default());
+        let number = batch.number();
+        // SAFETY: the double touches no memory.
+        unsafe { batch.submit(&mut unpack) }.unwrap();
+        assert_eq!(batch.finished(&mut unpack).unwrap(), number);
+    }
+}

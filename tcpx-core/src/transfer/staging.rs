@@ -1,0 +1,97 @@
+#![cfg_attr(test, allow(unsafe_code))]
+//! The staging buffer of a lane that sends: scattered small messages are copied together there, a chunk in each slot.
+
+use crate::error::Result;
+use crate::memory::device_memory::DeviceMemory;
+use crate::plugin::registrations::{RegistrationKey, Registrations, Span};
+use crate::plugin::unpack_queue::MemoryType;
+
+/// Slots begin on pages, as the plugin wants device memory to.
+const PAGE_BYTES: u64 = 4096;
+
+/// As many slots as a lane may have gathered chunks under way, taken in turn: chunks leave in the order in which they were
+/// gathered, so the slot whose turn it is has been sent.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    /// Of the session's own memory; freed by [`Registrations::remove_own`].
+    pub(crate) registration: RegistrationKey,
+    address: u64,
+    memory: MemoryType,
+    slot_bytes: u64,
+    slots: u64,
+    taken: u64,
+}
+
+impl Staging {
+    /// Allocates `slots` slots for chunks of `chunk_bytes`, in memory of the kind that is gathered.
+    pub(crate) fn new(
+        slots: usize,
+        chunk_bytes: u32,
+        memory: MemoryType,
+        device: &DeviceMemory,
+        registrations: &mut Registrations,
+    ) -> Result<Self> {
+        let slots = slots.max(1) as u64;
+        let slot_bytes = u64::from(chunk_bytes).next_multiple_of(PAGE_BYTES);
+        // At most 16 slots of 4 MiB.
+        let owned = device.allocate((slots * slot_bytes) as usize, memory)?;
+        let address = owned.address();
+        let registration = registrations.add_own(slots * slot_bytes, memory, owned);
+        Ok(Self { registration, address, memory, slot_bytes, slots, taken: 0 })
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots as usize
+    }
+
+    /// The first slot, for registering all of them with a comm.
+    pub(crate) fn first_slot(&self) -> Span {
+        self.slot(0)
+    }
+
+    /// The slot for the next chunk. The caller has no more than `slots` chunks under way, this one included, and they leave
+    /// in order.
+    pub(crate) fn next_slot(&mut self) -> Span {
+        let slot = self.slot(self.taken % self.slots);
+        self.taken += 1;
+        slot
+    }
+
+    fn slot(&self, index: u64) -> Span {
+        let Self { registration, address, memory, slot_bytes, .. } = *self;
+        Span { registration, address: address + index * slot_bytes, memory }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_come_in_turn_apart_and_on_pages() {
+        let mut registrations = Registrations::default();
+        let host = DeviceMemory::Emulated;
+        let mut staging =
+            Staging::new(3, 5000, MemoryType::Device, &host, &mut registrations).unwrap();
+        let starts: Vec<u64> = (0..4).map(|_| staging.next_slot().address).collect();
+        assert_eq!(starts[0], starts[3], "three slots");
+        assert_eq!([starts[1] - starts[0], starts[2] - starts[1]], [8192; 2]);
+        assert_eq!(starts[0] % PAGE_BYTES, 0);
+        // The last byte of the last slot is there to be written.
+        let byte = [7; 1];
+        // SAFETY: see above; nobody else knows of this memory.
+        unsafe { host.write(starts[2] + 8191, &byte) }.unwrap();
+    }
+
+    #[test]
+    fn callers_ids_do_not_show_it() {
+        let mut registrations = Registrations::default();
+        let host = DeviceMemory::Emulated;
+        let staging = Staging::new(1, 4096, MemoryType::Host, &host, &mut registrations).unwrap();
+        assert_eq!(registrations.id_of(staging.registration), None);
+        assert!(registrations.info(0).is_err() && registrations.info(1).is_err());
+        assert_eq!(registrations.add(4096, 1, MemoryType::Host, true, None).unwrap(), 1);
+        registrations.remove_own(staging.registration);
+        assert_eq!(registrations.start_of(staging.registration), None);
+    }
+}

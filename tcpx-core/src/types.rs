@@ -1,0 +1,3 @@
+//! Small types that every room uses.
+
+pub(crate) mod peer_name;
