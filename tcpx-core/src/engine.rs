@@ -17,11 +17,11 @@ use tcpx_unpack::Unpack;
 
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
-use crate::control::listener::Strangers;
-use crate::engine::accept_queue::Lobby;
+use crate::control::listener::ControlListener;
+use crate::engine::accept_queue::AcceptQueue;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::memory::device_memory::DeviceMemory;
-use crate::peer::session_context::Env;
+use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerKey, Stage};
 use crate::plugin::Plugin;
 use crate::plugin::nics;
@@ -34,13 +34,13 @@ use crate::types::peer_name::PeerName;
 
 /// Everything of a session.
 pub(crate) struct Engine {
-    pub(crate) env: Env,
+    pub(crate) env: SessionContext,
     pub(crate) ledger: Ledger,
     pub(crate) peers: SlotMap<PeerKey, Peer>,
     names: HashMap<String, PeerKey>,
     infos: BTreeMap<String, ConnInfo>,
-    strangers: Option<Strangers>,
-    lobby: Lobby<PeerKey>,
+    strangers: Option<ControlListener>,
+    lobby: AcceptQueue<PeerKey>,
     unpack: Box<dyn Unpack>,
     unpack_why: String,
     unpack_batches: u64,
@@ -78,13 +78,13 @@ impl Engine {
             "session created"
         );
         Ok(Self {
-            env: Env::new(options, plugin, memory, opened.unpack.backend())?,
+            env: SessionContext::new(options, plugin, memory, opened.unpack.backend())?,
             ledger: Ledger::default(),
             peers: SlotMap::with_key(),
             names: HashMap::new(),
             infos: BTreeMap::new(),
             strangers: None,
-            lobby: Lobby::default(),
+            lobby: AcceptQueue::default(),
             unpack: opened.unpack,
             unpack_why: opened.why,
             unpack_batches: 0,
@@ -104,7 +104,7 @@ impl Engine {
         self.check_open()?;
         let strangers = match &self.strangers {
             Some(strangers) => strangers,
-            None => self.strangers.insert(Strangers::listen(self.env.options.listen)?),
+            None => self.strangers.insert(ControlListener::listen(self.env.options.listen)?),
         };
         let bound = strangers.address()?;
         let options = &self.env.options;

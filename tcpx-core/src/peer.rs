@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use slotmap::new_key_type;
 
-use self::suspicion::Suspicion;
-pub(crate) use self::watch::Look;
+use self::suspicion::DeferredFailure;
+pub(crate) use self::watch::WatchInput;
 use crate::stats::alarm::Troubles;
 
 use crate::control::connector::Connector;
@@ -27,11 +27,11 @@ use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::peer::comm_setup::CommSetup;
-use crate::peer::protocol::coalescer::{OpenRun, Tail};
-use crate::peer::protocol::keepalive::{Due, Heartbeat};
+use crate::peer::protocol::coalescer::{MessageEnd, OpenRun};
+use crate::peer::protocol::keepalive::{Due, Keepalive};
 use crate::peer::protocol::matcher::Matcher;
-use crate::peer::protocol::shutdown::Farewell;
-use crate::peer::session_context::Env;
+use crate::peer::protocol::shutdown::Shutdown;
+use crate::peer::session_context::SessionContext;
 use crate::stats::stages::Activity;
 use crate::stats::watch::matches::MatchWatch;
 use crate::stats::{ChannelStats, MessageStats};
@@ -56,7 +56,7 @@ pub(crate) enum Stage {
     /// Transfers may be posted.
     Up,
     /// Saying goodbye.
-    Closing(Farewell),
+    Closing(Shutdown),
     /// Over, and why.
     Gone(Error),
 }
@@ -67,7 +67,7 @@ pub(crate) struct Peer {
     name: PeerName,
     pub(crate) stage: Stage,
     link: Option<LinkSocket>,
-    heartbeat: Heartbeat,
+    heartbeat: Keepalive,
     /// When it came in, or was to be connected to.
     came_at: Instant,
     /// It said goodbye before an accept had named it: the answer waits for that.
@@ -84,14 +84,14 @@ pub(crate) struct Peer {
     matcher: Matcher<OpKey>,
     run: OpenRun<OpKey>,
     /// The receive that was announced last.
-    announced: Option<Tail>,
+    announced: Option<MessageEnd>,
     /// Receives that the other end announced so far.
     announcements: u64,
     next_channel: u16,
     messages: MessageStats,
     matches: MatchWatch,
     troubles: Troubles,
-    suspicion: Option<Suspicion>,
+    suspicion: Option<DeferredFailure>,
 }
 
 impl Peer {
@@ -101,7 +101,7 @@ impl Peer {
             name,
             stage,
             link: None,
-            heartbeat: Heartbeat::new(None, false, now),
+            heartbeat: Keepalive::new(None, false, now),
             came_at: now,
             parted_early: false,
             leaves_when_up: false,
@@ -172,10 +172,10 @@ impl Peer {
         link: LinkSocket,
         agreement: Agreement,
         now: Instant,
-        env: &Env,
+        env: &SessionContext,
     ) -> Result<()> {
         let local = link.local_ip();
-        self.heartbeat = Heartbeat::new(env.options.peer_timeout, agreement.peer_progresses, now);
+        self.heartbeat = Keepalive::new(env.options.peer_timeout, agreement.peer_progresses, now);
         // Kept from here on, so that a failure can be told to the peer.
         self.link = Some(link);
         self.agreement = agreement;
@@ -190,7 +190,7 @@ impl Peer {
     pub(crate) fn progress(
         &mut self,
         now: Instant,
-        env: &Env,
+        env: &SessionContext,
         ledger: &mut Ledger,
         batch: &mut Batch,
     ) -> Result<bool> {
@@ -221,7 +221,12 @@ impl Peer {
     }
 
     /// Everything that calls the plugin.
-    fn drive_comms(&mut self, env: &Env, ledger: &mut Ledger, batch: &mut Batch) -> Result<bool> {
+    fn drive_comms(
+        &mut self,
+        env: &SessionContext,
+        ledger: &mut Ledger,
+        batch: &mut Batch,
+    ) -> Result<bool> {
         let mut moved = false;
         if let Stage::Comms(setup) = &mut self.stage {
             moved |= setup.poll()?;
@@ -271,11 +276,11 @@ impl Peer {
 
     /// The plugin has failed: no more calls of it for this peer, and its end unless the link may know more.
     fn suspect(&mut self, error: Error, now: Instant) -> Result<bool> {
-        self.suspicion = Some(Suspicion::of(error, now)?);
+        self.suspicion = Some(DeferredFailure::of(error, now)?);
         Ok(true)
     }
 
-    fn go_up_when_ready(&mut self, env: &Env, ledger: &mut Ledger) {
+    fn go_up_when_ready(&mut self, env: &SessionContext, ledger: &mut Ledger) {
         let Stage::Comms(setup) = &mut self.stage else { return };
         if !setup.is_ready() {
             return;
@@ -323,7 +328,7 @@ impl Peer {
     }
 
     /// Nobody waits for a peer that no accept has asked for, so its connecting ends here.
-    fn check_unclaimed(&self, now: Instant, env: &Env) -> Result<()> {
+    fn check_unclaimed(&self, now: Instant, env: &SessionContext) -> Result<()> {
         let waited = now.saturating_duration_since(self.came_at);
         let is_late = waited >= env.options.connect_timeout;
         if self.name.is_bound() || !is_late || !matches!(self.stage, Stage::Comms(_)) {
@@ -355,7 +360,12 @@ impl Peer {
         Ok(())
     }
 
-    fn read_link(&mut self, now: Instant, env: &Env, ledger: &mut Ledger) -> Result<bool> {
+    fn read_link(
+        &mut self,
+        now: Instant,
+        env: &SessionContext,
+        ledger: &mut Ledger,
+    ) -> Result<bool> {
         let Some(link) = &mut self.link else { return Ok(false) };
         let outcome = link.fill(now);
         // What came before the end of the link still counts.

@@ -30,7 +30,7 @@ use crate::peer::{PeerKey, Stage};
 use crate::plugin::Nic;
 use crate::session::progress_thread::ProgressThread;
 use crate::session::transfer::Transfer;
-use crate::session::wait::Patience;
+use crate::session::wait::WaitLimit;
 use crate::settings::SessionOptions;
 use crate::stats::SessionReport;
 
@@ -81,7 +81,7 @@ impl Session {
     /// is taken; what connecting can end in.
     pub fn accept(&self, peer: &str) -> Result<()> {
         self.shared.engine().start_accept(peer)?;
-        let patience = Patience::for_time(self.options.connect_timeout);
+        let patience = WaitLimit::for_time(self.options.connect_timeout);
         let accepted = self.shared.wait(
             patience,
             |engine| Ok(engine.accepted(peer)?.map_or(Outcome::NotYet, Outcome::Done)),
@@ -117,7 +117,7 @@ impl Session {
         self.wait_until_up(
             key,
             peer,
-            Patience::for_time(self.options.connect_timeout),
+            WaitLimit::for_time(self.options.connect_timeout),
             Phase::Connect,
         )
     }
@@ -126,7 +126,7 @@ impl Session {
         &self,
         key: PeerKey,
         peer: &str,
-        patience: Patience,
+        patience: WaitLimit,
         phase: Phase,
     ) -> Result<()> {
         let outcome = self.shared.wait(
@@ -172,7 +172,7 @@ impl Session {
             (key, was_over)
         };
         let outcome = self.shared.wait(
-            Patience::for_time(self.options.close_timeout),
+            WaitLimit::for_time(self.options.close_timeout),
             |engine| match engine.peers.get(key).map(|peer| &peer.stage) {
                 None | Some(Stage::Gone(Error::PeerGone { how: Departure::Goodbye, .. })) => {
                     Ok(Outcome::Done(()))
@@ -215,14 +215,14 @@ impl Session {
         let start = Instant::now();
         self.shared.engine().start_close();
         let closed = self.shared.wait(
-            Patience::for_time(self.options.close_timeout),
+            WaitLimit::for_time(self.options.close_timeout),
             |engine| Ok(if engine.is_quiet() { Outcome::Done(()) } else { Outcome::NotYet }),
             |engine, waited, now| engine.close_deadline(waited, now),
         );
         self.shared.engine().finish_close();
         // What is parked ends, or is given up, within a time of its own.
         let settled = self.shared.wait(
-            Patience::for_time(2 * UNPACK_TIMEOUT),
+            WaitLimit::for_time(2 * UNPACK_TIMEOUT),
             |engine| {
                 let is_over = engine.is_settled_or_given_up();
                 Ok(if is_over { Outcome::Done(()) } else { Outcome::NotYet })

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::control::conn_info::ConnInfo;
 use crate::control::frame::{Frame, MAX_STRANGER_BODY};
-use crate::control::hello::{Agreement, Misfit, Proven, Role};
+use crate::control::hello::{Agreement, HandshakeError, Proven, Role};
 use crate::control::socket::{Dialing, LinkError, LinkSocket};
 use crate::error::{Error, Phase, Result};
-use crate::peer::session_context::{Env, random};
+use crate::peer::session_context::{SessionContext, random};
 
 /// How long one address may take to answer a connection request before the next one is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -57,7 +57,7 @@ impl Connector {
         &mut self,
         peer: &str,
         now: Instant,
-        env: &Env,
+        env: &SessionContext,
     ) -> Result<Option<(LinkSocket, Agreement)>> {
         match mem::replace(&mut self.attempt, Attempt::Next) {
             Attempt::Next => self.dial_next(peer, now)?,
@@ -83,7 +83,7 @@ impl Connector {
         Ok(())
     }
 
-    fn dialing(&mut self, dialing: Dialing, now: Instant, env: &Env) {
+    fn dialing(&mut self, dialing: Dialing, now: Instant, env: &SessionContext) {
         let address = dialing.address;
         let outcome = match dialing.is_connected() {
             Ok(true) => LinkSocket::new(dialing.into_stream(), env.options.peer_timeout, now)
@@ -103,7 +103,7 @@ impl Connector {
         mut link: LinkSocket,
         peer: &str,
         now: Instant,
-        env: &Env,
+        env: &SessionContext,
     ) -> Result<()> {
         match link.receive(now, MAX_STRANGER_BODY) {
             Ok(None) => self.attempt = Attempt::AwaitChallenge(link),
@@ -128,7 +128,7 @@ impl Connector {
         nonce: [u8; 32],
         peer: &str,
         now: Instant,
-        env: &Env,
+        env: &SessionContext,
     ) -> Result<Option<(LinkSocket, Agreement)>> {
         if let Err(error) = link.flush() {
             self.give_up_link(&link, &Err(error));
@@ -162,11 +162,11 @@ impl Connector {
         &self,
         proven: &Proven,
         nonce: &[u8; 32],
-        env: &Env,
-    ) -> std::result::Result<Agreement, Misfit> {
+        env: &SessionContext,
+    ) -> std::result::Result<Agreement, HandshakeError> {
         proven.verify(Role::Listener, nonce, &self.info.secret)?;
         if proven.hello.session != self.info.session {
-            return Err(Misfit::Proof);
+            return Err(HandshakeError::Proof);
         }
         env.hello(*nonce).agree(&proven.hello)
     }
@@ -188,7 +188,7 @@ impl Connector {
     }
 }
 
-fn refused(peer: &str, misfit: &Misfit) -> Error {
+fn refused(peer: &str, misfit: &HandshakeError) -> Error {
     Error::Handshake { peer: peer.to_owned(), reason: misfit.to_string() }
 }
 

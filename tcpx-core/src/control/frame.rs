@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::hello::{Challenge, Proven};
-use crate::peer::protocol::coalescer::{Landing, MAX_RUN_MESSAGES};
+use crate::peer::protocol::coalescer::{Delivery, MAX_RUN_MESSAGES};
 
 /// Version of everything in this module. Two ends with different versions do not talk.
 pub(crate) const PROTOCOL_VERSION: u16 = 3;
@@ -49,7 +49,7 @@ pub(crate) enum Frame {
         /// Bytes.
         bytes: u64,
         /// Where they go.
-        landing: Landing,
+        landing: Delivery,
     },
     /// Sends were matched with announced receives: their chunks follow on the channels, in this order among matches.
     Match {
@@ -244,7 +244,7 @@ fn announce(body: &[u8]) -> Option<Frame> {
         recv: u64::from_le_bytes(*recv),
         tag: i32::from_le_bytes(*tag),
         bytes: u64::from_le_bytes(*bytes),
-        landing: Landing::from_wire(landing)?,
+        landing: Delivery::from_wire(landing)?,
     })
 }
 
@@ -298,7 +298,7 @@ mod tests {
             Just(Frame::Ready),
             any::<(u64, i32, u64)>().prop_flat_map(|(recv, tag, bytes)| (0u8..3).prop_map(
                 move |landing| {
-                    let landing = Landing::from_wire(landing).expect("one of three");
+                    let landing = Delivery::from_wire(landing).expect("one of three");
                     Frame::Announce { recv, tag, bytes, landing }
                 }
             )),

@@ -33,12 +33,12 @@ impl Challenge {
     }
 
     /// The nonce, if the words are ours and of our version.
-    pub(crate) fn check(&self) -> Result<[u8; 32], Misfit> {
+    pub(crate) fn check(&self) -> Result<[u8; 32], HandshakeError> {
         if self.magic != MAGIC {
-            return Err(Misfit::Stranger);
+            return Err(HandshakeError::Stranger);
         }
         if self.protocol != PROTOCOL_VERSION {
-            return Err(Misfit::Protocol { ours: PROTOCOL_VERSION, theirs: self.protocol });
+            return Err(HandshakeError::Protocol { ours: PROTOCOL_VERSION, theirs: self.protocol });
         }
         Ok(self.nonce)
     }
@@ -84,7 +84,7 @@ pub(crate) enum Role {
 
 /// Why two ends do not talk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Misfit {
+pub(crate) enum HandshakeError {
     Stranger,
     Protocol { ours: u16, theirs: u16 },
     Proof,
@@ -96,7 +96,7 @@ pub(crate) enum Misfit {
     OneSelf,
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stranger => f.write_str(
@@ -151,36 +151,36 @@ impl Hello {
 
     /// Do the two ends fit, and on what do they agree? Called on both ends with the same two hellos, it agrees on the
     /// same channels and chunks.
-    pub(crate) fn agree(&self, theirs: &Self) -> Result<Agreement, Misfit> {
+    pub(crate) fn agree(&self, theirs: &Self) -> Result<Agreement, HandshakeError> {
         if theirs.protocol != self.protocol {
-            return Err(Misfit::Protocol { ours: self.protocol, theirs: theirs.protocol });
+            return Err(HandshakeError::Protocol { ours: self.protocol, theirs: theirs.protocol });
         }
         if theirs.session == self.session {
-            return Err(Misfit::OneSelf);
+            return Err(HandshakeError::OneSelf);
         }
         if [&theirs.name, &theirs.build, &theirs.plugin]
             .iter()
             .any(|name| name.len() > MAX_NAME_BYTES)
         {
-            return Err(Misfit::Names);
+            return Err(HandshakeError::Names);
         }
         if theirs.plugin != self.plugin {
-            return Err(Misfit::Plugin {
+            return Err(HandshakeError::Plugin {
                 ours: self.plugin.clone(),
                 theirs: theirs.plugin.clone(),
             });
         }
         if theirs.unpack_version != self.unpack_version {
-            return Err(Misfit::UnpackVersion {
+            return Err(HandshakeError::UnpackVersion {
                 ours: self.unpack_version,
                 theirs: theirs.unpack_version,
             });
         }
         if theirs.chunk_bytes < MIN_CHUNK_BYTES {
-            return Err(Misfit::Chunk { theirs: theirs.chunk_bytes });
+            return Err(HandshakeError::Chunk { theirs: theirs.chunk_bytes });
         }
         if theirs.channels == 0 || theirs.channels > crate::MAX_CHANNELS {
-            return Err(Misfit::Channels { theirs: theirs.channels });
+            return Err(HandshakeError::Channels { theirs: theirs.channels });
         }
         Ok(Agreement {
             channels: self.channels.min(theirs.channels),
@@ -197,10 +197,10 @@ impl Proven {
         role: Role,
         challenge: &[u8; 32],
         secret: &Secret,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), HandshakeError> {
         authenticator(&self.hello, role, challenge, secret)
             .and_then(|authenticator| authenticator.verify_slice(&self.mac).ok())
-            .ok_or(Misfit::Proof)
+            .ok_or(HandshakeError::Proof)
     }
 }
 
@@ -251,24 +251,24 @@ pub(crate) mod tests {
         assert_eq!(proven.verify(Role::Connector, &[9; 32], &secret), Ok(()));
         assert_eq!(
             proven.verify(Role::Listener, &[9; 32], &secret),
-            Err(Misfit::Proof),
+            Err(HandshakeError::Proof),
             "reflected"
         );
         assert_eq!(
             proven.verify(Role::Connector, &[8; 32], &secret),
-            Err(Misfit::Proof),
+            Err(HandshakeError::Proof),
             "replayed"
         );
         assert_eq!(
             proven.verify(Role::Connector, &[9; 32], &Secret([4; 32])),
-            Err(Misfit::Proof),
+            Err(HandshakeError::Proof),
             "stranger"
         );
         let mut tampered = proven;
         tampered.hello.channels = 7;
         assert_eq!(
             tampered.verify(Role::Connector, &[9; 32], &secret),
-            Err(Misfit::Proof),
+            Err(HandshakeError::Proof),
             "tampered"
         );
     }
@@ -305,8 +305,11 @@ pub(crate) mod tests {
         let mut challenge = Challenge::new([1; 32]);
         assert_eq!(challenge.check(), Ok([1; 32]));
         challenge.protocol = 9;
-        assert_eq!(challenge.check(), Err(Misfit::Protocol { ours: PROTOCOL_VERSION, theirs: 9 }));
+        assert_eq!(
+            challenge.check(),
+            Err(HandshakeError::Protocol { ours: PROTOCOL_VERSION, theirs: 9 })
+        );
         challenge.magic = *b"TCPXLUNK";
-        assert_eq!(challenge.check(), Err(Misfit::Stranger));
+        assert_eq!(challenge.check(), Err(HandshakeError::Stranger));
     }
 }

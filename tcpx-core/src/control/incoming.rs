@@ -4,10 +4,10 @@ use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::control::frame::{Frame, MAX_STRANGER_BODY};
-use crate::control::hello::{Agreement, Challenge, Misfit, Proven, Role};
+use crate::control::hello::{Agreement, Challenge, HandshakeError, Proven, Role};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};
-use crate::peer::session_context::{Env, random};
+use crate::peer::session_context::{SessionContext, random};
 
 /// One connection that came in.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Incoming {
         from: IpAddr,
         patience: Duration,
         now: Instant,
-        env: &Env,
+        env: &SessionContext,
     ) -> Result<Self> {
         let mut link = LinkSocket::new(stream, env.options.peer_timeout, now)
             .map_err(|error| Error::io("accepting a control connection", &error))?;
@@ -47,7 +47,7 @@ impl Incoming {
     }
 
     /// One step.
-    pub(crate) fn poll(&mut self, now: Instant, env: &Env) -> Reception {
+    pub(crate) fn poll(&mut self, now: Instant, env: &SessionContext) -> Reception {
         let outcome = self.link.flush().and_then(|_| self.link.receive(now, MAX_STRANGER_BODY));
         match (outcome, &self.proven) {
             (Ok(None), Some(_)) => Reception::Proven,
@@ -72,7 +72,11 @@ impl Incoming {
         }
     }
 
-    fn check(&self, proven: &Proven, env: &Env) -> std::result::Result<Agreement, Misfit> {
+    fn check(
+        &self,
+        proven: &Proven,
+        env: &SessionContext,
+    ) -> std::result::Result<Agreement, HandshakeError> {
         proven.verify(Role::Connector, &self.nonce, &env.secret)?;
         env.hello([0; 32]).agree(&proven.hello)
     }
@@ -97,7 +101,10 @@ impl Incoming {
     }
 
     /// Welcomes a connection that has proven itself: its link, what both ends use, and the name it gave itself.
-    pub(crate) fn welcome(mut self, env: &Env) -> Option<(LinkSocket, Agreement, String)> {
+    pub(crate) fn welcome(
+        mut self,
+        env: &SessionContext,
+    ) -> Option<(LinkSocket, Agreement, String)> {
         let (proven, agreement) = self.proven?;
         let welcome =
             env.hello(random().ok()?).prove(Role::Listener, &proven.hello.nonce, &env.secret);

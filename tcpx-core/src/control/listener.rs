@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::control::incoming::{Incoming, Reception};
 use crate::error::{Error, Result};
-use crate::peer::session_context::Env;
+use crate::peer::session_context::SessionContext;
 
 /// Connections that are not peers yet. More wait in the system's queue.
 const MAX_STRANGERS: usize = 256;
@@ -61,7 +61,7 @@ fn room_for(from: IpAddr, strangers: &[Stranger]) -> Room {
 
 /// The listener and its strangers.
 #[derive(Debug)]
-pub(crate) struct Strangers {
+pub(crate) struct ControlListener {
     listener: TcpListener,
     listen_next: Option<Instant>,
     /// The listener's last answer was an error, which was logged.
@@ -70,7 +70,7 @@ pub(crate) struct Strangers {
     patience: Duration,
 }
 
-impl Strangers {
+impl ControlListener {
     /// Listens.
     pub(crate) fn listen(address: SocketAddr) -> Result<Self> {
         let bind = || {
@@ -92,7 +92,7 @@ impl Strangers {
     }
 
     /// Takes connections in and hears what they say. Returns whether anything moved.
-    pub(crate) fn progress(&mut self, now: Instant, env: &Env) -> bool {
+    pub(crate) fn progress(&mut self, now: Instant, env: &SessionContext) -> bool {
         let mut moved = false;
         if self.listen_next.is_none_or(|next| now >= next) {
             moved = self.accept(now, env);
@@ -109,7 +109,7 @@ impl Strangers {
         moved
     }
 
-    fn accept(&mut self, now: Instant, env: &Env) -> bool {
+    fn accept(&mut self, now: Instant, env: &SessionContext) -> bool {
         let mut moved = false;
         for _ in 0..ACCEPTS_PER_ROUND {
             // While everybody has proven itself and waits, newcomers wait in the system's queue.
@@ -233,17 +233,18 @@ mod tests {
         }
     }
 
-    fn env() -> Env {
+    fn env() -> SessionContext {
         let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
         let plugin = Plugin::open(&options.plugin, false).expect("it is linked in");
-        Env::new(options, plugin, DeviceMemory::Emulated, Backend::Host).expect("random bytes")
+        SessionContext::new(options, plugin, DeviceMemory::Emulated, Backend::Host)
+            .expect("random bytes")
     }
 
     /// No stranger is turned out for being late here: each has an hour.
     #[test]
     fn a_peer_comes_in_past_silent_strangers_on_real_sockets() {
         let (ours, theirs) = (env(), env());
-        let mut strangers = Strangers::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut strangers = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         strangers.patience = Duration::from_secs(3_600);
         let address = strangers.address().unwrap();
         let mut silent = Vec::new();

@@ -10,19 +10,19 @@ use super::hello::{Challenge, Hello, Role};
 use super::socket::LinkSocket;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
-use crate::control::listener::Strangers;
+use crate::control::listener::ControlListener;
 use crate::error::Error;
 use crate::memory::device_memory::DeviceMemory;
-use crate::peer::session_context::Env;
+use crate::peer::session_context::SessionContext;
 use crate::plugin::Plugin;
 use crate::settings::{PluginChoice, SessionOptions};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is wrong with a hello, and the words that the refusal has for it.
-type Misfit = (fn(&mut Hello), &'static [&'static str]);
+type HandshakeError = (fn(&mut Hello), &'static [&'static str]);
 
-const MISFITS: [Misfit; 6] = [
+const MISFITS: [HandshakeError; 6] = [
     (|hello| hello.plugin = "GPUDirectTCPX_v7".into(), &["TCPXSoft_v7", "GPUDirectTCPX_v7"]),
     (|hello| hello.unpack_version = 8, &["unpack version 7 here, 8 there"]),
     (|hello| hello.channels = 0, &["0 channels there, 1 to"]),
@@ -31,13 +31,14 @@ const MISFITS: [Misfit; 6] = [
     (|hello| hello.protocol = 9, &["9 there"]),
 ];
 
-fn env() -> Env {
+fn env() -> SessionContext {
     let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
     let plugin = Plugin::open(&options.plugin, false).expect("it is linked in");
-    Env::new(options, plugin, DeviceMemory::Emulated, Backend::Host).expect("random bytes")
+    SessionContext::new(options, plugin, DeviceMemory::Emulated, Backend::Host)
+        .expect("random bytes")
 }
 
-fn info(env: &Env, address: std::net::SocketAddr) -> ConnInfo {
+fn info(env: &SessionContext, address: std::net::SocketAddr) -> ConnInfo {
     ConnInfo { session: env.session, secret: env.secret.clone(), addresses: vec![address] }
 }
 
@@ -60,7 +61,7 @@ fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> Frame {
 fn a_listener_refuses_who_does_not_fit_and_tells_it_why() {
     let ours = env();
     let theirs = env();
-    let mut strangers = Strangers::listen("127.0.0.1:0".parse().unwrap()).expect("a port");
+    let mut strangers = ControlListener::listen("127.0.0.1:0".parse().unwrap()).expect("a port");
     let address = strangers.address().expect("it has one");
     for (spoil, words) in MISFITS {
         let stream = TcpStream::connect(address).expect("it listens");

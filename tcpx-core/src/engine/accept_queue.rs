@@ -23,20 +23,20 @@ struct Unclaimed<K> {
 
 /// Accepts and peers that have not found each other.
 #[derive(Debug)]
-pub(crate) struct Lobby<K> {
+pub(crate) struct AcceptQueue<K> {
     accepting: Vec<Accepting<K>>,
     unclaimed: VecDeque<Unclaimed<K>>,
     /// Peers that were gone before an accept asked for them.
     missed: u64,
 }
 
-impl<K> Default for Lobby<K> {
+impl<K> Default for AcceptQueue<K> {
     fn default() -> Self {
         Self { accepting: Vec::new(), unclaimed: VecDeque::new(), missed: 0 }
     }
 }
 
-impl<K: Copy + PartialEq> Lobby<K> {
+impl<K: Copy + PartialEq> AcceptQueue<K> {
     /// Whether one more peer may come.
     pub(crate) fn has_room(&self) -> bool {
         self.unclaimed.len() < MAX_UNCLAIMED
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn who_comes_first_waits_for_the_other() {
-        let mut lobby = Lobby::default();
+        let mut lobby = AcceptQueue::default();
         assert_eq!(lobby.arrive(1, ""), None);
         assert_eq!(lobby.arrive(2, "b"), None);
         assert_eq!(lobby.arrive(3, "c"), None);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_accept_that_gave_up_takes_nobody() {
-        let mut lobby = Lobby::default();
+        let mut lobby = AcceptQueue::default();
         assert_eq!(lobby.start_accept("a"), None);
         lobby.stop_accept("a");
         assert!(!lobby.is_accepting("a"));
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn peers_that_left_are_counted_and_forgotten() {
-        let mut lobby = Lobby::default();
+        let mut lobby = AcceptQueue::default();
         lobby.arrive(1, "a");
         lobby.arrive(2, "a");
         assert_eq!(lobby.take_gone(|peer| peer == 1), [1]);
@@ -163,7 +163,7 @@ mod tests {
         #[test]
         fn every_peer_is_taken_once_or_waits(steps in proptest::collection::vec((any::<bool>(), 0usize..4), 0..100)) {
             const NAMES: [&str; 4] = ["", "a", "b", "c"];
-            let mut lobby = Lobby::default();
+            let mut lobby = AcceptQueue::default();
             let (mut came, mut taken) = (Vec::new(), Vec::new());
             for (is_accept, which) in steps {
                 match NAMES[which] {

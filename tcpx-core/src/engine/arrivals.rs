@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Engine, check_peer_name};
 use crate::control::incoming::Incoming;
-use crate::control::listener::Strangers;
+use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
 use crate::peer::{Peer, PeerKey, Stage};
 use crate::types::peer_name::PeerName;
@@ -57,7 +57,8 @@ impl Engine {
         let mut moved = strangers.progress(now, &self.env);
         self.forget_gone_unclaimed();
         while self.lobby.has_room() {
-            let Some(incoming) = self.strangers.as_mut().and_then(Strangers::take_proven) else {
+            let Some(incoming) = self.strangers.as_mut().and_then(ControlListener::take_proven)
+            else {
                 break;
             };
             moved = true;

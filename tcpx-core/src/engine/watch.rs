@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
-use crate::peer::Look;
+use crate::peer::WatchInput;
 use crate::stats::ChannelStats;
 use crate::stats::alarm::{Alarm, Alarms, Troubles};
 use crate::stats::watch::backend::is_slow;
@@ -27,7 +27,7 @@ impl Engine {
         }
         let stall_after = self.env.options.stall_after.unwrap_or(Duration::MAX);
         let (ledger, pages) = (&self.ledger, &self.batch.pages);
-        let look = Look { round, now, stall_after, ledger, pages };
+        let look = WatchInput { round, now, stall_after, ledger, pages };
         let mut received = ChannelStats::default();
         for peer in self.peers.values_mut() {
             peer.watch(&look, alarms);

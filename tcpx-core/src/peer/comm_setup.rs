@@ -10,8 +10,8 @@ use tcpx_sys::NetHandle;
 
 use crate::control::hello::Agreement;
 use crate::error::Result;
-use crate::peer::session_context::Env;
-use crate::plugin::comm::{ListenComm, PendingConnect, Place, RecvComm, SendComm};
+use crate::peer::session_context::SessionContext;
+use crate::plugin::comm::{CommLabel, ListenComm, PendingConnect, RecvComm, SendComm};
 use crate::plugin::nics;
 use crate::types::peer_name::PeerName;
 
@@ -19,7 +19,7 @@ use crate::types::peer_name::PeerName;
 #[derive(Debug)]
 pub(crate) struct CommSetup {
     nics: Vec<Arc<str>>,
-    places: Vec<Place>,
+    places: Vec<CommLabel>,
     /// Those whose peer has not come.
     listens: Vec<Option<ListenComm>>,
     accepted: Vec<Option<RecvComm>>,
@@ -37,12 +37,12 @@ impl CommSetup {
         peer: &PeerName,
         local: Option<IpAddr>,
         agreement: Agreement,
-        env: &Env,
+        env: &SessionContext,
     ) -> Result<Self> {
         let chosen = nics::choose(&env.plugin, &env.options.nics, env.gpu_path.as_ref(), local)?;
-        let places: Vec<Place> = (0..agreement.channels)
+        let places: Vec<CommLabel> = (0..agreement.channels)
             .zip(chosen.iter().cycle())
-            .map(|(channel, nic)| Place {
+            .map(|(channel, nic)| CommLabel {
                 peer: peer.clone(),
                 channel,
                 nic: nic.name.as_str().into(),
@@ -88,7 +88,7 @@ impl CommSetup {
     }
 
     /// The peer's handles came. False when they are not one for each channel, or came twice.
-    pub(crate) fn take_handles(&mut self, handles: &[NetHandle], env: &Env) -> bool {
+    pub(crate) fn take_handles(&mut self, handles: &[NetHandle], env: &SessionContext) -> bool {
         if handles.len() != self.places.len() || !self.connects.is_empty() {
             return false;
         }
@@ -158,7 +158,7 @@ impl CommSetup {
     }
 
     /// The comms by channel: sends, receives.
-    pub(crate) fn finish(self) -> (Vec<SendComm>, Vec<(Place, RecvComm)>) {
+    pub(crate) fn finish(self) -> (Vec<SendComm>, Vec<(CommLabel, RecvComm)>) {
         let sends = self.connected.into_iter().flatten().collect();
         let receives = self
             .places

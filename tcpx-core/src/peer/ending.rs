@@ -4,7 +4,7 @@ use crate::control::frame::Frame;
 use crate::error::{Departure, Error, Phase};
 use crate::peer::protocol::coalescer::OpenRun;
 use crate::peer::protocol::matcher::Matcher;
-use crate::peer::protocol::shutdown::Farewell;
+use crate::peer::protocol::shutdown::Shutdown;
 use crate::peer::{Peer, Stage};
 use crate::plugin::registrations::RegistrationKey;
 use crate::transfer::batch::BatchNumber;
@@ -36,7 +36,7 @@ impl Peer {
             Stage::Up => {}
         }
         let has_heard = std::mem::take(&mut self.parted_early);
-        let farewell = if has_heard { Farewell::answering() } else { Farewell::default() };
+        let farewell = if has_heard { Shutdown::answering() } else { Shutdown::default() };
         self.stage = Stage::Closing(farewell);
         for key in ledger.select(|op| op.peer == self.key) {
             self.cancel(key, ledger);

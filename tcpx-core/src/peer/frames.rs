@@ -3,14 +3,19 @@
 use crate::control::frame::Frame;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::peer::protocol::matcher::Announced;
-use crate::peer::protocol::shutdown::Farewell;
-use crate::peer::session_context::Env;
+use crate::peer::protocol::shutdown::Shutdown;
+use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, Stage};
 use crate::transfer::ledger::{Ledger, OpState};
 
 impl Peer {
     /// Acts on one frame of the control link.
-    pub(super) fn handle(&mut self, frame: Frame, env: &Env, ledger: &mut Ledger) -> Result<()> {
+    pub(super) fn handle(
+        &mut self,
+        frame: Frame,
+        env: &SessionContext,
+        ledger: &mut Ledger,
+    ) -> Result<()> {
         match (frame, &mut self.stage) {
             (Frame::Handles(handles), Stage::Comms(setup)) => {
                 if !setup.take_handles(&handles, env) {
@@ -72,7 +77,7 @@ impl Peer {
 
     /// The peer posts nothing more: what has no counterpart will never have one.
     pub(super) fn answer_goodbye(&mut self, ledger: &mut Ledger) {
-        self.stage = Stage::Closing(Farewell::answering());
+        self.stage = Stage::Closing(Shutdown::answering());
         let error = self.gone(Departure::Goodbye, Phase::Receive);
         self.end_unmatched(ledger, &error);
     }

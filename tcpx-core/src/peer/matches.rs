@@ -4,9 +4,9 @@ use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
-use crate::peer::protocol::coalescer::{Fit, Member, Part, Receives, Tail};
-use crate::peer::protocol::matcher::{Announced, Met};
-use crate::peer::session_context::Env;
+use crate::peer::protocol::coalescer::{Fit, Member, MessageEnd, Part, Receives};
+use crate::peer::protocol::matcher::{Announced, Matched};
+use crate::peer::session_context::SessionContext;
 use crate::plugin::registrations::Span;
 use crate::session::transfer::Post;
 use crate::transfer::ledger::{Direction, Ledger, Op, OpKey, OpState};
@@ -22,7 +22,7 @@ impl Peer {
         key: OpKey,
         span: Span,
         post: &Post,
-        env: &Env,
+        env: &SessionContext,
         ledger: &mut Ledger,
     ) {
         if let Some(met) = self.matcher.post_send(post.tag, key, post.bytes) {
@@ -32,8 +32,8 @@ impl Peer {
 
     /// A receive was posted.
     pub(crate) fn post_recv(&mut self, key: OpKey, span: Span, post: &Post) {
-        let landing = Tail::landing(self.announced.as_ref(), &span);
-        self.announced = Some(Tail::new(span, post.bytes));
+        let landing = MessageEnd::landing(self.announced.as_ref(), &span);
+        self.announced = Some(MessageEnd::new(span, post.bytes));
         let (recv, tag, bytes) = (key.to_wire(), post.tag, post.bytes);
         self.queue(&Frame::Announce { recv, tag, bytes, landing });
     }
@@ -43,7 +43,7 @@ impl Peer {
         &mut self,
         tag: i32,
         announced: Announced,
-        env: &Env,
+        env: &SessionContext,
         ledger: &mut Ledger,
     ) -> Result<()> {
         if self.matcher.announced() >= MAX_ANNOUNCED {
@@ -64,8 +64,15 @@ impl Peer {
     }
 
     /// A send of ours found its receive.
-    fn meet(&mut self, tag: i32, span: Span, met: Met<OpKey>, env: &Env, ledger: &mut Ledger) {
-        let Met { send, send_bytes: bytes, announced } = met;
+    fn meet(
+        &mut self,
+        tag: i32,
+        span: Span,
+        met: Matched<OpKey>,
+        env: &SessionContext,
+        ledger: &mut Ledger,
+    ) {
+        let Matched { send, send_bytes: bytes, announced } = met;
         if bytes != announced.bytes {
             self.queue(&Frame::Mismatch { recv: announced.recv, send_bytes: bytes });
             let peer = self.name.to_string();
@@ -88,12 +95,12 @@ impl Peer {
     }
 
     /// Deals what was matched last: nothing may join it any more.
-    pub(crate) fn close_run(&mut self, env: &Env, ledger: &mut Ledger) {
+    pub(crate) fn close_run(&mut self, env: &SessionContext, ledger: &mut Ledger) {
         self.close_stretches(false, env, ledger);
     }
 
     /// Deals the stretches of the open run, all of them or all but the last.
-    fn close_stretches(&mut self, keeps_last: bool, env: &Env, ledger: &mut Ledger) {
+    fn close_stretches(&mut self, keeps_last: bool, env: &SessionContext, ledger: &mut Ledger) {
         let chunk_bytes = self.agreement.chunk_bytes;
         loop {
             let lane = self.send_lanes.get_mut(usize::from(self.next_channel));

@@ -21,7 +21,7 @@ use crate::settings::SessionOptions;
 const CPU_SLOTS: usize = 2;
 
 #[derive(Debug)]
-pub(crate) struct Env {
+pub(crate) struct SessionContext {
     pub(crate) options: SessionOptions,
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) memory: DeviceMemory,
@@ -35,7 +35,7 @@ pub(crate) struct Env {
     device_copier: Option<Copier>,
 }
 
-impl Env {
+impl SessionContext {
     pub(crate) fn new(
         options: SessionOptions,
         plugin: Arc<Plugin>,

@@ -12,12 +12,12 @@ const SETTLES_IN: Duration = Duration::from_millis(500);
 
 /// A failure whose cause the control link may be about to tell.
 #[derive(Debug)]
-pub(super) struct Suspicion {
+pub(super) struct DeferredFailure {
     error: Error,
     since: Instant,
 }
 
-impl Suspicion {
+impl DeferredFailure {
     /// What to think of an error: with most it is clear at once that they are the end, and they come back.
     pub(super) fn of(error: Error, now: Instant) -> Result<Self, Error> {
         match error {
@@ -52,7 +52,8 @@ mod tests {
     fn an_error_of_sockets_waits_for_the_link_and_no_longer() {
         let now = Instant::now();
         for code in [NcclResult::SYSTEM_ERROR, NcclResult::REMOTE_ERROR] {
-            let suspicion = Suspicion::of(failure(code), now).expect("the link may know more");
+            let suspicion =
+                DeferredFailure::of(failure(code), now).expect("the link may know more");
             assert!(suspicion.verdict(now).is_ok());
             assert!(suspicion.verdict(now + SETTLES_IN / 2).is_ok());
             let Err(Error::Plugin(failed)) = suspicion.verdict(now + SETTLES_IN) else {
@@ -67,7 +68,7 @@ mod tests {
         let now = Instant::now();
         for error in [failure(NcclResult::INTERNAL_ERROR), Error::Closed] {
             let text = error.to_string();
-            let back = Suspicion::of(error, now).expect_err("no dead peer looks like this");
+            let back = DeferredFailure::of(error, now).expect_err("no dead peer looks like this");
             assert_eq!(back.to_string(), text);
         }
     }

@@ -12,7 +12,7 @@ use crate::stats::watch::{ALIVE, Round};
 use crate::transfer::ledger::{Direction, Ledger, Op, OpState};
 
 /// One look at a session.
-pub(crate) struct Look<'a> {
+pub(crate) struct WatchInput<'a> {
     pub(crate) round: Round,
     pub(crate) now: Instant,
     /// How long nothing may move.
@@ -27,23 +27,23 @@ const GATHER_BEHIND: &str = "chunks that are gathered to be sent wait for the un
 const RECV_SILENT: &str = "receives are posted and matched, test says not yet: nothing comes";
 
 /// A channel, and what its lane looks like.
-type Place = (usize, LaneState);
+type CommLabel = (usize, LaneState);
 
 /// The first lane with each trouble.
 #[derive(Default)]
 struct LaneTroubles {
-    sending: Option<Place>,
-    receiving: Option<Place>,
-    lost: Option<Place>,
-    behind: Option<Place>,
-    gathering: Option<Place>,
-    starved: Option<Place>,
-    zero: Option<Place>,
+    sending: Option<CommLabel>,
+    receiving: Option<CommLabel>,
+    lost: Option<CommLabel>,
+    behind: Option<CommLabel>,
+    gathering: Option<CommLabel>,
+    starved: Option<CommLabel>,
+    zero: Option<CommLabel>,
 }
 
 impl Peer {
     /// Looks at every lane, and at the sends that wait for their receive.
-    pub(crate) fn watch(&mut self, look: &Look<'_>, alarms: &mut Alarms) {
+    pub(crate) fn watch(&mut self, look: &WatchInput<'_>, alarms: &mut Alarms) {
         let is_on = matches!(self.stage, Stage::Up | Stage::Closing(_));
         let is_alive = self.silence(look.now).is_some_and(|silence| silence < ALIVE);
         if look.round == Round::AfterSleep || !is_on || !is_alive {
@@ -60,7 +60,7 @@ impl Peer {
         let draining = lanes.receiving.filter(|_| look.pages.is_draining());
         let receiving = lanes.receiving.filter(|_| draining.is_none());
         let nics = &self.nics;
-        let at = |(channel, state): Place, what: &str| {
+        let at = |(channel, state): CommLabel, what: &str| {
             let nic = nics.get(channel).map_or("?", |nic| nic);
             let seconds = state.silent.max(state.unpacking).as_secs();
             format!("channel {channel}, NIC {nic}: {what}; nothing has moved for {seconds} s")
@@ -114,21 +114,23 @@ impl Peer {
         self.recv_lanes.iter_mut().for_each(|lane| lane.watch.restart());
     }
 
-    fn look_at_lanes(&mut self, look: &Look<'_>) -> LaneTroubles {
+    fn look_at_lanes(&mut self, look: &WatchInput<'_>) -> LaneTroubles {
         let mut troubles = LaneTroubles::default();
         let chunk_bytes = self.agreement.chunk_bytes;
         for (channel, lane) in self.send_lanes.iter_mut().enumerate() {
             let state = lane.look(chunk_bytes, look.now);
-            let note =
-                |place: &mut Option<Place>, is_there: bool| note(place, channel, state, is_there);
+            let note = |place: &mut Option<CommLabel>, is_there: bool| {
+                note(place, channel, state, is_there)
+            };
             note(&mut troubles.sending, state.silent >= look.stall_after);
             note(&mut troubles.gathering, state.unpacking >= look.stall_after);
             note(&mut troubles.starved, state.is_starved);
         }
         for (channel, lane) in self.recv_lanes.iter_mut().enumerate() {
             let state = lane.look(chunk_bytes, look.now);
-            let note =
-                |place: &mut Option<Place>, is_there: bool| note(place, channel, state, is_there);
+            let note = |place: &mut Option<CommLabel>, is_there: bool| {
+                note(place, channel, state, is_there)
+            };
             let (is_silent, is_new) = (state.silent >= look.stall_after, lane.stats.chunks == 0);
             note(&mut troubles.receiving, is_silent && !is_new);
             note(&mut troubles.lost, is_silent && is_new);
@@ -141,7 +143,7 @@ impl Peer {
 }
 
 /// Keeps the first channel with a trouble.
-fn note(place: &mut Option<Place>, channel: usize, state: LaneState, is_there: bool) {
+fn note(place: &mut Option<CommLabel>, channel: usize, state: LaneState, is_there: bool) {
     if is_there && place.is_none() {
         *place = Some((channel, state));
     }

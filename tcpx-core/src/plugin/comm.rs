@@ -28,7 +28,7 @@ const SYSTEM_ERRORS_IN_A_ROW: u32 = 3;
 
 /// Whose comm it is, for errors.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CommLabel {
     pub(crate) peer: PeerName,
     pub(crate) channel: u16,
     pub(crate) nic: Arc<str>,
@@ -37,7 +37,7 @@ pub(crate) struct Place {
     pub(crate) memory: DeviceMemory,
 }
 
-impl Place {
+impl CommLabel {
     fn check(&self, call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {
         if code.is_success() {
             return Ok(());
@@ -78,7 +78,7 @@ unsafe impl Send for MemoryHandle {}
 #[derive(Debug)]
 struct RawComm {
     plugin: Arc<Plugin>,
-    place: Place,
+    place: CommLabel,
     raw: NonNull<c_void>,
     system_errors: u32,
     /// Taken back right after the comm has closed: until then requests in flight may use them.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::session::wait::{Patience, Waiter};
+use crate::session::wait::{WaitLimit, Waiter};
 
 /// A running progress thread.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl ProgressThread {
         let handle = std::thread::Builder::new()
             .name("tcpx-progress".into())
             .spawn(move || {
-                let mut waiter = Waiter::new(Patience::endless(), shared.spin);
+                let mut waiter = Waiter::new(WaitLimit::endless(), shared.spin);
                 while !stopped.load(Ordering::Acquire) {
                     let moved = shared.progress();
                     waiter.pause(moved, Instant::now());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::session::wait::{Patience, Waiter};
+use crate::session::wait::{WaitLimit, Waiter};
 
 /// Ends a wait for a final answer.
 pub(crate) enum Outcome<T> {
@@ -38,7 +38,7 @@ impl Shared {
     /// Makes progress until `check` has an answer. `on_deadline` says what was missing.
     pub(crate) fn wait<T>(
         &self,
-        patience: Patience,
+        patience: WaitLimit,
         mut check: impl FnMut(&mut Engine) -> Result<Outcome<T>>,
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
     ) -> Result<T> {

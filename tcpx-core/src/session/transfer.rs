@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::{Error, Phase, Result};
-use crate::session::wait::Patience;
+use crate::session::wait::WaitLimit;
 use crate::session::{Outcome, Shared};
 use crate::transfer::ledger::{Direction, Op, OpState, TransferCounts, TransferKey};
 
@@ -120,7 +120,7 @@ impl Transfer {
     /// # Errors
     /// The first error of its operations; [`Error::Deadline`] while some have not ended: waiting again is possible.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        let patience = timeout.map_or_else(Patience::endless, Patience::for_time);
+        let patience = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
         self.shared.wait(
             patience,
             |engine| outcome(engine, self.key),

@@ -10,12 +10,12 @@ const YIELD_TIME: Duration = Duration::from_micros(500);
 
 /// Until when to wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimit {
     started_at: Instant,
     ends_at: Option<Instant>,
 }
 
-impl Patience {
+impl WaitLimit {
     pub(crate) fn for_time(time: Duration) -> Self {
         let started_at = Instant::now();
         Self { started_at, ends_at: started_at.checked_add(time) }
@@ -37,14 +37,14 @@ enum Pause {
 /// Remembers for how long nothing has moved.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    patience: Patience,
+    patience: WaitLimit,
     spin: Duration,
     idle_since: Option<Instant>,
     sleep: Duration,
 }
 
 impl Waiter {
-    pub(crate) fn new(patience: Patience, spin: Duration) -> Self {
+    pub(crate) fn new(patience: WaitLimit, spin: Duration) -> Self {
         Self { patience, spin, idle_since: None, sleep: FIRST_SLEEP }
     }
 
@@ -96,7 +96,7 @@ mod tests {
     fn spins_then_yields_then_sleeps_until_something_moves() {
         let start = Instant::now();
         let at = |micros| start + Duration::from_micros(micros);
-        let mut waiter = Waiter::new(Patience::endless(), Duration::from_micros(50));
+        let mut waiter = Waiter::new(WaitLimit::endless(), Duration::from_micros(50));
         assert_eq!(waiter.next(false, at(0)), Pause::Spin);
         assert_eq!(waiter.next(false, at(49)), Pause::Spin);
         assert_eq!(waiter.next(false, at(50)), Pause::Yield);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn never_sleeps_past_its_deadline() {
-        let patience = Patience::for_time(Duration::from_millis(10));
+        let patience = WaitLimit::for_time(Duration::from_millis(10));
         let mut waiter = Waiter::new(patience, Duration::ZERO);
         let almost = patience.started_at + Duration::from_micros(9_990);
         waiter.idle_since = Some(patience.started_at);

@@ -4,13 +4,13 @@ use tcpx_rx::UnpackDescriptor;
 
 /// Hands out a chunk's descriptors message by message.
 #[derive(Debug)]
-pub(crate) struct Cut<'a> {
+pub(crate) struct DescriptorSplitter<'a> {
     rest: &'a [UnpackDescriptor],
     /// Bytes of the first of them that were handed out.
     taken: u32,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> DescriptorSplitter<'a> {
     /// `descriptors` passed [`tcpx_rx::check`]: they are sorted, have no holes, and begin with the chunk's first byte.
     /// None reads past the first 4 GiB of the bounce buffer.
     pub(crate) fn new(descriptors: &'a [UnpackDescriptor]) -> Self {
@@ -71,7 +71,7 @@ mod tests {
             let mut whole = vec![0; dst_off as usize];
             descriptors.iter().for_each(|descriptor| copy(*descriptor, &mut whole));
 
-            let mut cut = Cut::new(&descriptors);
+            let mut cut = DescriptorSplitter::new(&descriptors);
             let mut pieces = Vec::new();
             for bytes in sizes {
                 let mut message = vec![0; bytes as usize];
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn fragments_end_at_4_gib_at_most() {
         let last = [UnpackDescriptor { src_off: u32::MAX - 9, len: 10, dst_off: 0 }];
-        let mut cut = Cut::new(&last);
+        let mut cut = DescriptorSplitter::new(&last);
         assert_eq!(cut.next(9).count(), 1);
         let byte = UnpackDescriptor { src_off: u32::MAX, len: 1, dst_off: 0 };
         assert_eq!(cut.next(1).collect::<Vec<_>>(), [byte]);

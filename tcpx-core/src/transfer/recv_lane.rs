@@ -9,16 +9,16 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
-use crate::plugin::comm::{Place, RecvComm, Request};
+use crate::plugin::comm::{CommLabel, RecvComm, Request};
 use crate::plugin::registrations::CommId;
 use crate::plugin::unpack_queue::MemoryType;
 use crate::stats::ChannelStats;
 use crate::stats::watch::lane::{LaneSample, LaneState, LaneWatch};
 use crate::stats::watch::payload::{PayloadWatch, SAMPLE_BYTES};
 use crate::transfer::batch::{Batch, BatchNumber, Job};
-use crate::transfer::descriptor_splitter::Cut;
+use crate::transfer::descriptor_splitter::DescriptorSplitter;
 use crate::transfer::ledger::{Ledger, OpKey};
-use crate::transfer::stripe::{Chunk, Deal};
+use crate::transfer::stripe::{Chunk, Stripe};
 use crate::transfer::window::Window;
 
 #[derive(Debug)]
@@ -34,10 +34,10 @@ struct Arriving {
 #[derive(Debug)]
 pub(crate) struct RecvLane {
     pub(crate) id: CommId,
-    place: Place,
+    place: CommLabel,
     comm: RecvComm,
     window: Window<Arriving>,
-    waiting: VecDeque<Deal<OpKey>>,
+    waiting: VecDeque<Stripe<OpKey>>,
     descriptors: Vec<UnpackDescriptor>,
     pub(crate) stats: ChannelStats,
     pub(crate) watch: LaneWatch,
@@ -45,7 +45,7 @@ pub(crate) struct RecvLane {
 }
 
 impl RecvLane {
-    pub(crate) fn new(id: CommId, place: Place, comm: RecvComm, window: usize) -> Self {
+    pub(crate) fn new(id: CommId, place: CommLabel, comm: RecvComm, window: usize) -> Self {
         Self {
             id,
             place,
@@ -59,7 +59,7 @@ impl RecvLane {
         }
     }
 
-    pub(crate) fn push(&mut self, deal: Deal<OpKey>) {
+    pub(crate) fn push(&mut self, deal: Stripe<OpKey>) {
         self.waiting.push_back(deal);
     }
 
@@ -151,7 +151,7 @@ impl RecvLane {
             return self.arrived_in_place(request, op.span.address + chunk.offset, chunk.bytes);
         }
         let queue = self.comm.queue();
-        // Entries begin in the first 4 GiB; that they end there too is what `Cut` relies on.
+        // Entries begin in the first 4 GiB; that they end there too is what `DescriptorSplitter` relies on.
         let bounce_bytes = queue.bounce_bytes().min(1 << 32);
         tcpx_rx::check(&mut self.descriptors, bounce_bytes, u64::from(chunk.bytes)).map_err(
             |source| Error::Fragments {
@@ -213,7 +213,7 @@ impl RecvLane {
 
     /// Queues the messages that share a chunk, those whose destinations are neighbours together.
     fn unpack_messages(&self, chunk: Job, ledger: &Ledger, batch: &mut Batch) {
-        let mut cut = Cut::new(&self.descriptors);
+        let mut cut = DescriptorSplitter::new(&self.descriptors);
         let mut messages = ledger.messages(chunk.op).peekable();
         while let Some((op, span, mut dst_bytes)) = messages.next() {
             let dst = span.address;

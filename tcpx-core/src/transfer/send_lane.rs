@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::gather::Gather;
 use crate::error::{Error, Result};
-use crate::peer::session_context::Env;
+use crate::peer::session_context::SessionContext;
 use crate::plugin::comm::{Request, SendComm};
 use crate::plugin::registrations::{CommId, RegistrationKey, Span};
 use crate::plugin::unpack_queue::MemoryType;
@@ -15,13 +15,13 @@ use crate::stats::watch::lane::{LaneSample, LaneState, LaneWatch};
 use crate::transfer::batch::{Batch, BatchNumber};
 use crate::transfer::ledger::{Ledger, OpKey};
 use crate::transfer::staging::Staging;
-use crate::transfer::stripe::{Chunk, Deal};
+use crate::transfer::stripe::{Chunk, Stripe};
 use crate::transfer::window::Window;
 
 /// Chunks of a message, or one that several messages share.
 #[derive(Debug)]
 struct Waiting {
-    deal: Deal<OpKey>,
+    deal: Stripe<OpKey>,
     /// The kind of memory that it must be gathered from.
     gathered: Option<MemoryType>,
 }
@@ -80,7 +80,7 @@ impl SendLane {
     }
 
     /// Chunks to send. What is `gathered` needs the staging buffer of that memory.
-    pub(crate) fn push(&mut self, deal: Deal<OpKey>, gathered: Option<MemoryType>) {
+    pub(crate) fn push(&mut self, deal: Stripe<OpKey>, gathered: Option<MemoryType>) {
         self.waiting.push_back(Waiting { deal, gathered });
     }
 
@@ -89,7 +89,7 @@ impl SendLane {
         &mut self,
         memory: MemoryType,
         chunk_bytes: u32,
-        env: &Env,
+        env: &SessionContext,
         ledger: &mut Ledger,
     ) -> Result<()> {
         if self.staging(memory).is_some() {

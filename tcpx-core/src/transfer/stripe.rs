@@ -2,7 +2,7 @@
 
 /// The chunks of one message that travel on one channel, in order: `first`, `first + step`, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deal<K> {
+pub(crate) struct Stripe<K> {
     /// The operation they belong to.
     pub(crate) op: K,
     next_chunk: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Chunk<K> {
     pub(crate) bytes: u32,
 }
 
-impl<K: Copy> Deal<K> {
+impl<K: Copy> Stripe<K> {
     /// The next chunk of this channel, without taking it.
     pub(crate) fn peek(&self) -> Option<Chunk<K>> {
         let offset = self.next_chunk.checked_mul(self.chunk_bytes)?;
@@ -48,11 +48,11 @@ pub(crate) fn deal<K: Copy>(
     chunk_bytes: u32,
     first_channel: u16,
     channels: u16,
-) -> impl Iterator<Item = (u16, Deal<K>)> {
+) -> impl Iterator<Item = (u16, Stripe<K>)> {
     let used = chunk_count(message_bytes, chunk_bytes).min(u64::from(channels)) as u16;
     (0..used).map(move |turn| {
         let channel = ((u32::from(first_channel) + u32::from(turn)) % u32::from(channels)) as u16;
-        let deal = Deal {
+        let deal = Stripe {
             op,
             next_chunk: u64::from(turn),
             step: u64::from(channels),

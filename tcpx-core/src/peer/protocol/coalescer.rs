@@ -21,7 +21,7 @@ pub(crate) const MAX_RUN_MESSAGES: usize = 1024;
 
 /// What a receiver says of where a receive's bytes go: enough for the sender to know which of them may share a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Landing {
+pub(crate) enum Delivery {
     /// Unpacked from the bounce buffer to any place.
     Unpacked,
     /// Straight into place.
@@ -30,7 +30,7 @@ pub(crate) enum Landing {
     DirectBehind,
 }
 
-impl Landing {
+impl Delivery {
     pub(crate) fn to_wire(self) -> u8 {
         match self {
             Self::Unpacked => 0,
@@ -51,12 +51,12 @@ impl Landing {
 
 /// The end of the message that was announced or matched last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tail {
+pub(crate) struct MessageEnd {
     span: Span,
     bytes: u64,
 }
 
-impl Tail {
+impl MessageEnd {
     pub(crate) fn new(span: Span, bytes: u64) -> Self {
         Self { span, bytes }
     }
@@ -68,13 +68,13 @@ impl Tail {
     }
 
     /// What to announce of a receive into `next` after this one.
-    pub(crate) fn landing(before: Option<&Self>, next: &Span) -> Landing {
+    pub(crate) fn landing(before: Option<&Self>, next: &Span) -> Delivery {
         match next.memory {
-            MemoryType::Device => Landing::Unpacked,
+            MemoryType::Device => Delivery::Unpacked,
             MemoryType::Host if before.is_some_and(|tail| tail.is_followed_by(next)) => {
-                Landing::DirectBehind
+                Delivery::DirectBehind
             }
-            MemoryType::Host => Landing::Direct,
+            MemoryType::Host => Delivery::Direct,
         }
     }
 }
@@ -82,14 +82,14 @@ impl Tail {
 /// The receives of one match, as the receiver puts them together. What the peer says is checked here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receives {
-    tail: Tail,
+    tail: MessageEnd,
     /// Of all of them.
     pub(crate) bytes: u64,
 }
 
 impl Receives {
     pub(crate) fn new(span: Span, bytes: u64) -> Self {
-        Self { tail: Tail::new(span, bytes), bytes }
+        Self { tail: MessageEnd::new(span, bytes), bytes }
     }
 
     /// Adds a receive to the chunk. False when it cannot share it.
@@ -100,7 +100,7 @@ impl Receives {
         if !fits || !(is_unpacked || self.tail.is_followed_by(&span)) {
             return false;
         }
-        *self = Self { tail: Tail::new(span, bytes), bytes: together };
+        *self = Self { tail: MessageEnd::new(span, bytes), bytes: together };
         true
     }
 }
@@ -139,7 +139,7 @@ pub(crate) enum Fit {
 
 /// Sends of the run that lie one behind the other.
 #[derive(Debug)]
-struct Stretch<K> {
+struct Segment<K> {
     first: K,
     last: K,
     bytes: u64,
@@ -150,7 +150,7 @@ struct Stretch<K> {
 #[derive(Debug)]
 pub(crate) struct OpenRun<K> {
     /// Of several, each is short enough to be copied, and all are in one kind of memory.
-    stretches: VecDeque<Stretch<K>>,
+    stretches: VecDeque<Segment<K>>,
     last: Option<Member<K>>,
     bytes: u64,
     names: Vec<u64>,
@@ -169,10 +169,10 @@ impl<K: Copy> OpenRun<K> {
             return Fit::Apart;
         };
         let receives_fit = match next.announced.landing {
-            Landing::Unpacked => last.announced.landing == Landing::Unpacked,
-            Landing::Direct => false,
-            Landing::DirectBehind => {
-                last.announced.landing != Landing::Unpacked
+            Delivery::Unpacked => last.announced.landing == Delivery::Unpacked,
+            Delivery::Direct => false,
+            Delivery::DirectBehind => {
+                last.announced.landing != Delivery::Unpacked
                     && next.announced.number == last.announced.number + 1
             }
         };
@@ -185,7 +185,7 @@ impl<K: Copy> OpenRun<K> {
         let is_short = |bytes: u64| {
             limits.of(next.span.memory).is_some_and(|limit| bytes <= limit.stretch_bytes)
         };
-        if !Tail::new(last.span, last.bytes).is_followed_by(&next.span) {
+        if !MessageEnd::new(last.span, last.bytes).is_followed_by(&next.span) {
             let is_alike = last.span.memory == next.span.memory;
             let are_short = is_short(stretch.bytes) && is_short(next.bytes);
             return if has_room && is_alike && are_short { Fit::Joins } else { Fit::Apart };
@@ -201,7 +201,7 @@ impl<K: Copy> OpenRun<K> {
     /// Puts `next`, which fits, behind what is there, or begins a run. Returns the send before it.
     pub(crate) fn join(&mut self, next: Member<K>) -> Option<K> {
         let is_neighbour =
-            |last: &Member<K>| Tail::new(last.span, last.bytes).is_followed_by(&next.span);
+            |last: &Member<K>| MessageEnd::new(last.span, last.bytes).is_followed_by(&next.span);
         match self.stretches.back_mut().filter(|_| self.last.as_ref().is_some_and(is_neighbour)) {
             Some(stretch) => {
                 stretch.last = next.send;
@@ -210,7 +210,7 @@ impl<K: Copy> OpenRun<K> {
             }
             None => {
                 let (first, bytes) = (next.send, next.bytes);
-                self.stretches.push_back(Stretch { first, last: first, bytes, messages: 1 });
+                self.stretches.push_back(Segment { first, last: first, bytes, messages: 1 });
             }
         }
         self.bytes += next.bytes;
@@ -238,7 +238,7 @@ impl<K: Copy> OpenRun<K> {
             whole.bytes += stretch.bytes;
             whole.messages += stretch.messages;
         }
-        let Stretch { first, last, bytes, messages } = whole;
+        let Segment { first, last, bytes, messages } = whole;
         self.bytes -= bytes;
         if self.stretches.is_empty() {
             self.last = None;

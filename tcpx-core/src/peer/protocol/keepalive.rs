@@ -23,7 +23,7 @@ const OVERDUE_LOOKS: u32 = 2;
 
 /// Watches one peer.
 #[derive(Debug)]
-pub(crate) struct Heartbeat {
+pub(crate) struct Keepalive {
     ping_after: Duration,
     /// Longest silence of a peer that makes progress by itself; `None` when silence means nothing.
     limit: Option<Duration>,
@@ -36,7 +36,7 @@ pub(crate) struct Heartbeat {
     overdue_looks: u32,
 }
 
-impl Heartbeat {
+impl Keepalive {
     /// Watches from now on. `peer_progresses`: the peer has a progress thread.
     pub(crate) fn new(timeout: Option<Duration>, peer_progresses: bool, now: Instant) -> Self {
         Self {
@@ -99,7 +99,7 @@ mod tests {
 
     /// Looks every `step` ms of a silent peer; the pings' times and the end, in ms.
     fn silence(
-        mut heartbeat: Heartbeat,
+        mut heartbeat: Keepalive,
         start: Instant,
         step: u64,
         until: u64,
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_silent_peer_is_asked_and_given_up_only_if_it_has_a_thread() {
         let start = Instant::now();
-        let beat = |timeout, progresses| Heartbeat::new(timeout, progresses, start);
+        let beat = |timeout, progresses| Keepalive::new(timeout, progresses, start);
         let pings = vec![2_000, 4_000, 6_000, 8_000];
         assert_eq!(silence(beat(Some(LIMIT), true), start, 100, 60_000), (pings, Some(10_000)));
         let (pings, end) = silence(beat(Some(LIMIT), false), start, 100, 60_000);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_host_is_gone_when_it_is_overdue_twice_in_a_row() {
-        let mut beat = Heartbeat::new(Some(LIMIT), false, Instant::now());
+        let mut beat = Keepalive::new(Some(LIMIT), false, Instant::now());
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         // The first ping after an hour without progress has had no time to be acknowledged.
         for (unacknowledged, is_gone) in [
@@ -148,14 +148,14 @@ mod tests {
         ] {
             assert_eq!(beat.is_host_gone(unacknowledged), is_gone, "{unacknowledged:?}");
         }
-        let mut endless = Heartbeat::new(None, true, Instant::now());
+        let mut endless = Keepalive::new(None, true, Instant::now());
         assert!((0..10).all(|_| !endless.is_host_gone(seconds(3_600))));
     }
 
     #[test]
     fn our_own_absence_is_not_the_peers_silence() {
         let start = Instant::now();
-        let mut heartbeat = Heartbeat::new(Some(LIMIT), true, start);
+        let mut heartbeat = Keepalive::new(Some(LIMIT), true, start);
         let hour = start + Duration::from_secs(3_600);
         assert_eq!(heartbeat.look(start, hour), Due::Ping, "asked first");
         let (pings, end) = silence(heartbeat, hour, 100, 60_000);
@@ -167,7 +167,7 @@ mod tests {
         #[test]
         fn a_peer_that_answers_lives(steps in proptest::collection::vec(1u64..5_000, 1..300), delay in 0u64..2_000) {
             let start = Instant::now();
-            let mut heartbeat = Heartbeat::new(Some(LIMIT), true, start);
+            let mut heartbeat = Keepalive::new(Some(LIMIT), true, start);
             let (mut now, mut heard, mut answer) = (start, start, None);
             for step in steps {
                 now += Duration::from_millis(step);
@@ -188,7 +188,7 @@ mod tests {
         #[test]
         fn a_silent_peer_is_given_up_in_time(steps in proptest::collection::vec(1u64..2_000, 200)) {
             let start = Instant::now();
-            let mut heartbeat = Heartbeat::new(Some(LIMIT), true, start);
+            let mut heartbeat = Keepalive::new(Some(LIMIT), true, start);
             let mut now = start;
             let mut end = None;
             for step in steps {

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 
 use foldhash::HashMap;
 
-use crate::peer::protocol::coalescer::Landing;
+use crate::peer::protocol::coalescer::Delivery;
 
 /// First-in-first-out queues by tag, in one slab: no allocation once the slab has grown to the largest backlog.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ pub(crate) struct Announced {
     /// The peer's name for it.
     pub(crate) recv: u64,
     pub(crate) bytes: u64,
-    pub(crate) landing: Landing,
+    pub(crate) landing: Delivery,
     /// Its place among everything that the peer announced.
     pub(crate) number: u64,
 }
@@ -136,7 +136,7 @@ pub(crate) struct Waiting<K> {
 
 /// A send and a receive with one tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Met<K> {
+pub(crate) struct Matched<K> {
     pub(crate) send: K,
     pub(crate) send_bytes: u64,
     pub(crate) announced: Announced,
@@ -172,11 +172,11 @@ impl<K: Copy + PartialEq> Matcher<K> {
     }
 
     /// A send was posted here.
-    pub(crate) fn post_send(&mut self, tag: i32, send: K, bytes: u64) -> Option<Met<K>> {
+    pub(crate) fn post_send(&mut self, tag: i32, send: K, bytes: u64) -> Option<Matched<K>> {
         match self.receives.pop(tag) {
             Some(announced) => {
                 self.tags.remove(&announced.recv);
-                Some(Met { send, send_bytes: bytes, announced })
+                Some(Matched { send, send_bytes: bytes, announced })
             }
             None => {
                 self.sends.push(tag, Waiting { send, bytes });
@@ -190,12 +190,12 @@ impl<K: Copy + PartialEq> Matcher<K> {
         &mut self,
         tag: i32,
         announced: Announced,
-    ) -> Result<Option<Met<K>>, DuplicateName> {
+    ) -> Result<Option<Matched<K>>, DuplicateName> {
         if self.tags.contains_key(&announced.recv) {
             return Err(DuplicateName);
         }
         Ok(match self.sends.pop(tag) {
-            Some(Waiting { send, bytes }) => Some(Met { send, send_bytes: bytes, announced }),
+            Some(Waiting { send, bytes }) => Some(Matched { send, send_bytes: bytes, announced }),
             None => {
                 self.tags.insert(announced.recv, tag);
                 self.receives.push(tag, announced);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn announced(recv: u64) -> Announced {
-        Announced { recv, bytes: 1, landing: Landing::Unpacked, number: recv }
+        Announced { recv, bytes: 1, landing: Delivery::Unpacked, number: recv }
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {

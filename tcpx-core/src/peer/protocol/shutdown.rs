@@ -3,7 +3,7 @@
 
 /// How far a goodbye is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Farewell {
+pub(crate) struct Shutdown {
     said_goodbye: bool,
     heard_goodbye: bool,
     closed_sends: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Step {
     pub(crate) close_receives: bool,
 }
 
-impl Farewell {
+impl Shutdown {
     /// The peer said goodbye first.
     pub(crate) fn answering() -> Self {
         Self { heard_goodbye: true, ..Self::default() }
@@ -80,7 +80,7 @@ mod tests {
 
     #[derive(Default)]
     struct End {
-        farewell: Option<Farewell>,
+        farewell: Option<Shutdown>,
         left_to_drain: u32,
         receives_open: bool,
         sends_open: bool,
@@ -92,7 +92,7 @@ mod tests {
         if let Some(word) = inbox.pop_front() {
             match (word, &mut end.farewell) {
                 (Word::Goodbye, Some(farewell)) => farewell.got_goodbye(),
-                (Word::Goodbye, none) => *none = Some(Farewell::answering()),
+                (Word::Goodbye, none) => *none = Some(Shutdown::answering()),
                 (Word::Closed, Some(farewell)) => {
                     assert!(farewell.expects_closed());
                     farewell.got_closed();
@@ -125,7 +125,7 @@ mod tests {
             begins in 1u8..4, drain in (0u32..5, 0u32..5), turns in proptest::collection::vec(any::<bool>(), 64),
         ) {
             let end = |begins: bool, left_to_drain| End {
-                farewell: begins.then(Farewell::default),
+                farewell: begins.then(Shutdown::default),
                 left_to_drain,
                 receives_open: true,
                 sends_open: true,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tcpx_sys::NetHandle;
 
-use super::{Place, RawComm, SendComm};
+use super::{CommLabel, RawComm, SendComm};
 use crate::error::{Phase, Result};
 use crate::plugin::Plugin;
 
@@ -15,13 +15,13 @@ use crate::plugin::Plugin;
 #[derive(Debug)]
 pub(crate) struct PendingConnect {
     plugin: Arc<Plugin>,
-    place: Place,
+    place: CommLabel,
     /// The plugin keeps its state inside this buffer: it must stay where it is until the final answer.
     handle: Option<Box<NetHandle>>,
 }
 
 impl PendingConnect {
-    pub(crate) fn new(plugin: &Arc<Plugin>, place: Place, handle: NetHandle) -> Self {
+    pub(crate) fn new(plugin: &Arc<Plugin>, place: CommLabel, handle: NetHandle) -> Self {
         Self { plugin: Arc::clone(plugin), place, handle: Some(Box::new(handle)) }
     }
 

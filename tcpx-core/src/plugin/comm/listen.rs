@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tcpx_sys::{NET_DEVICE_UNPACK, NcclResult, NetDeviceHandle, NetHandle, UNPACK_VERSION};
 
-use super::{Place, RawComm, RecvComm};
+use super::{CommLabel, RawComm, RecvComm};
 use crate::error::{Error, Phase, Result};
 use crate::plugin::Plugin;
 use crate::plugin::unpack_queue::UnpackQueue;
@@ -25,7 +25,7 @@ pub(crate) struct ListenComm {
 unsafe impl Send for ListenComm {}
 
 impl ListenComm {
-    pub(crate) fn open(plugin: &Arc<Plugin>, place: Place) -> Result<Self> {
+    pub(crate) fn open(plugin: &Arc<Plugin>, place: CommLabel) -> Result<Self> {
         let mut handle = NetHandle::zeroed();
         let mut raw = std::ptr::null_mut();
         let entered = place.memory.enter()?;

@@ -16,7 +16,7 @@ fn span(registration: u64, address: u64, memory: MemoryType) -> Span {
     Span { registration, address, memory }
 }
 
-fn member(send: u64, address: u64, bytes: u64, landing: Landing) -> Member<u64> {
+fn member(send: u64, address: u64, bytes: u64, landing: Delivery) -> Member<u64> {
     let announced = Announced { recv: send + 1000, bytes, landing, number: send };
     Member { send, span: span(1, address, MemoryType::Host), bytes, announced }
 }
@@ -56,11 +56,11 @@ fn parts(run: &mut OpenRun<u64>, limits: &RunLimits, has_staging: bool) -> Vec<(
 #[test]
 fn neighbours_fill_a_chunk_and_no_more() {
     for limits in [in_place(), by_cpu(), by_gpu()] {
-        let pair = [member(0, 0, 24, Landing::Unpacked), member(1, 24, 24, Landing::Unpacked)];
+        let pair = [member(0, 0, 24, Delivery::Unpacked), member(1, 24, 24, Delivery::Unpacked)];
         let mut run = run_of(&pair, &limits);
-        let long = member(2, 48, 17, Landing::Unpacked);
+        let long = member(2, 48, 17, Delivery::Unpacked);
         assert_eq!(run.fit(&long, &limits), Fit::Apart, "65 bytes");
-        let last = member(2, 48, 16, Landing::Unpacked);
+        let last = member(2, 48, 16, Delivery::Unpacked);
         assert_eq!(run.fit(&last, &limits), Fit::Joins);
         assert_eq!(run.join(last), Some(1));
         let names = [1000, 1001, 1002].into_iter().collect();
@@ -73,8 +73,8 @@ fn neighbours_fill_a_chunk_and_no_more() {
 
 #[test]
 fn what_is_apart_at_either_end_shares_nothing_in_place() {
-    let first = member(5, 0, 8, Landing::Direct);
-    let good = member(6, 8, 8, Landing::DirectBehind);
+    let first = member(5, 0, 8, Delivery::Direct);
+    let good = member(6, 8, 8, Delivery::DirectBehind);
     let fits = |next: Member<u64>, limits: RunLimits| run_of(&[first], &limits).fit(&next, &limits);
     let joins = |next: Member<u64>| fits(next, in_place()) == Fit::Joins;
     assert!(joins(good));
@@ -88,10 +88,10 @@ fn what_is_apart_at_either_end_shares_nothing_in_place() {
     }
     for limits in [in_place(), by_cpu(), by_gpu()] {
         for next in [
-            member(7, 8, 8, Landing::DirectBehind),
-            member(6, 8, 8, Landing::Direct),
-            member(6, 8, 8, Landing::Unpacked),
-            member(6, 8, 0, Landing::DirectBehind),
+            member(7, 8, 8, Delivery::DirectBehind),
+            member(6, 8, 8, Delivery::Direct),
+            member(6, 8, 8, Delivery::Unpacked),
+            member(6, 8, 0, Delivery::DirectBehind),
             Member { bytes: u64::MAX, ..good },
         ] {
             assert_eq!(fits(next, limits), Fit::Apart, "{next:?}");
@@ -101,7 +101,7 @@ fn what_is_apart_at_either_end_shares_nothing_in_place() {
 
 /// Sends of `sizes` bytes that lie apart.
 fn scattered(sizes: &[u64]) -> Vec<Member<u64>> {
-    let member = |(at, bytes): (u64, &u64)| member(at, at * 1000, *bytes, Landing::Unpacked);
+    let member = |(at, bytes): (u64, &u64)| member(at, at * 1000, *bytes, Delivery::Unpacked);
     (0..).zip(sizes).map(member).collect()
 }
 
@@ -140,7 +140,7 @@ fn long_stretches_are_sent_from_where_they_lie() {
     // Grown too long behind two others, which end without it.
     let mut members = scattered(&[4, 5, 30]);
     let mut run = run_of(&members, &limits);
-    let next = member(3, 2030, 3, Landing::Unpacked);
+    let next = member(3, 2030, 3, Delivery::Unpacked);
     assert_eq!(run.fit(&next, &limits), Fit::JoinsLast);
     let names = [1000, 1001].into_iter().collect();
     let before = Part { first: 0, last: 1, bytes: 9, names, gathered: Some(MemoryType::Host) };
@@ -195,7 +195,7 @@ fn a_run_fits_its_frame() {
     for (distance, limits) in
         [(1, RunLimits::in_place(1 << 20)), (9, RunLimits::gathering(1 << 20, None))]
     {
-        let byte = |at: u64| member(at, at * distance, 1, Landing::Unpacked);
+        let byte = |at: u64| member(at, at * distance, 1, Delivery::Unpacked);
         let mut run = run_of(&[byte(0)], &limits);
         let joins = |at: &u64| {
             let fits = run.fit(&byte(*at), &limits) == Fit::Joins;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use proptest::prelude::*;
 
 use super::*;
-use crate::peer::protocol::matcher::{Matcher, Met};
+use crate::peer::protocol::matcher::{Matched, Matcher};
 
 /// A message to post. `is_behind`: where the one posted before it at this end has its end.
 #[derive(Clone, Debug)]
@@ -52,12 +52,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Where an end puts its messages: kinds of memory are registrations of their own, far apart.
 #[derive(Default)]
-struct Place {
+struct CommLabel {
     end: u64,
     is_device: bool,
 }
 
-impl Place {
+impl CommLabel {
     fn next(&mut self, posted: &Posted) -> Span {
         let is_near = posted.is_behind && posted.is_device == self.is_device;
         let address = if is_near { self.end } else { self.end + 1000 };
@@ -77,9 +77,9 @@ struct Ends {
     run: OpenRun<u64>,
     sends: HashMap<u64, (Span, u64)>,
     receives: HashMap<u64, (Span, u64)>,
-    sending: Place,
-    receiving: Place,
-    last_announced: Option<Tail>,
+    sending: CommLabel,
+    receiving: CommLabel,
+    last_announced: Option<MessageEnd>,
     announcements: VecDeque<(i32, Announced)>,
     /// Pairs in the order of their matching.
     met: VecDeque<(u64, u64)>,
@@ -94,16 +94,16 @@ impl Ends {
             run: OpenRun::default(),
             sends: HashMap::new(),
             receives: HashMap::new(),
-            sending: Place::default(),
-            receiving: Place::default(),
+            sending: CommLabel::default(),
+            receiving: CommLabel::default(),
             last_announced: None,
             announcements: VecDeque::new(),
             met: VecDeque::new(),
         }
     }
 
-    fn meet(&mut self, met: Met<u64>) {
-        let Met { send, send_bytes: bytes, announced } = met;
+    fn meet(&mut self, met: Matched<u64>) {
+        let Matched { send, send_bytes: bytes, announced } = met;
         if bytes != announced.bytes {
             return;
         }
@@ -172,8 +172,8 @@ impl Ends {
             }
             Step::Receive(posted) => {
                 let (span, bytes) = (self.receiving.next(&posted), posted.bytes);
-                let landing = Tail::landing(self.last_announced.as_ref(), &span);
-                self.last_announced = Some(Tail::new(span, bytes));
+                let landing = MessageEnd::landing(self.last_announced.as_ref(), &span);
+                self.last_announced = Some(MessageEnd::new(span, bytes));
                 let number = self.receives.len() as u64;
                 self.receives.insert(name, (span, bytes));
                 let announced = Announced { recv: name, bytes, landing, number };
