@@ -5,8 +5,9 @@ pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod frame;
 pub(crate) mod hello;
+pub(crate) mod identity;
 pub(crate) mod incoming;
 pub(crate) mod listener;
-#[cfg(all(test, feature = "soft"))]
+#[cfg(test)]
 mod refusal_tests;
 pub(crate) mod socket;

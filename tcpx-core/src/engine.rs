@@ -22,14 +22,15 @@ use crate::engine::accept_queue::AcceptQueue;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::session_context::SessionContext;
-use crate::peer::{Peer, PeerKey, Stage};
+use crate::peer::{Peer, Stage};
 use crate::plugin::Plugin;
 use crate::plugin::nics;
 use crate::settings::{SessionOptions, check_name};
-use crate::stats::Sums;
+use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::{Batch, BatchNumber};
 use crate::transfer::ledger::Ledger;
+use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 
 /// Everything of a session.
@@ -115,8 +116,8 @@ impl Engine {
         };
         let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, bound.port())).collect();
         let info = ConnInfo {
-            session: self.env.session,
-            secret: self.env.secret.clone(),
+            session: self.env.identity.session,
+            secret: self.env.identity.secret.clone(),
             addresses: ConnInfo::limit_addresses(addresses),
         };
         tracing::debug!(addresses = ?info.addresses, "listening for peers");

@@ -1,5 +1,6 @@
 //! What can go wrong, with the numbers that a reader of a log needs, and the id of its diagnosis.
 
+pub(crate) mod conn_info;
 mod diagnosis;
 pub(crate) mod unpack_failure;
 
@@ -17,7 +18,7 @@ pub use diagnosis::of_connecting;
 use diagnosis::suffix;
 
 use crate::error::unpack_failure::UnpackFailure;
-use crate::transfer::ledger::Direction;
+use crate::types::Direction;
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -251,7 +252,7 @@ pub enum Error {
     },
     /// Connection info that cannot be used.
     #[error("connection info: {}{}", .0, suffix(self))]
-    ConnInfo(#[from] crate::control::conn_info::ConnInfoError),
+    ConnInfo(#[from] conn_info::ConnInfoError),
     /// A frame that no well-behaved peer sends.
     #[error("peer {peer} broke the control link protocol: {detail}{}", suffix(self))]
     Protocol {

@@ -53,7 +53,7 @@ mod stats;
 mod transfer;
 mod types;
 
-pub use control::conn_info::ConnInfoError;
+pub use error::conn_info::ConnInfoError;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{Departure, Error, Phase, PluginFailure, Result, of_connecting};
 pub use memory::device_memory::gpu_count;
@@ -61,19 +61,17 @@ pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
 pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
-pub use plugin::unpack_queue::MemoryType;
 pub use session::Session;
 pub use session::transfer::{Post, Transfer};
-pub use settings::{
-    DEFAULT_CHUNK_BYTES, HARDWARE_PLUGIN_PATH, MAX_CHANNELS, MAX_CHUNK_BYTES, PluginChoice,
-    SessionOptions,
-};
+pub use settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 pub use stats::alarm::AlarmReport;
+pub use stats::channel::ChannelStats;
+pub use stats::report::{ChannelReport, PeerReport, SessionReport, StagingTimes, Totals};
 pub use stats::stages::StageTimes;
-pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport, StagingTimes, Totals};
 pub use tcpx_doctor::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::ledger::TransferCounts;
+pub use types::{DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]

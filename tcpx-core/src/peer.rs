@@ -15,8 +15,6 @@ pub(crate) use ending::Leftover;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use slotmap::new_key_type;
-
 use self::suspicion::DeferredFailure;
 pub(crate) use self::watch::WatchInput;
 use crate::stats::alarm::Troubles;
@@ -32,19 +30,16 @@ use crate::peer::protocol::keepalive::{Due, Keepalive};
 use crate::peer::protocol::matcher::Matcher;
 use crate::peer::protocol::shutdown::Shutdown;
 use crate::peer::session_context::SessionContext;
+use crate::stats::channel::{ChannelStats, MessageStats};
 use crate::stats::stages::Activity;
 use crate::stats::watch::matches::MatchWatch;
-use crate::stats::{ChannelStats, MessageStats};
 use crate::transfer::batch::{Batch, BatchNumber};
-use crate::transfer::ledger::{Ledger, OpKey};
+use crate::transfer::ledger::Ledger;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
+use crate::types::OpKey;
+use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
-
-new_key_type! {
-    /// A peer of a session.
-    pub(crate) struct PeerKey;
-}
 
 /// Where in its life a peer is.
 #[derive(Debug)]
@@ -198,7 +193,8 @@ impl Peer {
             return Ok(false);
         }
         if let Stage::Connecting(connector) = &mut self.stage {
-            let Some((link, agreement)) = connector.poll(self.name.as_str(), now, env)? else {
+            let Some((link, agreement)) = connector.poll(self.name.as_str(), now, &env.identity)?
+            else {
                 return Ok(false);
             };
             self.set_up(link, agreement, now, env)?;
@@ -394,7 +390,7 @@ impl Peer {
     /// Takes a registration's handle back from the comm that gave it out.
     pub(crate) fn deregister(
         &self,
-        comm: crate::plugin::registrations::CommId,
+        comm: crate::types::CommId,
         handle: crate::plugin::comm::MemoryHandle,
     ) -> bool {
         use crate::plugin::comm::Registrar;

@@ -19,7 +19,8 @@ use tcpx_doctor::{Host, LiveKernel};
 use tcpx_sys::{Entries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION};
 
 use crate::error::{Error, Phase, PluginFailure, Result};
-use crate::settings::{DEFAULT_CHUNK_BYTES, HARDWARE_PLUGIN_PATH, PluginChoice};
+use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice};
+use crate::types::DEFAULT_CHUNK_BYTES;
 
 /// Name member of the hardware plugin.
 pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
@@ -239,13 +240,13 @@ fn chunk_from_env() -> Result<Option<u32>> {
     };
     let text = value.to_string_lossy();
     match text.parse::<u32>() {
-        Ok(bytes) if (4096..=crate::MAX_CHUNK_BYTES).contains(&bytes) => Ok(Some(bytes)),
+        Ok(bytes) if (4096..=crate::types::MAX_CHUNK_BYTES).contains(&bytes) => Ok(Some(bytes)),
         _ => Err(Error::Setting {
             name: CHUNK_VARIABLE,
             value: text.into_owned(),
             reason: format!(
                 "must be a plain number of bytes, 4096 to {}; 524288 is usual",
-                crate::MAX_CHUNK_BYTES
+                crate::types::MAX_CHUNK_BYTES
             ),
         }),
     }

@@ -26,13 +26,14 @@ pub(crate) use shared::{Outcome, Shared};
 use crate::engine::Engine;
 use crate::engine::parking::UNPACK_TIMEOUT;
 use crate::error::{Departure, Error, Phase, Result};
-use crate::peer::{PeerKey, Stage};
+use crate::peer::Stage;
 use crate::plugin::Nic;
 use crate::session::progress_thread::ProgressThread;
 use crate::session::transfer::Transfer;
 use crate::session::wait::WaitLimit;
 use crate::settings::SessionOptions;
-use crate::stats::SessionReport;
+use crate::stats::report::SessionReport;
+use crate::types::PeerKey;
 
 /// One GPU (or host memory), its NICs, its peers and its registrations.
 ///

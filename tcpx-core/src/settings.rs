@@ -30,21 +30,15 @@ use std::time::Duration;
 use tcpx_sys::MAX_REQUESTS;
 use tcpx_unpack::Choice;
 
-use crate::control::hello::MIN_CHUNK_BYTES;
 use crate::error::{Error, Result};
+use crate::types::{
+    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NAME_BYTES, MIN_CHUNK_BYTES,
+};
 
-/// Most channels between two peers.
-pub const MAX_CHANNELS: u16 = 64;
-/// Chunk size when nothing else is set, and the value given to the plugin as NCCL_DYNAMIC_CHUNK_SIZE.
-pub const DEFAULT_CHUNK_BYTES: u32 = 524_288;
-/// A request past this could reach the plugin's limit of 2047 fragments, where the plugin ends the process.
-pub const MAX_CHUNK_BYTES: u32 = 4 << 20;
 /// Where the hardware plugin is installed on A3 hosts.
 pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
 /// A day. Longer silence is what `None` is for.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
-/// Longest name of a session or peer.
-pub(crate) const MAX_NAME_BYTES: usize = 64;
 
 /// Which plugin moves the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

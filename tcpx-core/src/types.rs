@@ -1,3 +1,101 @@
-//! Small types that every room uses.
+//! Small types that every room uses: keys, kinds and limits. The lowest room; it imports nothing of
+//! this crate.
+//!
+//! - `peer_name`: what a peer is called in logs and errors.
 
 pub(crate) mod peer_name;
+
+use std::fmt;
+
+use slotmap::{Key, KeyData, new_key_type};
+use tcpx_sys::{PTR_CUDA, PTR_HOST};
+
+/// Most channels between two peers.
+pub const MAX_CHANNELS: u16 = 64;
+/// Chunk size when nothing else is set, and the value given to the plugin as NCCL_DYNAMIC_CHUNK_SIZE.
+pub const DEFAULT_CHUNK_BYTES: u32 = 524_288;
+/// A request past this could reach the plugin's limit of 2047 fragments, where the plugin ends the process.
+pub const MAX_CHUNK_BYTES: u32 = 4 << 20;
+/// Smallest chunk both ends must be able to handle.
+pub(crate) const MIN_CHUNK_BYTES: u32 = 4096;
+/// Longest name of a session or peer.
+pub(crate) const MAX_NAME_BYTES: usize = 64;
+
+new_key_type! {
+    /// A peer of a session.
+    pub(crate) struct PeerKey;
+    /// A posted send or receive. Its number travels on the control link as the receiver's name for a receive.
+    pub(crate) struct OpKey;
+    /// A transfer.
+    pub(crate) struct TransferKey;
+    /// A registration, for lookups that must be quick.
+    pub(crate) struct RegistrationKey;
+}
+
+impl OpKey {
+    pub(crate) fn to_wire(self) -> u64 {
+        self.data().as_ffi()
+    }
+
+    /// Any number gives a key; one that is not ours finds nothing.
+    pub(crate) fn from_wire(number: u64) -> Self {
+        let key = Self::from(KeyData::from_ffi(number));
+        // The slot map takes several numbers for one key; the wire has one.
+        if key.to_wire() == number { key } else { Self::null() }
+    }
+}
+
+/// Which way an operation moves bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Send,
+    Receive,
+}
+
+/// A comm's place in each region's table of handles. Reused after the comm has closed, so the tables stay short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CommId(pub(crate) u32);
+
+/// Kind of a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryType {
+    /// Host memory: received straight into place. NCCL_PTR_HOST.
+    Host,
+    /// GPU memory, or ordinary memory that stands in for it in a session without a GPU: received through the bounce
+    /// buffer. NCCL_PTR_CUDA.
+    Device,
+}
+
+impl MemoryType {
+    pub(crate) fn ptr_type(self) -> i32 {
+        match self {
+            Self::Host => PTR_HOST,
+            Self::Device => PTR_CUDA,
+        }
+    }
+
+    pub(crate) fn from_ptr_type(ptr_type: i32) -> Option<Self> {
+        match ptr_type {
+            PTR_HOST => Some(Self::Host),
+            PTR_CUDA => Some(Self::Device),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for MemoryType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "host",
+            Self::Device => "device",
+        })
+    }
+}
+
+/// A span of a registration that was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) registration: RegistrationKey,
+    pub(crate) address: u64,
+    pub(crate) memory: MemoryType,
+}

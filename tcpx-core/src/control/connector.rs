@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use crate::control::conn_info::ConnInfo;
 use crate::control::frame::{Frame, MAX_STRANGER_BODY};
 use crate::control::hello::{Agreement, HandshakeError, Proven, Role};
+use crate::control::identity::{Identity, random};
 use crate::control::socket::{Dialing, LinkError, LinkSocket};
 use crate::error::{Error, Phase, Result};
-use crate::peer::session_context::{SessionContext, random};
 
 /// How long one address may take to answer a connection request before the next one is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -57,14 +57,14 @@ impl Connector {
         &mut self,
         peer: &str,
         now: Instant,
-        env: &SessionContext,
+        identity: &Identity,
     ) -> Result<Option<(LinkSocket, Agreement)>> {
         match mem::replace(&mut self.attempt, Attempt::Next) {
             Attempt::Next => self.dial_next(peer, now)?,
-            Attempt::Dialing(dialing) => self.dialing(dialing, now, env),
-            Attempt::AwaitChallenge(link) => self.await_challenge(link, peer, now, env)?,
+            Attempt::Dialing(dialing) => self.dialing(dialing, now, identity),
+            Attempt::AwaitChallenge(link) => self.await_challenge(link, peer, now, identity)?,
             Attempt::AwaitWelcome(link, nonce) => {
-                return self.await_welcome(link, nonce, peer, now, env);
+                return self.await_welcome(link, nonce, peer, now, identity);
             }
         }
         Ok(None)
@@ -83,10 +83,10 @@ impl Connector {
         Ok(())
     }
 
-    fn dialing(&mut self, dialing: Dialing, now: Instant, env: &SessionContext) {
+    fn dialing(&mut self, dialing: Dialing, now: Instant, identity: &Identity) {
         let address = dialing.address;
         let outcome = match dialing.is_connected() {
-            Ok(true) => LinkSocket::new(dialing.into_stream(), env.options.peer_timeout, now)
+            Ok(true) => LinkSocket::new(dialing.into_stream(), identity.host_timeout, now)
                 .map(Attempt::AwaitChallenge),
             Ok(false) if now < dialing.give_up_at => Ok(Attempt::Dialing(dialing)),
             Ok(false) => Err(std::io::ErrorKind::TimedOut.into()),
@@ -103,14 +103,15 @@ impl Connector {
         mut link: LinkSocket,
         peer: &str,
         now: Instant,
-        env: &SessionContext,
+        identity: &Identity,
     ) -> Result<()> {
         match link.receive(now, MAX_STRANGER_BODY) {
             Ok(None) => self.attempt = Attempt::AwaitChallenge(link),
             Ok(Some(Frame::Challenge(challenge))) => {
                 let theirs = challenge.check().map_err(|misfit| refused(peer, &misfit))?;
                 let nonce = random()?;
-                let proven = env.hello(nonce).prove(Role::Connector, &theirs, &self.info.secret);
+                let proven =
+                    identity.hello(nonce).prove(Role::Connector, &theirs, &self.info.secret);
                 link.queue(&Frame::Hello(proven));
                 self.attempt = Attempt::AwaitWelcome(link, nonce);
             }
@@ -128,7 +129,7 @@ impl Connector {
         nonce: [u8; 32],
         peer: &str,
         now: Instant,
-        env: &SessionContext,
+        identity: &Identity,
     ) -> Result<Option<(LinkSocket, Agreement)>> {
         if let Err(error) = link.flush() {
             self.give_up_link(&link, &Err(error));
@@ -138,7 +139,7 @@ impl Connector {
             Ok(None) => self.attempt = Attempt::AwaitWelcome(link, nonce),
             Ok(Some(Frame::Welcome(proven))) => {
                 let agreement = self
-                    .check_welcome(&proven, &nonce, env)
+                    .check_welcome(&proven, &nonce, identity)
                     .map_err(|misfit| refused(peer, &misfit))?;
                 return Ok(Some((link, agreement)));
             }
@@ -162,13 +163,13 @@ impl Connector {
         &self,
         proven: &Proven,
         nonce: &[u8; 32],
-        env: &SessionContext,
+        identity: &Identity,
     ) -> std::result::Result<Agreement, HandshakeError> {
         proven.verify(Role::Listener, nonce, &self.info.secret)?;
         if proven.hello.session != self.info.session {
             return Err(HandshakeError::Proof);
         }
-        env.hello(*nonce).agree(&proven.hello)
+        identity.hello(*nonce).agree(&proven.hello)
     }
 
     /// Whoever answers at this address is not the peer: on to the next one.

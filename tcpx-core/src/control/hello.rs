@@ -12,12 +12,11 @@ use sha2::Sha256;
 
 use super::frame::PROTOCOL_VERSION;
 use crate::control::conn_info::Secret;
+use crate::types::{MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";
 /// Longest names in a hello.
 const MAX_NAME_BYTES: usize = 96;
-/// Smallest chunk both ends must be able to handle.
-pub(crate) const MIN_CHUNK_BYTES: u32 = 4096;
 
 /// The listener's opening words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,7 +124,7 @@ impl fmt::Display for HandshakeError {
                 write!(f, "chunk of {theirs} bytes there, at least {MIN_CHUNK_BYTES} are needed")
             }
             Self::Channels { theirs } => {
-                write!(f, "{theirs} channels there, 1 to {} are possible", crate::MAX_CHANNELS)
+                write!(f, "{theirs} channels there, 1 to {} are possible", MAX_CHANNELS)
             }
             Self::OneSelf => f.write_str("this is the session's own connection info"),
         }
@@ -179,7 +178,7 @@ impl Hello {
         if theirs.chunk_bytes < MIN_CHUNK_BYTES {
             return Err(HandshakeError::Chunk { theirs: theirs.chunk_bytes });
         }
-        if theirs.channels == 0 || theirs.channels > crate::MAX_CHANNELS {
+        if theirs.channels == 0 || theirs.channels > MAX_CHANNELS {
             return Err(HandshakeError::Channels { theirs: theirs.channels });
         }
         Ok(Agreement {

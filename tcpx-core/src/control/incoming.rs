@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::control::frame::{Frame, MAX_STRANGER_BODY};
 use crate::control::hello::{Agreement, Challenge, HandshakeError, Proven, Role};
+use crate::control::identity::{Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};
-use crate::peer::session_context::{SessionContext, random};
 
 /// One connection that came in.
 #[derive(Debug)]
@@ -37,9 +37,9 @@ impl Incoming {
         from: IpAddr,
         patience: Duration,
         now: Instant,
-        env: &SessionContext,
+        identity: &Identity,
     ) -> Result<Self> {
-        let mut link = LinkSocket::new(stream, env.options.peer_timeout, now)
+        let mut link = LinkSocket::new(stream, identity.host_timeout, now)
             .map_err(|error| Error::io("accepting a control connection", &error))?;
         let nonce = random()?;
         link.queue(&Frame::Challenge(Challenge::new(nonce)));
@@ -47,13 +47,13 @@ impl Incoming {
     }
 
     /// One step.
-    pub(crate) fn poll(&mut self, now: Instant, env: &SessionContext) -> Reception {
+    pub(crate) fn poll(&mut self, now: Instant, identity: &Identity) -> Reception {
         let outcome = self.link.flush().and_then(|_| self.link.receive(now, MAX_STRANGER_BODY));
         match (outcome, &self.proven) {
             (Ok(None), Some(_)) => Reception::Proven,
             (Ok(None), None) if now < self.give_up_at => Reception::Waiting,
             (Ok(None), None) => Reception::Refused("it said no hello in time".into()),
-            (Ok(Some(Frame::Hello(proven))), None) => match self.check(&proven, env) {
+            (Ok(Some(Frame::Hello(proven))), None) => match self.check(&proven, identity) {
                 Ok(agreement) => {
                     self.proven = Some((proven, agreement));
                     Reception::Proven
@@ -75,10 +75,10 @@ impl Incoming {
     fn check(
         &self,
         proven: &Proven,
-        env: &SessionContext,
+        identity: &Identity,
     ) -> std::result::Result<Agreement, HandshakeError> {
-        proven.verify(Role::Connector, &self.nonce, &env.secret)?;
-        env.hello([0; 32]).agree(&proven.hello)
+        proven.verify(Role::Connector, &self.nonce, &identity.secret)?;
+        identity.hello([0; 32]).agree(&proven.hello)
     }
 
     pub(crate) fn is_proven(&self) -> bool {
@@ -103,11 +103,14 @@ impl Incoming {
     /// Welcomes a connection that has proven itself: its link, what both ends use, and the name it gave itself.
     pub(crate) fn welcome(
         mut self,
-        env: &SessionContext,
+        identity: &Identity,
     ) -> Option<(LinkSocket, Agreement, String)> {
         let (proven, agreement) = self.proven?;
-        let welcome =
-            env.hello(random().ok()?).prove(Role::Listener, &proven.hello.nonce, &env.secret);
+        let welcome = identity.hello(random().ok()?).prove(
+            Role::Listener,
+            &proven.hello.nonce,
+            &identity.secret,
+        );
         self.link.queue(&Frame::Welcome(welcome));
         Some((self.link, agreement, proven.hello.name))
     }

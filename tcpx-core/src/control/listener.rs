@@ -7,9 +7,9 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+use crate::control::identity::Identity;
 use crate::control::incoming::{Incoming, Reception};
 use crate::error::{Error, Result};
-use crate::peer::session_context::SessionContext;
 
 /// Connections that are not peers yet. More wait in the system's queue.
 const MAX_STRANGERS: usize = 256;
@@ -92,14 +92,14 @@ impl ControlListener {
     }
 
     /// Takes connections in and hears what they say. Returns whether anything moved.
-    pub(crate) fn progress(&mut self, now: Instant, env: &SessionContext) -> bool {
+    pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> bool {
         let mut moved = false;
         if self.listen_next.is_none_or(|next| now >= next) {
-            moved = self.accept(now, env);
+            moved = self.accept(now, identity);
             let pause = if self.is_failing { RETRY_INTERVAL } else { LISTEN_INTERVAL };
             self.listen_next = Some(now + pause);
         }
-        self.connections.retain_mut(|incoming| match incoming.poll(now, env) {
+        self.connections.retain_mut(|incoming| match incoming.poll(now, identity) {
             Reception::Waiting | Reception::Proven => true,
             Reception::Refused(reason) => {
                 tracing::warn!(from = incoming.address(), reason, "control connection refused");
@@ -109,7 +109,7 @@ impl ControlListener {
         moved
     }
 
-    fn accept(&mut self, now: Instant, env: &SessionContext) -> bool {
+    fn accept(&mut self, now: Instant, identity: &Identity) -> bool {
         let mut moved = false;
         for _ in 0..ACCEPTS_PER_ROUND {
             // While everybody has proven itself and waits, newcomers wait in the system's queue.
@@ -126,7 +126,7 @@ impl ControlListener {
                         tracing::warn!(from = %address, "control connection refused: too many wait");
                         continue;
                     }
-                    match Incoming::greet(stream, address.ip(), self.patience, now, env) {
+                    match Incoming::greet(stream, address.ip(), self.patience, now, identity) {
                         Ok(new) => self.connections.push(new),
                         Err(error) => tracing::warn!(%error, "control connection lost"),
                     }
@@ -171,18 +171,14 @@ fn stranger(incoming: &Incoming) -> Stranger {
     Stranger { from: incoming.from(), is_proven, is_silent }
 }
 
-#[cfg(all(test, feature = "soft"))]
+#[cfg(test)]
 mod tests {
     use std::net::TcpStream;
-
-    use tcpx_unpack::Backend;
 
     use super::*;
     use crate::control::conn_info::ConnInfo;
     use crate::control::connector::Connector;
-    use crate::memory::device_memory::DeviceMemory;
-    use crate::plugin::Plugin;
-    use crate::settings::{PluginChoice, SessionOptions};
+    use crate::settings::SessionOptions;
 
     fn of(host: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, host])
@@ -233,17 +229,14 @@ mod tests {
         }
     }
 
-    fn env() -> SessionContext {
-        let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
-        let plugin = Plugin::open(&options.plugin, false).expect("it is linked in");
-        SessionContext::new(options, plugin, DeviceMemory::Emulated, Backend::Host)
-            .expect("random bytes")
+    fn identity() -> Identity {
+        Identity::new(&SessionOptions::default(), "TCPXSoft_v7").expect("random bytes")
     }
 
     /// No stranger is turned out for being late here: each has an hour.
     #[test]
     fn a_peer_comes_in_past_silent_strangers_on_real_sockets() {
-        let (ours, theirs) = (env(), env());
+        let (ours, theirs) = (identity(), identity());
         let mut strangers = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         strangers.patience = Duration::from_secs(3_600);
         let address = strangers.address().unwrap();

@@ -3,19 +3,15 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use tcpx_unpack::Backend;
-
 use super::frame::{Frame, MAX_STRANGER_BODY, PROTOCOL_VERSION};
 use super::hello::{Challenge, Hello, Role};
 use super::socket::LinkSocket;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
+use crate::control::identity::Identity;
 use crate::control::listener::ControlListener;
 use crate::error::Error;
-use crate::memory::device_memory::DeviceMemory;
-use crate::peer::session_context::SessionContext;
-use crate::plugin::Plugin;
-use crate::settings::{PluginChoice, SessionOptions};
+use crate::settings::SessionOptions;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -31,15 +27,13 @@ const MISFITS: [HandshakeError; 6] = [
     (|hello| hello.protocol = 9, &["9 there"]),
 ];
 
-fn env() -> SessionContext {
-    let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
-    let plugin = Plugin::open(&options.plugin, false).expect("it is linked in");
-    SessionContext::new(options, plugin, DeviceMemory::Emulated, Backend::Host)
-        .expect("random bytes")
+fn identity() -> Identity {
+    Identity::new(&SessionOptions::default(), "TCPXSoft_v7").expect("random bytes")
 }
 
-fn info(env: &SessionContext, address: std::net::SocketAddr) -> ConnInfo {
-    ConnInfo { session: env.session, secret: env.secret.clone(), addresses: vec![address] }
+fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {
+    let (session, secret) = (identity.session, identity.secret.clone());
+    ConnInfo { session, secret, addresses: vec![address] }
 }
 
 /// Waits for the next frame, while `meanwhile` keeps the other end going.
@@ -59,8 +53,8 @@ fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> Frame {
 
 #[test]
 fn a_listener_refuses_who_does_not_fit_and_tells_it_why() {
-    let ours = env();
-    let theirs = env();
+    let ours = identity();
+    let theirs = identity();
     let mut strangers = ControlListener::listen("127.0.0.1:0".parse().unwrap()).expect("a port");
     let address = strangers.address().expect("it has one");
     for (spoil, words) in MISFITS {
@@ -83,8 +77,8 @@ fn a_listener_refuses_who_does_not_fit_and_tells_it_why() {
 
 #[test]
 fn a_connector_refuses_who_does_not_fit() {
-    let ours = env();
-    let theirs = env();
+    let ours = identity();
+    let theirs = identity();
     for (spoil, words) in MISFITS {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it has one");
@@ -117,7 +111,7 @@ fn a_connector_refuses_who_does_not_fit() {
 
 #[test]
 fn a_refused_connector_says_whose_words_it_repeats() {
-    let (ours, theirs) = (env(), env());
+    let (ours, theirs) = (identity(), identity());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut connector = Connector::new(info(&theirs, listener.local_addr().expect("it has one")));
     let mut outcome = connector.poll("far", Instant::now(), &ours).map(drop);

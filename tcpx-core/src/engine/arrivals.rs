@@ -6,7 +6,8 @@ use super::{Engine, check_peer_name};
 use crate::control::incoming::Incoming;
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
-use crate::peer::{Peer, PeerKey, Stage};
+use crate::peer::{Peer, Stage};
+use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 
 impl Engine {
@@ -54,7 +55,7 @@ impl Engine {
     /// has been called.
     pub(super) fn welcome_strangers(&mut self, now: Instant) -> bool {
         let Some(strangers) = &mut self.strangers else { return false };
-        let mut moved = strangers.progress(now, &self.env);
+        let mut moved = strangers.progress(now, &self.env.identity);
         self.forget_gone_unclaimed();
         while self.lobby.has_room() {
             let Some(incoming) = self.strangers.as_mut().and_then(ControlListener::take_proven)
@@ -69,7 +70,7 @@ impl Engine {
 
     fn welcome(&mut self, incoming: Incoming, now: Instant) {
         let address = incoming.address();
-        let Some((link, agreement, given)) = incoming.welcome(&self.env) else { return };
+        let Some((link, agreement, given)) = incoming.welcome(&self.env.identity) else { return };
         let name = PeerName::unclaimed(&given, &address);
         let key = self.peers.insert_with_key(|key| Peer::new(key, name, Stage::Up, now));
         if let Some(name) = self.lobby.arrive(key, &given).map(str::to_owned) {

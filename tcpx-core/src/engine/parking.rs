@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::error::{Error, Phase};
-use crate::peer::{Leftover, PeerKey};
+use crate::peer::Leftover;
 use crate::plugin::comm::{MemoryHandle, Registrar};
-use crate::plugin::registrations::{CommId, RegistrationKey};
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::ledger::Ledger;
 use crate::types::peer_name::PeerName;
+use crate::types::{CommId, PeerKey, RegistrationKey};
 
 /// How long the operations of a peer that ended wait for unpacks that write their memory, and gathers that read it.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::error::{Error, Phase};
-use crate::peer::{PeerKey, Stage};
+use crate::peer::Stage;
 use crate::plugin::Plugin;
-use crate::stats::{SessionReport, StagingTimes};
+use crate::stats::report::{SessionReport, StagingTimes};
+use crate::types::PeerKey;
 
 impl Engine {
     pub(crate) fn deadline(

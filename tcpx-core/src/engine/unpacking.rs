@@ -10,7 +10,7 @@ use super::Engine;
 use crate::error::Error;
 use crate::error::unpack_failure::UnpackFailure;
 use crate::transfer::batch::{BatchFailure, BatchNumber};
-use crate::transfer::ledger::Direction;
+use crate::types::Direction;
 
 /// What unpacks after a failure: nothing, and every call says why.
 struct Stopped {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 use crate::peer::WatchInput;
-use crate::stats::ChannelStats;
 use crate::stats::alarm::{Alarm, Alarms, Troubles};
+use crate::stats::channel::ChannelStats;
 use crate::stats::watch::backend::is_slow;
 use crate::stats::watch::{Round, Rounds};
 

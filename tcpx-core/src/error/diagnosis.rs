@@ -157,7 +157,9 @@ fn of_chunk_size(value: &str) -> &'static Diagnosis {
     match value.parse::<u64>() {
         Err(_) => &environment::CHUNK_SIZE_SUFFIX,
         Ok(0) => &environment::CHUNK_SIZE_UNSET,
-        Ok(bytes) if bytes > crate::MAX_CHUNK_BYTES.into() => &environment::CHUNK_SIZE_TOO_LARGE,
+        Ok(bytes) if bytes > crate::types::MAX_CHUNK_BYTES.into() => {
+            &environment::CHUNK_SIZE_TOO_LARGE
+        }
         Ok(_) => &environment::CHUNK_SIZE_OUT_OF_RANGE,
     }
 }

@@ -10,7 +10,8 @@ use tcpx_doctor::topology::{PciPath, gpus};
 use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, Result};
-use crate::plugin::unpack_queue::{HostBuffer, MemoryType, mapped_bytes};
+use crate::memory::host_buffer::{HostBuffer, mapped_bytes};
+use crate::types::MemoryType;
 
 /// How this session reads and writes device memory. Clones share the GPU.
 #[derive(Clone, Debug)]

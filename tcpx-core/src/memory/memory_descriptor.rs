@@ -6,7 +6,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::plugin::unpack_queue::MemoryType;
+use crate::types::MemoryType;
 
 const MAGIC: &[u8; 8] = b"TCPXMEMD";
 const VERSION: u16 = 1;

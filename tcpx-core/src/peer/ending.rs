@@ -6,11 +6,11 @@ use crate::peer::protocol::coalescer::OpenRun;
 use crate::peer::protocol::matcher::Matcher;
 use crate::peer::protocol::shutdown::Shutdown;
 use crate::peer::{Peer, Stage};
-use crate::plugin::registrations::RegistrationKey;
 use crate::transfer::batch::BatchNumber;
-use crate::transfer::ledger::{Direction, Ledger, Op, OpState};
+use crate::transfer::ledger::{Ledger, Op, OpState};
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
+use crate::types::{Direction, RegistrationKey};
 
 /// What cannot be closed or freed yet when a peer ends: chunks of it are being unpacked or gathered.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use crate::peer::Peer;
 use crate::peer::protocol::coalescer::{Fit, Member, MessageEnd, Part, Receives};
 use crate::peer::protocol::matcher::{Announced, Matched};
 use crate::peer::session_context::SessionContext;
-use crate::plugin::registrations::Span;
 use crate::session::transfer::Post;
-use crate::transfer::ledger::{Direction, Ledger, Op, OpKey, OpState};
+use crate::transfer::ledger::{Ledger, Op, OpState};
 use crate::transfer::stripe::{chunk_count, deal};
+use crate::types::{Direction, OpKey, Span};
 
 /// Receives a peer may announce before it sends or receives anything: a bound on memory, far above any real backlog.
 const MAX_ANNOUNCED: usize = 1 << 22;

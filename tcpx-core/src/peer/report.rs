@@ -1,7 +1,8 @@
 //! A peer in numbers.
 
 use crate::peer::Peer;
-use crate::stats::{ChannelReport, ChannelStats, PeerReport};
+use crate::stats::channel::ChannelStats;
+use crate::stats::report::{ChannelReport, PeerReport};
 use crate::transfer::ledger::Ledger;
 
 impl Peer {

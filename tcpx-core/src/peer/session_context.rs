@@ -4,18 +4,15 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use tcpx_doctor::topology::PciPath;
-use tcpx_sys::UNPACK_VERSION;
 use tcpx_unpack::Backend;
 
-use crate::control::conn_info::Secret;
-use crate::control::frame::PROTOCOL_VERSION;
-use crate::control::hello::Hello;
+use crate::control::identity::Identity;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::protocol::coalescing_limits::{Copier, RunLimits};
 use crate::plugin::Plugin;
-use crate::plugin::unpack_queue::MemoryType;
 use crate::settings::SessionOptions;
+use crate::types::MemoryType;
 
 /// Slots of a staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
@@ -27,8 +24,7 @@ pub(crate) struct SessionContext {
     pub(crate) memory: DeviceMemory,
     /// Place of the session's GPU on PCI.
     pub(crate) gpu_path: Option<PciPath>,
-    pub(crate) session: [u8; 16],
-    pub(crate) secret: Secret,
+    pub(crate) identity: Identity,
     /// Whether scattered small sends are gathered.
     gathers: Cell<bool>,
     /// What gathers device memory. A copy by the driver costs as much as a request does: nothing is gathered with those.
@@ -50,12 +46,11 @@ impl SessionContext {
         Ok(Self {
             device_copier,
             gpu_path: memory.pci_path(),
+            identity: Identity::new(&options, plugin.name())?,
             gathers: Cell::new(options.gather),
             options,
             plugin,
             memory,
-            session: random()?,
-            secret: Secret(random()?),
         })
     }
 
@@ -84,31 +79,4 @@ impl SessionContext {
             tracing::warn!(%reason, "no staging buffer for scattered small sends: from now on each is sent by itself");
         }
     }
-
-    /// What this end says of itself on a new link.
-    pub(crate) fn hello(&self, nonce: [u8; 32]) -> Hello {
-        Hello {
-            protocol: PROTOCOL_VERSION,
-            session: self.session,
-            name: self.options.name.clone(),
-            build: env!("CARGO_PKG_VERSION").to_owned(),
-            plugin: self.plugin.name().to_owned(),
-            unpack_version: UNPACK_VERSION,
-            chunk_bytes: self.options.chunk_bytes,
-            channels: self.options.channels,
-            gpu: self.options.gpu,
-            progress_thread: self.options.progress_thread,
-            nonce,
-        }
-    }
-}
-
-/// Unpredictable bytes.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| Error::Io {
-        what: "reading random bytes".into(),
-        error: error.to_string(),
-    })?;
-    Ok(bytes)
 }

@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use crate::peer::{Peer, Stage};
-use crate::stats::ChannelStats;
 use crate::stats::alarm::{Alarm, Alarms};
+use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::LaneState;
 use crate::stats::watch::matches::MatchSample;
 use crate::stats::watch::pages::PageUse;
 use crate::stats::watch::{ALIVE, Round};
-use crate::transfer::ledger::{Direction, Ledger, Op, OpState};
+use crate::transfer::ledger::{Ledger, Op, OpState};
+use crate::types::{Direction, PeerKey};
 
 /// One look at a session.
 pub(crate) struct WatchInput<'a> {
@@ -150,7 +151,7 @@ fn note(place: &mut Option<CommLabel>, channel: usize, state: LaneState, is_ther
 }
 
 fn unmatched_words(
-    key: super::PeerKey,
+    key: PeerKey,
     sample: &MatchSample,
     waited: Duration,
     ledger: &Ledger,

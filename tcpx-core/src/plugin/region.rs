@@ -1,17 +1,12 @@
 //! One range of registered memory, and the segments that the plugin knows it by. Pure.
 
 use crate::plugin::comm::MemoryHandle;
-use crate::plugin::unpack_queue::MemoryType;
-use crate::settings::MAX_CHUNK_BYTES;
+use crate::types::{CommId, MAX_CHUNK_BYTES, MemoryType};
 
 /// Distance between the starts of two segments.
 const SEGMENT_BYTES: u64 = 1 << 30;
 /// The plugin wants device memory on page boundaries, and CUDA whole pages.
 const PAGE_BYTES: u64 = 4096;
-
-/// A comm's place in each region's table of handles. Reused after the comm has closed, so the tables stay short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CommId(pub(crate) u32);
 
 /// One range of memory. Registrations of the same range share it, and with it the plugin's handles.
 #[derive(Debug)]

@@ -8,12 +8,11 @@
 use foldhash::HashMap;
 use slotmap::{SlotMap, new_key_type};
 
-pub(crate) use super::region::CommId;
 use super::region::Region;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::OwnedMemory;
 use crate::plugin::comm::{MemoryHandle, Registrar};
-use crate::plugin::unpack_queue::MemoryType;
+use crate::types::{CommId, MemoryType, RegistrationKey, Span};
 
 /// What a caller may know of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +30,6 @@ pub struct MemoryInfo {
 }
 
 new_key_type! {
-    /// A registration, for lookups that must be quick.
-    pub(crate) struct RegistrationKey;
     /// Memory that at least one registration is of.
     struct RegionKey;
 }
@@ -57,14 +54,6 @@ pub(crate) struct Registrations {
     last_id: u64,
     free_comms: Vec<CommId>,
     comms: u32,
-}
-
-/// A span of a registration that was checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) registration: RegistrationKey,
-    pub(crate) address: u64,
-    pub(crate) memory: MemoryType,
 }
 
 impl Registrations {

@@ -1,71 +1,18 @@
 #![allow(unsafe_code)]
-//! Memory whose address is given to the plugin: owned buffers, and the unpack queue that the plugin shares.
+//! The unpack queue that the plugin shares with its consumers.
 
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
 
-use memmap2::{MmapMut, MmapRaw};
 use tcpx_rx::UnpackDescriptor;
 use tcpx_sys::{
-    LoadMeta, MAX_UNPACK_ENTRIES, NetDeviceHandle, NetUnpackMeta, PTR_CUDA, PTR_HOST,
-    UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle,
+    LoadMeta, MAX_UNPACK_ENTRIES, NetDeviceHandle, NetUnpackMeta, UNPACK_QUEUE_DEPTH,
+    UnpackNetDeviceHandle,
 };
 
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
-
-/// Kind of a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MemoryType {
-    /// Host memory: received straight into place. NCCL_PTR_HOST.
-    Host,
-    /// GPU memory, or ordinary memory that stands in for it in a session without a GPU: received through the bounce
-    /// buffer. NCCL_PTR_CUDA.
-    Device,
-}
-
-impl MemoryType {
-    pub(crate) fn ptr_type(self) -> i32 {
-        match self {
-            Self::Host => PTR_HOST,
-            Self::Device => PTR_CUDA,
-        }
-    }
-
-    pub(crate) fn from_ptr_type(ptr_type: i32) -> Option<Self> {
-        match ptr_type {
-            PTR_HOST => Some(Self::Host),
-            PTR_CUDA => Some(Self::Device),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for MemoryType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Host => "host",
-            Self::Device => "device",
-        })
-    }
-}
-
-/// Page-aligned ordinary memory, zeroed.
-#[derive(Debug)]
-pub(crate) struct HostBuffer(MmapRaw);
-
-impl HostBuffer {
-    pub(crate) fn new(bytes: usize) -> Result<Self> {
-        let map = MmapMut::map_anon(bytes.max(1)).map_err(|error| {
-            Error::io(format!("allocating {bytes} bytes of host memory"), &error)
-        })?;
-        Ok(Self(map.into()))
-    }
-
-    pub(crate) fn address(&self) -> u64 {
-        self.0.as_mut_ptr() as u64
-    }
-}
+use crate::memory::host_buffer::mapped_bytes;
 
 /// The unpack queue of one receive comm: memory that the plugin writes.
 ///
@@ -189,33 +136,10 @@ impl fmt::Display for UnpackQueue {
     }
 }
 
-/// Bytes from `address` to the end of what is mapped there, across neighbouring mappings.
-pub(crate) fn mapped_bytes(address: u64) -> Option<u64> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let mut end = None;
-    for line in maps.lines() {
-        let mut words = line.split([' ', '-']);
-        let low = u64::from_str_radix(words.next()?, 16).ok()?;
-        let high = u64::from_str_radix(words.next()?, 16).ok()?;
-        let readable = words.next()?.starts_with('r');
-        let follows = end == Some(low) || (low..high).contains(&address);
-        if follows && readable {
-            end = Some(high);
-        }
-    }
-    end.map(|end| end - address)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mapped_bytes_covers_a_mapping_and_nothing_unmapped() {
-        let buffer = HostBuffer::new(1 << 20).unwrap();
-        assert!(mapped_bytes(buffer.address()).unwrap() >= 1 << 20);
-        assert_eq!(mapped_bytes(8), None);
-    }
+    use crate::memory::host_buffer::HostBuffer;
 
     #[test]
     fn a_queue_is_read_slot_by_slot_and_never_past_its_capacity() {

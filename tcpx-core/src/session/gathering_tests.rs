@@ -13,8 +13,9 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use super::Session;
 use super::test_connect::connect;
 use crate::engine::parking::UNPACK_TIMEOUT;
-use crate::stats::ChannelStats;
-use crate::{Departure, Error, MemoryType, PluginChoice, Post, SessionOptions, Transfer};
+use crate::stats::channel::ChannelStats;
+use crate::types::MemoryType;
+use crate::{Departure, Error, PluginChoice, Post, SessionOptions, Transfer};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const MESSAGES: u64 = 20;

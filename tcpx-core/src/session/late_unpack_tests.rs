@@ -10,7 +10,8 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::Session;
 use super::test_connect::connect;
-use crate::{MemoryType, PluginChoice, Post, SessionOptions};
+use crate::types::MemoryType;
+use crate::{PluginChoice, Post, SessionOptions};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MESSAGE_BYTES: u64 = 100_000;

@@ -5,8 +5,8 @@ use super::Session;
 use crate::engine::Engine;
 use crate::error::{Error, HOST_RECEIVE, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
-use crate::plugin::registrations::{MemoryInfo, Span};
-use crate::plugin::unpack_queue::MemoryType;
+use crate::plugin::registrations::MemoryInfo;
+use crate::types::{MemoryType, Span};
 
 impl Session {
     /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every peer and channel.

@@ -11,7 +11,8 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use super::Session;
 use super::test_connect::connect;
 use crate::engine::parking::UNPACK_TIMEOUT;
-use crate::{Departure, Error, MemoryType, Phase, PluginChoice, Post, SessionOptions, Transfer};
+use crate::types::MemoryType;
+use crate::{Departure, Error, Phase, PluginChoice, Post, SessionOptions, Transfer};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 50_000;

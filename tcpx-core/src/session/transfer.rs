@@ -7,7 +7,8 @@ use crate::engine::Engine;
 use crate::error::{Error, Phase, Result};
 use crate::session::wait::WaitLimit;
 use crate::session::{Outcome, Shared};
-use crate::transfer::ledger::{Direction, Op, OpState, TransferCounts, TransferKey};
+use crate::transfer::ledger::{Op, OpState, TransferCounts};
+use crate::types::{Direction, TransferKey};
 
 /// One send or receive to post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

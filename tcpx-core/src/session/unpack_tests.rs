@@ -9,7 +9,8 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::Session;
 use super::test_connect::connect;
-use crate::{Departure, Error, MemoryType, PluginChoice, Post, SessionOptions, UnpackFailure};
+use crate::types::MemoryType;
+use crate::{Departure, Error, PluginChoice, Post, SessionOptions, UnpackFailure};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const CHUNK_BYTES: u32 = 16 << 10;

@@ -9,7 +9,7 @@ use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
 
 use crate::stats::watch::pages::PageUse;
-use crate::transfer::ledger::OpKey;
+use crate::types::OpKey;
 
 /// Jobs handed over in one call; more go in the next.
 const JOBS_PER_SUBMIT: usize = 64;

@@ -3,10 +3,9 @@
 
 use tcpx_rx::UnpackDescriptor;
 
-use crate::plugin::registrations::Span;
-use crate::plugin::unpack_queue::MemoryType;
 use crate::transfer::batch::{Batch, BatchNumber, Job};
-use crate::transfer::ledger::{Ledger, OpKey};
+use crate::transfer::ledger::Ledger;
+use crate::types::{MemoryType, OpKey, Span};
 
 /// Offsets of a job's sources have 32 bits: sources whose distance from the start of their registration begins with the
 /// same bits share a job.

@@ -1,37 +1,10 @@
 //! Posted work: transfers and their operations. Pure book-keeping; who moves the bytes is elsewhere.
 
-use slotmap::{Key, KeyData, SecondaryMap, SlotMap, new_key_type};
+use slotmap::{SecondaryMap, SlotMap};
 
 use crate::error::Error;
-use crate::peer::PeerKey;
-use crate::plugin::registrations::{RegistrationKey, Registrations, Span};
-
-new_key_type! {
-    /// A posted send or receive. Its number travels on the control link as the receiver's name for a receive.
-    pub(crate) struct OpKey;
-    /// A transfer.
-    pub(crate) struct TransferKey;
-}
-
-impl OpKey {
-    pub(crate) fn to_wire(self) -> u64 {
-        self.data().as_ffi()
-    }
-
-    /// Any number gives a key; one that is not ours finds nothing.
-    pub(crate) fn from_wire(number: u64) -> Self {
-        let key = Self::from(KeyData::from_ffi(number));
-        // The slot map takes several numbers for one key; the wire has one.
-        if key.to_wire() == number { key } else { Self::null() }
-    }
-}
-
-/// Which way an operation moves bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Send,
-    Receive,
-}
+use crate::plugin::registrations::Registrations;
+use crate::types::{Direction, OpKey, PeerKey, RegistrationKey, Span, TransferKey};
 
 /// How far an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +212,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::unpack_queue::MemoryType;
+    use crate::types::MemoryType;
 
     fn ledger() -> (Ledger, TransferKey) {
         let mut ledger = Ledger::default();

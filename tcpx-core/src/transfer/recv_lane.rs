@@ -10,16 +10,15 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::comm::{CommLabel, RecvComm, Request};
-use crate::plugin::registrations::CommId;
-use crate::plugin::unpack_queue::MemoryType;
-use crate::stats::ChannelStats;
-use crate::stats::watch::lane::{LaneSample, LaneState, LaneWatch};
+use crate::stats::channel::ChannelStats;
+use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::stats::watch::payload::{PayloadWatch, SAMPLE_BYTES};
 use crate::transfer::batch::{Batch, BatchNumber, Job};
 use crate::transfer::descriptor_splitter::DescriptorSplitter;
-use crate::transfer::ledger::{Ledger, OpKey};
+use crate::transfer::ledger::Ledger;
 use crate::transfer::stripe::{Chunk, Stripe};
 use crate::transfer::window::Window;
+use crate::types::{CommId, MemoryType, OpKey};
 
 #[derive(Debug)]
 struct Arriving {
@@ -69,7 +68,7 @@ impl RecvLane {
 
     /// One look at the counters.
     pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
-        self.watch.look(LaneSample::of(&self.window, self.stats, chunk_bytes), now)
+        self.watch.look(self.window.sample(self.stats, chunk_bytes), now)
     }
 
     /// Whether a posted receive has not arrived.

@@ -8,15 +8,14 @@ use super::gather::Gather;
 use crate::error::{Error, Result};
 use crate::peer::session_context::SessionContext;
 use crate::plugin::comm::{Request, SendComm};
-use crate::plugin::registrations::{CommId, RegistrationKey, Span};
-use crate::plugin::unpack_queue::MemoryType;
-use crate::stats::ChannelStats;
-use crate::stats::watch::lane::{LaneSample, LaneState, LaneWatch};
+use crate::stats::channel::ChannelStats;
+use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::transfer::batch::{Batch, BatchNumber};
-use crate::transfer::ledger::{Ledger, OpKey};
+use crate::transfer::ledger::Ledger;
 use crate::transfer::staging::Staging;
 use crate::transfer::stripe::{Chunk, Stripe};
 use crate::transfer::window::Window;
+use crate::types::{CommId, MemoryType, OpKey, RegistrationKey, Span};
 
 /// Chunks of a message, or one that several messages share.
 #[derive(Debug)]
@@ -118,7 +117,7 @@ impl SendLane {
 
     /// One look at the counters.
     pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
-        let sample = LaneSample::of(&self.window, self.stats, chunk_bytes);
+        let sample = self.window.sample(self.stats, chunk_bytes);
         self.watch.look(sample.with_copied(self.staged.len()), now)
     }
 

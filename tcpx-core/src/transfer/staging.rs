@@ -3,8 +3,8 @@
 
 use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
-use crate::plugin::registrations::{RegistrationKey, Registrations, Span};
-use crate::plugin::unpack_queue::MemoryType;
+use crate::plugin::registrations::Registrations;
+use crate::types::{MemoryType, RegistrationKey, Span};
 
 /// Slots begin on pages, as the plugin wants device memory to.
 const PAGE_BYTES: u64 = 4096;

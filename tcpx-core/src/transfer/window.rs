@@ -5,6 +5,9 @@
 
 use std::collections::VecDeque;
 
+use crate::stats::channel::ChannelStats;
+use crate::stats::watch::lane::LaneSample;
+
 /// Requests in flight on one comm, oldest first.
 #[derive(Debug)]
 pub(crate) struct Window<T> {
@@ -31,14 +34,15 @@ impl<T> Window<T> {
         self.requests.len()
     }
 
-    /// Those of them that have arrived.
-    pub(crate) fn arrived(&self) -> usize {
-        self.arrived
-    }
-
     /// Slots.
     pub(crate) fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// How its lane looks now, to the watch.
+    pub(crate) fn sample(&self, stats: ChannelStats, chunk_bytes: u32) -> LaneSample {
+        let (in_flight, arrived) = (self.len(), self.arrived);
+        LaneSample { stats, in_flight, arrived, window: self.limit, chunk_bytes }
     }
 
     /// A request was posted. The caller asked [`has_room`](Self::has_room) first.

@@ -13,8 +13,7 @@ use std::collections::VecDeque;
 use crate::control::frame::Names;
 use crate::peer::protocol::coalescing_limits::RunLimits;
 use crate::peer::protocol::matcher::Announced;
-use crate::plugin::registrations::Span;
-use crate::plugin::unpack_queue::MemoryType;
+use crate::types::{MemoryType, Span};
 
 /// Most messages of one run: its match must fit a frame.
 pub(crate) const MAX_RUN_MESSAGES: usize = 1024;

@@ -1,6 +1,6 @@
 //! When it pays to copy scattered small messages together, so that they share a chunk. Pure.
 
-use crate::plugin::unpack_queue::MemoryType;
+use crate::types::MemoryType;
 
 /// Longest stretch that the CPU copies: about there the copy costs what a request of its own does.
 const CPU_STRETCH_BYTES: u64 = 16 << 10;

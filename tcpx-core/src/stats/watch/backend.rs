@@ -2,7 +2,7 @@
 
 use tcpx_unpack::{Backend, MemoryKind};
 
-use crate::stats::ChannelStats;
+use crate::stats::channel::ChannelStats;
 
 /// Chunks that a judgement rests on.
 const ENOUGH_CHUNKS: u64 = 64;

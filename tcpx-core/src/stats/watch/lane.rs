@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::stats::ChannelStats;
-use crate::transfer::window::Window;
+use crate::stats::channel::ChannelStats;
 
 /// Looks in a row at which every slot waited for its unpack.
 const BEHIND_LOOKS: u32 = 5;
@@ -29,11 +28,6 @@ pub(crate) struct LaneSample {
 }
 
 impl LaneSample {
-    pub(crate) fn of<T>(window: &Window<T>, stats: ChannelStats, chunk_bytes: u32) -> Self {
-        let (in_flight, arrived) = (window.len(), window.arrived());
-        Self { stats, in_flight, arrived, window: window.limit(), chunk_bytes }
-    }
-
     /// Counts chunks that have their slot and are being gathered.
     pub(crate) fn with_copied(self, chunks: usize) -> Self {
         Self { in_flight: self.in_flight + chunks, arrived: self.arrived + chunks, ..self }

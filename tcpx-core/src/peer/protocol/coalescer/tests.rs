@@ -6,7 +6,7 @@ use slotmap::{Key, KeyData};
 
 use super::*;
 use crate::peer::protocol::coalescing_limits::Copier;
-use crate::plugin::registrations::RegistrationKey;
+use crate::types::RegistrationKey;
 
 const CHUNK_BYTES: u32 = 64;
 

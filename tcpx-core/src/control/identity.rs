@@ -1,0 +1,73 @@
+//! Who this session is to its peers: what it says of itself on a link, and the secret that proves it.
+
+use std::time::Duration;
+
+use tcpx_sys::UNPACK_VERSION;
+
+use super::conn_info::Secret;
+use super::frame::PROTOCOL_VERSION;
+use super::hello::Hello;
+use crate::error::{Error, Result};
+use crate::settings::SessionOptions;
+
+/// One session as its peers see it. It stays the same for the session's life.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// Random id of the session.
+    pub(crate) session: [u8; 16],
+    /// What a connection info of this session carries.
+    pub(crate) secret: Secret,
+    /// How long a peer's host may acknowledge nothing; `None`: for ever.
+    pub(crate) host_timeout: Option<Duration>,
+    name: String,
+    plugin: String,
+    chunk_bytes: u32,
+    channels: u16,
+    gpu: Option<u32>,
+    progress_thread: bool,
+}
+
+impl Identity {
+    /// A new session's, with a session id and a secret that nobody can guess.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system has no random bytes.
+    pub(crate) fn new(options: &SessionOptions, plugin: &str) -> Result<Self> {
+        Ok(Self {
+            session: random()?,
+            secret: Secret(random()?),
+            host_timeout: options.peer_timeout,
+            name: options.name.clone(),
+            plugin: plugin.to_owned(),
+            chunk_bytes: options.chunk_bytes,
+            channels: options.channels,
+            gpu: options.gpu,
+            progress_thread: options.progress_thread,
+        })
+    }
+
+    /// What this end says of itself on a new link.
+    pub(crate) fn hello(&self, nonce: [u8; 32]) -> Hello {
+        Hello {
+            protocol: PROTOCOL_VERSION,
+            session: self.session,
+            name: self.name.clone(),
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+            plugin: self.plugin.clone(),
+            unpack_version: UNPACK_VERSION,
+            chunk_bytes: self.chunk_bytes,
+            channels: self.channels,
+            gpu: self.gpu,
+            progress_thread: self.progress_thread,
+            nonce,
+        }
+    }
+}
+
+/// Unpredictable bytes.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::io("reading random bytes", &std::io::Error::from(error)))?;
+    Ok(bytes)
+}

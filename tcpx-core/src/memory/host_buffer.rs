@@ -1,0 +1,51 @@
+//! Ordinary memory: owned buffers, and how far a mapping reaches.
+
+use memmap2::{MmapMut, MmapRaw};
+
+use crate::error::{Error, Result};
+
+/// Page-aligned ordinary memory, zeroed.
+#[derive(Debug)]
+pub(crate) struct HostBuffer(MmapRaw);
+
+impl HostBuffer {
+    pub(crate) fn new(bytes: usize) -> Result<Self> {
+        let map = MmapMut::map_anon(bytes.max(1)).map_err(|error| {
+            Error::io(format!("allocating {bytes} bytes of host memory"), &error)
+        })?;
+        Ok(Self(map.into()))
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.0.as_mut_ptr() as u64
+    }
+}
+
+/// Bytes from `address` to the end of what is mapped there, across neighbouring mappings.
+pub(crate) fn mapped_bytes(address: u64) -> Option<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let mut end = None;
+    for line in maps.lines() {
+        let mut words = line.split([' ', '-']);
+        let low = u64::from_str_radix(words.next()?, 16).ok()?;
+        let high = u64::from_str_radix(words.next()?, 16).ok()?;
+        let readable = words.next()?.starts_with('r');
+        let follows = end == Some(low) || (low..high).contains(&address);
+        if follows && readable {
+            end = Some(high);
+        }
+    }
+    end.map(|end| end - address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_bytes_covers_a_mapping_and_nothing_unmapped() {
+        let buffer = HostBuffer::new(1 << 20).unwrap();
+        assert!(mapped_bytes(buffer.address()).unwrap() >= 1 << 20);
+        assert_eq!(mapped_bytes(8), None);
+    }
+}

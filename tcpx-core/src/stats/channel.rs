@@ -1,0 +1,65 @@
+//! What one lane of a channel counts.
+
+use serde::Serialize;
+
+/// One lane of one channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ChannelStats {
+    /// Chunks sent, or received and unpacked.
+    pub chunks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Fragments that receives arrived in.
+    pub fragments: u64,
+    /// Fragments that were merged into a neighbour before unpacking.
+    pub fragments_merged: u64,
+    /// Stalls: rounds in which a chunk waited because the window was full, or the staging buffer it is gathered in.
+    pub window_full: u64,
+    /// Stalls: times the plugin asked to be asked again later.
+    pub plugin_busy: u64,
+    /// Most requests that were ever in flight.
+    pub window_peak: usize,
+    /// Requests in flight, summed over all posts: divided by `posts` it is the mean occupancy.
+    pub window_sum: u64,
+    /// Requests posted to the plugin.
+    pub posts: u64,
+    /// Chunks of scattered small messages that were copied together to be sent.
+    pub gathered: u64,
+    /// Their bytes.
+    pub gathered_bytes: u64,
+}
+
+impl ChannelStats {
+    pub(crate) fn chunk(&mut self, bytes: u32) {
+        self.chunks += 1;
+        self.bytes += u64::from(bytes);
+    }
+
+    /// A request was posted; so many are in flight now.
+    pub(crate) fn posted(&mut self, in_flight: usize) {
+        self.posts += 1;
+        self.window_sum += in_flight as u64;
+        self.window_peak = self.window_peak.max(in_flight);
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.chunks += other.chunks;
+        self.bytes += other.bytes;
+        self.fragments += other.fragments;
+        self.fragments_merged += other.fragments_merged;
+        self.window_full += other.window_full;
+        self.plugin_busy += other.plugin_busy;
+        self.window_peak = self.window_peak.max(other.window_peak);
+        self.window_sum += other.window_sum;
+        self.posts += other.posts;
+        self.gathered += other.gathered;
+        self.gathered_bytes += other.gathered_bytes;
+    }
+}
+
+/// Counters of a peer's messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MessageStats {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
