@@ -3,6 +3,7 @@
 pub(crate) mod acknowledgement;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
+pub(crate) mod delivery;
 pub(crate) mod frame;
 pub(crate) mod hello;
 pub(crate) mod identity;

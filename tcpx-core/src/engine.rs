@@ -1,56 +1,74 @@
 //! The progress engine of a session: all state behind one lock, moved by `progress`.
+//!
+//! - `accept_queue`: accepts and peers that have not found each other. Pure.
+//! - `accepting`: peers that come in.
+//! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
+//! - `posting`: transfers, and what is posted to them.
+//! - `report`: the engine in numbers, and what a wait that ended was waiting for.
+//! - `session_watch`, `watching`: what the counters say is wrong.
+//! - `stopped`, `unpacking`: a batch each round, and the end after a failure.
 
 mod accept_queue;
-mod arrivals;
-pub(crate) mod parking;
+mod accepting;
+mod parked;
+mod parking;
+mod posting;
 mod report;
+mod session_watch;
+mod stopped;
 mod unpacking;
-mod watch;
+mod watching;
+
+pub(crate) use parked::UNPACK_TIMEOUT;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use parking::Parked;
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
 
+use self::accept_queue::AcceptQueue;
+use self::parked::Parked;
+use self::session_watch::SessionWatch;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::control::listener::ControlListener;
-use crate::engine::accept_queue::AcceptQueue;
-use crate::error::{Departure, Error, Phase, Result};
+
+use crate::error::{Departure, Error, Result};
 use crate::memory::device_memory::DeviceMemory;
+use crate::peer::commons::{Commons, Ledger};
+use crate::peer::protocol::Leaving;
+use crate::peer::protocol::operation::NewOperation;
 use crate::peer::session_context::SessionContext;
-use crate::peer::{Peer, Stage};
+use crate::peer::{Peer, PeerStatus};
 use crate::plugin::Plugin;
 use crate::plugin::nics;
 use crate::settings::{SessionOptions, check_name};
 use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::{Batch, BatchNumber};
-use crate::transfer::ledger::Ledger;
 use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 
 /// Everything of a session.
 pub(crate) struct Engine {
-    pub(crate) env: SessionContext,
-    pub(crate) ledger: Ledger,
-    pub(crate) peers: SlotMap<PeerKey, Peer>,
+    pub(crate) commons: Commons,
+    peers: SlotMap<PeerKey, Peer>,
     names: HashMap<String, PeerKey>,
     infos: BTreeMap<String, ConnInfo>,
-    strangers: Option<ControlListener>,
-    lobby: AcceptQueue<PeerKey>,
+    listener: Option<ControlListener>,
+    accept_queue: AcceptQueue<PeerKey>,
     unpack: Box<dyn Unpack>,
     unpack_why: String,
     unpack_batches: u64,
     peers_failed: u64,
     /// What peers that are forgotten have counted.
     departed: Sums,
-    batch: Batch,
-    watch: watch::Watch,
+    watch: SessionWatch,
     parked: Vec<Parked>,
+    /// Room for a batch of posts.
+    posting: Vec<NewOperation>,
     /// Unpacking has stopped with copies under way that will not be seen to finish.
     is_stuck: bool,
     stages: StageClock,
@@ -61,7 +79,7 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
             .field("peers", &self.names)
-            .field("ledger", &self.ledger)
+            .field("commons", &self.commons)
             .finish_non_exhaustive()
     }
 }
@@ -79,21 +97,24 @@ impl Engine {
             "session created"
         );
         Ok(Self {
-            env: SessionContext::new(options, plugin, memory, opened.unpack.backend())?,
-            ledger: Ledger::default(),
+            commons: Commons {
+                session: SessionContext::new(options, plugin, memory, opened.unpack.backend())?,
+                ledger: Ledger::default(),
+                batch: Batch::default(),
+            },
             peers: SlotMap::with_key(),
             names: HashMap::new(),
             infos: BTreeMap::new(),
-            strangers: None,
-            lobby: AcceptQueue::default(),
+            listener: None,
+            accept_queue: AcceptQueue::default(),
             unpack: opened.unpack,
             unpack_why: opened.why,
             unpack_batches: 0,
             peers_failed: 0,
             departed: Sums::default(),
-            batch: Batch::default(),
-            watch: watch::Watch::default(),
+            watch: SessionWatch::default(),
             parked: Vec::new(),
+            posting: Vec::new(),
             is_stuck: false,
             stages: StageClock::default(),
             is_closed: false,
@@ -103,12 +124,14 @@ impl Engine {
     /// Opens the control listener, once, and says how to reach it.
     pub(crate) fn listen(&mut self) -> Result<Vec<u8>> {
         self.check_open()?;
-        let strangers = match &self.strangers {
-            Some(strangers) => strangers,
-            None => self.strangers.insert(ControlListener::listen(self.env.options.listen)?),
+        let listener = match &self.listener {
+            Some(listener) => listener,
+            None => {
+                self.listener.insert(ControlListener::listen(self.commons.session.options.listen)?)
+            }
         };
-        let bound = strangers.address()?;
-        let options = &self.env.options;
+        let bound = listener.address()?;
+        let options = &self.commons.session.options;
         let addresses = match (options.advertise.is_empty(), bound.ip().is_unspecified()) {
             (false, _) => options.advertise.clone(),
             (true, false) => vec![bound.ip()],
@@ -116,8 +139,8 @@ impl Engine {
         };
         let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, bound.port())).collect();
         let info = ConnInfo {
-            session: self.env.identity.session,
-            secret: self.env.identity.secret.clone(),
+            session: self.commons.session.identity.session,
+            secret: self.commons.session.identity.secret.clone(),
             addresses: ConnInfo::limit_addresses(addresses),
         };
         tracing::debug!(addresses = ?info.addresses, "listening for peers");
@@ -132,17 +155,17 @@ impl Engine {
     }
 
     /// Starts reaching a peer whose connection info was loaded.
-    pub(crate) fn start_connect(&mut self, name: &str, now: Instant) -> Result<PeerKey> {
+    pub(crate) fn start_connect(&mut self, name: &str) -> Result<PeerKey> {
         self.check_open()?;
         let Some(info) = self.infos.get(name) else {
             let known = self.infos.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             return Err(Error::UnknownPeer { peer: name.to_owned(), known });
         };
-        let stage = Stage::Connecting(Box::new(Connector::new(info.clone())));
+        let connector = Connector::new(info.clone());
         self.check_free(name)?;
-        self.forget(name);
+        self.forget_name(name);
         let peer_name = PeerName::bound(name);
-        let key = self.peers.insert_with_key(|key| Peer::new(key, peer_name, stage, now));
+        let key = self.peers.insert_with_key(|key| Peer::dial(key, peer_name, connector));
         self.names.insert(name.to_owned(), key);
         Ok(key)
     }
@@ -153,7 +176,7 @@ impl Engine {
 
     /// A name is free when no peer has it, or a peer that is over, and nobody waits for one.
     fn check_free(&self, name: &str) -> Result<()> {
-        if self.lobby.is_accepting(name) {
+        if self.accept_queue.is_accepting(name) {
             return Err(Error::PeerState {
                 peer: name.to_owned(),
                 state: "being accepted",
@@ -162,7 +185,7 @@ impl Engine {
         }
         match self.peer(name) {
             Err(_) => Ok(()),
-            Ok((_, peer)) if matches!(peer.stage, Stage::Gone(_)) => Ok(()),
+            Ok((_, peer)) if peer.is_gone() => Ok(()),
             Ok((_, peer)) => Err(Error::PeerState {
                 peer: name.to_owned(),
                 state: peer.state(),
@@ -171,8 +194,14 @@ impl Engine {
         }
     }
 
-    /// Drops a peer that is over.
-    pub(crate) fn forget(&mut self, name: &str) {
+    /// Drops a peer, and its name with it, unless another peer has that by now.
+    pub(crate) fn forget(&mut self, key: PeerKey) {
+        self.names.retain(|_, named| *named != key);
+        self.take_out(key);
+    }
+
+    /// Drops the peer that has this name, which is over.
+    fn forget_name(&mut self, name: &str) {
         if let Some(key) = self.names.remove(name) {
             self.take_out(key);
         }
@@ -181,7 +210,7 @@ impl Engine {
     /// Takes a peer out for good. Its numbers stay in the session's.
     fn take_out(&mut self, key: PeerKey) -> Option<Peer> {
         let peer = self.peers.remove(key)?;
-        self.departed.add(&peer.report(&self.ledger));
+        self.departed.add(&peer.report());
         Some(peer)
     }
 
@@ -194,33 +223,29 @@ impl Engine {
         })
     }
 
-    /// A peer to which transfers may be posted.
-    pub(crate) fn peer_up(&mut self, key: PeerKey) -> Result<&mut Peer> {
-        let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
-        match &peer.stage {
-            Stage::Up => Ok(peer),
-            Stage::Gone(error) => Err(error.clone()),
-            Stage::Closing(farewell) if farewell.has_heard_goodbye() => Err(Error::PeerGone {
-                peer: peer.name().to_string(),
-                phase: Phase::Send,
-                how: Departure::Goodbye,
-            }),
-            _ => Err(Error::PeerState {
-                peer: peer.name().to_string(),
-                state: peer.state(),
-                cure: "post transfers while it is up",
-            }),
+    /// What a peer is up to; `None`: it is forgotten.
+    pub(crate) fn status(&self, key: PeerKey) -> Option<PeerStatus<'_>> {
+        self.peers.get(key).map(Peer::status)
+    }
+
+    /// Leaves a peer. One that cannot be up at its end is ended at once: nobody there would answer.
+    pub(crate) fn start_disconnect(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        match peer.disconnect(&mut self.commons) {
+            Ok(Leaving::Begun) => {}
+            Ok(Leaving::NobodyThere) => self.fail_peer(key, Error::Closed),
+            Err(error) => self.fail_peer(key, error),
         }
     }
 
     /// One round over everything. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant) -> bool {
-        self.stages.round(now, self.batch.submitting());
-        let mut moved = self.welcome_strangers(now);
+        self.stages.round(now, self.commons.batch.submitting());
+        let mut moved = self.accept_links(now);
         let keys = self.peers.keys().collect::<smallvec::SmallVec<[PeerKey; 16]>>();
         for key in &keys {
             let Some(peer) = self.peers.get_mut(*key) else { continue };
-            match peer.progress(now, &self.env, &mut self.ledger, &mut self.batch) {
+            match peer.progress(now, &mut self.commons) {
                 Ok(peer_moved) => moved |= peer_moved,
                 Err(error) => {
                     self.fail_peer(*key, error);
@@ -238,7 +263,8 @@ impl Engine {
         }
         self.look(now);
         let settled = self.settle_parked(now);
-        let mut activity = Activity { unpacking: self.batch.is_unpacking(), ..Activity::default() };
+        let mut activity =
+            Activity { unpacking: self.commons.batch.is_unpacking(), ..Activity::default() };
         self.peers.values().for_each(|peer| peer.note_activity(&mut activity));
         self.stages.ended(activity);
         moved | settled
@@ -248,7 +274,7 @@ impl Engine {
         let mut moved = false;
         for key in keys {
             let Some(peer) = self.peers.get_mut(*key) else { continue };
-            match peer.consume(now, &mut self.ledger, finished) {
+            match peer.consume(now, finished, &mut self.commons) {
                 Ok(peer_moved) => moved |= peer_moved,
                 Err(error) => self.fail_peer(*key, error),
             }
@@ -258,7 +284,18 @@ impl Engine {
 
     /// Ends a peer with an error. What is being unpacked from its bounce buffer, or gathered for it, is parked.
     pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
-        self.end_peer(key, error, self.batch.reached());
+        self.end_peer(key, error, self.commons.batch.reached());
+    }
+
+    /// Ends a peer whose driving has failed, and passes the error on. A post that is refused leaves the peer
+    /// as it is.
+    fn end_on_error(&mut self, key: PeerKey, outcome: Result<()>) -> Result<()> {
+        if let Err(error) = &outcome
+            && !matches!(error, Error::PeerState { .. })
+        {
+            self.fail_peer(key, error.clone());
+        }
+        outcome
     }
 
     /// Ends every peer with an error. Nothing up to batch `reached` is being unpacked or gathered.
@@ -270,50 +307,49 @@ impl Engine {
 
     fn end_peer(&mut self, key: PeerKey, error: Error, reached: BatchNumber) {
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if matches!(peer.stage, Stage::Gone(_)) {
+        if peer.is_gone() {
             return;
         }
         if !matches!(error, Error::PeerGone { how: Departure::Goodbye, .. } | Error::Closed) {
             self.peers_failed += 1;
             tracing::warn!(peer = %peer.name(), %error, "peer failed");
         }
-        if let Some(mut leftover) = peer.fail(error.clone(), &mut self.ledger, reached) {
+        if let Some(leftover) = peer.end(error.clone(), &mut self.commons.ledger, reached) {
+            let mut parked = Parked::new(peer.name().clone(), error, leftover);
             if self.is_stuck {
-                leftover.until = BatchNumber::NEVER;
+                parked.never_ends();
             }
-            self.parked.push(Parked::new(peer.name().clone(), key, error, leftover));
+            self.parked.push(parked);
         }
     }
 
     /// Takes memory out. Every comm that knows it forgets it.
     pub(crate) fn deregister(&mut self, id: u64) -> Result<()> {
         let (peers, parked) = (&self.peers, &self.parked);
-        self.ledger.registrations.remove(id, |comm, handle| {
+        self.commons.ledger.registrations.remove(id, |comm, handle| {
             let _ = peers.values().any(|peer| peer.deregister(comm, handle))
-                || Self::deregister_parked(parked, comm, handle);
+                || parked.iter().any(|parked| parked.deregister(comm, handle));
         })
     }
 
     /// Whether nothing is left to say to any peer.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.peers.values().all(|peer| matches!(peer.stage, Stage::Gone(_)))
+        self.peers.values().all(Peer::is_gone)
     }
 
     /// Begins to say goodbye to everybody; peers that cannot be up at either end are dropped at once.
     pub(crate) fn start_close(&mut self) {
         self.is_closed = true;
-        self.strangers = None;
+        self.listener = None;
         for key in self.peers.keys().collect::<Vec<_>>() {
-            if !self.peers[key].start_farewell(&mut self.ledger) {
-                self.fail_peer(key, Error::Closed);
-            }
+            self.start_disconnect(key);
         }
     }
 
     /// Ends everything that is left.
     pub(crate) fn finish_close(&mut self) {
         self.is_closed = true;
-        self.end_all(&Error::Closed, self.batch.reached());
+        self.end_all(&Error::Closed, self.commons.batch.reached());
     }
 }
 
@@ -328,7 +364,7 @@ impl Drop for Engine {
             "memory that is still being unpacked is left behind"
         );
         std::mem::forget(std::mem::take(&mut self.parked));
-        std::mem::forget(std::mem::take(&mut self.ledger.registrations));
+        std::mem::forget(std::mem::take(&mut self.commons.ledger.registrations));
         self.leave_unpacker();
     }
 }

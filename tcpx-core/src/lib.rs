@@ -62,7 +62,7 @@ pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
 pub use session::Session;
-pub use session::transfer::{Post, Transfer};
+pub use session::transfer::Transfer;
 pub use settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::ChannelStats;
@@ -70,7 +70,8 @@ pub use stats::report::{ChannelReport, PeerReport, SessionReport, StagingTimes, 
 pub use stats::stages::StageTimes;
 pub use tcpx_doctor::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
-pub use transfer::ledger::TransferCounts;
+pub use transfer::post::Post;
+pub use transfer::transfers::TransferCounts;
 pub use types::{DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
 
 /// Decoders of outside bytes, for the fuzz targets only.

@@ -1,407 +1,335 @@
-//! One peer: its control link, its channels, and where in its life it is.
+//! One peer: what it is called, where in its life it is, and how it ends.
+//!
+//! - `protocol`: what two peers say to each other. Pure.
+//! - `connection`: drives a proven link, its comms and its lanes as the protocol says.
+//! - `commons`: what every peer of a session reads and writes.
+//! - `comm_setup`: connects the comms, both ways at once.
+//! - `deferred_failure`: a plugin call that failed as calls do when the other end has died.
+//! - `leftover`: what cannot be freed yet when a peer ends.
+//! - `report`, `watch`: a peer in numbers, and what they say is wrong.
+//! - `session_context`: settings, plugin and identity of the session.
 
-pub(crate) mod comm_setup;
-mod ending;
-mod frames;
-mod matches;
+mod comm_setup;
+pub(crate) mod commons;
+pub(crate) mod connection;
+mod deferred_failure;
+pub(crate) mod leftover;
 pub(crate) mod protocol;
 mod report;
 pub(crate) mod session_context;
-mod suspicion;
-mod watch;
+pub(crate) mod watch;
 
-pub(crate) use ending::Leftover;
-
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::suspicion::DeferredFailure;
-pub(crate) use self::watch::WatchInput;
-use crate::stats::alarm::Troubles;
-
+use self::commons::{Commons, Ledger};
+use self::connection::{ChannelRecord, Connection};
+use self::leftover::Leftover;
+use self::protocol::Leaving;
+use self::protocol::operation::Operation;
+use self::protocol::stage::PeerStage;
+use self::session_context::SessionContext;
+use self::watch::{PeerWatch, WatchInput};
 use crate::control::connector::Connector;
-use crate::control::frame::{Frame, MAX_PEER_BODY};
+use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
-use crate::control::socket::{LinkError, LinkSocket};
-use crate::error::{Departure, Error, Phase, Result};
-use crate::peer::comm_setup::CommSetup;
-use crate::peer::protocol::coalescer::{MessageEnd, OpenRun};
-use crate::peer::protocol::keepalive::{Due, Keepalive};
-use crate::peer::protocol::matcher::Matcher;
-use crate::peer::protocol::shutdown::Shutdown;
-use crate::peer::session_context::SessionContext;
+use crate::control::socket::LinkSocket;
+use crate::error::{Departure, Error, Result};
+use crate::plugin::comm::MemoryHandle;
+use crate::stats::alarm::Alarms;
 use crate::stats::channel::{ChannelStats, MessageStats};
 use crate::stats::stages::Activity;
-use crate::stats::watch::matches::MatchWatch;
-use crate::transfer::batch::{Batch, BatchNumber};
-use crate::transfer::ledger::Ledger;
+use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
-use crate::types::OpKey;
-use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
+use crate::types::{CommId, Direction, PeerKey};
 
 /// Where in its life a peer is.
 #[derive(Debug)]
-pub(crate) enum Stage {
-    /// Reaching its control listener and proving the secret.
-    Connecting(Box<Connector>),
-    /// Connecting comms both ways.
-    Comms(Box<CommSetup>),
-    /// Transfers may be posted.
-    Up,
-    /// Saying goodbye.
-    Closing(Shutdown),
-    /// Over, and why.
-    Gone(Error),
+enum State {
+    /// Its control listener is being reached, and the secret proven.
+    Dialling(Box<Connector>),
+    /// It came in and has proven itself; its comms are about to be connected.
+    Welcomed,
+    /// Its link is proven: comms, then transfers, then the goodbye.
+    Linked(Box<Connection>),
+    /// It is over.
+    Gone(Gone),
+}
+
+/// What is left of a peer that is over.
+#[derive(Debug)]
+struct Gone {
+    why: Error,
+    agreement: Option<Agreement>,
+    messages: MessageStats,
+    record: ChannelRecord,
 }
 
 #[derive(Debug)]
 pub(crate) struct Peer {
     key: PeerKey,
     name: PeerName,
-    pub(crate) stage: Stage,
-    link: Option<LinkSocket>,
-    heartbeat: Keepalive,
-    /// When it came in, or was to be connected to.
-    came_at: Instant,
-    /// It said goodbye before an accept had named it: the answer waits for that.
-    parted_early: bool,
-    /// It is to be taken leave of as soon as it is up here, because it may be up there already.
-    leaves_when_up: bool,
-    agreement: Agreement,
-    send_lanes: Vec<SendLane>,
-    recv_lanes: Vec<RecvLane>,
-    nics: Vec<Arc<str>>,
-    /// What lanes that are closed had counted.
-    closed_sends: Vec<ChannelStats>,
-    closed_recvs: Vec<ChannelStats>,
-    matcher: Matcher<OpKey>,
-    run: OpenRun<OpKey>,
-    /// The receive that was announced last.
-    announced: Option<MessageEnd>,
-    /// Receives that the other end announced so far.
-    announcements: u64,
-    next_channel: u16,
-    messages: MessageStats,
-    matches: MatchWatch,
-    troubles: Troubles,
-    suspicion: Option<DeferredFailure>,
+    state: State,
+    watch: PeerWatch,
+}
+
+/// Where in its life a peer is, for those who wait for it.
+#[derive(Debug)]
+pub(crate) enum PeerStatus<'a> {
+    /// Not up yet.
+    Connecting,
+    /// Up, or saying goodbye after it was.
+    Up,
+    /// Both ends said goodbye.
+    Parted,
+    /// It ended with an error.
+    Failed(&'a Error),
 }
 
 impl Peer {
-    pub(crate) fn new(key: PeerKey, name: PeerName, stage: Stage, now: Instant) -> Self {
-        Self {
-            key,
-            name,
-            stage,
-            link: None,
-            heartbeat: Keepalive::new(None, false, now),
-            came_at: now,
-            parted_early: false,
-            leaves_when_up: false,
-            agreement: Agreement { channels: 0, chunk_bytes: 0, peer_progresses: false },
-            send_lanes: Vec::new(),
-            recv_lanes: Vec::new(),
-            nics: Vec::new(),
-            closed_sends: Vec::new(),
-            closed_recvs: Vec::new(),
-            matcher: Matcher::default(),
-            run: OpenRun::default(),
-            announced: None,
-            announcements: 0,
-            next_channel: 0,
-            messages: MessageStats::default(),
-            matches: MatchWatch::default(),
-            troubles: Troubles::default(),
-            suspicion: None,
-        }
+    fn new(key: PeerKey, name: PeerName, state: State) -> Self {
+        Self { key, name, state, watch: PeerWatch::default() }
     }
 
-    /// Bytes of a whole chunk.
-    pub(crate) fn chunk_bytes(&self) -> u32 {
-        self.agreement.chunk_bytes
+    /// A peer that is to be reached.
+    pub(crate) fn dial(key: PeerKey, name: PeerName, connector: Connector) -> Self {
+        Self::new(key, name, State::Dialling(Box::new(connector)))
+    }
+
+    /// A peer that came in and has proven itself: [`link_up`](Self::link_up) is next.
+    pub(crate) fn welcome(key: PeerKey, name: PeerName) -> Self {
+        Self::new(key, name, State::Welcomed)
+    }
+
+    /// The link is proven: begins connecting comms. A failure is told to the peer.
+    pub(crate) fn link_up(
+        &mut self,
+        link: LinkSocket,
+        agreement: Agreement,
+        now: Instant,
+        session: &SessionContext,
+    ) -> Result<()> {
+        match Connection::new(self.key, &self.name, link, agreement, now, session) {
+            Ok(connection) => {
+                self.state = State::Linked(Box::new(connection));
+                Ok(())
+            }
+            Err((mut link, error)) => {
+                link.queue(&Frame::Abort(error.to_string()));
+                let _ = link.flush();
+                Err(error)
+            }
+        }
     }
 
     pub(crate) fn name(&self) -> &PeerName {
         &self.name
     }
 
-    /// An accept has asked for it, and names it.
-    pub(crate) fn claim(&mut self, name: &str, ledger: &mut Ledger) {
-        self.name.bind(name);
-        if std::mem::take(&mut self.parted_early) && matches!(self.stage, Stage::Up) {
-            self.answer_goodbye(ledger);
+    pub(crate) fn status(&self) -> PeerStatus<'_> {
+        match &self.state {
+            State::Dialling(_) | State::Welcomed => PeerStatus::Connecting,
+            State::Linked(connection) => match connection.protocol.stage() {
+                PeerStage::Connecting => PeerStatus::Connecting,
+                PeerStage::Up | PeerStage::Closing { .. } | PeerStage::Over => PeerStatus::Up,
+            },
+            State::Gone(Gone { why: Error::PeerGone { how: Departure::Goodbye, .. }, .. }) => {
+                PeerStatus::Parted
+            }
+            State::Gone(gone) => PeerStatus::Failed(&gone.why),
         }
     }
 
-    /// How long nothing was heard of it.
-    pub(crate) fn silence(&self, now: Instant) -> Option<Duration> {
-        self.link.as_ref().map(|link| now.saturating_duration_since(link.heard_at))
+    /// Whether it is over.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.state, State::Gone(_))
     }
 
-    pub(crate) fn phase(&self) -> Phase {
-        match &self.stage {
-            Stage::Connecting(_) => Phase::Handshake,
-            Stage::Comms(_) => Phase::Connect,
-            Stage::Up => Phase::Receive,
-            Stage::Closing(_) | Stage::Gone(_) => Phase::Close,
+    /// Why it is over, if it is.
+    pub(crate) fn why_gone(&self) -> Option<&Error> {
+        match &self.state {
+            State::Gone(gone) => Some(&gone.why),
+            State::Dialling(_) | State::Welcomed | State::Linked(_) => None,
         }
     }
 
     /// State in words, for reports and errors.
     pub(crate) fn state(&self) -> &'static str {
-        match &self.stage {
-            Stage::Connecting(connector) => connector.state(),
-            Stage::Comms(setup) => setup.state(),
-            Stage::Up => "up",
-            Stage::Closing(_) => "closing",
-            Stage::Gone(Error::PeerGone { how: Departure::Goodbye, .. }) => "closed",
-            Stage::Gone(_) => "gone",
+        match (&self.state, self.status()) {
+            (State::Dialling(connector), _) => connector.state(),
+            (State::Welcomed, _) => "welcomed",
+            (State::Linked(connection), _) => connection.protocol.state(),
+            (State::Gone(_), PeerStatus::Parted) => "closed",
+            (State::Gone(_), _) => "gone",
         }
     }
 
-    /// The link is proven: begins connecting comms.
-    pub(crate) fn set_up(
-        &mut self,
-        link: LinkSocket,
-        agreement: Agreement,
-        now: Instant,
-        env: &SessionContext,
-    ) -> Result<()> {
-        let local = link.local_ip();
-        self.heartbeat = Keepalive::new(env.options.peer_timeout, agreement.peer_progresses, now);
-        // Kept from here on, so that a failure can be told to the peer.
-        self.link = Some(link);
-        self.agreement = agreement;
-        let setup = CommSetup::start(&self.name, local, agreement, env)?;
-        self.nics = setup.nics().to_vec();
-        self.queue(&Frame::Handles(setup.handles()));
-        self.stage = Stage::Comms(Box::new(setup));
-        Ok(())
+    /// How long nothing was heard of it.
+    pub(crate) fn silence(&self, now: Instant) -> Option<Duration> {
+        self.connection().map(|connection| connection.silence(now))
     }
 
-    /// One step: link, comms, posts and tests. Arrived chunks go into `batch`. Returns whether anything moved.
-    pub(crate) fn progress(
-        &mut self,
-        now: Instant,
-        env: &SessionContext,
-        ledger: &mut Ledger,
-        batch: &mut Batch,
-    ) -> Result<bool> {
-        if let Stage::Gone(_) = self.stage {
-            return Ok(false);
+    /// Its connection, while it has one.
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        match &self.state {
+            State::Linked(connection) => Some(connection),
+            State::Dialling(_) | State::Welcomed | State::Gone(_) => None,
         }
-        if let Stage::Connecting(connector) = &mut self.stage {
-            let Some((link, agreement)) = connector.poll(self.name.as_str(), now, &env.identity)?
-            else {
-                return Ok(false);
-            };
-            self.set_up(link, agreement, now, env)?;
-        }
-        let mut moved = self.flush()?;
-        moved |= self.read_link(now, env, ledger)?;
-        if let Some(suspicion) = &self.suspicion {
-            suspicion.verdict(now)?;
-            return Ok(moved);
-        }
-        match self.drive_comms(env, ledger, batch) {
-            Ok(comms_moved) => moved |= comms_moved,
-            Err(error) => return self.suspect(error, now),
-        }
-        self.say_farewell(ledger);
-        self.feel_pulse(now)?;
-        self.check_unclaimed(now, env)?;
-        moved |= self.flush()?;
-        Ok(moved)
     }
 
-    /// Everything that calls the plugin.
-    fn drive_comms(
-        &mut self,
-        env: &SessionContext,
-        ledger: &mut Ledger,
-        batch: &mut Batch,
-    ) -> Result<bool> {
-        let mut moved = false;
-        if let Stage::Comms(setup) = &mut self.stage {
-            moved |= setup.poll()?;
-            if setup.take_ready_to_announce() {
-                self.queue(&Frame::Ready);
-            }
-            self.go_up_when_ready(env, ledger);
+    /// A connection to which operations may be posted.
+    ///
+    /// # Errors
+    /// [`Error::PeerState`] while it is not up; what it ended with.
+    pub(crate) fn connection_up(&mut self) -> Result<&mut Connection> {
+        match &mut self.state {
+            State::Linked(connection) => connection.check_up().map(|()| &mut **connection),
+            State::Gone(gone) => Err(gone.why.clone()),
+            State::Dialling(_) | State::Welcomed => Err(Error::PeerState {
+                peer: self.name.to_string(),
+                state: "not connected",
+                cure: "post transfers while it is up",
+            }),
         }
-        for lane in &mut self.send_lanes {
-            moved |= lane.progress(ledger, batch)?;
-        }
-        for lane in &mut self.recv_lanes {
-            moved |= lane.progress(ledger, batch, &env.memory)?;
-        }
-        Ok(moved)
     }
 
-    /// Adds what is under way with this peer.
-    pub(crate) fn note_activity(&self, activity: &mut Activity) {
-        activity.sending |= self.send_lanes.iter().any(|lane| !lane.is_idle());
-        activity.receiving |= self.recv_lanes.iter().any(RecvLane::awaits_bytes);
+    /// Its connection, for changes that are good in any state.
+    pub(crate) fn connection_mut(&mut self) -> Option<&mut Connection> {
+        match &mut self.state {
+            State::Linked(connection) => Some(connection),
+            State::Dialling(_) | State::Welcomed | State::Gone(_) => None,
+        }
+    }
+
+    /// Bytes of a whole chunk; 0 before it is agreed on.
+    pub(crate) fn chunk_bytes(&self) -> u32 {
+        let agreement = match &self.state {
+            State::Dialling(_) | State::Welcomed => None,
+            State::Linked(connection) => Some(connection.protocol.agreement()),
+            State::Gone(gone) => gone.agreement,
+        };
+        agreement.map_or(0, |agreement| agreement.chunk_bytes)
+    }
+
+    /// An accept has asked for it, and names it.
+    pub(crate) fn claim(&mut self, name: &str, cx: &mut Commons) -> Result<()> {
+        self.name.bind(name);
+        self.connection_mut().map_or(Ok(()), |connection| connection.named(cx))
+    }
+
+    /// One step. Arrived chunks go into the batch. Returns whether anything moved.
+    pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+        if let State::Dialling(connector) = &mut self.state {
+            let proven = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
+            let Some((link, agreement)) = proven else { return Ok(false) };
+            self.link_up(link, agreement, now, &cx.session)?;
+        }
+        self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }
 
     /// Gives slots back whose unpack has finished, and posts what was gathered.
     pub(crate) fn consume(
         &mut self,
         now: Instant,
-        ledger: &mut Ledger,
         finished: BatchNumber,
+        cx: &mut Commons,
     ) -> Result<bool> {
-        if self.suspicion.is_some() {
-            return Ok(false);
-        }
-        self.use_finished(ledger, finished).or_else(|error| self.suspect(error, now))
+        let connection = self.connection_mut();
+        connection.map_or(Ok(false), |connection| connection.consume(now, finished, cx))
     }
 
-    fn use_finished(&mut self, ledger: &mut Ledger, finished: BatchNumber) -> Result<bool> {
-        let mut moved = false;
-        for lane in &mut self.send_lanes {
-            moved |= lane.post_gathered(ledger, finished)?;
-        }
-        for lane in &mut self.recv_lanes {
-            moved |= lane.consume(ledger, finished)?;
-        }
-        Ok(moved)
-    }
-
-    /// The plugin has failed: no more calls of it for this peer, and its end unless the link may know more.
-    fn suspect(&mut self, error: Error, now: Instant) -> Result<bool> {
-        self.suspicion = Some(DeferredFailure::of(error, now)?);
-        Ok(true)
-    }
-
-    fn go_up_when_ready(&mut self, env: &SessionContext, ledger: &mut Ledger) {
-        let Stage::Comms(setup) = &mut self.stage else { return };
-        if !setup.is_ready() {
-            return;
-        }
-        let Stage::Comms(setup) = std::mem::replace(&mut self.stage, Stage::Up) else { return };
-        let has_peer_left = setup.has_peer_left();
-        let (sends, receives) = setup.finish();
-        for (channel, comm) in (0..).zip(sends) {
-            self.send_lanes.push(SendLane::new(
-                ledger.registrations.new_comm(),
-                channel,
-                comm,
-                env.options.send_window,
-            ));
-        }
-        for (place, comm) in receives {
-            self.recv_lanes.push(RecvLane::new(
-                ledger.registrations.new_comm(),
-                place,
-                comm,
-                env.options.recv_window,
-            ));
-        }
-        tracing::info!(
-            peer = %self.name, channels = self.agreement.channels, chunk_bytes = self.agreement.chunk_bytes,
-            "peer is up"
-        );
-        if has_peer_left {
-            self.got_goodbye(ledger);
-        }
-        if self.leaves_when_up {
-            self.start_farewell(ledger);
+    /// The program leaves it.
+    pub(crate) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
+        match &mut self.state {
+            State::Dialling(_) | State::Welcomed => Ok(Leaving::NobodyThere),
+            State::Linked(connection) => connection.disconnect(cx),
+            State::Gone(_) => Ok(Leaving::Begun),
         }
     }
 
-    fn queue(&mut self, frame: &Frame) {
-        if let Some(link) = &mut self.link {
-            link.queue(frame);
+    /// Looks at the counters of its connection.
+    pub(crate) fn watch(&mut self, look: &WatchInput<'_>, alarms: &mut Alarms) {
+        if let State::Linked(connection) = &mut self.state {
+            self.watch.look(connection, self.name.as_str(), look, alarms);
         }
     }
 
-    fn flush(&mut self) -> Result<bool> {
-        let Some(link) = &mut self.link else { return Ok(false) };
-        link.flush().map_err(|error| self.link_error(error))
+    /// Adds what was received on its open channels.
+    pub(crate) fn add_received(&self, sum: &mut ChannelStats) {
+        let lanes = self.connection().map(|connection| connection.recv_lanes.iter());
+        lanes.into_iter().flatten().for_each(|lane| sum.add(&lane.stats));
     }
 
-    /// Nobody waits for a peer that no accept has asked for, so its connecting ends here.
-    fn check_unclaimed(&self, now: Instant, env: &SessionContext) -> Result<()> {
-        let waited = now.saturating_duration_since(self.came_at);
-        let is_late = waited >= env.options.connect_timeout;
-        if self.name.is_bound() || !is_late || !matches!(self.stage, Stage::Comms(_)) {
-            return Ok(());
+    /// Adds what is under way with this peer.
+    pub(crate) fn note_activity(&self, activity: &mut Activity) {
+        if let Some(connection) = self.connection() {
+            connection.note_activity(activity);
         }
-        let (peer, detail) = (Some(self.name.to_string()), self.state().to_owned());
-        Err(Error::Deadline { phase: Phase::Connect, peer, waited, detail })
-    }
-
-    /// Asks a silent peer for a sign of life, and gives up one that should have answered.
-    fn feel_pulse(&mut self, now: Instant) -> Result<()> {
-        let Some(link) = &self.link else { return Ok(()) };
-        match self.heartbeat.look(link.heard_at, now) {
-            Due::Nothing => {}
-            Due::Ping => {
-                let unacknowledged = link.unacknowledged().unwrap_or_default();
-                if self.heartbeat.is_host_gone(unacknowledged) {
-                    let how = Departure::HostGone(unacknowledged.unwrap_or_default());
-                    return Err(self.gone(how, self.phase()));
-                }
-                self.queue(&Frame::Ping);
-            }
-            // Accepting may keep the peer's progress thread for long; whoever connects has a deadline of its own.
-            Due::Frozen(_) if matches!(self.stage, Stage::Comms(_)) => {}
-            Due::Frozen(silence) => {
-                return Err(self.gone(Departure::Silent(silence), self.phase()));
-            }
-        }
-        Ok(())
-    }
-
-    fn read_link(
-        &mut self,
-        now: Instant,
-        env: &SessionContext,
-        ledger: &mut Ledger,
-    ) -> Result<bool> {
-        let Some(link) = &mut self.link else { return Ok(false) };
-        let outcome = link.fill(now);
-        // What came before the end of the link still counts.
-        while let Some(link) = &mut self.link {
-            let frame = link.next_frame(MAX_PEER_BODY).map_err(|error| self.link_error(error))?;
-            let Some(frame) = frame else { break };
-            self.handle(frame, env, ledger)?;
-        }
-        self.close_run(env, ledger);
-        outcome.map_err(|error| self.link_error(error))
-    }
-
-    fn link_error(&self, error: LinkError) -> Error {
-        match error {
-            LinkError::Gone(how) => {
-                Error::PeerGone { peer: self.name.to_string(), phase: self.phase(), how }
-            }
-            LinkError::Frame(error) => self.protocol_error(error.to_string()),
-        }
-    }
-
-    fn protocol_error(&self, detail: impl Into<String>) -> Error {
-        Error::Protocol { peer: self.name.to_string(), detail: detail.into() }
     }
 
     /// Takes a registration's handle back from the comm that gave it out.
-    pub(crate) fn deregister(
-        &self,
-        comm: crate::types::CommId,
-        handle: crate::plugin::comm::MemoryHandle,
-    ) -> bool {
-        use crate::plugin::comm::Registrar;
-        if let Some(lane) = self.send_lanes.iter().find(|lane| lane.id == comm) {
-            lane.comm().deregister(handle);
-            return true;
+    pub(crate) fn deregister(&self, comm: CommId, handle: MemoryHandle) -> bool {
+        self.connection().is_some_and(|connection| connection.deregister(comm, handle))
+    }
+
+    /// Ends everything with this peer: comms first, so that nobody touches memory of operations that have
+    /// ended. What is still being unpacked or gathered, which is all after batch `reached`, is handed out to
+    /// be ended later.
+    pub(crate) fn end(
+        &mut self,
+        why: Error,
+        ledger: &mut Ledger,
+        reached: BatchNumber,
+    ) -> Option<Leftover> {
+        let gone = |agreement, messages, record| {
+            State::Gone(Gone { why: why.clone(), agreement, messages, record })
+        };
+        let nothing = gone(None, MessageStats::default(), ChannelRecord::default());
+        let mut connection = match std::mem::replace(&mut self.state, nothing) {
+            State::Linked(connection) => connection,
+            State::Dialling(_) | State::Welcomed => return None,
+            State::Gone(before) => {
+                self.state = State::Gone(before);
+                return None;
+            }
+        };
+        if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
+            connection.link.queue(&Frame::Abort(why.to_string()));
         }
-        if let Some(lane) = self.recv_lanes.iter().find(|lane| lane.id == comm) {
-            lane.comm().deregister(handle);
-            return true;
+        let _ = connection.flush();
+        let is_left = |batch: &BatchNumber| *batch > reached;
+        let gathering = connection.send_lanes.iter().filter_map(SendLane::newest_batch).max();
+        let gathering = gathering.filter(is_left);
+        let unpacking = connection.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();
+        let unpacking = unpacking.filter(is_left);
+        let mut stagings = connection.close_sends(ledger);
+        if gathering.is_none() {
+            stagings.drain(..).for_each(|staging| ledger.registrations.remove_own(staging));
         }
-        false
+        let mut lanes = Vec::new();
+        match unpacking {
+            Some(_) => lanes = connection.take_recvs(),
+            None => connection.close_recvs(ledger),
+        }
+        let is_used = |operation: &Operation| {
+            operation.is_matched()
+                && match operation.posted.direction {
+                    Direction::Send => gathering.is_some(),
+                    Direction::Receive => unpacking.is_some(),
+                }
+        };
+        let Connection { protocol, mut record, .. } = *connection;
+        let (agreement, messages) = (protocol.agreement(), protocol.messages());
+        let (operations, ended): (Vec<_>, Vec<_>) =
+            protocol.into_operations().map(|(_, operation)| operation).partition(is_used);
+        record.errors += (operations.len() + ended.len()) as u64;
+        for operation in ended {
+            let error = why.seen_by(operation.posted.direction);
+            ledger.complete(&operation, Some(error));
+        }
+        self.state = gone(Some(agreement), messages, record);
+        let until = gathering.max(unpacking)?;
+        Some(Leftover { lanes, stagings, operations, until })
     }
 }

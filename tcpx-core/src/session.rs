@@ -19,18 +19,17 @@ mod unpack_tests;
 mod wait;
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
-pub(crate) use shared::{Outcome, Shared};
-
-use crate::engine::Engine;
-use crate::engine::parking::UNPACK_TIMEOUT;
-use crate::error::{Departure, Error, Phase, Result};
-use crate::peer::Stage;
+use self::progress_thread::ProgressThread;
+use self::shared::Shared;
+use self::transfer::Transfer;
+use self::wait::WaitLimit;
+use crate::engine::{Engine, UNPACK_TIMEOUT};
+use crate::error::{Error, Phase, Result};
+use crate::peer::PeerStatus;
 use crate::plugin::Nic;
-use crate::session::progress_thread::ProgressThread;
-use crate::session::transfer::Transfer;
-use crate::session::wait::WaitLimit;
 use crate::settings::SessionOptions;
 use crate::stats::report::SessionReport;
 use crate::types::PeerKey;
@@ -82,10 +81,10 @@ impl Session {
     /// is taken; what connecting can end in.
     pub fn accept(&self, peer: &str) -> Result<()> {
         self.shared.engine().start_accept(peer)?;
-        let patience = WaitLimit::for_time(self.options.connect_timeout);
+        let limit = WaitLimit::for_time(self.options.connect_timeout);
         let accepted = self.shared.wait(
-            patience,
-            |engine| Ok(engine.accepted(peer)?.map_or(Outcome::NotYet, Outcome::Done)),
+            limit,
+            |engine| Ok(engine.accepted(peer)?.map_or(Poll::Pending, Poll::Ready)),
             |engine, waited, _| {
                 let detail = engine.stop_accept(peer);
                 Error::Deadline {
@@ -96,7 +95,7 @@ impl Session {
                 }
             },
         )?;
-        self.wait_until_up(accepted, peer, patience, Phase::Accept)
+        self.wait_until_up(accepted, limit, Phase::Accept)
     }
 
     /// Remembers how `peer` is reached: bytes that its `listen` returned.
@@ -114,32 +113,18 @@ impl Session {
     /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Io`] when no address of the peer answers,
     /// [`Error::Deadline`] after [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`].
     pub fn connect(&self, peer: &str) -> Result<()> {
-        let key = self.shared.engine().start_connect(peer, Instant::now())?;
-        self.wait_until_up(
-            key,
-            peer,
-            WaitLimit::for_time(self.options.connect_timeout),
-            Phase::Connect,
-        )
+        let key = self.shared.engine().start_connect(peer)?;
+        self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
     }
 
-    fn wait_until_up(
-        &self,
-        key: PeerKey,
-        peer: &str,
-        patience: WaitLimit,
-        phase: Phase,
-    ) -> Result<()> {
+    fn wait_until_up(&self, key: PeerKey, limit: WaitLimit, phase: Phase) -> Result<()> {
         let outcome = self.shared.wait(
-            patience,
-            |engine| match engine.peers.get(key).map(|peer| &peer.stage) {
-                Some(Stage::Up | Stage::Closing(_)) => Ok(Outcome::Done(())),
-                // It was up and has parted before anybody looked.
-                Some(Stage::Gone(Error::PeerGone { how: Departure::Goodbye, .. })) => {
-                    Ok(Outcome::Done(()))
-                }
-                Some(Stage::Gone(error)) => Err(error.clone()),
-                Some(_) => Ok(Outcome::NotYet),
+            limit,
+            |engine| match engine.status(key) {
+                // It may have been up and parted before anybody looked.
+                Some(PeerStatus::Up | PeerStatus::Parted) => Ok(Poll::Ready(())),
+                Some(PeerStatus::Failed(error)) => Err(error.clone()),
+                Some(PeerStatus::Connecting) => Ok(Poll::Pending),
                 None => Err(Error::Closed),
             },
             |engine, waited, now| {
@@ -149,7 +134,7 @@ impl Session {
             },
         );
         if outcome.is_err() {
-            self.shared.engine().forget(peer);
+            self.shared.engine().forget(key);
         }
         outcome
     }
@@ -165,22 +150,18 @@ impl Session {
         let (key, was_over) = {
             let mut engine = self.shared.engine();
             let (key, found) = engine.peer(peer)?;
-            let was_over = matches!(found.stage, Stage::Gone(_));
-            let engine = &mut *engine;
-            if let Some(peer) = engine.peers.get_mut(key) {
-                peer.start_farewell(&mut engine.ledger);
-            }
+            let was_over = found.is_gone();
+            engine.start_disconnect(key);
             (key, was_over)
         };
         let outcome = self.shared.wait(
             WaitLimit::for_time(self.options.close_timeout),
-            |engine| match engine.peers.get(key).map(|peer| &peer.stage) {
-                None | Some(Stage::Gone(Error::PeerGone { how: Departure::Goodbye, .. })) => {
-                    Ok(Outcome::Done(()))
-                }
-                Some(Stage::Gone(error)) if !was_over => Err(error.clone()),
-                Some(Stage::Gone(_)) => Ok(Outcome::Done(())),
-                Some(_) => Ok(Outcome::NotYet),
+            |engine| match engine.status(key) {
+                None | Some(PeerStatus::Parted) => Ok(Poll::Ready(())),
+                Some(PeerStatus::Failed(Error::Closed)) => Ok(Poll::Ready(())),
+                Some(PeerStatus::Failed(error)) if !was_over => Err(error.clone()),
+                Some(PeerStatus::Failed(_)) => Ok(Poll::Ready(())),
+                Some(PeerStatus::Connecting | PeerStatus::Up) => Ok(Poll::Pending),
             },
             |engine, waited, now| {
                 let error = engine.deadline(Phase::Close, Some(key), waited, now);
@@ -188,7 +169,7 @@ impl Session {
                 error
             },
         );
-        self.shared.engine().forget(peer);
+        self.shared.engine().forget(key);
         outcome
     }
 
@@ -197,10 +178,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is not up.
     pub fn create_transfer(&self, peer: &str) -> Result<Transfer> {
-        let mut engine = self.shared.engine();
-        let (key, _) = engine.peer(peer)?;
-        engine.peer_up(key)?;
-        let transfer = engine.ledger.add_transfer(key);
+        let transfer = self.shared.engine().create_transfer(peer)?;
         Ok(Transfer::new(Arc::clone(&self.shared), transfer))
     }
 
@@ -217,7 +195,7 @@ impl Session {
         self.shared.engine().start_close();
         let closed = self.shared.wait(
             WaitLimit::for_time(self.options.close_timeout),
-            |engine| Ok(if engine.is_quiet() { Outcome::Done(()) } else { Outcome::NotYet }),
+            |engine| Ok(if engine.is_quiet() { Poll::Ready(()) } else { Poll::Pending }),
             |engine, waited, now| engine.close_deadline(waited, now),
         );
         self.shared.engine().finish_close();
@@ -226,7 +204,7 @@ impl Session {
             WaitLimit::for_time(2 * UNPACK_TIMEOUT),
             |engine| {
                 let is_over = engine.is_settled_or_given_up();
-                Ok(if is_over { Outcome::Done(()) } else { Outcome::NotYet })
+                Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
             },
             |engine, waited, _| engine.unsettled(waited),
         );
@@ -245,7 +223,7 @@ impl Session {
 
     /// The NICs that the plugin offers.
     pub fn nics(&self) -> Vec<Nic> {
-        self.shared.engine().env.plugin.nics().to_vec()
+        self.shared.engine().commons.session.plugin.nics().to_vec()
     }
 
     /// The session as it is now.

@@ -1,11 +1,21 @@
-//! Moving bytes: posted work, and the lanes that carry its chunks.
+//! Moving bytes: the lanes of a channel, and what they carry.
+//!
+//! - `post`: what a program posts. `transfers`: what it waits for, in numbers.
+//! - `plan`: what travels together. `stripe`: a plan, cut into chunks and dealt to channels.
+//! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
+//! - `window`: requests in flight, in the order that the plugin demands.
+//! - `batch`: what is unpacked, or gathered, by one submit.
+//! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
+//! - `staging`, `gather`: where scattered small messages are copied together.
 
 pub(crate) mod batch;
-pub(crate) mod descriptor_splitter;
-pub(crate) mod gather;
-pub(crate) mod ledger;
+mod descriptor_splitter;
+mod gather;
+pub(crate) mod plan;
+pub(crate) mod post;
 pub(crate) mod recv_lane;
 pub(crate) mod send_lane;
 pub(crate) mod staging;
 pub(crate) mod stripe;
-pub(crate) mod window;
+pub(crate) mod transfers;
+mod window;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
+use super::delivery::Delivery;
 use super::hello::{Challenge, Proven};
-use crate::peer::protocol::coalescer::{Delivery, MAX_RUN_MESSAGES};
 
 /// Version of everything in this module. Two ends with different versions do not talk.
 pub(crate) const PROTOCOL_VERSION: u16 = 3;
@@ -21,6 +21,9 @@ pub(crate) const MAX_STRANGER_BODY: usize = 1024;
 pub(crate) const MAX_PEER_BODY: usize = 16 * 1024;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
+
+/// Most receives that one match names.
+pub(crate) const MAX_NAMES: usize = 1024;
 
 /// A receiver's names for receives. A single one, which most matches have, needs no allocation.
 pub(crate) type Names = SmallVec<[u64; 4]>;
@@ -49,13 +52,13 @@ pub(crate) enum Frame {
         /// Bytes.
         bytes: u64,
         /// Where they go.
-        landing: Delivery,
+        delivery: Delivery,
     },
     /// Sends were matched with announced receives: their chunks follow on the channels, in this order among matches.
     Match {
         /// Channel of the first chunk; the others go round robin from there.
         first_channel: u16,
-        /// The receiver's name for the receive. Several share one chunk, in this order; 1 to `MAX_RUN_MESSAGES`.
+        /// The receiver's name for the receive. Several share one chunk, in this order; 1 to `MAX_NAMES`.
         recvs: Names,
     },
     /// A send met an announced receive of another size; both have failed and nothing will be sent.
@@ -154,12 +157,12 @@ impl Frame {
                     out.extend_from_slice(&handle.0);
                 }
             }
-            Self::Announce { recv, tag, bytes, landing } => {
+            Self::Announce { recv, tag, bytes, delivery } => {
                 let mut body = [0; ANNOUNCE_BYTES];
                 body[..8].copy_from_slice(&recv.to_le_bytes());
                 body[8..16].copy_from_slice(&bytes.to_le_bytes());
                 body[16..20].copy_from_slice(&tag.to_le_bytes());
-                body[20] = landing.to_wire();
+                body[20] = delivery.to_wire();
                 out.extend_from_slice(&body);
             }
             Self::Match { recvs, first_channel } => {
@@ -213,7 +216,7 @@ impl Frame {
             MATCH => {
                 let (first_channel, names) = body.split_first_chunk()?;
                 let (names, []) = names.as_chunks() else { return None };
-                if !(1..=MAX_RUN_MESSAGES).contains(&names.len()) {
+                if !(1..=MAX_NAMES).contains(&names.len()) {
                     return None;
                 }
                 let recvs = names.iter().copied().map(u64::from_le_bytes).collect();
@@ -239,12 +242,12 @@ fn announce(body: &[u8]) -> Option<Frame> {
     let (recv, rest) = body.split_first_chunk()?;
     let (bytes, rest) = rest.split_first_chunk()?;
     let (tag, rest) = rest.split_first_chunk()?;
-    let [landing] = *rest else { return None };
+    let [delivery] = *rest else { return None };
     Some(Frame::Announce {
         recv: u64::from_le_bytes(*recv),
         tag: i32::from_le_bytes(*tag),
         bytes: u64::from_le_bytes(*bytes),
-        landing: Delivery::from_wire(landing)?,
+        delivery: Delivery::from_wire(delivery)?,
     })
 }
 
@@ -297,12 +300,12 @@ mod tests {
             ])),
             Just(Frame::Ready),
             any::<(u64, i32, u64)>().prop_flat_map(|(recv, tag, bytes)| (0u8..3).prop_map(
-                move |landing| {
-                    let landing = Delivery::from_wire(landing).expect("one of three");
-                    Frame::Announce { recv, tag, bytes, landing }
+                move |delivery| {
+                    let delivery = Delivery::from_wire(delivery).expect("one of three");
+                    Frame::Announce { recv, tag, bytes, delivery }
                 }
             )),
-            (any::<u16>(), proptest::collection::vec(any::<u64>(), 1..=MAX_RUN_MESSAGES)).prop_map(
+            (any::<u16>(), proptest::collection::vec(any::<u64>(), 1..=MAX_NAMES)).prop_map(
                 |(first_channel, recvs)| Frame::Match { first_channel, recvs: recvs.into() }
             ),
             any::<(u64, u64)>().prop_map(|(recv, send_bytes)| Frame::Mismatch { recv, send_bytes }),
@@ -359,9 +362,9 @@ mod tests {
                 .map(|decoded| decoded.map(|(frame, _)| frame) == Some(frame))
         };
         assert_eq!(decode(1), Ok(true));
-        assert_eq!(decode(MAX_RUN_MESSAGES), Ok(true), "the longest fits a frame");
+        assert_eq!(decode(MAX_NAMES), Ok(true), "the longest fits a frame");
         assert_eq!(decode(0), Err(FrameError::Body(MATCH)));
-        assert_eq!(decode(MAX_RUN_MESSAGES + 1), Err(FrameError::Body(MATCH)));
+        assert_eq!(decode(MAX_NAMES + 1), Err(FrameError::Body(MATCH)));
     }
 
     #[test]

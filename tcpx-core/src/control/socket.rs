@@ -235,8 +235,8 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::control::delivery::Delivery;
     use crate::control::frame::{MAX_PEER_BODY, MAX_STRANGER_BODY};
-    use crate::peer::protocol::coalescer::Delivery;
 
     fn pair() -> (LinkSocket, LinkSocket) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -262,7 +262,7 @@ mod tests {
         let (mut left, mut right) = pair();
         let count = 200_000u64;
         let announce =
-            |recv| Frame::Announce { recv, tag: -1, bytes: recv, landing: Delivery::Unpacked };
+            |recv| Frame::Announce { recv, tag: -1, bytes: recv, delivery: Delivery::Unpacked };
         for recv in 0..count {
             left.queue(&announce(recv));
         }

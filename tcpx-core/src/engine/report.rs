@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::error::{Error, Phase};
-use crate::peer::Stage;
 use crate::plugin::Plugin;
 use crate::stats::report::{SessionReport, StagingTimes};
 use crate::types::PeerKey;
@@ -29,7 +28,7 @@ impl Engine {
 
     /// Closing took too long: who did not answer.
     pub(crate) fn close_deadline(&self, waited: Duration, now: Instant) -> Error {
-        let silent = self.peers.values().filter(|peer| !matches!(peer.stage, Stage::Gone(_)));
+        let silent = self.peers.values().filter(|peer| !peer.is_gone());
         let peers: Vec<String> = silent
             .map(|peer| {
                 let silence = peer.silence(now).unwrap_or_default().as_secs_f64();
@@ -41,8 +40,8 @@ impl Engine {
     }
 
     pub(crate) fn report(&self) -> SessionReport {
-        let plugin: &Plugin = &self.env.plugin;
-        let mut peers: Vec<_> = self.peers.values().map(|peer| peer.report(&self.ledger)).collect();
+        let plugin: &Plugin = &self.commons.session.plugin;
+        let mut peers: Vec<_> = self.peers.values().map(|peer| peer.report()).collect();
         peers.sort_by(|left, right| left.name.cmp(&right.name));
         let mut sums = self.departed.clone();
         peers.iter().for_each(|peer| sums.add(peer));
@@ -51,11 +50,11 @@ impl Engine {
             transport: if plugin.is_hardware() { "hardware" } else { "software" }.to_owned(),
             plugin_name: plugin.name().to_owned(),
             plugin_path: plugin.path().display().to_string(),
-            device_memory: self.env.memory.name().to_owned(),
+            device_memory: self.commons.session.memory.name().to_owned(),
             unpack: self.unpack.backend().to_string(),
             unpack_why: self.unpack_why.clone(),
             unpack_batches: self.unpack_batches,
-            unpack_ns: self.batch.busy().as_nanos() as u64,
+            unpack_ns: self.commons.batch.busy().as_nanos() as u64,
             stages: self.stages.times(),
             staging: staging(plugin),
             peers_failed: self.peers_failed,

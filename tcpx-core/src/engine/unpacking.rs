@@ -4,44 +4,27 @@
 use std::sync::Arc;
 
 use tcpx_cuda::CudaError;
-use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+#[cfg(all(test, feature = "soft"))]
+use tcpx_unpack::Unpack;
+use tcpx_unpack::UnpackError;
 
 use super::Engine;
+use super::stopped::Stopped;
 use crate::error::Error;
 use crate::error::unpack_failure::UnpackFailure;
-use crate::transfer::batch::{BatchFailure, BatchNumber};
+use crate::transfer::batch::{BatchFailure, BatchNumber, JobLabel};
 use crate::types::Direction;
-
-/// What unpacks after a failure: nothing, and every call says why.
-struct Stopped {
-    backend: Backend,
-    failure: UnpackError,
-}
-
-impl Unpack for Stopped {
-    fn backend(&self) -> Backend {
-        self.backend
-    }
-
-    unsafe fn submit(&mut self, _: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
-        Err(self.failure.clone())
-    }
-
-    fn poll(&mut self) -> Result<Ticket, UnpackError> {
-        Err(self.failure.clone())
-    }
-}
 
 impl Engine {
     /// Starts unpacking what arrived in this round, and gathering what is to be sent, and says which batches have finished.
     pub(super) fn unpack_round(&mut self) -> Result<BatchNumber, BatchFailure> {
-        self.unpack_batches += u64::from(self.batch.jobs() > 0);
+        self.unpack_batches += u64::from(self.commons.batch.jobs() > 0);
         // SAFETY: jobs are made by receive lanes from checked descriptors, and by send lanes from the spans of operations and
         // a slot of a staging buffer. Requests are consumed, slots sent, and operations end, only when `finished` has reached
         // the batch. When a peer ends before, its receive comms, its staging buffers and its operations' memory are parked
         // until then.
-        unsafe { self.batch.submit(self.unpack.as_mut()) }?;
-        self.batch.finished(self.unpack.as_mut())
+        unsafe { self.commons.batch.submit(self.unpack.as_mut()) }?;
+        self.commons.batch.finished(self.unpack.as_mut())
     }
 
     /// Ends unpacking for good, since a failed unpacker does not recover, and names the chunk. Peers must end next: chunks
@@ -55,15 +38,15 @@ impl Engine {
         let reached = if is_stall && !self.is_stuck {
             // Nobody can say when what is under way ends: neither it nor its memory is touched again.
             self.is_stuck = true;
-            self.parked.iter_mut().for_each(|parked| parked.leftover.until = BatchNumber::NEVER);
+            self.parked.iter_mut().for_each(|parked| parked.never_ends());
             std::mem::forget(std::mem::replace(&mut self.unpack, stopped));
-            self.batch.reached()
+            self.commons.batch.reached()
         } else {
             // The old one's drop waits, for a bounded time, for what still reads bounce pages and writes destinations.
             self.unpack = stopped;
             BatchNumber::NEVER
         };
-        self.batch.abandon();
+        self.commons.batch.abandon();
         (error, reached)
     }
 
@@ -75,18 +58,17 @@ impl Engine {
     }
 
     fn name_chunk(&self, failure: &BatchFailure) -> Error {
-        let suspect =
-            failure.suspect.and_then(|job| Some((job, self.ledger.ops.get(job.op).copied()?)));
-        let Some((job, op)) = suspect else { return failure.source.clone().into() };
-        let peer = self.peers.get(op.peer);
+        let Some(job) = failure.suspect else { return failure.source.clone().into() };
+        let JobLabel { peer, direction, channel, registration, tag, offset } = job.label;
+        let peer = self.peers.get(peer);
         let whole = peer.map_or(0, |peer| u64::from(peer.chunk_bytes()));
         Error::UnpackFailed(Arc::new(UnpackFailure {
-            is_send: op.direction == Direction::Send,
+            is_send: direction == Direction::Send,
             peer: peer.map(|peer| peer.name().to_string()).unwrap_or_default(),
-            channel: job.channel,
-            registration: self.ledger.registrations.id_of(op.span.registration).unwrap_or(0),
-            tag: op.tag,
-            chunk: job.offset / whole.max(1),
+            channel,
+            registration: self.commons.ledger.registrations.id_of(registration).unwrap_or(0),
+            tag,
+            chunk: offset / whole.max(1),
             chunk_bytes: job.dst_bytes,
             others: failure.others,
             source: failure.source.clone(),

@@ -1,7 +1,407 @@
-//! What two peers say to each other. Pure.
+//! What two peers say to each other, from the moment when their control link has proven itself. Pure: no
+//! socket, no comm, no plugin, no clock.
+//!
+//! - `action`: what the protocol asks of its driver.
+//! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
+//! - `frames`: what each frame of the peer does.
+//! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
+//! - `matcher`: tags of sends here and of receives there.
+//! - `operation`: one posted send or receive.
+//! - `posting`: posts, withdrawals, matches and what they come to.
+//! - `receives`: which receives may share a chunk.
+//! - `shutdown`: the goodbye of both ends, in the one order that loses nothing.
+//! - `stage`: where in its life a peer is.
 
-pub(crate) mod coalescer;
+pub(crate) mod action;
+mod coalescer;
 pub(crate) mod coalescing_limits;
-pub(crate) mod keepalive;
-pub(crate) mod matcher;
-pub(crate) mod shutdown;
+mod frames;
+mod keepalive;
+mod matcher;
+pub(crate) mod operation;
+pub(crate) mod posting;
+mod receives;
+mod shutdown;
+pub(crate) mod stage;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use slotmap::SlotMap;
+use tcpx_sys::NetHandle;
+
+use self::action::{Action, Ending, Outcome, Violation};
+use self::coalescer::Coalescer;
+use self::coalescing_limits::CoalescingLimits;
+use self::keepalive::{Due, Keepalive};
+use self::matcher::Matcher;
+use self::operation::{OpState, Operation};
+use self::receives::MessageEnd;
+use self::shutdown::{Shutdown, Step};
+use self::stage::{Connecting, PeerStage, Stage};
+use crate::control::frame::Frame;
+use crate::control::hello::Agreement;
+use crate::stats::channel::MessageStats;
+use crate::transfer::plan::Member;
+use crate::types::{MemoryType, OpKey};
+
+/// Receives that one end may announce before they are matched: a bound on memory, far above any real
+/// backlog.
+const MAX_ANNOUNCED: usize = 1 << 22;
+/// Lists of members that are kept to be used again.
+const SPARE_LISTS: usize = 64;
+
+/// One end of a conversation with a peer.
+///
+/// It has four kinds of methods:
+///
+/// - *Inputs*, `handle_*`: a frame came, a program posts, cancels or disconnects, comms are ready, a chunk
+///   is done, time has passed. An input decides everything at once and asks for nothing back.
+/// - *Output*, [`poll_action`](Self::poll_action): what is to be done now. Poll it after inputs until it
+///   answers `None`, and do what it says in that order. Messages that are matched between two polls to the
+///   end may share a chunk, so a batch of posts is polled once.
+/// - [`next_timeout`](Self::next_timeout): when [`handle_timeout`](Self::handle_timeout) must be called,
+///   if nothing else happens before.
+/// - Questions that change nothing, for reports and errors.
+///
+/// After [`Action::End`] every input is ignored. A driver that ends it for a reason of its own (the link or
+/// a comm has failed) drops it; in both cases [`into_operations`](Self::into_operations) hands out what has
+/// not ended.
+#[derive(Debug)]
+pub(crate) struct PeerProtocol {
+    agreement: Agreement,
+    /// Whether the program knows the peer: by connecting to it, or by an accept.
+    is_named: bool,
+    stage: Stage,
+    operations: SlotMap<OpKey, Operation>,
+    /// Receives of ours that have no counterpart yet.
+    waiting_receives: usize,
+    matcher: Matcher,
+    coalescer: Coalescer,
+    limits: CoalescingLimits,
+    /// Channels that have a staging buffer, by kind of memory.
+    staging: Vec<(u16, MemoryType)>,
+    /// The receive that was announced last.
+    last_announced: Option<MessageEnd>,
+    /// Receives that the peer has announced so far.
+    announcements: u64,
+    next_channel: u16,
+    keepalive: Keepalive,
+    heard_at: Instant,
+    messages: MessageStats,
+    actions: VecDeque<Action>,
+    spare: Vec<Vec<Member>>,
+}
+
+/// How one end begins.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) agreement: Agreement,
+    /// Connect handles of this end's listen comms, one for each channel.
+    pub(crate) handles: Vec<NetHandle>,
+    /// What may share a chunk.
+    pub(crate) limits: CoalescingLimits,
+    /// How long a peer that has a progress thread may be silent, and the host of any peer may acknowledge
+    /// nothing; `None`: for ever.
+    pub(crate) peer_timeout: Option<Duration>,
+    /// The time within which a peer that nobody has asked for must come up; `None`: somebody has asked.
+    pub(crate) unnamed_timeout: Option<Duration>,
+}
+
+/// What became of a goodbye that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It is said when it is due, and answered by the peer.
+    Begun,
+    /// The peer cannot be up at its end: nobody there would answer.
+    NobodyThere,
+}
+
+impl PeerProtocol {
+    pub(crate) fn new(opening: Opening, now: Instant) -> Self {
+        let Opening { agreement, handles, limits, peer_timeout, unnamed_timeout } = opening;
+        let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
+        Self {
+            agreement,
+            is_named: unnamed_timeout.is_none(),
+            stage: Stage::Connecting(Connecting::new(now, give_up_at)),
+            operations: SlotMap::with_key(),
+            waiting_receives: 0,
+            matcher: Matcher::default(),
+            coalescer: Coalescer::default(),
+            limits,
+            staging: Vec::new(),
+            last_announced: None,
+            announcements: 0,
+            next_channel: 0,
+            keepalive: Keepalive::new(peer_timeout, agreement.peer_progresses, now),
+            heard_at: now,
+            messages: MessageStats::default(),
+            actions: VecDeque::from([Action::Send(Frame::Handles(handles))]),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Every receive comm of this end is accepted.
+    pub(crate) fn handle_comms_accepted(&mut self) {
+        if let Stage::Connecting(connecting) = &mut self.stage
+            && !std::mem::replace(&mut connecting.said_ready, true)
+        {
+            self.actions.push_back(Action::Send(Frame::Ready));
+        }
+        self.go_up_when_ready();
+    }
+
+    /// Every send comm of this end is connected.
+    pub(crate) fn handle_comms_connected(&mut self) {
+        if let Stage::Connecting(connecting) = &mut self.stage {
+            connecting.is_connected = true;
+        }
+        self.go_up_when_ready();
+    }
+
+    fn go_up_when_ready(&mut self) {
+        let Stage::Connecting(connecting) = &self.stage else { return };
+        if !connecting.is_ready() {
+            return;
+        }
+        let (peer_left, leaves) = (connecting.peer_left, connecting.leaves);
+        self.stage = Stage::Up { peer_left: false };
+        self.actions.push_back(Action::Open);
+        if peer_left {
+            self.peer_leaves();
+        }
+        if leaves {
+            self.handle_disconnect();
+        }
+    }
+
+    /// The program has asked for the peer: an accept names it.
+    pub(crate) fn handle_named(&mut self) {
+        self.is_named = true;
+        match &mut self.stage {
+            Stage::Connecting(connecting) => connecting.give_up_at = None,
+            Stage::Up { peer_left: true } => self.peer_leaves(),
+            Stage::Up { .. } | Stage::Closing(_) | Stage::Over => {}
+        }
+    }
+
+    /// The program leaves: what has no counterpart is withdrawn, what has one is finished before the goodbye.
+    pub(crate) fn handle_disconnect(&mut self) -> Leaving {
+        match &mut self.stage {
+            Stage::Connecting(connecting) => {
+                // Told that everything is accepted here, the peer may be up.
+                connecting.leaves = connecting.said_ready;
+                return if connecting.leaves { Leaving::Begun } else { Leaving::NobodyThere };
+            }
+            Stage::Closing(_) | Stage::Over => return Leaving::Begun,
+            Stage::Up { peer_left } => self.stage = Stage::Closing(Shutdown::new(*peer_left)),
+        }
+        for op in self.operations.keys().collect::<Vec<_>>() {
+            self.handle_cancel(op);
+        }
+        Leaving::Begun
+    }
+
+    /// The peer has said goodbye. A program that knows of it answers; a peer that no accept has asked for
+    /// waits for that.
+    fn peer_leaves(&mut self) {
+        match &mut self.stage {
+            Stage::Connecting(connecting) => connecting.peer_left = true,
+            Stage::Up { peer_left } if !self.is_named => *peer_left = true,
+            Stage::Up { .. } => {
+                self.stage = Stage::Closing(Shutdown::new(true));
+                self.end_unmatched();
+            }
+            Stage::Closing(shutdown) => {
+                shutdown.got_goodbye();
+                self.end_unmatched();
+            }
+            Stage::Over => {}
+        }
+    }
+
+    /// The peer posts nothing more, and has answered every cancel that it saw before: what has no counterpart
+    /// will never have one. A cancel that crossed the goodbye needs no other answer.
+    fn end_unmatched(&mut self) {
+        let unmatched = self.operations.iter().filter(|(_, operation)| !operation.is_matched());
+        for (op, state) in
+            unmatched.map(|(op, operation)| (op, operation.state)).collect::<Vec<_>>()
+        {
+            let outcome = match state {
+                OpState::Cancelling => Outcome::Cancelled,
+                _ => Outcome::PeerLeft,
+            };
+            self.complete(op, outcome);
+        }
+    }
+
+    /// The send comms of this end are closed.
+    pub(crate) fn handle_sends_closed(&mut self) {
+        if let Stage::Closing(shutdown) = &mut self.stage {
+            shutdown.sends_closed();
+            self.actions.push_back(Action::Send(Frame::Closed));
+        }
+    }
+
+    /// The receive comms of this end are closed.
+    pub(crate) fn handle_receives_closed(&mut self) {
+        if let Stage::Closing(_) = self.stage {
+            self.end(Ending::Goodbye);
+        }
+    }
+
+    /// The last byte of the peer came at this time.
+    pub(crate) fn handle_heard(&mut self, heard_at: Instant) {
+        self.heard_at = heard_at;
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if let Stage::Over = self.stage {
+            return;
+        }
+        if let Stage::Connecting(connecting) = &self.stage
+            && connecting.give_up_at.is_some_and(|give_up_at| now >= give_up_at)
+        {
+            let waited = now.saturating_duration_since(connecting.began_at);
+            let state = self.stage.words();
+            self.end(Ending::NeverUp { waited, state });
+            return;
+        }
+        match self.keepalive.look(self.heard_at, now) {
+            Due::Nothing => {}
+            Due::Ping => self.actions.push_back(Action::AskHost),
+            // Accepting may keep the peer's progress thread for long; whoever connects has a deadline of its own.
+            Due::Frozen(_) if matches!(self.stage, Stage::Connecting(_)) => {}
+            Due::Frozen(silence) => self.end(Ending::Silent(silence)),
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the peer is heard.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let look = self.keepalive.next_look();
+        match &self.stage {
+            Stage::Over => None,
+            Stage::Connecting(Connecting { give_up_at: Some(give_up_at), .. }) => {
+                Some(look.min(*give_up_at))
+            }
+            _ => Some(look),
+        }
+    }
+
+    /// How long the peer's host has acknowledged nothing, if something waits for it.
+    pub(crate) fn handle_acknowledgement(&mut self, unacknowledged: Option<Duration>) {
+        if let Stage::Over = self.stage {
+            return;
+        }
+        if self.keepalive.is_host_gone(unacknowledged) {
+            self.end(Ending::HostGone(unacknowledged.unwrap_or_default()));
+        } else {
+            self.actions.push_back(Action::Send(Frame::Ping));
+        }
+    }
+
+    /// Whether the channel has a staging buffer now. Without one nothing is gathered any more.
+    pub(crate) fn handle_staging(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
+        if is_there {
+            self.staging.push((channel, memory));
+        } else {
+            self.limits.stop_gathering();
+        }
+    }
+
+    /// What is to be done next. `None`: nothing until the next input.
+    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+        loop {
+            if let Some(action) = self.actions.pop_front() {
+                return Some(action);
+            }
+            if let Some(staging) = self.plan_next() {
+                return Some(staging);
+            }
+            if self.actions.is_empty() && !self.close_next() {
+                return None;
+            }
+        }
+    }
+
+    /// Does what the goodbye of both ends has due. False when that is nothing.
+    fn close_next(&mut self) -> bool {
+        let Stage::Closing(shutdown) = &mut self.stage else { return false };
+        let Some(step) = shutdown.step(self.operations.is_empty()) else { return false };
+        self.actions.push_back(match step {
+            Step::SayGoodbye => Action::Send(Frame::Goodbye),
+            Step::CloseSends => Action::CloseSends,
+            Step::CloseReceives => Action::CloseReceives,
+        });
+        true
+    }
+
+    fn broken(&mut self, violation: Violation) {
+        self.end(Ending::Broken(violation));
+    }
+
+    fn end(&mut self, ending: Ending) {
+        let during = std::mem::replace(&mut self.stage, Stage::Over).seen();
+        self.actions.push_back(Action::End { ending, during });
+    }
+
+    /// Hands out what has not ended, for a driver that ends it.
+    pub(crate) fn into_operations(self) -> impl Iterator<Item = (OpKey, Operation)> {
+        self.operations.into_iter()
+    }
+
+    /// What both ends use.
+    pub(crate) fn agreement(&self) -> Agreement {
+        self.agreement
+    }
+
+    /// Where in its life the peer is.
+    pub(crate) fn stage(&self) -> PeerStage {
+        self.stage.seen()
+    }
+
+    /// The same in words, for reports and errors.
+    pub(crate) fn state(&self) -> &'static str {
+        self.stage.words()
+    }
+
+    /// Messages so far.
+    pub(crate) fn messages(&self) -> MessageStats {
+        self.messages
+    }
+
+    /// Sends of ours that no receive was announced for.
+    pub(crate) fn waiting_sends(&self) -> usize {
+        self.matcher.waiting_sends()
+    }
+
+    /// Receives that the peer has announced and no send of ours matches.
+    pub(crate) fn announced(&self) -> usize {
+        self.matcher.announced()
+    }
+
+    /// Posted operations that have not ended.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = (OpKey, &Operation)> {
+        self.operations.iter()
+    }
+
+    /// How many they are.
+    pub(crate) fn operation_count(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// An operation has ended.
+    fn complete(&mut self, op: OpKey, outcome: Outcome) {
+        let Some(operation) = self.operations.remove(op) else { return };
+        match operation.state {
+            OpState::SendWaits(place) => self.matcher.withdraw_send(place),
+            OpState::Announced | OpState::Cancelling => self.waiting_receives -= 1,
+            OpState::Matched { .. } => {}
+        }
+        self.actions.push_back(Action::Complete { operation, outcome });
+    }
+}

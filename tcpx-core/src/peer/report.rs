@@ -1,39 +1,42 @@
 //! A peer in numbers.
 
-use crate::peer::Peer;
+use super::{Peer, State};
 use crate::stats::channel::ChannelStats;
 use crate::stats::report::{ChannelReport, PeerReport};
-use crate::transfer::ledger::Ledger;
 
 impl Peer {
     /// What was counted so far, also on channels that are closed.
-    pub(crate) fn report(&self, ledger: &Ledger) -> PeerReport {
-        let lane = |open: Option<ChannelStats>, closed: &[ChannelStats], index: usize| {
-            open.or_else(|| closed.get(index).copied()).unwrap_or_default()
-        };
-        let channels = self.nics.iter().enumerate().map(|(index, nic)| ChannelReport {
-            nic: nic.to_string(),
-            send: lane(
-                self.send_lanes.get(index).map(|lane| lane.stats),
-                &self.closed_sends,
-                index,
-            ),
-            recv: lane(
-                self.recv_lanes.get(index).map(|lane| lane.stats),
-                &self.closed_recvs,
-                index,
-            ),
-        });
-        PeerReport {
+    pub(crate) fn report(&self) -> PeerReport {
+        let mut report = PeerReport {
             name: self.name.to_string(),
             state: self.state().to_owned(),
-            chunk_bytes: self.agreement.chunk_bytes,
-            messages_sent: self.messages.sent,
-            messages_received: self.messages.received,
-            errors: ledger.errors_of(self.key),
-            operations: ledger.ops.values().filter(|op| op.peer == self.key).count(),
-            announced: self.matcher.announced(),
-            channels: channels.collect(),
-        }
+            chunk_bytes: self.chunk_bytes(),
+            ..PeerReport::default()
+        };
+        let (mut open_sends, mut open_recvs) = (Vec::new(), Vec::new());
+        let (messages, record) = match &self.state {
+            State::Dialling(_) | State::Welcomed => return report,
+            State::Gone(gone) => (gone.messages, &gone.record),
+            State::Linked(connection) => {
+                report.operations = connection.protocol.operation_count();
+                report.announced = connection.protocol.announced();
+                open_sends.extend(connection.send_lanes.iter().map(|lane| lane.stats));
+                open_recvs.extend(connection.recv_lanes.iter().map(|lane| lane.stats));
+                (connection.protocol.messages(), &connection.record)
+            }
+        };
+        report.messages_sent = messages.sent;
+        report.messages_received = messages.received;
+        report.errors = record.errors;
+        let lane = |open: &[ChannelStats], closed: &[ChannelStats], index: usize| {
+            open.get(index).or_else(|| closed.get(index)).copied().unwrap_or_default()
+        };
+        let channels = record.nics.iter().enumerate().map(|(index, nic)| ChannelReport {
+            nic: nic.to_string(),
+            send: lane(&open_sends, &record.sends, index),
+            recv: lane(&open_recvs, &record.recvs, index),
+        });
+        report.channels = channels.collect();
+        report
     }
 }

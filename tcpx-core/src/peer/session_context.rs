@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tcpx_doctor::topology::PciPath;
 use tcpx_unpack::Backend;
 
+use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use crate::control::identity::Identity;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
-use crate::peer::protocol::coalescing_limits::{Copier, RunLimits};
 use crate::plugin::Plugin;
 use crate::settings::SessionOptions;
 use crate::types::MemoryType;
@@ -54,12 +54,17 @@ impl SessionContext {
         })
     }
 
-    /// What bounds runs of messages whose chunks have this size.
-    pub(crate) fn run_limits(&self, chunk_bytes: u32) -> RunLimits {
+    /// What may share a chunk of this size.
+    pub(crate) fn coalescing_limits(&self, chunk_bytes: u32) -> CoalescingLimits {
         match self.gathers.get() {
-            true => RunLimits::gathering(chunk_bytes, self.device_copier),
-            false => RunLimits::in_place(chunk_bytes),
+            true => CoalescingLimits::gathering(chunk_bytes, self.device_copier),
+            false => CoalescingLimits::in_place(chunk_bytes),
         }
+    }
+
+    /// Whether scattered small sends are gathered.
+    pub(crate) fn gathers(&self) -> bool {
+        self.gathers.get()
     }
 
     /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for a GPU's copies or a
@@ -73,7 +78,7 @@ impl SessionContext {
         }
     }
 
-    /// There is no memory to gather in: from now on every stretch is sent from where it lies.
+    /// There is no memory to gather in: from now on every segment is sent from where it lies.
     pub(crate) fn stop_gathering(&self, reason: &Error) {
         if self.gathers.replace(false) {
             tracing::warn!(%reason, "no staging buffer for scattered small sends: from now on each is sent by itself");

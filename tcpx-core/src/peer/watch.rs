@@ -2,15 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::peer::{Peer, Stage};
-use crate::stats::alarm::{Alarm, Alarms};
-use crate::stats::channel::ChannelStats;
+use super::connection::Connection;
+use super::protocol::operation::OpState;
+use super::protocol::stage::PeerStage;
+use crate::stats::alarm::{Alarm, Alarms, Troubles};
 use crate::stats::watch::lane::LaneState;
-use crate::stats::watch::matches::MatchSample;
+use crate::stats::watch::matches::{MatchSample, MatchWatch};
 use crate::stats::watch::pages::PageUse;
 use crate::stats::watch::{ALIVE, Round};
-use crate::transfer::ledger::{Ledger, Op, OpState};
-use crate::types::{Direction, PeerKey};
 
 /// One look at a session.
 pub(crate) struct WatchInput<'a> {
@@ -18,7 +17,6 @@ pub(crate) struct WatchInput<'a> {
     pub(crate) now: Instant,
     /// How long nothing may move.
     pub(crate) stall_after: Duration,
-    pub(crate) ledger: &'a Ledger,
     pub(crate) pages: &'a PageUse,
 }
 
@@ -28,40 +26,56 @@ const GATHER_BEHIND: &str = "chunks that are gathered to be sent wait for the un
 const RECV_SILENT: &str = "receives are posted and matched, test says not yet: nothing comes";
 
 /// A channel, and what its lane looks like.
-type CommLabel = (usize, LaneState);
+type LanePlace = (usize, LaneState);
 
 /// The first lane with each trouble.
 #[derive(Default)]
 struct LaneTroubles {
-    sending: Option<CommLabel>,
-    receiving: Option<CommLabel>,
-    lost: Option<CommLabel>,
-    behind: Option<CommLabel>,
-    gathering: Option<CommLabel>,
-    starved: Option<CommLabel>,
-    zero: Option<CommLabel>,
+    sending: Option<LanePlace>,
+    receiving: Option<LanePlace>,
+    lost: Option<LanePlace>,
+    behind: Option<LanePlace>,
+    gathering: Option<LanePlace>,
+    starved: Option<LanePlace>,
+    zero: Option<LanePlace>,
 }
 
-impl Peer {
-    /// Looks at every lane, and at the sends that wait for their receive.
-    pub(crate) fn watch(&mut self, look: &WatchInput<'_>, alarms: &mut Alarms) {
-        let is_on = matches!(self.stage, Stage::Up | Stage::Closing(_));
-        let is_alive = self.silence(look.now).is_some_and(|silence| silence < ALIVE);
+/// What a peer's earlier looks have shown.
+#[derive(Debug, Default)]
+pub(super) struct PeerWatch {
+    matches: MatchWatch,
+    troubles: Troubles,
+}
+
+impl PeerWatch {
+    /// Looks at every lane of a connection, and at the sends that wait for their receive.
+    pub(super) fn look(
+        &mut self,
+        connection: &mut Connection,
+        name: &str,
+        look: &WatchInput<'_>,
+        alarms: &mut Alarms,
+    ) {
+        let stage = connection.protocol.stage();
+        let is_on = matches!(stage, PeerStage::Up | PeerStage::Closing { .. });
+        let is_alive = connection.silence(look.now) < ALIVE;
         if look.round == Round::AfterSleep || !is_on || !is_alive {
-            self.restart_watches();
+            self.matches.restart();
+            connection.send_lanes.iter_mut().for_each(|lane| lane.watch.restart());
+            connection.recv_lanes.iter_mut().for_each(|lane| lane.watch.restart());
             return;
         }
         let sample = MatchSample {
-            sends: self.matcher.waiting_sends(),
-            announced: self.matcher.announced(),
-            met: self.messages.sent,
+            sends: connection.protocol.waiting_sends(),
+            announced: connection.protocol.announced(),
+            met: connection.protocol.messages().sent,
         };
         let unmatched = self.matches.look(sample, look.stall_after, look.now);
-        let lanes = self.look_at_lanes(look);
+        let lanes = look_at_lanes(connection, look);
         let draining = lanes.receiving.filter(|_| look.pages.is_draining());
         let receiving = lanes.receiving.filter(|_| draining.is_none());
-        let nics = &self.nics;
-        let at = |(channel, state): CommLabel, what: &str| {
+        let nics = &connection.record.nics;
+        let at = |(channel, state): LanePlace, what: &str| {
             let nic = nics.get(channel).map_or("?", |nic| nic);
             let seconds = state.silent.max(state.unpacking).as_secs();
             format!("channel {channel}, NIC {nic}: {what}; nothing has moved for {seconds} s")
@@ -69,16 +83,17 @@ impl Peer {
         let stuck = || match (lanes.sending, receiving, unmatched) {
             (Some(place), ..) => at(place, SEND_SILENT),
             (_, Some(place), _) => at(place, RECV_SILENT),
-            (.., waited) => {
-                unmatched_words(self.key, &sample, waited.unwrap_or_default(), look.ledger)
-            }
+            (.., waited) => unmatched_words(connection, &sample, waited.unwrap_or_default()),
         };
-        let name = Some(self.name.as_str());
+        let name = Some(name);
         let is_stuck = lanes.sending.is_some() || receiving.is_some() || unmatched.is_some();
         self.troubles.set(Alarm::Stuck, is_stuck, alarms, name, stuck);
         self.troubles.set(Alarm::PagesDraining, draining.is_some(), alarms, name, || {
-            let what = format!("receives wait; {} bytes of bounce pages were used, and new ones were needed all the time",
-                look.pages.seen_bytes());
+            let what = format!(
+                "receives wait; {} bytes of bounce pages were used, and new ones were needed all \
+                 the time",
+                look.pages.seen_bytes()
+            );
             draining.map_or_else(String::new, |place| at(place, &what))
         });
         let (behind, behind_what) = match lanes.behind {
@@ -103,65 +118,46 @@ impl Peer {
             self.troubles.set(alarm, place.is_some(), alarms, name, seen);
         }
     }
+}
 
-    /// Adds what was received on all its channels.
-    pub(crate) fn add_received(&self, sum: &mut ChannelStats) {
-        self.recv_lanes.iter().for_each(|lane| sum.add(&lane.stats));
+fn look_at_lanes(connection: &mut Connection, look: &WatchInput<'_>) -> LaneTroubles {
+    let mut troubles = LaneTroubles::default();
+    let chunk_bytes = connection.protocol.agreement().chunk_bytes;
+    for (channel, lane) in connection.send_lanes.iter_mut().enumerate() {
+        let state = lane.look(chunk_bytes, look.now);
+        let note =
+            |place: &mut Option<LanePlace>, is_there: bool| note(place, channel, state, is_there);
+        note(&mut troubles.sending, state.silent >= look.stall_after);
+        note(&mut troubles.gathering, state.unpacking >= look.stall_after);
+        note(&mut troubles.starved, state.is_starved);
     }
-
-    fn restart_watches(&mut self) {
-        self.matches.restart();
-        self.send_lanes.iter_mut().for_each(|lane| lane.watch.restart());
-        self.recv_lanes.iter_mut().for_each(|lane| lane.watch.restart());
+    for (channel, lane) in connection.recv_lanes.iter_mut().enumerate() {
+        let state = lane.look(chunk_bytes, look.now);
+        let note =
+            |place: &mut Option<LanePlace>, is_there: bool| note(place, channel, state, is_there);
+        let (is_silent, is_new) = (state.silent >= look.stall_after, lane.stats.chunks == 0);
+        note(&mut troubles.receiving, is_silent && !is_new);
+        note(&mut troubles.lost, is_silent && is_new);
+        note(&mut troubles.behind, state.is_behind || state.unpacking >= look.stall_after);
+        note(&mut troubles.starved, state.is_starved);
+        note(&mut troubles.zero, lane.payload.is_all_zero());
     }
-
-    fn look_at_lanes(&mut self, look: &WatchInput<'_>) -> LaneTroubles {
-        let mut troubles = LaneTroubles::default();
-        let chunk_bytes = self.agreement.chunk_bytes;
-        for (channel, lane) in self.send_lanes.iter_mut().enumerate() {
-            let state = lane.look(chunk_bytes, look.now);
-            let note = |place: &mut Option<CommLabel>, is_there: bool| {
-                note(place, channel, state, is_there)
-            };
-            note(&mut troubles.sending, state.silent >= look.stall_after);
-            note(&mut troubles.gathering, state.unpacking >= look.stall_after);
-            note(&mut troubles.starved, state.is_starved);
-        }
-        for (channel, lane) in self.recv_lanes.iter_mut().enumerate() {
-            let state = lane.look(chunk_bytes, look.now);
-            let note = |place: &mut Option<CommLabel>, is_there: bool| {
-                note(place, channel, state, is_there)
-            };
-            let (is_silent, is_new) = (state.silent >= look.stall_after, lane.stats.chunks == 0);
-            note(&mut troubles.receiving, is_silent && !is_new);
-            note(&mut troubles.lost, is_silent && is_new);
-            note(&mut troubles.behind, state.is_behind || state.unpacking >= look.stall_after);
-            note(&mut troubles.starved, state.is_starved);
-            note(&mut troubles.zero, lane.payload.is_all_zero());
-        }
-        troubles
-    }
+    troubles
 }
 
 /// Keeps the first channel with a trouble.
-fn note(place: &mut Option<CommLabel>, channel: usize, state: LaneState, is_there: bool) {
+fn note(place: &mut Option<LanePlace>, channel: usize, state: LaneState, is_there: bool) {
     if is_there && place.is_none() {
         *place = Some((channel, state));
     }
 }
 
-fn unmatched_words(
-    key: PeerKey,
-    sample: &MatchSample,
-    waited: Duration,
-    ledger: &Ledger,
-) -> String {
-    let is_waiting = |op: &&Op| {
-        op.peer == key && op.direction == Direction::Send && op.state == OpState::Unmatched
-    };
-    let first = ledger.ops.values().find(is_waiting);
-    let tag = first
-        .map_or(String::new(), |op| format!(", one of {} bytes with tag {}", op.bytes, op.tag));
+fn unmatched_words(connection: &Connection, sample: &MatchSample, waited: Duration) -> String {
+    let mut operations = connection.protocol.operations().map(|(_, operation)| operation);
+    let first = operations.find(|operation| matches!(operation.state, OpState::SendWaits(_)));
+    let tag = first.map_or_else(String::new, |operation| {
+        format!(", one of {} bytes with tag {}", operation.posted.bytes, operation.posted.tag)
+    });
     let peer = match sample.announced {
         0 => "the peer has posted no receive".to_owned(),
         some => format!("the peer has posted {some} receives, under other tags"),

@@ -21,7 +21,8 @@ fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
         let now = Instant::now();
         assert!(now < give_up_at, "the server is {}", connector.state());
         server.progress();
-        let outcome = connector.poll("server", now, &client.shared.engine().env.identity);
+        let outcome =
+            connector.poll("server", now, &client.shared.engine().commons.session.identity);
         if let Some((link, _)) = outcome.expect("it is welcomed") {
             break link;
         }

@@ -42,7 +42,7 @@ impl Session {
             id: 0,
             reason: format!("{bytes} bytes do not fit this machine"),
         })?;
-        let buffer = self.shared.engine().env.memory.allocate(length, memory)?;
+        let buffer = self.shared.engine().commons.session.memory.allocate(length, memory)?;
         self.register(buffer.address(), bytes, memory, true, Some(buffer))
     }
 
@@ -55,7 +55,7 @@ impl Session {
         owned: Option<OwnedMemory>,
     ) -> Result<u64> {
         let mut engine = self.shared.engine();
-        if is_recv && memory == MemoryType::Host && engine.env.plugin.is_hardware() {
+        if is_recv && memory == MemoryType::Host && engine.commons.session.plugin.is_hardware() {
             let reason = format!(
                 "{HOST_RECEIVE}: its data sockets are steered to the GPU; register GPU memory, or register this for \
                  sending only"
@@ -64,14 +64,17 @@ impl Session {
         }
         // What is wrong with an impossible range is said by `add`.
         let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
-        if is_range && memory == MemoryType::Device && !engine.env.memory.reaches(address, bytes)? {
+        if is_range
+            && memory == MemoryType::Device
+            && !engine.commons.session.memory.reaches(address, bytes)?
+        {
             let reason = format!(
                 "the session's GPU does not reach {bytes} bytes at {address:#x}; register memory of that GPU, or host \
                  memory as host memory"
             );
             return Err(Error::Registration { id: 0, reason });
         }
-        let id = engine.ledger.registrations.add(address, bytes, memory, is_recv, owned)?;
+        let id = engine.commons.ledger.registrations.add(address, bytes, memory, is_recv, owned)?;
         tracing::debug!(id, address = format_args!("{address:#x}"), bytes, %memory, is_recv, "registered memory");
         Ok(id)
     }
@@ -89,7 +92,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownRegistration`].
     pub fn memory_info(&self, id: u64) -> Result<MemoryInfo> {
-        self.shared.engine().ledger.registrations.info(id)
+        self.shared.engine().commons.ledger.registrations.info(id)
     }
 
     /// Copies bytes into memory made by [`allocate`](Self::allocate).
@@ -121,12 +124,12 @@ impl Session {
 fn memory_of(engine: &Engine, span: Span) -> &DeviceMemory {
     match span.memory {
         MemoryType::Host => &DeviceMemory::Emulated,
-        MemoryType::Device => &engine.env.memory,
+        MemoryType::Device => &engine.commons.session.memory,
     }
 }
 
 fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<Span> {
-    let registrations = &engine.ledger.registrations;
+    let registrations = &engine.commons.ledger.registrations;
     let span = registrations.span(id, offset, bytes as u64, false)?;
     if !registrations.is_owned(id) {
         let reason =

@@ -10,7 +10,7 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::Session;
 use super::test_connect::connect;
-use crate::engine::parking::UNPACK_TIMEOUT;
+use crate::engine::UNPACK_TIMEOUT;
 use crate::types::MemoryType;
 use crate::{Departure, Error, Phase, PluginChoice, Post, SessionOptions, Transfer};
 

@@ -1,17 +1,12 @@
 //! The engine behind its lock, and how threads wait on it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::session::wait::{WaitLimit, Waiter};
-
-/// Ends a wait for a final answer.
-pub(crate) enum Outcome<T> {
-    Done(T),
-    NotYet,
-}
 
 /// The engine and what waiting threads need to know.
 #[derive(Debug)]
@@ -38,16 +33,16 @@ impl Shared {
     /// Makes progress until `check` has an answer. `on_deadline` says what was missing.
     pub(crate) fn wait<T>(
         &self,
-        patience: WaitLimit,
-        mut check: impl FnMut(&mut Engine) -> Result<Outcome<T>>,
+        limit: WaitLimit,
+        mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
     ) -> Result<T> {
-        let mut waiter = Waiter::new(patience, self.spin);
+        let mut waiter = Waiter::new(limit, self.spin);
         loop {
             let mut engine = self.engine();
             let now = Instant::now();
             let moved = engine.progress(now);
-            if let Outcome::Done(value) = check(&mut engine)? {
+            if let Poll::Ready(value) = check(&mut engine)? {
                 return Ok(value);
             }
             if waiter.is_over(now) {

@@ -37,23 +37,23 @@ enum Pause {
 /// Remembers for how long nothing has moved.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    patience: WaitLimit,
+    limit: WaitLimit,
     spin: Duration,
     idle_since: Option<Instant>,
     sleep: Duration,
 }
 
 impl Waiter {
-    pub(crate) fn new(patience: WaitLimit, spin: Duration) -> Self {
-        Self { patience, spin, idle_since: None, sleep: FIRST_SLEEP }
+    pub(crate) fn new(limit: WaitLimit, spin: Duration) -> Self {
+        Self { limit, spin, idle_since: None, sleep: FIRST_SLEEP }
     }
 
     pub(crate) fn is_over(&self, now: Instant) -> bool {
-        self.patience.ends_at.is_some_and(|ends_at| now >= ends_at)
+        self.limit.ends_at.is_some_and(|ends_at| now >= ends_at)
     }
 
     pub(crate) fn waited(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.patience.started_at)
+        now.saturating_duration_since(self.limit.started_at)
     }
 
     /// Waits a moment. `moved`: the last round of progress did something.
@@ -79,7 +79,7 @@ impl Waiter {
             return Pause::Yield;
         }
         let rest = self
-            .patience
+            .limit
             .ends_at
             .map_or(LONGEST_SLEEP, |ends_at| ends_at.saturating_duration_since(now));
         let sleep = self.sleep.min(rest);
@@ -109,12 +109,12 @@ mod tests {
 
     #[test]
     fn never_sleeps_past_its_deadline() {
-        let patience = WaitLimit::for_time(Duration::from_millis(10));
-        let mut waiter = Waiter::new(patience, Duration::ZERO);
-        let almost = patience.started_at + Duration::from_micros(9_990);
-        waiter.idle_since = Some(patience.started_at);
+        let limit = WaitLimit::for_time(Duration::from_millis(10));
+        let mut waiter = Waiter::new(limit, Duration::ZERO);
+        let almost = limit.started_at + Duration::from_micros(9_990);
+        waiter.idle_since = Some(limit.started_at);
         assert_eq!(waiter.next(false, almost), Pause::Sleep(Duration::from_micros(10)));
         assert!(!waiter.is_over(almost));
-        assert!(waiter.is_over(patience.started_at + Duration::from_millis(10)));
+        assert!(waiter.is_over(limit.started_at + Duration::from_millis(10)));
     }
 }

@@ -9,7 +9,7 @@ use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
 
 use crate::stats::watch::pages::PageUse;
-use crate::types::OpKey;
+use crate::types::{Direction, PeerKey, RegistrationKey};
 
 /// Jobs handed over in one call; more go in the next.
 const JOBS_PER_SUBMIT: usize = 64;
@@ -31,10 +31,19 @@ pub(crate) struct Job {
     pub(crate) bounce: u64,
     pub(crate) dst: u64,
     pub(crate) dst_bytes: u64,
-    /// The receive that it belongs to, or the first send that is gathered by it, which lasts until the chunk is unpacked or
-    /// gathered, or its peer has failed.
-    pub(crate) op: OpKey,
+    pub(crate) label: JobLabel,
+}
+
+/// Whose chunk a job is, for errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JobLabel {
+    pub(crate) peer: PeerKey,
+    /// Received and unpacked, or gathered to be sent.
+    pub(crate) direction: Direction,
     pub(crate) channel: u16,
+    /// Where it is copied to; of a chunk to be sent, where one of its messages is copied from.
+    pub(crate) registration: RegistrationKey,
+    pub(crate) tag: i32,
     /// Byte offset of the chunk in its message.
     pub(crate) offset: u64,
 }
@@ -106,7 +115,7 @@ impl Batch {
         self.jobs.push((job, self.descriptors.len()));
     }
 
-    /// Adds stretches that are copied together to be sent: `bounce` is where they lie, `dst` where the chunk is sent from.
+    /// Adds segments that are copied together to be sent: `bounce` is where they lie, `dst` where the chunk is sent from.
     pub(crate) fn gather(
         &mut self,
         job: Job,
@@ -287,8 +296,10 @@ mod tests {
     }
 
     fn job_at(offset: u64) -> Job {
-        let op = OpKey::default();
-        Job { bounce: 4096, dst: 8192, dst_bytes: 16, op, channel: 0, offset }
+        let (peer, registration) = (PeerKey::default(), RegistrationKey::default());
+        let direction = Direction::Receive;
+        let label = JobLabel { peer, direction, channel: 0, registration, tag: 0, offset };
+        Job { bounce: 4096, dst: 8192, dst_bytes: 16, label }
     }
 
     /// Fails with the given error: the submit of that number, from 1, or every poll.

@@ -7,24 +7,25 @@ use std::time::Instant;
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
+use super::batch::{Batch, BatchNumber, Job, JobLabel};
+use super::descriptor_splitter::DescriptorSplitter;
+use super::plan::{Member, Members};
+use super::stripe::{Chunk, Stripe};
+use super::window::Window;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::comm::{CommLabel, RecvComm, Request};
+use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::stats::watch::payload::{PayloadWatch, SAMPLE_BYTES};
-use crate::transfer::batch::{Batch, BatchNumber, Job};
-use crate::transfer::descriptor_splitter::DescriptorSplitter;
-use crate::transfer::ledger::Ledger;
-use crate::transfer::stripe::{Chunk, Stripe};
-use crate::transfer::window::Window;
-use crate::types::{CommId, MemoryType, OpKey};
+use crate::types::{CommId, Direction, MemoryType, PeerKey};
 
 #[derive(Debug)]
 struct Arriving {
     request: Request,
     slot: usize,
-    chunk: Chunk<OpKey>,
+    chunk: Chunk,
     /// The batch that unpacks it, once it has arrived.
     batch: BatchNumber,
 }
@@ -33,10 +34,11 @@ struct Arriving {
 #[derive(Debug)]
 pub(crate) struct RecvLane {
     pub(crate) id: CommId,
-    place: CommLabel,
+    peer: PeerKey,
+    label: CommLabel,
     comm: RecvComm,
     window: Window<Arriving>,
-    waiting: VecDeque<Stripe<OpKey>>,
+    waiting: VecDeque<Stripe>,
     descriptors: Vec<UnpackDescriptor>,
     pub(crate) stats: ChannelStats,
     pub(crate) watch: LaneWatch,
@@ -44,10 +46,17 @@ pub(crate) struct RecvLane {
 }
 
 impl RecvLane {
-    pub(crate) fn new(id: CommId, place: CommLabel, comm: RecvComm, window: usize) -> Self {
+    pub(crate) fn new(
+        id: CommId,
+        peer: PeerKey,
+        label: CommLabel,
+        comm: RecvComm,
+        window: usize,
+    ) -> Self {
         Self {
             id,
-            place,
+            peer,
+            label,
             comm,
             window: Window::new(window),
             waiting: VecDeque::new(),
@@ -58,12 +67,8 @@ impl RecvLane {
         }
     }
 
-    pub(crate) fn push(&mut self, deal: Stripe<OpKey>) {
-        self.waiting.push_back(deal);
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.window.len() == 0 && self.waiting.is_empty()
+    pub(crate) fn push(&mut self, stripe: Stripe) {
+        self.waiting.push_back(stripe);
     }
 
     /// One look at the counters.
@@ -79,28 +84,27 @@ impl RecvLane {
     /// Posts what the window takes and puts what has arrived into `batch`.
     pub(crate) fn progress(
         &mut self,
-        ledger: &mut Ledger,
+        registrations: &mut Registrations,
         batch: &mut Batch,
         memory: &DeviceMemory,
     ) -> Result<bool> {
-        let mut moved = self.post(ledger)?;
+        let mut moved = self.post(registrations)?;
         while let Some(arriving) = self.window.oldest_posted() {
             if !self.comm.test(arriving.request)? {
                 break;
             }
-            let (request, slot, chunk) = (arriving.request, arriving.slot, arriving.chunk);
             arriving.batch = batch.number();
             self.window.arrive();
-            self.arrived(request, slot, chunk, ledger, batch, memory)?;
+            self.arrived(batch, memory)?;
             moved = true;
         }
         Ok(moved)
     }
 
-    fn post(&mut self, ledger: &mut Ledger) -> Result<bool> {
+    fn post(&mut self, registrations: &mut Registrations) -> Result<bool> {
         let mut moved = false;
-        while let Some(deal) = self.waiting.front_mut() {
-            let Some(chunk) = deal.peek() else {
+        while let Some(stripe) = self.waiting.front_mut() {
+            let Some((range, first)) = stripe.peek() else {
                 self.waiting.pop_front();
                 continue;
             };
@@ -108,21 +112,21 @@ impl RecvLane {
                 self.stats.window_full += 1;
                 break;
             }
-            let Some(op) = ledger.ops.get(chunk.op).copied() else { return Err(Error::Cancelled) };
-            let address = op.span.address + chunk.offset;
+            let address = first.span.address + range.offset;
             // SAFETY: the registration is in use by this operation, so it stays until the operation has ended.
             let mhandle = unsafe {
-                ledger.registrations.handle(op.span.registration, address, self.id, &self.comm)
+                registrations.handle(first.span.registration, address, self.id, &self.comm)
             }?;
-            // SAFETY: as for sends; the registration was made for receiving. Device memory of messages that share the chunk
-            // may lie elsewhere, and the plugin touches none of it.
+            // SAFETY: the span was checked against the registration, which was made for receiving; the
+            // operation, and with it the memory, ends only after the request is consumed or the comm is closed.
+            // Device memory of messages that share the chunk may lie elsewhere, and the plugin touches none of it.
             let Some((request, slot)) =
-                (unsafe { self.comm.irecv(address, chunk.bytes, op.tag, mhandle) })?
+                (unsafe { self.comm.irecv(address, range.bytes, first.tag, mhandle) })?
             else {
                 self.stats.plugin_busy += 1;
                 break;
             };
-            deal.advance();
+            let Some(chunk) = stripe.take() else { break };
             self.window.post(Arriving { request, slot, chunk, batch: BatchNumber::NEVER });
             self.stats.posted(self.window.len());
             moved = true;
@@ -130,33 +134,30 @@ impl RecvLane {
         Ok(moved)
     }
 
-    /// Reads, checks and queues the fragments of one chunk for unpacking. Nothing is copied unless all of it is right.
-    fn arrived(
-        &mut self,
-        request: Request,
-        slot: usize,
-        chunk: Chunk<OpKey>,
-        ledger: &Ledger,
-        batch: &mut Batch,
-        memory: &DeviceMemory,
-    ) -> Result<()> {
-        let Some(op) = ledger.ops.get(chunk.op) else { return Err(Error::Cancelled) };
-        self.comm.descriptors(slot, &mut self.descriptors)?;
+    /// Reads, checks and queues the fragments of the chunk that arrived last. Nothing is copied unless all
+    /// of it is right.
+    fn arrived(&mut self, batch: &mut Batch, memory: &DeviceMemory) -> Result<()> {
+        let Some(Arriving { request, slot, chunk, .. }) = self.window.newest_arrived() else {
+            return Ok(());
+        };
+        let Some(first) = chunk.members.first() else { return Ok(()) };
+        let (request, range) = (*request, chunk.range);
+        self.comm.descriptors(*slot, &mut self.descriptors)?;
         tracing::debug!(
-            peer = %self.place.peer, channel = self.place.channel, request_ptr = ?request, idx = slot,
-            cnt = self.descriptors.len(), bytes = chunk.bytes, "request metadata"
+            peer = %self.label.peer, channel = self.label.channel, request_ptr = ?request, idx = slot,
+            cnt = self.descriptors.len(), bytes = range.bytes, "request metadata"
         );
-        if op.span.memory == MemoryType::Host && self.descriptors.is_empty() {
-            return self.arrived_in_place(request, op.span.address + chunk.offset, chunk.bytes);
+        if first.span.memory == MemoryType::Host && self.descriptors.is_empty() {
+            return self.arrived_in_place(request, first.span.address + range.offset, range.bytes);
         }
         let queue = self.comm.queue();
         // Entries begin in the first 4 GiB; that they end there too is what `DescriptorSplitter` relies on.
         let bounce_bytes = queue.bounce_bytes().min(1 << 32);
-        tcpx_rx::check(&mut self.descriptors, bounce_bytes, u64::from(chunk.bytes)).map_err(
+        tcpx_rx::check(&mut self.descriptors, bounce_bytes, u64::from(range.bytes)).map_err(
             |source| Error::Fragments {
-                peer: self.place.peer.to_string(),
-                channel: self.place.channel,
-                chunk_bytes: u64::from(chunk.bytes),
+                peer: self.label.peer.to_string(),
+                channel: self.label.channel,
+                chunk_bytes: u64::from(range.bytes),
                 source,
             },
         )?;
@@ -169,7 +170,7 @@ impl RecvLane {
             && let Some(first) = self.descriptors.first()
         {
             let mut bytes = [0; SAMPLE_BYTES];
-            let count = self.comm.queue().probe(memory, *first, &mut bytes)?;
+            let count = queue.probe(memory, *first, &mut bytes)?;
             self.payload.look(&bytes[..count]);
         }
         let fragments = self.descriptors.len() as u64;
@@ -178,51 +179,41 @@ impl RecvLane {
         self.stats.fragments_merged += merged;
         let job = Job {
             bounce: queue.bounce(),
-            dst: op.span.address + chunk.offset,
-            dst_bytes: u64::from(chunk.bytes),
-            op: chunk.op,
-            channel: self.place.channel,
-            offset: chunk.offset,
+            dst: first.span.address + range.offset,
+            dst_bytes: u64::from(range.bytes),
+            label: JobLabel {
+                peer: self.peer,
+                direction: Direction::Receive,
+                channel: self.label.channel,
+                registration: first.span.registration,
+                tag: first.tag,
+                offset: range.offset,
+            },
         };
-        match op.next {
-            None => batch.push(job, self.descriptors.iter().copied()),
-            Some(_) => self.unpack_messages(job, ledger, batch),
+        match &chunk.members {
+            Members::One(_) => batch.push(job, self.descriptors.iter().copied()),
+            Members::Many(members) => push_messages(job, members, &self.descriptors, batch),
         }
         Ok(())
     }
 
-    /// Checks a chunk of host memory that the plugin has put straight into place, at `address`: only its length is left to
-    /// check, and only the plugin knows it.
+    /// Checks a chunk of host memory that the plugin has put straight into place, at `address`: only its
+    /// length is left to check, and only the plugin knows it.
     fn arrived_in_place(&mut self, request: Request, address: u64, bytes: u32) -> Result<()> {
         let received = self.comm.received_bytes(request)?;
         if received != u64::from(bytes) {
             let detail = format!("{received} bytes arrived for a chunk of {bytes}");
-            return Err(Error::Protocol { peer: self.place.peer.to_string(), detail });
+            return Err(Error::Protocol { peer: self.label.peer.to_string(), detail });
         }
         if self.payload.is_looking() {
             let mut sample = [0; SAMPLE_BYTES];
             let count = sample.len().min(bytes as usize);
-            // SAFETY: the chunk lies in registered host memory of its operation; its bytes have arrived, and nobody else
-            // writes them before the operation ends.
+            // SAFETY: the chunk lies in registered host memory of its operation; its bytes have arrived, and
+            // nobody else writes them before the operation ends.
             unsafe { DeviceMemory::Emulated.read(address, &mut sample[..count]) }?;
             self.payload.look(&sample[..count]);
         }
         Ok(())
-    }
-
-    /// Queues the messages that share a chunk, those whose destinations are neighbours together.
-    fn unpack_messages(&self, chunk: Job, ledger: &Ledger, batch: &mut Batch) {
-        let mut cut = DescriptorSplitter::new(&self.descriptors);
-        let mut messages = ledger.messages(chunk.op).peekable();
-        while let Some((op, span, mut dst_bytes)) = messages.next() {
-            let dst = span.address;
-            while let Some((_, _, bytes)) =
-                messages.next_if(|(_, next, _)| next.address == dst + dst_bytes)
-            {
-                dst_bytes += bytes;
-            }
-            batch.push(Job { dst, dst_bytes, op, ..chunk }, cut.next(dst_bytes));
-        }
     }
 
     fn log_fragments(&self, memory: &DeviceMemory) {
@@ -251,26 +242,47 @@ impl RecvLane {
         self.window.newest_arrived().map(|arriving| arriving.batch)
     }
 
-    /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first.
-    pub(crate) fn consume(&mut self, ledger: &mut Ledger, finished: BatchNumber) -> Result<bool> {
+    /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first. The chunks go to
+    /// `done`.
+    pub(crate) fn consume(&mut self, finished: BatchNumber, done: &mut Vec<Chunk>) -> Result<bool> {
         let mut moved = false;
         while self.window.oldest_arrived().is_some_and(|arriving| arriving.batch <= finished) {
             let Some(Arriving { request, chunk, .. }) = self.window.finish() else { break };
             self.comm.consumed(request)?;
-            self.stats.chunk(chunk.bytes);
-            ledger.chunk_done(chunk.op, chunk.bytes);
+            self.stats.chunk(chunk.range.bytes);
+            done.push(chunk);
             moved = true;
         }
         Ok(moved)
     }
 
-    /// Closes the comm, then takes back what was registered on it: in that order, because a request that is still in
-    /// flight uses its registration until the comm has closed.
-    pub(crate) fn close(self, ledger: &mut Ledger) {
-        self.comm.close(ledger.registrations.forget_comm(self.id));
+    /// Closes the comm, then takes back what was registered on it: in that order, because a request that is
+    /// still in flight uses its registration until the comm has closed.
+    pub(crate) fn close(self, registrations: &mut Registrations) {
+        self.comm.close(registrations.forget_comm(self.id));
     }
 
     pub(crate) fn comm(&self) -> &RecvComm {
         &self.comm
+    }
+}
+
+/// Queues the messages that share a chunk, those whose destinations are neighbours together.
+fn push_messages(
+    chunk: Job,
+    members: &[Member],
+    descriptors: &[UnpackDescriptor],
+    batch: &mut Batch,
+) {
+    let mut splitter = DescriptorSplitter::new(descriptors);
+    let follows =
+        |left: &Member, right: &Member| right.span.address == left.span.address + left.bytes;
+    for neighbours in members.chunk_by(follows) {
+        let Some(first) = neighbours.first() else { continue };
+        let dst_bytes = neighbours.iter().map(|member| member.bytes).sum();
+        let registration = first.span.registration;
+        let label = JobLabel { registration, tag: first.tag, ..chunk.label };
+        let job = Job { dst: first.span.address, dst_bytes, label, ..chunk };
+        batch.push(job, splitter.next(dst_bytes));
     }
 }

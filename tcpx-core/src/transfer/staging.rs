@@ -9,6 +9,16 @@ use crate::types::{MemoryType, RegistrationKey, Span};
 /// Slots begin on pages, as the plugin wants device memory to.
 const PAGE_BYTES: u64 = 4096;
 
+/// What a staging buffer is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StagingSource<'a> {
+    /// Gathered chunks that a lane may have under way.
+    pub(crate) slots: usize,
+    pub(crate) chunk_bytes: u32,
+    /// What device memory is in the session.
+    pub(crate) device: &'a DeviceMemory,
+}
+
 /// As many slots as a lane may have gathered chunks under way, taken in turn: chunks leave in the order in which they were
 /// gathered, so the slot whose turn it is has been sent.
 #[derive(Debug)]
@@ -23,18 +33,16 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Allocates `slots` slots for chunks of `chunk_bytes`, in memory of the kind that is gathered.
+    /// Allocates slots in memory of the kind that is gathered.
     pub(crate) fn new(
-        slots: usize,
-        chunk_bytes: u32,
         memory: MemoryType,
-        device: &DeviceMemory,
+        source: StagingSource<'_>,
         registrations: &mut Registrations,
     ) -> Result<Self> {
-        let slots = slots.max(1) as u64;
-        let slot_bytes = u64::from(chunk_bytes).next_multiple_of(PAGE_BYTES);
+        let slots = source.slots.max(1) as u64;
+        let slot_bytes = u64::from(source.chunk_bytes).next_multiple_of(PAGE_BYTES);
         // At most 16 slots of 4 MiB.
-        let owned = device.allocate((slots * slot_bytes) as usize, memory)?;
+        let owned = source.device.allocate((slots * slot_bytes) as usize, memory)?;
         let address = owned.address();
         let registration = registrations.add_own(slots * slot_bytes, memory, owned);
         Ok(Self { registration, address, memory, slot_bytes, slots, taken: 0 })
@@ -71,8 +79,8 @@ mod tests {
     fn slots_come_in_turn_apart_and_on_pages() {
         let mut registrations = Registrations::default();
         let host = DeviceMemory::Emulated;
-        let mut staging =
-            Staging::new(3, 5000, MemoryType::Device, &host, &mut registrations).unwrap();
+        let source = StagingSource { slots: 3, chunk_bytes: 5000, device: &host };
+        let mut staging = Staging::new(MemoryType::Device, source, &mut registrations).unwrap();
         let starts: Vec<u64> = (0..4).map(|_| staging.next_slot().address).collect();
         assert_eq!(starts[0], starts[3], "three slots");
         assert_eq!([starts[1] - starts[0], starts[2] - starts[1]], [8192; 2]);
@@ -86,8 +94,9 @@ mod tests {
     #[test]
     fn callers_ids_do_not_show_it() {
         let mut registrations = Registrations::default();
-        let host = DeviceMemory::Emulated;
-        let staging = Staging::new(1, 4096, MemoryType::Host, &host, &mut registrations).unwrap();
+        let device = &DeviceMemory::Emulated;
+        let source = StagingSource { slots: 1, chunk_bytes: 4096, device };
+        let staging = Staging::new(MemoryType::Host, source, &mut registrations).unwrap();
         assert_eq!(registrations.id_of(staging.registration), None);
         assert!(registrations.info(0).is_err() && registrations.info(1).is_err());
         assert_eq!(registrations.add(4096, 1, MemoryType::Host, true, None).unwrap(), 1);

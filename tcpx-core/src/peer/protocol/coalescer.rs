@@ -1,250 +1,141 @@
-//! Runs: small messages that were matched one after the other and travel as one chunk, which costs the plugin one
+//! Small messages that were matched one after the other travel as one chunk, which costs the plugin one
 //! request instead of one each. Pure.
 //!
-//! The sender decides. A run's receives are unpacked, wherever they belong, or lie one behind the other. Its sends lie one
-//! behind the other in one registration, so that the chunk is one range of memory, or are *gathered*: copied to a staging
-//! buffer, from which the chunk is sent. Sends that lie one behind the other are a *stretch*; a run of a single one is never
-//! copied. Whether the stretches of a run are worth a copy is known when it is closed; if they are not, each is a chunk of its
-//! own, as if the others were not there. A run is closed at the latest at the end of the locked call that opened it: no
-//! message waits for a next one.
+//! The sender decides. It looks at all messages that were matched between two polls, in their order, and
+//! cuts plans off the front:
+//!
+//! ```text
+//! take the first message, and those behind it that lie one behind the other in memory: a segment
+//! if the segment is long, or there is nothing to copy with: the segment is the plan, sent from where it lies
+//! else add segments, as long as each is short and all fit a chunk together
+//! if there are enough of them: they are the plan, copied together before they are sent
+//! else the first segment is the plan
+//! ```
+//!
+//! Receives may share a chunk when they are unpacked, wherever they belong, or when they lie one behind
+//! the other. No message waits for one that is not there yet.
 
 use std::collections::VecDeque;
 
-use crate::control::frame::Names;
-use crate::peer::protocol::coalescing_limits::RunLimits;
-use crate::peer::protocol::matcher::Announced;
-use crate::types::{MemoryType, Span};
-
-/// Most messages of one run: its match must fit a frame.
-pub(crate) const MAX_RUN_MESSAGES: usize = 1024;
-
-/// What a receiver says of where a receive's bytes go: enough for the sender to know which of them may share a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
-    /// Unpacked from the bounce buffer to any place.
-    Unpacked,
-    /// Straight into place.
-    Direct,
-    /// Straight into place, which begins where the receive announced just before this one ends, in one registration.
-    DirectBehind,
-}
-
-impl Delivery {
-    pub(crate) fn to_wire(self) -> u8 {
-        match self {
-            Self::Unpacked => 0,
-            Self::Direct => 1,
-            Self::DirectBehind => 2,
-        }
-    }
-
-    pub(crate) fn from_wire(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Unpacked,
-            1 => Self::Direct,
-            2 => Self::DirectBehind,
-            _ => return None,
-        })
-    }
-}
-
-/// The end of the message that was announced or matched last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MessageEnd {
-    span: Span,
-    bytes: u64,
-}
-
-impl MessageEnd {
-    pub(crate) fn new(span: Span, bytes: u64) -> Self {
-        Self { span, bytes }
-    }
-
-    /// Whether `next` begins where this ends, in one registration.
-    pub(crate) fn is_followed_by(&self, next: &Span) -> bool {
-        self.span.registration == next.registration
-            && self.span.address.checked_add(self.bytes) == Some(next.address)
-    }
-
-    /// What to announce of a receive into `next` after this one.
-    pub(crate) fn landing(before: Option<&Self>, next: &Span) -> Delivery {
-        match next.memory {
-            MemoryType::Device => Delivery::Unpacked,
-            MemoryType::Host if before.is_some_and(|tail| tail.is_followed_by(next)) => {
-                Delivery::DirectBehind
-            }
-            MemoryType::Host => Delivery::Direct,
-        }
-    }
-}
-
-/// The receives of one match, as the receiver puts them together. What the peer says is checked here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Receives {
-    tail: MessageEnd,
-    /// Of all of them.
-    pub(crate) bytes: u64,
-}
-
-impl Receives {
-    pub(crate) fn new(span: Span, bytes: u64) -> Self {
-        Self { tail: MessageEnd::new(span, bytes), bytes }
-    }
-
-    /// Adds a receive to the chunk. False when it cannot share it.
-    pub(crate) fn join(&mut self, span: Span, bytes: u64, chunk_bytes: u32) -> bool {
-        let together = self.bytes.saturating_add(bytes);
-        let is_unpacked = [self.tail.span.memory, span.memory] == [MemoryType::Device; 2];
-        let fits = self.bytes > 0 && bytes > 0 && together <= u64::from(chunk_bytes);
-        if !fits || !(is_unpacked || self.tail.is_followed_by(&span)) {
-            return false;
-        }
-        *self = Self { tail: MessageEnd::new(span, bytes), bytes: together };
-        true
-    }
-}
+use super::coalescing_limits::CoalescingLimits;
+use super::matcher::Announced;
+use crate::control::delivery::Delivery;
+use crate::control::frame::{MAX_NAMES, Names};
+use crate::transfer::plan::{Member, Members};
+use crate::types::MemoryType;
 
 /// A send and the receive that it was matched with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<K> {
-    pub(crate) send: K,
-    pub(crate) span: Span,
-    pub(crate) bytes: u64,
-    pub(crate) announced: Announced,
+pub(super) struct MatchedSend {
+    pub(super) member: Member,
+    pub(super) announced: Announced,
 }
 
-/// Messages that are dealt together: one chunk, or a single message of any size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part<K> {
-    pub(crate) first: K,
-    pub(crate) last: K,
-    pub(crate) bytes: u64,
-    /// The receiver's names, in the order of the bytes.
-    pub(crate) names: Names,
-    /// The kind of memory that it is gathered from; `None`: it lies in one piece, and is sent from there.
-    pub(crate) gathered: Option<MemoryType>,
+impl MatchedSend {
+    /// Whether the receive of `next` may share a chunk with this one's.
+    fn may_share_with(&self, next: &Self) -> bool {
+        if self.member.bytes == 0 || next.member.bytes == 0 {
+            return false;
+        }
+        match next.announced.delivery {
+            Delivery::Unpacked => self.announced.delivery == Delivery::Unpacked,
+            Delivery::InPlace => false,
+            Delivery::InPlaceBehind => {
+                self.announced.delivery != Delivery::Unpacked
+                    && next.announced.number == self.announced.number + 1
+            }
+        }
+    }
 }
 
-/// How a match fits the open run.
+/// How much of the front is the next plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
-    /// It may join.
-    Joins,
-    /// It may join the last stretch, which is then too long to be copied: the stretches before it are closed first.
-    JoinsLast,
-    /// It begins a run of its own.
-    Apart,
-}
-
-/// Sends of the run that lie one behind the other.
-#[derive(Debug)]
-struct Segment<K> {
-    first: K,
-    last: K,
-    bytes: u64,
+pub(super) struct Portion {
     messages: usize,
+    pub(super) bytes: u64,
+    /// The kind of memory that it is gathered from; `None`: it lies in one piece.
+    pub(super) gathered: Option<MemoryType>,
 }
 
-/// The run that the next match may join.
-#[derive(Debug)]
-pub(crate) struct OpenRun<K> {
-    /// Of several, each is short enough to be copied, and all are in one kind of memory.
-    stretches: VecDeque<Segment<K>>,
-    last: Option<Member<K>>,
-    bytes: u64,
-    names: Vec<u64>,
+/// Sends that were matched and wait to be cut into plans.
+#[derive(Debug, Default)]
+pub(super) struct Coalescer {
+    matched: VecDeque<MatchedSend>,
 }
 
-impl<K> Default for OpenRun<K> {
-    fn default() -> Self {
-        Self { stretches: VecDeque::new(), last: None, bytes: 0, names: Vec::new() }
+impl Coalescer {
+    pub(super) fn push(&mut self, matched: MatchedSend) {
+        self.matched.push_back(matched);
     }
-}
 
-impl<K: Copy> OpenRun<K> {
-    /// How `next` fits behind what was matched before.
-    pub(crate) fn fit(&self, next: &Member<K>, limits: &RunLimits) -> Fit {
-        let (Some(last), Some(stretch)) = (&self.last, self.stretches.back()) else {
-            return Fit::Apart;
-        };
-        let receives_fit = match next.announced.landing {
-            Delivery::Unpacked => last.announced.landing == Delivery::Unpacked,
-            Delivery::Direct => false,
-            Delivery::DirectBehind => {
-                last.announced.landing != Delivery::Unpacked
-                    && next.announced.number == last.announced.number + 1
-            }
-        };
-        let is_full = self.names.len() >= MAX_RUN_MESSAGES;
-        if !receives_fit || is_full || next.bytes == 0 || last.bytes == 0 {
-            return Fit::Apart;
-        }
+    /// How much is the next plan. `None`: nothing waits.
+    pub(super) fn next(&self, limits: &CoalescingLimits) -> Option<Portion> {
         let chunk_bytes = u64::from(limits.chunk_bytes);
-        let has_room = self.bytes.saturating_add(next.bytes) <= chunk_bytes;
-        let is_short = |bytes: u64| {
-            limits.of(next.span.memory).is_some_and(|limit| bytes <= limit.stretch_bytes)
+        let head = self.segment(0, chunk_bytes, MAX_NAMES)?;
+        let memory = self.matched.front()?.member.span.memory;
+        let Some(gathering) = limits.of(memory).filter(|it| head.bytes <= it.segment_bytes) else {
+            return Some(head);
         };
-        if !MessageEnd::new(last.span, last.bytes).is_followed_by(&next.span) {
-            let is_alike = last.span.memory == next.span.memory;
-            let are_short = is_short(stretch.bytes) && is_short(next.bytes);
-            return if has_room && is_alike && are_short { Fit::Joins } else { Fit::Apart };
+        let (mut whole, mut segments) = (head, 1);
+        while self.goes_on(whole.messages, memory)
+            && let Some(segment) =
+                self.segment(whole.messages, chunk_bytes - whole.bytes, MAX_NAMES - whole.messages)
+            && segment.bytes <= gathering.segment_bytes.min(chunk_bytes - whole.bytes)
+        {
+            whole.messages += segment.messages;
+            whole.bytes += segment.bytes;
+            segments += 1;
         }
-        let together = stretch.bytes.saturating_add(next.bytes);
-        match self.stretches.len() == 1 || is_short(together) {
-            true if has_room => Fit::Joins,
-            false if together <= chunk_bytes => Fit::JoinsLast,
-            _ => Fit::Apart,
+        if segments == 1 || segments < gathering.segments {
+            return Some(head);
         }
+        Some(Portion { gathered: Some(memory), ..whole })
     }
 
-    /// Puts `next`, which fits, behind what is there, or begins a run. Returns the send before it.
-    pub(crate) fn join(&mut self, next: Member<K>) -> Option<K> {
-        let is_neighbour =
-            |last: &Member<K>| MessageEnd::new(last.span, last.bytes).is_followed_by(&next.span);
-        match self.stretches.back_mut().filter(|_| self.last.as_ref().is_some_and(is_neighbour)) {
-            Some(stretch) => {
-                stretch.last = next.send;
-                stretch.bytes += next.bytes;
-                stretch.messages += 1;
-            }
-            None => {
-                let (first, bytes) = (next.send, next.bytes);
-                self.stretches.push_back(Segment { first, last: first, bytes, messages: 1 });
-            }
-        }
-        self.bytes += next.bytes;
-        self.names.push(next.announced.recv);
-        self.last.replace(next).map(|before| before.send)
+    /// Whether the message at `index` may share a chunk with those before it, as far as its receive and the
+    /// kind of its memory tell.
+    fn goes_on(&self, index: usize, memory: MemoryType) -> bool {
+        index < MAX_NAMES
+            && self.matched.get(index).is_some_and(|next| {
+                next.member.span.memory == memory && self.matched[index - 1].may_share_with(next)
+            })
     }
 
-    /// Takes out what is dealt next of a run that ends, but for its last stretch if it `keeps_last`. The stretches are
-    /// gathered if that is worth it and there `is_staging` for their kind of memory; else each goes by itself.
-    pub(crate) fn take(
+    /// The segment that begins at `index`: at least one message, and as many behind it as fit.
+    fn segment(&self, index: usize, room: u64, most: usize) -> Option<Portion> {
+        let mut last = self.matched.get(index)?;
+        let mut portion = Portion { messages: 1, bytes: last.member.bytes, gathered: None };
+        while portion.messages < most
+            && let Some(next) = self.matched.get(index + portion.messages)
+            && last.member.is_followed_by(&next.member)
+            && last.may_share_with(next)
+            && portion.bytes.saturating_add(next.member.bytes) <= room
+        {
+            portion.bytes += next.member.bytes;
+            portion.messages += 1;
+            last = next;
+        }
+        Some(portion)
+    }
+
+    /// Takes the next plan's messages out, and the receiver's names for them. Several go into `spare`, an
+    /// empty list whose room is used again.
+    pub(super) fn take(
         &mut self,
-        keeps_last: bool,
-        limits: &RunLimits,
-        is_staging: impl FnOnce(MemoryType) -> bool,
-    ) -> Option<Part<K>> {
-        let memory = self.last.as_ref()?.span.memory;
-        let ending = self.stretches.len() - usize::from(keeps_last);
-        let is_worth = ending > 1 && limits.of(memory).is_some_and(|it| ending >= it.stretches);
-        let is_gathered = is_worth && is_staging(memory);
-        let mut stretches =
-            self.stretches.drain(..if is_gathered { ending } else { ending.min(1) });
-        let mut whole = stretches.next()?;
-        for stretch in stretches {
-            whole.last = stretch.last;
-            whole.bytes += stretch.bytes;
-            whole.messages += stretch.messages;
+        portion: Portion,
+        spare: impl FnOnce() -> Vec<Member>,
+    ) -> Option<(Members, Names)> {
+        if portion.messages == 1 {
+            let MatchedSend { member, announced } = self.matched.pop_front()?;
+            return Some((Members::One(member), std::iter::once(announced.recv).collect()));
         }
-        let Segment { first, last, bytes, messages } = whole;
-        self.bytes -= bytes;
-        if self.stretches.is_empty() {
-            self.last = None;
+        let mut members = spare();
+        let mut names = Names::with_capacity(portion.messages);
+        for MatchedSend { member, announced } in self.matched.drain(..portion.messages) {
+            members.push(member);
+            names.push(announced.recv);
         }
-        let names = Names::from_slice(&self.names[..messages]);
-        self.names.drain(..messages);
-        Some(Part { first, last, bytes, names, gathered: is_gathered.then_some(memory) })
+        Some((Members::Many(members), names))
     }
 }
 

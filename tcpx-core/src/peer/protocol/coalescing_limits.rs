@@ -2,12 +2,13 @@
 
 use crate::types::MemoryType;
 
-/// Longest stretch that the CPU copies: about there the copy costs what a request of its own does.
-const CPU_STRETCH_BYTES: u64 = 16 << 10;
-/// Fewest stretches that the CPU copies together.
-const CPU_STRETCHES: usize = 2;
-/// Fewest stretches that a GPU copies together: a launch takes as long as so many requests do (measured; BENCHMARKS.md).
-const GPU_STRETCHES: usize = 12;
+/// Longest segment that the CPU copies: about there the copy costs what a request of its own does.
+const CPU_SEGMENT_BYTES: u64 = 16 << 10;
+/// Fewest segments that the CPU copies together.
+const CPU_SEGMENTS: usize = 2;
+/// Fewest segments that a GPU copies together: a launch takes as long as so many requests do (measured;
+/// BENCHMARKS.md).
+const GPU_SEGMENTS: usize = 12;
 
 /// What copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,37 +18,37 @@ pub(crate) enum Copier {
     Gpu,
 }
 
-/// What is gathered of one kind of memory. A *stretch* is what lies one behind the other.
+/// What is gathered of one kind of memory. A *segment* is what lies one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gathering {
-    /// Longest stretch that is copied; a longer one is sent from where it lies.
-    pub(crate) stretch_bytes: u64,
-    /// Fewest stretches that are worth it.
-    pub(crate) stretches: usize,
+pub(super) struct Gathering {
+    /// Longest segment that is copied; a longer one is sent from where it lies.
+    pub(super) segment_bytes: u64,
+    /// Fewest segments that are worth it.
+    pub(super) segments: usize,
 }
 
 impl Gathering {
-    /// Stretches are so short that those of a full chunk are always worth it: what is gathered never falls apart for
-    /// want of room.
+    /// Segments are so short that those of a full chunk are always worth it: what is gathered never falls
+    /// apart for want of room.
     fn by(copier: Copier, chunk_bytes: u32) -> Self {
-        let (stretches, longest) = match copier {
-            Copier::Cpu => (CPU_STRETCHES, CPU_STRETCH_BYTES),
-            Copier::Gpu => (GPU_STRETCHES, u64::MAX),
+        let (segments, longest) = match copier {
+            Copier::Cpu => (CPU_SEGMENTS, CPU_SEGMENT_BYTES),
+            Copier::Gpu => (GPU_SEGMENTS, u64::MAX),
         };
-        let share = u64::from(chunk_bytes) / stretches as u64;
-        Self { stretch_bytes: longest.min(share), stretches }
+        let share = u64::from(chunk_bytes) / segments as u64;
+        Self { segment_bytes: longest.min(share), segments }
     }
 }
 
-/// What bounds a run.
+/// What may share a chunk.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RunLimits {
+pub(crate) struct CoalescingLimits {
     pub(crate) chunk_bytes: u32,
     host: Option<Gathering>,
     device: Option<Gathering>,
 }
 
-impl RunLimits {
+impl CoalescingLimits {
     /// Only neighbours share a chunk.
     pub(crate) fn in_place(chunk_bytes: u32) -> Self {
         Self { chunk_bytes, host: None, device: None }
@@ -60,10 +61,15 @@ impl RunLimits {
     }
 
     /// What is gathered of this kind of memory, if anything.
-    pub(crate) fn of(&self, memory: MemoryType) -> Option<Gathering> {
+    pub(super) fn of(&self, memory: MemoryType) -> Option<Gathering> {
         match memory {
             MemoryType::Host => self.host,
             MemoryType::Device => self.device,
         }
+    }
+
+    /// There is no memory to gather in: from now on each segment is sent from where it lies.
+    pub(super) fn stop_gathering(&mut self) {
+        *self = Self::in_place(self.chunk_bytes);
     }
 }

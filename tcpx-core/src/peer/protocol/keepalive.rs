@@ -10,7 +10,7 @@ const PING_AFTER: Duration = Duration::from_secs(2);
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(super) enum Due {
     Nothing,
     /// Ask it for a sign of life.
     Ping,
@@ -23,7 +23,7 @@ const OVERDUE_LOOKS: u32 = 2;
 
 /// Watches one peer.
 #[derive(Debug)]
-pub(crate) struct Keepalive {
+pub(super) struct Keepalive {
     ping_after: Duration,
     /// Longest silence of a peer that makes progress by itself; `None` when silence means nothing.
     limit: Option<Duration>,
@@ -38,7 +38,7 @@ pub(crate) struct Keepalive {
 
 impl Keepalive {
     /// Watches from now on. `peer_progresses`: the peer has a progress thread.
-    pub(crate) fn new(timeout: Option<Duration>, peer_progresses: bool, now: Instant) -> Self {
+    pub(super) fn new(timeout: Option<Duration>, peer_progresses: bool, now: Instant) -> Self {
         Self {
             // Several pings fit into the time, so that one that is late is not the end.
             ping_after: timeout.map_or(PING_AFTER, |timeout| PING_AFTER.min(timeout / 4)),
@@ -54,7 +54,7 @@ impl Keepalive {
 
     /// To be asked with each ping. `unacknowledged`: how long the peer's host has acknowledged nothing, if something waits
     /// for it. Whether the host, or the way to it, is gone; this needs no progress of the peer.
-    pub(crate) fn is_host_gone(&mut self, unacknowledged: Option<Duration>) -> bool {
+    pub(super) fn is_host_gone(&mut self, unacknowledged: Option<Duration>) -> bool {
         let is_overdue = self
             .timeout
             .zip(unacknowledged)
@@ -63,8 +63,18 @@ impl Keepalive {
         self.overdue_looks >= OVERDUE_LOOKS
     }
 
+    /// When a look next finds anything due, if nothing is heard until then.
+    pub(super) fn next_look(&self) -> Instant {
+        let next_ping = self.pinged_at.unwrap_or_default() + self.ping_after;
+        let due = match self.limit.filter(|_| self.pinged_at.is_some()) {
+            Some(limit) => next_ping.min(limit),
+            None => next_ping,
+        };
+        self.looked_at + due.saturating_sub(self.silence)
+    }
+
     /// Looks. `heard_at`: when the last byte of the peer was read.
-    pub(crate) fn look(&mut self, heard_at: Instant, now: Instant) -> Due {
+    pub(super) fn look(&mut self, heard_at: Instant, now: Instant) -> Due {
         let since = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;
         if heard_at > self.heard_at {

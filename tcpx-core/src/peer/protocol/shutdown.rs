@@ -3,64 +3,83 @@
 
 /// How far a goodbye is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shutdown {
+pub(super) struct Shutdown {
     said_goodbye: bool,
     heard_goodbye: bool,
-    closed_sends: bool,
     heard_closed: bool,
-    closed_receives: bool,
+    comms: Comms,
 }
 
-/// What to do now. Each is true once.
+/// Which comms of this end are still open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) say_goodbye: bool,
-    /// Close the send comms, then say so.
-    pub(crate) close_sends: bool,
+enum Comms {
+    #[default]
+    Open,
+    ClosingSends,
+    SendsClosed,
+    ClosingReceives,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    SayGoodbye,
+    /// Close the send comms, then call [`Shutdown::sends_closed`] and say closed.
+    CloseSends,
     /// Close the receive comms: it is over.
-    pub(crate) close_receives: bool,
+    CloseReceives,
 }
 
 impl Shutdown {
-    /// The peer said goodbye first.
-    pub(crate) fn answering() -> Self {
-        Self { heard_goodbye: true, ..Self::default() }
+    /// `heard_goodbye`: the peer said goodbye first.
+    pub(super) fn new(heard_goodbye: bool) -> Self {
+        Self { heard_goodbye, ..Self::default() }
     }
 
-    pub(crate) fn got_goodbye(&mut self) {
+    pub(super) fn got_goodbye(&mut self) {
         self.heard_goodbye = true;
     }
 
     /// Whether the peer posts nothing more.
-    pub(crate) fn has_heard_goodbye(&self) -> bool {
+    pub(super) fn has_heard_goodbye(&self) -> bool {
         self.heard_goodbye
     }
 
-    /// Whether the peer may say that its sends are closed.
-    pub(crate) fn expects_closed(&self) -> bool {
-        self.said_goodbye && self.heard_goodbye
+    /// Whether the peer knows, or will, that this end posts nothing more and has no open match.
+    pub(super) fn has_said_goodbye(&self) -> bool {
+        self.said_goodbye
     }
 
-    pub(crate) fn got_closed(&mut self) {
+    /// Whether the peer may say that its sends are closed.
+    pub(super) fn expects_closed(&self) -> bool {
+        self.said_goodbye && self.heard_goodbye && !self.heard_closed
+    }
+
+    pub(super) fn got_closed(&mut self) {
         self.heard_closed = true;
     }
 
-    /// Looks what is due. `is_drained`: nothing posted here is unfinished.
-    pub(crate) fn step(&mut self, is_drained: impl FnOnce() -> bool) -> Step {
-        let mut step = Step::default();
-        if !self.said_goodbye && is_drained() {
+    pub(super) fn sends_closed(&mut self) {
+        self.comms = Comms::SendsClosed;
+    }
+
+    /// What is due now, each once. `is_drained`: nothing posted here is unfinished.
+    pub(super) fn step(&mut self, is_drained: bool) -> Option<Step> {
+        if !self.said_goodbye && is_drained {
             self.said_goodbye = true;
-            step.say_goodbye = true;
+            return Some(Step::SayGoodbye);
         }
-        if self.said_goodbye && self.heard_goodbye && !self.closed_sends {
-            self.closed_sends = true;
-            step.close_sends = true;
+        match self.comms {
+            Comms::Open if self.said_goodbye && self.heard_goodbye => {
+                self.comms = Comms::ClosingSends;
+                Some(Step::CloseSends)
+            }
+            Comms::SendsClosed if self.heard_closed => {
+                self.comms = Comms::ClosingReceives;
+                Some(Step::CloseReceives)
+            }
+            _ => None,
         }
-        if self.closed_sends && self.heard_closed && !self.closed_receives {
-            self.closed_receives = true;
-            step.close_receives = true;
-        }
-        step
     }
 }
 
@@ -80,7 +99,7 @@ mod tests {
 
     #[derive(Default)]
     struct End {
-        farewell: Option<Shutdown>,
+        shutdown: Option<Shutdown>,
         left_to_drain: u32,
         receives_open: bool,
         sends_open: bool,
@@ -90,30 +109,32 @@ mod tests {
     /// One end acts: hears at most one word, then does what is due.
     fn act(end: &mut End, inbox: &mut VecDeque<Word>, outbox: &mut VecDeque<Word>) {
         if let Some(word) = inbox.pop_front() {
-            match (word, &mut end.farewell) {
-                (Word::Goodbye, Some(farewell)) => farewell.got_goodbye(),
-                (Word::Goodbye, none) => *none = Some(Shutdown::answering()),
-                (Word::Closed, Some(farewell)) => {
-                    assert!(farewell.expects_closed());
-                    farewell.got_closed();
+            match (word, &mut end.shutdown) {
+                (Word::Goodbye, Some(shutdown)) => shutdown.got_goodbye(),
+                (Word::Goodbye, none) => *none = Some(Shutdown::new(true)),
+                (Word::Closed, Some(shutdown)) => {
+                    assert!(shutdown.expects_closed());
+                    shutdown.got_closed();
                 }
                 (Word::Closed, None) => panic!("closed without a goodbye"),
             }
         }
-        let Some(farewell) = &mut end.farewell else { return };
+        let Some(shutdown) = &mut end.shutdown else { return };
         end.left_to_drain = end.left_to_drain.saturating_sub(1);
-        let step = farewell.step(|| end.left_to_drain == 0);
-        if step.say_goodbye {
-            outbox.push_back(Word::Goodbye);
-        }
-        if step.close_sends {
-            assert_eq!(end.left_to_drain, 0);
-            end.sends_open = false;
-            outbox.push_back(Word::Closed);
-        }
-        if step.close_receives {
-            end.receives_open = false;
-            end.over = true;
+        while let Some(step) = shutdown.step(end.left_to_drain == 0) {
+            match step {
+                Step::SayGoodbye => outbox.push_back(Word::Goodbye),
+                Step::CloseSends => {
+                    assert_eq!(end.left_to_drain, 0);
+                    end.sends_open = false;
+                    shutdown.sends_closed();
+                    outbox.push_back(Word::Closed);
+                }
+                Step::CloseReceives => {
+                    end.receives_open = false;
+                    end.over = true;
+                }
+            }
         }
     }
 
@@ -125,7 +146,7 @@ mod tests {
             begins in 1u8..4, drain in (0u32..5, 0u32..5), turns in proptest::collection::vec(any::<bool>(), 64),
         ) {
             let end = |begins: bool, left_to_drain| End {
-                farewell: begins.then(Shutdown::default),
+                shutdown: begins.then(Shutdown::default),
                 left_to_drain,
                 receives_open: true,
                 sends_open: true,

@@ -6,7 +6,7 @@ use super::{Engine, check_peer_name};
 use crate::control::incoming::Incoming;
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
-use crate::peer::{Peer, Stage};
+use crate::peer::Peer;
 use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 
@@ -15,7 +15,7 @@ impl Engine {
     pub(crate) fn start_accept(&mut self, name: &str) -> Result<()> {
         self.check_open()?;
         check_peer_name(name)?;
-        if self.strangers.is_none() {
+        if self.listener.is_none() {
             return Err(Error::PeerState {
                 peer: name.to_owned(),
                 state: "not able to come",
@@ -24,7 +24,7 @@ impl Engine {
         }
         self.check_free(name)?;
         self.forget_gone_unclaimed();
-        if let Some(key) = self.lobby.start_accept(name) {
+        if let Some(key) = self.accept_queue.start_accept(name) {
             self.claim(name, key);
         }
         Ok(())
@@ -33,32 +33,34 @@ impl Engine {
     /// The peer that came for an accept, once there is one.
     pub(crate) fn accepted(&mut self, name: &str) -> Result<Option<PeerKey>> {
         self.check_open()?;
-        Ok(self.lobby.take_accepted(name))
+        Ok(self.accept_queue.take_accepted(name))
     }
 
     /// An accept ends without a peer. Says why nobody came.
     pub(crate) fn stop_accept(&mut self, name: &str) -> String {
-        self.lobby.stop_accept(name);
-        self.lobby.why_nobody()
+        self.accept_queue.stop_accept(name);
+        self.accept_queue.why_nobody()
     }
 
     /// Gives a peer that came in the name that an accept has for it.
     fn claim(&mut self, name: &str, key: PeerKey) {
-        self.forget(name);
+        self.forget_name(name);
         self.names.insert(name.to_owned(), key);
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.claim(name, &mut self.ledger);
+        if let Some(peer) = self.peers.get_mut(key)
+            && let Err(error) = peer.claim(name, &mut self.commons)
+        {
+            self.fail_peer(key, error);
         }
     }
 
-    /// Takes peers in that have proven themselves, as far as there is room: they are connected whether or not their accept
-    /// has been called.
-    pub(super) fn welcome_strangers(&mut self, now: Instant) -> bool {
-        let Some(strangers) = &mut self.strangers else { return false };
-        let mut moved = strangers.progress(now, &self.env.identity);
+    /// Takes peers in that have proven themselves, as far as there is room: they are connected whether or not
+    /// their accept has been called.
+    pub(super) fn accept_links(&mut self, now: Instant) -> bool {
+        let Some(listener) = &mut self.listener else { return false };
+        let mut moved = listener.progress(now, &self.commons.session.identity);
         self.forget_gone_unclaimed();
-        while self.lobby.has_room() {
-            let Some(incoming) = self.strangers.as_mut().and_then(ControlListener::take_proven)
+        while self.accept_queue.has_room() {
+            let Some(incoming) = self.listener.as_mut().and_then(ControlListener::take_proven)
             else {
                 break;
             };
@@ -70,13 +72,18 @@ impl Engine {
 
     fn welcome(&mut self, incoming: Incoming, now: Instant) {
         let address = incoming.address();
-        let Some((link, agreement, given)) = incoming.welcome(&self.env.identity) else { return };
+        let Some((link, agreement, given)) = incoming.welcome(&self.commons.session.identity)
+        else {
+            return;
+        };
         let name = PeerName::unclaimed(&given, &address);
-        let key = self.peers.insert_with_key(|key| Peer::new(key, name, Stage::Up, now));
-        if let Some(name) = self.lobby.arrive(key, &given).map(str::to_owned) {
+        let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone()));
+        let claimed = self.accept_queue.arrive(key, &given).map(str::to_owned);
+        if let Some(name) = claimed {
             self.claim(&name, key);
         }
-        if let Err(error) = self.peers[key].set_up(link, agreement, now, &self.env) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        if let Err(error) = peer.link_up(link, agreement, now, &self.commons.session) {
             self.fail_peer(key, error);
         }
     }
@@ -84,11 +91,10 @@ impl Engine {
     /// Skips peers that were gone before an accept asked for them.
     fn forget_gone_unclaimed(&mut self) {
         let peers = &self.peers;
-        let is_gone =
-            |key| peers.get(key).is_none_or(|peer: &Peer| matches!(peer.stage, Stage::Gone(_)));
-        for key in self.lobby.take_gone(is_gone) {
+        let is_gone = |key| peers.get(key).is_none_or(Peer::is_gone);
+        for key in self.accept_queue.take_gone(is_gone) {
             let Some(peer) = self.take_out(key) else { continue };
-            if let Stage::Gone(error) = &peer.stage {
+            if let Some(error) = peer.why_gone() {
                 tracing::warn!(peer = %peer.name(), %error, "peer left before it was accepted");
             }
         }

@@ -1,4 +1,7 @@
 //! A plugin call that failed as calls do when the other end has died. Pure.
+//!
+//! The control link tells best why a peer ended. The system closes the sockets of a dead process one by
+//! one, so a comm may fail before the link does. Such a failure waits a moment for the link's word.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +9,7 @@ use tcpx_sys::NcclResult;
 
 use crate::error::{Error, PluginFailure};
 
-/// How long the control link may take to tell that the peer has died, which is the better error. The system closes the
-/// sockets of a dead process one by one, so a comm may end before the link does.
+/// How long the link has to tell.
 const SETTLES_IN: Duration = Duration::from_millis(500);
 
 /// A failure whose cause the control link may be about to tell.
@@ -18,8 +20,8 @@ pub(super) struct DeferredFailure {
 }
 
 impl DeferredFailure {
-    /// What to think of an error: with most it is clear at once that they are the end, and they come back.
-    pub(super) fn of(error: Error, now: Instant) -> Result<Self, Error> {
+    /// Defers an error that may come of a dead peer. Any other error comes back: it is clear by itself.
+    pub(super) fn new(error: Error, now: Instant) -> Result<Self, Error> {
         match error {
             Error::Plugin(PluginFailure {
                 code: NcclResult::SYSTEM_ERROR | NcclResult::REMOTE_ERROR,
@@ -30,7 +32,7 @@ impl DeferredFailure {
     }
 
     /// The error, once the link has had its time and told of no other cause.
-    pub(super) fn verdict(&self, now: Instant) -> Result<(), Error> {
+    pub(super) fn check(&self, now: Instant) -> Result<(), Error> {
         if now.saturating_duration_since(self.since) < SETTLES_IN {
             return Ok(());
         }
@@ -52,11 +54,11 @@ mod tests {
     fn an_error_of_sockets_waits_for_the_link_and_no_longer() {
         let now = Instant::now();
         for code in [NcclResult::SYSTEM_ERROR, NcclResult::REMOTE_ERROR] {
-            let suspicion =
-                DeferredFailure::of(failure(code), now).expect("the link may know more");
-            assert!(suspicion.verdict(now).is_ok());
-            assert!(suspicion.verdict(now + SETTLES_IN / 2).is_ok());
-            let Err(Error::Plugin(failed)) = suspicion.verdict(now + SETTLES_IN) else {
+            let deferred =
+                DeferredFailure::new(failure(code), now).expect("the link may know more");
+            assert!(deferred.check(now).is_ok());
+            assert!(deferred.check(now + SETTLES_IN / 2).is_ok());
+            let Err(Error::Plugin(failed)) = deferred.check(now + SETTLES_IN) else {
                 panic!("the link said nothing, so the plugin's error is all there is")
             };
             assert_eq!(failed.code, code);
@@ -68,7 +70,7 @@ mod tests {
         let now = Instant::now();
         for error in [failure(NcclResult::INTERNAL_ERROR), Error::Closed] {
             let text = error.to_string();
-            let back = DeferredFailure::of(error, now).expect_err("no dead peer looks like this");
+            let back = DeferredFailure::new(error, now).expect_err("no dead peer looks like this");
             assert_eq!(back.to_string(), text);
         }
     }

@@ -1,0 +1,94 @@
+//! What the protocol asks of its driver.
+
+use std::time::Duration;
+
+use tcpx_sys::NetHandle;
+
+use super::operation::Operation;
+use super::stage::PeerStage;
+use crate::control::frame::Frame;
+use crate::transfer::plan::ChunkPlan;
+use crate::types::MemoryType;
+
+/// One thing to do, in the order in which they come.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Queue a frame on the control link.
+    Send(Frame),
+    /// Connect send comms to these handles, one for each channel.
+    Connect(Vec<NetHandle>),
+    /// The peer is up: chunks may flow both ways.
+    Open,
+    /// See to it that a channel has a staging buffer for gathering from this kind of memory, and answer with
+    /// [`handle_staging`](super::PeerProtocol::handle_staging). It is asked again until it is answered.
+    PrepareStaging { channel: u16, memory: MemoryType },
+    /// Post these chunks on the send lanes.
+    SendChunks(ChunkPlan),
+    /// Post these chunks on the receive lanes.
+    ReceiveChunks(ChunkPlan),
+    /// An operation has ended, once and for all.
+    Complete { operation: Operation, outcome: Outcome },
+    /// Ask the system how long the peer's host has acknowledged nothing, and answer with
+    /// [`handle_acknowledgement`](super::PeerProtocol::handle_acknowledgement).
+    AskHost,
+    /// Close the send comms, and say so with
+    /// [`handle_sends_closed`](super::PeerProtocol::handle_sends_closed).
+    CloseSends,
+    /// Close the receive comms, and say so with
+    /// [`handle_receives_closed`](super::PeerProtocol::handle_receives_closed).
+    CloseReceives,
+    /// It is over. What has not ended is the driver's to end, with
+    /// [`into_operations`](super::PeerProtocol::into_operations).
+    End { ending: Ending, during: PeerStage },
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Its bytes were sent, or are in place.
+    Done,
+    /// It was withdrawn before it had a counterpart.
+    Cancelled,
+    /// The two ends posted different sizes.
+    SizeMismatch { send_bytes: u64, recv_bytes: u64 },
+    /// The peer said goodbye, and will not post a counterpart.
+    PeerLeft,
+}
+
+/// Why it is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Both ends said goodbye, and every comm is closed.
+    Goodbye,
+    /// The peer gave up, and why.
+    Aborted(String),
+    /// The peer makes progress by itself and was asked, and has been silent for so long.
+    Silent(Duration),
+    /// The peer's host has acknowledged nothing for so long.
+    HostGone(Duration),
+    /// Nobody has asked for the peer, and it did not come up within its time.
+    NeverUp { waited: Duration, state: &'static str },
+    /// The peer said what no well-behaved peer says.
+    Broken(Violation),
+}
+
+/// What no well-behaved peer says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Violation {
+    #[error("{0} connect handles")]
+    Handles(usize),
+    #[error("{frame} while the peer is {state}")]
+    Unexpected { frame: String, state: &'static str },
+    #[error("more than {limit} receives announced")]
+    TooManyAnnounced { limit: usize },
+    #[error("receive {recv:#x} was announced twice")]
+    AnnouncedTwice { recv: u64 },
+    #[error("match on channel {0}")]
+    MatchChannel(u16),
+    #[error("match without a receive")]
+    EmptyMatch,
+    #[error("it speaks of receive {recv:#x}, which does not wait here")]
+    UnknownReceive { recv: u64 },
+    #[error("receive {recv:#x} cannot share a chunk with the one before")]
+    CannotShare { recv: u64 },
+}

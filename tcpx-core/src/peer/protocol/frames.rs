@@ -1,0 +1,80 @@
+//! What each frame of the peer does.
+
+use super::action::{Action, Ending, Outcome, Violation};
+use super::matcher::Announced;
+use super::stage::Stage;
+use super::{MAX_ANNOUNCED, PeerProtocol};
+use crate::control::frame::Frame;
+
+impl PeerProtocol {
+    /// A frame of the peer came.
+    pub(crate) fn handle_frame(&mut self, frame: Frame) {
+        match (frame, &mut self.stage) {
+            (_, Stage::Over) => {}
+            (Frame::Handles(handles), Stage::Connecting(connecting)) => {
+                let is_first = !std::mem::replace(&mut connecting.has_handles, true);
+                if !is_first || handles.len() != usize::from(self.agreement.channels) {
+                    return self.broken(Violation::Handles(handles.len()));
+                }
+                self.actions.push_back(Action::Connect(handles));
+            }
+            (Frame::Ready, Stage::Connecting(connecting)) => {
+                connecting.peer_ready = true;
+                self.go_up_when_ready();
+            }
+            (Frame::Announce { recv, tag, bytes, delivery }, _) => {
+                let number = self.announcements;
+                self.announcements += 1;
+                self.handle_announce(tag, Announced { recv, bytes, delivery, number });
+            }
+            (Frame::Match { first_channel, recvs }, _) => self.handle_match(first_channel, &recvs),
+            (Frame::Mismatch { recv, send_bytes }, _) => match self.own_receive(recv) {
+                Some((op, recv_bytes)) => {
+                    self.complete(op, Outcome::SizeMismatch { send_bytes, recv_bytes });
+                }
+                None => self.broken(Violation::UnknownReceive { recv }),
+            },
+            // After this end's goodbye nothing is matched any more, and the goodbye is the answer.
+            (Frame::Cancel { .. }, Stage::Closing(shutdown)) if shutdown.has_said_goodbye() => {}
+            (Frame::Cancel { recv }, _) => {
+                // Matched meanwhile? Then the match is on its way and wins.
+                if self.matcher.withdraw_receive(recv) {
+                    self.actions.push_back(Action::Send(Frame::Cancelled { recv }));
+                }
+            }
+            (Frame::Cancelled { recv }, _) => match self.own_receive(recv) {
+                Some((op, _)) => self.complete(op, Outcome::Cancelled),
+                None => self.broken(Violation::UnknownReceive { recv }),
+            },
+            (Frame::Ping, _) => self.actions.push_back(Action::Send(Frame::Pong)),
+            (Frame::Pong, _) => {}
+            (Frame::Goodbye, Stage::Connecting(connecting)) if !connecting.peer_left => {
+                self.peer_leaves();
+            }
+            (Frame::Goodbye, Stage::Up { peer_left: false }) => self.peer_leaves(),
+            (Frame::Goodbye, Stage::Closing(shutdown)) if !shutdown.has_heard_goodbye() => {
+                self.peer_leaves();
+            }
+            (Frame::Closed, Stage::Closing(shutdown)) if shutdown.expects_closed() => {
+                shutdown.got_closed();
+            }
+            (Frame::Abort(reason), _) => self.end(Ending::Aborted(reason)),
+            (frame, stage) => {
+                let (frame, state) = (format!("{frame:?}"), stage.words());
+                self.broken(Violation::Unexpected { frame, state });
+            }
+        }
+    }
+
+    /// The peer posted a receive.
+    fn handle_announce(&mut self, tag: i32, announced: Announced) {
+        if self.matcher.announced() >= MAX_ANNOUNCED {
+            return self.broken(Violation::TooManyAnnounced { limit: MAX_ANNOUNCED });
+        }
+        match self.matcher.announce(tag, announced) {
+            Ok(Some(send)) => self.meet(send, announced),
+            Ok(None) => {}
+            Err(_) => self.broken(Violation::AnnouncedTwice { recv: announced.recv }),
+        }
+    }
+}

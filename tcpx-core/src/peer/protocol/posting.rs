@@ -1,0 +1,200 @@
+//! Posts, withdrawals and matches: how sends and receives find each other, and what becomes of them then.
+
+use super::action::{Action, Outcome, Violation};
+use super::coalescer::MatchedSend;
+use super::matcher::{Announced, PostedSend};
+use super::operation::{NewOperation, OpState, Operation};
+use super::receives::{MessageEnd, Receives};
+use super::stage::Stage;
+use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_LISTS};
+use crate::control::frame::Frame;
+use crate::transfer::plan::{ChunkPlan, Member, Members};
+use crate::transfer::stripe::{Chunk, chunk_count};
+use crate::types::{Direction, OpKey};
+
+/// Why operations cannot be posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PostError {
+    /// The peer is not up.
+    NotUp,
+    /// [`MAX_ANNOUNCED`] receives without a counterpart are the most there can be.
+    TooManyReceives,
+}
+
+impl PeerProtocol {
+    /// Whether so many operations may be posted now.
+    pub(crate) fn check_posts(&self, direction: Direction, count: usize) -> Result<(), PostError> {
+        if !matches!(self.stage, Stage::Up { .. }) {
+            return Err(PostError::NotUp);
+        }
+        // The peer counts the same ones, or fewer: a match or an answered cancel reaches it first.
+        let waiting = self.waiting_receives.saturating_add(count);
+        if direction == Direction::Receive && waiting > MAX_ANNOUNCED {
+            return Err(PostError::TooManyReceives);
+        }
+        Ok(())
+    }
+
+    /// The program posts an operation, which [`check_posts`](Self::check_posts) allows. It ends with exactly
+    /// one [`Action::Complete`], or is handed out by [`into_operations`](Self::into_operations).
+    pub(crate) fn handle_post(&mut self, posted: NewOperation) -> OpKey {
+        let NewOperation { direction, tag, span, bytes, .. } = posted;
+        let state = OpState::Announced;
+        let op = self.operations.insert(Operation { posted, state });
+        match direction {
+            Direction::Send => match self.matcher.post_send(tag, op) {
+                PostedSend::Waits(place) => {
+                    self.operations[op].state = OpState::SendWaits(place);
+                }
+                PostedSend::Matched(announced) => self.meet(op, announced),
+            },
+            Direction::Receive => {
+                self.waiting_receives += 1;
+                let delivery = MessageEnd::delivery(self.last_announced.as_ref(), &span);
+                self.last_announced = Some(MessageEnd::new(span, bytes));
+                let frame = Frame::Announce { recv: op.to_wire(), tag, bytes, delivery };
+                self.actions.push_back(Action::Send(frame));
+            }
+        }
+        op
+    }
+
+    /// The program withdraws an operation. One that has no counterpart ends: a receive once the peer agrees.
+    pub(crate) fn handle_cancel(&mut self, op: OpKey) {
+        let Some(operation) = self.operations.get_mut(op) else { return };
+        match operation.state {
+            OpState::SendWaits(_) => self.complete(op, Outcome::Cancelled),
+            OpState::Announced => {
+                operation.state = OpState::Cancelling;
+                self.actions.push_back(Action::Send(Frame::Cancel { recv: op.to_wire() }));
+            }
+            OpState::Cancelling | OpState::Matched { .. } => {}
+        }
+    }
+
+    /// A send of ours found its receive.
+    pub(super) fn meet(&mut self, send: OpKey, announced: Announced) {
+        let Some(operation) = self.operations.get_mut(send) else { return };
+        let (send_bytes, recv_bytes) = (operation.posted.bytes, announced.bytes);
+        let chunks_left = chunk_count(send_bytes, self.agreement.chunk_bytes);
+        operation.state = OpState::Matched { chunks_left };
+        if send_bytes != recv_bytes {
+            let frame = Frame::Mismatch { recv: announced.recv, send_bytes };
+            self.actions.push_back(Action::Send(frame));
+            return self.complete(send, Outcome::SizeMismatch { send_bytes, recv_bytes });
+        }
+        self.messages.sent += 1;
+        let member = operation.member(send);
+        self.coalescer.push(MatchedSend { member, announced });
+    }
+
+    /// Makes the next plan of what was matched, and queues what it takes. Returns an action that must be
+    /// answered first, if there is one.
+    pub(super) fn plan_next(&mut self) -> Option<Action> {
+        let portion = self.coalescer.next(&self.limits)?;
+        let channel = self.next_channel;
+        if let Some(memory) = portion.gathered
+            && !self.staging.contains(&(channel, memory))
+        {
+            return Some(Action::PrepareStaging { channel, memory });
+        }
+        let spare = || self.spare.pop().unwrap_or_default();
+        let (members, names) = self.coalescer.take(portion, spare)?;
+        let bytes = portion.bytes;
+        let chunks = chunk_count(bytes, self.agreement.chunk_bytes);
+        let channels = u64::from(self.agreement.channels);
+        self.next_channel = ((u64::from(channel) + chunks) % channels) as u16;
+        let frame = Frame::Match { first_channel: channel, recvs: names };
+        self.actions.push_back(Action::Send(frame));
+        let gathered = portion.gathered;
+        let plan = ChunkPlan { members, bytes, first_channel: channel, gathered };
+        self.carry_out(plan, Action::SendChunks);
+        None
+    }
+
+    /// Queues a plan's chunks. A message of 0 bytes has none and is done.
+    fn carry_out(&mut self, plan: ChunkPlan, action: fn(ChunkPlan) -> Action) {
+        match (&plan.members, plan.bytes) {
+            (Members::One(member), 0) => self.complete(member.op, Outcome::Done),
+            _ => self.actions.push_back(action(plan)),
+        }
+    }
+
+    /// Receives of ours were matched: one, or several that share a chunk.
+    pub(super) fn handle_match(&mut self, first_channel: u16, recvs: &[u64]) {
+        let is_up = !matches!(self.stage, Stage::Connecting(_));
+        if first_channel >= self.agreement.channels || !is_up {
+            return self.broken(Violation::MatchChannel(first_channel));
+        }
+        match self.match_receives(recvs) {
+            Ok((members, bytes)) => {
+                self.messages.received += recvs.len() as u64;
+                let plan = ChunkPlan { members, bytes, first_channel, gathered: None };
+                self.carry_out(plan, Action::ReceiveChunks);
+            }
+            Err(violation) => self.broken(violation),
+        }
+    }
+
+    /// The receives of a match, if they may share a chunk, and their bytes.
+    fn match_receives(&mut self, recvs: &[u64]) -> Result<(Members, u64), Violation> {
+        let [first, behind @ ..] = recvs else { return Err(Violation::EmptyMatch) };
+        let first = self.match_receive(*first)?;
+        let mut receives = Receives::new(first.span, first.bytes);
+        if behind.is_empty() {
+            return Ok((Members::One(first), first.bytes));
+        }
+        let mut members = self.spare.pop().unwrap_or_default();
+        members.push(first);
+        for recv in behind {
+            let member = self.match_receive(*recv)?;
+            if !receives.join(member.span, member.bytes, self.agreement.chunk_bytes) {
+                return Err(Violation::CannotShare { recv: *recv });
+            }
+            members.push(member);
+        }
+        Ok((Members::Many(members), receives.bytes))
+    }
+
+    /// A receive of ours has found its send.
+    fn match_receive(&mut self, recv: u64) -> Result<Member, Violation> {
+        let Some((op, bytes)) = self.own_receive(recv) else {
+            return Err(Violation::UnknownReceive { recv });
+        };
+        let chunks_left = chunk_count(bytes, self.agreement.chunk_bytes);
+        let operation = &mut self.operations[op];
+        operation.state = OpState::Matched { chunks_left };
+        self.waiting_receives -= 1;
+        Ok(operation.member(op))
+    }
+
+    /// A chunk was sent, or received and unpacked.
+    pub(crate) fn handle_chunk_done(&mut self, chunk: Chunk) {
+        match chunk.members {
+            Members::One(Member { op, .. }) => self.part_done(op),
+            Members::Many(mut members) => {
+                members.drain(..).for_each(|member| self.part_done(member.op));
+                if self.spare.len() < SPARE_LISTS {
+                    self.spare.push(members);
+                }
+            }
+        }
+    }
+
+    fn part_done(&mut self, op: OpKey) {
+        let Some(operation) = self.operations.get_mut(op) else { return };
+        let OpState::Matched { chunks_left } = &mut operation.state else { return };
+        *chunks_left = chunks_left.saturating_sub(1);
+        if *chunks_left == 0 {
+            self.complete(op, Outcome::Done);
+        }
+    }
+
+    /// A receive of ours that the peer names, as long as it waits for a match, and its bytes.
+    pub(super) fn own_receive(&self, recv: u64) -> Option<(OpKey, u64)> {
+        let op = OpKey::from_wire(recv);
+        let operation = self.operations.get(op)?;
+        let is_waiting = matches!(operation.state, OpState::Announced | OpState::Cancelling);
+        is_waiting.then_some((op, operation.posted.bytes))
+    }
+}

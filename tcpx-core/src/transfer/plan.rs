@@ -1,0 +1,60 @@
+//! What travels together: one message of any size, or several small ones that share a chunk. Pure.
+//!
+//! The protocol makes plans, the lanes carry them out, and what has been carried out comes back to the
+//! protocol. A plan owns its messages, so a lane needs to look nothing up.
+
+use crate::types::{MemoryType, OpKey, Span, TransferKey};
+
+/// One matched message: whose it is, and where its bytes are at this end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) op: OpKey,
+    pub(crate) transfer: TransferKey,
+    pub(crate) span: Span,
+    pub(crate) bytes: u64,
+    pub(crate) tag: i32,
+}
+
+impl Member {
+    /// Whether `next` begins where this ends, in one registration.
+    pub(crate) fn is_followed_by(&self, next: &Self) -> bool {
+        self.span.registration == next.span.registration
+            && self.span.address.checked_add(self.bytes) == Some(next.span.address)
+    }
+}
+
+/// The messages of a plan, at least one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Members {
+    /// A message by itself, cut into as many chunks as it takes.
+    One(Member),
+    /// Messages whose bytes lie one behind the other in one chunk, in this order.
+    Many(Vec<Member>),
+}
+
+impl Members {
+    pub(crate) fn as_slice(&self) -> &[Member] {
+        match self {
+            Self::One(member) => std::slice::from_ref(member),
+            Self::Many(members) => members,
+        }
+    }
+
+    /// The message whose bytes come first.
+    pub(crate) fn first(&self) -> Option<&Member> {
+        self.as_slice().first()
+    }
+}
+
+/// What is dealt to channels at once.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ChunkPlan {
+    pub(crate) members: Members,
+    /// Bytes of all members.
+    pub(crate) bytes: u64,
+    /// Channel of the first chunk; the others go round robin from there.
+    pub(crate) first_channel: u16,
+    /// Members that lie apart are copied together first, in memory of this kind. `None`: the bytes lie in
+    /// one piece, and are sent from there. Nothing is gathered to be received.
+    pub(crate) gathered: Option<MemoryType>,
+}
