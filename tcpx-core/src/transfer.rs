@@ -2,6 +2,7 @@
 //!
 //! - `post`: what a program posts. `transfers`: what it waits for, in numbers.
 //! - `plan`: what travels together. `stripe`: a plan, cut into chunks and dealt to channels.
+//!   `stripe_queue`: those of one lane.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
 //! - `window`: requests in flight, in the order that the plugin demands.
 //! - `batch`: what is unpacked, or gathered, by one submit.
@@ -17,5 +18,6 @@ pub(crate) mod recv_lane;
 pub(crate) mod send_lane;
 pub(crate) mod staging;
 pub(crate) mod stripe;
+pub(crate) mod stripe_queue;
 pub(crate) mod transfers;
 mod window;

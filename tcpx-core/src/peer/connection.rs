@@ -21,11 +21,12 @@ use crate::plugin::comm::Registrar;
 use crate::stats::channel::ChannelStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
-use crate::transfer::plan::{ChunkPlan, Members};
+use crate::transfer::plan::ChunkPlan;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging::StagingSource;
-use crate::transfer::stripe::{Chunk, chunk_count};
+use crate::transfer::stripe::chunk_count;
+use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, Direction, MemoryType, OpKey, PeerKey, RegistrationKey};
 
@@ -52,7 +53,7 @@ pub(crate) struct Connection {
     pub(super) recv_lanes: Vec<RecvLane>,
     pub(super) record: ChannelRecord,
     /// Chunks that the protocol has not been told of.
-    finished: Vec<Chunk>,
+    finished: Vec<Finished>,
     deferred: Option<DeferredFailure>,
     /// When the protocol wants to know the time.
     timeout: Option<Instant>,
@@ -196,17 +197,19 @@ impl Connection {
         if self.finished.is_empty() {
             return Ok(());
         }
-        for chunk in self.finished.drain(..) {
-            let transfers = &mut cx.ledger.transfers;
-            match &chunk.members {
-                Members::One(member) => {
-                    transfers.chunk_done(member, u64::from(chunk.range.bytes));
+        let transfers = &mut cx.ledger.transfers;
+        for finished in self.finished.drain(..) {
+            match &finished {
+                Finished::Part { transfer, bytes, .. } => {
+                    transfers.chunk_done(*transfer, u64::from(*bytes));
                 }
-                Members::Many(members) => {
-                    members.iter().for_each(|member| transfers.chunk_done(member, member.bytes));
+                Finished::Together(members) => {
+                    for member in members {
+                        transfers.chunk_done(member.transfer, member.bytes);
+                    }
                 }
             }
-            self.protocol.handle_chunk_done(chunk);
+            self.protocol.handle_finished(finished);
         }
         self.act(cx)
     }

@@ -38,18 +38,21 @@ pub(crate) struct CommLabel {
 }
 
 impl CommLabel {
+    #[inline]
     fn check(&self, call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {
-        if code.is_success() {
-            return Ok(());
-        }
-        Err(Error::Plugin(PluginFailure {
+        if code.is_success() { Ok(()) } else { Err(self.failure(call, code, phase)) }
+    }
+
+    #[cold]
+    fn failure(&self, call: &'static str, code: NcclResult, phase: Phase) -> Error {
+        Error::Plugin(PluginFailure {
             call,
             code,
             phase,
             peer: Some(self.peer.to_string()),
             channel: Some(self.channel),
             nic: Some(self.nic.to_string()),
-        }))
+        })
     }
 }
 
@@ -152,7 +155,7 @@ impl RawComm {
     }
 
     fn null_output(&self, call: &'static str, phase: Phase) -> Error {
-        self.place.check(call, NcclResult::INTERNAL_ERROR, phase).err().unwrap_or(Error::Closed)
+        self.place.failure(call, NcclResult::INTERNAL_ERROR, phase)
     }
 }
 

@@ -39,11 +39,6 @@ impl Members {
             Self::Many(members) => members,
         }
     }
-
-    /// The message whose bytes come first.
-    pub(crate) fn first(&self) -> Option<&Member> {
-        self.as_slice().first()
-    }
 }
 
 /// What is dealt to channels at once.
@@ -57,4 +52,31 @@ pub(crate) struct ChunkPlan {
     /// Members that lie apart are copied together first, in memory of this kind. `None`: the bytes lie in
     /// one piece, and are sent from there. Nothing is gathered to be received.
     pub(crate) gathered: Option<MemoryType>,
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::types::RegistrationKey;
+
+    pub(in crate::transfer) fn member(bytes: u64) -> Member {
+        let (op, transfer) = (OpKey::default(), TransferKey::default());
+        let registration = RegistrationKey::default();
+        let span = Span { registration, address: 0, memory: MemoryType::Host };
+        Member { op, transfer, span, bytes, tag: 0 }
+    }
+
+    pub(in crate::transfer) fn plan(bytes: u64, first_channel: u16) -> ChunkPlan {
+        ChunkPlan { members: Members::One(member(bytes)), bytes, first_channel, gathered: None }
+    }
+
+    #[test]
+    fn neighbours_follow_each_other_in_one_registration() {
+        let first = Member { span: Span { address: 100, ..member(8).span }, ..member(8) };
+        let at = |address| Member { span: Span { address, ..first.span }, ..first };
+        assert!(first.is_followed_by(&at(108)));
+        assert!(!first.is_followed_by(&at(107)) && !first.is_followed_by(&at(109)));
+        let endless = Member { bytes: u64::MAX, ..first };
+        assert!(!endless.is_followed_by(&at(99)));
+    }
 }

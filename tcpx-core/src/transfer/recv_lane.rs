@@ -1,7 +1,6 @@
 #![allow(unsafe_code)]
 //! The lane that receives.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
@@ -9,8 +8,9 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 
 use super::batch::{Batch, BatchNumber, Job, JobLabel};
 use super::descriptor_splitter::DescriptorSplitter;
-use super::plan::{Member, Members};
-use super::stripe::{Chunk, Stripe};
+use super::plan::Member;
+use super::stripe::{ChunkRange, Stripe};
+use super::stripe_queue::{Finished, StripeNumber, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
@@ -21,11 +21,12 @@ use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::stats::watch::payload::{PayloadWatch, SAMPLE_BYTES};
 use crate::types::{CommId, Direction, MemoryType, PeerKey};
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Arriving {
     request: Request,
     slot: usize,
-    chunk: Chunk,
+    stripe: StripeNumber,
+    range: ChunkRange,
     /// The batch that unpacks it, once it has arrived.
     batch: BatchNumber,
 }
@@ -38,7 +39,7 @@ pub(crate) struct RecvLane {
     label: CommLabel,
     comm: RecvComm,
     window: Window<Arriving>,
-    waiting: VecDeque<Stripe>,
+    stripes: StripeQueue,
     descriptors: Vec<UnpackDescriptor>,
     pub(crate) stats: ChannelStats,
     pub(crate) watch: LaneWatch,
@@ -59,7 +60,7 @@ impl RecvLane {
             label,
             comm,
             window: Window::new(window),
-            waiting: VecDeque::new(),
+            stripes: StripeQueue::default(),
             descriptors: Vec::with_capacity(MAX_UNPACK_ENTRIES),
             stats: ChannelStats::default(),
             watch: LaneWatch::default(),
@@ -68,7 +69,7 @@ impl RecvLane {
     }
 
     pub(crate) fn push(&mut self, stripe: Stripe) {
-        self.waiting.push_back(stripe);
+        self.stripes.push(stripe);
     }
 
     /// One look at the counters.
@@ -94,8 +95,9 @@ impl RecvLane {
                 break;
             }
             arriving.batch = batch.number();
+            let arrived = *arriving;
             self.window.arrive();
-            self.arrived(batch, memory)?;
+            self.arrived(arrived, batch, memory)?;
             moved = true;
         }
         Ok(moved)
@@ -103,11 +105,7 @@ impl RecvLane {
 
     fn post(&mut self, registrations: &mut Registrations) -> Result<bool> {
         let mut moved = false;
-        while let Some(stripe) = self.waiting.front_mut() {
-            let Some((range, first)) = stripe.peek() else {
-                self.waiting.pop_front();
-                continue;
-            };
+        while let Some((first, range, _)) = self.stripes.peek_first() {
             if !self.window.has_room() {
                 self.stats.window_full += 1;
                 break;
@@ -126,23 +124,26 @@ impl RecvLane {
                 self.stats.plugin_busy += 1;
                 break;
             };
-            let Some(chunk) = stripe.take() else { break };
-            self.window.post(Arriving { request, slot, chunk, batch: BatchNumber::NEVER });
+            let (stripe, batch) = (self.stripes.take(), BatchNumber::NEVER);
+            self.window.post(Arriving { request, slot, stripe, range, batch });
             self.stats.posted(self.window.len());
             moved = true;
         }
         Ok(moved)
     }
 
-    /// Reads, checks and queues the fragments of the chunk that arrived last. Nothing is copied unless all
-    /// of it is right.
-    fn arrived(&mut self, batch: &mut Batch, memory: &DeviceMemory) -> Result<()> {
-        let Some(Arriving { request, slot, chunk, .. }) = self.window.newest_arrived() else {
-            return Ok(());
-        };
-        let Some(first) = chunk.members.first() else { return Ok(()) };
-        let (request, range) = (*request, chunk.range);
-        self.comm.descriptors(*slot, &mut self.descriptors)?;
+    /// Reads, checks and queues the fragments of a chunk for unpacking. Nothing is copied unless all of it is
+    /// right.
+    fn arrived(
+        &mut self,
+        arrived: Arriving,
+        batch: &mut Batch,
+        memory: &DeviceMemory,
+    ) -> Result<()> {
+        let Arriving { request, slot, stripe, range, .. } = arrived;
+        let members = self.stripes.members(stripe);
+        let Some(first) = members.first().copied() else { return Ok(()) };
+        self.comm.descriptors(slot, &mut self.descriptors)?;
         tracing::debug!(
             peer = %self.label.peer, channel = self.label.channel, request_ptr = ?request, idx = slot,
             cnt = self.descriptors.len(), bytes = range.bytes, "request metadata"
@@ -190,9 +191,9 @@ impl RecvLane {
                 offset: range.offset,
             },
         };
-        match &chunk.members {
-            Members::One(_) => batch.push(job, self.descriptors.iter().copied()),
-            Members::Many(members) => push_messages(job, members, &self.descriptors, batch),
+        match members {
+            [_] => batch.push(job, self.descriptors.iter().copied()),
+            _ => push_messages(job, members, &self.descriptors, batch),
         }
         Ok(())
     }
@@ -242,15 +243,18 @@ impl RecvLane {
         self.window.newest_arrived().map(|arriving| arriving.batch)
     }
 
-    /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first. The chunks go to
-    /// `done`.
-    pub(crate) fn consume(&mut self, finished: BatchNumber, done: &mut Vec<Chunk>) -> Result<bool> {
+    /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first. They go to `done`.
+    pub(crate) fn consume(
+        &mut self,
+        finished: BatchNumber,
+        done: &mut Vec<Finished>,
+    ) -> Result<bool> {
         let mut moved = false;
         while self.window.oldest_arrived().is_some_and(|arriving| arriving.batch <= finished) {
-            let Some(Arriving { request, chunk, .. }) = self.window.finish() else { break };
+            let Some(Arriving { request, range, .. }) = self.window.finish() else { break };
             self.comm.consumed(request)?;
-            self.stats.chunk(chunk.range.bytes);
-            done.push(chunk);
+            self.stats.chunk(range.bytes);
+            done.extend(self.stripes.finish(range.bytes));
             moved = true;
         }
         Ok(moved)

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::batch::{Batch, BatchNumber, JobLabel};
 use super::gather::Gather;
-use super::plan::Member;
 use super::staging::{Staging, StagingSource};
-use super::stripe::{Chunk, ChunkRange, Stripe};
+use super::stripe::Stripe;
+use super::stripe_queue::{Finished, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::plugin::comm::{Request, SendComm};
@@ -18,17 +18,18 @@ use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::types::{CommId, Direction, MemoryType, PeerKey, RegistrationKey, Span};
 
 /// A chunk in the window.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Posted {
     request: Request,
-    chunk: Chunk,
+    bytes: u32,
     is_gathered: bool,
 }
 
 /// A chunk that is copied into a slot, or was.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Staged {
-    chunk: Chunk,
+    bytes: u32,
+    tag: i32,
     slot: Span,
     /// The batch that copies it.
     batch: BatchNumber,
@@ -45,7 +46,7 @@ pub(crate) struct SendLane {
     staged: VecDeque<Staged>,
     /// Gathered chunks that have not been sent: those that are staged, and some of the window.
     gathered: usize,
-    waiting: VecDeque<Stripe>,
+    stripes: StripeQueue,
     host_staging: Option<Staging>,
     device_staging: Option<Staging>,
     gather: Gather,
@@ -69,7 +70,7 @@ impl SendLane {
             window: Window::new(window),
             staged: VecDeque::with_capacity(window),
             gathered: 0,
-            waiting: VecDeque::new(),
+            stripes: StripeQueue::default(),
             host_staging: None,
             device_staging: None,
             gather: Gather::default(),
@@ -80,7 +81,7 @@ impl SendLane {
 
     /// Chunks to send. Those that are gathered need the staging buffer of their memory.
     pub(crate) fn push(&mut self, stripe: Stripe) {
-        self.waiting.push_back(stripe);
+        self.stripes.push(stripe);
     }
 
     /// Sees to it that there is a staging buffer for chunks gathered from `memory`, known to the comm.
@@ -120,7 +121,7 @@ impl SendLane {
 
     /// Nothing in flight, nothing being gathered and nothing waiting.
     pub(crate) fn is_idle(&self) -> bool {
-        self.window.len() == 0 && self.staged.is_empty() && self.waiting.is_empty()
+        self.stripes.is_empty()
     }
 
     /// The newest batch that gathers a chunk of this lane, as far as it was not posted.
@@ -134,7 +135,7 @@ impl SendLane {
         &mut self,
         registrations: &mut Registrations,
         batch: &mut Batch,
-        done: &mut Vec<Chunk>,
+        done: &mut Vec<Finished>,
     ) -> Result<bool> {
         let mut moved = self.fill(registrations, batch)?;
         while let Some(posted) = self.window.oldest_posted() {
@@ -142,10 +143,10 @@ impl SendLane {
                 break;
             }
             self.window.arrive();
-            if let Some(Posted { chunk, is_gathered, .. }) = self.window.finish() {
+            if let Some(Posted { bytes, is_gathered, .. }) = self.window.finish() {
                 self.gathered -= usize::from(is_gathered);
-                self.stats.chunk(chunk.range.bytes);
-                done.push(chunk);
+                self.stats.chunk(bytes);
+                done.extend(self.stripes.finish(bytes));
             }
             self.fill(registrations, batch)?;
             moved = true;
@@ -153,10 +154,9 @@ impl SendLane {
         Ok(moved)
     }
 
-    /// Whether there is room for one more chunk: in the window, with those counted that have their slot and
-    /// will be posted, and for one that must be gathered in the staging buffer.
-    fn has_room(&mut self) -> bool {
-        let gathered = self.waiting.front().and_then(|stripe| stripe.gathered);
+    /// Whether there is room for one more chunk that is gathered from this memory, or not gathered: in the
+    /// window, with those counted that have their slot and will be posted, and in the staging buffer.
+    fn has_room(&mut self, gathered: Option<MemoryType>) -> bool {
         let slots = gathered.and_then(|memory| self.staging(memory).as_ref()).map(Staging::slots);
         slots.is_none_or(|slots| self.gathered < slots)
             && self.window.len() + self.staged.len() < self.window.limit()
@@ -165,42 +165,32 @@ impl SendLane {
     /// Posts what lies in one piece, and begins to gather what does not, as far as there is room.
     fn fill(&mut self, registrations: &mut Registrations, batch: &mut Batch) -> Result<bool> {
         let mut moved = self.post(registrations, batch.reached())?;
-        while self.next_waiting().is_some() {
-            if !self.has_room() {
+        while let Some((stripe, _)) = self.stripes.peek() {
+            let gathered = stripe.gathered;
+            if !self.has_room(gathered) {
                 self.stats.window_full += 1;
                 break;
             }
-            if !self.gather(registrations, batch)? {
-                break;
-            }
+            let Some(memory) = gathered else { break };
+            self.gather(memory, registrations, batch)?;
             self.post(registrations, batch.reached())?;
             moved = true;
         }
         Ok(moved)
     }
 
-    /// The chunk that waits longest.
-    fn next_waiting(&mut self) -> Option<(ChunkRange, Member)> {
-        loop {
-            match self.waiting.front()?.peek() {
-                Some(next) => return Some(next),
-                None => self.waiting.pop_front(),
-            };
-        }
-    }
-
-    /// Begins to gather the chunk that waits longest, if it must be.
-    fn gather(&mut self, registrations: &Registrations, batch: &mut Batch) -> Result<bool> {
-        let Some(memory) = self.waiting.front().and_then(|stripe| stripe.gathered) else {
-            return Ok(false);
-        };
+    /// Begins to gather the chunk that waits longest, which is in this kind of memory.
+    fn gather(
+        &mut self,
+        memory: MemoryType,
+        registrations: &Registrations,
+        batch: &mut Batch,
+    ) -> Result<()> {
         // It was prepared before the chunk was dealt.
         let Some(staging) = self.staging(memory) else { return Err(Error::Cancelled) };
         let slot = staging.next_slot();
-        let Some(chunk) = self.waiting.pop_front().and_then(|mut stripe| stripe.take()) else {
-            return Ok(false);
-        };
-        self.gathered += 1;
+        let Some((stripe, range)) = self.stripes.peek() else { return Ok(()) };
+        let members = stripe.members();
         let label = JobLabel {
             peer: self.peer,
             direction: Direction::Send,
@@ -209,16 +199,18 @@ impl SendLane {
             tag: 0,
             offset: 0,
         };
-        let members = chunk.members.as_slice();
         // SAFETY: what shares a chunk is gathered from one kind of memory, for which the slot is, and is no longer
         // than a chunk, as a slot is. Operations of a live peer end when their chunk was sent; if the peer ends
         // before, those whose memory is read and the slot stay until the batch has finished (`engine::parking`).
         // The staging has as many slots as may be under way (`has_room`), so this one was sent.
         let batch = unsafe { self.gather.copy(members, slot, label, registrations, batch) };
+        let tag = members.first().map_or(0, |first| first.tag);
+        self.stripes.take();
+        self.gathered += 1;
         self.stats.gathered += 1;
-        self.stats.gathered_bytes += u64::from(chunk.range.bytes);
-        self.staged.push_back(Staged { chunk, slot, batch });
-        Ok(true)
+        self.stats.gathered_bytes += u64::from(range.bytes);
+        self.staged.push_back(Staged { bytes: range.bytes, tag, slot, batch });
+        Ok(())
     }
 
     /// Posts what batch `finished` has gathered, and what waited for it.
@@ -250,11 +242,11 @@ impl SendLane {
                 self.stats.plugin_busy += 1;
                 break;
             };
-            let staged = self.staged.pop_front().map(|staged| staged.chunk);
-            let is_gathered = staged.is_some();
-            let next = staged.or_else(|| self.waiting.front_mut().and_then(Stripe::take));
-            let Some(chunk) = next else { break };
-            self.window.post(Posted { request, chunk, is_gathered });
+            let is_gathered = self.staged.pop_front().is_some();
+            if !is_gathered {
+                self.stripes.take();
+            }
+            self.window.post(Posted { request, bytes, is_gathered });
             self.stats.posted(self.window.len());
             moved = true;
         }
@@ -263,13 +255,12 @@ impl SendLane {
 
     /// Where the bytes of the chunk are that must be posted next, how many, and its tag, if they are there and
     /// the window has room.
-    fn next_ready(&mut self, reached: BatchNumber) -> Option<(Span, u32, i32)> {
-        if let Some(Staged { chunk, slot, batch }) = self.staged.front() {
-            let tag = chunk.members.first().map_or(0, |first| first.tag);
-            return (*batch <= reached).then_some((*slot, chunk.range.bytes, tag));
+    fn next_ready(&self, reached: BatchNumber) -> Option<(Span, u32, i32)> {
+        if let Some(Staged { bytes, tag, slot, batch }) = self.staged.front() {
+            return (*batch <= reached).then_some((*slot, *bytes, *tag));
         }
-        let (range, first) = self.next_waiting()?;
-        if !self.window.has_room() || self.waiting.front()?.gathered.is_some() {
+        let (first, range, gathered) = self.stripes.peek_first()?;
+        if gathered.is_some() || !self.window.has_room() {
             return None;
         }
         let span = Span { address: first.span.address + range.offset, ..first.span };

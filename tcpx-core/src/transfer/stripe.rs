@@ -8,11 +8,13 @@ use crate::types::MemoryType;
 pub(crate) struct Stripe {
     members: Members,
     /// The kind of memory in which they must be gathered, if they must.
-    pub(crate) gathered: Option<MemoryType>,
+    pub(super) gathered: Option<MemoryType>,
     next_chunk: u64,
     step: u64,
     chunk_bytes: u64,
     plan_bytes: u64,
+    /// Chunks that have not finished.
+    left: u64,
 }
 
 /// Which bytes of its plan a chunk has.
@@ -23,30 +25,33 @@ pub(crate) struct ChunkRange {
     pub(crate) bytes: u32,
 }
 
-/// One chunk: a range of one message, or several small messages as a whole.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
-    pub(crate) members: Members,
-    pub(crate) range: ChunkRange,
-}
-
 impl Stripe {
-    /// The next chunk of this channel, without taking it, and the message that its first byte belongs to.
-    pub(crate) fn peek(&self) -> Option<(ChunkRange, Member)> {
+    /// The messages that its chunks are of.
+    pub(super) fn members(&self) -> &[Member] {
+        self.members.as_slice()
+    }
+
+    /// The next chunk of this channel, without taking it.
+    pub(super) fn peek(&self) -> Option<ChunkRange> {
         let offset = self.next_chunk.checked_mul(self.chunk_bytes)?;
         let rest = self.plan_bytes.checked_sub(offset).filter(|rest| *rest > 0)?;
         // At most `chunk_bytes`, which came in as u32.
-        let bytes = rest.min(self.chunk_bytes) as u32;
-        Some((ChunkRange { offset, bytes }, *self.members.first()?))
+        Some(ChunkRange { offset, bytes: rest.min(self.chunk_bytes) as u32 })
     }
 
-    /// Takes the chunk that `peek` shows.
-    pub(crate) fn take(&mut self) -> Option<Chunk> {
-        let (range, first) = self.peek()?;
+    /// Steps to the chunk after the one that `peek` shows.
+    pub(super) fn advance(&mut self) {
         self.next_chunk += self.step;
-        // Messages that share a chunk have no other: the stripe is over.
-        let members = std::mem::replace(&mut self.members, Members::One(first));
-        Some(Chunk { members, range })
+    }
+
+    /// A chunk has finished. Whether it was the last one.
+    pub(super) fn finish(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.left == 0
+    }
+
+    pub(super) fn into_members(self) -> Members {
+        self.members
     }
 }
 
@@ -64,22 +69,22 @@ impl ChunkPlan {
         channels: u16,
     ) -> impl Iterator<Item = (u16, Stripe)> {
         let Self { members, bytes, first_channel, gathered } = self;
-        let used = chunk_count(bytes, chunk_bytes).min(u64::from(channels)) as u16;
+        let (chunks, step) = (chunk_count(bytes, chunk_bytes), u64::from(channels));
         let mut members = Some(members);
-        (0..used).map_while(move |turn| {
+        (0..chunks.min(step)).map_while(move |turn| {
             let members = match &members {
                 Some(Members::One(member)) => Members::One(*member),
                 _ => members.take()?,
             };
-            let channel =
-                ((u32::from(first_channel) + u32::from(turn)) % u32::from(channels)) as u16;
+            let channel = ((u64::from(first_channel) + turn) % step) as u16;
             let stripe = Stripe {
                 members,
                 gathered,
-                next_chunk: u64::from(turn),
-                step: u64::from(channels),
+                next_chunk: turn,
+                step,
                 chunk_bytes: u64::from(chunk_bytes),
                 plan_bytes: bytes,
+                left: (chunks - turn).div_ceil(step),
             };
             Some((channel, stripe))
         })
@@ -91,18 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::types::{OpKey, RegistrationKey, Span, TransferKey};
-
-    fn member(bytes: u64) -> Member {
-        let (op, transfer) = (OpKey::default(), TransferKey::default());
-        let registration = RegistrationKey::default();
-        let span = Span { registration, address: 0, memory: MemoryType::Host };
-        Member { op, transfer, span, bytes, tag: 0 }
-    }
-
-    fn plan(bytes: u64, first_channel: u16) -> ChunkPlan {
-        ChunkPlan { members: Members::One(member(bytes)), bytes, first_channel, gathered: None }
-    }
+    use crate::transfer::plan::tests::{member, plan};
 
     proptest! {
         #[test]
@@ -119,10 +113,12 @@ mod tests {
                 prop_assert!(channel < channels);
                 let channels = u64::from(channels);
                 let mut turn = (u64::from(channel) + channels - u64::from(first)) % channels;
-                while let Some(Chunk { range, .. }) = stripe.take() {
+                while let Some(range) = stripe.peek() {
                     prop_assert_eq!(range.offset, turn * u64::from(chunk_bytes), "round robin");
                     turn += channels;
                     chunks.push((range.offset, range.bytes));
+                    stripe.advance();
+                    prop_assert_eq!(stripe.finish(), stripe.peek().is_none(), "counted right");
                 }
             }
             chunks.sort_unstable();
@@ -141,12 +137,13 @@ mod tests {
     fn huge_messages_do_not_overflow() {
         let (_, mut last) = plan(u64::MAX, 0).stripes(4096, 1).next().unwrap();
         last.next_chunk = u64::MAX / 4096;
-        assert_eq!(last.take().map(|chunk| chunk.range.bytes), Some(4095));
+        assert_eq!(last.peek().map(|range| range.bytes), Some(4095));
+        last.advance();
         assert_eq!(last.peek(), None);
     }
 
     #[test]
-    fn messages_that_share_a_chunk_go_with_it_as_a_whole() {
+    fn messages_that_share_a_chunk_are_one_stripe() {
         let members = vec![member(10), member(20)];
         let plan = ChunkPlan {
             members: Members::Many(members.clone()),
@@ -155,10 +152,10 @@ mod tests {
             gathered: Some(MemoryType::Host),
         };
         let mut stripes = plan.stripes(30, 3);
-        let (channel, mut stripe) = stripes.next().unwrap();
+        let (channel, stripe) = stripes.next().unwrap();
         assert_eq!((channel, stripe.gathered), (2, Some(MemoryType::Host)));
-        assert_eq!(stripe.peek(), Some((ChunkRange { offset: 0, bytes: 30 }, members[0])));
-        assert_eq!(stripe.take().unwrap().members, Members::Many(members));
-        assert!(stripe.take().is_none() && stripes.next().is_none());
+        assert_eq!(stripe.peek(), Some(ChunkRange { offset: 0, bytes: 30 }));
+        assert_eq!(stripe.members(), members);
+        assert!(stripes.next().is_none());
     }
 }

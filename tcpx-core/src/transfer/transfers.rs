@@ -2,7 +2,6 @@
 
 use slotmap::SlotMap;
 
-use super::plan::Member;
 use crate::error::Error;
 use crate::types::{PeerKey, TransferKey};
 
@@ -67,9 +66,9 @@ impl Transfers {
         }
     }
 
-    /// A chunk was sent, or received and unpacked: `bytes` of it are this message's.
-    pub(crate) fn chunk_done(&mut self, message: &Member, bytes: u64) {
-        if let Some(transfer) = self.0.get_mut(message.transfer) {
+    /// A chunk was sent, or received and unpacked: `bytes` of it are this transfer's.
+    pub(crate) fn chunk_done(&mut self, key: TransferKey, bytes: u64) {
+        if let Some(transfer) = self.0.get_mut(key) {
             transfer.counts.chunks_done += 1;
             transfer.counts.bytes_done += bytes;
         }

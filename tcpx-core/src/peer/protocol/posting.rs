@@ -9,7 +9,8 @@ use super::stage::Stage;
 use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_LISTS};
 use crate::control::frame::Frame;
 use crate::transfer::plan::{ChunkPlan, Member, Members};
-use crate::transfer::stripe::{Chunk, chunk_count};
+use crate::transfer::stripe::chunk_count;
+use crate::transfer::stripe_queue::Finished;
 use crate::types::{Direction, OpKey};
 
 /// Why operations cannot be posted.
@@ -168,11 +169,11 @@ impl PeerProtocol {
         Ok(operation.member(op))
     }
 
-    /// A chunk was sent, or received and unpacked.
-    pub(crate) fn handle_chunk_done(&mut self, chunk: Chunk) {
-        match chunk.members {
-            Members::One(Member { op, .. }) => self.part_done(op),
-            Members::Many(mut members) => {
+    /// Chunks were sent, or received and unpacked.
+    pub(crate) fn handle_finished(&mut self, finished: Finished) {
+        match finished {
+            Finished::Part { op, .. } => self.part_done(op),
+            Finished::Together(mut members) => {
                 members.drain(..).for_each(|member| self.part_done(member.op));
                 if self.spare.len() < SPARE_LISTS {
                     self.spare.push(members);

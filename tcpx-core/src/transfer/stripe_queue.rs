@@ -1,0 +1,161 @@
+//! The stripes of one lane. Pure.
+//!
+//! Chunks leave a lane in the order in which they were dealt, and finish in that order too. So the stripes
+//! stand in one queue, and a stripe stays in it until its last chunk has finished:
+//!
+//! ```text
+//! front                                                             back
+//! | every chunk taken, some unfinished | some chunks taken | none taken |
+//!                                        ^ the next chunk is taken here
+//! ```
+//!
+//! What is in flight needs only the number of its stripe to find its messages.
+
+use std::collections::VecDeque;
+
+use super::plan::{Member, Members};
+use super::stripe::{ChunkRange, Stripe};
+use crate::types::{MemoryType, OpKey, TransferKey};
+
+/// Names a stripe of one lane, for as long as a chunk of it has not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StripeNumber(u64);
+
+/// What has been carried out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// A chunk of one message.
+    Part { op: OpKey, transfer: TransferKey, bytes: u32 },
+    /// All messages that shared a chunk.
+    Together(Vec<Member>),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct StripeQueue {
+    stripes: VecDeque<Stripe>,
+    /// Number of the front stripe.
+    front: u64,
+    /// Stripes at the front of which every chunk is taken.
+    taken: usize,
+}
+
+impl StripeQueue {
+    pub(super) fn push(&mut self, stripe: Stripe) {
+        self.stripes.push_back(stripe);
+    }
+
+    /// Whether no chunk waits or is unfinished.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stripes.is_empty()
+    }
+
+    /// The stripe whose chunk is to be taken next, and that chunk.
+    pub(super) fn peek(&self) -> Option<(&Stripe, ChunkRange)> {
+        let stripe = self.stripes.get(self.taken)?;
+        Some((stripe, stripe.peek()?))
+    }
+
+    /// The message that begins the next chunk, and the kind of memory that the chunk is gathered from.
+    pub(super) fn peek_first(&self) -> Option<(Member, ChunkRange, Option<MemoryType>)> {
+        let (stripe, range) = self.peek()?;
+        Some((*stripe.members().first()?, range, stripe.gathered))
+    }
+
+    /// Takes the chunk that `peek` shows. Returns the number of its stripe.
+    pub(super) fn take(&mut self) -> StripeNumber {
+        let number = StripeNumber(self.front + self.taken as u64);
+        if let Some(stripe) = self.stripes.get_mut(self.taken) {
+            stripe.advance();
+            self.taken += usize::from(stripe.peek().is_none());
+        }
+        number
+    }
+
+    /// The messages of a stripe that has unfinished chunks.
+    pub(super) fn members(&self, number: StripeNumber) -> &[Member] {
+        let index = usize::try_from(number.0 - self.front).unwrap_or(usize::MAX);
+        self.stripes.get(index).map_or(&[], Stripe::members)
+    }
+
+    /// The oldest chunk that was taken, of `bytes` bytes, has finished.
+    pub(super) fn finish(&mut self, bytes: u32) -> Option<Finished> {
+        let stripe = self.stripes.front_mut()?;
+        let first = stripe.members().first()?;
+        let part = Finished::Part { op: first.op, transfer: first.transfer, bytes };
+        if !stripe.finish() {
+            return Some(part);
+        }
+        self.front += 1;
+        self.taken = self.taken.saturating_sub(1);
+        match self.stripes.pop_front()?.into_members() {
+            Members::One(_) => Some(part),
+            Members::Many(members) => Some(Finished::Together(members)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::transfer::plan::ChunkPlan;
+    use crate::transfer::plan::tests::{member, plan};
+
+    proptest! {
+        /// Against the plainest model: a list of chunks, taken and finished from the front.
+        #[test]
+        fn chunks_are_taken_and_finish_in_the_order_in_which_they_were_dealt(
+            sizes in proptest::collection::vec(1u64..40, 1..12),
+            turns in proptest::collection::vec(any::<bool>(), 200),
+        ) {
+            let mut queue = StripeQueue::default();
+            let mut chunks = VecDeque::new();
+            for bytes in sizes {
+                let (_, stripe) = plan(bytes, 0).stripes(10, 1).next().unwrap();
+                queue.push(stripe);
+                chunks.extend((0..bytes).step_by(10).map(|at| (bytes, at, (bytes - at).min(10))));
+            }
+            let mut taken = VecDeque::new();
+            for turn in turns {
+                if turn {
+                    let expected = chunks.pop_front();
+                    let (seen, number) = match queue.peek_first() {
+                        Some((member, range, None)) => {
+                            let seen = (member.bytes, range.offset, u64::from(range.bytes));
+                            (Some(seen), Some(queue.take()))
+                        }
+                        _ => (None, None),
+                    };
+                    prop_assert_eq!(seen, expected);
+                    taken.extend(expected.zip(number));
+                } else if let Some(((message, _, bytes), number)) = taken.pop_front() {
+                    prop_assert_eq!(queue.members(number)[0].bytes, message);
+                    let finished = queue.finish(bytes as u32);
+                    let is_right = matches!(finished, Some(Finished::Part { bytes: it, .. })
+                        if u64::from(it) == bytes);
+                    prop_assert!(is_right, "{:?}", finished);
+                }
+                prop_assert_eq!(queue.is_empty(), chunks.is_empty() && taken.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn messages_that_share_a_chunk_finish_with_it() {
+        let members = vec![member(10), member(20)];
+        let plan = ChunkPlan {
+            members: Members::Many(members.clone()),
+            bytes: 30,
+            first_channel: 0,
+            gathered: Some(MemoryType::Host),
+        };
+        let mut queue = StripeQueue::default();
+        plan.stripes(30, 2).for_each(|(_, stripe)| queue.push(stripe));
+        let number = queue.take();
+        assert!(queue.peek().is_none() && !queue.is_empty());
+        assert_eq!(queue.members(number), members);
+        assert_eq!(queue.finish(30), Some(Finished::Together(members)));
+        assert!(queue.is_empty() && queue.finish(30).is_none());
+    }
+}
