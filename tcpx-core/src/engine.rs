@@ -287,12 +287,9 @@ impl Engine {
         self.end_peer(key, error, self.commons.batch.reached());
     }
 
-    /// Ends a peer whose driving has failed, and passes the error on. A post that is refused leaves the peer
-    /// as it is.
+    /// Ends a peer whose driving has failed, and passes the error on.
     fn end_on_error(&mut self, key: PeerKey, outcome: Result<()>) -> Result<()> {
-        if let Err(error) = &outcome
-            && !matches!(error, Error::PeerState { .. })
-        {
+        if let Err(error) = &outcome {
             self.fail_peer(key, error.clone());
         }
         outcome

@@ -25,7 +25,7 @@ use self::commons::{Commons, Ledger};
 use self::connection::{ChannelRecord, Connection};
 use self::leftover::Leftover;
 use self::protocol::Leaving;
-use self::protocol::operation::Operation;
+use self::protocol::operation::{NewOperation, Operation};
 use self::protocol::stage::PeerStage;
 use self::session_context::SessionContext;
 use self::watch::{PeerWatch, WatchInput};
@@ -325,8 +325,8 @@ impl Peer {
             protocol.into_operations().map(|(_, operation)| operation).partition(is_used);
         record.errors += (operations.len() + ended.len()) as u64;
         for operation in ended {
-            let error = why.seen_by(operation.posted.direction);
-            ledger.complete(&operation, Some(error));
+            let NewOperation { transfer, direction, span, .. } = operation.posted;
+            ledger.failed(transfer, span.registration, why.seen_by(direction));
         }
         self.state = gone(Some(agreement), messages, record);
         let until = gathering.max(unpacking)?;

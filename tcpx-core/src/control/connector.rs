@@ -112,7 +112,7 @@ impl Connector {
                 let nonce = random()?;
                 let proven =
                     identity.hello(nonce).prove(Role::Connector, &theirs, &self.info.secret);
-                link.queue(&Frame::Hello(proven));
+                link.queue(&Frame::Hello(Box::new(proven)));
                 self.attempt = Attempt::AwaitWelcome(link, nonce);
             }
             Ok(Some(Frame::Refuse(reason))) => {

@@ -34,9 +34,9 @@ pub(crate) enum Frame {
     /// Listener → connector, first of all: a fresh nonce.
     Challenge(Challenge),
     /// Connector → listener: who I am, proven with the listener's nonce.
-    Hello(Proven),
+    Hello(Box<Proven>),
     /// Listener → connector: who I am, proven with the connector's nonce.
-    Welcome(Proven),
+    Welcome(Box<Proven>),
     /// We do not fit together.
     Refuse(String),
     /// Connect handles of the sender's listen comms, one for each channel.
@@ -150,7 +150,7 @@ impl Frame {
         out.extend_from_slice(&[0; HEADER_BYTES]);
         match self {
             Self::Challenge(challenge) => append(out, challenge),
-            Self::Hello(proven) | Self::Welcome(proven) => append(out, proven),
+            Self::Hello(proven) | Self::Welcome(proven) => append(out, proven.as_ref()),
             Self::Refuse(reason) | Self::Abort(reason) => append(out, &shortened(reason)),
             Self::Handles(handles) => {
                 for handle in handles {
@@ -204,8 +204,8 @@ impl Frame {
     fn decode_body(kind: u16, body: &[u8]) -> Option<Self> {
         Some(match kind {
             CHALLENGE => Self::Challenge(exactly(body)?),
-            HELLO => Self::Hello(exactly(body)?),
-            WELCOME => Self::Welcome(exactly(body)?),
+            HELLO => Self::Hello(Box::new(exactly(body)?)),
+            WELCOME => Self::Welcome(Box::new(exactly(body)?)),
             REFUSE => Self::Refuse(reason(body)?),
             ABORT => Self::Abort(reason(body)?),
             HANDLES => {
@@ -288,8 +288,8 @@ mod tests {
     fn any_frame() -> impl Strategy<Value = Frame> {
         prop_oneof![
             Just(Frame::Challenge(Challenge::new([3; 32]))),
-            Just(Frame::Hello(Proven { hello: sample_hello(), mac: [5; 32] })),
-            Just(Frame::Welcome(Proven { hello: sample_hello(), mac: [6; 32] })),
+            Just(Frame::Hello(Box::new(Proven { hello: sample_hello(), mac: [5; 32] }))),
+            Just(Frame::Welcome(Box::new(Proven { hello: sample_hello(), mac: [6; 32] }))),
             "\\PC{0,200}".prop_map(|text| Frame::Refuse(shortened(&text).to_owned())),
             "\\PC{0,200}".prop_map(|text| Frame::Abort(shortened(&text).to_owned())),
             (0usize..65).prop_map(|count| Frame::Handles(vec![

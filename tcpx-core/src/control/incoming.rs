@@ -55,7 +55,7 @@ impl Incoming {
             (Ok(None), None) => Reception::Refused("it said no hello in time".into()),
             (Ok(Some(Frame::Hello(proven))), None) => match self.check(&proven, identity) {
                 Ok(agreement) => {
-                    self.proven = Some((proven, agreement));
+                    self.proven = Some((*proven, agreement));
                     Reception::Proven
                 }
                 Err(misfit) => {
@@ -111,7 +111,7 @@ impl Incoming {
             &proven.hello.nonce,
             &identity.secret,
         );
-        self.link.queue(&Frame::Welcome(welcome));
+        self.link.queue(&Frame::Welcome(Box::new(welcome)));
         Some((self.link, agreement, proven.hello.name))
     }
 }

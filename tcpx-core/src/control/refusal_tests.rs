@@ -68,7 +68,11 @@ fn a_listener_refuses_who_does_not_fit_and_tells_it_why() {
         };
         let mut hello = theirs.hello([7; 32]);
         spoil(&mut hello);
-        link.queue(&Frame::Hello(hello.prove(Role::Connector, &challenge.nonce, &ours.secret)));
+        link.queue(&Frame::Hello(Box::new(hello.prove(
+            Role::Connector,
+            &challenge.nonce,
+            &ours.secret,
+        ))));
         let Frame::Refuse(reason) = hear(&mut link, &mut listen) else { panic!("a refusal") };
         words.iter().for_each(|word| assert!(reason.contains(word), "{word}: {reason}"));
         assert!(strangers.take_proven().is_none(), "{reason}");
@@ -92,11 +96,11 @@ fn a_connector_refuses_who_does_not_fit() {
         proven.verify(Role::Connector, &[3; 32], &theirs.secret).expect("it knows the secret");
         let mut hello = theirs.hello([7; 32]);
         spoil(&mut hello);
-        link.queue(&Frame::Welcome(hello.prove(
+        link.queue(&Frame::Welcome(Box::new(hello.prove(
             Role::Listener,
             &proven.hello.nonce,
             &theirs.secret,
-        )));
+        ))));
         let begin = Instant::now();
         while outcome.is_ok() {
             assert!(begin.elapsed() < PATIENCE, "{words:?}");

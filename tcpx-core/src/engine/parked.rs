@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::peer::commons::Ledger;
 use crate::peer::leftover::Leftover;
-use crate::peer::protocol::operation::Operation;
+use crate::peer::protocol::operation::{NewOperation, Operation};
 use crate::plugin::comm::{MemoryHandle, Registrar};
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
@@ -98,8 +98,8 @@ impl Parked {
 
     fn end_operations(&mut self, ledger: &mut Ledger) {
         for operation in self.leftover.operations.drain(..) {
-            let error = self.error.seen_by(operation.posted.direction);
-            ledger.complete(&operation, Some(error));
+            let NewOperation { transfer, direction, span, .. } = operation.posted;
+            ledger.failed(transfer, span.registration, self.error.seen_by(direction));
         }
     }
 

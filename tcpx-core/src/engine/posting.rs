@@ -36,7 +36,9 @@ impl Engine {
             let span = registrations.span(memory, offset, bytes, is_received)?;
             self.posting.push(NewOperation { transfer: key, direction, tag, span, bytes });
         }
-        let posted = connection.post(direction, &self.posting, &mut self.commons);
+        connection.check_posts(direction, posts.len())?;
+        self.commons.ledger.transfers.posted(key, posts.len());
+        let posted = connection.post(&self.posting, &mut self.commons);
         self.end_on_error(peer_key, posted)
     }
 

@@ -1,11 +1,11 @@
 //! What every peer of a session reads and writes.
 
-use super::protocol::operation::Operation;
 use super::session_context::SessionContext;
 use crate::error::Error;
 use crate::plugin::registrations::Registrations;
 use crate::transfer::batch::Batch;
 use crate::transfer::transfers::Transfers;
+use crate::types::{RegistrationKey, TransferKey};
 
 /// Handed to a peer while it is driven.
 #[derive(Debug)]
@@ -23,9 +23,20 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An operation has ended: its memory is not used any more.
-    pub(crate) fn complete(&mut self, operation: &Operation, error: Option<Error>) {
-        self.registrations.end(operation.posted.span.registration);
-        self.transfers.ended(operation.posted.transfer, error);
+    /// An operation is done: its memory is not used any more.
+    pub(crate) fn done(&mut self, transfer: TransferKey, registration: RegistrationKey) {
+        self.registrations.end(registration);
+        self.transfers.done(transfer);
+    }
+
+    /// An operation has failed: its memory is not used any more.
+    pub(crate) fn failed(
+        &mut self,
+        transfer: TransferKey,
+        registration: RegistrationKey,
+        error: Error,
+    ) {
+        self.registrations.end(registration);
+        self.transfers.failed(transfer, error);
     }
 }

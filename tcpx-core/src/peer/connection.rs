@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::comm_setup::CommSetup;
 use super::commons::{Commons, Ledger};
 use super::deferred_failure::DeferredFailure;
-use super::protocol::action::{Action, Ending, Outcome};
+use super::protocol::action::{Action, Completion, Ending, Outcome};
 use super::protocol::operation::{NewOperation, Operation};
 use super::protocol::posting::PostError;
 use super::protocol::stage::PeerStage;
@@ -200,12 +200,12 @@ impl Connection {
         let transfers = &mut cx.ledger.transfers;
         for finished in self.finished.drain(..) {
             match &finished {
-                Finished::Part { transfer, bytes, .. } => {
-                    transfers.chunk_done(*transfer, u64::from(*bytes));
+                Finished::Parts { transfer, chunks, bytes, .. } => {
+                    transfers.chunks_done(*transfer, *chunks, *bytes);
                 }
                 Finished::Together(members) => {
                     for member in members {
-                        transfers.chunk_done(member.transfer, member.bytes);
+                        transfers.chunks_done(member.transfer, 1, member.bytes);
                     }
                 }
             }
@@ -214,27 +214,25 @@ impl Connection {
         self.act(cx)
     }
 
-    /// Posts operations, all of them or none.
-    pub(crate) fn post(
-        &mut self,
-        direction: Direction,
-        operations: &[NewOperation],
-        cx: &mut Commons,
-    ) -> Result<()> {
-        match self.protocol.check_posts(direction, operations.len()) {
-            Ok(()) => {}
-            Err(PostError::NotUp) => return Err(self.not_up()),
-            Err(PostError::TooManyReceives) => {
-                return Err(Error::PeerState {
-                    peer: self.name.to_string(),
-                    state: "behind with its sends",
-                    cure: "wait for some of the 4,194,304 receives that it has not matched",
-                });
-            }
-        }
+    /// Whether so many operations may be posted now.
+    ///
+    /// # Errors
+    /// [`Error::PeerState`], [`Error::PeerGone`].
+    pub(crate) fn check_posts(&self, direction: Direction, count: usize) -> Result<()> {
+        self.protocol.check_posts(direction, count).map_err(|error| match error {
+            PostError::NotUp => self.not_up(),
+            PostError::TooManyReceives => Error::PeerState {
+                peer: self.name.to_string(),
+                state: "behind with its sends",
+                cure: "wait for some of the 4,194,304 receives that it has not matched",
+            },
+        })
+    }
+
+    /// Posts operations, which [`check_posts`](Self::check_posts) allows.
+    pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Commons) -> Result<()> {
         for operation in operations {
             cx.ledger.registrations.begin(operation.span.registration);
-            cx.ledger.transfers.posted(operation.transfer, 1);
             self.protocol.handle_post(*operation);
         }
         self.act(cx)
@@ -304,10 +302,15 @@ impl Connection {
                 }
                 Action::SendChunks(plan) => self.send_chunks(plan, &mut cx.ledger),
                 Action::ReceiveChunks(plan) => self.receive_chunks(plan, &mut cx.ledger),
-                Action::Complete { operation, outcome } => {
-                    let error = self.error_of(outcome, &operation.posted);
-                    self.record.errors += u64::from(error.is_some());
-                    cx.ledger.complete(&operation, error);
+                Action::Complete(completion) => {
+                    let (transfer, registration) = (completion.transfer, completion.registration);
+                    match self.error_of(&completion) {
+                        None => cx.ledger.done(transfer, registration),
+                        Some(error) => {
+                            self.record.errors += 1;
+                            cx.ledger.failed(transfer, registration, error);
+                        }
+                    }
                 }
                 Action::AskHost => {
                     let unacknowledged = self.link.unacknowledged().unwrap_or_default();
@@ -448,16 +451,17 @@ impl Connection {
     }
 
     /// The error that an operation ends with, if it does.
-    fn error_of(&self, outcome: Outcome, posted: &NewOperation) -> Option<Error> {
-        match outcome {
+    #[inline]
+    fn error_of(&self, completion: &Completion) -> Option<Error> {
+        match completion.outcome {
             Outcome::Done => None,
             Outcome::Cancelled => Some(Error::Cancelled),
             Outcome::SizeMismatch { send_bytes, recv_bytes } => {
-                let (peer, tag) = (self.name.to_string(), posted.tag);
+                let (peer, tag) = (self.name.to_string(), completion.tag);
                 Some(Error::SizeMismatch { peer, tag, send_bytes, recv_bytes })
             }
             Outcome::PeerLeft => {
-                let phase = match posted.direction {
+                let phase = match completion.direction {
                     Direction::Send => Phase::Send,
                     Direction::Receive => Phase::Receive,
                 };

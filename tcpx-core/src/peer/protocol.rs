@@ -32,12 +32,12 @@ use std::time::{Duration, Instant};
 use slotmap::SlotMap;
 use tcpx_sys::NetHandle;
 
-use self::action::{Action, Ending, Outcome, Violation};
+use self::action::{Action, Completion, Ending, Outcome, Violation};
 use self::coalescer::Coalescer;
 use self::coalescing_limits::CoalescingLimits;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
-use self::operation::{OpState, Operation};
+use self::operation::{NewOperation, OpState, Operation};
 use self::receives::MessageEnd;
 use self::shutdown::{Shutdown, Step};
 use self::stage::{Connecting, PeerStage, Stage};
@@ -402,6 +402,9 @@ impl PeerProtocol {
             OpState::Announced | OpState::Cancelling => self.waiting_receives -= 1,
             OpState::Matched { .. } => {}
         }
-        self.actions.push_back(Action::Complete { operation, outcome });
+        let NewOperation { transfer, direction, tag, span, .. } = operation.posted;
+        let registration = span.registration;
+        let completion = Completion { transfer, registration, direction, tag, outcome };
+        self.actions.push_back(Action::Complete(completion));
     }
 }

@@ -254,7 +254,7 @@ impl RecvLane {
             let Some(Arriving { request, range, .. }) = self.window.finish() else { break };
             self.comm.consumed(request)?;
             self.stats.chunk(range.bytes);
-            done.extend(self.stripes.finish(range.bytes));
+            self.stripes.finish(range.bytes, done);
             moved = true;
         }
         Ok(moved)

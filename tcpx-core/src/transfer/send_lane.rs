@@ -146,7 +146,7 @@ impl SendLane {
             if let Some(Posted { bytes, is_gathered, .. }) = self.window.finish() {
                 self.gathered -= usize::from(is_gathered);
                 self.stats.chunk(bytes);
-                done.extend(self.stripes.finish(bytes));
+                self.stripes.finish(bytes, done);
             }
             self.fill(registrations, batch)?;
             moved = true;

@@ -9,9 +9,11 @@ pub(crate) struct Stripe {
     members: Members,
     /// The kind of memory in which they must be gathered, if they must.
     pub(super) gathered: Option<MemoryType>,
-    next_chunk: u64,
-    step: u64,
-    chunk_bytes: u64,
+    /// Byte offset of the next chunk in the plan.
+    next: u64,
+    /// From one chunk of this stripe to the next.
+    step_bytes: u64,
+    chunk_bytes: u32,
     plan_bytes: u64,
     /// Chunks that have not finished.
     left: u64,
@@ -33,15 +35,15 @@ impl Stripe {
 
     /// The next chunk of this channel, without taking it.
     pub(super) fn peek(&self) -> Option<ChunkRange> {
-        let offset = self.next_chunk.checked_mul(self.chunk_bytes)?;
-        let rest = self.plan_bytes.checked_sub(offset).filter(|rest| *rest > 0)?;
-        // At most `chunk_bytes`, which came in as u32.
-        Some(ChunkRange { offset, bytes: rest.min(self.chunk_bytes) as u32 })
+        let rest = self.plan_bytes.checked_sub(self.next).filter(|rest| *rest > 0)?;
+        let bytes = u32::try_from(rest).map_or(self.chunk_bytes, |rest| rest.min(self.chunk_bytes));
+        Some(ChunkRange { offset: self.next, bytes })
     }
 
-    /// Steps to the chunk after the one that `peek` shows.
-    pub(super) fn advance(&mut self) {
-        self.next_chunk += self.step;
+    /// Steps to the chunk after the one that `peek` shows. Whether there is one.
+    pub(super) fn advance(&mut self) -> bool {
+        self.next = self.next.saturating_add(self.step_bytes);
+        self.next < self.plan_bytes
     }
 
     /// A chunk has finished. Whether it was the last one.
@@ -80,9 +82,9 @@ impl ChunkPlan {
             let stripe = Stripe {
                 members,
                 gathered,
-                next_chunk: turn,
-                step,
-                chunk_bytes: u64::from(chunk_bytes),
+                next: turn * u64::from(chunk_bytes),
+                step_bytes: step * u64::from(chunk_bytes),
+                chunk_bytes,
                 plan_bytes: bytes,
                 left: (chunks - turn).div_ceil(step),
             };
@@ -117,7 +119,7 @@ mod tests {
                     prop_assert_eq!(range.offset, turn * u64::from(chunk_bytes), "round robin");
                     turn += channels;
                     chunks.push((range.offset, range.bytes));
-                    stripe.advance();
+                    prop_assert_eq!(stripe.advance(), stripe.peek().is_some());
                     prop_assert_eq!(stripe.finish(), stripe.peek().is_none(), "counted right");
                 }
             }
@@ -136,10 +138,9 @@ mod tests {
     #[test]
     fn huge_messages_do_not_overflow() {
         let (_, mut last) = plan(u64::MAX, 0).stripes(4096, 1).next().unwrap();
-        last.next_chunk = u64::MAX / 4096;
+        last.next = u64::MAX / 4096 * 4096;
         assert_eq!(last.peek().map(|range| range.bytes), Some(4095));
-        last.advance();
-        assert_eq!(last.peek(), None);
+        assert!(!last.advance() && last.peek().is_none());
     }
 
     #[test]

@@ -24,12 +24,13 @@ pub(super) struct StripeNumber(u64);
 /// What has been carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
-    /// A chunk of one message.
-    Part { op: OpKey, transfer: TransferKey, bytes: u32 },
+    /// Chunks of one message.
+    Parts { op: OpKey, transfer: TransferKey, chunks: u64, bytes: u64 },
     /// All messages that shared a chunk.
     Together(Vec<Member>),
 }
 
+/// See the top of the file.
 #[derive(Debug, Default)]
 pub(super) struct StripeQueue {
     stripes: VecDeque<Stripe>,
@@ -65,8 +66,7 @@ impl StripeQueue {
     pub(super) fn take(&mut self) -> StripeNumber {
         let number = StripeNumber(self.front + self.taken as u64);
         if let Some(stripe) = self.stripes.get_mut(self.taken) {
-            stripe.advance();
-            self.taken += usize::from(stripe.peek().is_none());
+            self.taken += usize::from(!stripe.advance());
         }
         number
     }
@@ -77,21 +77,35 @@ impl StripeQueue {
         self.stripes.get(index).map_or(&[], Stripe::members)
     }
 
-    /// The oldest chunk that was taken, of `bytes` bytes, has finished.
-    pub(super) fn finish(&mut self, bytes: u32) -> Option<Finished> {
-        let stripe = self.stripes.front_mut()?;
-        let first = stripe.members().first()?;
-        let part = Finished::Part { op: first.op, transfer: first.transfer, bytes };
+    /// The oldest chunk that was taken, of `bytes` bytes, has finished: notes it in `done`.
+    pub(super) fn finish(&mut self, bytes: u32, done: &mut Vec<Finished>) {
+        let Some(stripe) = self.stripes.front_mut() else { return };
+        if let [first] = stripe.members() {
+            note_part(first, u64::from(bytes), done);
+        }
         if !stripe.finish() {
-            return Some(part);
+            return;
         }
         self.front += 1;
         self.taken = self.taken.saturating_sub(1);
-        match self.stripes.pop_front()?.into_members() {
-            Members::One(_) => Some(part),
-            Members::Many(members) => Some(Finished::Together(members)),
+        let members = self.stripes.pop_front().map(Stripe::into_members);
+        if let Some(Members::Many(members)) = members {
+            done.push(Finished::Together(members));
         }
     }
+}
+
+/// Notes a chunk of a message, together with those of the same message just before it.
+fn note_part(message: &Member, more: u64, done: &mut Vec<Finished>) {
+    if let Some(Finished::Parts { op, chunks, bytes, .. }) = done.last_mut()
+        && *op == message.op
+    {
+        *chunks += 1;
+        *bytes += more;
+        return;
+    }
+    let Member { op, transfer, .. } = *message;
+    done.push(Finished::Parts { op, transfer, chunks: 1, bytes: more });
 }
 
 #[cfg(test)]
@@ -116,7 +130,7 @@ mod tests {
                 queue.push(stripe);
                 chunks.extend((0..bytes).step_by(10).map(|at| (bytes, at, (bytes - at).min(10))));
             }
-            let mut taken = VecDeque::new();
+            let (mut taken, mut done, mut finished) = (VecDeque::new(), Vec::new(), 0);
             for turn in turns {
                 if turn {
                     let expected = chunks.pop_front();
@@ -131,10 +145,13 @@ mod tests {
                     taken.extend(expected.zip(number));
                 } else if let Some(((message, _, bytes), number)) = taken.pop_front() {
                     prop_assert_eq!(queue.members(number)[0].bytes, message);
-                    let finished = queue.finish(bytes as u32);
-                    let is_right = matches!(finished, Some(Finished::Part { bytes: it, .. })
-                        if u64::from(it) == bytes);
-                    prop_assert!(is_right, "{:?}", finished);
+                    queue.finish(bytes as u32, &mut done);
+                    finished += 1;
+                    // All messages here have the same key, so that their chunks are noted together.
+                    let [Finished::Parts { chunks, .. }] = done[..] else {
+                        return Err(TestCaseError::fail(format!("{done:?}")));
+                    };
+                    prop_assert_eq!(chunks, finished);
                 }
                 prop_assert_eq!(queue.is_empty(), chunks.is_empty() && taken.is_empty());
             }
@@ -155,7 +172,10 @@ mod tests {
         let number = queue.take();
         assert!(queue.peek().is_none() && !queue.is_empty());
         assert_eq!(queue.members(number), members);
-        assert_eq!(queue.finish(30), Some(Finished::Together(members)));
-        assert!(queue.is_empty() && queue.finish(30).is_none());
+        let mut done = Vec::new();
+        queue.finish(30, &mut done);
+        queue.finish(30, &mut done);
+        assert_eq!(done, [Finished::Together(members)]);
+        assert!(queue.is_empty());
     }
 }

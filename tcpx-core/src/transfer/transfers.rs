@@ -66,24 +66,29 @@ impl Transfers {
         }
     }
 
-    /// A chunk was sent, or received and unpacked: `bytes` of it are this transfer's.
-    pub(crate) fn chunk_done(&mut self, key: TransferKey, bytes: u64) {
+    /// Chunks were sent, or received and unpacked: `bytes` of them are this transfer's.
+    pub(crate) fn chunks_done(&mut self, key: TransferKey, chunks: u64, bytes: u64) {
         if let Some(transfer) = self.0.get_mut(key) {
-            transfer.counts.chunks_done += 1;
+            transfer.counts.chunks_done += chunks;
             transfer.counts.bytes_done += bytes;
         }
     }
 
-    /// An operation has ended, with an error or well. The first error of a transfer is the one that stays.
-    pub(crate) fn ended(&mut self, key: TransferKey, error: Option<Error>) {
+    /// An operation has ended well.
+    pub(crate) fn done(&mut self, key: TransferKey) {
         let Some(transfer) = self.0.get_mut(key) else { return };
         transfer.counts.operations_done += 1;
-        if transfer.error.is_none() {
-            transfer.error = error;
-        }
         if transfer.is_detached && transfer.is_complete() {
             self.0.remove(key);
         }
+    }
+
+    /// An operation has ended with an error. The first error of a transfer is the one that stays.
+    pub(crate) fn failed(&mut self, key: TransferKey, error: Error) {
+        if let Some(transfer) = self.0.get_mut(key) {
+            transfer.error.get_or_insert(error);
+        }
+        self.done(key);
     }
 
     /// Lets go of a transfer: it vanishes now or with its last operation.
@@ -106,9 +111,9 @@ mod tests {
         let key = transfers.add(PeerKey::default());
         assert!(transfers.get(key).unwrap().is_complete(), "nothing was posted");
         transfers.posted(key, 2);
-        transfers.ended(key, None);
+        transfers.done(key);
         assert!(!transfers.get(key).unwrap().is_complete());
-        transfers.ended(key, None);
+        transfers.done(key);
         assert!(transfers.get(key).unwrap().is_complete());
     }
 
@@ -117,8 +122,8 @@ mod tests {
         let mut transfers = Transfers::default();
         let key = transfers.add(PeerKey::default());
         transfers.posted(key, 3);
-        transfers.ended(key, Some(Error::Cancelled));
-        transfers.ended(key, Some(Error::Closed));
+        transfers.failed(key, Error::Cancelled);
+        transfers.failed(key, Error::Closed);
         let transfer = transfers.get(key).unwrap();
         assert!(matches!(transfer.error, Some(Error::Cancelled)));
         assert_eq!((transfer.counts.operations_done, transfer.is_complete()), (2, false));
@@ -131,7 +136,7 @@ mod tests {
         transfers.posted(key, 1);
         transfers.detach(key);
         assert!(transfers.get(key).is_ok());
-        transfers.ended(key, None);
+        transfers.done(key);
         assert!(matches!(transfers.get(key), Err(Error::Closed)));
     }
 }

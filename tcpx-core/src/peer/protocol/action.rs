@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use tcpx_sys::NetHandle;
 
-use super::operation::Operation;
 use super::stage::PeerStage;
 use crate::control::frame::Frame;
 use crate::transfer::plan::ChunkPlan;
-use crate::types::MemoryType;
+use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 /// One thing to do, in the order in which they come.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(crate) enum Action {
     /// Post these chunks on the receive lanes.
     ReceiveChunks(ChunkPlan),
     /// An operation has ended, once and for all.
-    Complete { operation: Operation, outcome: Outcome },
+    Complete(Completion),
     /// Ask the system how long the peer's host has acknowledged nothing, and answer with
     /// [`handle_acknowledgement`](super::PeerProtocol::handle_acknowledgement).
     AskHost,
@@ -40,6 +39,17 @@ pub(crate) enum Action {
     /// It is over. What has not ended is the driver's to end, with
     /// [`into_operations`](super::PeerProtocol::into_operations).
     End { ending: Ending, during: PeerStage },
+}
+
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Completion {
+    pub(crate) transfer: TransferKey,
+    /// The registration that it used.
+    pub(crate) registration: RegistrationKey,
+    pub(crate) direction: Direction,
+    pub(crate) tag: i32,
+    pub(crate) outcome: Outcome,
 }
 
 /// How an operation ended.

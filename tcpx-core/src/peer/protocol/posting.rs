@@ -172,9 +172,9 @@ impl PeerProtocol {
     /// Chunks were sent, or received and unpacked.
     pub(crate) fn handle_finished(&mut self, finished: Finished) {
         match finished {
-            Finished::Part { op, .. } => self.part_done(op),
+            Finished::Parts { op, chunks, .. } => self.chunks_done(op, chunks),
             Finished::Together(mut members) => {
-                members.drain(..).for_each(|member| self.part_done(member.op));
+                members.drain(..).for_each(|member| self.chunks_done(member.op, 1));
                 if self.spare.len() < SPARE_LISTS {
                     self.spare.push(members);
                 }
@@ -182,10 +182,10 @@ impl PeerProtocol {
         }
     }
 
-    fn part_done(&mut self, op: OpKey) {
+    fn chunks_done(&mut self, op: OpKey, chunks: u64) {
         let Some(operation) = self.operations.get_mut(op) else { return };
         let OpState::Matched { chunks_left } = &mut operation.state else { return };
-        *chunks_left = chunks_left.saturating_sub(1);
+        *chunks_left = chunks_left.saturating_sub(chunks);
         if *chunks_left == 0 {
             self.complete(op, Outcome::Done);
         }
