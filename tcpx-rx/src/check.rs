@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-use crate::UnpackDescriptor;
+use crate::descriptor::UnpackDescriptor;
 
 /// Why a list of unpack descriptors must not be used.
 ///

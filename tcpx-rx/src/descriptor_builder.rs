@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-use crate::{DeviceFragment, Fragment, MAX_DESCRIPTORS, UnpackDescriptor};
+use crate::descriptor::{MAX_DESCRIPTORS, UnpackDescriptor};
+use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why a fragment has no unpack descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use core::error::Error;
 use core::fmt;
 
 use crate::cmsg::append_cmsg;
-use crate::dialect::SOL_SOCKET;
-use crate::{DeviceFragment, Dialect, Fragment};
+use crate::dialect::{Dialect, SOL_SOCKET};
+use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why a dialect has no control message for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

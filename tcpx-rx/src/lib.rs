@@ -80,6 +80,7 @@ mod fragment;
 mod merge;
 mod token_batch;
 mod token_range;
+mod token_ranges;
 mod walk;
 
 pub use check::{DescriptorError, SourceOverlap, check, sources_disjoint};
@@ -93,5 +94,6 @@ pub use merge::merge_neighbours;
 pub use token_batch::{
     FreedTooMany, MAX_BATCH_FRAGMENTS, MAX_BATCH_RANGES, TokenBatch, TokenBatches,
 };
-pub use token_range::{TokenRange, TokenRanges};
+pub use token_range::TokenRange;
+pub use token_ranges::TokenRanges;
 pub use walk::{CmsgError, Tally, Walk, walk};

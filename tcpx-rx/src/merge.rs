@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::UnpackDescriptor;
+use crate::descriptor::UnpackDescriptor;
 
 /// Joins each entry to the one before it in `list` where both source and destination continue, and
 /// returns how many entries that saved.

@@ -5,7 +5,7 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::ops::Deref;
 
-use crate::TokenRange;
+use crate::token_range::TokenRange;
 
 /// Most ranges of one call; the kernel refuses more with `EINVAL`.
 pub const MAX_BATCH_RANGES: usize = 128;

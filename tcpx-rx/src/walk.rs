@@ -5,8 +5,8 @@ use core::fmt;
 use core::iter::FusedIterator;
 
 use crate::cmsg::{HEADER_BYTES, field, padded};
-use crate::dialect::SOL_SOCKET;
-use crate::{DeviceFragment, Dialect, Fragment};
+use crate::dialect::{Dialect, SOL_SOCKET};
+use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why control messages could not be read. `at` is where the message begins in the control bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
