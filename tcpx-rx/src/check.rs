@@ -15,6 +15,7 @@ use crate::descriptor::UnpackDescriptor;
 ///
 /// `index` is a position in the list as [`check`] leaves it. All other numbers are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DescriptorError {
     /// An entry copies nothing. No receive path makes such an entry, so the list is damaged.
     ZeroLength {
@@ -94,6 +95,7 @@ impl Error for DescriptorError {}
 
 /// Two unpack descriptors that read the same bytes of the bounce buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SourceOverlap {
     /// The one that starts first.
     pub first: UnpackDescriptor,

@@ -9,6 +9,7 @@ use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why a fragment has no unpack descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The fragment has no bytes.
     EmptyFragment {
@@ -55,6 +56,7 @@ pub struct LinearSpan {
 
 /// Everything that makes up one chunk, as [`DescriptorBuilder::finish`] hands it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BuiltChunk {
     /// The pieces in the bounce buffer, by ascending `dst_off`.
     pub descriptors: Vec<UnpackDescriptor>,

@@ -11,6 +11,7 @@ use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why a dialect has no control message for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EncodeError {
     /// The fragment has no bytes.
     EmptyFragment,

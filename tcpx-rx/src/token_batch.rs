@@ -26,6 +26,7 @@ pub struct TokenBatch {
 
 /// The kernel says that it freed more fragments than it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FreedTooMany {
     /// Fragments the kernel says it freed.
     pub freed: u32,

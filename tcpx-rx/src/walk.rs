@@ -10,6 +10,7 @@ use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why control messages could not be read. `at` is where the message begins in the control bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CmsgError {
     /// Fewer bytes are left than a header has.
     TruncatedHeader {
@@ -93,6 +94,7 @@ impl Error for CmsgError {}
 
 /// What a [`Walk`] has seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// Fragments in device memory.
     pub device_fragments: usize,
