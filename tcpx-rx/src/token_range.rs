@@ -1,8 +1,8 @@
 //! The token range: consecutive tokens.
 
-/// Consecutive tokens, at least one. The layout, two `u32` of 4 bytes each, is the kernel's
-/// (`dmabuf_token`), so an array of these is what `setsockopt` takes.
+/// Consecutive tokens, at least one.
 ///
+/// The layout is the kernel's `dmabuf_token`, two `u32`, so `setsockopt` takes an array of these.
 /// The range does not wrap: its last token is at most `u32::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::token_batch::TokenBatches;
 use crate::token_range::TokenRange;
 
-/// Tokens that wait to go back to the kernel, in the order they came.
+/// Tokens that wait to go back to the kernel, in the order in which they came.
 ///
 /// The kernel hands tokens out in ascending order most of the time, so a few ranges hold many.
 /// Tokens belong to the socket they came from: keep one of these for each socket.
@@ -37,8 +37,8 @@ impl TokenRanges {
         self.ranges.push(range);
     }
 
-    /// Sorts the tokens and joins everything that touches, for the fewest ranges. A token that was
-    /// added more than once stays once.
+    /// Sorts the tokens and joins all ranges that touch, so that the fewest are left. A token that
+    /// was added more than once stays once.
     pub fn coalesce(&mut self) {
         self.ranges.sort_unstable_by_key(|range| range.start());
         self.ranges.dedup_by(|range, last| {
@@ -81,7 +81,7 @@ impl TokenRanges {
         self.ranges.clear();
     }
 
-    /// Cuts the tokens into calls the kernel accepts, in order.
+    /// Cuts the tokens into calls that the kernel accepts, in order.
     #[must_use]
     pub fn batches(&self) -> TokenBatches<'_> {
         TokenBatches::new(&self.ranges)
