@@ -29,7 +29,7 @@ impl fmt::Display for MemoryKind {
 pub enum Backend {
     /// Gathered by the CPU (ordinary memory) or in pinned host memory (CUDA memory).
     Host,
-    /// Device-to-device copies, one per run of neighbouring fragments.
+    /// Device-to-device copies, one for each extent of neighbouring fragments.
     D2d,
     /// A CUDA kernel, launched once for all jobs of a submit.
     Kernel,

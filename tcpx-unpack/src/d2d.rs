@@ -1,12 +1,12 @@
 #![allow(unsafe_code)]
-//! The d2d backend: the driver's copies, one for each run of neighbouring fragments.
+//! The d2d backend: the driver's copies, one for each extent of neighbouring fragments.
 
 use std::time::Instant;
 
 use crate::completion::{Completions, drain};
 use crate::cuda::{CudaError, CudaGpu, Stream};
+use crate::extent::extents;
 use crate::job::check_all;
-use crate::run::runs;
 use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 /// Copies on one stream. Each copy costs the CPU about 3 µs, so this is quick where pages arrive in
@@ -39,10 +39,10 @@ impl Unpack for D2dUnpack {
         let stream = &self.stream;
         self.completions.submit(stream, || {
             for (index, job) in jobs.iter().enumerate() {
-                for run in runs(job.bounce, job.dst, job.descriptors) {
-                    // SAFETY: check_all has found the run inside the job's memories, and the caller
+                for extent in extents(job.bounce, job.dst, job.descriptors) {
+                    // SAFETY: check_all has found the extent inside the job's memories, and the caller
                     // keeps those as they are until the ticket behind this copy is finished.
-                    unsafe { stream.copy(run.dst, run.src, run.bytes) }
+                    unsafe { stream.copy(extent.dst, extent.src, extent.bytes) }
                         .map_err(|source| UnpackError::Copy { job: index, source })?;
                 }
             }

@@ -3,15 +3,15 @@
 //!
 //! `kernels/unpack.cu` says how the kernel copies, and what was measured for the choices made.
 
-mod engine;
 mod image;
 mod launch;
+mod launch_queue;
 mod ring;
 mod self_check;
 mod staging;
 mod tile;
 
-use self::engine::Engine;
+use self::launch_queue::LaunchQueue;
 use crate::cuda::{CudaError, CudaGpu, is_readable};
 use crate::job::check_all;
 use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
@@ -22,7 +22,7 @@ const REMEMBERED: usize = 64;
 /// Copies with the kernel, or by way of a staging buffer where the kernel cannot read.
 pub(crate) struct KernelUnpack {
     gpu: CudaGpu,
-    engine: Engine,
+    queue: LaunchQueue,
     /// Bounce buffers, by address and size, that the kernel can read.
     readable: Vec<(u64, u64)>,
     warned: bool,
@@ -33,10 +33,10 @@ impl KernelUnpack {
     pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, String> {
         let describe = |error: CudaError| error.to_string();
         let _entered = gpu.enter().map_err(describe)?;
-        let mut engine = Engine::new(gpu).map_err(describe)?;
-        self_check::run(gpu, &mut engine).map_err(|what| format!("self-check: {what}"))?;
+        let mut queue = LaunchQueue::new(gpu).map_err(describe)?;
+        self_check::run(gpu, &mut queue).map_err(|what| format!("self-check: {what}"))?;
         let readable = Vec::with_capacity(REMEMBERED);
-        Ok(Self { gpu: gpu.clone(), engine, readable, warned: false })
+        Ok(Self { gpu: gpu.clone(), queue, readable, warned: false })
     }
 
     /// Whether the kernel can read every job's bounce buffer. The driver is asked once for each:
@@ -73,7 +73,7 @@ impl Unpack for KernelUnpack {
         if self.all_readable(jobs)? {
             // SAFETY: the jobs are checked, the kernel can read their bounce buffers, and the
             // caller keeps both memories as they are until the ticket is finished.
-            return unsafe { self.engine.submit(jobs, checked) };
+            return unsafe { self.queue.submit(jobs, checked) };
         }
         if !self.warned {
             self.warned = true;
@@ -83,11 +83,11 @@ impl Unpack for KernelUnpack {
             );
         }
         let readable = |job: &UnpackJob<'_>| is_readable(&gpu, job.bounce, job.bounce_bytes);
-        // SAFETY: as above, and the engine asks before the kernel reads.
-        unsafe { self.engine.submit_staged(jobs, readable) }
+        // SAFETY: as above, and the queue asks before the kernel reads.
+        unsafe { self.queue.submit_staged(jobs, readable) }
     }
 
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
-        self.engine.poll()
+        self.queue.poll()
     }
 }

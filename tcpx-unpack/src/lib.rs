@@ -8,7 +8,7 @@
 //! | backend | ordinary memory | CUDA memory |
 //! |---|---|---|
 //! | [`Backend::Host`] | one `memcpy` per fragment, done when `submit` returns | down to pinned memory, gathered there, one copy up |
-//! | [`Backend::D2d`] | – | one asynchronous copy per run of neighbouring fragments |
+//! | [`Backend::D2d`] | – | one asynchronous copy for each extent of neighbouring fragments |
 //! | [`Backend::Kernel`] | – | one kernel for all fragments of all jobs |
 //!
 //! ```
@@ -46,11 +46,11 @@ mod choice;
 mod completion;
 mod d2d;
 mod error;
+mod extent;
 mod host_memory;
 mod job;
 mod kernel;
 mod open;
-mod run;
 mod staged;
 mod ticket;
 mod unpack;

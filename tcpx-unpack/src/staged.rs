@@ -2,8 +2,8 @@
 //! The host backend for CUDA memory: down to pinned host memory, gathered there, and up again.
 //!
 //! Every copy is queued on one stream, in order: the copies down put the fragments side by side,
-//! which is the gathering, and one copy up takes each stretch that is contiguous at the
-//! destination, a whole chunk where its fragments are in order. The stream's order is also what
+//! which is the gathering, and one copy up takes all that is contiguous at the
+//! destination, which is a whole chunk where its fragments are in order. The stream's order is also what
 //! makes it safe to use the staging buffer again at once.
 
 mod plan;
@@ -11,8 +11,8 @@ mod plan;
 use self::plan::{Step, steps};
 use crate::completion::{Completions, drain};
 use crate::cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
+use crate::extent::extents;
 use crate::job::check_all;
-use crate::run::runs;
 use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use std::mem::ManuallyDrop;
 use std::time::Instant;
@@ -53,15 +53,15 @@ unsafe fn queue(
     staging: &PinnedBuffer,
     job: &UnpackJob<'_>,
 ) -> Result<(), CudaError> {
-    let runs = runs(job.bounce, job.dst, job.descriptors);
+    let extents = extents(job.bounce, job.dst, job.descriptors);
     if is_host_memory(gpu, job.bounce)? {
-        for run in runs {
-            // SAFETY: the run lies in the job's memories, for which the caller vouches.
-            unsafe { stream.copy(run.dst, run.src, run.bytes) }?;
+        for extent in extents {
+            // SAFETY: the extent lies in the job's memories, for which the caller vouches.
+            unsafe { stream.copy(extent.dst, extent.src, extent.bytes) }?;
         }
         return Ok(());
     }
-    for step in steps(runs, staging.bytes()) {
+    for step in steps(extents, staging.bytes()) {
         let (dst, src, bytes) = match step {
             Step::Down { src, at, bytes } => (staging.address() + at, src, bytes),
             Step::Up { at, dst, bytes } => (dst, staging.address() + at, bytes),

@@ -10,7 +10,7 @@ const LARGEST_EXCESS: u64 = 4;
 pub(super) enum Plan {
     /// Copy `bounce[start..start + bytes]` to the staging buffer, and let the kernel read there.
     Hull { start: u64, bytes: u64 },
-    /// Copy each run of fragments straight to the destination, without the kernel.
+    /// Copy each extent of fragments straight to the destination, without the kernel.
     Direct,
 }
 
