@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cuda::{CudaError, CudaGpu, Event, Stream};
-use crate::{Ticket, UnpackError};
+use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
+
+use crate::error::UnpackError;
+use crate::ticket::Ticket;
 
 /// How many submits may be on their way. 16 channels of 16 requests, each a submit of its own.
 const EVENTS: usize = 256;

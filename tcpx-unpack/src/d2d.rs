@@ -3,11 +3,15 @@
 
 use std::time::Instant;
 
+use tcpx_cuda::{CudaError, CudaGpu, Stream};
+
+use crate::choice::Backend;
 use crate::completion::{Completions, drain};
-use crate::cuda::{CudaError, CudaGpu, Stream};
+use crate::error::UnpackError;
 use crate::extent::extents;
-use crate::job::check_all;
-use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
+use crate::unpack::Unpack;
 
 /// Copies on one stream. Each copy costs the CPU about 3 µs, so this is quick where pages arrive in
 /// order and slow where they don't.

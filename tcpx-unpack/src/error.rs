@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::Backend;
-use crate::cuda::CudaError;
+use tcpx_cuda::CudaError;
+
+use crate::choice::Backend;
 
 /// One of the two memories of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,11 @@
 
 use std::ptr;
 
-use crate::job::check_all;
-use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+use crate::choice::Backend;
+use crate::error::UnpackError;
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
+use crate::unpack::Unpack;
 
 /// Copies with the CPU inside `submit`; every ticket is finished when it is handed out.
 #[derive(Debug)]

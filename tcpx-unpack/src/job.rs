@@ -2,7 +2,7 @@
 
 use tcpx_rx::UnpackDescriptor;
 
-use crate::{Side, UnpackError};
+use crate::error::{Side, UnpackError};
 
 /// One arrived chunk: fragments of a bounce buffer that belong at a destination.
 ///

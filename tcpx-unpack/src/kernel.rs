@@ -11,10 +11,14 @@ mod self_check;
 mod staging;
 mod tile;
 
+use tcpx_cuda::{CudaError, CudaGpu, is_readable};
+
 use self::launch_queue::LaunchQueue;
-use crate::cuda::{CudaError, CudaGpu, is_readable};
-use crate::job::check_all;
-use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+use crate::choice::Backend;
+use crate::error::UnpackError;
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
+use crate::unpack::Unpack;
 
 /// Bounce buffers remembered as readable; more than a GPU has channels.
 const REMEMBERED: usize = 64;

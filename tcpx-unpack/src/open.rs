@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use crate::cuda::{CudaError, CudaGpu};
+use tcpx_cuda::{CudaError, CudaGpu};
+
+use crate::choice::{Backend, Choice, MemoryKind};
 use crate::d2d::D2dUnpack;
+use crate::error::UnpackError;
 use crate::host_memory::HostMemoryUnpack;
 use crate::kernel::KernelUnpack;
 use crate::staged::StagedUnpack;
-use crate::{Backend, Choice, MemoryKind, Unpack, UnpackError};
+use crate::unpack::Unpack;
 
 /// An unpacker that is ready for work, and the reason why it is this one.
 pub struct Opened {

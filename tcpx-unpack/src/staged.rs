@@ -6,16 +6,21 @@
 //! destination, which is a whole chunk where its fragments are in order. The stream's order is also what
 //! makes it safe to use the staging buffer again at once.
 
-mod plan;
+mod step;
 
-use self::plan::{Step, steps};
-use crate::completion::{Completions, drain};
-use crate::cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
-use crate::extent::extents;
-use crate::job::check_all;
-use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use std::mem::ManuallyDrop;
 use std::time::Instant;
+
+use tcpx_cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
+
+use self::step::{Step, steps};
+use crate::choice::Backend;
+use crate::completion::{Completions, drain};
+use crate::error::UnpackError;
+use crate::extent::extents;
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
+use crate::unpack::Unpack;
 
 /// Size of the staging buffer: the longest message NCCL sends in one piece.
 const STAGING_BYTES: u64 = 4 << 20;

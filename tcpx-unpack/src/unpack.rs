@@ -1,7 +1,10 @@
 #![allow(unsafe_code)]
 //! What every backend can do.
 
-use crate::{Backend, Ticket, UnpackError, UnpackJob};
+use crate::choice::Backend;
+use crate::error::UnpackError;
+use crate::job::UnpackJob;
+use crate::ticket::Ticket;
 
 /// Copies fragments to their destinations.
 ///

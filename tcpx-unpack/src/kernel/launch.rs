@@ -4,8 +4,9 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Function, PAGE_BYTES, PinnedBuffer, Stream};
+
 use super::tile::Tile;
-use crate::cuda::{CudaError, CudaGpu, DeviceBuffer, Function, PAGE_BYTES, PinnedBuffer, Stream};
 
 /// Tiles that fit into the kernel's parameters, of which every driver takes 4 KiB.
 pub(super) const TILES_BY_VALUE: usize = 254;

@@ -10,6 +10,8 @@ use std::mem::ManuallyDrop;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Module, PinnedBuffer, Stream};
+
 use super::image::{BY_VALUE, FROM_MEMORY, IMAGES};
 use super::launch::{
     Kernels, Parameters, Reports, STREAMS, TILES_BY_VALUE, launch_by_value, launch_from_memory,
@@ -18,10 +20,10 @@ use super::ring::{Reservation, Ring};
 use super::staging::{Plan, plan};
 use super::tile::{self, Tile, Tiles};
 use crate::completion::STALL_LIMIT;
-use crate::cuda::{CudaError, CudaGpu, DeviceBuffer, Module, PinnedBuffer, Stream};
+use crate::error::UnpackError;
 use crate::extent::extents;
-use crate::job::Checked;
-use crate::{Ticket, UnpackError, UnpackJob};
+use crate::job::{Checked, UnpackJob};
+use crate::ticket::Ticket;
 
 /// Tiles that launches in flight can have in pinned memory: 1 MiB of them, for 256 MiB of pages.
 const RING_TILES: usize = 1 << 16;

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
 use tcpx_rx::UnpackDescriptor;
 
 use super::launch::TILES_BY_VALUE;
 use super::launch_queue::LaunchQueue;
-use crate::cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
-use crate::job::check_all;
-use crate::{Ticket, UnpackJob};
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
 
 /// Longest wait for a copy of a few KiB by a GPU that may be busy with other work.
 const LIMIT: Duration = Duration::from_secs(10);

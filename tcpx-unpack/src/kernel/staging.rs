@@ -1,6 +1,6 @@
 //! Jobs whose bounce buffer the kernel cannot read: which part of it to copy where it can.
 
-use crate::UnpackJob;
+use crate::job::UnpackJob;
 
 /// A hull may be this many times the bytes it is copied for; beyond, copying fragments is cheaper.
 const LARGEST_EXCESS: u64 = 4;

@@ -2,9 +2,9 @@
 
 use tcpx_rx::UnpackDescriptor;
 
+use crate::error::{Side, UnpackError};
 use crate::extent::Extent;
-use crate::job::Checked;
-use crate::{Side, UnpackError, UnpackJob};
+use crate::job::{Checked, UnpackJob};
 
 /// Longest tile in bytes; `TILE_BYTES` of the kernel.
 const TILE_BYTES: u64 = 4096;
