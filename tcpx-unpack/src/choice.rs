@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 /// Where bytes live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MemoryKind {
     /// Ordinary memory of this process, also when it stands in for device memory.
     Host,
@@ -66,6 +67,7 @@ impl FromStr for Backend {
 
 /// What the user asked for: the values of `UCCL_TCPX_UNPACK_IMPL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Choice {
     /// The fastest backend that works on this memory.
     #[default]

@@ -8,6 +8,7 @@ use crate::choice::Backend;
 
 /// One of the two memories of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Side {
     /// The bounce buffer, which is read.
     Bounce,

@@ -13,6 +13,7 @@ use crate::staged::StagedUnpack;
 use crate::unpack::Unpack;
 
 /// An unpacker that is ready for work, and the reason why it is this one.
+#[non_exhaustive]
 pub struct Opened {
     /// The unpacker.
     pub unpack: Box<dyn Unpack>,
