@@ -1,4 +1,4 @@
-//! Which backend copies, and what kind of memory it copies in.
+//! The kinds of memory, the backends, and the user's choice among them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ impl fmt::Display for MemoryKind {
 /// A way of copying, as an open [`Unpack`](crate::Unpack) uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// Gathered by the CPU (ordinary memory) or in pinned host memory (CUDA memory).
+    /// Gathers with the CPU (ordinary memory), or in pinned host memory (CUDA memory).
     Host,
     /// Device-to-device copies, one for each extent of neighbouring fragments.
     D2d,
@@ -65,7 +65,7 @@ impl FromStr for Backend {
     }
 }
 
-/// What the user asked for: the values of `UCCL_TCPX_UNPACK_IMPL`.
+/// What the user asked for: the values of the setting `TCPX_UNPACK`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Choice {

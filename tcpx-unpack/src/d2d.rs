@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The d2d backend: the driver's copies, one for each extent of neighbouring fragments.
+//! The d2d backend: one copy by the driver for each extent of neighbouring fragments.
 
 use std::time::Instant;
 
@@ -13,8 +13,10 @@ use crate::job::{UnpackJob, check_all};
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
-/// Copies on one stream. Each copy costs the CPU about 3 µs, so this is quick where pages arrive in
-/// order and slow where they don't.
+/// Copies on one stream.
+///
+/// Each copy costs the CPU about 3 µs. So this is quick where pages arrive in order, and slow where
+/// they don't.
 pub(crate) struct D2dUnpack {
     gpu: CudaGpu,
     stream: Stream,
@@ -44,8 +46,8 @@ impl Unpack for D2dUnpack {
         self.completions.submit(stream, || {
             for (index, job) in jobs.iter().enumerate() {
                 for extent in extents(job.bounce, job.dst, job.descriptors) {
-                    // SAFETY: check_all has found the extent inside the job's memories, and the caller
-                    // keeps those as they are until the ticket behind this copy is finished.
+                    // SAFETY: check_all has found the extent inside the job's memories, and the
+                    // caller keeps those as they are until the ticket of this copy is finished.
                     unsafe { stream.copy(extent.dst, extent.src, extent.bytes) }
                         .map_err(|source| UnpackError::Copy { job: index, source })?;
                 }

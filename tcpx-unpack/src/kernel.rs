@@ -2,6 +2,14 @@
 //! The kernel backend: one launch for all jobs of a submit.
 //!
 //! `kernels/unpack.cu` says how the kernel copies, and what was measured for the choices made.
+//!
+//! - `image`: the compiled kernel
+//! - `tile`: the pieces of fragments that the kernel copies, cut from jobs
+//! - `ring`: which places of the ring of tiles are in use
+//! - `launch`: what one launch hands to the kernel, and how it reports its end
+//! - `staging`: what to do about bounce buffers that the kernel cannot read
+//! - `launch_queue`: the launches in flight, on several streams
+//! - `self_check`: whether a new backend copies and reports
 
 mod image;
 mod launch;
@@ -20,10 +28,10 @@ use crate::job::{UnpackJob, check_all};
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
-/// Bounce buffers remembered as readable; more than a GPU has channels.
+/// How many bounce buffers are remembered as readable; a GPU has fewer channels.
 const REMEMBERED: usize = 64;
 
-/// Copies with the kernel, or by way of a staging buffer where the kernel cannot read.
+/// Copies with the kernel. Where the kernel cannot read, it copies from a staging buffer.
 pub(crate) struct KernelUnpack {
     gpu: CudaGpu,
     queue: LaunchQueue,
@@ -43,9 +51,10 @@ impl KernelUnpack {
         Ok(Self { gpu: gpu.clone(), queue, readable, warned: false })
     }
 
-    /// Whether the kernel can read every job's bounce buffer. The driver is asked once for each:
-    /// a bounce buffer lives as long as its channel, and one that comes after it at the same
-    /// address comes from the same allocator.
+    /// Whether the kernel can read every job's bounce buffer.
+    ///
+    /// The driver is asked once for each. A bounce buffer lives as long as its channel, and one
+    /// that comes after it at the same address comes from the same allocator.
     fn all_readable(&mut self, jobs: &[UnpackJob<'_>]) -> Result<bool, CudaError> {
         for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
             let bounce = (job.bounce, job.bounce_bytes);

@@ -2,8 +2,8 @@
 //!
 //! A receive over a TCP plugin ends with its bytes scattered over a *bounce buffer*, a few KiB
 //! at a time, and a list of [`tcpx_rx::UnpackDescriptor`]s that says where each fragment
-//! belongs. This crate moves them: [`open`] picks a backend for a kind of memory, and the
-//! [`Unpack`] it returns takes [`UnpackJob`]s and says which of them are finished.
+//! belongs. This crate moves them. [`open`] picks a backend for a kind of memory. The [`Unpack`]
+//! that it returns takes [`UnpackJob`]s and says which of them are finished.
 //!
 //! | backend | ordinary memory | CUDA memory |
 //! |---|---|---|
@@ -36,9 +36,9 @@
 //! # Ok::<(), tcpx_unpack::UnpackError>(())
 //! ```
 //!
-//! The crate never waits for a peer, never blocks in [`Unpack::poll`], allocates nothing per
-//! chunk once warm, and believes no length it is given: every descriptor is checked against its
-//! job before the first byte moves.
+//! The crate never waits for a peer, and never blocks in [`Unpack::poll`]. It allocates nothing for
+//! a chunk once it is warm. It believes no length that it is given: every descriptor is checked
+//! against its job before the first byte moves.
 
 pub use tcpx_cuda as cuda;
 

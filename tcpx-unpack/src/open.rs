@@ -33,12 +33,12 @@ impl fmt::Debug for Opened {
 /// Opens the backend that `choice` asks for, for bounce buffers and destinations in `memory`.
 ///
 /// Ordinary memory has the host backend alone. For CUDA memory [`Choice::Auto`] takes the first of
-/// kernel, d2d and host that works; opening compiles and tries the kernel, so do it once, not per
-/// transfer.
+/// kernel, d2d and host that works. Opening compiles and tries the kernel, so do it once, and not
+/// for each transfer.
 ///
 /// # Errors
-/// [`UnpackError::Unavailable`] when the backend does not exist for this memory or when what it
-/// needs is missing.
+/// [`UnpackError::Unavailable`] when the backend does not exist for this memory, or when something
+/// that it needs is missing.
 pub fn open(choice: Choice, memory: MemoryKind) -> Result<Opened, UnpackError> {
     let opened = match memory {
         MemoryKind::Host => open_host_memory(choice),

@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
 //! The host backend for CUDA memory: down to pinned host memory, gathered there, and up again.
 //!
-//! Every copy is queued on one stream, in order: the copies down put the fragments side by side,
-//! which is the gathering, and one copy up takes all that is contiguous at the
-//! destination, which is a whole chunk where its fragments are in order. The stream's order is also what
-//! makes it safe to use the staging buffer again at once.
+//! Every copy is queued on one stream, in order. The copies down put the fragments side by side,
+//! which gathers them. One copy up takes all that is contiguous at the destination, which is a
+//! whole chunk where its fragments are in order. Because the stream keeps the order, the staging
+//! buffer can be used again at once.
 
 mod step;
 
@@ -30,7 +30,7 @@ pub(crate) struct StagedUnpack {
     gpu: CudaGpu,
     stream: Stream,
     completions: Completions,
-    /// Dropped by hand: never while the GPU may still use it.
+    /// Dropped by hand, and never while the GPU may still use it.
     staging: ManuallyDrop<PinnedBuffer>,
 }
 
@@ -46,8 +46,8 @@ impl StagedUnpack {
     }
 }
 
-/// Queues one job's copies. A bounce buffer in host memory is no different, but for the way down,
-/// which has been gone already: its fragments go straight up.
+/// Queues one job's copies. Fragments of a bounce buffer in host memory need no way down: they go
+/// straight up.
 ///
 /// # Safety
 /// The job is checked, its memories stay valid until the stream has done the copies, and every

@@ -54,7 +54,7 @@ pub(super) struct Kernels {
     pub(super) from_memory: Function,
 }
 
-/// Memory that launches report their end through; it must outlive them.
+/// Memory through which launches report their end; it must outlive them.
 pub(super) struct Reports {
     /// A counter of blocks for each stream; the kernel leaves it at 0.
     arrived: DeviceBuffer,
@@ -69,7 +69,7 @@ impl Reports {
         Ok(Self { arrived, finished: PinnedBuffer::new(gpu, PAGE_BYTES)? })
     }
 
-    /// Number of the last launch on stream number `stream` whose bytes are in place. Costs a load.
+    /// Number of the last launch on stream `stream` whose bytes are in place. It costs a load.
     pub(super) fn finished(&self, stream: usize) -> u64 {
         debug_assert!(stream < STREAMS);
         let offset = stream * WORD_STRIDE as usize;

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Launches in flight: where their tiles are, which stream they run on, which have ended.
+//! The queue of launches in flight: where their tiles are, which stream they run on, which ended.
 //!
 //! Launches are numbered from 1; the number is the ticket. A stream's launches run in order, and
 //! the streams run side by side. So a ticket is finished when its launch and all before it have
@@ -25,16 +25,16 @@ use crate::extent::extents;
 use crate::job::{Checked, UnpackJob};
 use crate::ticket::Ticket;
 
-/// Tiles that launches in flight can have in pinned memory: 1 MiB of them, for 256 MiB of pages.
+/// How many tiles launches in flight can have in pinned memory: 1 MiB of tiles, 256 MiB of pages.
 const RING_TILES: usize = 1 << 16;
 /// Tiles of one launch; longer submits take several.
 const TILES_PER_LAUNCH: usize = RING_TILES / 2;
-/// Device memory for bounce buffers that the kernel cannot read; rented when the first one shows.
+/// Device memory for bounce buffers that the kernel cannot read, allocated for the first such one.
 const STAGING_BYTES: u64 = 16 << 20;
-/// Without news for so long the driver is asked, which takes 1 µs: a failed launch never reports.
+/// After so long without news the driver is asked, which takes 1 µs. A failed launch never reports.
 const DOUBT_AFTER: Duration = Duration::from_millis(1);
 
-/// What launches in flight use. Leaked rather than freed when they don't come to an end.
+/// What launches in flight use. It is leaked, not freed, when they don't come to an end.
 struct Held {
     reports: Reports,
     ring: PinnedBuffer,
@@ -96,8 +96,9 @@ impl LaunchQueue {
     /// Launches the kernel over all jobs, on the next stream.
     ///
     /// # Safety
-    /// `jobs` passed the check with the result `checked`, and the kernel can read their bounce buffers and write their
-    /// destinations; nobody else changes the one or uses the other until the ticket is finished.
+    /// `jobs` passed the check with the result `checked`. The kernel can read their bounce buffers
+    /// and write their destinations. Nobody else changes the former or uses the latter until the
+    /// ticket is finished.
     pub(super) unsafe fn submit(
         &mut self,
         jobs: &[UnpackJob<'_>],
@@ -116,8 +117,8 @@ impl LaunchQueue {
         Ok(Ticket::new(self.submitted))
     }
 
-    /// Like [`submit`](Self::submit), for jobs of which `readable` says whether the kernel can
-    /// read their bounce buffers. All on the first stream, whose order protects the staging buffer.
+    /// Like [`submit`](Self::submit), for jobs of which `readable` says whether the kernel can read
+    /// their bounce buffers. All goes on the first stream, whose order protects the staging buffer.
     ///
     /// # Safety
     /// As for [`submit`](Self::submit), but for the reading.
@@ -193,8 +194,8 @@ impl LaunchQueue {
     /// Launches the kernel over the next `count` tiles.
     ///
     /// # Safety
-    /// There are so many tiles, at most [`TILES_PER_LAUNCH`], and they are valid until the launch
-    /// has reported.
+    /// At least `count` tiles are left, `count` is at most [`TILES_PER_LAUNCH`], and the tiles are
+    /// valid until the launch has reported.
     unsafe fn launch(
         &mut self,
         stream: usize,
@@ -204,8 +205,8 @@ impl LaunchQueue {
         let number = self.submitted + 1;
         let at = (stream, number);
         let ring_taken;
-        // By value starts 0.4 µs sooner, which counts when the GPU has nothing else to do, and
-        // costs the CPU 0.3 µs more, which counts when it has.
+        // A launch by value starts 0.4 µs sooner, which counts while the GPU has nothing else to
+        // do. It costs the CPU 0.3 µs more, which counts while the GPU is busy.
         let launched = if count <= TILES_BY_VALUE && self.in_flight.is_empty() {
             ring_taken = 0;
             tiles.fill(&mut self.parameters.tiles()[..count]);
@@ -252,7 +253,7 @@ impl LaunchQueue {
         }
     }
 
-    /// The newest ticket of which it and all before it have reported.
+    /// The newest ticket that has reported together with all before it.
     pub(super) fn poll(&mut self) -> Result<Ticket, UnpackError> {
         self.health()?;
         let before = self.finished;
@@ -270,7 +271,7 @@ impl LaunchQueue {
         Ok(Ticket::new(self.finished))
     }
 
-    /// Asks whether the oldest launch's stream still works: a failure shows here and nowhere else.
+    /// Asks whether the oldest launch's stream still works. A failure shows here and nowhere else.
     /// A stream that is idle has ended all its launches, whether or not the host saw the report.
     fn ask_driver(&mut self) -> Result<(), UnpackError> {
         let Some(stream) = self.in_flight.front().map(|oldest| oldest.stream) else {

@@ -1,15 +1,15 @@
-//! Room in a ring of tiles: taken in order, given back in the same order.
+//! The ring of tiles, whose places are taken in order and given back in the same order.
 
 /// Contiguous places of the ring that somebody has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reservation {
     /// Index of its first place.
     pub(super) start: usize,
-    /// Places it occupies, with those skipped at the end of the ring before it.
+    /// How many places it occupies, with those that were skipped at the ring's end before it.
     pub(super) taken: usize,
 }
 
-/// Which places of a ring are in use. Knows nothing of what lies in them.
+/// Which places of a ring are in use. It knows nothing of what lies in them.
 #[derive(Debug)]
 pub(super) struct Ring {
     places: usize,
@@ -22,8 +22,10 @@ impl Ring {
         Self { places, next: 0, used: 0 }
     }
 
-    /// Takes `wanted` places side by side, or `None` while too few are free. At most half of the
-    /// ring can be counted on, since the places before its end may have to be skipped.
+    /// Takes `wanted` places side by side, or `None` while too few are free.
+    ///
+    /// Only half of the ring can be counted on, since the places before its end may have to be
+    /// skipped.
     pub(super) fn take(&mut self, wanted: usize) -> Option<Reservation> {
         let to_end = self.places - self.next;
         let (start, taken) =
@@ -36,7 +38,7 @@ impl Ring {
         Some(Reservation { start, taken })
     }
 
-    /// Gives back the oldest reservation, of which `taken` is given.
+    /// Gives back the oldest reservation, whose `taken` is given.
     pub(super) fn give_back(&mut self, taken: usize) {
         debug_assert!(taken <= self.used);
         self.used -= taken;

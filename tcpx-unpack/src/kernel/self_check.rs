@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! A look at a fresh kernel backend: does it copy, and does it report?
+//! The check of a new kernel backend: does it copy, and does it report?
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
-//! Jobs whose bounce buffer the kernel cannot read: which part of it to copy where it can.
+//! Plans for jobs whose bounce buffer the kernel cannot read: which part to copy where it can.
 
 use crate::job::UnpackJob;
 
-/// A hull may be this many times the bytes it is copied for; beyond, copying fragments is cheaper.
+/// How many times its payload a hull may have; beyond that, copying the fragments is cheaper.
 const LARGEST_EXCESS: u64 = 4;
 
 /// What to do for one job.

@@ -62,7 +62,7 @@ pub(super) fn count(jobs: &[UnpackJob<'_>], checked: Checked) -> usize {
     count_each(jobs)
 }
 
-/// The same without knowing anything.
+/// Counts the same without any knowledge of the jobs.
 pub(super) fn count_each(jobs: &[UnpackJob<'_>]) -> usize {
     jobs.iter().map(|job| job.descriptors.iter().map(|d| count_of(job.dst, d)).sum::<usize>()).sum()
 }
@@ -94,7 +94,7 @@ pub(super) struct Tiles<'jobs> {
 }
 
 impl<'jobs> Tiles<'jobs> {
-    /// The jobs are checked: their fragments lie inside memories that pass [`check_addresses`].
+    /// Begins at the first job. The jobs are checked, and passed [`check_addresses`].
     pub(super) fn new(jobs: &'jobs [UnpackJob<'jobs>]) -> Self {
         let long = Extent { src: 0, dst: 0, bytes: 0 };
         Self { jobs: jobs.iter(), bounce: 0, dst: 0, descriptors: &[], long }
@@ -138,9 +138,9 @@ impl<'jobs> Tiles<'jobs> {
         filled
     }
 
-    /// Fills all `places`, one fragment each, and says whether that was right: whether each is one
-    /// tile. Nearly always it is,
-    /// and this loop, which has no branch, does a sixth more per second than the careful one.
+    /// Fills all `places`, one fragment each, and says whether that was right: whether each fragment
+    /// is one tile. It nearly always is. This loop has no branch, and does a sixth more per second
+    /// than the careful one.
     fn fill_regular(&self, places: &mut [Tile]) -> bool {
         let mut irregular = false;
         for (place, descriptor) in places.iter_mut().zip(self.descriptors) {

@@ -1,8 +1,8 @@
-//! The order of the copies through a staging buffer.
+//! The steps of copying through a staging buffer, in their order.
 
 use crate::extent::Extent;
 
-/// One copy; `at` counts from the start of the staging buffer, all else are addresses and bytes.
+/// One copy. `at` counts from the start of the staging buffer; the rest are addresses and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// From the bounce buffer into the staging buffer.
