@@ -32,6 +32,11 @@
 #define TCPX_ABI_VERSION 1
 
 /**
+ * Longest name of a session or peer, in bytes without the terminating NUL.
+ */
+#define TCPX_MAX_NAME_BYTES 64
+
+/**
  * No log lines.
  */
 #define TCPX_LOG_OFF 0
@@ -96,11 +101,6 @@
  * Most operations in one call of a batch function.
  */
 #define TCPX_MAX_BATCH 1048576
-
-/**
- * Longest name of a session or peer, in bytes without the terminating NUL.
- */
-#define TCPX_MAX_NAME_BYTES 64
 
 /**
  * Connection info is never larger than this.

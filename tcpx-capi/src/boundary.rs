@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::failure::Failure;
 use crate::panic_hook::{Inside, take_place};
 use crate::status::tcpx_status::{self, TCPX_ERR_IN_CALLBACK, TCPX_ERR_INTERNAL, TCPX_OK};
-use crate::{last_error, log};
+use crate::{last_error, log_sink};
 
 /// Runs the body of an exported function.
 pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
-    if log::is_in_callback() {
+    if log_sink::is_in_callback() {
         // No detail: the text belongs to the call whose log line is being delivered.
         return TCPX_ERR_IN_CALLBACK;
     }

@@ -5,6 +5,9 @@ use std::ffi::c_char;
 
 use crate::failure::Failure;
 
+/// Longest name of a session or peer, in bytes without the terminating NUL.
+pub const TCPX_MAX_NAME_BYTES: usize = 64;
+
 /// Text that ends with NUL within `longest` bytes and is UTF-8.
 ///
 /// # Safety
@@ -44,6 +47,16 @@ pub(crate) unsafe fn optional_text<'a>(
     }
     // SAFETY: passed on from the caller.
     unsafe { text(name, pointer, longest) }.map(Some)
+}
+
+/// The name of a peer.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL.
+pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: passed on from the caller.
+    let name = unsafe { text("peer", peer, TCPX_MAX_NAME_BYTES) }?;
+    if name.is_empty() { Err(Failure::argument("peer is empty")) } else { Ok(name) }
 }
 
 /// An array of at most `most` items; with a count of 0 the pointer may be NULL.

@@ -21,6 +21,7 @@ mod growing;
 mod input;
 mod last_error;
 mod log;
+mod log_sink;
 mod memory;
 mod memory_descriptor;
 mod nic;
@@ -36,10 +37,12 @@ mod transfer;
 mod version;
 
 pub use abi::TCPX_ABI_VERSION;
+pub use input::TCPX_MAX_NAME_BYTES;
 pub use last_error::{tcpx_last_error, tcpx_last_error_id};
-pub use log::{
+pub use log::{tcpx_set_log_callback, tcpx_set_plugin_log_level};
+pub use log_sink::{
     TCPX_LOG_DEBUG, TCPX_LOG_ERROR, TCPX_LOG_INFO, TCPX_LOG_OFF, TCPX_LOG_TRACE, TCPX_LOG_WARN,
-    tcpx_log_callback, tcpx_set_log_callback, tcpx_set_plugin_log_level,
+    tcpx_log_callback,
 };
 pub use memory::{
     TCPX_PTR_CUDA, TCPX_PTR_HOST, tcpx_memory_info, tcpx_session_deregister_memory,
@@ -59,10 +62,9 @@ pub use post::{
     tcpx_transfer_post_send, tcpx_transfer_post_send_batch,
 };
 pub use session::{
-    TCPX_MAX_CONN_INFO_BYTES, TCPX_MAX_NAME_BYTES, tcpx_session, tcpx_session_accept,
-    tcpx_session_close, tcpx_session_connect, tcpx_session_create, tcpx_session_destroy,
-    tcpx_session_disconnect, tcpx_session_listen, tcpx_session_load_remote_conn_info,
-    tcpx_session_progress,
+    TCPX_MAX_CONN_INFO_BYTES, tcpx_session, tcpx_session_accept, tcpx_session_close,
+    tcpx_session_connect, tcpx_session_create, tcpx_session_destroy, tcpx_session_disconnect,
+    tcpx_session_listen, tcpx_session_load_remote_conn_info, tcpx_session_progress,
 };
 pub use stats::{tcpx_session_get_stats, tcpx_session_stats, tcpx_session_stats_json};
 pub use status::{tcpx_status, tcpx_status_text};

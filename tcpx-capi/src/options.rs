@@ -11,8 +11,7 @@ use tcpx_core::SessionOptions;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
-use crate::input;
-use crate::session::TCPX_MAX_NAME_BYTES;
+use crate::input::{self, TCPX_MAX_NAME_BYTES};
 use crate::status::tcpx_status::{self, TCPX_ERR_SETTING};
 
 /// `gpu`: no GPU; ordinary memory stands in for device memory.

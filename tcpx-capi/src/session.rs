@@ -7,13 +7,12 @@ use std::sync::Arc;
 use tcpx_core::Session;
 
 use crate::failure::Failure;
+use crate::input::peer_name;
 use crate::options::{self, tcpx_session_options};
 use crate::output::{ByteOutput, Output};
 use crate::status::tcpx_status;
 use crate::{boundary, input, registry};
 
-/// Longest name of a session or peer, in bytes without the terminating NUL.
-pub const TCPX_MAX_NAME_BYTES: usize = 64;
 /// Connection info is never larger than this.
 pub const TCPX_MAX_CONN_INFO_BYTES: usize = 65_576;
 
@@ -29,16 +28,6 @@ impl tcpx_session {
     pub(crate) fn get(self) -> Result<Arc<Session>, Failure> {
         registry::get(self.id)
     }
-}
-
-/// The name of a peer.
-///
-/// # Safety
-/// `peer` is NULL or a text that ends with NUL.
-pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failure> {
-    // SAFETY: passed on from the caller.
-    let name = unsafe { input::text("peer", peer, TCPX_MAX_NAME_BYTES) }?;
-    if name.is_empty() { Err(Failure::argument("peer is empty")) } else { Ok(name) }
 }
 
 /// Makes a session: opens the plugin (once per process) and the unpack backend. NULL options stand for the environment's

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tcpx_core::Transfer;
 
 use crate::failure::Failure;
+use crate::input::peer_name;
 use crate::output::{ByteOutput, Output};
-use crate::session::{peer_name, tcpx_session};
+use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_OK};
 use crate::{boundary, registry};
 
