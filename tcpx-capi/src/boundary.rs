@@ -1,4 +1,5 @@
-//! The one shape of every exported function: run the body, let no panic out, turn the outcome into a status.
+//! The one shape of every exported function: it runs the body, lets no panic out, and turns the
+//! outcome into a status.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,8 +14,8 @@ pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
         // No detail: the text belongs to the call whose log line is being delivered.
         return TCPX_ERR_IN_CALLBACK;
     }
-    // After a panic the state behind the library's locks is as that call left it; core and the registry recover their
-    // locks, and every later step checks what it finds.
+    // After a panic the state behind the library's locks is as that call left it. tcpx-core and the
+    // registry recover their locks, and every later step checks what it finds.
     match catch_unwind(AssertUnwindSafe(|| {
         let _inside = Inside::enter();
         body()

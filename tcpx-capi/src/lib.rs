@@ -1,17 +1,19 @@
 //! The C ABI of tcpx: `libtcpx_p2p.so` and `libtcpx_p2p.a`, over `tcpx-core`.
 //!
-//! For C and C++ programs, through `include/tcpx_p2p.h` (generated from this crate) and `include/tcpx_p2p.hpp` (classes
-//! over it). Rust programs use `tcpx-core` itself.
+//! It is for C and C++ programs, through `include/tcpx_p2p.h` (generated from this crate) and
+//! `include/tcpx_p2p.hpp` (classes over it). Rust programs use `tcpx-core` itself.
 //!
-//! The contract, the same for every function:
-//! - A status is returned: [`tcpx_status::TCPX_OK`] is 0, failures are negative; [`tcpx_last_error`] has the words.
-//! - Pointers are checked for NULL, numbers for their range, text and arrays for their length.
-//! - Outputs come last and are written only on success, but for sizes that say how large a buffer must be.
-//! - Handles are numbers that are looked up, never addresses that are followed: one that is stale, of the wrong kind or
-//!   made up is [`tcpx_status::TCPX_ERR_HANDLE`].
-//! - Any thread may call anything. A handle that another call is using right now is not destroyed
+//! These rules hold for every function:
+//! - It returns a status. [`tcpx_status::TCPX_OK`] is 0, and failures are negative.
+//!   [`tcpx_last_error`] has the words.
+//! - It checks pointers for NULL, numbers for their range, and texts and arrays for their length.
+//! - Outputs come last, and are written only on success. Sizes that say how large a buffer must be
+//!   are the exception.
+//! - Handles are numbers that are looked up, never addresses that are followed. A handle that is
+//!   stale, of the wrong kind or made up gives [`tcpx_status::TCPX_ERR_HANDLE`].
+//! - Any thread may call anything. A handle that another call is using right now is not ended
 //!   ([`tcpx_status::TCPX_ERR_BUSY`]).
-//! - Panics end here, as [`tcpx_status::TCPX_ERR_INTERNAL`].
+//! - A panic does not leave the library. It becomes [`tcpx_status::TCPX_ERR_INTERNAL`].
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
 mod abi;

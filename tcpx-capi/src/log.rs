@@ -8,17 +8,19 @@ use crate::log_sink::{TCPX_LOG_OFF, TCPX_LOG_TRACE, tcpx_log_callback};
 use crate::status::tcpx_status;
 use crate::{boundary, log_sink};
 
-/// Sends the library's log lines up to `max_level` to `callback`, process-wide, in place of an earlier one. NULL turns
-/// them off. Without a call of this there are none: the library itself never prints.
+/// Sends the library's log lines up to `max_level` to `callback`, for the whole process.
 ///
-/// When it returns, the earlier callback is not running and will not be called again. Any thread, but not from inside the
+/// The callback takes the place of an earlier one; NULL turns the lines off. Until this is called
+/// there are no lines, because the library itself never prints. When it returns, the earlier
+/// callback is not running and will not be called again. Any thread, but not from inside the
 /// callback.
 ///
-/// Errors: `TCPX_ERR_ARGUMENT` when `max_level` is not a level; `TCPX_ERR_UNAVAILABLE` when the program is written in
-/// Rust and has a `tracing` subscriber of its own.
+/// Errors: `TCPX_ERR_ARGUMENT` when `max_level` is not a level; `TCPX_ERR_UNAVAILABLE` when the
+/// program is written in Rust and has a `tracing` subscriber of its own.
 ///
 /// # Safety
-/// `callback` is NULL or a function of this type that may be called from any thread, with `context`, until it is replaced.
+/// `callback` is NULL or a function of this type that may be called from any thread, with
+/// `context`, until it is replaced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_set_log_callback(
     callback: tcpx_log_callback,
@@ -34,11 +36,12 @@ pub unsafe extern "C" fn tcpx_set_log_callback(
     })
 }
 
-/// Drops the plugin's log lines above `level` before they are formatted, process-wide: for a callback that takes
-/// everything else. `TCPX_LOG_DEBUG` unless set.
+/// Drops the plugin's log lines above `level` before they are formatted, for the whole process.
 ///
-/// Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or `TCPX_LOG_TRACE`, with the target `tcpx::plugin`, and
-/// only as far as the `max_level` of `tcpx_set_log_callback` allows. Any thread; does not block.
+/// It is for a callback that takes everything else. The level is `TCPX_LOG_DEBUG` until this is
+/// called. Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or `TCPX_LOG_TRACE`,
+/// with the target `tcpx::plugin`, and only as far as the `max_level` of `tcpx_set_log_callback`
+/// allows. Any thread; does not block.
 ///
 /// Errors: `TCPX_ERR_ARGUMENT` when `level` is not a level.
 #[unsafe(no_mangle)]

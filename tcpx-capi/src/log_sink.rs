@@ -15,25 +15,28 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::failure::Failure;
 use crate::status::tcpx_status::TCPX_ERR_UNAVAILABLE;
 
-/// No log lines.
+/// Log level: no lines.
 pub const TCPX_LOG_OFF: i32 = 0;
-/// What failed and will not be tried again.
+/// Log level: what failed and will not be tried again.
 pub const TCPX_LOG_ERROR: i32 = 1;
-/// What an operator should look at.
+/// Log level: what an operator should look at.
 pub const TCPX_LOG_WARN: i32 = 2;
-/// Once per session or peer.
+/// Log level: what happens once for each session or peer.
 pub const TCPX_LOG_INFO: i32 = 3;
-/// Steps of setting up and closing.
+/// Log level: the steps of setting up and closing.
 pub const TCPX_LOG_DEBUG: i32 = 4;
-/// Everything, down to single chunks.
+/// Log level: everything, down to single chunks.
 pub const TCPX_LOG_TRACE: i32 = 5;
 
-/// Takes one log line: the context given with it, a level (`TCPX_LOG_ERROR` to `TCPX_LOG_TRACE`), the part of the library
-/// that speaks, and the line without a newline. Both texts are UTF-8, never NULL, and valid during the call only.
+/// A function of the program that takes one log line.
 ///
-/// It is called from any thread, also from threads of the library, possibly from several at once and while the library
-/// holds locks: it must return soon, must not throw or jump out, and must not wait for another call of this library.
-/// Calls of this library from inside return `TCPX_ERR_IN_CALLBACK`.
+/// It gets the context that was set with it, a level (`TCPX_LOG_ERROR` to `TCPX_LOG_TRACE`), the
+/// part of the library that speaks, and the line without a newline. Both texts are UTF-8, never
+/// NULL, and valid during the call only.
+///
+/// Any thread may call it, also a thread of the library, several at once, and while the library
+/// holds locks. So it must return soon, must not throw or jump out, and must not wait for another
+/// call of this library. Calls of this library from inside it return `TCPX_ERR_IN_CALLBACK`.
 pub type tcpx_log_callback = Option<
     unsafe extern "C" fn(
         context: *mut c_void,
@@ -49,12 +52,14 @@ struct Sink {
     context: *mut c_void,
 }
 
-// SAFETY: the context is handed back, never followed; `tcpx_set_log_callback` demands that any thread may be given it.
+// SAFETY: the context is handed back and never followed; `tcpx_set_log_callback` demands that any
+// thread may be given it.
 unsafe impl Send for Sink {}
 // SAFETY: as above.
 unsafe impl Sync for Sink {}
 
-/// Held for reading while a line is delivered, so that a replaced callback is never called again.
+/// It is held for reading while a line is delivered, so that a replaced callback is never called
+/// again.
 static SINK: RwLock<Option<Sink>> = RwLock::new(None);
 static MAX_LEVEL: AtomicI32 = AtomicI32::new(TCPX_LOG_OFF);
 
@@ -122,7 +127,8 @@ struct Lines;
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Not `is_event`: asking whether a line would be heard, as is done for the plugin's, is none.
+        // Not `is_event`: the question whether a line would be heard, which is asked for the
+        // plugin's lines, is none.
         !metadata.is_span() && number(metadata.level()) <= MAX_LEVEL.load(Ordering::Relaxed)
     }
 
@@ -176,7 +182,7 @@ impl Line {
 }
 
 fn deliver(level: i32, target: &str, line: String) {
-    // A line that comes while one is delivered in this thread can only come from the callback itself.
+    // While a line is delivered in this thread, another can only come from the callback itself.
     if IN_CALLBACK.try_with(Cell::get).unwrap_or(true) {
         return;
     }
@@ -184,8 +190,9 @@ fn deliver(level: i32, target: &str, line: String) {
     let sink = SINK.read().unwrap_or_else(PoisonError::into_inner);
     let Some(sink) = *sink else { return };
     IN_CALLBACK.set(true);
-    // SAFETY: whoever set the callback vouched that it may be called with this context from any thread until it is
-    // replaced, which the lock held here delays. The texts live until it returns.
+    // SAFETY: whoever set the callback vouched that it may be called with this context from any
+    // thread until it is replaced, which the lock held here delays. The texts live until it
+    // returns.
     unsafe { (sink.callback)(sink.context, level, target.as_ptr(), line.as_ptr()) };
     IN_CALLBACK.set(false);
 }

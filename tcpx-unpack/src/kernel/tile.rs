@@ -138,9 +138,9 @@ impl<'jobs> Tiles<'jobs> {
         filled
     }
 
-    /// Fills all `places`, one fragment each, and says whether that was right: whether each fragment
-    /// is one tile. It nearly always is. This loop has no branch, and does a sixth more per second
-    /// than the careful one.
+    /// Fills all `places`, one fragment each, and says whether that was right: whether each
+    /// fragment is one tile. It nearly always is. This loop has no branch, and does a sixth more
+    /// per second than the careful one.
     fn fill_regular(&self, places: &mut [Tile]) -> bool {
         let mut irregular = false;
         for (place, descriptor) in places.iter_mut().zip(self.descriptors) {
