@@ -1,15 +1,17 @@
 /*
  * libtcpx_p2p for C++17: classes over tcpx_p2p.h, header only.
  *
- * tcpx::Session, tcpx::Transfer and tcpx::MemoryDescriptor own what the C handles stand for and end it in their
- * destructors. They move and do not copy. The rules of tcpx_p2p.h hold: any thread may call anything, but an object must
- * not be destroyed, moved or assigned to while another thread is inside one of its methods.
+ * tcpx::Session and tcpx::Transfer own C handles and end them in their destructors. They can be
+ * moved and not copied. tcpx::MemoryDescriptor is a plain value. The rules of tcpx_p2p.h hold: any
+ * thread may call anything. But an object must not be destroyed, moved or assigned to while another
+ * thread is inside one of its methods.
  *
- * Errors, by choice:
- * - as exceptions (the default): a method that fails throws tcpx::Error.
- * - as codes: define TCPX_P2P_NO_EXCEPTIONS before including this, or compile with -fno-exceptions. Methods that return
- *   int return the tcpx_status, 0 for success; the others return what their comment says. tcpx_last_error() has the words.
- * Both may be used in one program, in different source files.
+ * A program chooses how it hears of errors:
+ * - As exceptions, the default: a method that fails throws tcpx::Error.
+ * - As codes: define TCPX_P2P_NO_EXCEPTIONS before including this, or compile with -fno-exceptions.
+ *   Methods that return int return the tcpx_status, which is 0 for success. The others return what
+ *   their comment says after "As codes". tcpx_last_error() has the words.
+ * One program may use both, in different source files.
  */
 
 #ifndef TCPX_P2P_HPP
@@ -40,7 +42,10 @@
 namespace tcpx {
 inline namespace TCPX_P2P_ERRORS {
 
-/** A failed call: its status, as what() the status's text with the details, and as id() the diagnosis, "TCPX-902" or "". */
+/**
+ * A failed call. status() is its status, and what() the status's text with the details. id() is the
+ * diagnosis, such as "TCPX-902", or "".
+ */
 class Error : public std::runtime_error {
  public:
   Error(tcpx_status status, const std::string& detail, const std::string& id = std::string())
@@ -49,7 +54,7 @@ class Error : public std::runtime_error {
   }
 
   tcpx_status status() const noexcept { return status_; }
-  /** For `tcpx explain`; empty when what() says all there is. */
+  /** The id for `tcpx explain`; empty when the failure has no diagnosis. */
   const char* id() const noexcept { return id_; }
 
  private:
@@ -77,7 +82,9 @@ int named(const std::string& name, Call call) {
   return check(call(name.c_str()));
 }
 
-/** Runs call(buffer, capacity, size) until the buffer is large enough. `bytes` is empty after a failure. */
+/**
+ * Runs call(buffer, capacity, size) until the buffer is large enough. A failure empties `bytes`.
+ */
 template <typename Call>
 tcpx_status sized(std::string& bytes, Call call) {
   size_t size = 0;
@@ -96,7 +103,7 @@ tcpx_status sized(std::string& bytes, Call call) {
 
 }  // namespace detail
 
-/** The options a session has when nothing is said: what the environment says, else the defaults. */
+/** Returns what the environment says, or else the defaults. */
 inline tcpx_session_options defaultOptions() {
   tcpx_session_options options{};
   detail::check(tcpx_session_options_init(&options, sizeof options));
@@ -104,15 +111,19 @@ inline tcpx_session_options defaultOptions() {
 }
 
 /**
- * Where memory is, how large, and of what kind: a plain value for the other end. base_addr is an address in the process
- * that made it, size is bytes, ptr_type is TCPX_PTR_HOST or TCPX_PTR_CUDA.
+ * Where memory is, how large it is, and of what kind: a plain value for the other end.
+ *
+ * base_addr is an address in the process that made the descriptor. size is in bytes. ptr_type is
+ * TCPX_PTR_HOST or TCPX_PTR_CUDA.
  */
 struct MemoryDescriptor {
   uint64_t base_addr = 0;
   size_t size = 0;
   int ptr_type = 0;
 
-  /** Framed, versioned bytes with a checksum. As codes: empty for memory that cannot be. */
+  /**
+   * Returns bytes with a version and a checksum. As codes: empty when there can be no such memory.
+   */
   std::string serialize() const {
     const tcpx_memory_descriptor value{base_addr, size, ptr_type};
     std::string bytes;
@@ -122,7 +133,10 @@ struct MemoryDescriptor {
     return bytes;
   }
 
-  /** Reads what serialize() made. As codes: a descriptor with size 0 for bytes that are something else. */
+  /**
+   * Reads what serialize() made. As codes: a descriptor of size 0 when the bytes are something
+   * else.
+   */
   static MemoryDescriptor deserialize(const std::string& bytes) {
     tcpx_memory_descriptor value{};
     detail::check(tcpx_memory_descriptor_deserialize(bytes.data(), bytes.size(), &value));
@@ -130,12 +144,17 @@ struct MemoryDescriptor {
   }
 };
 
-/** Sends and receives with one peer that are waited for together. Made by Session, which it may outlive: it then fails with TCPX_ERR_CLOSED or TCPX_ERR_PEER_GONE. */
+/**
+ * Sends and receives with one peer that are waited for together.
+ *
+ * A Session makes it. It may outlive the session, and then fails with TCPX_ERR_CLOSED or
+ * TCPX_ERR_PEER_GONE.
+ */
 class Transfer {
  public:
-  /** No transfer: every method fails with TCPX_ERR_HANDLE. */
+  /** Makes an object without a transfer, whose methods fail with TCPX_ERR_HANDLE. */
   Transfer() noexcept = default;
-  /** Takes over a handle of the C interface. */
+  /** Takes a handle of the C interface over. */
   explicit Transfer(tcpx_transfer handle) noexcept : handle_(handle) {}
 
   Transfer(const Transfer&) = delete;
@@ -151,30 +170,36 @@ class Transfer {
     if (handle_.id != 0) tcpx_transfer_release(handle_);
   }
 
-  /** The C handle; it stays this object's. */
+  /** Returns the C handle. It stays this object's. */
   tcpx_transfer handle() const noexcept { return handle_; }
 
-  /** Posts a send of `size` bytes at `offset` of registration `mem_id`. The bytes must not change until completion. */
+  /**
+   * Posts a send of `size` bytes at `offset` of registration `mem_id`. The bytes must not change
+   * until the transfer is complete.
+   */
   int postSend(uint64_t mem_id, size_t offset, size_t size, int tag) {
     return detail::check(tcpx_transfer_post_send(handle_, mem_id, offset, size, tag));
   }
 
-  /** Posts a receive of `size` bytes to `offset` of registration `mem_id`. The bytes belong to it until completion. */
+  /**
+   * Posts a receive of `size` bytes to `offset` of registration `mem_id`. The bytes must be neither
+   * read nor written until the transfer is complete.
+   */
   int postRecv(uint64_t mem_id, size_t offset, size_t size, int tag) {
     return detail::check(tcpx_transfer_post_recv(handle_, mem_id, offset, size, tag));
   }
 
-  /** Posts many sends: all, or none when one is wrong. */
+  /** Posts many sends: all of them, or none if one is wrong. */
   int postSendBatch(const std::vector<tcpx_post>& posts) {
     return detail::check(tcpx_transfer_post_send_batch(handle_, posts.data(), posts.size()));
   }
 
-  /** Posts many receives: all, or none when one is wrong. */
+  /** Posts many receives: all of them, or none if one is wrong. */
   int postRecvBatch(const std::vector<tcpx_post>& posts) {
     return detail::check(tcpx_transfer_post_recv_batch(handle_, posts.data(), posts.size()));
   }
 
-  /** As above, as four vectors of one length. */
+  /** Posts many sends, given as four vectors of one length. */
   int postSendBatch(const std::vector<uint64_t>& mem_ids, const std::vector<size_t>& offsets,
                     const std::vector<size_t>& sizes, const std::vector<int>& tags) {
     std::vector<tcpx_post> posts;
@@ -182,7 +207,7 @@ class Transfer {
     return status != TCPX_OK ? status : postSendBatch(posts);
   }
 
-  /** As above, as four vectors of one length. */
+  /** Posts many receives, given as four vectors of one length. */
   int postRecvBatch(const std::vector<uint64_t>& mem_ids, const std::vector<size_t>& offsets,
                     const std::vector<size_t>& sizes, const std::vector<int>& tags) {
     std::vector<tcpx_post> posts;
@@ -191,8 +216,9 @@ class Transfer {
   }
 
   /**
-   * One round of progress; whether every operation has ended. As exceptions: throws the first error once all have. As
-   * codes: true also when they ended with an error, which wait(0) then returns.
+   * Makes one round of progress, and returns whether every operation has ended. As exceptions:
+   * throws the first error once all have ended. As codes: true also when one ended with an error,
+   * which wait(0) then returns.
    */
   bool isComplete() {
     bool complete = true;
@@ -201,38 +227,43 @@ class Transfer {
   }
 
   /**
-   * Waits until every operation has ended, for at most `timeout_ms` milliseconds, -1 without limit. Returns TCPX_OK, or
-   * TCPX_ERR_TIMEOUT while some have not ended, which is never thrown: waiting again is possible.
+   * Waits until every operation has ended, for at most `timeout_ms` milliseconds; -1 sets no limit.
+   * Returns TCPX_OK, or TCPX_ERR_TIMEOUT while some have not ended. TCPX_ERR_TIMEOUT is never
+   * thrown, because the program may wait again.
    */
   int wait(int timeout_ms = TCPX_WAIT_FOREVER) {
     const tcpx_status status = tcpx_transfer_wait(handle_, timeout_ms);
     return status == TCPX_ERR_TIMEOUT ? status : detail::check(status);
   }
 
-  /** Withdraws every operation that has no counterpart yet. May be called while another thread waits. */
+  /** Withdraws every operation that has no counterpart yet, also while another thread waits. */
   int cancel() { return detail::check(tcpx_transfer_cancel(handle_)); }
 
-  /** Numbers so far. As codes: zeros after a failure. */
+  /** Returns the numbers so far. As codes: zeros after a failure. */
   tcpx_transfer_counts counts() const {
     tcpx_transfer_counts counts{};
     detail::check(tcpx_transfer_get_counts(handle_, &counts));
     return counts;
   }
 
-  /** The first error of the operations so far, TCPX_OK when there is none; its words go to `text` if that is not NULL. */
+  /**
+   * Returns the first error of the operations so far, or TCPX_OK if there is none. Its words go to
+   * `text`, if that is not NULL.
+   */
   int error(std::string* text = nullptr) const {
     tcpx_status error = TCPX_OK;
     std::string words;
-    const tcpx_status status = detail::sized(words, [&](char* buffer, size_t capacity, size_t* out_size) {
+    const auto ask = [&](char* buffer, size_t capacity, size_t* out_size) {
       return tcpx_transfer_error(handle_, &error, buffer, capacity, out_size);
-    });
+    };
+    const tcpx_status status = detail::sized(words, ask);
     if (detail::check(status) != TCPX_OK) return status;
     if (!words.empty()) words.pop_back();
     if (text != nullptr) *text = words;
     return error;
   }
 
-  /** Ends the transfer; the destructor then has nothing to do. A second call does nothing. */
+  /** Ends the transfer, as the destructor would. A second call does nothing. */
   int release() {
     if (handle_.id == 0) return TCPX_OK;
     const int status = detail::check(tcpx_transfer_release(handle_));
@@ -242,13 +273,16 @@ class Transfer {
 
  private:
   static int gather(const std::vector<uint64_t>& mem_ids, const std::vector<size_t>& offsets,
-                    const std::vector<size_t>& sizes, const std::vector<int>& tags, std::vector<tcpx_post>& posts) {
+                    const std::vector<size_t>& sizes, const std::vector<int>& tags,
+                    std::vector<tcpx_post>& posts) {
     const size_t count = mem_ids.size();
     if (offsets.size() != count || sizes.size() != count || tags.size() != count) {
       return detail::refuse("the four vectors of a batch differ in length");
     }
     posts.reserve(count);
-    for (size_t i = 0; i < count; ++i) posts.push_back(tcpx_post{mem_ids[i], offsets[i], sizes[i], tags[i]});
+    for (size_t i = 0; i < count; ++i) {
+      posts.push_back(tcpx_post{mem_ids[i], offsets[i], sizes[i], tags[i]});
+    }
     return TCPX_OK;
   }
 
@@ -259,9 +293,12 @@ class Transfer {
 class Session {
  public:
   /**
-   * A session on a GPU (TCPX_GPU_NONE: host memory) with so many channels to each peer, and a progress thread, so that
-   * peers connect and bytes move whatever the program does. The rest as defaultOptions(); without the thread: the
-   * constructor below.
+   * Makes a session on GPU `gpu_id`, or on host memory for TCPX_GPU_NONE, with `num_channels`
+   * channels to each peer.
+   *
+   * It has a progress thread, so peers connect and bytes move whatever the program does. The other
+   * options are those of defaultOptions(). For a session without the thread, use
+   * Session(const tcpx_session_options&).
    */
   Session(int gpu_id, int num_channels) {
     tcpx_session_options options{};
@@ -274,7 +311,7 @@ class Session {
     create(options);
   }
 
-  /** A session with these options. As codes: status() says whether it was made. */
+  /** Makes a session with these options. As codes: status() says whether it was made. */
   explicit Session(const tcpx_session_options& options) { create(options); }
 
   Session(const Session&) = delete;
@@ -292,16 +329,19 @@ class Session {
     if (handle_.id != 0) tcpx_session_destroy(handle_);
   }
 
-  /** How making it went. */
+  /** Returns TCPX_OK, or why the session was not made. */
   int status() const noexcept { return status_; }
 
-  /** The C handle; it stays this object's. */
+  /** Returns the C handle. It stays this object's. */
   tcpx_session handle() const noexcept { return handle_; }
 
-  /** Says goodbye to every peer, for at most close_timeout_ms, and closes everything; fails with TCPX_ERR_TIMEOUT when one did not answer. */
+  /**
+   * Says goodbye to every peer, waits for them for at most close_timeout_ms, and closes everything.
+   * Fails with TCPX_ERR_TIMEOUT when one did not answer.
+   */
   int close() { return detail::check(tcpx_session_close(handle_)); }
 
-  /** Ends the session: closes it, whoever answers, and gives its handle up. A second call does nothing. */
+  /** Closes the session, whoever answers, and ends its handle. A second call does nothing. */
   int destroy() {
     if (handle_.id == 0) return TCPX_OK;
     const int status = detail::check(tcpx_session_destroy(handle_));
@@ -309,7 +349,10 @@ class Session {
     return status;
   }
 
-  /** Listens, and returns the connection info for peers: bytes, confidential. As codes: empty after a failure. */
+  /**
+   * Listens, and returns the connection info for peers. These bytes contain a secret. As codes:
+   * empty after a failure.
+   */
   std::string listen() {
     std::string info;
     detail::check(detail::sized(info, [&](char* buffer, size_t capacity, size_t* out_size) {
@@ -318,57 +361,76 @@ class Session {
     return info;
   }
 
-  /** Takes a peer that has come, or waits for one, at most connect_timeout_ms, and calls it `remote_name` from then on. */
+  /**
+   * Takes a peer that has come, or waits for one for at most connect_timeout_ms, and gives it the
+   * name `remote_name`.
+   */
   int accept(const std::string& remote_name) {
-    return detail::named(remote_name, [&](const char* name) { return tcpx_session_accept(handle_, name); });
+    return detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_accept(handle_, name);
+    });
   }
 
-  /** Remembers how a peer is reached: what its listen() returned. */
+  /** Remembers how a peer is reached, from what its listen() returned. */
   int loadRemoteConnInfo(const std::string& remote_name, const std::string& conn_info) {
     return detail::named(remote_name, [&](const char* name) {
       return tcpx_session_load_remote_conn_info(handle_, name, conn_info.data(), conn_info.size());
     });
   }
 
-  /** Connects to a peer whose connection info was loaded, within connect_timeout_ms. Both may then send and receive. */
+  /**
+   * Connects to a peer whose connection info was loaded, within connect_timeout_ms. Afterwards both
+   * ends can send and receive.
+   */
   int connect(const std::string& remote_name) {
-    return detail::named(remote_name, [&](const char* name) { return tcpx_session_connect(handle_, name); });
+    return detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_connect(handle_, name);
+    });
   }
 
   /** Says goodbye to a peer, within close_timeout_ms. */
   int disconnect(const std::string& remote_name) {
-    return detail::named(remote_name, [&](const char* name) { return tcpx_session_disconnect(handle_, name); });
+    return detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_disconnect(handle_, name);
+    });
   }
 
   /**
-   * Makes `size` bytes known and returns their id, never 0; as codes: 0 after a failure. The memory stays the program's
-   * and must stay valid until deregisterMemory() has succeeded or the session has ended.
+   * Makes `size` bytes of memory known, and returns the id of the registration, which is never 0.
+   * As codes: 0 after a failure. The memory stays the program's, and must stay valid until
+   * deregisterMemory() has succeeded or the session has ended.
    */
   uint64_t registerMemory(void* buffer, size_t size, int ptr_type, bool is_recv) {
     uint64_t id = 0;
-    detail::check(tcpx_session_register_memory(handle_, buffer, size, ptr_type, is_recv ? 1 : 0, &id));
+    const int receives = is_recv ? 1 : 0;
+    detail::check(tcpx_session_register_memory(handle_, buffer, size, ptr_type, receives, &id));
     return id;
   }
 
-  /** Takes a registration back; it fails with TCPX_ERR_MEMORY_IN_USE while operations on it are posted. */
-  int deregisterMemory(uint64_t mem_id) { return detail::check(tcpx_session_deregister_memory(handle_, mem_id)); }
+  /**
+   * Takes a registration back. Fails with TCPX_ERR_MEMORY_IN_USE while operations on it are posted.
+   */
+  int deregisterMemory(uint64_t mem_id) {
+    return detail::check(tcpx_session_deregister_memory(handle_, mem_id));
+  }
 
-  /** What is known of a registration. As codes: an id of 0 when there is none. */
+  /** Returns what is known of a registration. As codes: an id of 0 if there is none. */
   tcpx_memory_info memoryInfo(uint64_t mem_id) const {
     tcpx_memory_info info{};
     detail::check(tcpx_session_memory_info(handle_, mem_id, &info));
     return info;
   }
 
-  /** A transfer with a connected peer. As codes: one whose handle().id is 0 after a failure. */
+  /** Makes a transfer with a connected peer. As codes: its handle().id is 0 after a failure. */
   Transfer transfer(const std::string& remote_name) {
     tcpx_transfer handle{0};
-    detail::named(remote_name,
-                  [&](const char* name) { return tcpx_session_create_transfer(handle_, name, &handle); });
+    detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_create_transfer(handle_, name, &handle);
+    });
     return Transfer(handle);
   }
 
-  /** As transfer(), made with new for the caller to delete. As codes: NULL after a failure. */
+  /** Like transfer(), but made with new: the caller deletes it. As codes: NULL after a failure. */
   Transfer* createTransfer(const std::string& remote_name) {
     Transfer made = transfer(remote_name);
     if (made.handle().id == 0) return nullptr;
@@ -379,14 +441,14 @@ class Session {
 #endif
   }
 
-  /** One round of progress over everything; whether anything moved. */
+  /** Makes one round of progress over everything, and returns whether anything moved. */
   bool progress() {
     bool moved = false;
     detail::check(tcpx_session_progress(handle_, &moved));
     return moved;
   }
 
-  /** Sums over the session as it is now. As codes: zeros after a failure. */
+  /** Returns sums over the session's whole life. As codes: zeros after a failure. */
   tcpx_session_stats stats() const {
     tcpx_session_stats stats{};
     stats.size = sizeof stats;
@@ -394,7 +456,9 @@ class Session {
     return stats;
   }
 
-  /** Everything the session counts, as a JSON object. As codes: empty after a failure. */
+  /**
+   * Returns everything that the session counts, as a JSON object. As codes: empty after a failure.
+   */
   std::string statsJson() const {
     std::string json;
     detail::check(detail::sized(json, [&](char* buffer, size_t capacity, size_t* out_size) {
@@ -404,7 +468,7 @@ class Session {
     return json;
   }
 
-  /** The NICs that the plugin offers. As codes: empty after a failure. */
+  /** Returns the NICs that the plugin offers. As codes: empty after a failure. */
   std::vector<tcpx_nic> nics() const {
     size_t count = 0;
     detail::check(tcpx_session_nic_count(handle_, &count));

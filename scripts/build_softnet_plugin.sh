@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the software plugin and puts it where loaders look for it by name:
 #   <target>/<profile>/libnccl-net-tcpx-soft.so
-# Usage: build_softnet_plugin.sh [release|dev]        (CARGO_TARGET_DIR is honoured)
+# usage: build_softnet_plugin.sh [release|dev]
+#   <target> is CARGO_TARGET_DIR, if that is set.
 set -eu
 
 profile=${1:-release}

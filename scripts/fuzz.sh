@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while, two at a time, and fails when one finds an input that breaks its property.
+# Runs fuzz targets, two at a time, and fails when one finds an input that breaks its property.
 #
-#   scripts/fuzz.sh [SECONDS] [TARGET...]      60 seconds each and all targets unless told otherwise
+# usage: scripts/fuzz.sh [SECONDS] [TARGET...]
+#   SECONDS   how long each target runs (default: 60)
+#   TARGET    which targets run (default: all of them)
 #
-# With a nightly toolchain the targets are built with AddressSanitizer; with any other they still have overflow checks,
-# debug assertions and coverage. Builds with cargo alone, under fuzz/target or CARGO_TARGET_DIR: cargo-fuzz is for the
-# work that follows a finding (fuzz/README.md). The input that broke a property is left under fuzz/artifacts.
+# With a nightly toolchain the targets are built with AddressSanitizer. With any other toolchain
+# they still have overflow checks, debug assertions and coverage. The build needs cargo alone, and
+# goes to fuzz/target or CARGO_TARGET_DIR. An input that broke a property is left under
+# fuzz/artifacts; fuzz/README.md says how to go on from there, with cargo-fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 case "${1:-}" in
 -h | --help)
-    sed -n '2,9s/^# \{0,1\}//p' "$0"
+    sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
 esac

@@ -1,13 +1,15 @@
 #!/bin/sh
-# Runs what scripts/gpu-bundle.sh packed, on a host with a GPU. A missing GPU is a failure here, not a skip.
+# Runs what scripts/gpu-bundle.sh packed, on a host with a GPU. A missing GPU is a failure here.
 #
-#   gpu-bundle/run [tests|conformance|e2e|bench|sanitizer]...      (default: all of them, in this order)
+# usage: gpu-bundle/run [tests|conformance|e2e|bench|sanitizer]...
+#   (default: all parts, in this order)
 #
-# Each part runs under a time limit of its own; a part that fails does not keep the others from running. Output goes to
-# OUT (default: results beside this script): NAME.txt for each part, NAME.json and bench.md where it has figures,
-# summary.txt and summary.json, and all of them in results.tar.gz. TCPX_BUNDLE_LIMIT_S bounds the whole run in seconds
-# (default: 3600). compute-sanitizer is used if it is in the bundle, on PATH or in CUDA_HOME; the first that works with this
-# driver. Exit status: 0 when every part passed.
+# Each part has a time limit of its own. If a part fails, the others run all the same. Output goes
+# to the folder OUT (default: results beside this script): NAME.txt for each part, NAME.json and
+# bench.md for parts with figures, summary.txt and summary.json, and all of these in
+# results.tar.gz. TCPX_BUNDLE_LIMIT_S limits the whole run, in seconds (default: 3600).
+# compute-sanitizer is looked for in the bundle, on PATH and in CUDA_HOME; the first that works with
+# this driver is used. The exit status is 0 when every part passed.
 set -u
 cd "$(dirname "$0")" || exit 1
 export TCPX_TEST_REQUIRE=gpu
@@ -116,8 +118,9 @@ bench() {
     run_part bench 180 "$out/bench.md" ./bench
 }
 
-# sanitize NAME LIMIT_S TOOL CHECK TEST: the checked program's own output goes to NAME.txt as well. Failing calls of the
-# CUDA API are not reported: the code looks at every result, and expects some of them.
+# sanitize NAME LIMIT_S TOOL CHECK TEST: the checked program's own output goes to NAME.txt as well.
+# Failing calls of the CUDA API are not reported: the code looks at every result, and expects some
+# of them.
 sanitize() {
     part "$1" "$2" "$3" --tool "$4" --report-api-errors no --error-exitcode 9 ./backend-tests --nocapture --exact \
         --test-threads 1 "$5"

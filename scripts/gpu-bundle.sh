@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Packs the GPU tests and benches, and the tcpx command, for a host that has a GPU and no Rust toolchain.
+# Packs the GPU tests and benches, and the tcpx command, for a host that has a GPU and no Rust
+# toolchain.
 #
-#   scripts/gpu-bundle.sh [OUT.tar.gz]      (default: target/gpu-bundle.tar.gz)
+# usage: scripts/gpu-bundle.sh [OUT.tar.gz]
+#   OUT.tar.gz   where the bundle goes (default: target/gpu-bundle.tar.gz)
 #
 # On the GPU host:  tar xzf gpu-bundle.tar.gz && gpu-bundle/run
-# It needs a CUDA driver (535 or newer), a shell with coreutils, and glibc; the driver is what forbids a static program,
-# since it is loaded at run time. The package says which glibc at least.
 #
-# COMPUTE_SANITIZER="DIR..." packs NVIDIA's compute-sanitizer as well, of one or several versions: DIR is compute-sanitizer
-# in a CUDA installation, or nvidia/cu13/compute-sanitizer of the wheel nvidia-cuda-sanitizer-api. Wheels of 13.2 and older
-# lack TreeLauncherSubreaper, without which nothing starts; that of 13.5 serves them too. The licence allows internal use
-# only, so a bundle with it must not be handed on.
+# The host needs a CUDA driver (535 or newer), a shell with coreutils, and glibc. The programs
+# cannot be static, because they load the driver at run time. The bundle says which glibc it needs.
+#
+# COMPUTE_SANITIZER="DIR..." packs NVIDIA's compute-sanitizer too, in one or several versions. DIR
+# is compute-sanitizer in a CUDA installation, or nvidia/cu13/compute-sanitizer of the wheel
+# nvidia-cuda-sanitizer-api. Wheels of 13.2 and older lack TreeLauncherSubreaper, without which
+# nothing starts; the one of 13.5 serves them too. The licence allows internal use only, so do not
+# hand such a bundle on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +24,8 @@ trap 'rm -rf "$work"' EXIT
 bundle=$work/gpu-bundle
 mkdir -p "$bundle" "$(dirname "$out")"
 
-# One build for all, so that every crate is compiled once. Lines of "crate target program"; a test's program is in deps/.
+# One build for all, so that every crate is compiled once. Lines of "crate target program"; a test's
+# program is in deps/.
 packages=(tcpx-cuda tcpx-unpack tcpx-softnet tcpx-conformance tcpx-tests tcpx-cli)
 targets=(--lib --test backends --test gpu --test gpu_fault)
 built=$work/built

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Counts the instructions that tcpx-core spends on one chunk and on one small message, both ends together, over the plugin
-# that does nothing. The count hardly depends on the machine or its load, so two versions can be compared.
+# Counts the instructions that tcpx-core spends on one chunk and on one small message, for both ends
+# together, over a plugin that does nothing. The count hardly depends on the machine or its load, so
+# two versions can be compared.
 #
 # usage: scripts/instructions.sh [OUT]
-#   OUT   folder for callgrind's files, to look into with callgrind_annotate (default: a temporary one, removed)
+#   OUT   folder for callgrind's files, which callgrind_annotate reads (default: a temporary folder,
+#         removed at the end)
 set -euo pipefail
 count=10000
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds tcpx-unpack with the kernel compiled by nvcc 13, as a machine with a CUDA toolkit does, so that an error in
-# kernels/unpack.cu shows. (kernel-ptx.sh makes the committed PTX with the compiler of CUDA 12.2.)
+# Builds tcpx-unpack with the kernel compiled by nvcc 13, as a machine with a CUDA toolkit does, so
+# that an error in kernels/unpack.cu shows. (kernel-ptx.sh makes the committed PTX with the compiler
+# of CUDA 12.2.)
 #
-#   scripts/kernel-nvcc.sh
+# usage: scripts/kernel-nvcc.sh
 #
-# Needs cargo, a C++ compiler, python3 with venv and a package index; no CUDA installation and no GPU. The compiler is kept
-# in KERNEL_NVCC_VENV (default: target/kernel-nvcc).
+# It needs cargo, a C++ compiler, python3 with venv, and a package index. It needs no CUDA
+# installation and no GPU. The compiler is kept in KERNEL_NVCC_VENV (default: target/kernel-nvcc).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -2,11 +2,11 @@
 # Makes tcpx-unpack/kernels/unpack.ptx from unpack.cu with the compiler of CUDA 12.2, so that the
 # PTX (ISA 8.2) loads on driver 535 and newer, and proves that it assembles for sm_80 and sm_90.
 #
-#   scripts/kernel-ptx.sh           writes the file
-#   scripts/kernel-ptx.sh --check   fails when the committed file is not what would be written
+# usage: scripts/kernel-ptx.sh [--check]
+#   --check   writes nothing, and fails when the committed file is not what would be written
 #
-# Needs python3 with venv and a package index; no CUDA installation and no GPU. The compiler is
-# kept in KERNEL_PTX_VENV (default: target/kernel-ptx).
+# It needs python3 with venv, and a package index. It needs no CUDA installation and no GPU. The
+# compiler is kept in KERNEL_PTX_VENV (default: target/kernel-ptx).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -7,25 +7,25 @@ usage() {
 usage: run_tcpx_test.sh transfer|connection|perf server|ADDR [OPTION...]
 
   transfer     sends "Hello from TCPX client!" and compares it at the other end
-  connection   the handshake only
-  perf         time and bandwidth over many iterations
+  connection   makes the handshake only
+  perf         measures time and bandwidth over many iterations
 
   server       waits for the other end
   ADDR         the server's address: a host name or an IPv4 address
-  OPTION...    handed on to the tcpx command, see `tcpx transfer --help` and so on
+  OPTION...    goes to the tcpx command; see `tcpx transfer --help` and so on
 
 On the first host:   run_tcpx_test.sh transfer server
 On the second host:  run_tcpx_test.sh transfer 10.64.1.7
 
-All variables of the A3 High profile are set; those of them that you have set are overwritten.
-The plugin:
-  TCPX_PLUGIN            soft, auto or a path; when set, it is kept as it is
-  TCPX_HARDWARE_PLUGIN   where a hardware plugin is looked for otherwise
-                         (/usr/local/tcpx/lib64/libnccl-net-tcpx.so); when there is
-                         none, the software plugin is used
+The script sets all variables of the A3 High profile, and overwrites those that you have set.
+These variables choose the plugin:
+  TCPX_PLUGIN            soft, auto or a path; the script keeps it when it is set
+  TCPX_HARDWARE_PLUGIN   where the script looks for a hardware plugin otherwise (default:
+                         /usr/local/tcpx/lib64/libnccl-net-tcpx.so); if there is none, it
+                         takes the software plugin
   TCPX_SOFT_IFNAME       NICs of the software plugin; it does not get the profile's NICs,
                          which only an A3 High host has
-The program: `tcpx` in PATH, or target/release/tcpx beside this script's directory.
+The program is `tcpx` in PATH, or target/release/tcpx beside this script's directory.
 TEXT
 }
 

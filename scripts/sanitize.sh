@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks for memory errors and races in what touches outside bytes. See --help.
+# Looks for memory errors and races in the code that handles outside bytes. See --help.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,17 +8,21 @@ usage() {
 usage: scripts/sanitize.sh asan|memcheck|helgrind [quick]
        scripts/sanitize.sh asan pure
 
-  asan      AddressSanitizer over the tests of tcpx-rx, tcpx-softnet and tcpx-core, and over the conformance checks
-            of the built-in software plugin, leaks included. Needs the nightly toolchain: rustup toolchain install nightly
-  memcheck  valgrind's memcheck over transfers of the software plugin, with and without helper threads. Needs valgrind.
-  helgrind  valgrind's helgrind (races, lock order) over the same, built with --cfg tcpx_helgrind, with which the locks
-            and atomics of tcpx-softnet tell helgrind what they do. x86-64 only. Needs valgrind.
-  quick     Transfers with helper threads only.
-  pure      What decodes outside bytes and decides: tcpx-rx and the unit tests of tcpx-core.
+  asan      AddressSanitizer, which also finds leaks, over the tests of tcpx-rx, tcpx-softnet and
+            tcpx-core, and over the conformance checks of the built-in software plugin. Needs the
+            nightly toolchain: rustup toolchain install nightly
+  memcheck  valgrind's memcheck over transfers of the software plugin, with and without helper
+            threads. Needs valgrind.
+  helgrind  valgrind's helgrind (races, order of locks) over the same transfers. The build has
+            --cfg tcpx_helgrind, so that the locks and atomics of tcpx-softnet tell helgrind what
+            they do. x86-64 only. Needs valgrind.
+  quick     only transfers with helper threads
+  pure      only the code that decodes outside bytes: tcpx-rx and the unit tests of tcpx-core
 
-Ends with 0 when nothing was found. Builds under target/sanitize, or CARGO_TARGET_DIR/sanitize. On two processors asan
-takes about ten minutes with the build, each of the others about five; quick takes about half of that.
-Suppressions, each with its reason, are in scripts/valgrind.
+The exit status is 0 when nothing was found. The build is under target/sanitize, or
+CARGO_TARGET_DIR/sanitize. On two processors asan takes about ten minutes with the build, and each
+of the others about five; quick takes about half of that. scripts/valgrind has the suppressions,
+each with its reason.
 TEXT
 }
 
@@ -42,7 +46,8 @@ test_binaries() {
         sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p'
 }
 
-# Runs each test under valgrind with these arguments, one test at a time: several would starve each other.
+# Runs each test under valgrind with these arguments, one test at a time: several would starve each
+# other.
 under_valgrind() {
     local binaries
     binaries=$(test_binaries "${tests[@]}")

@@ -1,7 +1,8 @@
 /*
- * How the two programs of an example find each other: one TCP connection that carries blobs with their length in front.
- * A real program has such a channel already (its RPC, a key-value store); this library needs it once per peer, for the
- * connection info. C99 and C++; POSIX sockets. Every wait ends after BOOTSTRAP_SECONDS.
+ * With this the two programs of an example find each other: one TCP connection that carries blobs
+ * with their length in front. A real program has such a channel already, such as its RPC or a
+ * key-value store. This library needs it once for each peer, for the connection info. C99 and C++,
+ * POSIX sockets. Every wait ends after BOOTSTRAP_SECONDS.
  */
 #ifndef TCPX_EXAMPLES_BOOTSTRAP_H
 #define TCPX_EXAMPLES_BOOTSTRAP_H
@@ -26,7 +27,10 @@ static inline void bootstrap_limit_waits(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/* Listens on a port, 0 for one that the system chooses, and says on standard output which one it is. -1 on failure. */
+/*
+ * Listens on a port, or for 0 on one that the system chooses, and prints which one it is. Returns
+ * -1 on failure.
+ */
 static inline int bootstrap_listen(uint16_t port) {
   struct sockaddr_in address;
   socklen_t size = sizeof address;

@@ -1,4 +1,4 @@
-/* What the examples do with a status that is not success: say where and why, and end. */
+/* When a status is not success, the examples print where and why, and end. */
 #ifndef TCPX_EXAMPLES_CHECK_H
 #define TCPX_EXAMPLES_CHECK_H
 

@@ -1,5 +1,6 @@
 /*
- * One message from one process to another, through device memory (ordinary memory that stands in for it without a GPU).
+ * Sends one message from one process to another, through device memory. Without a GPU ordinary
+ * memory stands in for it.
  *
  *   hello server [PORT]          prints its port
  *   hello client HOST PORT

@@ -1,6 +1,6 @@
 /*
- * One session with several peers and one loop that serves them all without blocking: post a receive for each, make
- * progress, look who is complete, post again.
+ * Serves several peers with one session and one loop that never blocks: it posts a receive for
+ * each, makes progress, looks which are complete, and posts again.
  *
  *   poll_peers server PEERS [PORT]     receives ROUNDS messages from each peer, prints its port
  *   poll_peers client HOST PORT NAME   sends them

@@ -1,6 +1,7 @@
 /*
- * A key-value cache on its way from a prefill host to a decode host: 10,000 blocks in one batch. Both ends have block
- * tables of their own, so that each block lies somewhere else at the other end; the tag is the block's number.
+ * Moves a key-value cache from a prefill host to a decode host: 10,000 blocks in one batch. Both
+ * ends have a block table, so each block lies somewhere else at the other end. The tag is the
+ * block's number.
  *
  *   kv_blocks_cpp server [PORT]          the decode host: receives, prints its port
  *   kv_blocks_cpp client HOST PORT       the prefill host: sends

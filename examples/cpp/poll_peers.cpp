@@ -1,6 +1,6 @@
 /*
- * One session with several peers and one loop that serves them all without blocking: post a receive for each, make
- * progress, look who is complete, post again.
+ * Serves several peers with one session and one loop that never blocks: it posts a receive for
+ * each, makes progress, looks which are complete, and posts again.
  *
  *   poll_peers_cpp server PEERS [PORT]     receives kRounds messages from each peer, prints its port
  *   poll_peers_cpp client HOST PORT NAME   sends them
@@ -91,7 +91,7 @@ void client(const char* host, const char* port, const std::string& name) {
   }
 
   tcpx_session_options options = tcpx::defaultOptions();
-  options.name = name.c_str(); /* several peers are on their way: the name says whom an accept means */
+  options.name = name.c_str(); /* several peers connect: the name says which one an accept takes */
   tcpx::Session session(options);
   session.loadRemoteConnInfo("server", receive_text(peer));
   session.connect("server");

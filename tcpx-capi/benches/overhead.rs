@@ -1,11 +1,13 @@
 #![allow(unsafe_code)]
-//! What a call through the C ABI costs over the same call in Rust: posting, and asking for completion.
+//! What a call through the C ABI costs over the same call in Rust: posting, and asking for
+//! completion.
 //!
-//! Both are timed on live sessions in one process, in turns, so that a machine that slows down slows both. The
-//! difference of the medians is the overhead. Sends are posted without a counterpart: nothing of a network is timed.
+//! Both are timed on live sessions in one process, in turns, so that a machine that slows down
+//! slows both. The difference of the medians is the overhead. Sends are posted without a
+//! counterpart: nothing of a network is timed.
 //!
-//! `cargo bench -p tcpx-capi`: prints nanoseconds a call and fails above the bar of 100 ns for post and completion
-//! together. Under `cargo test` a few rounds run and no bar applies.
+//! `cargo bench -p tcpx-capi`: prints nanoseconds a call and fails above the bar of 100 ns for post
+//! and completion together. Under `cargo test` a few rounds run and no bar applies.
 
 use std::ffi::CString;
 use std::process::ExitCode;

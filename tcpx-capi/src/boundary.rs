@@ -1,20 +1,21 @@
-//! The one shape of every exported function: run the body, let no panic out, turn the outcome into a status.
+//! The one shape of every exported function: it runs the body, lets no panic out, and turns the
+//! outcome into a status.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::failure::Failure;
 use crate::panic_hook::{Inside, take_place};
 use crate::status::tcpx_status::{self, TCPX_ERR_IN_CALLBACK, TCPX_ERR_INTERNAL, TCPX_OK};
-use crate::{last_error, log};
+use crate::{last_error, log_sink};
 
 /// Runs the body of an exported function.
 pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
-    if log::is_in_callback() {
+    if log_sink::is_in_callback() {
         // No detail: the text belongs to the call whose log line is being delivered.
         return TCPX_ERR_IN_CALLBACK;
     }
-    // After a panic the state behind the library's locks is as that call left it; core and the registry recover their
-    // locks, and every later step checks what it finds.
+    // After a panic the state behind the library's locks is as that call left it. tcpx-core and the
+    // registry recover their locks, and every later step checks what it finds.
     match catch_unwind(AssertUnwindSafe(|| {
         let _inside = Inside::enter();
         body()

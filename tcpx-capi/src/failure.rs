@@ -1,15 +1,15 @@
-//! Why a function fails: a status and the words for it.
+//! The failure of a function: a status and the words for it.
 
 use tcpx_core::{Code, Error};
 
 use crate::status::tcpx_status;
 
-/// What the body of an exported function ends with when it cannot do its work.
+/// What the body of an exported function returns when it cannot do its work.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: tcpx_status,
     pub(crate) text: String,
-    /// The diagnosis, of an error that has one.
+    /// The diagnosis, if the error has one.
     pub(crate) id: Option<Code>,
 }
 

@@ -1,8 +1,9 @@
 #![allow(unsafe_code)]
-//! Structs that may get new members at their end. Their first member, `size`, says which ones the caller knows.
+//! Structs that may get new members at their end.
 //!
-//! A caller that knows fewer members than this library passes a smaller size: the rest has its default. One that knows
-//! more passes a larger size: that is fine for as long as the members that are unknown here are zero.
+//! The first member, `size`, says which members the caller knows. A caller that knows fewer than
+//! this library passes a smaller size, and the rest has its default. A caller that knows more
+//! passes a larger size, which is fine as long as the members that are unknown here are zero.
 
 use std::mem::MaybeUninit;
 
@@ -14,8 +15,9 @@ const LARGEST: usize = 4096;
 /// A struct that may grow.
 ///
 /// # Safety
-/// `repr(C)`, without padding, every member valid for every bit pattern, the first a `usize` that holds the struct's
-/// size. Padding would make bytes of a larger version look uninitialised to this one.
+/// The struct is `repr(C)` without padding, every member is valid for every bit pattern, and the
+/// first is a `usize` that holds the struct's size. Padding would make bytes of a larger version
+/// look uninitialised to this one.
 pub(crate) unsafe trait Growing: Copy {
     /// Its name in error texts.
     const NAME: &'static str;
@@ -52,7 +54,8 @@ pub(crate) fn check_size<T: Growing>(size: usize) -> Result<usize, Failure> {
 /// Reads a struct of the caller's version over `defaults`.
 ///
 /// # Safety
-/// `pointer` is NULL or points to a `usize` that says how many initialised bytes there are from it on.
+/// `pointer` is NULL or points to a `usize` that says how many initialised bytes there are from it
+/// on.
 pub(crate) unsafe fn read<T: Growing>(pointer: *const T, defaults: T) -> Result<T, Failure> {
     // SAFETY: passed on from the caller.
     let size = unsafe { size_of_callers(pointer) }?;
@@ -65,14 +68,16 @@ pub(crate) unsafe fn read<T: Growing>(pointer: *const T, defaults: T) -> Result<
         return Err(Failure::argument(text));
     }
     let mut value = MaybeUninit::new(defaults);
-    // SAFETY: the source has `size` bytes, the destination size_of::<T>(); both are distinct. Every bit pattern is a T.
+    // SAFETY: the source has `size` bytes, the destination size_of::<T>(); both are distinct. Every
+    // bit pattern is a T.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes, value.as_mut_ptr().cast(), size.min(size_of::<T>()));
         Ok(value.assume_init())
     }
 }
 
-/// Writes a struct in the caller's version: what it does not know is left out, what this library does not know is zero.
+/// Writes a struct in the caller's version: members that the caller does not know are left out,
+/// and members that this library does not know are zero.
 ///
 /// # Safety
 /// `pointer` is NULL or may be written for `size` bytes.
@@ -89,7 +94,8 @@ pub(crate) unsafe fn write<T: Growing>(
         return Err(Failure::argument(format!("{} is not aligned", T::NAME)));
     }
     let known = size.min(size_of::<T>());
-    // SAFETY: `size` bytes may be written, as the caller says; the struct's first member is a usize within them.
+    // SAFETY: `size` bytes may be written, as the caller says; the struct's first member is a usize
+    // within them.
     unsafe {
         pointer.cast::<u8>().write_bytes(0, size);
         std::ptr::copy_nonoverlapping((&raw const value).cast(), pointer.cast::<u8>(), known);

@@ -1,15 +1,18 @@
 #![allow(unsafe_code)]
-//! What C programs pass in: checked before it is looked at.
+//! Checks of what C programs pass in, made before it is used.
 
 use std::ffi::c_char;
 
 use crate::failure::Failure;
 
-/// Text that ends with NUL within `longest` bytes and is UTF-8.
+/// The longest name of a session or peer, in bytes without the terminating NUL.
+pub const TCPX_MAX_NAME_BYTES: usize = 64;
+
+/// Checks a text: it ends with NUL within `longest` bytes, and is UTF-8.
 ///
 /// # Safety
-/// `pointer` is NULL, or the start of bytes that are readable up to and including the first NUL, or for `longest` + 1
-/// bytes, and that nobody writes for as long as `'a`.
+/// `pointer` is NULL, or the start of bytes that are readable up to and including the first NUL, or
+/// for `longest` + 1 bytes, and that nobody writes for as long as `'a`.
 pub(crate) unsafe fn text<'a>(
     name: &str,
     pointer: *const c_char,
@@ -19,7 +22,8 @@ pub(crate) unsafe fn text<'a>(
         return Err(Failure::null(name));
     }
     let bytes = pointer.cast::<u8>();
-    // SAFETY: no byte after the first NUL is read, and none past `longest` + 1, as the caller allows.
+    // SAFETY: no byte after the first NUL is read, and none past `longest` + 1, as the caller
+    // allows.
     let length = (0..=longest).find(|index| unsafe { bytes.add(*index).read() } == 0);
     let Some(length) = length else {
         let text = format!("{name} is longer than {longest} bytes, or does not end with NUL");
@@ -46,11 +50,21 @@ pub(crate) unsafe fn optional_text<'a>(
     unsafe { text(name, pointer, longest) }.map(Some)
 }
 
-/// An array of at most `most` items; with a count of 0 the pointer may be NULL.
+/// Checks the name of a peer.
 ///
 /// # Safety
-/// If `count` is not 0 and not above `most`, `pointer` is NULL or the start of `count` initialised items that nobody
-/// writes for as long as `'a`.
+/// `peer` is NULL or a text that ends with NUL.
+pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: passed on from the caller.
+    let name = unsafe { text("peer", peer, TCPX_MAX_NAME_BYTES) }?;
+    if name.is_empty() { Err(Failure::argument("peer is empty")) } else { Ok(name) }
+}
+
+/// Checks an array of at most `most` items. With a count of 0 the pointer may be NULL.
+///
+/// # Safety
+/// If `count` is not 0 and not above `most`, `pointer` is NULL or the start of `count` initialised
+/// items that nobody writes for as long as `'a`.
 pub(crate) unsafe fn array<'a, T>(
     name: &str,
     pointer: *const T,
@@ -74,11 +88,12 @@ pub(crate) unsafe fn array<'a, T>(
     // SAFETY:
     // - not NULL and aligned: just checked;
     // - initialised and not written: the caller says so;
-    // - `most` items are far below isize::MAX bytes for every caller in this crate, the largest being 32 MiB.
+    // - `most` items are far below isize::MAX bytes for every caller in this crate, the largest
+    //   being 32 MiB.
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
-/// A whole struct that the library only reads.
+/// Reads a whole struct.
 ///
 /// # Safety
 /// `pointer` is NULL or points to an initialised `T` that nobody writes during the call.
@@ -88,7 +103,7 @@ pub(crate) unsafe fn value<T: Copy>(name: &str, pointer: *const T) -> Result<T, 
     Ok(items[0])
 }
 
-/// A yes or no that C passes as a number.
+/// Reads a yes or no, which C passes as a number.
 pub(crate) fn flag(name: &str, value: i32) -> Result<bool, Failure> {
     match value {
         0 => Ok(false),

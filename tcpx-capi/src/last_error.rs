@@ -17,7 +17,9 @@ thread_local! {
     static LAST: RefCell<LastError> = RefCell::default();
 }
 
-/// Remembers a text and its diagnosis for this thread. In a thread that is ending there is nobody left to read it.
+/// Remembers a text and its diagnosis for this thread.
+///
+/// In a thread that is ending nobody is left to read it, so it may be lost.
 pub(crate) fn remember(mut text: String, id: Option<Code>) {
     text.retain(|character| character != '\0');
     let id = id.map(|id| id.to_string()).unwrap_or_default();
@@ -35,22 +37,24 @@ fn part(of: impl FnOnce(&LastError) -> &CStr) -> *const c_char {
         .unwrap_or(c"".as_ptr())
 }
 
-/// The details of the last failure in the calling thread: what failed, with which peer, channel and numbers. The text of
-/// one that has a diagnosis ends with its id in brackets, `[TCPX-902]`.
+/// Returns the details of the last failure in the calling thread: what failed, with which peer,
+/// channel and numbers. If the failure has a diagnosis, the text ends with its id in brackets, such
+/// as `[TCPX-902]`.
 ///
-/// Never NULL; empty when nothing has failed in this thread. The text is UTF-8. It stays valid until the next call of
-/// this library fails in the same thread, or the thread ends; successful calls leave it alone. Any thread; not for
-/// another thread's eyes.
+/// The pointer is never NULL. The text is UTF-8, and empty when nothing has failed in this thread.
+/// It stays valid until the next call of this library fails in the same thread, or the thread ends;
+/// successful calls leave it alone. Any thread; only the calling thread may read the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error() -> *const c_char {
     part(|last| &last.text)
 }
 
-/// The id of the last failure's diagnosis in the calling thread, such as `TCPX-902`: `tcpx explain TCPX-902` prints its
-/// cause and cure.
+/// Returns the id of the last failure's diagnosis in the calling thread, such as `TCPX-902`. The
+/// command `tcpx explain TCPX-902` prints its cause and cure.
 ///
-/// Never NULL; empty when nothing has failed in this thread, or when the text says all there is, as for a mistake of the
-/// calling program. Valid as long as the text of `tcpx_last_error`. Any thread; not for another thread's eyes.
+/// The pointer is never NULL. The text is empty when nothing has failed in this thread, or when the
+/// failure has no diagnosis, as with a mistake of the calling program. It is valid as long as the
+/// text of `tcpx_last_error`. Any thread; only the calling thread may read the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error_id() -> *const c_char {
     part(|last| &last.id)

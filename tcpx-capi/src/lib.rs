@@ -1,17 +1,19 @@
 //! The C ABI of tcpx: `libtcpx_p2p.so` and `libtcpx_p2p.a`, over `tcpx-core`.
 //!
-//! For C and C++ programs, through `include/tcpx_p2p.h` (generated from this crate) and `include/tcpx_p2p.hpp` (classes
-//! over it). Rust programs use `tcpx-core` itself.
+//! It is for C and C++ programs, through `include/tcpx_p2p.h` (generated from this crate) and
+//! `include/tcpx_p2p.hpp` (classes over it). Rust programs use `tcpx-core` itself.
 //!
-//! The contract, the same for every function:
-//! - A status is returned: [`tcpx_status::TCPX_OK`] is 0, failures are negative; [`tcpx_last_error`] has the words.
-//! - Pointers are checked for NULL, numbers for their range, text and arrays for their length.
-//! - Outputs come last and are written only on success, but for sizes that say how large a buffer must be.
-//! - Handles are numbers that are looked up, never addresses that are followed: one that is stale, of the wrong kind or
-//!   made up is [`tcpx_status::TCPX_ERR_HANDLE`].
-//! - Any thread may call anything. A handle that another call is using right now is not destroyed
+//! These rules hold for every function:
+//! - It returns a status. [`tcpx_status::TCPX_OK`] is 0, and failures are negative.
+//!   [`tcpx_last_error`] has the words.
+//! - It checks pointers for NULL, numbers for their range, and texts and arrays for their length.
+//! - Outputs come last, and are written only on success. Sizes that say how large a buffer must be
+//!   are the exception.
+//! - Handles are numbers that are looked up, never addresses that are followed. A handle that is
+//!   stale, of the wrong kind or made up gives [`tcpx_status::TCPX_ERR_HANDLE`].
+//! - Any thread may call anything. A handle that another call is using right now is not ended
 //!   ([`tcpx_status::TCPX_ERR_BUSY`]).
-//! - Panics end here, as [`tcpx_status::TCPX_ERR_INTERNAL`].
+//! - A panic does not leave the library. It becomes [`tcpx_status::TCPX_ERR_INTERNAL`].
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
 mod abi;
@@ -21,6 +23,7 @@ mod growing;
 mod input;
 mod last_error;
 mod log;
+mod log_sink;
 mod memory;
 mod memory_descriptor;
 mod nic;
@@ -36,10 +39,12 @@ mod transfer;
 mod version;
 
 pub use abi::TCPX_ABI_VERSION;
+pub use input::TCPX_MAX_NAME_BYTES;
 pub use last_error::{tcpx_last_error, tcpx_last_error_id};
-pub use log::{
+pub use log::{tcpx_set_log_callback, tcpx_set_plugin_log_level};
+pub use log_sink::{
     TCPX_LOG_DEBUG, TCPX_LOG_ERROR, TCPX_LOG_INFO, TCPX_LOG_OFF, TCPX_LOG_TRACE, TCPX_LOG_WARN,
-    tcpx_log_callback, tcpx_set_log_callback, tcpx_set_plugin_log_level,
+    tcpx_log_callback,
 };
 pub use memory::{
     TCPX_PTR_CUDA, TCPX_PTR_HOST, tcpx_memory_info, tcpx_session_deregister_memory,
@@ -59,10 +64,9 @@ pub use post::{
     tcpx_transfer_post_send, tcpx_transfer_post_send_batch,
 };
 pub use session::{
-    TCPX_MAX_CONN_INFO_BYTES, TCPX_MAX_NAME_BYTES, tcpx_session, tcpx_session_accept,
-    tcpx_session_close, tcpx_session_connect, tcpx_session_create, tcpx_session_destroy,
-    tcpx_session_disconnect, tcpx_session_listen, tcpx_session_load_remote_conn_info,
-    tcpx_session_progress,
+    TCPX_MAX_CONN_INFO_BYTES, tcpx_session, tcpx_session_accept, tcpx_session_close,
+    tcpx_session_connect, tcpx_session_create, tcpx_session_destroy, tcpx_session_disconnect,
+    tcpx_session_listen, tcpx_session_load_remote_conn_info, tcpx_session_progress,
 };
 pub use stats::{tcpx_session_get_stats, tcpx_session_stats, tcpx_session_stats_json};
 pub use status::{tcpx_status, tcpx_status_text};

@@ -1,84 +1,26 @@
 #![allow(unsafe_code)]
-//! Log lines for C programs: what the library says through `tracing`, handed to one callback.
+//! Log lines for C programs: which callback takes them, and which of them.
 
-use std::cell::Cell;
-use std::ffi::{CString, c_char, c_void};
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::ffi::c_void;
 
-use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
-
-use crate::boundary;
 use crate::failure::Failure;
-use crate::status::tcpx_status::{self, TCPX_ERR_UNAVAILABLE};
+use crate::log_sink::{TCPX_LOG_OFF, TCPX_LOG_TRACE, tcpx_log_callback};
+use crate::status::tcpx_status;
+use crate::{boundary, log_sink};
 
-/// No log lines.
-pub const TCPX_LOG_OFF: i32 = 0;
-/// What failed and will not be tried again.
-pub const TCPX_LOG_ERROR: i32 = 1;
-/// What an operator should look at.
-pub const TCPX_LOG_WARN: i32 = 2;
-/// Once per session or peer.
-pub const TCPX_LOG_INFO: i32 = 3;
-/// Steps of setting up and closing.
-pub const TCPX_LOG_DEBUG: i32 = 4;
-/// Everything, down to single chunks.
-pub const TCPX_LOG_TRACE: i32 = 5;
-
-/// Takes one log line: the context given with it, a level (`TCPX_LOG_ERROR` to `TCPX_LOG_TRACE`), the part of the library
-/// that speaks, and the line without a newline. Both texts are UTF-8, never NULL, and valid during the call only.
+/// Sends the library's log lines up to `max_level` to `callback`, for the whole process.
 ///
-/// It is called from any thread, also from threads of the library, possibly from several at once and while the library
-/// holds locks: it must return soon, must not throw or jump out, and must not wait for another call of this library.
-/// Calls of this library from inside return `TCPX_ERR_IN_CALLBACK`.
-pub type tcpx_log_callback = Option<
-    unsafe extern "C" fn(
-        context: *mut c_void,
-        level: i32,
-        target: *const c_char,
-        message: *const c_char,
-    ),
->;
-
-#[derive(Clone, Copy)]
-struct Sink {
-    callback: unsafe extern "C" fn(*mut c_void, i32, *const c_char, *const c_char),
-    context: *mut c_void,
-}
-
-// SAFETY: the context is handed back, never followed; `tcpx_set_log_callback` demands that any thread may be given it.
-unsafe impl Send for Sink {}
-// SAFETY: as above.
-unsafe impl Sync for Sink {}
-
-/// Held for reading while a line is delivered, so that a replaced callback is never called again.
-static SINK: RwLock<Option<Sink>> = RwLock::new(None);
-static MAX_LEVEL: AtomicI32 = AtomicI32::new(TCPX_LOG_OFF);
-
-thread_local! {
-    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is delivering a log line.
-pub(crate) fn is_in_callback() -> bool {
-    IN_CALLBACK.try_with(Cell::get).unwrap_or(false)
-}
-
-/// Sends the library's log lines up to `max_level` to `callback`, process-wide, in place of an earlier one. NULL turns
-/// them off. Without a call of this there are none: the library itself never prints.
-///
-/// When it returns, the earlier callback is not running and will not be called again. Any thread, but not from inside the
+/// The callback takes the place of an earlier one; NULL turns the lines off. Until this is called
+/// there are no lines, because the library itself never prints. When it returns, the earlier
+/// callback is not running and will not be called again. Any thread, but not from inside the
 /// callback.
 ///
-/// Errors: `TCPX_ERR_ARGUMENT` when `max_level` is not a level; `TCPX_ERR_UNAVAILABLE` when the program is written in
-/// Rust and has a `tracing` subscriber of its own.
+/// Errors: `TCPX_ERR_ARGUMENT` when `max_level` is not a level; `TCPX_ERR_UNAVAILABLE` when the
+/// program is written in Rust and has a `tracing` subscriber of its own.
 ///
 /// # Safety
-/// `callback` is NULL or a function of this type that may be called from any thread, with `context`, until it is replaced.
+/// `callback` is NULL or a function of this type that may be called from any thread, with
+/// `context`, until it is replaced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_set_log_callback(
     callback: tcpx_log_callback,
@@ -89,22 +31,17 @@ pub unsafe extern "C" fn tcpx_set_log_callback(
         if !(TCPX_LOG_OFF..=TCPX_LOG_TRACE).contains(&max_level) {
             return Err(Failure::argument(format!("max_level is {max_level}; 0 to 5 are levels")));
         }
-        install()?;
-        let mut sink = SINK.write().unwrap_or_else(PoisonError::into_inner);
-        *sink = callback.map(|callback| Sink { callback, context });
-        let level = if callback.is_some() { max_level } else { TCPX_LOG_OFF };
-        MAX_LEVEL.store(level, Ordering::Relaxed);
-        drop(sink);
-        tracing::callsite::rebuild_interest_cache();
-        Ok(())
+        // SAFETY: passed on from the caller.
+        unsafe { log_sink::replace(callback, context, max_level) }
     })
 }
 
-/// Drops the plugin's log lines above `level` before they are formatted, process-wide: for a callback that takes
-/// everything else. `TCPX_LOG_DEBUG` unless set.
+/// Drops the plugin's log lines above `level` before they are formatted, for the whole process.
 ///
-/// Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or `TCPX_LOG_TRACE`, with the target `tcpx::plugin`, and
-/// only as far as the `max_level` of `tcpx_set_log_callback` allows. Any thread; does not block.
+/// It is for a callback that takes everything else. The level is `TCPX_LOG_DEBUG` until this is
+/// called. Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or `TCPX_LOG_TRACE`,
+/// with the target `tcpx::plugin`, and only as far as the `max_level` of `tcpx_set_log_callback`
+/// allows. Any thread; does not block.
 ///
 /// Errors: `TCPX_ERR_ARGUMENT` when `level` is not a level.
 #[unsafe(no_mangle)]
@@ -113,122 +50,19 @@ pub extern "C" fn tcpx_set_plugin_log_level(level: i32) -> tcpx_status {
         if !(TCPX_LOG_OFF..=TCPX_LOG_TRACE).contains(&level) {
             return Err(Failure::argument(format!("level is {level}; 0 to 5 are levels")));
         }
-        tcpx_core::set_plugin_log_level(filter(level));
+        tcpx_core::set_plugin_log_level(log_sink::filter(level));
         Ok(())
     })
 }
 
-/// Makes this library's subscriber the one of the process, once.
-fn install() -> Result<(), Failure> {
-    static INSTALLED: OnceLock<bool> = OnceLock::new();
-    if *INSTALLED.get_or_init(|| tracing::subscriber::set_global_default(Lines).is_ok()) {
-        return Ok(());
-    }
-    let text = "this program has a tracing subscriber of its own, which gets the log lines";
-    Err(Failure::new(TCPX_ERR_UNAVAILABLE, text))
-}
-
-fn number(level: &Level) -> i32 {
-    match *level {
-        Level::ERROR => TCPX_LOG_ERROR,
-        Level::WARN => TCPX_LOG_WARN,
-        Level::INFO => TCPX_LOG_INFO,
-        Level::DEBUG => TCPX_LOG_DEBUG,
-        Level::TRACE => TCPX_LOG_TRACE,
-    }
-}
-
-fn filter(level: i32) -> LevelFilter {
-    match level {
-        TCPX_LOG_OFF => LevelFilter::OFF,
-        TCPX_LOG_ERROR => LevelFilter::ERROR,
-        TCPX_LOG_WARN => LevelFilter::WARN,
-        TCPX_LOG_INFO => LevelFilter::INFO,
-        TCPX_LOG_DEBUG => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    }
-}
-
-/// Turns events into lines. The library makes no spans.
-struct Lines;
-
-impl Subscriber for Lines {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Not `is_event`: asking whether a line would be heard, as is done for the plugin's, is none.
-        !metadata.is_span() && number(metadata.level()) <= MAX_LEVEL.load(Ordering::Relaxed)
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(filter(MAX_LEVEL.load(Ordering::Relaxed)))
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
-        event.record(&mut line);
-        deliver(number(event.metadata().level()), event.metadata().target(), line.finish());
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-/// Message first, then `name=value` for each field.
-#[derive(Default)]
-struct Line {
-    message: String,
-    fields: String,
-}
-
-impl Visit for Line {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.record_debug(field, &format_args!("{value}"));
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        // Writing to a string does not fail.
-        let _ = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, " {name}={value:?}"),
-        };
-    }
-}
-
-impl Line {
-    fn finish(mut self) -> String {
-        self.message.push_str(&self.fields);
-        self.message.retain(|character| character != '\0');
-        self.message
-    }
-}
-
-fn deliver(level: i32, target: &str, line: String) {
-    // A line that comes while one is delivered in this thread can only come from the callback itself.
-    if IN_CALLBACK.try_with(Cell::get).unwrap_or(true) {
-        return;
-    }
-    let (Ok(target), Ok(line)) = (CString::new(target), CString::new(line)) else { return };
-    let sink = SINK.read().unwrap_or_else(PoisonError::into_inner);
-    let Some(sink) = *sink else { return };
-    IN_CALLBACK.set(true);
-    // SAFETY: whoever set the callback vouched that it may be called with this context from any thread until it is
-    // replaced, which the lock held here delays. The texts live until it returns.
-    unsafe { (sink.callback)(sink.context, level, target.as_ptr(), line.as_ptr()) };
-    IN_CALLBACK.set(false);
-}
-
 #[cfg(test)]
 mod tests {
-    use std::ffi::CStr;
+    use std::ffi::{CStr, c_char};
     use std::sync::Mutex;
 
     use super::*;
-    use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_ERR_IN_CALLBACK, TCPX_OK};
+    use crate::log_sink::{TCPX_LOG_DEBUG, TCPX_LOG_INFO};
+    use crate::status::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_ERR_IN_CALLBACK, TCPX_OK};
 
     static LINES: Mutex<Vec<(i32, String)>> = Mutex::new(Vec::new());
 

@@ -11,17 +11,17 @@ use crate::session::tcpx_session;
 use crate::status::tcpx_status;
 use crate::{boundary, input};
 
-/// Pointer type: host memory. Received straight into place.
+/// Pointer type: host memory. Data is received straight into place.
 pub const TCPX_PTR_HOST: i32 = 1;
-/// Pointer type: device memory, or ordinary memory that stands in for it in a session with `gpu` TCPX_GPU_NONE. Received
-/// through the bounce buffer and unpacked.
+/// Pointer type: device memory. In a session whose `gpu` is TCPX_GPU_NONE ordinary memory stands in
+/// for it. Data is received into the bounce buffer and unpacked from there.
 pub const TCPX_PTR_CUDA: i32 = 2;
 
 /// What a session knows of a registration.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_memory_info {
-    /// Its id, from 1 upwards; ids are never used twice in a session.
+    /// Its id, from 1 upwards. A session never uses an id twice.
     pub id: u64,
     /// Address of its first byte.
     pub address: u64,
@@ -29,13 +29,13 @@ pub struct tcpx_memory_info {
     pub bytes: u64,
     /// TCPX_PTR_HOST or TCPX_PTR_CUDA.
     pub ptr_type: i32,
-    /// 1 when it may be received into, else 0.
+    /// 1 if it may be received into, else 0.
     pub is_recv: i32,
 }
 
 const _: () = assert!(size_of::<tcpx_memory_info>() == 32);
 
-/// The memory type of a number from outside.
+/// The memory type that a number from outside stands for.
 pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
     match ptr_type {
         TCPX_PTR_HOST => Some(MemoryType::Host),
@@ -52,19 +52,24 @@ pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
     }
 }
 
-/// Makes memory known to a session and writes its id, from 1 upwards, to `out_memory`. It serves every peer and channel.
-/// Any address, any size but 0; the same memory may be registered more than once.
+/// Makes memory known to a session, and writes the id of the registration to `out_memory`.
 ///
-/// The memory stays the program's: it must remain valid until `tcpx_session_deregister_memory` or `tcpx_session_destroy`
-/// has returned TCPX_OK. While an operation is posted on a part of it, nobody else writes that part, and while a receive
-/// is, nobody reads it either. `is_recv` 1: it may be received into and sent from; 0: sent from only.
+/// The registration serves every peer and channel. Any address will do, and any size but 0; the
+/// same memory may be registered more than once. With `is_recv` 1 the memory may be received into
+/// and sent from, with 0 only sent from.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, an `is_recv` other than 0 and
-/// 1; `TCPX_ERR_MEMORY` when the address and size cannot be, or the plugin cannot receive into memory of this type. Any
-/// thread; does not block.
+/// The memory stays the program's. It must remain valid until `tcpx_session_deregister_memory` or
+/// `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of it,
+/// nobody else may write that part. While a receive is posted on a part of it, nobody may read that
+/// part either.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
+/// `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, or the plugin
+/// cannot receive into memory of this type. Any thread; does not block.
 ///
 /// # Safety
-/// `address` is NULL or the start of `bytes` bytes that follow the rules above; `out_memory` is NULL or may be written.
+/// `address` is NULL or the start of `bytes` bytes that follow the rules above; `out_memory` is
+/// NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_session_register_memory(
     session: tcpx_session,
@@ -86,7 +91,7 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
         })?;
         let is_recv = input::flag("is_recv", is_recv)?;
         let session = session.get()?;
-        // SAFETY: the caller keeps the memory valid and to itself, in the words of core's contract.
+        // SAFETY: the rules above are those of Session::register_memory, and the caller keeps them.
         let id = unsafe {
             session.register_memory(address.expose_provenance() as u64, bytes, memory, is_recv)
         }?;
@@ -97,8 +102,8 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
 
 /// Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
 ///
-/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations on it are posted: wait
-/// for their transfers first. Any thread; does not block.
+/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
+/// on it are posted: wait for their transfers first. Any thread; does not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,
@@ -109,7 +114,8 @@ pub extern "C" fn tcpx_session_deregister_memory(
 
 /// Writes what the session knows of a registration.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any thread; does not
+/// block.
 ///
 /// # Safety
 /// `out_info` is NULL or may be written.

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Memory descriptors: what one end tells another about its memory, as a struct and as bytes.
+//! Memory descriptors, by which one end tells another about its memory: as a struct, and as bytes.
 
 use std::ffi::c_void;
 
@@ -12,12 +12,15 @@ use crate::status::tcpx_status;
 use crate::status::tcpx_status::TCPX_ERR_DESCRIPTOR;
 use crate::{boundary, input};
 
-/// Bytes of a serialised memory descriptor. A newer library may need more: ask with a NULL buffer.
+/// Bytes of a serialised memory descriptor. A newer library may need more, so ask with a NULL
+/// buffer.
 pub const TCPX_MEMORY_DESCRIPTOR_BYTES: usize = 40;
 
 const _: () = assert!(TCPX_MEMORY_DESCRIPTOR_BYTES == MemoryDescriptor::SERIALIZED_BYTES);
 
-/// Where memory is, how large, and of what kind. A plain value: it owns nothing and keeps nothing registered.
+/// Where memory is, how large it is, and of what kind.
+///
+/// This is a plain value: it owns nothing, and keeps nothing registered.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_memory_descriptor {
@@ -37,18 +40,19 @@ impl From<MemoryDescriptorError> for Failure {
     }
 }
 
-/// Puts a descriptor into bytes that `tcpx_memory_descriptor_deserialize` reads, on any machine: framed, versioned and
-/// with a checksum.
+/// Puts a descriptor into bytes that `tcpx_memory_descriptor_deserialize` reads on any machine.
 ///
-/// `out_size` gets the number of bytes; a NULL `buffer` asks for it alone.
+/// The bytes have a version and a checksum. `out_size` gets their number; a NULL `buffer` asks for
+/// the number alone.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` for memory that cannot be: address or size 0, past
-/// the end of the address space, an unknown pointer type; `TCPX_ERR_BUFFER_TOO_SMALL`, with the size that is needed in
-/// `out_size`. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when there can be no such
+/// memory: its address or size is 0, it passes the end of the address space, or its pointer type is
+/// unknown; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in `out_size`. Any thread; does not
+/// block.
 ///
 /// # Safety
-/// `descriptor` is NULL or may be read; `buffer` is NULL or may be written for `capacity` bytes; `out_size` is NULL or may
-/// be written.
+/// `descriptor` is NULL or may be read; `buffer` is NULL or may be written for `capacity` bytes;
+/// `out_size` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
     descriptor: *const tcpx_memory_descriptor,
@@ -70,8 +74,8 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
 
 /// Reads a descriptor from bytes.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged, of another version, or
-/// describe memory that cannot be. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged
+/// or of another version, or when there can be no such memory. Any thread; does not block.
 ///
 /// # Safety
 /// `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or may be written.

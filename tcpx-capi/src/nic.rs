@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What hardware there is: NICs and GPUs.
+//! The hardware that there is: NICs and GPUs.
 
 use std::ffi::c_char;
 
@@ -10,9 +10,9 @@ use crate::output::Output;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
 
-/// Bytes of `tcpx_nic.name`.
+/// Size of `tcpx_nic.name` in bytes.
 pub const TCPX_NIC_NAME_BYTES: usize = 64;
-/// Bytes of `tcpx_nic.pci_path`.
+/// Size of `tcpx_nic.pci_path` in bytes.
 pub const TCPX_NIC_PATH_BYTES: usize = 256;
 
 /// A network interface as the plugin reports it. New members are added at the end.
@@ -23,23 +23,24 @@ pub struct tcpx_nic {
     pub size: usize,
     /// The plugin's number for it.
     pub index: i32,
-    /// Port speed in Mbit/s, 0 when it is not known.
+    /// Port speed in Mbit/s; 0 if it is not known.
     pub speed_mbps: i32,
-    /// Interface name, as the option `nics` takes it. Ends with NUL; cut when longer.
+    /// Interface name, as the option `nics` takes it. It ends with NUL, and is cut if it is longer.
     pub name: [c_char; TCPX_NIC_NAME_BYTES],
-    /// Real path under /sys, empty when it has none. Ends with NUL; cut when longer.
+    /// Real path under /sys, empty if there is none. It ends with NUL, and is cut if it is longer.
     pub pci_path: [c_char; TCPX_NIC_PATH_BYTES],
 }
 
 const _: () = assert!(size_of::<tcpx_nic>() == 336);
 
-// SAFETY: a word, two half words and two arrays of bytes whose sizes are multiples of eight: no padding, as asserted.
+// SAFETY: a word, two half words and two arrays of bytes whose sizes are multiples of eight: there
+// is no padding, as asserted.
 unsafe impl Growing for tcpx_nic {
     const NAME: &'static str = "tcpx_nic";
     const FIRST_BYTES: usize = 336;
 }
 
-/// Text in a fixed place, always with a NUL at its end.
+/// Puts text into an array of a fixed size, always with a NUL at its end.
 fn fixed<const N: usize>(text: &str) -> [c_char; N] {
     let mut place = [0; N];
     let longest = N - 1;
@@ -69,9 +70,12 @@ pub unsafe extern "C" fn tcpx_session_nic_count(
     })
 }
 
-/// Writes what is known of NIC number `position`, from 0. Set `out_nic->size` to sizeof(tcpx_nic) first.
+/// Writes what is known of NIC number `position`, counted from 0.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when there is no such NIC. Any thread; does not block.
+/// Set `out_nic->size` to sizeof(tcpx_nic) first.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when there is no such NIC. Any
+/// thread; does not block.
 ///
 /// # Safety
 /// `out_nic` is NULL or points to a size that says how many bytes from it on may be written.
@@ -99,10 +103,11 @@ pub unsafe extern "C" fn tcpx_session_nic(
     })
 }
 
-/// Writes how many GPUs the CUDA driver shows to this process: the ordinals that the option `gpu` takes are below it. 0
-/// where there is no driver.
+/// Writes how many GPUs the CUDA driver shows to this process, 0 if there is no driver.
 ///
-/// Errors: `TCPX_ERR_NULL`. Any thread; the first call may take a moment, in which the driver starts.
+/// The option `gpu` takes ordinals below this number.
+///
+/// Errors: `TCPX_ERR_NULL`. Any thread. The first call may take a moment, while the driver starts.
 ///
 /// # Safety
 /// `out_count` is NULL or may be written.

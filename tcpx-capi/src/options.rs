@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Options of a session, as C programs fill them in.
+//! The options of a session, as C programs fill them in.
 
 use std::ffi::c_char;
 use std::fmt::Display;
@@ -11,80 +11,90 @@ use tcpx_core::SessionOptions;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
-use crate::input;
-use crate::session::TCPX_MAX_NAME_BYTES;
+use crate::input::{self, TCPX_MAX_NAME_BYTES};
 use crate::status::tcpx_status::{self, TCPX_ERR_SETTING};
 
-/// `gpu`: no GPU; ordinary memory stands in for device memory.
+/// Value of `gpu`: no GPU. Ordinary memory stands in for device memory.
 pub const TCPX_GPU_NONE: i32 = -1;
 
-/// Longest text of an option.
+/// The longest text of an option, in bytes.
 const LONGEST_TEXT: usize = 4096;
 
-/// How a session is set up. Fill it with `tcpx_session_options_init`, then change what should differ.
+/// How a session is set up. Fill it with `tcpx_session_options_init`, then change what should
+/// differ.
 ///
-/// Numbers are in force as they stand. Texts are NULL for "what the environment says, else the default"; they are read
-/// during `tcpx_session_create` and not kept. New members are added at the end: `size` says which ones the program knows.
+/// Numbers are taken as they stand. A text that is NULL stands for what the environment says, or
+/// else for the default. Texts are read during `tcpx_session_create` and not kept. The
+/// environment's variable of an option is named at the end of its comment. New members are added at
+/// the end; `size` says which ones the program knows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct tcpx_session_options {
-    /// sizeof(tcpx_session_options), set by `tcpx_session_options_init`.
+    /// sizeof(tcpx_session_options). `tcpx_session_options_init` sets it.
     pub size: usize,
-    /// Which plugin: "auto" (the hardware plugin where it is installed, else the software plugin), "soft", or the path of
-    /// a plugin file. TCPX_PLUGIN.
+    /// Which plugin: "auto", "soft", or the path of a plugin file. "auto" takes the hardware plugin
+    /// if it is installed, else the software plugin. TCPX_PLUGIN.
     pub plugin: *const c_char,
-    /// How fragments are copied to their destination: "auto", "host", "d2d" or "kernel". TCPX_UNPACK.
+    /// How fragments are copied to their destination: "auto", "host", "d2d" or "kernel".
+    /// TCPX_UNPACK.
     pub unpack: *const c_char,
-    /// The session's own name, at most 64 bytes: a peer's `tcpx_session_accept` finds it under this name only. NULL or
-    /// empty: any accept takes it.
+    /// The session's own name, at most 64 bytes. A peer's `tcpx_session_accept` takes the session
+    /// under this name only. If it is NULL or empty, any accept takes it.
     pub name: *const c_char,
-    /// Names of NICs with commas between; channels go round robin over them. NULL or empty: chosen for each peer. TCPX_NIC.
+    /// Names of NICs with commas between. Channels go round robin over them. If it is NULL or
+    /// empty, NICs are chosen for each peer. TCPX_NIC.
     pub nics: *const c_char,
-    /// Address and port of the control listener, such as "0.0.0.0:0"; port 0 lets the system choose. TCPX_LISTEN.
+    /// Address and port of the control listener, such as "0.0.0.0:0". Port 0 lets the system
+    /// choose. TCPX_LISTEN.
     pub listen: *const c_char,
-    /// IP addresses to put into the connection info, with commas between. NULL or empty: every address of this host that
-    /// `listen` covers.
+    /// IP addresses to put into the connection info, with commas between. If it is NULL or empty,
+    /// every address of this host that `listen` covers is put in.
     pub advertise: *const c_char,
     /// CUDA ordinal of the GPU whose memory is moved, or TCPX_GPU_NONE. TCPX_GPU.
     pub gpu: i32,
-    /// Channels to each peer, 1 to 64; two ends agree on the smaller number. TCPX_CHANNELS.
+    /// Channels to each peer, 1 to 64. Two ends agree on the smaller number. TCPX_CHANNELS.
     pub channels: u32,
-    /// Bytes of a chunk, 4096 to 4194304 and at most NCCL_DYNAMIC_CHUNK_SIZE; two ends agree on the smaller.
-    /// TCPX_CHUNK_BYTES.
+    /// Bytes of a chunk, 4096 to 4194304, and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends agree on
+    /// the smaller number. TCPX_CHUNK_BYTES.
     pub chunk_bytes: u32,
     /// Receives in flight on a channel, 1 to 16. TCPX_RECV_WINDOW.
     pub recv_window: u32,
     /// Sends in flight on a channel, 1 to 16. TCPX_SEND_WINDOW.
     pub send_window: u32,
-    /// How long `tcpx_session_accept` and `tcpx_session_connect` wait, in milliseconds. TCPX_CONNECT_TIMEOUT_MS.
+    /// How long `tcpx_session_accept` and `tcpx_session_connect` wait, in milliseconds.
+    /// TCPX_CONNECT_TIMEOUT_MS.
     pub connect_timeout_ms: u32,
-    /// How long `tcpx_session_disconnect` and `tcpx_session_destroy` wait for the peer's goodbye, in milliseconds.
-    /// TCPX_CLOSE_TIMEOUT_MS.
+    /// How long `tcpx_session_disconnect` and `tcpx_session_destroy` wait for the peer's goodbye,
+    /// in milliseconds. TCPX_CLOSE_TIMEOUT_MS.
     pub close_timeout_ms: u32,
-    /// How long a waiting thread spins before it yields and later sleeps, in microseconds. TCPX_SPIN_US.
+    /// How long a waiting thread spins before it yields and later sleeps, in microseconds.
+    /// TCPX_SPIN_US.
     pub spin_us: u32,
-    /// 1: a thread of the session makes progress. 0: progress is made inside calls of this library only.
-    /// TCPX_PROGRESS_THREAD.
+    /// With 1, a thread of the session makes progress. With 0, progress is made only inside calls
+    /// of this library. TCPX_PROGRESS_THREAD.
     pub progress_thread: i32,
-    /// How long a peer may be silent before it counts as gone, in milliseconds, 100 to 86400000; 0: for ever. A peer with a
-    /// progress thread is silent when it answers no ping, any peer when its host acknowledges nothing.
-    /// TCPX_PEER_TIMEOUT_MS.
+    /// How long a peer may be silent before it counts as gone, in milliseconds: 100 to 86400000, or
+    /// 0 for no limit. A peer with a progress thread is silent when it answers no ping. Any peer is
+    /// silent when its host acknowledges nothing. TCPX_PEER_TIMEOUT_MS.
     pub peer_timeout_ms: u32,
 }
 
 const _: () = assert!(size_of::<tcpx_session_options>() == 96);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers: 96 bytes without padding, as asserted; pointers may have any bits.
+// SAFETY: a size, six pointers and ten 32-bit numbers are 96 bytes without padding, as asserted;
+// pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 96;
 }
 
-/// Fills options: numbers with what the environment says, else the default; texts with NULL. `size` is
-/// sizeof(tcpx_session_options) as the program was compiled.
+/// Fills options. Numbers get what the environment says, or else the default; texts get NULL.
 ///
-/// Errors: `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a size that no version of the struct has; `TCPX_ERR_SETTING` naming a
-/// variable of the environment that cannot be read. Any thread.
+/// `size` is sizeof(tcpx_session_options) as the program was compiled.
+///
+/// Errors: `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a size that no version of the struct has;
+/// `TCPX_ERR_SETTING` when a variable of the environment cannot be read: the text names it. Any
+/// thread.
 ///
 /// # Safety
 /// `options` is NULL or may be written for `size` bytes.
@@ -100,10 +110,11 @@ pub unsafe extern "C" fn tcpx_session_options_init(
     })
 }
 
-/// The options of core that a caller's stand for; NULL stands for the environment's.
+/// Turns a caller's options into those of tcpx-core. NULL stands for the environment's.
 ///
 /// # Safety
-/// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with NUL.
+/// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with
+/// NUL.
 pub(crate) unsafe fn to_core(
     options: *const tcpx_session_options,
 ) -> Result<SessionOptions, Failure> {
@@ -144,7 +155,7 @@ impl tcpx_session_options {
         }
     }
 
-    /// Core checks the ranges; only what its types cannot hold is refused here.
+    /// tcpx-core checks the ranges. Only what its types cannot hold is refused here.
     fn numbers(&self, core: &mut SessionOptions) -> Result<(), Failure> {
         core.gpu = match self.gpu {
             TCPX_GPU_NONE => None,

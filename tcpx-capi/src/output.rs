@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! Where C programs want results: checked before the work begins, written after it succeeded.
+//! The places where C programs want results. They are checked before the work begins, and written
+//! after it has succeeded.
 
 use std::ptr::NonNull;
 
@@ -47,8 +48,8 @@ impl ByteOutput {
     /// Checks a buffer; NULL asks for the length alone.
     ///
     /// # Safety
-    /// `buffer` is NULL or may be written for `capacity` bytes, `out_size` is NULL or may be written, for as long as the
-    /// result lives.
+    /// For as long as the result lives, `buffer` is NULL or may be written for `capacity` bytes,
+    /// and `out_size` is NULL or may be written.
     pub(crate) unsafe fn new(
         buffer: *mut u8,
         capacity: usize,
@@ -71,8 +72,8 @@ impl ByteOutput {
                 format!("{} bytes are needed, the buffer has {}", bytes.len(), self.capacity);
             return Err(Failure::new(TCPX_ERR_BUFFER_TOO_SMALL, text));
         }
-        // SAFETY: whoever made this vouched for `capacity` writable bytes, and the bytes are no more; they are memory of
-        // this library, which no buffer of a caller overlaps.
+        // SAFETY: whoever made this vouched for `capacity` writable bytes, and the bytes are no
+        // more. They are memory of this library, which no buffer of a caller overlaps.
         unsafe { buffer.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Panics inside calls of this library go to `tracing` and `tcpx_last_error`, not to standard error.
+//! The panic hook: panics inside calls of this library go to `tracing` and `tcpx_last_error`, not
+//! to standard error.
 
 use std::cell::{Cell, RefCell};
 use std::panic::PanicHookInfo;
@@ -32,7 +33,7 @@ pub(crate) fn take_place() -> String {
     PLACE.with_borrow_mut(std::mem::take)
 }
 
-/// Other threads' panics stay with the hook that was there before.
+/// Installs the hook. Panics outside calls of this library stay with the hook from before.
 fn install() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -8,7 +8,7 @@ use crate::status::tcpx_status;
 use crate::transfer::tcpx_transfer;
 use crate::{boundary, input};
 
-/// Most operations in one call of a batch function.
+/// The most operations in one call of a batch function.
 pub const TCPX_MAX_BATCH: usize = 1_048_576;
 
 /// One send or receive of a batch.
@@ -17,11 +17,12 @@ pub const TCPX_MAX_BATCH: usize = 1_048_576;
 pub struct tcpx_post {
     /// Id of the registration.
     pub memory: u64,
-    /// Where in the registration, in bytes.
+    /// Where the bytes begin in the registration.
     pub offset: u64,
-    /// How many bytes. The other end must post the same number.
+    /// How many bytes there are. The other end must post the same number.
     pub bytes: u64,
-    /// The other end's post with the same tag is the counterpart; equal tags match in the order of posting.
+    /// The other end's post with the same tag is the counterpart. Equal tags match in the order of
+    /// posting.
     pub tag: i32,
 }
 
@@ -33,11 +34,14 @@ impl From<&tcpx_post> for Post {
     }
 }
 
-/// Posts a send of `bytes` bytes at `offset` of registration `memory`. Until the transfer is complete the bytes must not
-/// change. The other end posts a receive of the same size and tag, before or after.
+/// Posts a send of `bytes` bytes at `offset` of registration `memory`.
 ///
-/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when it does not fit; `TCPX_ERR_PEER_STATE`,
-/// `TCPX_ERR_CLOSED`, or the peer's own error, when the peer is not up. Nothing was posted then. Any thread; does not block.
+/// The bytes must not change until the transfer is complete. The other end posts a receive of the
+/// same size and tag, before or after.
+///
+/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when the bytes are not
+/// all in the registration; `TCPX_ERR_PEER_STATE`, `TCPX_ERR_CLOSED` or the peer's own error when
+/// the peer is not up. After an error nothing was posted. Any thread; does not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_post_send(
     transfer: tcpx_transfer,
@@ -49,10 +53,12 @@ pub extern "C" fn tcpx_transfer_post_send(
     boundary::call(|| Ok(transfer.get()?.post_send(Post { memory, offset, bytes, tag })?))
 }
 
-/// Posts a receive of `bytes` bytes to `offset` of registration `memory`, which was registered with `is_recv` 1. Until the
-/// transfer is complete the bytes must be neither read nor written.
+/// Posts a receive of `bytes` bytes to `offset` of registration `memory`.
 ///
-/// Errors: as for `tcpx_transfer_post_send`. Any thread; does not block.
+/// The memory was registered with `is_recv` 1. Until the transfer is complete the bytes must be
+/// neither read nor written.
+///
+/// Errors: those of `tcpx_transfer_post_send`. Any thread; does not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_post_recv(
     transfer: tcpx_transfer,
@@ -64,10 +70,12 @@ pub extern "C" fn tcpx_transfer_post_recv(
     boundary::call(|| Ok(transfer.get()?.post_recv(Post { memory, offset, bytes, tag })?))
 }
 
-/// Posts many sends: all of them, or none when one is wrong. The array is copied. A `count` of 0 posts nothing.
+/// Posts many sends: all of them, or none if one is wrong.
 ///
-/// Errors: as for `tcpx_transfer_post_send`; `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` above TCPX_MAX_BATCH. Any thread; does
-/// not block.
+/// The array is copied. A `count` of 0 posts nothing.
+///
+/// Errors: those of `tcpx_transfer_post_send`; `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a `count`
+/// above TCPX_MAX_BATCH. Any thread; does not block.
 ///
 /// # Safety
 /// `posts` is NULL or may be read for `count` items.
@@ -81,9 +89,11 @@ pub unsafe extern "C" fn tcpx_transfer_post_send_batch(
     boundary::call(|| unsafe { post_batch(transfer, posts, count, Transfer::post_send_batch) })
 }
 
-/// Posts many receives: all of them, or none when one is wrong. The array is copied. A `count` of 0 posts nothing.
+/// Posts many receives: all of them, or none if one is wrong.
 ///
-/// Errors: as for `tcpx_transfer_post_send_batch`. Any thread; does not block.
+/// The array is copied. A `count` of 0 posts nothing.
+///
+/// Errors: those of `tcpx_transfer_post_send_batch`. Any thread; does not block.
 ///
 /// # Safety
 /// `posts` is NULL or may be read for `count` items.

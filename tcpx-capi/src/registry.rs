@@ -1,4 +1,6 @@
-//! What handles stand for. A handle is a number with a generation, looked up here and never followed.
+//! The objects that handles stand for.
+//!
+//! A handle is a number with a generation. It is looked up here, and never followed as an address.
 
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
@@ -20,7 +22,7 @@ pub(crate) enum Object {
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
 
-/// Everything that handles were given out for.
+/// All objects that programs hold handles to.
 #[derive(Default)]
 struct Registry {
     objects: RwLock<SlotMap<HandleKey, Object>>,
@@ -30,11 +32,11 @@ struct Registry {
 pub(crate) trait Handled: Sized {
     /// Its name in error texts.
     const KIND: &'static str;
-    /// Makes an entry of it.
+    /// Wraps it as an entry of the registry.
     fn into_object(self) -> Object;
     /// The object, if it is of this kind.
     fn of(object: &Object) -> Option<&Arc<Self>>;
-    /// The object for good, if it is of this kind.
+    /// The object itself, if it is of this kind.
     fn from_object(object: Object) -> Option<Arc<Self>>;
 }
 
@@ -92,7 +94,7 @@ pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get(handle)
 }
 
-/// Takes an object out, so that dropping it ends it. While another call uses it, nothing happens.
+/// Takes an object out, so that dropping it ends it. It fails while another call uses the object.
 pub(crate) fn take<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.take(handle)
 }
@@ -152,7 +154,8 @@ mod tests {
         result.err().map_or(crate::tcpx_status::TCPX_OK, |failure| failure.status)
     }
 
-    // A registry of its own for each test: in the program's one, a made-up handle may be another test's live one.
+    // A registry of its own for each test: in the program's one, a made-up handle may be another
+    // test's live one.
 
     #[test]
     fn stale_wrong_and_made_up_handles_are_told_apart_from_live_ones() {

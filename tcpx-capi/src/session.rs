@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Sessions: made, listening, connected, ended.
+//! Sessions: how they are made, listen, connect and end.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -7,17 +7,18 @@ use std::sync::Arc;
 use tcpx_core::Session;
 
 use crate::failure::Failure;
+use crate::input::peer_name;
 use crate::options::{self, tcpx_session_options};
 use crate::output::{ByteOutput, Output};
 use crate::status::tcpx_status;
 use crate::{boundary, input, registry};
 
-/// Longest name of a session or peer, in bytes without the terminating NUL.
-pub const TCPX_MAX_NAME_BYTES: usize = 64;
-/// Connection info is never larger than this.
+/// The largest size of connection info, in bytes.
 pub const TCPX_MAX_CONN_INFO_BYTES: usize = 65_576;
 
-/// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. An id of 0 is no session.
+/// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations.
+///
+/// An id of 0 is no session.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_session {
@@ -31,26 +32,18 @@ impl tcpx_session {
     }
 }
 
-/// The name of a peer.
+/// Makes a session. End it with `tcpx_session_destroy`.
+///
+/// It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
+/// environment's values, or else the defaults.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`,
+/// `TCPX_ERR_PLUGIN`, `TCPX_ERR_HOST`, `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`; `TCPX_ERR_UNAVAILABLE`
+/// for a GPU that this build cannot use. Any thread.
 ///
 /// # Safety
-/// `peer` is NULL or a text that ends with NUL.
-pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failure> {
-    // SAFETY: passed on from the caller.
-    let name = unsafe { input::text("peer", peer, TCPX_MAX_NAME_BYTES) }?;
-    if name.is_empty() { Err(Failure::argument("peer is empty")) } else { Ok(name) }
-}
-
-/// Makes a session: opens the plugin (once per process) and the unpack backend. NULL options stand for the environment's
-/// values, else the defaults. End it with `tcpx_session_destroy`.
-///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`, `TCPX_ERR_PLUGIN`,
-/// `TCPX_ERR_HOST`, `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`, `TCPX_ERR_UNAVAILABLE` for a GPU that this build cannot use. Any
-/// thread.
-///
-/// # Safety
-/// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with NUL. `out_session` is
-/// NULL or may be written.
+/// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with
+/// NUL. `out_session` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_session_create(
     options: *const tcpx_session_options,
@@ -66,27 +59,36 @@ pub unsafe extern "C" fn tcpx_session_create(
     })
 }
 
-/// Says goodbye to every peer, waiting at most `close_timeout_ms` for them, then closes everything. Afterwards no memory
-/// that was registered with the session is touched any more; its handle, and those of its transfers, still want their end.
-/// A session that is closed already stays so.
+/// Says goodbye to every peer, then closes everything.
 ///
-/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` naming the peers that did not answer: everything is closed here all the
-/// same; or naming those whose chunks a GPU that hangs has not unpacked: memory that they are received into must then stay,
-/// and closing again looks again. Any thread, also while others are inside calls on this session: theirs end with `TCPX_ERR_CLOSED`. Blocks for at
-/// most `close_timeout_ms`, and as long as unpacks under way take.
+/// Afterwards the library does not touch memory that was registered with the session. The handles
+/// stay valid: end each transfer with `tcpx_transfer_release`, and the session with
+/// `tcpx_session_destroy`. Closing a session that is closed changes nothing.
+///
+/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` in two cases, and the text names the peers. Either
+/// they did not answer: everything is closed here all the same. Or a GPU that hangs has not
+/// unpacked their chunks: memory that these are received into must stay, and another call looks
+/// again.
+///
+/// Any thread, also while other threads are inside calls on this session: those calls end with
+/// `TCPX_ERR_CLOSED`. Blocks for at most `close_timeout_ms`, and for as long as unpacks under way
+/// take.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
     boundary::call(|| Ok(session.get()?.close()?))
 }
 
-/// Ends a session: closes it, as `tcpx_session_close` does, without telling whether every peer answered.
+/// Ends a session. It closes the session as `tcpx_session_close` does, but does not say whether
+/// every peer answered.
 ///
-/// Afterwards no memory that was registered with it is touched any more, unless `tcpx_session_close` said so before. Its
-/// transfers answer `TCPX_ERR_CLOSED`, or
-/// `TCPX_ERR_PEER_GONE` where the peer said goodbye first; they still want their `tcpx_transfer_release`.
+/// The handle is no longer valid. The library does not touch memory that was registered with the
+/// session, except where `tcpx_session_close` said before that memory must stay. The handles of its
+/// transfers stay valid until `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or
+/// `TCPX_ERR_PEER_GONE` if the peer said goodbye first.
 ///
-/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this session: nothing was done then.
-/// Any thread. Blocks for at most `close_timeout_ms`, and as long as unpacks under way take.
+/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this
+/// session: nothing was done. Any thread. Blocks for at most `close_timeout_ms`, and for as long as
+/// unpacks under way take.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_destroy(session: tcpx_session) -> tcpx_status {
     boundary::call(|| {
@@ -95,14 +97,15 @@ pub extern "C" fn tcpx_session_destroy(session: tcpx_session) -> tcpx_status {
     })
 }
 
-/// Opens the control listener, once, and writes the connection info that peers load with
-/// `tcpx_session_load_remote_conn_info`. Any number of peers may use the same bytes. They contain a secret: hand them over
-/// on a trusted way.
+/// Writes the connection info, which peers load with `tcpx_session_load_remote_conn_info`. The
+/// first call opens the control listener.
 ///
-/// `out_size` gets the number of bytes; a NULL `buffer` asks for it alone.
+/// Any number of peers may use the same bytes. They contain a secret, so hand them over on a
+/// trusted path. `out_size` gets the number of bytes; a NULL `buffer` asks for the number alone.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the size that is needed in `out_size`;
-/// `TCPX_ERR_IO` when the address cannot be listened on. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
+/// `out_size`; `TCPX_ERR_IO` when the library cannot listen on the address. Any thread; does not
+/// block.
 ///
 /// # Safety
 /// `buffer` is NULL or may be written for `capacity` bytes; `out_size` is NULL or may be written.
@@ -120,13 +123,17 @@ pub unsafe extern "C" fn tcpx_session_listen(
     })
 }
 
-/// Gives a peer that connects, or has connected, the name `peer` from then on; waits for one if need be. Call
-/// `tcpx_session_listen` first. A connecting session that has a name of its own is only accepted under that name. Peers do
-/// not wait for this call, only for the session's progress; one that is gone before it is passed over.
+/// Takes a peer that connects, or has connected, and gives it the name `peer`. Waits for one if
+/// there is none.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` without listening, or for a name
-/// that is taken; `TCPX_ERR_TIMEOUT` when nobody came within `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed.
-/// Any thread. Blocks for at most `connect_timeout_ms`.
+/// Call `tcpx_session_listen` first. A connecting session that has a name of its own is accepted
+/// under that name only. Peers do not wait for this call; they need only the session's progress. A
+/// peer that is gone before this call is passed over.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
+/// session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
+/// `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when
+/// connecting failed. Any thread. Blocks for at most `connect_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.
@@ -142,10 +149,11 @@ pub unsafe extern "C" fn tcpx_session_accept(
     })
 }
 
-/// Remembers how `peer` is reached: bytes that its `tcpx_session_listen` wrote. The bytes are copied.
+/// Remembers how `peer` is reached, from the bytes that its `tcpx_session_listen` wrote. The bytes
+/// are copied.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_CONN_INFO` when the bytes are damaged or of
-/// another version. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_CONN_INFO` when the
+/// bytes are damaged or of another version. Any thread; does not block.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL; `bytes` is NULL or may be read for `size` bytes.
@@ -169,12 +177,15 @@ pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
     })
 }
 
-/// Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive; what is posted before the
-/// other end has called `tcpx_session_accept` waits for its counterpart, as always.
+/// Connects to a peer whose connection info was loaded.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`, `TCPX_ERR_PEER_STATE`,
-/// `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`; `TCPX_ERR_IO` when no address of the peer answers;
-/// `TCPX_ERR_TIMEOUT` after `connect_timeout_ms`. Any thread. Blocks for at most `connect_timeout_ms`.
+/// Afterwards both ends can send and receive. What is posted before the other end has called
+/// `tcpx_session_accept` waits for its counterpart, as always.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
+/// `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
+/// `TCPX_ERR_IO` when no address of the peer answers; `TCPX_ERR_TIMEOUT` after
+/// `connect_timeout_ms`. Any thread. Blocks for at most `connect_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.
@@ -190,12 +201,15 @@ pub unsafe extern "C" fn tcpx_session_connect(
     })
 }
 
-/// Says goodbye to a peer: withdraws what has no counterpart, finishes what has one, closes both ends in the order that
-/// loses nothing. The name is free again afterwards, whatever the status.
+/// Says goodbye to a peer.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_TIMEOUT` when the
-/// peer did not answer within `close_timeout_ms`: everything is closed here all the same. Any thread. Blocks for at most
-/// `close_timeout_ms`.
+/// Operations that have no counterpart are withdrawn, and those that have one are finished. Then
+/// both ends close, in the order that loses nothing. The name is free again afterwards, whatever
+/// the status.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
+/// `TCPX_ERR_TIMEOUT` when the peer did not answer within `close_timeout_ms`: everything is closed
+/// here all the same. Any thread. Blocks for at most `close_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.
@@ -211,10 +225,12 @@ pub unsafe extern "C" fn tcpx_session_disconnect(
     })
 }
 
-/// Makes one round of progress over every peer and transfer. `out_moved`, which may be NULL, gets whether anything moved.
+/// Makes one round of progress over every peer and transfer.
 ///
-/// Errors: `TCPX_ERR_HANDLE`; failures of peers and operations show at their transfers. Any thread; does not block beyond
-/// the round itself.
+/// `out_moved`, which may be NULL, gets whether anything moved.
+///
+/// Errors: `TCPX_ERR_HANDLE`. Failures of peers and operations show at their transfers. Any thread;
+/// does not block beyond the round itself.
 ///
 /// # Safety
 /// `out_moved` is NULL or may be written.

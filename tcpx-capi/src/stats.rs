@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Numbers of a session, as a struct of sums and as JSON in full.
+//! The numbers of a session: sums in a struct, and everything as JSON.
 
 use std::ffi::c_char;
 
@@ -12,49 +12,51 @@ use crate::output::ByteOutput;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL};
 
-/// Sums over everything since the session was made, peers that are gone included; only `peers` and `channels` are what it
-/// has now. New members are added at the end.
+/// Sums over everything since the session was made, including peers that are gone.
+///
+/// Only `peers` and `channels` are what the session has now. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_session_stats {
     /// sizeof(tcpx_session_stats), set by the program before the call.
     pub size: usize,
-    /// Peers, in whatever state.
+    /// Peers now, in whatever state.
     pub peers: u64,
-    /// Channels to them.
+    /// Channels to these peers.
     pub channels: u64,
     /// Chunks sent.
     pub chunks_sent: u64,
-    /// Their bytes.
+    /// Bytes of these chunks.
     pub bytes_sent: u64,
     /// Chunks received and unpacked.
     pub chunks_received: u64,
-    /// Their bytes.
+    /// Bytes of these chunks.
     pub bytes_received: u64,
-    /// Fragments that receives arrived in.
+    /// Fragments in which receives arrived.
     pub fragments: u64,
     /// Fragments that were merged into a neighbour before unpacking.
     pub fragments_merged: u64,
-    /// Times a chunk waited because its channel's window was full.
+    /// How often a chunk waited because its channel's window was full.
     pub window_full: u64,
-    /// Times the plugin asked to be asked again later.
+    /// How often the plugin could not take a request and had to be asked again.
     pub plugin_busy: u64,
     /// Batches of chunks that were unpacked.
     pub unpack_batches: u64,
-    /// Nanoseconds from the submit of a batch until it was seen to be finished, summed.
+    /// Nanoseconds from the submit of a batch until it was seen to be finished, summed over all
+    /// batches.
     pub unpack_ns: u64,
     /// Sends that found their receive.
     pub messages_sent: u64,
     /// Receives that found their send.
     pub messages_received: u64,
-    /// Operations that ended with an error, cancelled ones included.
+    /// Operations that ended with an error, including those that were cancelled.
     pub errors: u64,
-    /// Peers that failed so far, those that are gone included.
+    /// Peers that failed so far, including those that are gone.
     pub peers_failed: u64,
-    /// Trouble that was noticed while running; the JSON has it by id.
+    /// How often trouble was noticed while running. The JSON has it by the id of the diagnosis.
     pub alarms: u64,
-    /// Peers that ended while chunks of theirs are still being unpacked or gathered: memory registered for them stays in
-    /// use. Above 0 for more than a moment: the GPU hangs.
+    /// Peers that ended while chunks of theirs are still being unpacked or gathered. Memory that is
+    /// registered for them stays in use. If this is above 0 for more than a moment, the GPU hangs.
     pub peers_parked: u64,
 }
 
@@ -97,7 +99,9 @@ impl From<&SessionReport> for tcpx_session_stats {
     }
 }
 
-/// Writes sums over the session's whole life. Set `out_stats->size` to sizeof(tcpx_session_stats) first.
+/// Writes sums over the session's whole life.
+///
+/// Set `out_stats->size` to sizeof(tcpx_session_stats) first.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block.
 ///
@@ -115,14 +119,18 @@ pub unsafe extern "C" fn tcpx_session_get_stats(
     })
 }
 
-/// Writes everything the session counts as a JSON object with a terminating NUL: transport ("software" or "hardware"),
-/// plugin, unpack backend and why it was chosen, trouble that was noticed by the id of its diagnosis, each peer with its state and each channel's numbers.
+/// Writes everything that the session counts, as a JSON object with a terminating NUL.
 ///
-/// `out_size` gets the bytes of the text, NUL included; a NULL `buffer` asks for it alone. Numbers grow between two calls:
-/// leave some room, or ask again after `TCPX_ERR_BUFFER_TOO_SMALL`.
+/// The object has the transport ("software" or "hardware"), the plugin, the unpack backend and why
+/// it was chosen, and trouble that was noticed by the id of its diagnosis. It has each peer with
+/// its state, and each channel's numbers.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the size that is
-/// needed in `out_size`. Any thread; does not block.
+/// `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
+/// alone. Numbers grow between two calls: leave some room, or ask again after
+/// `TCPX_ERR_BUFFER_TOO_SMALL`.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`,
+/// with the needed size in `out_size`. Any thread; does not block.
 ///
 /// # Safety
 /// `buffer` is NULL or may be written for `capacity` bytes; `out_size` is NULL or may be written.

@@ -1,30 +1,33 @@
 #![allow(unsafe_code)]
-//! What functions return.
+//! The status that functions return, and its meaning in words.
 
 use std::ffi::{CStr, c_char};
 
 use tcpx_core::Error;
 
-/// What a function returns: 0, or a negative number. The tens say what is wrong: -1 the call, -10 the peer's name or
-/// state, -20 the connection, -30 memory and data, -40 plugin and hardware, -50 the system and this library itself.
+/// What a function returns: 0, or a negative number.
 ///
-/// Numbers are never reused. A newer library may return some that this header does not list.
+/// The tens say where the trouble is: from -1 on it is the call, from -10 the peer's name or state,
+/// from -20 the connection, from -30 memory and data, from -40 the plugin and hardware, from -50
+/// the system and this library itself. Numbers are never reused. A newer library may return numbers
+/// that this header does not list.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum tcpx_status {
-    /// Done.
+    /// The function has done its work.
     TCPX_OK = 0,
-    /// A pointer that must not be NULL is.
+    /// A pointer is NULL that must not be.
     TCPX_ERR_NULL = -1,
     /// A number, text, length or alignment is outside what the function takes.
     TCPX_ERR_ARGUMENT = -2,
-    /// The handle is stale, of another kind, or was never given out.
+    /// The handle is stale or of another kind, or was never given out.
     TCPX_ERR_HANDLE = -3,
-    /// The buffer is too small. The size that is needed was written.
+    /// The buffer is too small. The needed size was written.
     TCPX_ERR_BUFFER_TOO_SMALL = -4,
     /// Another call is using the handle right now. Nothing was done.
     TCPX_ERR_BUSY = -5,
-    /// Called from inside the log callback. Nothing was done.
+    /// The call came from inside the log callback. Nothing was done.
     TCPX_ERR_IN_CALLBACK = -6,
     /// An option or environment variable is outside its range.
     TCPX_ERR_SETTING = -7,
@@ -36,11 +39,11 @@ pub enum tcpx_status {
     TCPX_ERR_CONN_INFO = -20,
     /// The two ends do not fit together, or one could not prove that it has the connection info.
     TCPX_ERR_HANDSHAKE = -21,
-    /// The peer sent what no well-behaved peer sends.
+    /// The peer sent something that breaks the protocol.
     TCPX_ERR_PROTOCOL = -22,
     /// The peer said goodbye, ended, was killed or gave up.
     TCPX_ERR_PEER_GONE = -23,
-    /// The time given, or a time-out of the session, has passed.
+    /// The time limit of the call, or one of the session, has passed.
     TCPX_ERR_TIMEOUT = -24,
     /// No registration has this id.
     TCPX_ERR_UNKNOWN_MEMORY = -30,
@@ -58,18 +61,18 @@ pub enum tcpx_status {
     TCPX_ERR_CLOSED = -36,
     /// The bytes are no memory descriptor of this library, or are damaged.
     TCPX_ERR_DESCRIPTOR = -37,
-    /// The plugin file could not be loaded, or is not one this library can work with.
+    /// The plugin file could not be loaded, or this library cannot work with it.
     TCPX_ERR_PLUGIN_LOAD = -40,
     /// A call into the plugin failed.
     TCPX_ERR_PLUGIN = -41,
-    /// No NIC fits.
+    /// There is no NIC that fits.
     TCPX_ERR_NO_NIC = -42,
-    /// This build or this machine does not have what was asked for.
+    /// This build or this machine lacks what was asked for.
     TCPX_ERR_UNAVAILABLE = -43,
     /// The unpack backend failed or is not available.
     TCPX_ERR_UNPACK = -44,
-    /// The hardware plugin would end the process, crash or hang on this host, so it was not loaded. The text says what to
-    /// change.
+    /// The hardware plugin would end the process, crash or hang on this host, so it was not loaded.
+    /// The text of `tcpx_last_error` says what to change.
     TCPX_ERR_HOST = -45,
     /// A system call failed.
     TCPX_ERR_IO = -50,
@@ -151,9 +154,11 @@ impl tcpx_status {
     }
 }
 
-/// What a status means, in a few words of English; `tcpx_last_error` has the details of the last failure.
+/// Returns what a status means, in a few words of English. `tcpx_last_error` has the details of the
+/// last failure.
 ///
-/// Never NULL; the text is constant. A number that this library does not know has a text that says so. Any thread.
+/// The pointer is never NULL, and the text is constant. For a number that this library does not
+/// know the text says so. Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_status_text(status: i32) -> *const c_char {
     let known = ALL.iter().find(|known| **known as i32 == status);

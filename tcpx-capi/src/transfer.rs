@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Transfers: made, watched, ended.
+//! Transfers: how they are made, watched and ended.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -8,15 +8,18 @@ use std::time::Duration;
 use tcpx_core::Transfer;
 
 use crate::failure::Failure;
+use crate::input::peer_name;
 use crate::output::{ByteOutput, Output};
-use crate::session::{peer_name, tcpx_session};
+use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_OK};
 use crate::{boundary, registry};
 
-/// `timeout_ms`: no limit.
+/// Value of `timeout_ms`: no limit.
 pub const TCPX_WAIT_FOREVER: i32 = -1;
 
-/// Handle of a transfer: sends and receives with one peer that are waited for together. An id of 0 is no transfer.
+/// Handle of a transfer: sends and receives with one peer that are waited for together.
+///
+/// An id of 0 is no transfer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_transfer {
@@ -30,29 +33,30 @@ impl tcpx_transfer {
     }
 }
 
-/// Numbers of a transfer so far.
+/// The numbers of a transfer so far.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_transfer_counts {
     /// Sends and receives that were posted.
     pub operations_posted: u64,
-    /// Those that ended, in whatever way.
+    /// Operations that ended, in whatever way.
     pub operations_done: u64,
-    /// Chunks of all operations that have found their counterpart.
+    /// Chunks of the operations that have found their counterpart.
     pub chunks_posted: u64,
     /// Chunks sent, or received and unpacked.
     pub chunks_done: u64,
-    /// Bytes of those chunks.
+    /// Bytes of the chunks that are done.
     pub bytes_done: u64,
 }
 
 const _: () = assert!(size_of::<tcpx_transfer_counts>() == 40);
 
-/// Makes a transfer with a connected peer. End it with `tcpx_transfer_release`. A transfer may be posted to again after it
-/// was complete.
+/// Makes a transfer with a connected peer. End it with `tcpx_transfer_release`.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`, `TCPX_ERR_PEER_STATE`, or the
-/// peer's own error when it is not up. Any thread; does not block.
+/// More may be posted to a transfer after it was complete.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
+/// `TCPX_ERR_PEER_STATE`, or the peer's own error when it is not up. Any thread; does not block.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL; `out_transfer` is NULL or may be written.
@@ -73,11 +77,12 @@ pub unsafe extern "C" fn tcpx_session_create_transfer(
     })
 }
 
-/// Makes one round of progress and writes whether every operation of the transfer has ended well. One without operations
-/// is complete.
+/// Makes one round of progress, and writes whether every operation of the transfer has ended well.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the operations, once all have ended.
-/// Any thread; does not block beyond the round itself.
+/// A transfer without operations is complete.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the
+/// operations, once all have ended. Any thread; does not block beyond the round itself.
 ///
 /// # Safety
 /// `out_complete` is NULL or may be written.
@@ -94,12 +99,14 @@ pub unsafe extern "C" fn tcpx_transfer_is_complete(
     })
 }
 
-/// Waits until every operation of the transfer has ended, for at most `timeout_ms` milliseconds; TCPX_WAIT_FOREVER (-1)
-/// for no limit, which a peer's end, a cancel or the session's end still cuts short.
+/// Waits until every operation of the transfer has ended, for at most `timeout_ms` milliseconds.
 ///
-/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; `TCPX_ERR_ARGUMENT` for another negative number; `TCPX_ERR_TIMEOUT` while
-/// some operations have not ended: they go on, waiting again is possible; else the first error of the operations. Any
-/// thread. Blocks for at most `timeout_ms`.
+/// TCPX_WAIT_FOREVER (-1) sets no limit. The end of the peer, a cancel or the end of the session
+/// then ends the wait all the same.
+///
+/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; `TCPX_ERR_ARGUMENT` for another negative number;
+/// `TCPX_ERR_TIMEOUT` while some operations have not ended: they go on, and the program may wait
+/// again; else the first error of the operations. Any thread. Blocks for at most `timeout_ms`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -> tcpx_status {
     boundary::call(|| {
@@ -113,10 +120,14 @@ pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -
     })
 }
 
-/// Withdraws every operation that has no counterpart yet. Those end with `TCPX_ERR_CANCELLED`, receives once the peer has
-/// agreed; what has its counterpart runs to its end. Wait for the transfer to know when its memory is free.
+/// Withdraws every operation that has no counterpart yet.
 ///
-/// Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the transfer; does not block.
+/// These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. Operations
+/// that have their counterpart run to their end. Wait for the transfer to know when its memory is
+/// free.
+///
+/// Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the transfer; does not
+/// block.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_cancel(transfer: tcpx_transfer) -> tcpx_status {
     boundary::call(|| {
@@ -151,16 +162,18 @@ pub unsafe extern "C" fn tcpx_transfer_get_counts(
     })
 }
 
-/// Writes the first error of the transfer's operations so far, while others may go on: its status to `out_error`, TCPX_OK
-/// when there is none, and its text with a terminating NUL to `buffer`.
+/// Writes the first error of the transfer's operations so far, while other operations may go on.
 ///
-/// `out_size` gets the bytes of the text, NUL included; a NULL `buffer` asks for it alone.
+/// `out_error` gets its status, or TCPX_OK if there is none. `buffer` gets its text with a
+/// terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks
+/// for the number alone.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with `out_error` and the size that is needed in
-/// `out_size`. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
+/// `out_size`, and `out_error` written too. Any thread; does not block.
 ///
 /// # Safety
-/// `out_error` and `out_size` are NULL or may be written; `buffer` is NULL or may be written for `capacity` bytes.
+/// `out_error` and `out_size` are NULL or may be written; `buffer` is NULL or may be written for
+/// `capacity` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_transfer_error(
     transfer: tcpx_transfer,
@@ -180,12 +193,15 @@ pub unsafe extern "C" fn tcpx_transfer_error(
     })
 }
 
-/// Ends a transfer: its handle is not valid any more. Operations that have no counterpart yet are withdrawn; those that
-/// have one go on in the background, and their registrations stay in use until then: when
+/// Ends a transfer. Its handle is no longer valid.
+///
+/// Operations that have no counterpart yet are withdrawn. Those that have one go on in the
+/// background, and their registrations stay in use until they end. When
 /// `tcpx_session_deregister_memory` returns TCPX_OK, the memory is free.
 ///
-/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this transfer: nothing was done
-/// then; `tcpx_transfer_cancel` ends such a wait. Any thread; does not block.
+/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this
+/// transfer: nothing was done. `tcpx_transfer_cancel` makes a thread that waits for the transfer
+/// return. Any thread; does not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_release(transfer: tcpx_transfer) -> tcpx_status {
     boundary::call(|| {

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Which library this is.
+//! The version of this library.
 
 use std::ffi::{CStr, c_char};
 
@@ -12,16 +12,19 @@ const VERSION: &CStr =
         Err(_) => panic!("a version has no NUL inside"),
     };
 
-/// Version of the library that is loaded, such as "0.1.0". `TCPX_VERSION` is that of the header.
+/// Returns the version of the library that is loaded, such as "0.1.0". `TCPX_VERSION` is that of
+/// the header.
 ///
-/// Never NULL; the text is constant. Any thread.
+/// The pointer is never NULL, and the text is constant. Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// ABI version of the library that is loaded. A program compiled against `TCPX_ABI_VERSION` works with it when the two
-/// are equal. Any thread.
+/// Returns the ABI version of the library that is loaded.
+///
+/// A program works with the library when this equals the `TCPX_ABI_VERSION` that it was compiled
+/// against. Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_abi_version() -> u32 {
     TCPX_ABI_VERSION

@@ -9,12 +9,13 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-use crate::UnpackDescriptor;
+use crate::descriptor::UnpackDescriptor;
 
 /// Why a list of unpack descriptors must not be used.
 ///
 /// `index` is a position in the list as [`check`] leaves it. All other numbers are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DescriptorError {
     /// An entry copies nothing. No receive path makes such an entry, so the list is damaged.
     ZeroLength {
@@ -52,7 +53,7 @@ pub enum DescriptorError {
         /// Where the first entry ends, exclusive.
         previous_end: u64,
     },
-    /// Some bytes are written by no entry: the peer sent less than was asked for, or entries are
+    /// No entry writes some of the bytes: the peer sent less than was asked for, or entries are
     /// missing.
     Hole {
         /// Position of the entry after the hole; the length of the list when the end is missing.
@@ -94,6 +95,7 @@ impl Error for DescriptorError {}
 
 /// Two unpack descriptors that read the same bytes of the bounce buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SourceOverlap {
     /// The one that starts first.
     pub first: UnpackDescriptor,
@@ -142,7 +144,7 @@ pub fn check(
     check_cover(list, expected_bytes)
 }
 
-/// The common case in one pass: right in every respect and already sorted. May say no to a list
+/// The common case in one pass: right in every respect and already sorted. It may say no to a list
 /// that is right.
 fn covers_in_order(list: &[UnpackDescriptor], bounce_bytes: u64, expected_bytes: u64) -> bool {
     // As many 32-bit lengths as this cannot overflow their 64-bit sum, which spares the loop a
@@ -160,7 +162,7 @@ fn covers_in_order(list: &[UnpackDescriptor], bounce_bytes: u64, expected_bytes:
     next == expected_bytes
 }
 
-/// What holds or fails for each entry on its own. After this no end of an entry overflows.
+/// Checks each entry on its own. After this no end of an entry overflows.
 fn check_each(
     list: &[UnpackDescriptor],
     bounce_bytes: u64,
@@ -207,8 +209,8 @@ fn check_cover(list: &[UnpackDescriptor], expected_bytes: u64) -> Result<(), Des
 
 /// Proves that no two entries read the same byte of the bounce buffer.
 ///
-/// A copy does not need this, and [`check`] does not ask it; a plugin that breaks it has handed out
-/// one page twice. `scratch` is overwritten with a sorted copy, so that a caller that checks many
+/// A copy does not need this, and [`check`] does not ask it. A plugin that breaks it has handed out
+/// one page twice. `scratch` is overwritten with a sorted copy, so that a caller who checks many
 /// requests allocates once. Entries of length 0 read nothing and are passed over.
 ///
 /// # Errors

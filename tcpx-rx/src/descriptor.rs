@@ -2,19 +2,19 @@
 
 use core::mem::{align_of, offset_of, size_of};
 
-/// Most unpack descriptors a request may carry.
+/// The most unpack descriptors that a request may have.
 ///
-/// The plugin's queue has room for 2048 per request, but its receive path gives up when a request
-/// reaches that number, so 2047 is what can be used.
+/// The plugin's queue has room for 2048 in each slot, but the plugin ends the process when a chunk
+/// reaches that number (docs/plugin-contract.md §2.7). So 2047 can be used.
 pub const MAX_DESCRIPTORS: usize = 2047;
 
 /// One piece of a request: `len` bytes at `src_off` of the bounce buffer belong at `dst_off` of the
 /// destination.
 ///
-/// All three are in bytes. `src_off` counts from the start of the bounce buffer, `dst_off` from the
-/// start of the request, not of the transfer. No field has any alignment. The layout, 16 bytes in
-/// the machine's byte order, is the one the plugin publishes in its unpack queue (`loadMeta`) and
-/// the one the unpack kernel reads.
+/// All three are in bytes. `src_off` counts from the start of the bounce buffer. `dst_off` counts
+/// from the start of the request, not of the transfer. No field has any alignment. The layout has
+/// 16 bytes in the machine's byte order. It is the `loadMeta` that the plugin publishes in its
+/// unpack queue (docs/plugin-contract.md §1.4).
 ///
 /// A value of this type promises nothing by itself; [`check`](crate::check) does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,20 +1,23 @@
-//! Fragments to the unpack descriptors of one chunk.
+//! Builds the unpack descriptors of one chunk from its fragments.
 
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-use crate::{DeviceFragment, Fragment, MAX_DESCRIPTORS, UnpackDescriptor};
+use crate::descriptor::{MAX_DESCRIPTORS, UnpackDescriptor};
+use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why a fragment has no unpack descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The fragment has no bytes.
     EmptyFragment {
         /// Where in the chunk it would stand.
         dst_off: u64,
     },
-    /// Unpack descriptors reach the first 4 GiB of the bounce buffer only.
+    /// The fragment lies beyond the first 4 GiB of the bounce buffer, where no unpack descriptor
+    /// can reach.
     SourceBeyond32Bits {
         /// The fragment's first byte in the bounce buffer.
         offset: u64,
@@ -42,8 +45,10 @@ impl fmt::Display for BuildError {
 
 impl Error for BuildError {}
 
-/// Linear bytes of a chunk: where they belong. The caller, who has the host buffer they are in,
-/// copies them there; no unpack descriptor covers them.
+/// Where linear bytes of a chunk belong.
+///
+/// No unpack descriptor covers them. The caller has the host buffer that they are in, and copies
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinearSpan {
     /// First byte in the chunk's destination.
@@ -54,6 +59,7 @@ pub struct LinearSpan {
 
 /// Everything that makes up one chunk, as [`DescriptorBuilder::finish`] hands it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BuiltChunk {
     /// The pieces in the bounce buffer, by ascending `dst_off`.
     pub descriptors: Vec<UnpackDescriptor>,
@@ -64,7 +70,7 @@ pub struct BuiltChunk {
 /// Turns the fragments of one chunk, in byte order, into unpack descriptors.
 ///
 /// Each fragment is placed behind the one before it. A fragment that crosses the chunk's end is
-/// cut there and its rest handed back, to be the first of the next chunk.
+/// cut there. Its rest is handed back, to be the first fragment of the next chunk.
 ///
 /// ```
 /// use tcpx_rx::{DescriptorBuilder, DeviceFragment, Fragment};
@@ -104,13 +110,13 @@ impl DescriptorBuilder {
     /// Places fragments behind what the chunk has, until it is full, and returns how many were used
     /// up.
     ///
-    /// A fragment that crosses the chunk's end is placed up to there, shortened in `fragments` to
-    /// its rest, and not counted, so that the next chunk goes on with what was not counted. The
-    /// rest of a device fragment keeps the token. Return that to the kernel once, after both chunks
-    /// are unpacked.
+    /// A fragment that crosses the chunk's end is placed up to there. In `fragments` it is
+    /// shortened to its rest, and it is not counted: the next chunk begins with what was not
+    /// counted. The rest of a device fragment keeps the token. Return the token to the kernel
+    /// once, after both chunks are unpacked.
     ///
     /// # Errors
-    /// See [`BuildError`]. The fragments before the refused one are placed then.
+    /// See [`BuildError`]. The fragments before the refused one have been placed.
     pub fn append(&mut self, fragments: &mut [Fragment]) -> Result<usize, BuildError> {
         if self.append_plain(fragments) {
             return Ok(fragments.len());

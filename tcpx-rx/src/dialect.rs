@@ -1,12 +1,14 @@
 //! The two dialects of TCP device memory, and their numbers.
 //!
 //! The numbers are those of Linux on x86-64 and arm64. A few other architectures number their
-//! socket options differently; neither dialect is in use there.
+//! socket options differently; neither dialect is in use there. docs/plugin-contract.md §3.4 says
+//! how the plugin uses Google's.
 
 /// `cmsg_level` of every control message that describes a fragment.
 pub const SOL_SOCKET: i32 = 1;
 
-/// Flag of `recvmsg` that asks for device memory. Kernel-internal headers define it, libc does not.
+/// Flag of `recvmsg` that asks for device memory. Headers inside the kernel define it; libc does
+/// not.
 pub const MSG_SOCK_DEVMEM: i32 = 0x0200_0000;
 
 /// Numbers of the out-of-tree kernels that Google's GPUDirect-TCPX hosts run.
@@ -38,8 +40,10 @@ pub mod mainline {
     pub const PAYLOAD_BYTES: usize = 24;
 }
 
-/// Which kernel interface a socket speaks. The same bytes mean different things in each, and
-/// nothing in them tells which it is, so the caller has to know.
+/// Which kernel interface a socket speaks.
+///
+/// The same bytes mean different things in each, and nothing in them tells which one it is. So the
+/// caller has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// Google's out-of-tree kernels, see [`google`].
@@ -86,8 +90,9 @@ impl Dialect {
         }
     }
 
-    /// Bytes of control buffer that one fragment takes, with header and padding: what to multiply
-    /// by the number of fragments one `recvmsg` should be able to report.
+    /// Bytes of control buffer that one fragment takes, with header and padding.
+    ///
+    /// Multiply it by the number of fragments that one `recvmsg` should be able to report.
     #[must_use]
     pub const fn cmsg_space(self) -> usize {
         crate::cmsg::padded(crate::cmsg::HEADER_BYTES + self.payload_bytes())

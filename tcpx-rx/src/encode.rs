@@ -1,16 +1,17 @@
-//! Fragments to control messages: the inverse of [`walk`](crate::walk), for whatever plays the
-//! kernel's part.
+//! Writes fragments as control messages: the inverse of [`walk`](crate::walk), for programs that
+//! play the kernel's part.
 
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
 use crate::cmsg::append_cmsg;
-use crate::dialect::SOL_SOCKET;
-use crate::{DeviceFragment, Dialect, Fragment};
+use crate::dialect::{Dialect, SOL_SOCKET};
+use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why a dialect has no control message for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EncodeError {
     /// The fragment has no bytes.
     EmptyFragment,
@@ -21,12 +22,13 @@ pub enum EncodeError {
         /// The fragment's length.
         bytes: u32,
     },
-    /// The Google dialect's offsets have 32 bits.
+    /// The fragment's offset does not fit the 32 bits that the Google dialect has for it.
     OffsetBeyond32Bits {
         /// The fragment's first byte.
         offset: u64,
     },
-    /// A mainline fragment names its dma-buf, a Google one has no place for it.
+    /// The dialect and the dma-buf id do not fit: a mainline fragment must have one, a Google
+    /// fragment cannot carry one.
     DmabufId {
         /// What the fragment holds.
         dmabuf_id: Option<u32>,
@@ -56,8 +58,8 @@ impl Error for EncodeError {}
 /// Appends the control message of `fragment` to `control`, with header and padding:
 /// [`Dialect::cmsg_space`] bytes.
 ///
-/// `control` is empty or was filled by this function or by [`append_cmsg`]. Whatever this accepts,
-/// [`walk`](crate::walk) reads back as it was.
+/// `control` is empty, or was filled by this function or by [`append_cmsg`]. What this accepts,
+/// [`walk`](crate::walk) reads back unchanged.
 ///
 /// # Errors
 /// See [`EncodeError`]; `control` is untouched then.

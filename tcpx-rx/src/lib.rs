@@ -2,8 +2,7 @@
 //!
 //! With TCP device memory the NIC writes the payload of a stream into GPU memory, wherever there
 //! is a free page, and the kernel tells the receiver in control messages where each piece landed.
-//! This crate does all the thinking between those messages and the copies that put the pieces in
-//! order:
+//! This crate does everything between those messages and the copies that put the pieces in order:
 //!
 //! ```text
 //! recvmsg's control bytes ── walk ──► Fragment ── DescriptorBuilder ──► UnpackDescriptor
@@ -12,8 +11,8 @@
 //! setsockopt ◄── TokenBatch ◄── TokenRanges                  check ──► merge_neighbours ──► unpack
 //! ```
 //!
-//! - [`walk`] reads the control messages of both kernel interfaces, see [`Dialect`]; [`encode`] is
-//!   its inverse, for fakes of the kernel and for tests.
+//! - [`walk`] reads the control messages of both kernel interfaces (see [`Dialect`]). [`encode`] is
+//!   its inverse, for stand-ins of the kernel and for tests.
 //! - [`DescriptorBuilder`] lays the fragments of a chunk one behind the other.
 //! - [`check`] proves that the unpack descriptors of a request stay inside the bounce buffer and
 //!   write every expected byte once; [`merge_neighbours`] makes fewer of them;
@@ -22,14 +21,14 @@
 //!
 //! # For whom
 //! For receivers of device memory, for programs that play the plugin or the kernel, and for tests
-//! of either, on machines of any kind. Who uses Google's plugin meets ready-made unpack descriptors
-//! in its queue and needs only [`check`] and [`merge_neighbours`].
+//! of either, on machines of any kind. A program that drives Google's plugin finds the unpack
+//! descriptors ready-made in the plugin's queue, and needs only [`check`] and [`merge_neighbours`].
 //!
 //! # What it will never do
-//! It makes no system call, holds no socket, touches no memory but its arguments, reads no clock,
-//! depends on no other crate and not on the standard library, and contains no unsafe code. It
-//! trusts nothing: any bytes, numbers and lists may be passed to it, and what is wrong with them
-//! comes back as an error that carries the numbers. It neither logs nor counts; its callers decide
+//! It makes no system call, holds no socket, reads no clock, and touches no memory but its
+//! arguments. It depends on no other crate and not on the standard library, and contains no unsafe
+//! code. It trusts nothing: any bytes, numbers and lists may be passed to it, and what is wrong
+//! with them comes back as an error that carries the numbers. It does not log; its callers decide
 //! what is worth a line.
 //!
 //! # Example
@@ -80,6 +79,7 @@ mod fragment;
 mod merge;
 mod token_batch;
 mod token_range;
+mod token_ranges;
 mod walk;
 
 pub use check::{DescriptorError, SourceOverlap, check, sources_disjoint};
@@ -93,5 +93,6 @@ pub use merge::merge_neighbours;
 pub use token_batch::{
     FreedTooMany, MAX_BATCH_FRAGMENTS, MAX_BATCH_RANGES, TokenBatch, TokenBatches,
 };
-pub use token_range::{TokenRange, TokenRanges};
+pub use token_range::TokenRange;
+pub use token_ranges::TokenRanges;
 pub use walk::{CmsgError, Tally, Walk, walk};

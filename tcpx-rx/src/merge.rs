@@ -1,11 +1,11 @@
-//! Fewer, longer copies: neighbours become one unpack descriptor.
+//! Joins neighbours into one unpack descriptor, for fewer and longer copies.
 
 use alloc::vec::Vec;
 
-use crate::UnpackDescriptor;
+use crate::descriptor::UnpackDescriptor;
 
-/// Joins each entry to the one before it in `list` where both source and destination continue, and
-/// returns how many entries that saved.
+/// Joins each entry to the one before it where both source and destination continue, and returns
+/// how many entries that saved.
 ///
 /// The list copies the same bytes to the same places before and after, whatever it holds. Only
 /// neighbours in the list are compared, so sort it first (a successful [`check`](crate::check)
@@ -28,13 +28,13 @@ fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
     let mut kept = first_pair;
     let mut index = first_pair;
     while let Some(&first) = list.get(index) {
-        let mut run = first;
+        let mut joined = first;
         index += 1;
-        while let Some(len) = list.get(index).and_then(|entry| joint_len(&run, entry)) {
-            run.len = len;
+        while let Some(len) = list.get(index).and_then(|entry| joint_len(&joined, entry)) {
+            joined.len = len;
             index += 1;
         }
-        list[kept] = run;
+        list[kept] = joined;
         kept += 1;
     }
     kept
@@ -42,10 +42,10 @@ fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
 
 /// Length of the one entry that does the work of both, if there is one.
 #[inline]
-fn joint_len(run: &UnpackDescriptor, entry: &UnpackDescriptor) -> Option<u32> {
+fn joint_len(first: &UnpackDescriptor, second: &UnpackDescriptor) -> Option<u32> {
     let continues =
-        run.src_end() == u64::from(entry.src_off) && run.dst_end() == Some(entry.dst_off);
-    if continues { run.len.checked_add(entry.len) } else { None }
+        first.src_end() == u64::from(second.src_off) && first.dst_end() == Some(second.dst_off);
+    if continues { first.len.checked_add(second.len) } else { None }
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! Token ranges cut to what one `setsockopt` call accepts.
+//! Cuts token ranges to what one `setsockopt` call accepts.
 
 use core::error::Error;
 use core::fmt;
 use core::iter::FusedIterator;
 use core::ops::Deref;
 
-use crate::TokenRange;
+use crate::token_range::TokenRange;
 
-/// Most ranges of one call; the kernel refuses more with `EINVAL`.
+/// The most ranges of one call; the kernel refuses more with `EINVAL`.
 pub const MAX_BATCH_RANGES: usize = 128;
 
-/// Most fragments of one call; the kernel stops there and returns early.
+/// The most fragments of one call; the kernel stops there and returns early.
 pub const MAX_BATCH_FRAGMENTS: u32 = 1024;
 
 /// The tokens of one `SO_DEVMEM_DONTNEED` call: at least one range, at most [`MAX_BATCH_RANGES`]
@@ -26,6 +26,7 @@ pub struct TokenBatch {
 
 /// The kernel says that it freed more fragments than it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FreedTooMany {
     /// Fragments the kernel says it freed.
     pub freed: u32,
@@ -55,12 +56,12 @@ impl TokenBatch {
     /// What to submit again when the kernel freed `freed` fragments of this batch; `None` when it
     /// freed them all.
     ///
-    /// The kernel takes the tokens in order, stops early at a limit of its own, passes over tokens
-    /// it does not know and does not say which. So the rest is all but the first `freed` tokens:
-    /// it holds every token the kernel has not looked at, and as many freed ones as there were
-    /// unknown ones. Freeing those a second time does nothing, **but only before the next
-    /// `recvmsg`** on that socket, which may use their numbers for new fragments. When a call frees
-    /// nothing, what is left is unknown to the kernel: drop it.
+    /// The kernel takes the tokens in order and stops early at a limit of its own. It passes over
+    /// tokens that it does not know, and does not say which. So the rest is all but the first
+    /// `freed` tokens. It holds every token that the kernel has not looked at, and as many freed
+    /// ones as there were unknown ones. Freeing those a second time does nothing, **but only before
+    /// the next `recvmsg`** on that socket, which may use their numbers for new fragments. When a
+    /// call frees nothing, the kernel knows none of what is left: drop it.
     ///
     /// # Errors
     /// `freed` is more than the batch holds.

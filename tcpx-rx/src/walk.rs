@@ -1,15 +1,16 @@
-//! Control messages to fragments.
+//! Reads control messages as fragments.
 
 use core::error::Error;
 use core::fmt;
 use core::iter::FusedIterator;
 
 use crate::cmsg::{HEADER_BYTES, field, padded};
-use crate::dialect::SOL_SOCKET;
-use crate::{DeviceFragment, Dialect, Fragment};
+use crate::dialect::{Dialect, SOL_SOCKET};
+use crate::fragment::{DeviceFragment, Fragment};
 
 /// Why control messages could not be read. `at` is where the message begins in the control bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CmsgError {
     /// Fewer bytes are left than a header has.
     TruncatedHeader {
@@ -34,8 +35,8 @@ pub enum CmsgError {
         /// Bytes left, its header included.
         left: usize,
     },
-    /// A device memory message has a payload of another size than the dialect's. The control
-    /// buffer was too small (see `MSG_CTRUNC`), or the kernel speaks the other dialect.
+    /// A message about device memory has a payload of another size than the dialect's. Either the
+    /// control buffer was too small (see `MSG_CTRUNC`), or the kernel speaks the other dialect.
     PayloadSize {
         /// Where the message begins.
         at: usize,
@@ -43,7 +44,7 @@ pub enum CmsgError {
         cmsg_type: i32,
         /// Bytes of its payload.
         bytes: usize,
-        /// Bytes the dialect has.
+        /// Bytes that the dialect's payload has.
         expected: usize,
     },
     /// A fragment in device memory has no bytes.
@@ -93,6 +94,7 @@ impl Error for CmsgError {}
 
 /// What a [`Walk`] has seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// Fragments in device memory.
     pub device_fragments: usize,
@@ -100,8 +102,8 @@ pub struct Tally {
     pub device_bytes: u64,
     /// Bytes announced as linear.
     pub linear_bytes: u64,
-    /// Control messages that describe no bytes of the stream: of another kind (timestamps and the
-    /// like), or a linear piece of 0 bytes.
+    /// Control messages that describe no bytes of the stream: messages of another kind, such as
+    /// timestamps, and linear pieces of 0 bytes.
     pub skipped: usize,
 }
 
@@ -116,13 +118,15 @@ pub struct Walk<'a> {
     tally: Tally,
 }
 
-/// Reads control bytes as `recvmsg` filled them: `control` begins at `msg_control` and has the
-/// `msg_controllen` bytes the kernel reported. Its address needs no alignment.
+/// Reads control bytes as `recvmsg` filled them.
 ///
-/// No content of `control` makes the walk panic, read beyond it or yield an empty or overflowing
-/// fragment. The offsets it yields are the kernel's: compare them with the size of the bounce
-/// buffer (see [`check`](crate::check)), and the bytes of [`Walk::tally`] with what `recvmsg`
-/// returned. Bytes received beyond the tally landed in host memory without being announced.
+/// `control` begins at `msg_control` and has the `msg_controllen` bytes that the kernel reported.
+/// Its address needs no alignment.
+///
+/// No content of `control` makes the walk panic, read beyond it, or yield an empty or overflowing
+/// fragment. The offsets are the kernel's: compare them with the size of the bounce buffer (see
+/// [`check`](crate::check)). Compare the bytes of [`Walk::tally`] with what `recvmsg` returned:
+/// bytes beyond the tally landed in host memory without being announced.
 #[must_use]
 pub const fn walk(control: &[u8], dialect: Dialect) -> Walk<'_> {
     let tally = Tally { device_fragments: 0, device_bytes: 0, linear_bytes: 0, skipped: 0 };

@@ -1,10 +1,11 @@
-//! Which backend copies, and what kind of memory it copies in.
+//! The kinds of memory, the backends, and the user's choice among them.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Where bytes live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MemoryKind {
     /// Ordinary memory of this process, also when it stands in for device memory.
     Host,
@@ -27,9 +28,9 @@ impl fmt::Display for MemoryKind {
 /// A way of copying, as an open [`Unpack`](crate::Unpack) uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// Gathered by the CPU (ordinary memory) or in pinned host memory (CUDA memory).
+    /// Gathers with the CPU (ordinary memory), or in pinned host memory (CUDA memory).
     Host,
-    /// Device-to-device copies, one per run of neighbouring fragments.
+    /// Device-to-device copies, one for each extent of neighbouring fragments.
     D2d,
     /// A CUDA kernel, launched once for all jobs of a submit.
     Kernel,
@@ -64,8 +65,9 @@ impl FromStr for Backend {
     }
 }
 
-/// What the user asked for: the values of `UCCL_TCPX_UNPACK_IMPL`.
+/// What the user asked for: the values of the setting `TCPX_UNPACK`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Choice {
     /// The fastest backend that works on this memory.
     #[default]

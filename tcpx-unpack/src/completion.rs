@@ -1,19 +1,21 @@
-//! Which submits of a stream of copies have finished: an event for each of them.
+//! Tells which submits on a stream of copies have finished, with an event for each of them.
 
 use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cuda::{CudaError, CudaGpu, Event, Stream};
-use crate::{Ticket, UnpackError};
+use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
 
-/// How many submits may be on their way. 16 channels of 16 requests, each a submit of its own.
+use crate::error::UnpackError;
+use crate::ticket::Ticket;
+
+/// How many submits may be under way: 16 channels of 16 requests, each a submit of its own.
 const EVENTS: usize = 256;
 
-/// Longest wait for the GPU when all events are taken, and when an unpacker is dropped.
+/// The longest wait for the GPU when all events are taken, or when an unpacker is dropped.
 pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// Events made once and used in turn, and the tickets they stand for.
+/// Events that are made once and used in turn, and the tickets that they stand for.
 pub(crate) struct Completions {
     free: Vec<Event>,
     under_way: VecDeque<(Ticket, Event)>,
@@ -35,7 +37,7 @@ impl Completions {
 
     /// Runs `queue`, which puts one submit's copies on `stream`, and marks its end.
     ///
-    /// A failure sticks: part of the submit may be on its way without an event behind it.
+    /// A failure sticks, because part of the submit may be under way without an event behind it.
     pub(crate) fn submit(
         &mut self,
         stream: &Stream,
@@ -68,8 +70,9 @@ impl Completions {
         }
     }
 
-    /// An event that stands for nothing. A look at one under way takes 1.2 µs, so that is done
-    /// only when none is free.
+    /// An event that stands for nothing.
+    ///
+    /// A look at an event under way takes 1.2 µs, so that is done only when none is free.
     fn free_event(&mut self) -> Result<Event, UnpackError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -96,14 +99,15 @@ impl Completions {
     }
 }
 
-/// Waits until `stream` is idle, as drops do, for at most [`STALL_LIMIT`] after `start`; false when it may still be
-/// using memory.
+/// Waits until `stream` is idle, for at most [`STALL_LIMIT`] after `start`; drops do this.
+///
+/// Returns false when the stream may still be using memory.
 pub(crate) fn drain(gpu: &CudaGpu, stream: &Stream, start: Instant) -> bool {
     let Ok(_entered) = gpu.enter() else { return true };
     loop {
         match stream.is_idle() {
             Ok(true) => return true,
-            // The context is gone or broken, and whatever it was doing with it.
+            // The context is gone or broken, and its work with it.
             Err(_) => return true,
             Ok(false) if start.elapsed() > STALL_LIMIT => return false,
             Ok(false) => thread::yield_now(),
@@ -111,8 +115,10 @@ pub(crate) fn drain(gpu: &CudaGpu, stream: &Stream, start: Instant) -> bool {
     }
 }
 
-/// How many of `len` marks, which are done in order, are done. A look at one takes 1.2 µs, so
-/// one look has to do when nothing is new, and few when much is: steps that double, then halves.
+/// How many of `len` marks are done; they become done in order.
+///
+/// A look at one takes 1.2 µs. So one look has to do when nothing is new, and few when much is: the
+/// steps double first, and are halved then.
 fn count_done(
     len: usize,
     mut is_done: impl FnMut(usize) -> Result<bool, CudaError>,

@@ -1,16 +1,22 @@
 #![allow(unsafe_code)]
-//! The d2d backend: the driver's copies, one for each run of neighbouring fragments.
+//! The d2d backend: one copy by the driver for each extent of neighbouring fragments.
 
 use std::time::Instant;
 
-use crate::completion::{Completions, drain};
-use crate::cuda::{CudaError, CudaGpu, Stream};
-use crate::job::check_all;
-use crate::run::runs;
-use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+use tcpx_cuda::{CudaError, CudaGpu, Stream};
 
-/// Copies on one stream. Each copy costs the CPU about 3 µs, so this is quick where pages arrive in
-/// order and slow where they don't.
+use crate::choice::Backend;
+use crate::completion::{Completions, drain};
+use crate::error::UnpackError;
+use crate::extent::extents;
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
+use crate::unpack::Unpack;
+
+/// Copies on one stream.
+///
+/// Each copy costs the CPU about 3 µs. So this is quick where pages arrive in order, and slow where
+/// they don't.
 pub(crate) struct D2dUnpack {
     gpu: CudaGpu,
     stream: Stream,
@@ -39,10 +45,10 @@ impl Unpack for D2dUnpack {
         let stream = &self.stream;
         self.completions.submit(stream, || {
             for (index, job) in jobs.iter().enumerate() {
-                for run in runs(job.bounce, job.dst, job.descriptors) {
-                    // SAFETY: check_all has found the run inside the job's memories, and the caller
-                    // keeps those as they are until the ticket behind this copy is finished.
-                    unsafe { stream.copy(run.dst, run.src, run.bytes) }
+                for extent in extents(job.bounce, job.dst, job.descriptors) {
+                    // SAFETY: check_all has found the extent inside the job's memories, and the
+                    // caller keeps those as they are until the ticket of this copy is finished.
+                    unsafe { stream.copy(extent.dst, extent.src, extent.bytes) }
                         .map_err(|source| UnpackError::Copy { job: index, source })?;
                 }
             }

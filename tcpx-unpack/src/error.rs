@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use crate::Backend;
-use crate::cuda::CudaError;
+use tcpx_cuda::CudaError;
+
+use crate::choice::Backend;
 
 /// One of the two memories of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Side {
     /// The bounce buffer, which is read.
     Bounce,
@@ -26,8 +28,8 @@ impl fmt::Display for Side {
 /// Why an unpack failed.
 ///
 /// [`OutOfBounds`](Self::OutOfBounds), [`BadRange`](Self::BadRange) and
-/// [`Overlap`](Self::Overlap) are found before anything is copied: nothing was touched, and the
-/// unpacker stays usable.
+/// [`Overlap`](Self::Overlap) are found before anything is copied. Nothing was touched then, and
+/// the unpacker stays usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnpackError {
@@ -80,8 +82,8 @@ pub enum UnpackError {
         /// Address of the destination.
         dst: u64,
     },
-    /// The driver refused a copy of this job; the unpacker does not recover from it. Later calls
-    /// report [`Cuda`](Self::Cuda).
+    /// The driver refused a copy of this job. The unpacker does not recover from it, and later
+    /// calls report [`Cuda`](Self::Cuda).
     #[error("job {job}: {source}")]
     Copy {
         /// Index of the job in the submit.
@@ -89,14 +91,14 @@ pub enum UnpackError {
         /// What the driver said.
         source: CudaError,
     },
-    /// CUDA failed, and the driver does not say which job is to blame; the unpacker does not
+    /// CUDA failed, and the driver does not say which job is to blame. The unpacker does not
     /// recover from it.
     #[error(transparent)]
     Cuda(#[from] CudaError),
 }
 
 impl UnpackError {
-    /// Index of the job in the failed submit, where it is known.
+    /// Index of the job in the submit that failed, where it is known.
     #[must_use]
     pub fn job(&self) -> Option<usize> {
         match *self {
@@ -108,7 +110,7 @@ impl UnpackError {
         }
     }
 
-    /// The same failure for calls after the one that it happened in, whose jobs are others.
+    /// The same failure without its job, for later calls: their jobs are others.
     #[must_use]
     pub fn without_job(self) -> Self {
         match self {

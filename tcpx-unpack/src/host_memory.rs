@@ -1,12 +1,15 @@
 #![allow(unsafe_code)]
-//! The host backend for ordinary memory: the laptop's backend, and the reference for the others.
+//! The host backend for ordinary memory, which is also the reference for the other backends.
 
 use std::ptr;
 
-use crate::job::check_all;
-use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+use crate::choice::Backend;
+use crate::error::UnpackError;
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
+use crate::unpack::Unpack;
 
-/// Copies with the CPU inside `submit`; every ticket is finished when it is handed out.
+/// Copies with the CPU inside `submit`, so every ticket is finished when it is handed out.
 #[derive(Debug)]
 pub(crate) struct HostMemoryUnpack {
     finished: Ticket,

@@ -1,14 +1,14 @@
-//! One arrived chunk, and the checks every backend makes before it copies.
+//! The job of unpacking one chunk, and the checks that every backend makes before it copies.
 
 use tcpx_rx::UnpackDescriptor;
 
-use crate::{Side, UnpackError};
+use crate::error::{Side, UnpackError};
 
 /// One arrived chunk: fragments of a bounce buffer that belong at a destination.
 ///
 /// Fragment `d` is copied as `dst[d.dst_off..][..d.len] = bounce[d.src_off..][..d.len]`. Any
-/// length, alignment and order will do; a length of 0 copies nothing. Destinations of different
-/// fragments must not overlap: which of them would win is not defined.
+/// length, alignment and order will do, and a length of 0 copies nothing. The destinations of
+/// different fragments must not overlap: which of them would win is not defined.
 #[derive(Debug, Clone, Copy)]
 pub struct UnpackJob<'a> {
     /// Address of the bounce buffer.
@@ -23,7 +23,7 @@ pub struct UnpackJob<'a> {
     pub descriptors: &'a [UnpackDescriptor],
 }
 
-/// What the check of a submit found out in passing.
+/// What the check of a submit learned about its fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Checked {
     /// Descriptors that have something to copy.
@@ -43,7 +43,7 @@ impl UnpackJob<'_> {
         if self.bounce < dst_end && self.dst < bounce_end {
             return Err(UnpackError::Overlap { job: index, bounce: self.bounce, dst: self.dst });
         }
-        // The furthest ends decide, so the loop, which every chunk goes through, has no branch.
+        // Every chunk goes through this loop. Only the furthest ends count, so it has no branch.
         let (mut furthest_src, mut furthest_dst) = (0, 0);
         let (mut longest, mut empty) = (0, 0);
         for descriptor in self.descriptors {
@@ -61,7 +61,7 @@ impl UnpackJob<'_> {
         Ok(())
     }
 
-    /// Finds the first descriptor that leaves its memory; there is one.
+    /// Finds the first descriptor that leaves its memory. The caller knows that there is one.
     #[cold]
     fn out_of_bounds(&self, job: usize) -> UnpackError {
         let mut error = UnpackError::BadRange {
@@ -86,7 +86,7 @@ impl UnpackJob<'_> {
     }
 }
 
-/// First address after a memory, or an error when there is no such memory.
+/// The first address after a memory, or an error when there can be no such memory.
 fn range_end(job: usize, side: Side, address: u64, bytes: u64) -> Result<u64, UnpackError> {
     let end = address.checked_add(bytes).filter(|_| address != 0);
     end.ok_or(UnpackError::BadRange { job, side, address, bytes })

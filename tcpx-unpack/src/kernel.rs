@@ -2,27 +2,39 @@
 //! The kernel backend: one launch for all jobs of a submit.
 //!
 //! `kernels/unpack.cu` says how the kernel copies, and what was measured for the choices made.
+//!
+//! - `image`: the compiled kernel
+//! - `tile`: the pieces of fragments that the kernel copies, cut from jobs
+//! - `ring`: which places of the ring of tiles are in use
+//! - `launch`: what one launch hands to the kernel, and how it reports its end
+//! - `staging`: what to do about bounce buffers that the kernel cannot read
+//! - `launch_queue`: the launches in flight, on several streams
+//! - `self_check`: whether a new backend copies and reports
 
-mod engine;
 mod image;
 mod launch;
+mod launch_queue;
 mod ring;
 mod self_check;
 mod staging;
 mod tile;
 
-use self::engine::Engine;
-use crate::cuda::{CudaError, CudaGpu, is_readable};
-use crate::job::check_all;
-use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+use tcpx_cuda::{CudaError, CudaGpu, is_readable};
 
-/// Bounce buffers remembered as readable; more than a GPU has channels.
+use self::launch_queue::LaunchQueue;
+use crate::choice::Backend;
+use crate::error::UnpackError;
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
+use crate::unpack::Unpack;
+
+/// How many bounce buffers are remembered as readable; a GPU has fewer channels.
 const REMEMBERED: usize = 64;
 
-/// Copies with the kernel, or by way of a staging buffer where the kernel cannot read.
+/// Copies with the kernel. Where the kernel cannot read, it copies from a staging buffer.
 pub(crate) struct KernelUnpack {
     gpu: CudaGpu,
-    engine: Engine,
+    queue: LaunchQueue,
     /// Bounce buffers, by address and size, that the kernel can read.
     readable: Vec<(u64, u64)>,
     warned: bool,
@@ -33,15 +45,16 @@ impl KernelUnpack {
     pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, String> {
         let describe = |error: CudaError| error.to_string();
         let _entered = gpu.enter().map_err(describe)?;
-        let mut engine = Engine::new(gpu).map_err(describe)?;
-        self_check::run(gpu, &mut engine).map_err(|what| format!("self-check: {what}"))?;
+        let mut queue = LaunchQueue::new(gpu).map_err(describe)?;
+        self_check::run(gpu, &mut queue).map_err(|what| format!("self-check: {what}"))?;
         let readable = Vec::with_capacity(REMEMBERED);
-        Ok(Self { gpu: gpu.clone(), engine, readable, warned: false })
+        Ok(Self { gpu: gpu.clone(), queue, readable, warned: false })
     }
 
-    /// Whether the kernel can read every job's bounce buffer. The driver is asked once for each:
-    /// a bounce buffer lives as long as its channel, and one that comes after it at the same
-    /// address comes from the same allocator.
+    /// Whether the kernel can read every job's bounce buffer.
+    ///
+    /// The driver is asked once for each. A bounce buffer lives as long as its channel, and one
+    /// that comes after it at the same address comes from the same allocator.
     fn all_readable(&mut self, jobs: &[UnpackJob<'_>]) -> Result<bool, CudaError> {
         for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
             let bounce = (job.bounce, job.bounce_bytes);
@@ -73,7 +86,7 @@ impl Unpack for KernelUnpack {
         if self.all_readable(jobs)? {
             // SAFETY: the jobs are checked, the kernel can read their bounce buffers, and the
             // caller keeps both memories as they are until the ticket is finished.
-            return unsafe { self.engine.submit(jobs, checked) };
+            return unsafe { self.queue.submit(jobs, checked) };
         }
         if !self.warned {
             self.warned = true;
@@ -83,11 +96,11 @@ impl Unpack for KernelUnpack {
             );
         }
         let readable = |job: &UnpackJob<'_>| is_readable(&gpu, job.bounce, job.bounce_bytes);
-        // SAFETY: as above, and the engine asks before the kernel reads.
-        unsafe { self.engine.submit_staged(jobs, readable) }
+        // SAFETY: as above, and the queue asks before the kernel reads.
+        unsafe { self.queue.submit_staged(jobs, readable) }
     }
 
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
-        self.engine.poll()
+        self.queue.poll()
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! A receive over a TCP plugin ends with its bytes scattered over a *bounce buffer*, a few KiB
 //! at a time, and a list of [`tcpx_rx::UnpackDescriptor`]s that says where each fragment
-//! belongs. This crate moves them: [`open`] picks a backend for a kind of memory, and the
-//! [`Unpack`] it returns takes [`UnpackJob`]s and says which of them are finished.
+//! belongs. This crate moves them. [`open`] picks a backend for a kind of memory. The [`Unpack`]
+//! that it returns takes [`UnpackJob`]s and says which of them are finished.
 //!
 //! | backend | ordinary memory | CUDA memory |
 //! |---|---|---|
 //! | [`Backend::Host`] | one `memcpy` per fragment, done when `submit` returns | down to pinned memory, gathered there, one copy up |
-//! | [`Backend::D2d`] | – | one asynchronous copy per run of neighbouring fragments |
+//! | [`Backend::D2d`] | – | one asynchronous copy for each extent of neighbouring fragments |
 //! | [`Backend::Kernel`] | – | one kernel for all fragments of all jobs |
 //!
 //! ```
@@ -36,9 +36,9 @@
 //! # Ok::<(), tcpx_unpack::UnpackError>(())
 //! ```
 //!
-//! The crate never waits for a peer, never blocks in [`Unpack::poll`], allocates nothing per
-//! chunk once warm, and believes no length it is given: every descriptor is checked against its
-//! job before the first byte moves.
+//! The crate never waits for a peer, and never blocks in [`Unpack::poll`]. It allocates nothing for
+//! a chunk once it is warm. It believes no length that it is given: every descriptor is checked
+//! against its job before the first byte moves.
 
 pub use tcpx_cuda as cuda;
 
@@ -46,11 +46,11 @@ mod choice;
 mod completion;
 mod d2d;
 mod error;
+mod extent;
 mod host_memory;
 mod job;
 mod kernel;
 mod open;
-mod run;
 mod staged;
 mod ticket;
 mod unpack;

@@ -2,14 +2,18 @@
 
 use std::fmt;
 
-use crate::cuda::{CudaError, CudaGpu};
+use tcpx_cuda::{CudaError, CudaGpu};
+
+use crate::choice::{Backend, Choice, MemoryKind};
 use crate::d2d::D2dUnpack;
+use crate::error::UnpackError;
 use crate::host_memory::HostMemoryUnpack;
 use crate::kernel::KernelUnpack;
 use crate::staged::StagedUnpack;
-use crate::{Backend, Choice, MemoryKind, Unpack, UnpackError};
+use crate::unpack::Unpack;
 
 /// An unpacker that is ready for work, and the reason why it is this one.
+#[non_exhaustive]
 pub struct Opened {
     /// The unpacker.
     pub unpack: Box<dyn Unpack>,
@@ -29,12 +33,12 @@ impl fmt::Debug for Opened {
 /// Opens the backend that `choice` asks for, for bounce buffers and destinations in `memory`.
 ///
 /// Ordinary memory has the host backend alone. For CUDA memory [`Choice::Auto`] takes the first of
-/// kernel, d2d and host that works; opening compiles and tries the kernel, so do it once, not per
-/// transfer.
+/// kernel, d2d and host that works. Opening compiles and tries the kernel, so do it once, and not
+/// for each transfer.
 ///
 /// # Errors
-/// [`UnpackError::Unavailable`] when the backend does not exist for this memory or when what it
-/// needs is missing.
+/// [`UnpackError::Unavailable`] when the backend does not exist for this memory, or when something
+/// that it needs is missing.
 pub fn open(choice: Choice, memory: MemoryKind) -> Result<Opened, UnpackError> {
     let opened = match memory {
         MemoryKind::Host => open_host_memory(choice),

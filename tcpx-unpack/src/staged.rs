@@ -1,21 +1,26 @@
 #![allow(unsafe_code)]
 //! The host backend for CUDA memory: down to pinned host memory, gathered there, and up again.
 //!
-//! Every copy is queued on one stream, in order: the copies down put the fragments side by side,
-//! which is the gathering, and one copy up takes each stretch that is contiguous at the
-//! destination, a whole chunk where its fragments are in order. The stream's order is also what
-//! makes it safe to use the staging buffer again at once.
+//! Every copy is queued on one stream, in order. The copies down put the fragments side by side,
+//! which gathers them. One copy up takes all that is contiguous at the destination, which is a
+//! whole chunk where its fragments are in order. Because the stream keeps the order, the staging
+//! buffer can be used again at once.
 
-mod plan;
+mod step;
 
-use self::plan::{Step, steps};
-use crate::completion::{Completions, drain};
-use crate::cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
-use crate::job::check_all;
-use crate::run::runs;
-use crate::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use std::mem::ManuallyDrop;
 use std::time::Instant;
+
+use tcpx_cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
+
+use self::step::{Step, steps};
+use crate::choice::Backend;
+use crate::completion::{Completions, drain};
+use crate::error::UnpackError;
+use crate::extent::extents;
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
+use crate::unpack::Unpack;
 
 /// Size of the staging buffer: the longest message NCCL sends in one piece.
 const STAGING_BYTES: u64 = 4 << 20;
@@ -25,7 +30,7 @@ pub(crate) struct StagedUnpack {
     gpu: CudaGpu,
     stream: Stream,
     completions: Completions,
-    /// Dropped by hand: never while the GPU may still use it.
+    /// Dropped by hand, and never while the GPU may still use it.
     staging: ManuallyDrop<PinnedBuffer>,
 }
 
@@ -41,8 +46,8 @@ impl StagedUnpack {
     }
 }
 
-/// Queues one job's copies. A bounce buffer in host memory is no different, but for the way down,
-/// which has been gone already: its fragments go straight up.
+/// Queues one job's copies. Fragments of a bounce buffer in host memory need no way down: they go
+/// straight up.
 ///
 /// # Safety
 /// The job is checked, its memories stay valid until the stream has done the copies, and every
@@ -53,15 +58,15 @@ unsafe fn queue(
     staging: &PinnedBuffer,
     job: &UnpackJob<'_>,
 ) -> Result<(), CudaError> {
-    let runs = runs(job.bounce, job.dst, job.descriptors);
+    let extents = extents(job.bounce, job.dst, job.descriptors);
     if is_host_memory(gpu, job.bounce)? {
-        for run in runs {
-            // SAFETY: the run lies in the job's memories, for which the caller vouches.
-            unsafe { stream.copy(run.dst, run.src, run.bytes) }?;
+        for extent in extents {
+            // SAFETY: the extent lies in the job's memories, for which the caller vouches.
+            unsafe { stream.copy(extent.dst, extent.src, extent.bytes) }?;
         }
         return Ok(());
     }
-    for step in steps(runs, staging.bytes()) {
+    for step in steps(extents, staging.bytes()) {
         let (dst, src, bytes) = match step {
             Step::Down { src, at, bytes } => (staging.address() + at, src, bytes),
             Step::Up { at, dst, bytes } => (dst, staging.address() + at, bytes),

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-/// Number of a submit: all its jobs share it. Numbers never decrease from one submit to the next,
-/// and only a submit without bytes may get the number of the one before it.
+/// Number of a submit, which all its jobs share.
+///
+/// Numbers never decrease from one submit to the next. Only a submit without bytes may get the
+/// number of the one before it.
 ///
 /// Tickets finish in order, so one comparison answers whether a job is done:
 /// `unpack.poll()? >= ticket`.
@@ -11,8 +13,8 @@ use std::fmt;
 pub struct Ticket(u64);
 
 impl Ticket {
-    /// Older than every submit: what [`Unpack::poll`](crate::Unpack::poll) answers before the
-    /// first one has finished.
+    /// Older than every submit. [`Unpack::poll`](crate::Unpack::poll) answers this before the
+    /// first submit has finished.
     pub const NONE: Self = Self(0);
 
     /// The ticket with this number; submits count up from [`NONE`](Self::NONE).

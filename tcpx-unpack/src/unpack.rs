@@ -1,25 +1,28 @@
 #![allow(unsafe_code)]
-//! What every backend can do.
+//! The trait of all backends.
 
-use crate::{Backend, Ticket, UnpackError, UnpackJob};
+use crate::choice::Backend;
+use crate::error::UnpackError;
+use crate::job::UnpackJob;
+use crate::ticket::Ticket;
 
 /// Copies fragments to their destinations.
 ///
-/// An asynchronous backend still reads the bounce buffers after `submit` has returned, so a
-/// chunk's pages go back to the plugin only once [`poll`](Self::poll) has reached its ticket.
-/// Submits finish in the order in which they were made.
+/// An asynchronous backend still reads the bounce buffers after `submit` has returned. So give a
+/// chunk's pages back to the plugin only once [`poll`](Self::poll) has reached its ticket
+/// (docs/plugin-contract.md §2.10). Submits finish in the order in which they were made.
 ///
 /// Dropping an unpacker waits, for a bounded time, until nothing it started still touches memory.
 pub trait Unpack: Send {
     /// The way this unpacker copies.
     fn backend(&self) -> Backend;
 
-    /// Starts copying all jobs; returns at once where the backend is asynchronous.
+    /// Starts copying all jobs, and returns at once where the backend is asynchronous.
     ///
     /// # Errors
     /// A descriptor that leaves its job's memory, or a job whose memories cannot be right, is
-    /// reported before anything is copied and leaves the unpacker usable. Any other error means
-    /// that some jobs may have been copied and that the unpacker will not recover.
+    /// reported before anything is copied, and the unpacker stays usable. Any other error means
+    /// that some jobs may have been copied, and that the unpacker will not recover.
     ///
     /// # Safety
     /// For every job, until [`poll`](Self::poll) has reached the returned ticket or the unpacker
@@ -31,9 +34,9 @@ pub trait Unpack: Send {
     ///   writable, and nobody else reads or writes the fragments' destinations.
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError>;
 
-    /// The newest finished ticket; everything up to it is finished. Never blocks.
+    /// The newest finished ticket; everything up to it is finished too. Never blocks.
     ///
     /// # Errors
-    /// A failure of something submitted earlier; it is reported by every later call as well.
+    /// Something that was submitted earlier has failed. Every later call reports it as well.
     fn poll(&mut self) -> Result<Ticket, UnpackError>;
 }

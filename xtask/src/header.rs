@@ -8,15 +8,20 @@ const INTRODUCTION: &str = "\
 /*
  * libtcpx_p2p: GPU memory between hosts over TCP.
  *
- * Generated from tcpx-capi by `cargo xtask header`; changes by hand are lost. docs/c-api has a page for each object.
+ * Generated from tcpx-capi by `cargo xtask header`; changes by hand are lost. docs/c-api has a page
+ * for each object.
  *
- * The same for every function:
- * - It returns a tcpx_status: TCPX_OK is 0, failures are negative. tcpx_last_error() has the words for the calling thread.
- * - Pointers are checked for NULL, numbers for their range, lengths for their limits.
- * - Outputs come last and are written only on success, but for sizes that say how large a buffer must be.
- * - Handles are numbers that are looked up, never addresses: a stale, wrong or made-up one is TCPX_ERR_HANDLE.
- * - Any thread may call anything, unless the function says otherwise. After fork() the child calls nothing.
- * - Sizes and offsets are bytes; times are in the unit that the name ends with.
+ * These rules hold for every function:
+ * - It returns a tcpx_status: TCPX_OK is 0, and failures are negative. tcpx_last_error() has the
+ *   words for the calling thread.
+ * - It checks pointers for NULL, numbers for their range, and lengths for their limits.
+ * - Outputs come last, and are written only on success. Sizes that say how large a buffer must be
+ *   are the exception.
+ * - Handles are numbers that are looked up, never addresses. One that is stale, of the wrong kind
+ *   or made up gives TCPX_ERR_HANDLE.
+ * - Any thread may call it, unless its comment says otherwise.
+ * - After fork() the child calls nothing.
+ * - Sizes and offsets are in bytes. Times are in the unit with which the name ends.
  */";
 
 /// Why the header could not be written, or is not up to date.
@@ -81,7 +86,7 @@ fn generate(root: &Path) -> Result<String, HeaderError> {
     Ok(text.lines().map(in_parentheses).collect())
 }
 
-/// A line with its newline. Negative constants get parentheses, so that `x -NAME` means what it says.
+/// A line with its newline. Negative constants get parentheses, so that `x -NAME` is right in C.
 fn in_parentheses(line: &str) -> String {
     match line.strip_prefix("#define ").and_then(|define| define.split_once(" -")) {
         Some((name, number)) => format!("#define {name} (-{number})\n"),
@@ -94,7 +99,8 @@ fn config() -> Config {
     let version = env!("CARGO_PKG_VERSION");
     let number = |part: &str| format!("#define TCPX_VERSION_{part}");
     let versions = format!(
-        "\n/** Version of this header; tcpx_version() is that of the library. */\n#define TCPX_VERSION \"{version}\"\n\
+        "\n/** Version of this header; tcpx_version() is that of the library. */\n\
+         #define TCPX_VERSION \"{version}\"\n\
          {} {}\n{} {}\n{} {}",
         number("MAJOR"),
         env!("CARGO_PKG_VERSION_MAJOR"),
@@ -114,7 +120,7 @@ fn config() -> Config {
         style: Style::Both,
         usize_is_size_t: true,
         documentation_style: DocumentationStyle::Doxy,
-        line_length: 120,
+        line_length: 100,
         tab_width: 2,
         enumeration: EnumConfig { prefix_with_name: false, ..EnumConfig::default() },
         ..Config::default()

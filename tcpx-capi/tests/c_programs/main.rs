@@ -1,4 +1,5 @@
-//! C and C++ programs against the header and the library: they compile, run, and survive being wrong.
+//! C and C++ programs against the header and the library: they compile, run, and survive being
+//! wrong.
 
 mod docs;
 mod header;

@@ -1,4 +1,4 @@
-//! Two processes and more, with every byte looked at: the examples, and the documents' own program.
+//! Two processes and more, with every byte looked at: the examples, and a program of raw pointers.
 
 use std::path::Path;
 
@@ -66,8 +66,8 @@ fn one_loop_serves_several_peers() {
 }
 
 #[test]
-fn the_documents_program_runs_in_its_own_order() {
-    run(GXX, Linkage::Shared, &source("cpp/documents_program.cpp"), &[], &[&[]]);
+fn objects_that_are_ended_by_hand_serve_a_transfer() {
+    run(GXX, Linkage::Shared, &source("cpp/raw_pointers.cpp"), &[], &[&[]]);
 }
 
 #[test]

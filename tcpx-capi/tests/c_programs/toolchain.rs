@@ -37,7 +37,8 @@ pub(crate) const CLANGXX: Compiler =
     Compiler { command: "clang++", standard: "-std=c++17", language: "c++" };
 
 impl Compiler {
-    /// Whether it is installed. Where it is demanded by `TCPX_TEST_REQUIRE`, its absence is a failure.
+    /// Whether it is installed. Where it is demanded by `TCPX_TEST_REQUIRE`, its absence is a
+    /// failure.
     pub(crate) fn is_here(&self) -> bool {
         if Command::new(self.command).arg("--version").output().is_ok() {
             return true;
@@ -135,8 +136,8 @@ impl Program {
     /// Starts an example's server, which says its port first.
     pub(crate) fn serve(path: &Path, arguments: &[&str]) -> (Self, String) {
         let mut program = Self::start(path, arguments);
-        // One byte at a time, so that nothing of what follows is taken away. A server that cannot listen ends, which
-        // ends the line.
+        // One byte at a time, so that nothing of what follows is taken away. A server that cannot
+        // listen ends, which ends the line.
         let mut line = String::new();
         let output = program.child.stdout.as_mut().unwrap();
         BufReader::with_capacity(1, output).read_line(&mut line).unwrap();

@@ -27,7 +27,9 @@ pub(crate) fn any_bytes_are_survived(control: &[u8], dialect: Dialect) -> Vec<Fr
     if let Some(error) = error {
         assert!(position(&error) < control.len());
     }
-    assert_eq!(walk.tally(), Tally { skipped, ..sums(&fragments) });
+    let mut tally = sums(&fragments);
+    tally.skipped = skipped;
+    assert_eq!(walk.tally(), tally);
     fragments
 }
 
@@ -86,6 +88,7 @@ fn position(error: &CmsgError) -> usize {
         | CmsgError::PayloadSize { at, .. }
         | CmsgError::EmptyFragment { at }
         | CmsgError::OffsetOverflow { at, .. } => at,
+        _ => panic!("this test does not know {error}"),
     }
 }
 

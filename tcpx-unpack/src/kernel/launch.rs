@@ -1,23 +1,24 @@
 #![allow(unsafe_code)]
-//! What a launch hands to the kernel, and the lanes that launches run on.
+//! What a launch hands to the kernel, and the streams that launches run on.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Function, PAGE_BYTES, PinnedBuffer, Stream};
+
 use super::tile::Tile;
-use crate::cuda::{CudaError, CudaGpu, DeviceBuffer, Function, PAGE_BYTES, PinnedBuffer, Stream};
 
 /// Tiles that fit into the kernel's parameters, of which every driver takes 4 KiB.
 pub(super) const TILES_BY_VALUE: usize = 254;
 
 /// Streams that launches take turns on, so that one starts while the one before still drains.
-pub(super) const LANES: usize = 4;
+pub(super) const STREAMS: usize = 4;
 
 const THREADS_PER_BLOCK: u32 = 128;
 /// One warp for each tile.
 const TILES_PER_BLOCK: u32 = THREADS_PER_BLOCK / 32;
 
-/// A cache line each, so that lanes don't disturb one another.
+/// A cache line each, so that streams don't disturb one another.
 const WORD_STRIDE: u64 = 128;
 
 /// `Completion` of the kernel.
@@ -43,7 +44,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Completion, tiles) == 24);
     assert!(std::mem::offset_of!(ByValue, tiles) == 32);
     assert!(size_of::<ByValue>() == 4096);
-    assert!(LANES as u64 * WORD_STRIDE <= PAGE_BYTES);
+    assert!(STREAMS as u64 * WORD_STRIDE <= PAGE_BYTES);
 };
 
 /// The kernel in its two forms.
@@ -53,11 +54,11 @@ pub(super) struct Kernels {
     pub(super) from_memory: Function,
 }
 
-/// Memory that launches report their end through; it must outlive them.
+/// Memory through which launches report their end; it must outlive them.
 pub(super) struct Reports {
-    /// A counter of blocks for each lane; the kernel leaves it at 0.
+    /// A counter of blocks for each stream; the kernel leaves it at 0.
     arrived: DeviceBuffer,
-    /// The number of the last finished launch of each lane.
+    /// The number of the last finished launch of each stream.
     finished: PinnedBuffer,
 }
 
@@ -68,19 +69,19 @@ impl Reports {
         Ok(Self { arrived, finished: PinnedBuffer::new(gpu, PAGE_BYTES)? })
     }
 
-    /// Number of the last launch of `lane` whose bytes are in place. Costs a load.
-    pub(super) fn finished(&self, lane: usize) -> u64 {
-        debug_assert!(lane < LANES);
-        let offset = lane * WORD_STRIDE as usize;
-        // SAFETY: the word lies inside the buffer (LANES * WORD_STRIDE <= PAGE_BYTES), aligned to
+    /// Number of the last launch on stream `stream` whose bytes are in place. It costs a load.
+    pub(super) fn finished(&self, stream: usize) -> u64 {
+        debug_assert!(stream < STREAMS);
+        let offset = stream * WORD_STRIDE as usize;
+        // SAFETY: the word lies inside the buffer (STREAMS * WORD_STRIDE <= PAGE_BYTES), aligned to
         // 8 bytes; the host only ever reads it, atomically, and the GPU writes it whole.
         let word = unsafe { AtomicU64::from_ptr(self.finished.as_ptr().add(offset).cast()) };
         // Acquire: what the host does with the bytes stays behind the look at the word.
         word.load(Ordering::Acquire)
     }
 
-    fn completion(&self, lane: usize, sequence: u64, tiles: u32) -> Completion {
-        let offset = lane as u64 * WORD_STRIDE;
+    fn completion(&self, stream: usize, sequence: u64, tiles: u32) -> Completion {
+        let offset = stream as u64 * WORD_STRIDE;
         Completion {
             arrived: self.arrived.address() + offset,
             finished: self.finished.address() + offset,
@@ -116,14 +117,14 @@ pub(super) unsafe fn launch_by_value(
     kernels: Kernels,
     stream: &Stream,
     reports: &Reports,
-    (lane, sequence): (usize, u64),
+    (number, sequence): (usize, u64),
     parameters: &mut Parameters,
     tiles: u32,
 ) -> Result<(), CudaError> {
-    parameters.0.completion = reports.completion(lane, sequence, tiles);
+    parameters.0.completion = reports.completion(number, sequence, tiles);
     let block: *mut c_void = (&raw mut *parameters.0).cast();
     // SAFETY: the kernel takes one ByValue, whose layout is asserted on both sides; the caller
-    // vouches for the tiles; the report words belong to this lane, whose launches run in order.
+    // vouches for the tiles; the report words belong to this stream, whose launches run in order.
     unsafe { kernels.by_value.launch(stream, blocks(tiles), THREADS_PER_BLOCK, &mut [block]) }
 }
 
@@ -135,15 +136,15 @@ pub(super) unsafe fn launch_from_memory(
     kernels: Kernels,
     stream: &Stream,
     reports: &Reports,
-    (lane, sequence): (usize, u64),
+    (number, sequence): (usize, u64),
     mut address: u64,
     tiles: u32,
 ) -> Result<(), CudaError> {
-    let mut completion = reports.completion(lane, sequence, tiles);
+    let mut completion = reports.completion(number, sequence, tiles);
     let parameters: &mut [*mut c_void] =
         &mut [(&raw mut completion).cast(), (&raw mut address).cast()];
     // SAFETY: the kernel takes a Completion and a pointer, 8 bytes on both sides; the caller
-    // vouches for the tiles; the report words belong to this lane, whose launches run in order.
+    // vouches for the tiles; the report words belong to this stream, whose launches run in order.
     unsafe { kernels.from_memory.launch(stream, blocks(tiles), THREADS_PER_BLOCK, parameters) }
 }
 

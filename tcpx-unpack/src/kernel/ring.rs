@@ -1,15 +1,15 @@
-//! Room in a ring of tiles: taken in order, given back in the same order.
+//! The ring of tiles, whose places are taken in order and given back in the same order.
 
-/// A contiguous stretch of the ring.
+/// Contiguous places of the ring that somebody has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct Reservation {
     /// Index of its first place.
     pub(super) start: usize,
-    /// Places it occupies, with those skipped at the end of the ring before it.
+    /// How many places it occupies, with those that were skipped at the ring's end before it.
     pub(super) taken: usize,
 }
 
-/// Which places of a ring are in use. Knows nothing of what lies in them.
+/// Which places of a ring are in use. It knows nothing of what lies in them.
 #[derive(Debug)]
 pub(super) struct Ring {
     places: usize,
@@ -22,9 +22,11 @@ impl Ring {
         Self { places, next: 0, used: 0 }
     }
 
-    /// Takes `wanted` places side by side, or `None` while too few are free. At most half of the
-    /// ring can be counted on, since the places before its end may have to be skipped.
-    pub(super) fn take(&mut self, wanted: usize) -> Option<Stretch> {
+    /// Takes `wanted` places side by side, or `None` while too few are free.
+    ///
+    /// Only half of the ring can be counted on, since the places before its end may have to be
+    /// skipped.
+    pub(super) fn take(&mut self, wanted: usize) -> Option<Reservation> {
         let to_end = self.places - self.next;
         let (start, taken) =
             if wanted <= to_end { (self.next, wanted) } else { (0, to_end + wanted) };
@@ -33,10 +35,10 @@ impl Ring {
         }
         self.used += taken;
         self.next = (start + wanted) % self.places;
-        Some(Stretch { start, taken })
+        Some(Reservation { start, taken })
     }
 
-    /// Gives back the oldest stretch in use, of which `taken` is given.
+    /// Gives back the oldest reservation, whose `taken` is given.
     pub(super) fn give_back(&mut self, taken: usize) {
         debug_assert!(taken <= self.used);
         self.used -= taken;
@@ -52,14 +54,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stretch_never_wraps() {
+    fn a_reservation_never_wraps() {
         let mut ring = Ring::new(10);
-        assert_eq!(ring.take(6), Some(Stretch { start: 0, taken: 6 }));
+        assert_eq!(ring.take(6), Some(Reservation { start: 0, taken: 6 }));
         assert_eq!(ring.take(5), None);
         ring.give_back(6);
-        assert_eq!(ring.take(5), Some(Stretch { start: 0, taken: 9 }));
+        assert_eq!(ring.take(5), Some(Reservation { start: 0, taken: 9 }));
         assert_eq!(ring.take(2), None);
-        assert_eq!(ring.take(1), Some(Stretch { start: 5, taken: 1 }));
+        assert_eq!(ring.take(1), Some(Reservation { start: 5, taken: 1 }));
     }
 
     proptest! {
@@ -69,9 +71,9 @@ mod tests {
             let mut in_use = [false; 32];
             let mut held = VecDeque::new();
             for wanted in wanted {
-                let stretch = loop {
+                let reserved = loop {
                     match ring.take(wanted) {
-                        Some(stretch) => break stretch,
+                        Some(reserved) => break reserved,
                         None => {
                             // Half of the ring always fits once everything is given back.
                             let (start, wanted, taken): (usize, usize, usize) =
@@ -81,10 +83,10 @@ mod tests {
                         }
                     }
                 };
-                let places = &mut in_use[stretch.start..stretch.start + wanted];
+                let places = &mut in_use[reserved.start..reserved.start + wanted];
                 prop_assert!(places.iter().all(|used| !used));
                 places.fill(true);
-                held.push_back((stretch.start, wanted, stretch.taken));
+                held.push_back((reserved.start, wanted, reserved.taken));
             }
         }
     }

@@ -1,15 +1,15 @@
 #![allow(unsafe_code)]
-//! A look at a fresh kernel backend: does it copy, and does it report?
+//! The check of a new kernel backend: does it copy, and does it report?
 
 use std::time::{Duration, Instant};
 
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
 use tcpx_rx::UnpackDescriptor;
 
-use super::engine::Engine;
 use super::launch::TILES_BY_VALUE;
-use crate::cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
-use crate::job::check_all;
-use crate::{Ticket, UnpackJob};
+use super::launch_queue::LaunchQueue;
+use crate::job::{UnpackJob, check_all};
+use crate::ticket::Ticket;
 
 /// Longest wait for a copy of a few KiB by a GPU that may be busy with other work.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -18,7 +18,7 @@ const FRAGMENT_BYTES: u32 = 37;
 
 /// Unpacks a few KiB from device memory and from pinned host memory, by value and through the
 /// ring, and compares. Returns what is wrong.
-pub(super) fn run(gpu: &CudaGpu, engine: &mut Engine) -> Result<(), String> {
+pub(super) fn run(gpu: &CudaGpu, queue: &mut LaunchQueue) -> Result<(), String> {
     // One fragment more than fits into the parameters, and few enough for them.
     for fragments in [TILES_BY_VALUE + 1, 3] {
         let list = descriptors(fragments);
@@ -41,8 +41,8 @@ pub(super) fn run(gpu: &CudaGpu, engine: &mut Engine) -> Result<(), String> {
             let checked = check_all(&[job]).map_err(describe)?;
             // SAFETY: both memories are this function's own and outlive the wait; a wait that
             // fails drops them only after the driver has finished with them, as frees do.
-            let ticket = unsafe { engine.submit(&[job], checked) }.map_err(describe)?;
-            wait(engine, ticket)?;
+            let ticket = unsafe { queue.submit(&[job], checked) }.map_err(describe)?;
+            wait(queue, ticket)?;
             let mut arrived = vec![0; bytes as usize + 1];
             dst.copy_to_host(0, &mut arrived).map_err(describe)?;
             if arrived != expected(&content, &list) {
@@ -76,9 +76,9 @@ fn expected(content: &[u8], list: &[UnpackDescriptor]) -> Vec<u8> {
     bytes
 }
 
-fn wait(engine: &mut Engine, ticket: Ticket) -> Result<(), String> {
+fn wait(queue: &mut LaunchQueue, ticket: Ticket) -> Result<(), String> {
     let start = Instant::now();
-    while engine.poll().map_err(describe)? < ticket {
+    while queue.poll().map_err(describe)? < ticket {
         if start.elapsed() > LIMIT {
             return Err(describe(CudaError::Stalled { waited_ms: LIMIT.as_millis() as u64 }));
         }

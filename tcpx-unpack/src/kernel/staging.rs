@@ -1,8 +1,8 @@
-//! Jobs whose bounce buffer the kernel cannot read: which part of it to copy where it can.
+//! Plans for jobs whose bounce buffer the kernel cannot read: which part to copy where it can.
 
-use crate::UnpackJob;
+use crate::job::UnpackJob;
 
-/// A hull may be this many times the bytes it is copied for; beyond, copying fragments is cheaper.
+/// How many times its payload a hull may have; beyond that, copying the fragments is cheaper.
 const LARGEST_EXCESS: u64 = 4;
 
 /// What to do for one job.
@@ -10,7 +10,7 @@ const LARGEST_EXCESS: u64 = 4;
 pub(super) enum Plan {
     /// Copy `bounce[start..start + bytes]` to the staging buffer, and let the kernel read there.
     Hull { start: u64, bytes: u64 },
-    /// Copy each run of fragments straight to the destination, without the kernel.
+    /// Copy each extent of fragments straight to the destination, without the kernel.
     Direct,
 }
 

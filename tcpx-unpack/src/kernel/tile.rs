@@ -2,9 +2,9 @@
 
 use tcpx_rx::UnpackDescriptor;
 
-use crate::job::Checked;
-use crate::run::Run;
-use crate::{Side, UnpackError, UnpackJob};
+use crate::error::{Side, UnpackError};
+use crate::extent::Extent;
+use crate::job::{Checked, UnpackJob};
 
 /// Longest tile in bytes; `TILE_BYTES` of the kernel.
 const TILE_BYTES: u64 = 4096;
@@ -62,7 +62,7 @@ pub(super) fn count(jobs: &[UnpackJob<'_>], checked: Checked) -> usize {
     count_each(jobs)
 }
 
-/// The same without knowing anything.
+/// Counts the same without any knowledge of the jobs.
 pub(super) fn count_each(jobs: &[UnpackJob<'_>]) -> usize {
     jobs.iter().map(|job| job.descriptors.iter().map(|d| count_of(job.dst, d)).sum::<usize>()).sum()
 }
@@ -90,13 +90,13 @@ pub(super) struct Tiles<'jobs> {
     dst: u64,
     descriptors: &'jobs [UnpackDescriptor],
     /// What is left of a fragment that is longer than one tile.
-    long: Run,
+    long: Extent,
 }
 
 impl<'jobs> Tiles<'jobs> {
-    /// The jobs are checked: their fragments lie inside memories that pass [`check_addresses`].
+    /// Begins at the first job. The jobs are checked, and passed [`check_addresses`].
     pub(super) fn new(jobs: &'jobs [UnpackJob<'jobs>]) -> Self {
-        let long = Run { src: 0, dst: 0, bytes: 0 };
+        let long = Extent { src: 0, dst: 0, bytes: 0 };
         Self { jobs: jobs.iter(), bounce: 0, dst: 0, descriptors: &[], long }
     }
 
@@ -128,7 +128,7 @@ impl<'jobs> Tiles<'jobs> {
             if filled == places.len() || u64::from(descriptor.len) > TILE_BYTES {
                 break;
             }
-            let Run { src, dst, bytes } = self.place(descriptor);
+            let Extent { src, dst, bytes } = self.place(descriptor);
             places[filled] = Tile::new(src, dst, bytes);
             // The next one takes the place of one without bytes.
             filled += usize::from(bytes > 0);
@@ -138,13 +138,13 @@ impl<'jobs> Tiles<'jobs> {
         filled
     }
 
-    /// Fills all `places`, one fragment each, and says whether that was right: whether each is one
-    /// tile. Nearly always it is,
-    /// and this loop, which has no branch, does a sixth more per second than the careful one.
+    /// Fills all `places`, one fragment each, and says whether that was right: whether each
+    /// fragment is one tile. It nearly always is. This loop has no branch, and does a sixth more
+    /// per second than the careful one.
     fn fill_regular(&self, places: &mut [Tile]) -> bool {
         let mut irregular = false;
         for (place, descriptor) in places.iter_mut().zip(self.descriptors) {
-            let Run { src, dst, bytes } = self.place(descriptor);
+            let Extent { src, dst, bytes } = self.place(descriptor);
             *place = Tile::new(src, dst, bytes);
             irregular |= bytes.wrapping_sub(1) >= TILE_BYTES;
         }
@@ -154,10 +154,10 @@ impl<'jobs> Tiles<'jobs> {
     fn fill_long(&mut self, places: &mut [Tile]) -> usize {
         let mut filled = 0;
         while filled < places.len() && self.long.bytes > 0 {
-            let Run { src, dst, bytes: left } = self.long;
+            let Extent { src, dst, bytes: left } = self.long;
             let bytes = if left <= TILE_BYTES { left } else { first_bytes(dst) };
             places[filled] = Tile::new(src, dst, bytes);
-            self.long = Run { src: src + bytes, dst: dst + bytes, bytes: left - bytes };
+            self.long = Extent { src: src + bytes, dst: dst + bytes, bytes: left - bytes };
             filled += 1;
         }
         filled
@@ -178,8 +178,8 @@ impl<'jobs> Tiles<'jobs> {
     }
 
     #[inline]
-    fn place(&self, descriptor: &UnpackDescriptor) -> Run {
-        Run {
+    fn place(&self, descriptor: &UnpackDescriptor) -> Extent {
+        Extent {
             // Wrapping: the bounce buffer of a staged job may start before address 0.
             src: self.bounce.wrapping_add(u64::from(descriptor.src_off)),
             dst: self.dst + descriptor.dst_off,

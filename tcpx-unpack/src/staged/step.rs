@@ -1,8 +1,8 @@
-//! The order of the copies through a staging buffer.
+//! The steps of copying through a staging buffer, in their order.
 
-use crate::run::Run;
+use crate::extent::Extent;
 
-/// One copy; `at` counts from the start of the staging buffer, all else are addresses and bytes.
+/// One copy. `at` counts from the start of the staging buffer; the rest are addresses and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// From the bounce buffer into the staging buffer.
@@ -13,36 +13,37 @@ pub(crate) enum Step {
 
 /// What waits in the staging buffer, contiguous there from 0 and at its destination.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct Staged {
     dst: u64,
     bytes: u64,
 }
 
-/// Moves `runs` through a staging buffer of `staging_bytes`, which must not be 0: fragments that
-/// follow each other at the destination go down one by one and up together. A stretch ends where
+/// Moves `extents` through a staging buffer of `staging_bytes`, which must not be 0: fragments that
+/// follow each other at the destination go down one by one and up together. A copy up ends where
 /// the destination jumps or the staging buffer is full; the next one starts over at 0.
 pub(crate) fn steps(
-    mut runs: impl Iterator<Item = Run>,
+    mut extents: impl Iterator<Item = Extent>,
     staging_bytes: u64,
 ) -> impl Iterator<Item = Step> {
-    let mut rest: Option<Run> = None;
-    let mut stretch: Option<Stretch> = None;
+    let mut rest: Option<Extent> = None;
+    let mut staged: Option<Staged> = None;
     std::iter::from_fn(move || {
-        let run = rest.take().or_else(|| runs.next());
-        let waiting = stretch.unwrap_or(Stretch { dst: run.map_or(0, |run| run.dst), bytes: 0 });
+        let extent = rest.take().or_else(|| extents.next());
+        let waiting =
+            staged.unwrap_or(Staged { dst: extent.map_or(0, |extent| extent.dst), bytes: 0 });
         let room = staging_bytes - waiting.bytes;
-        let joins = run.filter(|run| run.dst == waiting.dst + waiting.bytes && room > 0);
-        let Some(run) = joins else {
-            rest = run;
-            return stretch.take().map(|Stretch { dst, bytes }| Step::Up { at: 0, dst, bytes });
+        let joins = extent.filter(|extent| extent.dst == waiting.dst + waiting.bytes && room > 0);
+        let Some(extent) = joins else {
+            rest = extent;
+            return staged.take().map(|Staged { dst, bytes }| Step::Up { at: 0, dst, bytes });
         };
-        let bytes = run.bytes.min(room);
-        if bytes < run.bytes {
-            let (src, dst) = (run.src + bytes, run.dst + bytes);
-            rest = Some(Run { src, dst, bytes: run.bytes - bytes });
+        let bytes = extent.bytes.min(room);
+        if bytes < extent.bytes {
+            let (src, dst) = (extent.src + bytes, extent.dst + bytes);
+            rest = Some(Extent { src, dst, bytes: extent.bytes - bytes });
         }
-        stretch = Some(Stretch { bytes: waiting.bytes + bytes, ..waiting });
-        Some(Step::Down { src: run.src, at: waiting.bytes, bytes })
+        staged = Some(Staged { bytes: waiting.bytes + bytes, ..waiting });
+        Some(Step::Down { src: extent.src, at: waiting.bytes, bytes })
     })
 }
 
@@ -51,9 +52,9 @@ mod tests {
     use super::Step::{Down, Up};
     use super::*;
 
-    fn steps_of(runs: &[(u64, u64, u64)], staging_bytes: u64) -> Vec<Step> {
-        let runs = runs.iter().map(|&(src, dst, bytes)| Run { src, dst, bytes });
-        steps(runs, staging_bytes).collect()
+    fn steps_of(extents: &[(u64, u64, u64)], staging_bytes: u64) -> Vec<Step> {
+        let extents = extents.iter().map(|&(src, dst, bytes)| Extent { src, dst, bytes });
+        steps(extents, staging_bytes).collect()
     }
 
     #[test]
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_the_destination_ends_the_stretch() {
+    fn a_jump_of_the_destination_ends_the_copy_up() {
         assert_eq!(
             steps_of(&[(100, 1008, 8), (300, 1000, 8)], 64),
             [
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_longer_than_the_staging_buffer_is_cut() {
+    fn an_extent_longer_than_the_staging_buffer_is_cut() {
         assert_eq!(
             steps_of(&[(100, 1000, 3), (200, 1003, 6)], 4),
             [

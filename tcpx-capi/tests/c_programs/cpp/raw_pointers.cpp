@@ -1,5 +1,5 @@
-// The API test of the design document: a server and a client that exchange connection info over a socket and move one
-// buffer. The calls and their order are the document's; memory is ordinary where there is no CUDA.
+// A server and a client as a program with raw CUDA pointers writes them: transfers are made with
+// new, and every object is ended by hand. Ordinary memory stands in for CUDA's.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,37 +1,40 @@
 #![allow(unsafe_code)]
-//! Launches in flight: where their tiles are, which lane they run on, which have ended.
+//! The queue of launches in flight: where their tiles are, which stream they run on, which ended.
 //!
-//! Launches are numbered from 1; the number is the ticket. A lane's launches run in order, lanes
-//! run side by side, so a ticket is finished when its launch and all before it have reported.
+//! Launches are numbered from 1; the number is the ticket. A stream's launches run in order, and
+//! the streams run side by side. So a ticket is finished when its launch and all before it have
+//! reported.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Module, PinnedBuffer, Stream};
+
 use super::image::{BY_VALUE, FROM_MEMORY, IMAGES};
 use super::launch::{
-    Kernels, LANES, Parameters, Reports, TILES_BY_VALUE, launch_by_value, launch_from_memory,
+    Kernels, Parameters, Reports, STREAMS, TILES_BY_VALUE, launch_by_value, launch_from_memory,
 };
-use super::ring::Ring;
+use super::ring::{Reservation, Ring};
 use super::staging::{Plan, plan};
 use super::tile::{self, Tile, Tiles};
 use crate::completion::STALL_LIMIT;
-use crate::cuda::{CudaError, CudaGpu, DeviceBuffer, Module, PinnedBuffer, Stream};
-use crate::job::Checked;
-use crate::run::runs;
-use crate::{Ticket, UnpackError, UnpackJob};
+use crate::error::UnpackError;
+use crate::extent::extents;
+use crate::job::{Checked, UnpackJob};
+use crate::ticket::Ticket;
 
-/// Tiles that launches in flight can have in pinned memory: 1 MiB of them, for 256 MiB of pages.
+/// How many tiles launches in flight can have in pinned memory: 1 MiB of tiles, 256 MiB of pages.
 const RING_TILES: usize = 1 << 16;
 /// Tiles of one launch; longer submits take several.
 const TILES_PER_LAUNCH: usize = RING_TILES / 2;
-/// Device memory for bounce buffers that the kernel cannot read; rented when the first one shows.
+/// Device memory for bounce buffers that the kernel cannot read, allocated for the first such one.
 const STAGING_BYTES: u64 = 16 << 20;
-/// Without news for so long the driver is asked, which takes 1 µs: a failed launch never reports.
+/// After so long without news the driver is asked, which takes 1 µs. A failed launch never reports.
 const DOUBT_AFTER: Duration = Duration::from_millis(1);
 
-/// What launches in flight use. Leaked rather than freed when they don't come to an end.
+/// What launches in flight use. It is leaked, not freed, when they don't come to an end.
 struct Held {
     reports: Reports,
     ring: PinnedBuffer,
@@ -41,15 +44,15 @@ struct Held {
 
 struct InFlight {
     number: u64,
-    lane: usize,
+    stream: usize,
     ring_taken: usize,
 }
 
-/// The kernel backend, to be used while its GPU is entered.
-pub(super) struct Engine {
+/// Launches of the kernel on several streams, to be used while its GPU is entered.
+pub(super) struct LaunchQueue {
     gpu: CudaGpu,
     kernels: Kernels,
-    lanes: [Stream; LANES],
+    streams: [Stream; STREAMS],
     held: ManuallyDrop<Held>,
     parameters: Parameters,
     ring: Ring,
@@ -61,7 +64,7 @@ pub(super) struct Engine {
     failure: Option<UnpackError>,
 }
 
-impl Engine {
+impl LaunchQueue {
     pub(super) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
         // SAFETY: the images are this crate's kernel, compiled from kernels/unpack.cu.
         let module = unsafe { Module::load(gpu, &IMAGES) }?;
@@ -69,11 +72,11 @@ impl Engine {
             by_value: module.function(BY_VALUE)?,
             from_memory: module.function(FROM_MEMORY)?,
         };
-        let lane = || Stream::new(gpu);
+        let stream = || Stream::new(gpu);
         Ok(Self {
             gpu: gpu.clone(),
             kernels,
-            lanes: [lane()?, lane()?, lane()?, lane()?],
+            streams: [stream()?, stream()?, stream()?, stream()?],
             held: ManuallyDrop::new(Held {
                 reports: Reports::new(gpu)?,
                 ring: PinnedBuffer::new(gpu, (RING_TILES * size_of::<Tile>()) as u64)?,
@@ -90,11 +93,12 @@ impl Engine {
         })
     }
 
-    /// Launches the kernel over all jobs, on the next lane.
+    /// Launches the kernel over all jobs, on the next stream.
     ///
     /// # Safety
-    /// `jobs` passed the check with the result `checked`, and the kernel can read their bounce buffers and write their
-    /// destinations; nobody else changes the one or uses the other until the ticket is finished.
+    /// `jobs` passed the check with the result `checked`. The kernel can read their bounce buffers
+    /// and write their destinations. Nobody else changes the former or uses the latter until the
+    /// ticket is finished.
     pub(super) unsafe fn submit(
         &mut self,
         jobs: &[UnpackJob<'_>],
@@ -104,17 +108,17 @@ impl Engine {
         let mut left = tile::count(jobs, checked);
         let mut tiles = Tiles::new(jobs);
         while left > 0 {
-            let lane = self.submitted as usize % LANES;
+            let stream = self.submitted as usize % STREAMS;
             let piece = left.min(TILES_PER_LAUNCH);
             // SAFETY: the tiles are those of the jobs, for which the caller vouches.
-            unsafe { self.launch(lane, &mut tiles, piece) }?;
+            unsafe { self.launch(stream, &mut tiles, piece) }?;
             left -= piece;
         }
         Ok(Ticket::new(self.submitted))
     }
 
-    /// Like [`submit`](Self::submit), for jobs of which `readable` says whether the kernel can
-    /// read their bounce buffers. All on the first lane, whose order protects the staging buffer.
+    /// Like [`submit`](Self::submit), for jobs of which `readable` says whether the kernel can read
+    /// their bounce buffers. All goes on the first stream, whose order protects the staging buffer.
     ///
     /// # Safety
     /// As for [`submit`](Self::submit), but for the reading.
@@ -157,7 +161,7 @@ impl Engine {
             self.held.staging = Some(DeviceBuffer::new(&self.gpu, STAGING_BYTES)?);
         }
         let staging = self.held.staging.as_ref().map_or(0, DeviceBuffer::address);
-        let stream = &self.lanes[0];
+        let stream = &self.streams[0];
         let mut used = 0;
         let mut moved = Vec::with_capacity(jobs.len());
         for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
@@ -168,7 +172,7 @@ impl Engine {
             match plan(job, STAGING_BYTES - used) {
                 Plan::Hull { start, bytes } => {
                     // SAFETY: the hull lies between fragments of the job, inside its bounce
-                    // buffer; this part of the staging buffer is free in the order of the lane.
+                    // buffer; this part of the staging buffer is free in the order of the stream.
                     unsafe { stream.copy(staging + used, job.bounce + start, bytes) }?;
                     // Where the bounce buffer would start if all of it had been copied.
                     let bounce = (staging + used).wrapping_sub(start);
@@ -176,10 +180,10 @@ impl Engine {
                     used = (used + bytes).next_multiple_of(16).min(STAGING_BYTES);
                 }
                 Plan::Direct => {
-                    for run in runs(job.bounce, job.dst, job.descriptors) {
-                        // SAFETY: the run lies inside the job's memories, for which the caller
+                    for extent in extents(job.bounce, job.dst, job.descriptors) {
+                        // SAFETY: the extent lies inside the job's memories, for which the caller
                         // vouches.
-                        unsafe { stream.copy(run.dst, run.src, run.bytes) }?;
+                        unsafe { stream.copy(extent.dst, extent.src, extent.bytes) }?;
                     }
                 }
             }
@@ -190,53 +194,54 @@ impl Engine {
     /// Launches the kernel over the next `count` tiles.
     ///
     /// # Safety
-    /// There are so many tiles, at most [`TILES_PER_LAUNCH`], and they are valid until the launch
-    /// has reported.
+    /// At least `count` tiles are left, `count` is at most [`TILES_PER_LAUNCH`], and the tiles are
+    /// valid until the launch has reported.
     unsafe fn launch(
         &mut self,
-        lane: usize,
+        stream: usize,
         tiles: &mut Tiles<'_>,
         count: usize,
     ) -> Result<(), UnpackError> {
         let number = self.submitted + 1;
-        let (stream, at) = (&self.lanes[lane], (lane, number));
+        let at = (stream, number);
         let ring_taken;
-        // By value starts 0.4 µs sooner, which counts when the GPU has nothing else to do, and
-        // costs the CPU 0.3 µs more, which counts when it has.
+        // A launch by value starts 0.4 µs sooner, which counts while the GPU has nothing else to
+        // do. It costs the CPU 0.3 µs more, which counts while the GPU is busy.
         let launched = if count <= TILES_BY_VALUE && self.in_flight.is_empty() {
             ring_taken = 0;
             tiles.fill(&mut self.parameters.tiles()[..count]);
+            let (kernels, on) = (self.kernels, &self.streams[stream]);
             let (reports, parameters) = (&self.held.reports, &mut self.parameters);
             // SAFETY: the caller vouches for the tiles; module and reports are held.
-            unsafe { launch_by_value(self.kernels, stream, reports, at, parameters, count as u32) }
+            unsafe { launch_by_value(kernels, on, reports, at, parameters, count as u32) }
         } else {
-            let stretch = self.take_room(count)?;
-            ring_taken = stretch.taken;
-            // SAFETY: the stretch lies inside the ring, and no launch in flight uses it, so that
-            // its bytes can be written; start and size keep the alignment of the page.
+            let reserved = self.take_room(count)?;
+            ring_taken = reserved.taken;
+            // SAFETY: the reserved places lie inside the ring, and no launch in flight uses them,
+            // so that their bytes can be written; start and size keep the alignment of the page.
             let room = unsafe {
-                let first = self.held.ring.as_ptr().cast::<Tile>().add(stretch.start);
+                let first = self.held.ring.as_ptr().cast::<Tile>().add(reserved.start);
                 std::slice::from_raw_parts_mut(first, count)
             };
             tiles.fill(room);
-            let address = self.held.ring.address() + (stretch.start * size_of::<Tile>()) as u64;
+            let address = self.held.ring.address() + (reserved.start * size_of::<Tile>()) as u64;
             let (kernels, reports) = (self.kernels, &self.held.reports);
-            let stream = &self.lanes[lane];
-            // SAFETY: as above; the stretch is given back only after the launch has reported.
-            unsafe { launch_from_memory(kernels, stream, reports, at, address, count as u32) }
+            let on = &self.streams[stream];
+            // SAFETY: as above; the places are given back only after the launch has reported.
+            unsafe { launch_from_memory(kernels, on, reports, at, address, count as u32) }
         };
         launched.map_err(|error| self.fail(error.into()))?;
         self.submitted = number;
-        self.in_flight.push_back(InFlight { number, lane, ring_taken });
+        self.in_flight.push_back(InFlight { number, stream, ring_taken });
         Ok(())
     }
 
     /// Room in the ring, for which it may have to wait until older launches have ended.
-    fn take_room(&mut self, tiles: usize) -> Result<super::ring::Stretch, UnpackError> {
+    fn take_room(&mut self, tiles: usize) -> Result<Reservation, UnpackError> {
         let start = Instant::now();
         loop {
-            if let Some(stretch) = self.ring.take(tiles) {
-                return Ok(stretch);
+            if let Some(reserved) = self.ring.take(tiles) {
+                return Ok(reserved);
             }
             self.poll()?;
             let waited = start.elapsed();
@@ -248,12 +253,12 @@ impl Engine {
         }
     }
 
-    /// The newest ticket of which it and all before it have reported.
+    /// The newest ticket that has reported together with all before it.
     pub(super) fn poll(&mut self) -> Result<Ticket, UnpackError> {
         self.health()?;
         let before = self.finished;
         while let Some(oldest) = self.in_flight.front()
-            && self.held.reports.finished(oldest.lane) >= oldest.number
+            && self.held.reports.finished(oldest.stream) >= oldest.number
         {
             self.retire_oldest();
         }
@@ -266,15 +271,17 @@ impl Engine {
         Ok(Ticket::new(self.finished))
     }
 
-    /// Asks whether the oldest launch's lane still works: a failure shows here and nowhere else.
-    /// A lane that is idle has ended all its launches, whether or not the host saw the report.
+    /// Asks whether the oldest launch's stream still works. A failure shows here and nowhere else.
+    /// A stream that is idle has ended all its launches, whether or not the host saw the report.
     fn ask_driver(&mut self) -> Result<(), UnpackError> {
-        let Some(lane) = self.in_flight.front().map(|oldest| oldest.lane) else { return Ok(()) };
-        let idle = self.gpu.enter().and_then(|_entered| self.lanes[lane].is_idle());
+        let Some(stream) = self.in_flight.front().map(|oldest| oldest.stream) else {
+            return Ok(());
+        };
+        let idle = self.gpu.enter().and_then(|_entered| self.streams[stream].is_idle());
         match idle {
             Ok(false) => {}
             Ok(true) => {
-                while self.in_flight.front().is_some_and(|oldest| oldest.lane == lane) {
+                while self.in_flight.front().is_some_and(|oldest| oldest.stream == stream) {
                     self.retire_oldest();
                 }
             }
@@ -303,11 +310,11 @@ impl Engine {
     /// Waits until nothing is in flight; false when the GPU does not come to an end.
     fn drain(&mut self) -> bool {
         let start = Instant::now();
-        self.lanes.iter().all(|lane| crate::completion::drain(&self.gpu, lane, start))
+        self.streams.iter().all(|stream| crate::completion::drain(&self.gpu, stream, start))
     }
 }
 
-impl Drop for Engine {
+impl Drop for LaunchQueue {
     fn drop(&mut self) {
         if self.drain() {
             // SAFETY: no launch uses it any more, and it is dropped only here.
