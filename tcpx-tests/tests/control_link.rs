@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use tcpx_tests::proxy::{Direction, LinkProxy, kind};
 use tcpx_tests::script::{Command, Failure};
 use tcpx_tests::{Agent, Trio};
+use tcpx_wire::frame;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_MS: u64 = 60_000;
@@ -208,12 +209,11 @@ fn a_hello_that_is_replayed_or_thrown_back_proves_nothing() {
 
 /// Whether a frame of this type is among the words.
 fn has_frame(mut words: &[u8], kind: u16) -> bool {
-    while let Some((&[l0, l1, l2, l3, k0, k1, _, _], rest)) = words.split_first_chunk() {
-        if u16::from_le_bytes([k0, k1]) == kind {
+    while let Ok(Some(split)) = frame::split(words, usize::MAX) {
+        if split.kind == kind {
             return true;
         }
-        let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        words = rest.get(body_bytes..).unwrap_or_default();
+        words = &words[split.taken..];
     }
     false
 }
