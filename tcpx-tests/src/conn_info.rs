@@ -9,8 +9,8 @@ const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 1 };
 /// Session and secret: what stands before the addresses.
 const IDENTITY_BYTES: usize = 48;
 
-/// The IPv4 addresses in connection info, found by their shape: the tag 0, four bytes and a port (varint) at the end of
-/// the body.
+/// The IPv4 addresses in connection info, found by their shape: the tag 0, four bytes and a port
+/// (varint) at the end of the body.
 ///
 /// # Panics
 /// When the bytes are none.

@@ -1,5 +1,5 @@
-//! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told to, so that a test can
-//! stop two peers between any two words of theirs.
+//! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told
+//! to, so that a test can stop two peers between any two words of theirs.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

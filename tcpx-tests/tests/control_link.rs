@@ -1,5 +1,5 @@
-//! The control link alone is cut, held or lied to, while data flows or a genuine peer connects; and data sockets alone
-//! are cut while the control link lives.
+//! The control link alone is cut, held or lied to, while data flows or a genuine peer connects; and
+//! data sockets alone are cut while the control link lives.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -61,7 +61,8 @@ fn closed_in_the_handshake() {
         assert!(proxy.wait_until_held(PATIENCE), "the handshake came to word {word}");
         proxy.cut();
         let failure = trio.hear_failure();
-        // Before the hello it may have been any stranger at that address: the addresses' own errors are listed.
+        // Before the hello it may have been any stranger at that address: the addresses' own errors
+        // are listed.
         let expected = if word == kind::CHALLENGE { "Io" } else { "PeerGone" };
         assert_eq!(failure.kind, expected, "word {word}: {failure:?}");
         trio.victim.kill();
@@ -91,7 +92,8 @@ fn closed_while_data_flows() {
     }
 }
 
-/// Words are held and the sockets stay: only a deadline can tell. What was lost is not missed when it comes late.
+/// Words are held and the sockets stay: only a deadline can tell. What was lost is not missed when
+/// it comes late.
 #[test]
 fn silent_for_longer_than_the_callers_deadline() {
     let (mut trio, proxy) = acquainted("");
@@ -230,7 +232,8 @@ fn strangers_do_not_keep_a_genuine_peer_out() {
         [&b"GET / HTTP/1.0\r\n\r\n"[..], b"SSH-2.0-scanner\r\n", &oversized, &unknown, &garbage]
             .map(|words| dial(address, words))
             .into();
-    // Scanners that only look, and connections that are half open: silent, or in the middle of a header or a body.
+    // Scanners that only look, and connections that are half open: silent, or in the middle of a
+    // header or a body.
     for _ in 0..20 {
         drop(dial(address, b""));
     }

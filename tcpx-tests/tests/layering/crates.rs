@@ -1,5 +1,6 @@
-//! Dependencies between the crates point down only. An edge that is not in this table is a decision:
-//! add it here and in ARCHITECTURE.md, or take it out. One that nothing needs any more goes too.
+//! Dependencies between the crates point down only. An edge that is not in this table is a
+//! decision: add it here and in ARCHITECTURE.md, or take it out. One that nothing needs any more
+//! goes too.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use cargo_metadata::DependencyKind;
 use super::resolve::edges;
 use super::{trees, workspace};
 
-/// What each crate may use of its siblings. Programs and test crates, which nobody builds on, may use any library.
+/// What each crate may use of its siblings. Programs and test crates, which nobody builds on, may
+/// use any library.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-wire", &[]),
     ("tcpx-sys", &[]),

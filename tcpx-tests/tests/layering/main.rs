@@ -3,10 +3,11 @@
 //!
 //! `cargo test -p tcpx-tests --test layering -- --nocapture` prints how large each crate is.
 //!
-//! `tree` reads the sources of one library or program and notes which module writes which path, with
-//! the help of `attributes`, which know what is there for tests only. `resolve` says which file such
-//! a path means, and `graph` finds circles among the files: `made_up` tests the three. The checks are
-//! `crates`, `circles`, `names`, `comments`; and `packages`, for what crates.io asks.
+//! `tree` reads the sources of one library or program and notes which module writes which path,
+//! with the help of `attributes`, which know what is there for tests only. `resolve` says which
+//! file such a path means, and `graph` finds circles among the files: `made_up` tests the three.
+//! The checks are `crates`, `circles`, `names`, `comments`; and `packages`, for what crates.io
+//! asks.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,8 +5,8 @@
 //! edge.
 //!
 //! A re-export counts as an item of the file that holds it. When `a.rs` says `pub use b::Thing`,
-//! then `crate::a::Thing` is an edge to `a.rs`, and the `pub use` one from `a.rs` to `a/b.rs`. So the
-//! map of a room stands above all that it shows, and a file of the room that imports from its
+//! then `crate::a::Thing` is an edge to `a.rs`, and the `pub use` one from `a.rs` to `a/b.rs`. So
+//! the map of a room stands above all that it shows, and a file of the room that imports from its
 //! neighbour through the map makes a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
