@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn every_status_of_the_header_is_known() {
-        let header = include_str!("../../include/tcpx_p2p.h");
+        let header = include_str!("../include/tcpx_p2p.h");
         let numbers: Vec<i32> = header
             .lines()
             .filter_map(|line| {

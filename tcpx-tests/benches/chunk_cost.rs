@@ -1,5 +1,5 @@
-//! CPU cost of one chunk in `tcpx-core` over a plugin that does nothing: both ends, from post to completion, on one
-//! thread. Half of each figure is one end. The bar is 1 µs for one end.
+//! CPU cost of one chunk in `tcpx-core` over a plugin that does nothing: both ends, from post to
+//! completion, on one thread. Half of each figure is one end. The bar is 1 µs for one end.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tcpx_core::MemoryType;

@@ -111,7 +111,8 @@ impl Agent {
         }
     }
 
-    /// Gives a command and waits, for up to two minutes: longer than any deadline of the peer's own.
+    /// Gives a command and waits, for up to two minutes: longer than any deadline of the peer's
+    /// own.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -120,7 +121,8 @@ impl Agent {
         self.hear(Duration::from_secs(120))
     }
 
-    /// Gives a command again and again, with progress in between, until it fails, as it must before long.
+    /// Gives a command again and again, with progress in between, until it fails, as it must before
+    /// long.
     ///
     /// # Panics
     /// When it does not.
@@ -168,7 +170,8 @@ impl Agent {
         kill_process(pid, signal).expect("the process exists until it is waited for");
     }
 
-    /// Waits until the process has been stopped by a signal. False when that did not happen in time.
+    /// Waits until the process has been stopped by a signal. False when that did not happen in
+    /// time.
     ///
     /// # Panics
     /// When the process is gone.
@@ -179,7 +182,8 @@ impl Agent {
         loop {
             let stat =
                 std::fs::read_to_string(&path).expect("the process exists until it is waited for");
-            // The state stands behind the name, which is in parentheses and may itself contain some.
+            // The state stands behind the name, which is in parentheses and may itself contain
+            // some.
             if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')) {
                 return true;
             }
@@ -190,7 +194,8 @@ impl Agent {
         }
     }
 
-    /// Waits until the process has ended by itself, whatever it still answers. False when it did not in time.
+    /// Waits until the process has ended by itself, whatever it still answers. False when it did
+    /// not in time.
     #[must_use]
     pub fn wait_until_ended(&mut self, timeout: Duration) -> bool {
         loop {

@@ -2,25 +2,22 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use sha2::{Digest, Sha256};
+use tcpx_wire::sealed::Envelope;
 
-/// Magic, version, body length.
-const HEADER_BYTES: usize = 12;
+/// What connection info is sealed in.
+const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 1 };
 /// Session and secret: what stands before the addresses.
 const IDENTITY_BYTES: usize = 48;
-/// The checksum at the end.
-const DIGEST_BYTES: usize = 8;
 
-/// The IPv4 addresses in connection info, found by their shape: the tag 0, four bytes and a port (varint) at the end of
-/// the body.
+/// The IPv4 addresses in connection info, found by their shape: the tag 0, four bytes and a port
+/// (varint) at the end of the body.
 ///
 /// # Panics
 /// When the bytes are none.
 #[must_use]
 pub fn control_addresses(conn_info: &[u8]) -> Vec<SocketAddr> {
-    let mut rest = &conn_info[HEADER_BYTES + IDENTITY_BYTES..conn_info.len() - DIGEST_BYTES];
-    let (count, tail) = rest.split_first().expect("a count");
-    rest = tail;
+    let (_, addresses) = identity_and_addresses(conn_info);
+    let (count, mut rest) = addresses.split_first().expect("a count");
     let mut addresses = Vec::new();
     for _ in 0..*count {
         let [0, a, b, c, d, tail @ ..] = rest else { panic!("not an IPv4 address: {rest:?}") };
@@ -45,7 +42,7 @@ pub fn control_addresses(conn_info: &[u8]) -> Vec<SocketAddr> {
 /// When the bytes are none.
 #[must_use]
 pub fn with_address(conn_info: &[u8], ip: Ipv4Addr, port: u16) -> Vec<u8> {
-    let mut changed = conn_info[..HEADER_BYTES + IDENTITY_BYTES].to_vec();
+    let mut changed = identity_and_addresses(conn_info).0.to_vec();
     changed.extend_from_slice(&[1, 0]);
     changed.extend_from_slice(&ip.octets());
     let mut rest = port;
@@ -54,9 +51,9 @@ pub fn with_address(conn_info: &[u8], ip: Ipv4Addr, port: u16) -> Vec<u8> {
         rest >>= 7;
     }
     changed.push(rest as u8);
-    let body_bytes = (changed.len() - HEADER_BYTES) as u16;
-    changed[HEADER_BYTES - 2..HEADER_BYTES].copy_from_slice(&body_bytes.to_le_bytes());
-    let digest = Sha256::digest(&changed);
-    changed.extend_from_slice(&digest[..DIGEST_BYTES]);
-    changed
+    ENVELOPE.seal(&changed)
+}
+
+fn identity_and_addresses(conn_info: &[u8]) -> (&[u8], &[u8]) {
+    ENVELOPE.open(conn_info).expect("connection info").split_at(IDENTITY_BYTES)
 }

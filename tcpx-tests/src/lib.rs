@@ -1,7 +1,7 @@
-//! What the end-to-end tests share: a scripted peer ([`script`], run by the binary `tcpx-peer`), the handle with which a
-//! test drives one ([`Agent`]), two and three of them that know each other ([`Pair`], [`Trio`]), data whose every byte is
-//! known ([`pattern`]), hosts made of network namespaces ([`Network`]), and a control link that can be stopped at any word
-//! ([`proxy`]).
+//! What the end-to-end tests share: a scripted peer ([`script`], run by the binary `tcpx-peer`),
+//! the handle with which a test drives one ([`Agent`]), two and three of them that know each other
+//! ([`Pair`], [`Trio`]), data whose every byte is known ([`pattern`]), hosts made of network
+//! namespaces ([`Network`]), and a control link that can be stopped at any word ([`proxy`]).
 
 mod agent;
 mod conn_info;

@@ -15,8 +15,8 @@ pub struct Network {
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl Network {
-    /// Lays two hosts, `left` and `right`, and a link between them. `None`, with the reason printed by the caller, where
-    /// that is not allowed: it needs root and the `ip` command.
+    /// Lays two hosts, `left` and `right`, and a link between them. `None`, with the reason printed
+    /// by the caller, where that is not allowed: it needs root and the `ip` command.
     ///
     /// # Errors
     /// What `ip` said.
@@ -85,7 +85,8 @@ impl Network {
         ip(&["-n", &self.left(), "link", "set", &self.interface('l'), state])
     }
 
-    /// Loses every packet of TCP connections to or from `port`, or of all other ones, until [`Network::unblock`].
+    /// Loses every packet of TCP connections to or from `port`, or of all other ones, until
+    /// [`Network::unblock`].
     ///
     /// # Errors
     /// What `nft` said.
@@ -136,8 +137,8 @@ impl Network {
         }))
     }
 
-    /// Makes the link lose packets at random in both directions: with netem where the kernel has it, else with nftables
-    /// at the receiving ends.
+    /// Makes the link lose packets at random in both directions: with netem where the kernel has
+    /// it, else with nftables at the receiving ends.
     ///
     /// # Errors
     /// What both said.

@@ -1,4 +1,5 @@
-//! Two sessions of one process over the plugin that moves nothing: what is left is the library's own cost.
+//! Two sessions of one process over the plugin that moves nothing: what is left is the library's
+//! own cost.
 
 use std::path::PathBuf;
 use std::thread;
@@ -21,7 +22,8 @@ pub struct NullPair {
     target: u64,
 }
 
-/// Where cargo puts the plugin for a test or bench of this crate: beside it. Of an example, in the folder next to its own.
+/// Where cargo puts the plugin for a test or bench of this crate: beside it. Of an example, in the
+/// folder next to its own.
 fn plugin() -> PathBuf {
     let program = std::env::current_exe().expect("a program knows where it is");
     let beside = program.with_file_name("libtcpx_null_plugin.so");
@@ -38,7 +40,8 @@ impl NullPair {
         Self::with_chunks_of(CHUNK_BYTES, chunks * CHUNK_BYTES, memory)
     }
 
-    /// Connects two sessions with memory for `messages` small messages, which chunks of the default size carry.
+    /// Connects two sessions with memory for `messages` small messages, which chunks of the default
+    /// size carry.
     ///
     /// # Panics
     /// When a step fails.
@@ -73,7 +76,8 @@ impl NullPair {
         Self { left, right, source, target }
     }
 
-    /// Moves one message of `chunks` chunks, from post to completion on both ends, on this thread alone.
+    /// Moves one message of `chunks` chunks, from post to completion on both ends, on this thread
+    /// alone.
     ///
     /// # Panics
     /// When it fails.
@@ -83,8 +87,8 @@ impl NullPair {
         self.run(&post(self.source), &post(self.target));
     }
 
-    /// Moves `messages` small messages, one behind the other in memory, posted as one batch at each end, on this thread
-    /// alone.
+    /// Moves `messages` small messages, one behind the other in memory, posted as one batch at each
+    /// end, on this thread alone.
     ///
     /// # Panics
     /// When it fails.
@@ -92,7 +96,8 @@ impl NullPair {
         self.run(&small(self.source, 0..messages), &small(self.target, 0..messages));
     }
 
-    /// As [`batch`](Self::batch), but backwards in the sender's memory: no send lies behind the one before it.
+    /// As [`batch`](Self::batch), but backwards in the sender's memory: no send lies behind the one
+    /// before it.
     ///
     /// # Panics
     /// When it fails.

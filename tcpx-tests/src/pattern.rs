@@ -1,4 +1,5 @@
-//! Bytes that are a function of seed and position, so that a receiver can check each one without having seen them.
+//! Bytes that are a function of seed and position, so that a receiver can check each one without
+//! having seen them.
 
 /// The eight bytes at position `8 * index` of the pattern of `seed`.
 fn word(seed: u64, index: u64) -> [u8; 8] {
@@ -16,7 +17,8 @@ pub fn fill(seed: u64, start: u64, bytes: &mut [u8]) {
     }
 }
 
-/// The first position in `bytes` that differs from the pattern from position `start`, a multiple of 8.
+/// The first position in `bytes` that differs from the pattern from position `start`, a multiple of
+/// 8.
 #[must_use]
 pub fn first_difference(seed: u64, start: u64, bytes: &[u8]) -> Option<usize> {
     for ((number, piece), index) in bytes.chunks(8).enumerate().zip(start / 8..) {

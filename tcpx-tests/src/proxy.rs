@@ -1,16 +1,16 @@
-//! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told to, so that a test can
-//! stop two peers between any two words of theirs.
+//! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told
+//! to, so that a test can stop two peers between any two words of theirs.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Body length, type, zero.
-const HEADER_BYTES: usize = 8;
-/// Longest frame that passes; no peer sends one as long.
-const MAX_FRAME_BYTES: usize = 1 << 20;
+use tcpx_wire::frame;
+
+/// Longest body that passes; no peer sends one as long.
+const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// Which way a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,25 +208,15 @@ fn pump(
     direction: Direction,
     shared: &Shared,
 ) -> io::Result<()> {
-    loop {
-        let mut header = [0; HEADER_BYTES];
-        if from.read(&mut header[..1])? == 0 {
-            return Ok(());
+    while let Some((kind, body)) = frame::read(from, MAX_BODY_BYTES)? {
+        let mut whole = Vec::with_capacity(frame::HEADER_BYTES + body.len());
+        frame::append(&mut whole, kind, |out| out.extend_from_slice(&body));
+        if !wait_for_passage(direction, kind, &whole, shared) {
+            break;
         }
-        from.read_exact(&mut header[1..])?;
-        let [l0, l1, l2, l3, k0, k1, ..] = header;
-        let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        if body_bytes > MAX_FRAME_BYTES {
-            return Err(io::Error::other("no frame of a control link"));
-        }
-        let mut frame = header.to_vec();
-        frame.resize(HEADER_BYTES + body_bytes, 0);
-        from.read_exact(&mut frame[HEADER_BYTES..])?;
-        if !wait_for_passage(direction, u16::from_le_bytes([k0, k1]), &frame, shared) {
-            return Ok(());
-        }
-        to.write_all(&frame)?;
+        to.write_all(&whole)?;
     }
+    Ok(())
 }
 
 /// False when the proxy has ended meanwhile.
@@ -247,16 +237,16 @@ fn wait_for_passage(direction: Direction, kind: u16, frame: &[u8], shared: &Shar
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn frame(kind: u16, body: &[u8]) -> Vec<u8> {
-        let mut frame = (body.len() as u32).to_le_bytes().to_vec();
-        frame.extend_from_slice(&kind.to_le_bytes());
-        frame.extend_from_slice(&[0, 0]);
-        frame.extend_from_slice(body);
-        frame
+        let mut whole = Vec::new();
+        frame::append(&mut whole, kind, |out| out.extend_from_slice(body));
+        whole
     }
 
     fn joined() -> (LinkProxy, TcpStream, TcpStream) {

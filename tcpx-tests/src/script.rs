@@ -1,4 +1,5 @@
-//! What a test can tell a scripted peer to do: one command a line on its standard input, one reply a line on its output.
+//! What a test can tell a scripted peer to do: one command a line on its standard input, one reply
+//! a line on its output.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Three sessions: the one under test, a peer to which things happen, and a peer that must not notice.
+//! Three sessions: the one under test, a peer to which things happen, and a peer that must not
+//! notice.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MESSAGE_BYTES: u64 = 3_000_000;
 const CHUNK_BYTES: u32 = 65_536;
 
-/// A hub with two peers. Each has a thread for progress, so that what happens to one finds the others alive.
+/// A hub with two peers. Each has a thread for progress, so that what happens to one finds the
+/// others alive.
 #[derive(Debug)]
 pub struct Trio {
     /// The session under test.
@@ -84,9 +86,10 @@ impl Trio {
         assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
     }
 
-    /// Posts a message between hub and victim, and one more send that nobody receives: small messages are sent once the
-    /// system has them, whatever becomes of the receiver. Where the victim sends, its answer to that is left to be heard,
-    /// for it may never come. Returns the hub's transfer.
+    /// Posts a message between hub and victim, and one more send that nobody receives: small
+    /// messages are sent once the system has them, whatever becomes of the receiver. Where the
+    /// victim sends, its answer to that is left to be heard, for it may never come. Returns the
+    /// hub's transfer.
     ///
     /// # Panics
     /// When a step fails.
@@ -122,7 +125,8 @@ impl Trio {
         self.victim.run(Command::Receive { transfer, posts: vec![whole(memory, 2)] });
     }
 
-    /// Posts one message from the hub to the victim, whole. Returns the transfers, the hub's and the victim's.
+    /// Posts one message from the hub to the victim, whole. Returns the transfers, the hub's and
+    /// the victim's.
     ///
     /// # Panics
     /// When a step fails.
@@ -179,7 +183,8 @@ impl Trio {
         Expected { memory, transfer }
     }
 
-    /// The witness sends what the hub expects, and is done: whatever the hub waits for at the moment.
+    /// The witness sends what the hub expects, and is done: whatever the hub waits for at the
+    /// moment.
     ///
     /// # Panics
     /// When a step fails.
@@ -215,7 +220,8 @@ impl Trio {
         failure
     }
 
-    /// Another process takes the victim's place and name: it connects, bytes move both ways, and everybody parts.
+    /// Another process takes the victim's place and name: it connects, bytes move both ways, and
+    /// everybody parts.
     ///
     /// # Panics
     /// When a step fails.

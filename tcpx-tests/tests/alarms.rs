@@ -1,5 +1,5 @@
-//! Trouble that a session notices while it runs: provoked through the software plugin's fault script, logged once with its
-//! id, counted in the statistics.
+//! Trouble that a session notices while it runs: provoked through the software plugin's fault
+//! script, logged once with its id, counted in the statistics.
 
 use std::fs::File;
 use std::process::Command as Process;
@@ -75,7 +75,8 @@ impl Watched {
             .collect()
     }
 
-    /// Waits until an end has noticed something; it must be this, once, in one line of its log with these words.
+    /// Waits until an end has noticed something; it must be this, once, in one line of its log with
+    /// these words.
     fn expect(&mut self, side: Side, id: &str, words: &str) {
         let give_up_at = Instant::now() + PATIENCE;
         while self.alarms(side).is_empty() {

@@ -34,8 +34,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A session looks at itself about once a second, and says a ping now and then; on a slow machine a run lasts seconds. What
-/// is allocated for each chunk is far more than this.
+/// A session looks at itself about once a second, and says a ping now and then; on a slow machine a
+/// run lasts seconds. What is allocated for each chunk is far more than this.
 const NOW_AND_THEN: u64 = 50;
 
 fn allocations(run: impl FnOnce()) -> u64 {
@@ -52,7 +52,8 @@ fn chunks_allocate_nothing(memory: MemoryType) {
     assert!(many <= few + NOW_AND_THEN, "{many} allocations for 20000 chunks, {few} for 10");
 }
 
-/// Messages that share a chunk allocate twice for all of them: the list of their names, in the match at either end.
+/// Messages that share a chunk allocate twice for all of them: the list of their names, in the
+/// match at either end.
 fn gathering_allocates_nothing(memory: MemoryType) {
     let pair = NullPair::for_messages(20_000, memory);
     pair.scattered_batch(20_000);

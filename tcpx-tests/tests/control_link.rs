@@ -1,5 +1,5 @@
-//! The control link alone is cut, held or lied to, while data flows or a genuine peer connects; and data sockets alone
-//! are cut while the control link lives.
+//! The control link alone is cut, held or lied to, while data flows or a genuine peer connects; and
+//! data sockets alone are cut while the control link lives.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use tcpx_tests::proxy::{Direction, LinkProxy, kind};
 use tcpx_tests::script::{Command, Failure};
 use tcpx_tests::{Agent, Trio};
+use tcpx_wire::frame;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_MS: u64 = 60_000;
@@ -60,7 +61,8 @@ fn closed_in_the_handshake() {
         assert!(proxy.wait_until_held(PATIENCE), "the handshake came to word {word}");
         proxy.cut();
         let failure = trio.hear_failure();
-        // Before the hello it may have been any stranger at that address: the addresses' own errors are listed.
+        // Before the hello it may have been any stranger at that address: the addresses' own errors
+        // are listed.
         let expected = if word == kind::CHALLENGE { "Io" } else { "PeerGone" };
         assert_eq!(failure.kind, expected, "word {word}: {failure:?}");
         trio.victim.kill();
@@ -90,7 +92,8 @@ fn closed_while_data_flows() {
     }
 }
 
-/// Words are held and the sockets stay: only a deadline can tell. What was lost is not missed when it comes late.
+/// Words are held and the sockets stay: only a deadline can tell. What was lost is not missed when
+/// it comes late.
 #[test]
 fn silent_for_longer_than_the_callers_deadline() {
     let (mut trio, proxy) = acquainted("");
@@ -208,12 +211,11 @@ fn a_hello_that_is_replayed_or_thrown_back_proves_nothing() {
 
 /// Whether a frame of this type is among the words.
 fn has_frame(mut words: &[u8], kind: u16) -> bool {
-    while let Some((&[l0, l1, l2, l3, k0, k1, _, _], rest)) = words.split_first_chunk() {
-        if u16::from_le_bytes([k0, k1]) == kind {
+    while let Ok(Some(split)) = frame::split(words, usize::MAX) {
+        if split.kind == kind {
             return true;
         }
-        let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        words = rest.get(body_bytes..).unwrap_or_default();
+        words = &words[split.taken..];
     }
     false
 }
@@ -230,7 +232,8 @@ fn strangers_do_not_keep_a_genuine_peer_out() {
         [&b"GET / HTTP/1.0\r\n\r\n"[..], b"SSH-2.0-scanner\r\n", &oversized, &unknown, &garbage]
             .map(|words| dial(address, words))
             .into();
-    // Scanners that only look, and connections that are half open: silent, or in the middle of a header or a body.
+    // Scanners that only look, and connections that are half open: silent, or in the middle of a
+    // header or a body.
     for _ in 0..20 {
         drop(dial(address, b""));
     }

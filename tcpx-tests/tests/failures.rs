@@ -1,4 +1,5 @@
-//! What ends badly must end soon, with an error that names its cause, and must leave the rest alone.
+//! What ends badly must end soon, with an error that names its cause, and must leave the rest
+//! alone.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::{Duration, Instant};
@@ -130,7 +131,8 @@ fn connection_info_that_is_damaged_never_leaves_the_loader() {
 
 #[test]
 fn the_secret_of_another_session_is_refused() {
-    // As after a restart of the listening end: another session has taken over the address of the first one.
+    // As after a restart of the listening end: another session has taken over the address of the
+    // first one.
     let (_first, conn_info, _) = listening(patient());
     let (_second, _, address) = listening(Options { progress_thread: true, ..patient() });
     let SocketAddr::V4(address) = address else { panic!("IPv4") };

@@ -1,5 +1,5 @@
-//! A session whose process has run out of file descriptors: it says so once, and goes on when there are some again.
-//! The limit is the whole process's, so this file has one test.
+//! A session whose process has run out of file descriptors: it says so once, and goes on when there
+//! are some again. The limit is the whole process's, so this file has one test.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! Small messages whose sends lie apart: they are gathered, and each of them is still a message of its own.
+//! Small messages whose sends lie apart: they are gathered, and each of them is still a message of
+//! its own.
 
 use std::process::Command as Process;
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ fn pair_with(left: Agent, options: Options) -> Pair {
     Pair::connect(left, Agent::start(env!("CARGO_BIN_EXE_tcpx-peer")), options.clone(), options)
 }
 
-/// Bytes of a message: most are small, some empty, a few longer than what is gathered, two longer than a chunk.
+/// Bytes of a message: most are small, some empty, a few longer than what is gathered, two longer
+/// than a chunk.
 fn mixed(index: u64) -> u64 {
     match index {
         50 | 151 => 3 * u64::from(CHUNK_BYTES) + index,
@@ -36,8 +38,8 @@ fn small(index: u64) -> u64 {
     1 + index * 37 % 3000
 }
 
-/// Messages laid into two registrations at odd places, in the order of `step`, which is prime to their number: four
-/// neighbours, then a gap and the other registration.
+/// Messages laid into two registrations at odd places, in the order of `step`, which is prime to
+/// their number: four neighbours, then a gap and the other registration.
 fn scatter(memories: [u64; 2], step: u64, size: fn(u64) -> u64) -> Vec<PostSpec> {
     let mut ends = [1, 3];
     let nowhere = PostSpec { memory: 0, offset: 0, bytes: 0, tag: 0 };
@@ -132,7 +134,8 @@ fn sent(pair: &mut Pair) -> [u64; 3] {
         .map(|number| stats["total"]["send"][number].as_u64().expect("it is counted"))
 }
 
-/// Moves small messages from scattered places of `memory` to where `receives` says. What that took, as `sent` counts it.
+/// Moves small messages from scattered places of `memory` to where `receives` says. What that took,
+/// as `sent` counts it.
 fn cost(
     pair: &mut Pair,
     memory: Memory,

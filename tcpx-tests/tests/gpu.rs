@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Sessions over GPU memory, both ends in this process on GPU 0. Without a GPU each test says that it is skipped;
-//! `TCPX_TEST_REQUIRE=gpu` makes that a failure.
+//! Sessions over GPU memory, both ends in this process on GPU 0. Without a GPU each test says that
+//! it is skipped; `TCPX_TEST_REQUIRE=gpu` makes that a failure.
 
 mod gpu_sessions;
 
@@ -21,8 +21,8 @@ fn part(left: &Session, right: &Session) {
     });
 }
 
-/// Sends `bytes` bytes from an odd offset of memory of one kind to memory of another, and checks every byte and those
-/// around them.
+/// Sends `bytes` bytes from an odd offset of memory of one kind to memory of another, and checks
+/// every byte and those around them.
 fn send_one(left: &Session, right: &Session, kinds: [MemoryType; 2], bytes: usize, seed: u64) {
     const EDGE: usize = 8;
     let whole = bytes + 2 * EDGE;
@@ -107,7 +107,8 @@ fn device_memory_that_the_gpu_does_not_reach_is_refused() {
     let buffer = DeviceBuffer::new(&gpu, BYTES).expect("there is room");
     let ordinary = vec![0_u8; 8192];
     let register = |address, bytes| {
-        // SAFETY: the ranges that are registered live to the end of the test, and nothing is posted on them.
+        // SAFETY: the ranges that are registered live to the end of the test, and nothing is posted
+        // on them.
         unsafe { session.register_memory(address, bytes, MemoryType::Device, true) }
     };
     let own = register(buffer.address() + 3, BYTES - 3).expect("memory of the GPU registers");

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! A GPU that fails in the middle of a session. A fault takes the process's CUDA context with it, so each backend's runs in
-//! a process of its own: this program again.
+//! A GPU that fails in the middle of a session. A fault takes the process's CUDA context with it,
+//! so each backend's runs in a process of its own: this program again.
 
 mod gpu_sessions;
 
@@ -57,8 +57,8 @@ fn break_context(kernel: &mut dyn Unpack, bounce: &DeviceBuffer) {
         dst_bytes: 4096,
         descriptors: &descriptors,
     };
-    // SAFETY: against the contract, nothing is mapped at the destination. The GPU finds that out when it writes there, and
-    // stops; no memory of this process changes.
+    // SAFETY: against the contract, nothing is mapped at the destination. The GPU finds that out
+    // when it writes there, and stops; no memory of this process changes.
     unsafe { kernel.submit(&[job]) }.expect("the launch itself works");
 }
 

@@ -1,8 +1,9 @@
-//! The link between two hosts is cut in every phase of a peer's life, and mended: errors come with their deadlines,
-//! name the peer, and leave another peer alone; what is mended in time goes on; and afterwards the name works again.
+//! The link between two hosts is cut in every phase of a peer's life, and mended: errors come with
+//! their deadlines, name the peer, and leave another peer alone; what is mended in time goes on;
+//! and afterwards the name works again.
 //!
-//! The phase is exact: the software plugin of the peer stops its process at a scripted call, and it goes on once the
-//! link is cut.
+//! The phase is exact: the software plugin of the peer stops its process at a scripted call, and it
+//! goes on once the link is cut.
 
 use std::path::Path;
 use std::process::Command as Process;
@@ -215,7 +216,8 @@ fn cut_before_anything() {
     hosts.replace_victim(&mut trio, DEADLINE_MS);
 }
 
-/// Words pass and payload is lost: the deadline ends the wait, and the message goes on once packets pass again.
+/// Words pass and payload is lost: the deadline ends the wait, and the message goes on once packets
+/// pass again.
 #[test]
 fn the_data_sockets_alone_are_cut() {
     let Some(network) = Network::lay_or_skip() else { return };

@@ -1,8 +1,10 @@
-//! A peer is killed or frozen in every phase of its life: the session that talks to it gets a typed error that names
-//! the peer, in time; another peer goes on moving bytes meanwhile; and the next process of that name works.
+//! A peer is killed or frozen in every phase of its life: the session that talks to it gets a typed
+//! error that names the peer, in time; another peer goes on moving bytes meanwhile; and the next
+//! process of that name works.
 //!
-//! The phase is exact, without a clock: the software plugin of the peer ends or stops its process at a scripted call,
-//! or a proxy on the control link holds the word that the peer is about to say or hear.
+//! The phase is exact, without a clock: the software plugin of the peer ends or stops its process
+//! at a scripted call, or a proxy on the control link holds the word that the peer is about to say
+//! or hear.
 
 use std::net::Ipv4Addr;
 use std::process::Command as Process;
@@ -81,7 +83,8 @@ impl Blow {
         let failure = trio.hear_failure();
         assert!(failure.text.contains(words), "{words}: {failure:?}");
         match self {
-            // Its data sockets may end before its control link does; the link says what happened all the same.
+            // Its data sockets may end before its control link does; the link says what happened
+            // all the same.
             Self::Die => {
                 assert_eq!(failure.kind, "PeerGone", "{failure:?}");
                 assert!(failure.text.contains("killed"), "{failure:?}");

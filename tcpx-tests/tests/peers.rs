@@ -102,7 +102,8 @@ fn a_session_connects_and_accepts_at_the_same_time() {
         let name = agents[next].0;
         agents[index].1.run(Command::Load { peer: name.into(), conn_info: infos[next].clone() });
     }
-    // Scripted peers obey one command at a time: connecting is begun by a, whose peer b accepts, and so on round.
+    // Scripted peers obey one command at a time: connecting is begun by a, whose peer b accepts,
+    // and so on round.
     for index in 0..3 {
         let next = (index + 1) % 3;
         let (from, to) = (agents[index].0, agents[next].0);
@@ -182,7 +183,8 @@ fn a_goodbye_right_after_connecting_is_heard_by_a_slower_peer() {
     let conn_info: Vec<u8> = right.get(Command::Listen);
     left.run(Command::Load { peer: "right".into(), conn_info });
     for _ in 0..20 {
-        // Nobody waits for anybody: left may say goodbye while right still connects its comms, and the other way round.
+        // Nobody waits for anybody: left may say goodbye while right still connects its comms, and
+        // the other way round.
         left.tell(Command::Connect { peer: "right".into() });
         left.tell(Command::Disconnect { peer: "right".into() });
         right.tell(Command::Accept { peer: "left".into() });

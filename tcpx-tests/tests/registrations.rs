@@ -8,7 +8,8 @@ use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
 
 /// Pairs of register and deregister; the variable TCPX_TEST_REGISTRATIONS asks for another number.
 const PAIRS: u64 = 100_000;
-/// Every so many registrations one moves a message, and so comes to be known to the plugin on every channel.
+/// Every so many registrations one moves a message, and so comes to be known to the plugin on every
+/// channel.
 const USED_EVERY: u64 = 50;
 /// A leak of 41 bytes for each pair, or of half a page for each used one, passes this.
 const SLACK_KIB: u64 = 4_000;
@@ -52,7 +53,8 @@ fn pairs(left: &Session, right: &Session, buffers: &[Vec<u8>], count: u64) {
         let buffer = &buffers[(number % buffers.len() as u64) as usize];
         let start = buffer.as_ptr().addr() as u64 + number % 64 * 8;
         let memory = if number % 3 == 0 { MemoryType::Host } else { MemoryType::Device };
-        // SAFETY: the buffer is longer than the range, outlives every registration made here, and is only read.
+        // SAFETY: the buffer is longer than the range, outlives every registration made here, and
+        // is only read.
         let from = unsafe { left.register_memory(start, BYTES, memory, false) }.expect("it fits");
         if number % USED_EVERY == 0 {
             let to = right.allocate(BYTES, memory).expect("there is room");

@@ -1,5 +1,6 @@
-//! The software plugin fails on purpose, at every call: each failure is a typed error on the end where it happens, an
-//! abort with the same words on the other, and the same two sessions connect and work again afterwards.
+//! The software plugin fails on purpose, at every call: each failure is a typed error on the end
+//! where it happens, an abort with the same words on the other, and the same two sessions connect
+//! and work again afterwards.
 
 use std::process::Command as Process;
 use std::time::Duration;

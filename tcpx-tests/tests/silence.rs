@@ -72,7 +72,8 @@ fn a_peer_without_a_progress_thread_may_be_silent() {
 
 #[test]
 fn a_peer_that_does_not_even_read_for_a_while_is_not_gone() {
-    // More announcements than its socket takes: the window of its end stays closed for longer than the limit.
+    // More announcements than its socket takes: the window of its end stays closed for longer than
+    // the limit.
     let (messages, bytes) = (50_000, 64);
     let mut pair = pair(1_000, false);
     let (left, right) = pair.allocate(messages * bytes, Memory::Device);

@@ -1,8 +1,9 @@
-//! A hub and eight peers: random sizes, random posting order, both directions, every fragment shape, peers killed at
-//! random and replaced. Every byte is verified; at the end files, threads and bounce pages are what they were.
+//! A hub and eight peers: random sizes, random posting order, both directions, every fragment
+//! shape, peers killed at random and replaced. Every byte is verified; at the end files, threads
+//! and bounce pages are what they were.
 //!
-//! Runs for ten seconds; `TCPX_SOAK_SECONDS=600` for a real soak. The seed is printed and can be set with
-//! `TCPX_SOAK_SEED`.
+//! Runs for ten seconds; `TCPX_SOAK_SECONDS=600` for a real soak. The seed is printed and can be
+//! set with `TCPX_SOAK_SEED`.
 
 use std::process::Command as Process;
 use std::sync::Mutex;
@@ -117,7 +118,8 @@ impl Lane<'_> {
                     bytes,
                     hub_memory: self.hub.allocate(bytes.max(1), kind).unwrap(),
                     peer_memory: agent.get(Command::Allocate { bytes: bytes.max(1), memory }),
-                    // Equal tags on purpose: they match in order, and order is kept below for each direction.
+                    // Equal tags on purpose: they match in order, and order is kept below for each
+                    // direction.
                     tag: number as i32,
                     seed: self.dice.roll(u64::MAX),
                 };
@@ -139,7 +141,8 @@ impl Lane<'_> {
             .collect()
     }
 
-    /// One round of messages. Returns the peer, or a new one when the old one was killed on the way.
+    /// One round of messages. Returns the peer, or a new one when the old one was killed on the
+    /// way.
     fn round(&mut self, mut agent: Agent) -> Agent {
         let messages = self.messages(&mut agent);
         let transfer = self.hub.create_transfer(&self.name).unwrap();

@@ -194,7 +194,8 @@ fn everything_may_be_dropped_in_any_order() {
             2 => {
                 drop(receive);
                 drop(send);
-                // What was matched goes on in the background, and its memory stays in use until then.
+                // What was matched goes on in the background, and its memory stays in use until
+                // then.
                 thread::scope(|scope| {
                     scope.spawn(|| left.disconnect("right").expect("goodbye"));
                     right.disconnect("left").expect("goodbye");

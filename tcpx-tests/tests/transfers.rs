@@ -82,7 +82,8 @@ fn any_posting_order_matches_by_tag_and_equal_tags_in_order() {
     pair.left.run(Command::Fill { memory: left, offset: 0, bytes: 64_000, seed: 5 });
     let post =
         |memory, index: u64, tag| PostSpec { memory, offset: index * 8_000, bytes: 8_000, tag };
-    // Sends before receives and receives before sends, tags in another order on each end; tag 1 is used twice.
+    // Sends before receives and receives before sends, tags in another order on each end; tag 1 is
+    // used twice.
     let first = vec![post(right, 4, 4), post(right, 1, 1), post(right, 0, 0)];
     let receive_early = pair.post(Side::Right, false, first);
     let sends = [0, 1, 2, 3, 4, 5]

@@ -1,4 +1,5 @@
-//! A scripted peer for the end-to-end tests: obeys one command a line from standard input until that ends.
+//! A scripted peer for the end-to-end tests: obeys one command a line from standard input until
+//! that ends.
 
 use std::io::{self, BufRead, Write};
 use std::net::{IpAddr, Ipv4Addr};

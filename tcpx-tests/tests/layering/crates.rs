@@ -1,34 +1,31 @@
-//! Dependencies between the crates point down only. An edge that is not in this table is a decision: add it here and in
-//! ARCHITECTURE.md, or take it out.
+//! Dependencies between the crates point down only. An edge that is not in this table is a
+//! decision: add it here and in ARCHITECTURE.md, or take it out. One that nothing needs any more
+//! goes too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+use cargo_metadata::DependencyKind;
 
-/// What each crate may use of its siblings. Programs and test crates, which nobody builds on, may use any library.
+use super::resolve::edges;
+use super::{trees, workspace};
+
+/// What each crate may use of its siblings. Programs and test crates, which nobody builds on, may
+/// use any library.
 const ALLOWED: &[(&str, &[&str])] = &[
+    ("tcpx-wire", &[]),
     ("tcpx-sys", &[]),
     ("tcpx-rx", &[]),
     ("tcpx-cuda", &[]),
     ("tcpx-unpack", &["tcpx-rx", "tcpx-cuda"]),
-    ("tcpx-softnet", &["tcpx-sys", "tcpx-rx", "tcpx-cuda"]),
-    ("tcpx-doctor", &["tcpx-sys", "tcpx-rx"]),
-    ("tcpx-conformance", &["tcpx-sys", "tcpx-rx", "tcpx-cuda"]),
+    ("tcpx-softnet", &["tcpx-sys", "tcpx-cuda"]),
+    ("tcpx-doctor", &["tcpx-sys"]),
+    ("tcpx-conformance", &["tcpx-sys", "tcpx-cuda"]),
     (
         "tcpx-core",
         &["tcpx-sys", "tcpx-rx", "tcpx-cuda", "tcpx-unpack", "tcpx-softnet", "tcpx-doctor"],
     ),
     ("tcpx-capi", &["tcpx-core"]),
 ];
-
-fn workspace() -> BTreeMap<String, Package> {
-    let metadata = MetadataCommand::new()
-        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
-        .no_deps()
-        .exec()
-        .expect("cargo metadata");
-    metadata.packages.into_iter().map(|package| (package.name.to_string(), package)).collect()
-}
 
 #[test]
 fn edges_point_down() {
@@ -44,7 +41,28 @@ fn edges_point_down() {
             .filter(|dependency| packages.contains_key(*dependency))
             .collect();
         let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
-        assert!(used.is_subset(&allowed), "{name} uses {:?}", used.difference(&allowed));
+        let unknown: Vec<_> = used.difference(&allowed).collect();
+        assert!(unknown.is_empty(), "{name} uses {unknown:?}, which the table does not allow");
+        let unused: Vec<_> = allowed.difference(&used).collect();
+        assert!(unused.is_empty(), "{name} does not use {unused:?}, which the table allows");
+    }
+}
+
+#[test]
+fn every_edge_is_used_in_the_source() {
+    let packages = workspace();
+    for (name, package) in &packages {
+        let named: BTreeSet<String> =
+            trees(package).iter().flat_map(|tree| edges(tree).foreign).collect();
+        let unused: Vec<&str> = package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind == DependencyKind::Normal)
+            .map(|dependency| dependency.name.as_str())
+            .filter(|dependency| packages.contains_key(*dependency))
+            .filter(|dependency| !named.contains(&dependency.replace('-', "_")))
+            .collect();
+        assert!(unused.is_empty(), "{name} depends on {unused:?} and never names them");
     }
 }
 

@@ -1,0 +1,62 @@
+//! Layers that a machine checks: the crates use each other downwards only, and so do the files of a
+//! crate. No two types of a crate share a name, and comments are no wider than code.
+//!
+//! `cargo test -p tcpx-tests --test layering -- --nocapture` prints how large each crate is.
+//!
+//! `tree` reads the sources of one library or program and notes which module writes which path,
+//! with the help of `attributes`, which know what is there for tests only. `resolve` says which
+//! file such a path means, and `graph` finds circles among the files: `made_up` tests the three.
+//! The checks are `crates`, `circles`, `names`, `comments`; and `packages`, for what crates.io
+//! asks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cargo_metadata::{MetadataCommand, Package, TargetKind};
+use tree::Tree;
+
+mod attributes;
+mod circles;
+mod comments;
+mod crates;
+mod graph;
+mod made_up;
+mod names;
+mod packages;
+mod resolve;
+mod tree;
+
+/// All crates of the workspace, by name.
+fn workspace() -> BTreeMap<String, Package> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
+        .no_deps()
+        .exec()
+        .expect("cargo metadata");
+    metadata.packages.into_iter().map(|package| (package.name.to_string(), package)).collect()
+}
+
+/// The library and the programs of a crate. Tests, benches, examples and build scripts are none.
+fn trees(package: &Package) -> Vec<Tree> {
+    let folder = package.manifest_path.parent().expect("a manifest lies in a folder");
+    let is_product = |kind: &TargetKind| {
+        matches!(
+            kind,
+            TargetKind::Lib
+                | TargetKind::RLib
+                | TargetKind::CDyLib
+                | TargetKind::StaticLib
+                | TargetKind::Bin
+        )
+    };
+    package
+        .targets
+        .iter()
+        .filter(|target| target.kind.iter().any(is_product))
+        .map(|target| {
+            let root = target.src_path.strip_prefix(folder).expect("sources lie in the package");
+            let read = |path: &Path| std::fs::read_to_string(folder.as_std_path().join(path)).ok();
+            Tree::read(root.as_std_path(), &read)
+        })
+        .collect()
+}

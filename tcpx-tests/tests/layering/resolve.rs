@@ -1,0 +1,178 @@
+//! Which files a path means.
+//!
+//! A path means the file that defines the last name that it has in this crate: `crate::a::b::Thing`
+//! is an edge to the file of `b`, and so is `crate::a::b` by itself. A `mod` line on the way is no
+//! edge.
+//!
+//! A re-export counts as an item of the file that holds it. When `a.rs` says `pub use b::Thing`,
+//! then `crate::a::Thing` is an edge to `a.rs`, and the `pub use` one from `a.rs` to `a/b.rs`. So
+//! the map of a room stands above all that it shows, and a file of the room that imports from its
+//! neighbour through the map makes a circle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::tree::{Meaning, Mention, Tree};
+
+/// Names that lead to names: nobody writes as many.
+const MAX_STEPS: usize = 32;
+/// A glob opens as many ways as it brings names, so that few of them may follow each other.
+const STEPS_OF_A_GLOB: usize = 8;
+
+/// What one file uses of its crate.
+#[derive(Debug, Default)]
+pub(crate) struct Edges {
+    /// From file to file, with the line of the first path that makes the edge.
+    pub(crate) lines: BTreeMap<(usize, usize), usize>,
+    /// First names of the paths that lead out of the crate, and of some that lead nowhere.
+    pub(crate) foreign: BTreeSet<String>,
+}
+
+/// All edges between the files of a tree.
+pub(crate) fn edges(tree: &Tree) -> Edges {
+    let mut edges = Edges::default();
+    for mention in &tree.mentions {
+        let from = tree.modules[mention.module].file;
+        let mut files = BTreeSet::new();
+        if !(Resolver { tree, files: &mut files }).mention(mention) {
+            edges.foreign.extend(mention.path.first().cloned());
+        }
+        for to in files.into_iter().filter(|to| *to != from) {
+            let line = edges.lines.entry((from, to)).or_insert(mention.line);
+            *line = mention.line.min(*line);
+        }
+    }
+    edges
+}
+
+struct Resolver<'a> {
+    tree: &'a Tree,
+    files: &'a mut BTreeSet<usize>,
+}
+
+impl Resolver<'_> {
+    /// Collects the files that a path means. False when it leads out of the crate.
+    fn mention(&mut self, mention: &Mention) -> bool {
+        if let [name] = mention.path.as_slice()
+            && mention.is_macro
+            && !self.tree.modules[mention.module].names.contains_key(name)
+        {
+            return self.macro_file(name);
+        }
+        self.walk(mention.module, &mention.path, 0)
+    }
+
+    /// A macro that is known by its place in the text, or by `#[macro_export]`.
+    fn macro_file(&mut self, name: &str) -> bool {
+        let Some(module) = self.tree.macros.get(name) else { return false };
+        self.files.insert(self.tree.modules[*module].file);
+        true
+    }
+
+    /// Follows a path that is written in `module`.
+    fn walk(&mut self, module: usize, path: &[String], steps: usize) -> bool {
+        let mut at = module;
+        let mut rest = path;
+        while let Some((first, others)) = rest.split_first() {
+            match first.as_str() {
+                "crate" => at = 0,
+                "super" => at = self.tree.modules[at].parent,
+                "self" => {}
+                _ => break,
+            }
+            rest = others;
+        }
+        self.step(module, at, rest, steps)
+    }
+
+    /// Looks for the first of `path` among the names of module `at`.
+    fn step(&mut self, origin: usize, at: usize, path: &[String], steps: usize) -> bool {
+        let file = self.tree.modules[at].file;
+        let Some((name, rest)) = path.split_first() else {
+            self.files.insert(file);
+            return true;
+        };
+        if steps > MAX_STEPS {
+            return false;
+        }
+        let mut meanings = self.meanings(at, name, steps);
+        if meanings.is_empty() {
+            // A name that a macro makes, or that comes from elsewhere.
+            if origin == at {
+                return false;
+            }
+            if !(at == 0 && self.macro_file(name)) {
+                self.files.insert(file);
+            }
+            return true;
+        }
+        // A function may have its module's name. Paths go on through the module only, and a path
+        // that ends here most likely means the module too.
+        if meanings.iter().any(|(_, meaning)| matches!(meaning, Meaning::Module(_))) {
+            meanings.retain(|(_, meaning)| matches!(meaning, Meaning::Module(_)));
+        }
+        let mut is_ours = false;
+        for (owner, meaning) in meanings {
+            if origin != at && !matches!(meaning, Meaning::Module(_)) {
+                self.files.insert(file);
+                is_ours = true;
+            }
+            is_ours |= match meaning {
+                Meaning::Module(child) => self.step(origin, child, rest, steps + 1),
+                Meaning::Item => true,
+                // What the origin imports, it may also use by its name. What another module
+                // imports is that module's, unless it is a module and the path goes on.
+                Meaning::Import(path) if origin == at => {
+                    self.walk(owner, &[&path, rest].concat(), steps + 1)
+                }
+                Meaning::Import(path) if !rest.is_empty() => {
+                    match self.module(owner, &path, steps + 1) {
+                        Some(module) => self.step(origin, module, rest, steps + 1),
+                        None => true,
+                    }
+                }
+                Meaning::Import(_) => true,
+            };
+        }
+        is_ours
+    }
+
+    /// What a name stands for in a module, each with the module in which to read it on. A name of
+    /// the module's own hides those that a glob brings.
+    fn meanings(&self, at: usize, name: &str, steps: usize) -> Vec<(usize, Meaning)> {
+        let module = &self.tree.modules[at];
+        if let Some(own) = module.names.get(name) {
+            return own.iter().map(|meaning| (at, meaning.clone())).collect();
+        }
+        if steps > MAX_STEPS {
+            return Vec::new();
+        }
+        let globs =
+            module.globs.iter().filter_map(|glob| self.module(at, glob, steps + STEPS_OF_A_GLOB));
+        globs
+            .filter(|from| *from != at)
+            .flat_map(|from| self.meanings(from, name, steps + STEPS_OF_A_GLOB))
+            .collect()
+    }
+
+    /// The module that a path means, if it means one of this crate.
+    fn module(&self, module: usize, path: &[String], steps: usize) -> Option<usize> {
+        let mut at = module;
+        for name in path {
+            at = match name.as_str() {
+                "crate" => 0,
+                "super" => self.tree.modules[at].parent,
+                "self" => at,
+                _ if steps > MAX_STEPS => return None,
+                name => {
+                    let meanings = self.meanings(at, name, steps);
+                    meanings.into_iter().find_map(|(owner, meaning)| match meaning {
+                        Meaning::Module(child) => Some(child),
+                        Meaning::Import(path) => self.module(owner, &path, steps + 1),
+                        Meaning::Item => None,
+                    })?
+                }
+            };
+        }
+        Some(at)
+    }
+}
