@@ -102,7 +102,7 @@ pub use settings::{
 };
 pub use stages::StageTimes;
 pub use stats::{ChannelReport, ChannelStats, PeerReport, SessionReport, StagingTimes, Totals};
-pub use tcpx_doctor::{Code, Diagnosis};
+pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::{Post, Transfer};
 pub use unpack_failure::UnpackFailure;
