@@ -57,8 +57,7 @@ pub fn nics_of(host: &Host<'_>) -> (Vec<Nic>, Option<Finding>) {
 }
 
 /// The names of the NICs that have an address: those between which the plugin chooses.
-#[must_use]
-pub fn with_address(nics: &[Nic]) -> Vec<&str> {
+fn with_address(nics: &[Nic]) -> Vec<&str> {
     nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect()
 }
 
@@ -81,8 +80,7 @@ fn check_dialect(host: &Host<'_>) -> (Dialects, Option<Finding>) {
 }
 
 /// How many CPUs the machine has, from `/sys/devices/system/cpu/present` (`0-207`); 0 when unknown.
-#[must_use]
-pub fn possible_cpus(host: &Host<'_>) -> u32 {
+fn possible_cpus(host: &Host<'_>) -> u32 {
     let list = host.tree().word("/sys/devices/system/cpu/present").unwrap_or_default();
     let highest = list.split([',', '-']).filter_map(|number| number.parse::<u32>().ok()).max();
     highest.map_or(0, |highest| highest.saturating_add(1))

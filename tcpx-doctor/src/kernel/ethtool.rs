@@ -3,10 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use rustix::net::netlink::GENERIC;
-
-use super::message::{Attribute, Request, nested, text};
-use super::netlink::{Netlink, family, generic_attributes};
+use super::message::{Attribute, generic_attributes, nested, text};
+use super::netlink::Netlink;
 use super::questions::{HeaderSplit, Rings};
 
 const FEATURES_GET: u8 = 11;
@@ -16,9 +14,8 @@ const RINGS_GET: u8 = 15;
 fn ask(deadline: Duration, command: u8, nic: &str) -> io::Result<Vec<Vec<u8>>> {
     const HEADER: u16 = 1;
     const DEVICE_NAME: u16 = 2;
-    let netlink = Netlink::open(GENERIC, deadline)?;
-    let family = family(&netlink, "ethtool")?;
-    let mut request = Request::generic(family, command, 1);
+    let netlink = Netlink::open("ethtool", deadline)?;
+    let mut request = netlink.request(command);
     request.push_nest(HEADER, &nested(&[(DEVICE_NAME, &text(nic))]));
     Ok(netlink.ask(&request)?)
 }

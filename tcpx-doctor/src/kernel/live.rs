@@ -3,12 +3,11 @@
 use std::io;
 use std::time::Duration;
 
-use rustix::net::netlink::GENERIC;
 use rustix::process::{Resource, getrlimit};
 
 use super::log::{self, LogLine};
-use super::message::{Request, nested};
-use super::netlink::{Netlink, Refusal, family};
+use super::message::nested;
+use super::netlink::{Netlink, Refusal};
 use super::questions::{DevmemAnswer, Direction, Kernel, Rings, Statistics};
 use super::{counters, ethtool};
 
@@ -42,10 +41,9 @@ impl Kernel for LiveKernel {
         const FD: u16 = 3;
         const QUEUE_ID: u16 = 1;
         const QUEUE_TYPE: u16 = 3;
-        let netlink = Netlink::open(GENERIC, self.deadline)?;
-        let family = family(&netlink, "netdev")?;
+        let netlink = Netlink::open("netdev", self.deadline)?;
         let command = if direction == Direction::Receive { BIND_RX } else { BIND_TX };
-        let mut request = Request::generic(family, command, 1);
+        let mut request = netlink.request(command);
         request.push_u32(IFINDEX, ifindex);
         if direction == Direction::Receive {
             let zero = 0u32.to_ne_bytes();

@@ -50,8 +50,8 @@ impl Request {
         self.append(&encode(kind, &value.to_ne_bytes()));
     }
 
-    pub(super) fn push_text(&mut self, kind: u16, text: &str) {
-        self.append(&encode(kind, &terminated(text)));
+    pub(super) fn push_text(&mut self, kind: u16, value: &str) {
+        self.append(&encode(kind, &text(value)));
     }
 
     /// An attribute that holds others, see [`nested`].
@@ -85,12 +85,8 @@ pub(super) fn nested(attributes: &[(u16, &[u8])]) -> Vec<u8> {
     attributes.iter().flat_map(|(kind, value)| encode(*kind, value)).collect()
 }
 
-/// A text as an attribute's value.
+/// A text as an attribute's value: with a NUL at its end, and none before.
 pub(super) fn text(text: &str) -> Vec<u8> {
-    terminated(text)
-}
-
-fn terminated(text: &str) -> Vec<u8> {
     text.bytes().take_while(|&byte| byte != 0).chain([0]).collect()
 }
 
@@ -119,11 +115,11 @@ impl<'a> Attribute<'a> {
     }
 
     pub(super) fn u16(&self) -> Option<u16> {
-        Some(u16::from_ne_bytes(*self.value.first_chunk()?))
+        u16_at(self.value, 0)
     }
 
     pub(super) fn u32(&self) -> Option<u32> {
-        Some(u32::from_ne_bytes(*self.value.first_chunk()?))
+        u32_at(self.value, 0)
     }
 
     pub(super) fn text(&self) -> String {
@@ -148,9 +144,9 @@ pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     })
 }
 
-/// What follows the header of generic netlink.
-pub(super) fn after_generic_header(payload: &[u8]) -> &[u8] {
-    payload.get(GENERIC_HEADER_BYTES..).unwrap_or_default()
+/// The attributes of an answer from a generic netlink family: what follows its header.
+pub(super) fn generic_attributes(payload: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
+    attributes(payload.get(GENERIC_HEADER_BYTES..).unwrap_or_default())
 }
 
 /// One message of an answer.
@@ -245,8 +241,7 @@ mod tests {
         request.push_text(2, "netdev");
         request.push_u32(7, 0x0102_0304);
         request.push_nest(9, &nested(&[(1, &[5]), (2, b"ab\0")]));
-        let body = after_generic_header(&request.bytes()[HEADER_BYTES..]);
-        let found: Vec<_> = attributes(body).collect();
+        let found: Vec<_> = generic_attributes(&request.bytes()[HEADER_BYTES..]).collect();
         assert_eq!(found.len(), 3);
         assert_eq!((found[0].kind, found[0].text().as_str()), (2, "netdev"));
         assert_eq!((found[1].kind, found[1].u32()), (7, Some(0x0102_0304)));

@@ -5,14 +5,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::netlink::{GENERIC, SocketAddrNetlink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto,
-    socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
 };
 
-use super::message::{Answer, Attribute, Request, after_generic_header, answers, attributes};
+use super::message::{Answer, Request, answers, generic_attributes};
 
 /// A dump's messages come in datagrams of at most 32 KiB.
 const DATAGRAM_BYTES: usize = 64 << 10;
@@ -48,19 +47,43 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// One netlink socket.
+/// A netlink socket for requests to one generic family, `ethtool` or `netdev`.
 pub(super) struct Netlink {
     socket: OwnedFd,
+    family: u16,
     deadline: Duration,
 }
 
 impl Netlink {
-    /// Opens a socket of `protocol`; each of its requests takes at most `deadline`.
-    pub(super) fn open(protocol: Protocol, deadline: Duration) -> io::Result<Self> {
+    /// Opens a socket and asks for the family's number; each request takes at most `deadline`.
+    pub(super) fn open(family: &str, deadline: Duration) -> io::Result<Self> {
+        const CONTROLLER: u16 = 0x10;
         let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(protocol))?;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(GENERIC))?;
         ask_for_words(socket.as_fd());
-        Ok(Self { socket, deadline })
+        let controller = Self { socket, family: CONTROLLER, deadline };
+        let number = controller.number_of(family)?;
+        Ok(Self { family: number, ..controller })
+    }
+
+    /// A request of the family, to be completed and asked.
+    pub(super) fn request(&self, command: u8) -> Request {
+        Request::generic(self.family, command, 1)
+    }
+
+    fn number_of(&self, family: &str) -> io::Result<u16> {
+        const GET_FAMILY: u8 = 3;
+        const FAMILY_ID: u16 = 1;
+        const FAMILY_NAME: u16 = 2;
+        let mut request = self.request(GET_FAMILY);
+        request.push_text(FAMILY_NAME, family);
+        let answer = self.ask(&request)?;
+        answer
+            .iter()
+            .flat_map(|payload| generic_attributes(payload))
+            .find(|attribute| attribute.kind == FAMILY_ID)
+            .and_then(|attribute| attribute.u16())
+            .ok_or_else(|| invalid("the family has no number"))
     }
 
     /// Sends one request and returns the payloads of its answer.
@@ -82,25 +105,20 @@ impl Netlink {
                 }
             }
         }
-        Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer has no end").into())
+        Err(invalid("the kernel's answer has no end").into())
     }
 
     fn receive(&self, datagram: &mut [u8], until: Instant) -> io::Result<usize> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "the kernel did not answer in time",
-            ));
+            let what = "the kernel did not answer in time";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
         }
         set_socket_timeout(&self.socket, Timeout::Recv, Some(left))?;
         let capacity = datagram.len();
         let (_, length) = recv(&self.socket, datagram, RecvFlags::TRUNC)?;
         if length > capacity {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the kernel's answer is too long",
-            ));
+            return Err(invalid("the kernel's answer is too long"));
         }
         Ok(length)
     }
@@ -121,26 +139,6 @@ fn ask_for_words(socket: BorrowedFd<'_>) {
     }
 }
 
-/// The number of a generic netlink family.
-pub(super) fn family(netlink: &Netlink, name: &str) -> Result<u16, Refusal> {
-    const CONTROLLER: u16 = 0x10;
-    const GET_FAMILY: u8 = 3;
-    const FAMILY_ID: u16 = 1;
-    const FAMILY_NAME: u16 = 2;
-    let mut request = Request::generic(CONTROLLER, GET_FAMILY, 1);
-    request.push_text(FAMILY_NAME, name);
-    let answer = netlink.ask(&request)?;
-    answer
-        .iter()
-        .flat_map(|payload| attributes(after_generic_header(payload)))
-        .find(|attribute| attribute.kind == FAMILY_ID)
-        .and_then(|attribute| attribute.u16())
-        .ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "the family has no number").into()
-        })
-}
-
-/// The attributes of a generic netlink answer.
-pub(super) fn generic_attributes(payload: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
-    attributes(after_generic_header(payload))
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
