@@ -5,27 +5,57 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use tcpx_diagnosis::table::{all, chapters};
-use tcpx_diagnosis::{explain, search};
+use tcpx_diagnosis::{Diagnosis, explain, search};
 
-/// The text of `docs/diagnosis.md`.
+/// What stands above the first diagnosis of `docs/diagnosis.md`, but for the index.
+const HEAD: &str = "\
+# Diagnosis
+
+What is known to go wrong with GPUDirect-TCPX and with this library, and what to do about it.
+`tcpx doctor` finds the cases that it can see on a machine; `tcpx explain TCPX-101` shows one of
+them. This page is rendered from the table in `tcpx-diagnosis`; change it there.
+
+In a cure each line is a command to type, or advice that starts with `#`. A word such as `<NIC>`
+stands for a name of your machine, which `tcpx doctor` fills in. Severities: *info*, *warning*,
+*error*, *fatal-for-plugin* (the hardware plugin would exit, crash, hang or refuse to start).
+
+The source of a row says how it is known:
+
+- *plugin 3.1.9*: read in the source of Google's plugin, or seen when it ran;
+  [plugin-contract.md](plugin-contract.md) says what was found there. *RxDM*: likewise for the
+  daemon.
+- *kernel 6.18*: the file of the Linux kernel's source. A name such as *unix(7)* is a page of
+  Linux's manual.
+- *A3 High*, *A3 topology notes*, *deployments*, *guides*: files and guides for clusters of A3
+  hosts.
+- *p2p notes on errors*, *transfer test guide*, *transfer flow notes*: notes of those who moved GPU
+  memory with the plugin before this project did.
+- *this project*: an error of this library's own.
+";
+
+/// The text of `docs/diagnosis.md`. Each section has an anchor of its own, `#tcpx-101`, which stays
+/// when a title changes.
 fn render_page() -> String {
-    let mut page = String::from(
-        "# Diagnosis\n\n\
-         What is known to go wrong with GPUDirect-TCPX and with this library, and what to do about it.\n\
-         `tcpx doctor` finds the cases it can see on a machine; `tcpx explain TCPX-101` shows one of them.\n\
-         This page is rendered from the table in `tcpx-diagnosis`; change it there.\n\n\
-         In a cure each line is a command to type, or advice that starts with `#`. Severities: *info*, *warning*, *error*,\n\
-         *fatal-for-plugin* (the hardware plugin would exit, crash, hang or refuse to start).\n",
-    );
+    let mut page = HEAD.to_owned();
+    let anchor = |diagnosis: &Diagnosis| diagnosis.code.to_string().to_lowercase();
+    // Writing to a String cannot fail.
+    let _ = write!(page, "\n## Index\n\n| id | title |\n|---|---|\n");
     for (chapter, diagnoses) in chapters() {
-        // Writing to a String cannot fail.
+        let _ = writeln!(page, "| | **{chapter}** |");
+        for diagnosis in diagnoses {
+            let (code, title) = (diagnosis.code, escaped(diagnosis.title));
+            let _ = writeln!(page, "| [{code}](#{}) | {title} |", anchor(diagnosis));
+        }
+    }
+    for (chapter, diagnoses) in chapters() {
         let _ = write!(page, "\n## {chapter}\n");
         for diagnosis in diagnoses {
             let _ = write!(
                 page,
-                "\n### {} {}\n\n*{}*\n\n- **Symptom:** {}\n- **Cause:** {}\n- **Source:** {}\n\n```sh\n{}\n```\n",
+                "\n### <a id=\"{}\"></a>{} {}\n\n*{}*\n\n- **Symptom:** {}\n- **Cause:** {}\n- **Source:** {}\n\n```sh\n{}\n```\n",
+                anchor(diagnosis),
                 diagnosis.code,
-                diagnosis.title,
+                escaped(diagnosis.title),
                 diagnosis.severity,
                 escaped(diagnosis.symptom),
                 escaped(diagnosis.cause),
@@ -37,9 +67,24 @@ fn render_page() -> String {
     page
 }
 
-/// Keeps Markdown from reading `<NIC>` as a tag.
+/// Keeps Markdown from reading `<NIC>` as a tag, and `|` as the end of a cell.
 fn escaped(text: &str) -> String {
-    text.replace('<', "\\<")
+    text.replace('<', "\\<").replace('|', "\\|")
+}
+
+#[test]
+fn the_index_leads_to_every_diagnosis() {
+    let page = render_page();
+    let (index, sections) = page.split_once("## Environment").expect("the first chapter");
+    for diagnosis in all() {
+        let (code, anchor) = (diagnosis.code, diagnosis.code.to_string().to_lowercase());
+        assert_eq!(index.matches(&format!("| [{code}](#{anchor}) | ")).count(), 1, "{code}");
+        assert_eq!(
+            sections.matches(&format!("<a id=\"{anchor}\"></a>{code} ")).count(),
+            1,
+            "{code}"
+        );
+    }
 }
 
 #[test]
