@@ -153,7 +153,7 @@ fn without_other_gpus(report: &Report, gpu: &Gpu, gpus: &[Gpu]) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpx_diagnosis::Severity;
+    use tcpx_diagnosis::table::daemon::RXDM_SOCKET_MISSING;
 
     fn gpu(pci_bus_id: &str) -> Gpu {
         Gpu {
@@ -166,13 +166,7 @@ mod tests {
     }
 
     fn finding(seen: &str) -> Finding {
-        Finding {
-            id: "TCPX-503".parse().unwrap(),
-            severity: Severity::FatalForPlugin,
-            seen: seen.to_owned(),
-            why: String::new(),
-            cure: Vec::new(),
-        }
+        Finding::new(&RXDM_SOCKET_MISSING, seen)
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl fmt::Display for Severity {
 
 /// One thing that is known to go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Diagnosis {
     /// Its number, never reused.
     pub code: Code,
@@ -52,8 +53,8 @@ pub struct Diagnosis {
     pub symptom: &'static str,
     /// Why it happens.
     pub cause: &'static str,
-    /// What to do: each line is a shell command, or advice that starts with `#`. Words such as `<NIC>` stand for what
-    /// a finding fills in.
+    /// What to do: each line is a shell command, or advice that starts with `#`. A finding
+    /// fills in words such as `<NIC>`.
     pub cure: &'static [&'static str],
     /// Where this is known from.
     pub source: &'static str,

@@ -4,11 +4,11 @@
 //! The crate is called after what its two halves share: a *diagnosis* is one thing that is known to
 //! go wrong, with a number, a symptom, a cause and a cure.
 //!
-//! - [`table`] holds every diagnosis. [`explain`] finds one by its [`Code`], [`search`] by the words
-//!   of a log. Errors of `tcpx-core` name a row of it.
+//! - [`table`] holds every diagnosis. [`explain`] finds one by its [`Code`], [`search`] by the
+//!   words of a log. Errors of `tcpx-core` name a row of it.
 //! - [`preflight()`] looks at a [`Host`] before the plugin is loaded. The hardware plugin answers a
-//!   missing driver, daemon or setting with `exit(1)`, a crash or an endless wait, so it must not be
-//!   loaded where one of these is missing. What was seen is a [`Report`] of [`Finding`]s.
+//!   missing driver, daemon or setting with `exit(1)`, a crash or an endless wait, so it must not
+//!   be loaded where one of these is missing. What was seen is a [`Report`] of [`Finding`]s.
 //! - [`pci`] says which GPUs and NICs there are and how far apart they lie; [`variables`] what the
 //!   plugin's environment variables mean. Both serve preflight, and others as well.
 //!
@@ -18,8 +18,8 @@
 //! not understand, and no other way tells. Everything else that can be said about a machine is said
 //! by `tcpx-doctor`, which is built on this crate.
 //!
-//! This crate never changes a setting, never loads the plugin, never prints, and asks nobody without
-//! a deadline.
+//! This crate never changes a setting, never loads the plugin, never prints, and asks nobody
+//! without a deadline.
 //!
 //! ```
 //! use std::path::Path;

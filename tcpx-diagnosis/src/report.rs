@@ -9,6 +9,7 @@ use crate::diagnosis::{Diagnosis, Severity};
 
 /// One thing that was seen on this machine, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// The diagnosis it is a case of.
     pub id: Code,
@@ -82,7 +83,7 @@ impl Report {
         Self { findings }
     }
 
-    /// Worst first.
+    /// The findings, worst first.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
@@ -94,7 +95,8 @@ impl Report {
         self.findings.first().map(|finding| finding.severity)
     }
 
-    /// The exit status of a command that shows this report: 0 clean or info, 1 warning, 2 error, 3 fatal-for-plugin.
+    /// The exit status of a command that shows this report: 0 nothing or info, 1 warning, 2 error,
+    /// 3 fatal-for-plugin.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         self.worst().map_or(0, Severity::exit_status)

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use tcpx_diagnosis::pci::{Distance, Gpu, Nic, distance};
 
-/// The NICs nearest to `gpu`, all at one distance, in the order of `nics`. NICs without a PCI path are left out.
+/// The NICs nearest to `gpu`, all at one distance, in the order of `nics`. NICs without a PCI path
+/// are left out.
 #[must_use]
 pub fn nearest_nics<'a>(gpu: &Gpu, nics: &'a [Nic]) -> Vec<(&'a Nic, Distance)> {
     let reachable: Vec<_> =

@@ -24,7 +24,7 @@ pub(crate) fn from_env(env: &Env) -> Vec<PathBuf> {
     list.split([':', ';']).filter(|directory| !directory.is_empty()).map(PathBuf::from).collect()
 }
 
-/// Where a library called `name` is found by a library that itself lies in `origin` and has `run_paths`.
+/// Where the linker finds the library `name` that a library in `origin` with `run_paths` needs.
 ///
 /// Directories of `ld.so.conf` stand for the linker's cache, which is made from them.
 pub(crate) fn find(

@@ -9,7 +9,8 @@ pub(crate) struct Mount {
     pub(crate) is_noexec: bool,
 }
 
-/// The mount on which `path` lies: the deepest one, and of several at one point the last, which covers the others.
+/// The mount on which `path` lies: the deepest one. Of several at one point it is the last, which
+/// covers the others.
 pub(crate) fn mount_of(mountinfo: &str, path: &Path) -> Option<Mount> {
     mountinfo
         .lines()
@@ -18,7 +19,8 @@ pub(crate) fn mount_of(mountinfo: &str, path: &Path) -> Option<Mount> {
         .max_by_key(|mount| mount.point.iter().count())
 }
 
-/// Fields, from 0: id, parent, device, root, mount point, options, optional fields, `-`, type, source, super options.
+/// Fields, from 0: id, parent, device, root, mount point, options, optional fields, `-`, type,
+/// source, super options.
 fn parse_line(line: &str) -> Option<Mount> {
     let mut fields = line.split(' ');
     let point = unescape(fields.nth(4)?);

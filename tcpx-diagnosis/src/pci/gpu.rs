@@ -26,7 +26,8 @@ pub struct Gpu {
     pub model: Option<String>,
 }
 
-/// The NVIDIA GPUs below `root`, sorted by PCI address: the union of the PCI bus and the driver's list.
+/// The NVIDIA GPUs below `root`, sorted by PCI address: the union of the PCI bus and the driver's
+/// list.
 #[must_use]
 pub fn gpus(root: &Path) -> Vec<Gpu> {
     let tree = Tree::new(root);

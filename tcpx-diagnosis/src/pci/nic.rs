@@ -17,8 +17,8 @@ pub struct Nic {
     pub ifindex: u32,
     /// Place on PCI; `None` for loopback and virtual interfaces.
     pub pci_path: Option<PciPath>,
-    /// Whether the interface's `device` link ends in a PCI address, which is all that the plugin looks at. False for
-    /// virtio NICs, whose link ends in `virtioN`.
+    /// Whether the interface's `device` link ends in a PCI address, which is all that the plugin
+    /// looks at. False for virtio NICs, whose link ends in `virtioN`.
     pub is_pci_function: bool,
     /// Link speed in Mbit/s; `None` when the driver does not say.
     pub speed_mbps: Option<u32>,

@@ -47,8 +47,8 @@ impl fmt::Display for Distance {
 }
 
 impl PciPath {
-    /// Reads a resolved sysfs path; parts below the last PCI function (`virtio0`, `net/eth1`) are ignored. `None` when
-    /// no PCI function lies on the path, as for virtual devices.
+    /// Reads a resolved sysfs path; parts below the last PCI function (`virtio0`, `net/eth1`) are
+    /// ignored. `None` when no PCI function lies on the path, as for virtual devices.
     #[must_use]
     pub fn parse(path: &Path) -> Option<Self> {
         let mut host_bridge = None;
@@ -84,8 +84,8 @@ impl fmt::Display for PciPath {
     }
 }
 
-/// How far `a` and `b` are apart. `same_numa` decides between [`Distance::Node`] and [`Distance::Sys`] when they share
-/// no host bridge.
+/// How far `a` and `b` are apart. `same_numa` decides between [`Distance::Node`] and
+/// [`Distance::Sys`] when they share no host bridge.
 #[must_use]
 pub fn distance(a: &PciPath, b: &PciPath, same_numa: bool) -> Distance {
     if a == b {
@@ -98,7 +98,8 @@ pub fn distance(a: &PciPath, b: &PciPath, same_numa: bool) -> Distance {
     if shared == 0 {
         return Distance::Phb;
     }
-    // Below the last shared bridge: the device itself and, behind a switch, the downstream port it hangs on.
+    // Below the last shared bridge: the device itself and, behind a switch, the downstream port it
+    // hangs on.
     let below = (a.functions.len() - shared).max(b.functions.len() - shared);
     if below <= 2 { Distance::Pix } else { Distance::Pxb }
 }

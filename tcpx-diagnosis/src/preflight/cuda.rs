@@ -52,8 +52,8 @@ fn check_version(text: &str) -> Option<Finding> {
         .then(|| Finding::new(&table::CUDA_DRIVER_OLD, format!("the driver has version {version}")))
 }
 
-/// The major version in the line `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 …`; the open
-/// modules say `NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  …`.
+/// The major version in the line `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun
+/// May 12 …`; the open modules say `NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  …`.
 fn driver_version(text: &str) -> Option<u32> {
     let line = text.lines().find(|line| line.starts_with("NVRM version"))?;
     line.split_whitespace().find_map(|word| {

@@ -8,8 +8,8 @@ use crate::report::Finding;
 use crate::table::topology as table;
 use crate::variables::{Env, select_interfaces, value};
 
-/// The NICs that the plugin will take for data, or, when nothing is known about addresses, those that the environment
-/// names.
+/// The NICs that the plugin will take for data. When no address is known, these are the NICs that
+/// the environment names.
 #[must_use]
 pub fn data_nics<'a>(env: &Env, nics: &'a [Nic]) -> Vec<&'a Nic> {
     let has_addresses = nics.iter().any(|nic| !nic.ipv4.is_empty());
@@ -22,7 +22,7 @@ pub fn data_nics<'a>(env: &Env, nics: &'a [Nic]) -> Vec<&'a Nic> {
     nics.iter().filter(|nic| chosen.contains(&nic.name.as_str())).collect()
 }
 
-/// What would make the plugin crash or refuse, from files alone.
+/// What about the data NICs would make the plugin crash or refuse; files alone tell.
 pub(crate) fn check_hazards(tree: &Tree<'_>, data: &[&Nic]) -> Vec<Finding> {
     if data.is_empty() {
         return vec![Finding::new(&table::NIC_MISSING, "no interface is left for data")];
@@ -45,8 +45,8 @@ fn check_pci(nic: &Nic) -> Option<Finding> {
     Some(Finding::new(diagnosis, seen).with("<NIC>", name))
 }
 
-/// The plugin reads the CPU list of node 0 when `numa_node` starts with 0, otherwise of node 1, and does not check
-/// whether the file could be opened.
+/// The plugin reads the CPU list of node 0 when `numa_node` starts with 0, otherwise of node 1, and
+/// does not check whether the file could be opened.
 fn check_numa_hazard(tree: &Tree<'_>, nic: &Nic) -> Option<Finding> {
     let file = Path::new("/sys/class/net").join(&nic.name).join("device/numa_node");
     let content = tree.word(file)?;

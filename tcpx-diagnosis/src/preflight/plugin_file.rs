@@ -21,18 +21,18 @@ use crate::variables::Env;
 const MAX_PLUGIN_BYTES: u64 = 512 << 20;
 /// Size of the v7 table, in bytes.
 const TABLE_BYTES: u64 = size_of::<NcclNetV7>() as u64;
-/// A text in every build of Google's plugin: part of the table's `name`.
+/// Every build of Google's plugin contains this text, as part of the table's `name`.
 const HARDWARE_MARK: &[u8] = b"GPUDirectTCPX";
-/// A text in every build of our software plugin: the beginning of its settings' names.
+/// Every build of our software plugin contains this text: the names of its settings begin so.
 const SOFTWARE_MARK: &[u8] = b"TCPX_SOFT_";
 
 /// Which plugin a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginKind {
-    /// Google's GPUDirect-TCPX plugin: everything in this crate applies.
+    /// Google's GPUDirect-TCPX plugin: all checks apply.
     Hardware,
-    /// Our plugin over plain TCP sockets: needs none of the hardware.
+    /// Our plugin over plain TCP sockets, which needs none of the hardware.
     Software,
     /// A readable file that is neither.
     Other,
@@ -44,7 +44,8 @@ struct Library {
     is_shared_object: bool,
     /// Whether the table is a defined data symbol, and its size in bytes.
     table: Option<(bool, u64)>,
-    /// Other symbols by which NCCL finds network plugins, `ncclNetPlugin_v8`, `ncclCollNetPlugin_v7`.
+    /// Other symbols by which NCCL finds network plugins, `ncclNetPlugin_v8`,
+    /// `ncclCollNetPlugin_v7`.
     other_symbols: Vec<String>,
     needed: Vec<String>,
     run_paths: Vec<String>,

@@ -18,10 +18,11 @@ const DEFAULT_PREFIX: &str = "/tmp";
 const KNOWN_PREFIXES: [&str; 2] = ["/run/tcpx", "/tmp"];
 /// The socket that takes steering rules: the plugin cannot receive without it.
 const RULE_SOCKET: &str = "rx_rule_manager";
-/// With this variable at 1, init registers the process, and fails when it cannot.
+/// When this variable is 1, init registers the process at the socket below, and fails when it
+/// cannot.
 const REPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REPORT_LIFECYCLE";
 const REGISTRY_SOCKET: &str = "rxdm_application_registry";
-/// Removes the rules when a comm closes.
+/// The socket at which the plugin has rules removed when a comm closes.
 const UNINSTALL_SOCKET: &str = "rx_rule_uninstall";
 
 /// The directory in which the plugin will look, from the environment.
@@ -29,8 +30,8 @@ pub(crate) fn prefix(env: &Env) -> PathBuf {
     PathBuf::from(value(env, PREFIX_VARIABLE).unwrap_or(DEFAULT_PREFIX))
 }
 
-/// Looks at the sockets that the plugin will use for `gpus`, and asks for each GPU's metadata. Every question takes at
-/// most `deadline`; nothing is installed, registered or taken.
+/// Looks at the sockets that the plugin will use for `gpus`, and asks for each GPU's metadata.
+/// Every question takes at most `deadline`; nothing is installed, registered or taken.
 pub(crate) fn check(tree: &Tree<'_>, env: &Env, gpus: &[&Gpu], deadline: Duration) -> Vec<Finding> {
     let prefix = prefix(env);
     if !tree.exists(prefix.join(RULE_SOCKET)) {
@@ -83,7 +84,8 @@ fn check_prefix(tree: &Tree<'_>, prefix: &Path) -> Finding {
                 &path,
             )
         }
-        // /tmp always exists, so an unset prefix and no sockets anywhere means that there is no RxDM.
+        // /tmp always exists, so an unset prefix and no sockets anywhere means that there is no
+        // RxDM.
         None => {
             let seen = format!("no RxDM socket in {shown}");
             Finding::new(&table::RXDM_DIRECTORY_MISSING, seen).with("<PATH>", &shown.to_string())

@@ -1,7 +1,8 @@
-//! One question to one of RxDM's sockets.
+//! One question to one of RxDM's sockets, the one that the plugin itself asks before it receives.
 //!
-//! A connection carries one request: a frame of a big-endian `u16` length and a `UnixSocketProto` message. Only its field
-//! 1, `raw_bytes`, is needed here.
+//! A connection carries one request: a frame of a big-endian `u16` length and a `UnixSocketProto`
+//! message. Only its field 1, `raw_bytes`, is needed here. `docs/plugin-contract.md` §5 has the
+//! rest.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

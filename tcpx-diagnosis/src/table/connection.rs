@@ -111,16 +111,16 @@ CLOSE_HANGS = 721 Warning "close does not return"
 PEER_ENDED = 722 Error "the peer's process ended without a goodbye"
     symptom "\"its control link closed without a goodbye\", or the link failed with a system error"
     cause "the process was killed, crashed, or was ended inside the plugin; or its host went away"
-    cure ["# read the peer's log up to its end, then disconnect and connect anew", "dmesg | tail"]
+    cure ["# read the peer's log up to its end, then disconnect and connect again", "dmesg | tail"]
     source "this project"
 PEER_ABORTED = 723 Error "the peer gave up"
     symptom "\"it aborted:\" and the peer's own error"
-    cause "something failed at the other end, which said so; the cause is there"
-    cure ["# read the reason in the message and the peer's log, mend it there, then connect anew"]
+    cause "something failed at the other end, and it told this end; the cause is there"
+    cure ["# read the reason in the message and the peer's log, correct it there, then connect again"]
     source "this project"
 PEER_SAID_GOODBYE = 724 Error "the peer has said goodbye"
     symptom "an operation without counterpart ends with \"it said goodbye\""
-    cause "the peer disconnected while this end still waited for it, or posted more"
+    cause "the peer disconnected while this end still waited for it, or before this end had posted everything"
     cure ["# let both ends agree on the last message before one disconnects"]
     source "this project"
 PEER_DID_NOT_COME = 725 Error "nobody connected in time"
@@ -156,6 +156,6 @@ PLUGIN_CALL_FAILED = 730 Error "a call into the plugin failed"
 PEER_SILENT = 731 Error "the peer gives no sign of life"
     symptom "\"nothing was heard of it for 20.0 s, though it was asked\", or \"its host has acknowledged nothing for 20.0 s\""
     cause "its process or host is frozen or stopped, or the network between the two is cut"
-    cure ["ping <ADDRESS>", "# look whether the peer's process is stopped (state T in ps), then connect anew"]
+    cure ["ping <ADDRESS>", "# look whether the peer's process is stopped (state T in ps), then connect again"]
     source "this project"
 }

@@ -63,7 +63,7 @@ BINDINGS_OVERLAP = 112 Warning "RX and TX bindings overlap"
     cause "sending and receiving helper threads of one NIC share cores"
     cure ["# give NCCL_GPUDIRECTTCPX_RX_BINDINGS and NCCL_GPUDIRECTTCPX_TX_BINDINGS disjoint cores for each interface"]
     source "A3 High deployment files"
-BINDINGS_MISPRINT = 113 Warning "RX bindings carry the 124-139 misprint"
+BINDINGS_MISPRINT = 113 Warning "RX bindings contain the misprint 124-139"
     symptom "receive threads of eth1 and eth2 share cores 124 and 125 with send threads"
     cause "older pages print 124-139 where 126-139 was meant"
     cure ["export NCCL_GPUDIRECTTCPX_RX_BINDINGS='eth1:22-35,126-139;eth2:22-35,126-139;eth3:74-87,178-191;eth4:74-87,178-191'"]
@@ -85,7 +85,7 @@ CTRL_DEV_UNKNOWN = 116 FatalForPlugin "NCCL_GPUDIRECTTCPX_CTRL_DEV names no inte
     source "plugin 3.1.9, source"
 NO_INTERFACE_MATCHES = 117 FatalForPlugin "no interface matches NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"
     symptom "init returns 3, \"no interface\""
-    cause "names are prefixes (`=name` is exact, a leading ^ excludes); none of the interfaces that have an address matches"
+    cause "none of the interfaces that have an address matches; names are prefixes, `=name` is exact, a leading ^ excludes"
     cure ["ip -br -4 addr", "export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=<NIC>"]
     source "plugin 3.1.9, run"
 STRATEGY_UNSUPPORTED = 118 FatalForPlugin "NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY is not 3"
@@ -120,7 +120,7 @@ RECV_SYNC_SET = 123 Info "NCCL_GPUDIRECTTCPX_RECV_SYNC is 1"
     source "plugin 3.1.9, run"
 SPINWAIT_OFF = 124 Warning "NCCL_GPUDIRECTTCPX_SPINWAIT_CONNECT is 0"
     symptom "isend or irecv return 0 and no request"
-    cause "without effect in 3.1.9; builds that hand out a comm before it is connected then give no request instead of waiting"
+    cause "the setting does nothing in 3.1.9; other builds hand out a comm before it is connected and then give no request instead of waiting"
     cure ["unset NCCL_GPUDIRECTTCPX_SPINWAIT_CONNECT"]
     source "plugin 3.1.9, source"
 ODD_GPUS_SKIPPED = 125 Error "NCCL_TCPX_RXMEM_IMPORT_SKIP_ODDS is 1"

@@ -34,7 +34,8 @@ pub fn explain(code: Code) -> Option<&'static Diagnosis> {
     all().find(|diagnosis| diagnosis.code == code)
 }
 
-/// The diagnoses whose symptom, title or cause contains `text`, whatever the case: for a line of a log.
+/// The diagnoses whose symptom, title or cause contains `text`, in upper or lower case. Meant for
+/// words of a log.
 pub fn search(text: &str) -> impl Iterator<Item = &'static Diagnosis> {
     let wanted = text.to_lowercase();
     all().filter(move |diagnosis| {

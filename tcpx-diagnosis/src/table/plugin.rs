@@ -53,7 +53,7 @@ PLUGIN_SYMBOL_SHAPE = 210 FatalForPlugin "ncclNetPlugin_v7 is no table of 152 by
     cause "the symbol must be a data object that is the table itself, 19 pointers long"
     cure ["readelf -W --dyn-syms <PATH>", "# the file is damaged or of another version: install 3.1.9 again"]
     source "plugin 3.1.9, run"
-PLUGIN_UNUSABLE = 211 Error "the plugin reports properties that do not fit"
+PLUGIN_UNUSABLE = 211 Error "the plugin reports no NIC that this library can use"
     symptom "\"it reports 0 NICs\", or a device type or version other than unpack 0x7"
     cause "no interface matches its settings, or it is made for another version of NCCL"
     cure ["tcpx doctor", "tcpx env", "# install the plugin's release 3.1.9, or use plugin = soft"]
@@ -75,7 +75,7 @@ CUDA_DRIVER_NOT_LOADED = 222 FatalForPlugin "the NVIDIA kernel driver is not loa
     source "plugin 3.1.9, run"
 CUDA_DRIVER_OLD = 223 Warning "the NVIDIA driver is older than 535"
     symptom "the unpack kernel is not used"
-    cause "the kernel's PTX needs driver 535 or newer; copies serve instead"
+    cause "the unpack kernel's PTX needs driver 535 or newer; copies are used instead"
     cure ["nvidia-smi --query-gpu=driver_version --format=csv", "# update the NVIDIA driver to the version that the TCPX release names"]
     source "CUDA PTX ISA table"
 GPU_MISSING = 224 FatalForPlugin "there is no NVIDIA GPU"

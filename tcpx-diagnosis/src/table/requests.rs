@@ -15,7 +15,7 @@ ERROR_TAKEN_AS_NOT_READY = 802 Error "rc 3 from test was taken as \"not ready\""
     source "plugin 3.1.9, run"
 TESTED_AFTER_DONE = 803 Error "a request was tested again after it was done"
     symptom "rc 0 and not done for ever, or rc 3; later another request's answer"
-    cause "done is reported once, and the request's place is used again"
+    cause "the plugin reports done once, then uses the request's place again"
     cure ["# forget a request as soon as test says done"]
     source "plugin 3.1.9, run"
 SIZE_EXPECTED_FROM_TEST = 804 Warning "the received size was read from test"
@@ -49,7 +49,7 @@ EMPTY_RECEIVE_NOT_CONSUMED = 809 Error "a receive of 0 bytes was not consumed"
     cure ["# call irecvConsumed for empty receives too"]
     source "plugin 3.1.9, run"
 EMPTY_RECEIVE_OUT_OF_ORDER = 810 Error "a receive of 0 bytes was consumed out of order"
-    symptom "rc 0, then rc 3 for another request; pages are lost"
+    symptom "irecvConsumed returns 0, then 3 for another request; pages are lost"
     cause "the plugin checks no order for empty receives and frees the oldest request instead"
     cure ["# consume in the order of posting"]
     source "plugin 3.1.9, run"
@@ -85,7 +85,7 @@ ENTRIES_TAKEN_AS_SORTED = 816 Error "scrambled data: fragments were concatenated
     source "plugin 3.1.9, run"
 COUNT_POLLED = 817 Error "the queue's count was polled instead of done"
     symptom "old fragments are unpacked again"
-    cause "a slot keeps the count of 16 requests before until it is used again"
+    cause "until a slot is used again it keeps the count of the request that had it before, 16 requests ago"
     cure ["# read the slot only after test said done"]
     source "plugin 3.1.9, run"
 COMM_SHARED = 818 Error "two streams share one comm"

@@ -20,7 +20,7 @@ NIC_WITHOUT_ADDRESS = 303 Error "a data NIC has no IPv4 address"
     source "plugin 3.1.9, source"
 NIC_WITHOUT_PCI = 304 FatalForPlugin "a data NIC is no PCI device"
     symptom "the process dies of SIGSEGV in regMr"
-    cause "loopback and virtual interfaces have no device link: the plugin's pciPath is NULL and is read all the same"
+    cause "loopback and virtual interfaces have no device link; the plugin's pciPath is then NULL, and it reads it all the same"
     cure ["export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=eth1,eth2,eth3,eth4", "# or use plugin = soft"]
     source "plugin 3.1.9, run"
 NIC_DOMAIN = 305 Error "a data NIC is not in PCI domain 0000"

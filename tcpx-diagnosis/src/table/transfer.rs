@@ -10,7 +10,7 @@ KERNEL_UNPACK_SLOW = 901 Warning "the kernel unpack is 100 times slower than d2d
     source "p2p notes on errors"
 TRANSFER_STUCK = 902 Error "a transfer is stuck or times out"
     symptom "\"Send timeout at iteration 0 chunk=6\"; no error from the plugin"
-    cause "equal tags are not the reason, for the plugin ignores them: the ends run different sequences, a data socket died unnoticed, pages leaked, or the chunk size is 0"
+    cause "the two ends run different sequences of operations, a data socket died unnoticed, pages leaked, or the chunk size is 0; equal tags are not the reason, because the plugin ignores tags"
     cure ["tcpx doctor", "tcpx env", "# compare both ends' errors: ours name peer, channel and phase"]
     source "plugin 3.1.9, run; p2p notes on errors"
 RX_NO_CMSG = 903 FatalForPlugin "\"rx no cmsg\""

@@ -1,4 +1,4 @@
-//! Variables that contradict one another or the machine.
+//! Rules about variables that contradict one another or the machine.
 
 use super::bindings::{self, Binding};
 use super::env::{Env, value};

@@ -3,7 +3,8 @@
 /// The most interfaces that the plugin keeps.
 pub(super) const MAX_INTERFACES: usize = 16;
 
-/// One entry of `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`, its marks taken off.
+/// Reads `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`: whether its names are excluded, whether they are
+/// exact, and the names.
 pub(super) fn entries(spec: &str) -> (bool, bool, Vec<&str>) {
     let (exclude, spec) = spec.strip_prefix('^').map_or((false, spec), |rest| (true, rest));
     let (exact, spec) = spec.strip_prefix('=').map_or((false, spec), |rest| (true, rest));
@@ -14,12 +15,12 @@ pub(super) fn matches(entry: &str, exact: bool, name: &str) -> bool {
     if exact { entry == name } else { name.starts_with(entry) }
 }
 
-/// The interfaces among `names` that the plugin takes for data, sorted: `names` are those that have an address, `spec`
-/// is the value of `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`.
+/// The interfaces among `names` that the plugin takes for data, sorted: `names` are those that have
+/// an address, `spec` is the value of `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`.
 ///
-/// Without a spec of at least two characters the plugin takes the first of these that is not empty: interfaces named
-/// `ib*`, those that are neither `docker*` nor `lo`, `docker*`, `lo`. (Between the first two it also looks for the
-/// subnet of NCCL's bootstrap address, which is not known here.)
+/// Without a spec of at least two characters the plugin takes the first of these that is not empty:
+/// interfaces named `ib*`, those that are neither `docker*` nor `lo`, `docker*`, `lo`. (Between the
+/// first two it also looks for the subnet of NCCL's bootstrap address, which is not known here.)
 #[must_use]
 pub fn select_interfaces<'a>(spec: Option<&str>, names: &[&'a str]) -> Vec<&'a str> {
     let mut chosen: Vec<&str> = match spec.filter(|spec| spec.len() >= 2) {

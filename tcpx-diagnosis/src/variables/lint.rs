@@ -9,8 +9,8 @@ use crate::report::Finding;
 /// What is wrong with the values in `env` for the hardware plugin. Names that no table knows are
 /// left out: they do nothing, so they cannot harm it.
 ///
-/// `interfaces` are the names of all interfaces that have an address; with none given, nothing is said about names.
-/// `cpus` is how many CPUs the machine has, 0 when unknown.
+/// `interfaces` are the names of all interfaces that have an address; with none given, nothing is
+/// said about names. `cpus` is how many CPUs the machine has, 0 when unknown.
 #[must_use]
 pub fn lint(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Finding> {
     remarks(env, interfaces, cpus).into_iter().map(|remark| remark.finding).collect()

@@ -7,8 +7,8 @@ pub(super) struct Number {
     pub(super) has_junk: bool,
 }
 
-/// Reads `text` like `strtoll(text, &end, 0)`: white space, sign, `0x` for base 16, a leading 0 for base 8, clamped to
-/// 64 bits. A text without digits is 0 followed by junk.
+/// Reads `text` like `strtoll(text, &end, 0)`: white space, sign, `0x` for base 16, a leading 0 for
+/// base 8, clamped to 64 bits. A text without digits is 0 followed by junk.
 pub(super) fn parse(text: &str) -> Number {
     let text = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
     let (negative, digits) = match text.as_bytes().first() {

@@ -10,6 +10,7 @@ use crate::table::environment as table;
 
 /// One variable of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Setting {
     /// The variable.
     pub name: &'static str,
@@ -65,7 +66,8 @@ pub fn render_profile(settings: &[Setting]) -> String {
     script
 }
 
-/// A finding for each variable of the profile that is unset or has another value. For A3 High hosts only.
+/// A finding for each variable of the profile that is unset or has another value. For A3 High hosts
+/// only.
 #[must_use]
 pub fn compare_with_profile(env: &Env, settings: &[Setting]) -> Vec<Finding> {
     settings.iter().filter_map(|setting| compare(env, setting)).collect()

@@ -1,4 +1,4 @@
-//! What is wrong with a set of variables, one by one.
+//! Rules about one variable by itself.
 
 use super::env::{Env, value};
 use super::number;
@@ -12,7 +12,7 @@ const CHUNK_SIZE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS";
 const SOCKET_FAMILY: &str = "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY";
 
-/// Chunks above this exceed what the plugin's unpack queue was made for, in bytes.
+/// The plugin's unpack queue was made for chunks up to this size, in bytes.
 const MAX_CHUNK_BYTES: i64 = 4 << 20;
 
 /// What can be said about each variable by itself.
@@ -89,7 +89,7 @@ fn lint_chunk_size(env: &Env) -> Option<Finding> {
     }
 }
 
-/// Numbers of which some are trouble by themselves.
+/// Variables some of whose legal numbers are trouble.
 type Trouble = fn(i64) -> bool;
 static TROUBLES: [(&str, Trouble, &Diagnosis); 11] = [
     ("NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY", |n| n != 3, &table::STRATEGY_UNSUPPORTED),

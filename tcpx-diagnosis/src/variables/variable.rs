@@ -5,6 +5,7 @@ use serde::Serialize;
 /// What a variable's text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
 pub enum Kind {
     /// An integer in an inclusive range.
     Integer {
@@ -33,10 +34,11 @@ pub enum Kind {
 /// What the plugin (3.1.9) does with a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Effect {
     /// It acts.
     Acts,
-    /// It is declared or looked up and then forgotten.
+    /// The plugin declares it or looks it up, and never uses it.
     None,
     /// It does not exist, though scripts set it.
     Missing,
@@ -46,6 +48,7 @@ pub enum Effect {
 
 /// One variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Variable {
     /// Its name.
     pub name: &'static str,

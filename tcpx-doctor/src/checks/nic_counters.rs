@@ -1,4 +1,4 @@
-//! Counters of NICs before and after something: did packets reach device memory, and did errors grow meanwhile?
+//! What NICs count between two moments: packets that reach device memory, errors and drops.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, Statistics};
 /// packets calls it so, some with the queue in front or behind.
 const DEVMEM_COUNTER: &str = "rx_devmem_pkts";
 
-/// Parts of the names of counters that only trouble makes grow.
+/// Counters whose names contain one of these grow only when there is trouble.
 const TROUBLE: &[&str] = &["err", "drop", "fail", "timeout", "no_buf", "alloc", "discard"];
 
 /// Counters of some NICs at one moment.
@@ -37,7 +37,7 @@ impl NicCounters {
         Self(nics.into_iter().map(read).collect())
     }
 
-    /// What has happened since `before`, NIC by NIC. A counter that began anew has grown by nothing.
+    /// What has happened since `before`, NIC by NIC. A counter that was reset counts as not grown.
     #[must_use]
     pub fn since(&self, before: &Self) -> Vec<NicGrowth> {
         let growth = |(nic, now): (&String, &Statistics)| {
@@ -78,7 +78,8 @@ impl NicCounters {
     }
 }
 
-/// What two snapshots of a NIC's counters, taken before and after a transfer, say: the one fact behind "rx no cmsg".
+/// Judges two snapshots of a NIC's counters, from before and after a transfer: did packets reach
+/// device memory? If none did, the plugin says "rx no cmsg".
 #[must_use]
 pub fn check_devmem_packets(nic: &str, before: &Statistics, after: &Statistics) -> Finding {
     let finding = match (devmem_packets(before), devmem_packets(after)) {

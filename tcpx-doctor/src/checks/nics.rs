@@ -65,7 +65,8 @@ fn check_nearest(gpu: &Gpu, data: &[Nic]) -> Option<Finding> {
     })
 }
 
-/// Header split, flow steering and device memory of each NIC. `dialects` decides what can be asked at all.
+/// Header split, flow steering and device memory of each NIC. Only a kernel with the upstream
+/// dialect can be asked about device memory.
 pub(crate) fn check_features(
     kernel: &dyn Kernel,
     data: &[&Nic],

@@ -10,7 +10,8 @@ use tcpx_diagnosis::table::{limits as table, topology, transfer};
 
 /// Connects to `peer` within `deadline` and closes the connection at once; `nics` are this host's.
 ///
-/// Meant for a control port, such as that of `tcpx transfer server`: the plugin's own ports cannot stand a stranger.
+/// Meant for a control port, such as that of `tcpx transfer server`. A port of the plugin itself
+/// would take the connection for that of its peer.
 #[must_use]
 pub fn check_peer(peer: SocketAddr, nics: &[Nic], deadline: Duration) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -11,6 +11,7 @@ use super::lint::{nearest_name, remarks};
 /// How one variable stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state")]
+#[non_exhaustive]
 pub enum EnvState {
     /// Unset: the default acts.
     Unset,
@@ -23,7 +24,7 @@ pub enum EnvState {
         /// The known variable with the most similar name.
         nearest: Option<&'static str>,
     },
-    /// Set or unset in a way that these findings object to.
+    /// These findings object to its value, or to its absence.
     Objected {
         /// Their codes.
         codes: Vec<Code>,
@@ -32,6 +33,7 @@ pub enum EnvState {
 
 /// One row of `tcpx env`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct EnvLine {
     /// The variable's name.
     pub name: String,
@@ -44,8 +46,8 @@ pub struct EnvLine {
     pub variable: Option<&'static Variable>,
 }
 
-/// Every known variable, set or not, then every unknown one that only the plugin could mean. The arguments are those of
-/// [`lint`](super::lint()).
+/// Every known variable, set or not, then every unknown one that only the plugin could mean. The
+/// arguments are those of [`lint`](super::lint()).
 #[must_use]
 pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     let remarks = remarks(env, interfaces, cpus);

@@ -33,7 +33,8 @@ pub(crate) fn unknown_names(env: &Env) -> Vec<Remark> {
         .collect()
 }
 
-/// A name that the table lacks: a mistake if only the plugin could mean it, or if it is almost a known name.
+/// A name that the table lacks: a mistake if only the plugin could mean it, or if it is almost a
+/// known name.
 fn lint_unknown(name: &str) -> Option<Finding> {
     let is_plugins = PLUGIN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     let nearest = nearest_name(name);
@@ -54,7 +55,8 @@ fn lint_unknown(name: &str) -> Option<Finding> {
     Some(finding.with("<VARIABLE>", name))
 }
 
-/// The known variable with the fewest edits from `name`. Names outside NCCL's prefix are other programs' business.
+/// The known variable with the fewest edits from `name`. Names outside NCCL's prefix are other
+/// programs' business.
 pub(super) fn nearest_name(name: &str) -> Option<(usize, &'static str)> {
     if !name.starts_with("NCCL_") {
         return None;

@@ -17,8 +17,8 @@ const SET_STATISTICS: u32 = 1;
 const NAME_BYTES: usize = 32;
 /// More counters than any driver has; bounds what is allocated.
 const MAX_COUNTERS: usize = 1 << 16;
-/// The kernel writes as many counters as the driver has at that moment, not as many as were asked for, so there is room
-/// for queues that are added between two calls.
+/// The kernel writes as many counters as the driver has at that moment, not as many as were asked
+/// for, so there is room for queues that are added between two calls.
 const SPARE_COUNTERS: usize = 4096;
 
 /// `struct ifreq` as SIOCETHTOOL uses it: a name and a pointer.
@@ -61,7 +61,8 @@ fn fetch(
     capacity: usize,
     item_words: usize,
 ) -> io::Result<Vec<u64>> {
-    // ethtool_gstrings: cmd, set, len, then names right behind (12 bytes in). ethtool_stats: cmd, n, then values.
+    // ethtool_gstrings: cmd, set, len, then names right behind (12 bytes in). ethtool_stats: cmd,
+    // n, then values.
     let second = if command == GET_STRINGS { SET_STATISTICS } else { 0 };
     let mut words = vec![0; 2 + capacity * item_words];
     words[0] = pack(command, second);
@@ -102,8 +103,9 @@ fn call(socket: BorrowedFd<'_>, nic: &str, words: &mut [u64]) -> io::Result<()> 
     // SAFETY:
     // - `socket` is borrowed, so the descriptor is open.
     // - `request` has the size of an ifreq and lives through the call.
-    // - `data` points to `words`, exclusively borrowed, 8-byte aligned, in which the callers leave room for the header, as
-    //   many items as the driver has just reported, and thousands more in case it has grown since.
+    // - `data` points to `words`, exclusively borrowed and 8-byte aligned. The callers leave room in
+    //   it for the header, for as many items as the driver has just reported, and for thousands
+    //   more in case it has grown since.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

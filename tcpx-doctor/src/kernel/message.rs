@@ -157,7 +157,8 @@ pub(super) enum Answer<'a> {
     Refused { errno: i32, message: String },
 }
 
-/// The messages in a datagram that answer request `sequence`, up to the first whose length is wrong.
+/// The messages in a datagram that answer request `sequence`, up to the first whose length is
+/// wrong.
 pub(super) fn answers(datagram: &[u8], sequence: u32) -> impl Iterator<Item = Answer<'_>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {

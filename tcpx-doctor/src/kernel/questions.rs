@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::log::LogLine;
 
-/// Into or out of device memory.
+/// Whether data goes into device memory or out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -54,7 +54,8 @@ pub struct Rings {
 /// A NIC's counters by name.
 pub type Statistics = BTreeMap<String, u64>;
 
-/// Questions to the running kernel. [`LiveKernel`](crate::LiveKernel) asks them; tests answer them as they like.
+/// Questions to the running kernel. [`LiveKernel`](crate::LiveKernel) asks them; tests answer them
+/// as they like.
 pub trait Kernel {
     /// What the NIC with this index answers to a bind with a bad dma-buf. Changes nothing.
     ///
