@@ -21,6 +21,7 @@ mod values;
 mod variable;
 
 pub use env::{Env, process_env, value};
+pub(crate) use interfaces::DATA_INTERFACES;
 pub use interfaces::select_interfaces;
 pub use lint::{lint, remarks};
 pub use profile::{Setting, compare_with_profile, profile_a3_high, render_profile};

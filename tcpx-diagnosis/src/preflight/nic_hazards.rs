@@ -6,7 +6,7 @@ use crate::machine::tree::Tree;
 use crate::pci::Nic;
 use crate::report::Finding;
 use crate::table::topology as table;
-use crate::variables::{Env, select_interfaces, value};
+use crate::variables::{DATA_INTERFACES, Env, select_interfaces, value};
 
 /// The NICs that the plugin will take for data. When no address is known, these are the NICs that
 /// the environment names.
@@ -18,7 +18,7 @@ pub fn data_nics<'a>(env: &Env, nics: &'a [Nic]) -> Vec<&'a Nic> {
         .filter(|nic| !has_addresses || !nic.ipv4.is_empty())
         .map(|nic| nic.name.as_str())
         .collect();
-    let chosen = select_interfaces(value(env, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"), &names);
+    let chosen = select_interfaces(value(env, DATA_INTERFACES), &names);
     nics.iter().filter(|nic| chosen.contains(&nic.name.as_str())).collect()
 }
 

@@ -25,17 +25,12 @@ const REGISTRY_SOCKET: &str = "rxdm_application_registry";
 /// The socket at which the plugin has rules removed when a comm closes.
 const UNINSTALL_SOCKET: &str = "rx_rule_uninstall";
 
-/// The directory in which the plugin will look, from the environment.
-pub(crate) fn prefix(env: &Env) -> PathBuf {
-    PathBuf::from(value(env, PREFIX_VARIABLE).unwrap_or(DEFAULT_PREFIX))
-}
-
 /// Looks at the sockets that the plugin will use for `gpus`, and asks for each GPU's metadata.
 /// Every question takes at most `deadline`; nothing is installed, registered or taken.
 pub(crate) fn check(tree: &Tree<'_>, env: &Env, gpus: &[&Gpu], deadline: Duration) -> Vec<Finding> {
-    let prefix = prefix(env);
+    let prefix = PathBuf::from(value(env, PREFIX_VARIABLE).unwrap_or(DEFAULT_PREFIX));
     if !tree.exists(prefix.join(RULE_SOCKET)) {
-        return vec![check_prefix(tree, &prefix)];
+        return vec![why_no_rule_socket(tree, &prefix)];
     }
     let mut sockets: Vec<(String, Question)> = vec![
         (RULE_SOCKET.to_owned(), Question::Connect),
@@ -54,8 +49,7 @@ pub(crate) fn check(tree: &Tree<'_>, env: &Env, gpus: &[&Gpu], deadline: Duratio
         .filter_map(|(name, question)| {
             let path = prefix.join(&name);
             if !tree.exists(&path) {
-                let seen = format!("{} does not exist", path.display());
-                return Some(finding(&table::RXDM_SOCKET_MISSING, seen, &path));
+                return Some(missing(&path));
             }
             let failure = ask(&tree.path(&path), &question, deadline).err()?;
             Some(finding(failure.diagnosis(), format!("{}: {failure}", path.display()), &path))
@@ -64,7 +58,7 @@ pub(crate) fn check(tree: &Tree<'_>, env: &Env, gpus: &[&Gpu], deadline: Duratio
 }
 
 /// Why there is no rule socket under `prefix`.
-fn check_prefix(tree: &Tree<'_>, prefix: &Path) -> Finding {
+fn why_no_rule_socket(tree: &Tree<'_>, prefix: &Path) -> Finding {
     let elsewhere = KNOWN_PREFIXES
         .iter()
         .map(Path::new)
@@ -77,12 +71,7 @@ fn check_prefix(tree: &Tree<'_>, prefix: &Path) -> Finding {
             Finding::new(&table::RXDM_PREFIX_WRONG, seen).with("<PATH>", &found)
         }
         None if tree.exists(prefix) && prefix != Path::new(DEFAULT_PREFIX) => {
-            let path = prefix.join(RULE_SOCKET);
-            finding(
-                &table::RXDM_SOCKET_MISSING,
-                format!("{} does not exist", path.display()),
-                &path,
-            )
+            missing(&prefix.join(RULE_SOCKET))
         }
         // /tmp always exists, so an unset prefix and no sockets anywhere means that there is no
         // RxDM.
@@ -91,6 +80,10 @@ fn check_prefix(tree: &Tree<'_>, prefix: &Path) -> Finding {
             Finding::new(&table::RXDM_DIRECTORY_MISSING, seen).with("<PATH>", &shown.to_string())
         }
     }
+}
+
+fn missing(path: &Path) -> Finding {
+    finding(&table::RXDM_SOCKET_MISSING, format!("{} does not exist", path.display()), path)
 }
 
 fn finding(diagnosis: &Diagnosis, seen: String, path: &Path) -> Finding {

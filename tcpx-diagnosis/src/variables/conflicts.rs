@@ -2,7 +2,7 @@
 
 use super::bindings::{self, Binding};
 use super::env::{Env, value};
-use super::interfaces::{self, MAX_INTERFACES, select_interfaces};
+use super::interfaces::{self, DATA_INTERFACES, MAX_INTERFACES, select_interfaces};
 use super::number;
 use super::profile::profile_a3_high;
 use super::remark::Remark;
@@ -12,7 +12,6 @@ use crate::table::environment as table;
 
 const RX_BINDINGS: &str = "NCCL_GPUDIRECTTCPX_RX_BINDINGS";
 const TX_BINDINGS: &str = "NCCL_GPUDIRECTTCPX_TX_BINDINGS";
-const DATA_INTERFACES: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 const CTRL_DEV: &str = "NCCL_GPUDIRECTTCPX_CTRL_DEV";
 
 const SOCKETS: &str = "NCCL_NSOCKS_PERTHREAD";

@@ -1,5 +1,7 @@
 //! Which interfaces the plugin takes for data.
 
+/// The variable that lists them.
+pub(crate) const DATA_INTERFACES: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 /// The most interfaces that the plugin keeps.
 pub(super) const MAX_INTERFACES: usize = 16;
 

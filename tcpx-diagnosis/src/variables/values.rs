@@ -30,20 +30,13 @@ pub(super) fn each_variable(env: &Env) -> Vec<Remark> {
 }
 
 fn lint_value(variable: &Variable, value: &str) -> Option<Finding> {
-    let name = variable.name;
-    let seen = format!("{name}={value}");
-    match (variable.effect, variable.kind) {
-        (Effect::None, _) => Some(
-            Finding::new(&table::VARIABLE_WITHOUT_EFFECT, format!("{seen}: {}", variable.note))
-                .with("<VARIABLE>", name),
-        ),
-        (Effect::Missing, _) => Some(
-            Finding::new(&table::VARIABLE_UNKNOWN, format!("{seen}: {}", variable.note))
-                .with("<VARIABLE>", name),
-        ),
-        (Effect::Nccl, _) => None,
+    let (name, range) = (variable.name, variable.kind.range());
+    let (diagnosis, objection) = match (variable.effect, variable.kind) {
+        (Effect::None, _) => (&table::VARIABLE_WITHOUT_EFFECT, format!(": {}", variable.note)),
+        (Effect::Missing, _) => (&table::VARIABLE_UNKNOWN, format!(": {}", variable.note)),
+        (Effect::Nccl, _) => return None,
         // Judged by rules of their own, which say more.
-        (Effect::Acts, _) if HAS_OWN_RULE.contains(&name) => None,
+        (Effect::Acts, _) if HAS_OWN_RULE.contains(&name) => return None,
         (Effect::Acts, Kind::Integer { min, max }) => {
             let number = number::parse(value);
             let diagnosis = if !(min..=max).contains(&number.value) {
@@ -53,22 +46,15 @@ fn lint_value(variable: &Variable, value: &str) -> Option<Finding> {
             } else {
                 return None;
             };
-            let seen =
-                format!("{seen}, read as {}; legal is {}", number.value, variable.kind.range());
-            let range = variable.kind.range();
-            Some(Finding::new(diagnosis, seen).with("<VARIABLE>", name).with("<RANGE>", &range))
+            (diagnosis, format!(", read as {}; legal is {range}", number.value))
         }
         (Effect::Acts, Kind::Choice { words }) if !words.contains(&value) => {
-            let range = variable.kind.range();
-            let seen = format!("{seen}; legal is {range}");
-            Some(
-                Finding::new(&table::VALUE_OUT_OF_RANGE, seen)
-                    .with("<VARIABLE>", name)
-                    .with("<RANGE>", &range),
-            )
+            (&table::VALUE_OUT_OF_RANGE, format!("; legal is {range}"))
         }
-        (Effect::Acts, _) => None,
-    }
+        (Effect::Acts, _) => return None,
+    };
+    let finding = Finding::new(diagnosis, format!("{name}={value}{objection}"));
+    Some(finding.with("<VARIABLE>", name).with("<RANGE>", &range))
 }
 
 /// Variables with a rule in [`lint_chunk_size`] or [`lint_fixed_values`].
