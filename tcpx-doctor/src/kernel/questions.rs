@@ -19,6 +19,7 @@ pub enum Direction {
 
 /// What a NIC answers when a dma-buf that does not exist is bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DevmemAnswer {
     /// It got as far as the dma-buf: driver and device are capable.
     Supported,
@@ -33,6 +34,7 @@ pub enum DevmemAnswer {
 /// Whether headers are split from payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum HeaderSplit {
     /// `tcp-data-split on`.
     On,
