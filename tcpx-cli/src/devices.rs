@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tcpx_doctor::topology::{Distance, Gpu, Nic, gpu_nic_distance, render_devices};
+use tcpx_diagnosis::pci::{Distance, Gpu, Nic};
+use tcpx_doctor::{gpu_nic_distance, render_devices};
 
 use crate::failure::Failure;
 use crate::machine;
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
     use std::path::Path;
     use tcpx_core::PluginChoice;
-    use tcpx_doctor::topology::PciPath;
+    use tcpx_diagnosis::pci::PciPath;
 
     fn below_switch(device: &str) -> Option<PciPath> {
         let switch = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";

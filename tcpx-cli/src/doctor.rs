@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tcpx_core::PluginChoice;
-use tcpx_doctor::environment::{Env, process_env};
-use tcpx_doctor::topology::Gpu;
-use tcpx_doctor::{Finding, Host, LiveKernel, NicCounters, Report, data_nic_names, examine};
+use tcpx_diagnosis::pci::Gpu;
+use tcpx_diagnosis::variables::{Env, process_env};
+use tcpx_diagnosis::{Finding, Host, Report};
+use tcpx_doctor::{LiveKernel, NicCounters, data_nic_names, examine};
 
 use crate::environment;
 use crate::failure::Failure;
@@ -71,10 +72,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 
     let env = with_data_nic(process_env(), args.nic.as_deref());
     let kernel = LiveKernel::default();
-    let host = Host::this(&env, &kernel);
-    let mut report = examine(transport.path(), peer, &host);
+    let host = Host::this(&env);
+    let mut report = examine(transport.path(), peer, &host, &kernel);
     if let Some(seconds) = args.watch {
-        report = Report::new([report.findings(), &watch(&host, seconds)].concat());
+        report = Report::new([report.findings(), &watch(&host, &kernel, seconds)].concat());
     }
     if let Some(gpu) = gpu {
         report = without_other_gpus(&report, gpu, &gpus);
@@ -104,9 +105,9 @@ pub(crate) fn not_examined(failure: &Failure) -> ExitCode {
 }
 
 /// What the counters of the data NICs say after so many seconds.
-fn watch(host: &Host<'_>, seconds: u64) -> Vec<Finding> {
+fn watch(host: &Host<'_>, kernel: &LiveKernel, seconds: u64) -> Vec<Finding> {
     let nics = data_nic_names(host);
-    let read = || NicCounters::read(host.kernel, nics.iter().map(String::as_str));
+    let read = || NicCounters::read(kernel, nics.iter().map(String::as_str));
     let before = read();
     std::thread::sleep(Duration::from_secs(seconds));
     read().check_since(&before)
@@ -152,7 +153,7 @@ fn without_other_gpus(report: &Report, gpu: &Gpu, gpus: &[Gpu]) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpx_doctor::Severity;
+    use tcpx_diagnosis::table::daemon::RXDM_SOCKET_MISSING;
 
     fn gpu(pci_bus_id: &str) -> Gpu {
         Gpu {
@@ -165,13 +166,7 @@ mod tests {
     }
 
     fn finding(seen: &str) -> Finding {
-        Finding {
-            id: "TCPX-503".parse().unwrap(),
-            severity: Severity::FatalForPlugin,
-            seen: seen.to_owned(),
-            why: String::new(),
-            cure: Vec::new(),
-        }
+        Finding::new(&RXDM_SOCKET_MISSING, seen)
     }
 
     #[test]

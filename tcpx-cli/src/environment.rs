@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use tcpx_doctor::environment::{EnvLine, profile_a3_high, render_profile};
+use tcpx_diagnosis::variables::{profile_a3_high, render_profile};
+use tcpx_doctor::environment::EnvLine;
 
 use crate::failure::Failure;
 use crate::machine::{self, render_findings};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tcpx_core::{Code, Error, PluginChoice, of_connecting};
-use tcpx_doctor::diagnosis::{connection, transfer};
+use tcpx_diagnosis::table::{connection, transfer};
 
 use crate::bootstrap::BootstrapError;
 use crate::failure::Failure;
@@ -49,8 +49,8 @@ fn code_of(failure: &Failure) -> Option<Code> {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use tcpx_doctor::Report;
-    use tcpx_doctor::environment::{Env, lint};
+    use tcpx_diagnosis::Report;
+    use tcpx_diagnosis::variables::{Env, lint};
     use tcpx_sys::LoadError;
 
     #[test]

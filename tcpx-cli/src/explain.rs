@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use tcpx_doctor::{Code, Diagnosis, diagnosis, explain, search};
+use tcpx_diagnosis::{Code, Diagnosis, explain, search, table};
 
 use crate::failure::Failure;
 use crate::output::print;
@@ -50,7 +50,7 @@ fn find(text: &str) -> Result<Vec<&'static Diagnosis>, Failure> {
 fn quoted_in(line: &str) -> Vec<&'static Diagnosis> {
     let line = line.to_lowercase();
     let is_part = |text: &str| quotations(text).any(|quoted| line.contains(&quoted.to_lowercase()));
-    diagnosis::all().filter(|it| is_part(it.symptom) || is_part(it.title)).collect()
+    table::all().filter(|it| is_part(it.symptom) || is_part(it.title)).collect()
 }
 
 /// What stands between pairs of double quotes.

@@ -58,7 +58,7 @@ fn directives(detail: Detail, debug: bool, launch_debug: bool) -> &'static str {
             "warn,tcpx=debug,tcpx_core=debug,tcpx_unpack=debug,tcpx_softnet=info,tcpx_sys=debug"
         }
         // The check before a plugin is loaded also returns what it logs, and the command ends with that.
-        _ => "warn,tcpx_doctor::preflight=off",
+        _ => "warn,tcpx_diagnosis::preflight=off",
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use tcpx_doctor::topology::{self, Gpu, Nic};
-use tcpx_doctor::{Finding, Kernel, LiveKernel, Report, environment};
+use tcpx_diagnosis::pci::{self, Gpu, Nic};
+use tcpx_diagnosis::{Facts, Finding, LiveFacts, Report, variables};
+use tcpx_doctor::environment;
 
 use crate::failure::Failure;
 
@@ -12,15 +13,15 @@ const CPUS: &str = "/sys/devices/system/cpu/present";
 
 /// GPUs sorted by PCI address.
 pub(crate) fn gpus() -> Vec<Gpu> {
-    topology::gpus(Path::new("/"))
+    pci::gpus(Path::new("/"))
 }
 
 /// NICs with their addresses, sorted by name.
 pub(crate) fn nics() -> Result<Vec<Nic>, Failure> {
-    let addresses = LiveKernel::default()
+    let addresses = LiveFacts
         .addresses()
         .map_err(Failure::io("asking the kernel for the interfaces' addresses"))?;
-    Ok(topology::nics(Path::new("/"), &addresses))
+    Ok(pci::nics(Path::new("/"), &addresses))
 }
 
 /// Every variable of the plugin as it is set here, and what is wrong with them, worst first.
@@ -30,7 +31,7 @@ pub(crate) fn environment() -> Result<(Vec<environment::EnvLine>, Report), Failu
         nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect();
     // 0 says that the number is unknown: no CPU is then called missing.
     let cpus = std::fs::read_to_string(CPUS).map_or(0, |list| cpu_count(&list));
-    let env = environment::process_env();
+    let env = variables::process_env();
     let lines = environment::inspect(&env, &names, cpus);
     Ok((lines, Report::new(environment::lint(&env, &names, cpus))))
 }
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn findings_are_numbered_and_counted() {
-        let report = Report::new(environment::lint(&environment::Env::new(), &[], 0));
+        let report = Report::new(environment::lint(&variables::Env::new(), &[], 0));
         let text = render_findings(report.findings());
         assert!(text.starts_with(" 1. TCPX-101 fatal-for-plugin: "), "{text}");
         assert!(

@@ -162,7 +162,7 @@ pub enum Error {
     Load(Arc<LoadError>),
     /// The hardware plugin would end the process, crash or hang on this host, so it was not loaded.
     #[error("the plugin was not loaded: {}{}", first_finding(.0), suffix(self))]
-    Preflight(Arc<tcpx_doctor::Report>),
+    Preflight(Arc<tcpx_diagnosis::Report>),
     /// A plugin was asked for that this build does not contain.
     #[error(
         "the software plugin is not part of this build (feature `soft`); name a plugin by path{}",
@@ -339,7 +339,7 @@ fn peer_suffix(peer: Option<&String>) -> String {
     peer.map(|peer| format!(" with peer {peer}")).unwrap_or_default()
 }
 
-fn first_finding(report: &tcpx_doctor::Report) -> String {
+fn first_finding(report: &tcpx_diagnosis::Report) -> String {
     let more = match report.findings().len() {
         0 | 1 => String::new(),
         findings => format!(" (and {} more findings)", findings - 1),

@@ -68,7 +68,7 @@ pub use stats::alarm::AlarmReport;
 pub use stats::channel::ChannelStats;
 pub use stats::report::{ChannelReport, PeerReport, SessionReport, StagingTimes, Totals};
 pub use stats::stages::StageTimes;
-pub use tcpx_doctor::{Code, Diagnosis};
+pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
 pub use transfer::transfers::TransferCounts;

@@ -14,8 +14,8 @@ use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tcpx_doctor::environment::process_env;
-use tcpx_doctor::{Host, LiveKernel};
+use tcpx_diagnosis::Host;
+use tcpx_diagnosis::variables::process_env;
 use tcpx_sys::{Entries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION};
 
 use crate::error::{Error, Phase, PluginFailure, Result};
@@ -178,8 +178,7 @@ impl Plugin {
 fn check_host(path: &Path) -> Result<()> {
     let mut env = process_env();
     env.entry(CHUNK_VARIABLE.to_owned()).or_insert_with(|| DEFAULT_CHUNK_BYTES.to_string());
-    let kernel = LiveKernel::default();
-    tcpx_doctor::preflight(path, None, &Host::this(&env, &kernel))
+    tcpx_diagnosis::preflight(path, None, &Host::this(&env))
         .map_err(|report| Error::Preflight(Arc::new(report)))
 }
 

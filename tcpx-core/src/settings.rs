@@ -132,7 +132,7 @@ pub struct SessionOptions {
     pub stall_after: Option<Duration>,
     /// Whether a thread of the session drives progress. Without it, progress is made inside calls of this library.
     pub progress_thread: bool,
-    /// Whether a plugin file is only loaded after the checks of [`tcpx_doctor::preflight`], whose failure would make the
+    /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`], whose failure would make the
     /// hardware plugin end the process, crash or hang.
     pub preflight: bool,
     /// How long a waiting thread spins before it yields, and later sleeps.

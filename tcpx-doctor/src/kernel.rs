@@ -1,122 +1,18 @@
-//! What has to be asked of the running kernel, because no file tells it.
+//! What only the running kernel tells.
+//!
+//! - `questions`: the questions, as a trait, and the types of their answers.
+//! - `live`: the running kernel answers them.
+//! - `netlink`, `message`: the way most of them go. `ethtool`: a NIC's settings over netlink.
+//! - `counters`: a NIC's counters, over an older call. `log`: the kernel's log.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::net::Ipv4Addr;
+mod counters;
+mod ethtool;
+mod live;
+mod log;
+mod message;
+mod netlink;
+mod questions;
 
-use serde::{Deserialize, Serialize};
-
-use crate::kernel_log::LogLine;
-
-/// Which dialects of device memory TCP the kernel speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dialects {
-    /// Google's, of the COS images of A3 hosts: options 97 to 99. The only one that plugin 3.1.9 can use.
-    pub google: bool,
-    /// Upstream Linux, 6.12 and newer: options 78 to 80.
-    pub upstream: bool,
-}
-
-/// Into or out of device memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// bind-rx.
-    Receive,
-    /// bind-tx.
-    Transmit,
-}
-
-/// What a NIC answers when a dma-buf that does not exist is bound to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DevmemAnswer {
-    /// It got as far as the dma-buf: driver and device are capable.
-    Supported,
-    /// The driver or the device is not capable; in the kernel's words, if it gave any.
-    Unsupported(String),
-    /// Capable, but not as it is set up: queue absent, taken, or used by XDP.
-    Blocked(String),
-    /// This user may not ask.
-    Denied,
-}
-
-/// Whether headers are split from payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HeaderSplit {
-    /// `tcp-data-split on`.
-    On,
-    /// `tcp-data-split off`.
-    Off,
-    /// The driver does not say.
-    Unknown,
-}
-
-/// The part of a NIC's ring settings that matters here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rings {
-    /// State of tcp-data-split.
-    pub header_split: HeaderSplit,
-    /// hds-thresh in bytes; `None` when the driver does not say.
-    pub header_split_threshold_bytes: Option<u32>,
-}
-
-/// A NIC's counters by name.
-pub type Statistics = BTreeMap<String, u64>;
-
-/// Questions to the running kernel. [`LiveKernel`](crate::LiveKernel) asks them; tests answer them as they like.
-pub trait Kernel {
-    /// Pairs of interface name and IPv4 address.
-    ///
-    /// # Errors
-    /// When the kernel does not answer in time or refuses.
-    fn addresses(&self) -> io::Result<Vec<(String, Ipv4Addr)>>;
-
-    /// The dialects of device memory TCP.
-    ///
-    /// # Errors
-    /// When no TCP socket can be made.
-    fn dialects(&self) -> io::Result<Dialects>;
-
-    /// What the NIC with this index answers to a bind with a bad dma-buf. Changes nothing.
-    ///
-    /// # Errors
-    /// When the question cannot be asked, as on a kernel without the `netdev` family.
-    fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemAnswer>;
-
-    /// A NIC's ring settings.
-    ///
-    /// # Errors
-    /// When the kernel or the driver does not answer.
-    fn rings(&self, nic: &str) -> io::Result<Rings>;
-
-    /// Whether a NIC's ntuple filters, flow steering, are on.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn flow_steering(&self, nic: &str) -> io::Result<bool>;
-
-    /// A NIC's counters, as `ethtool -S` shows them.
-    ///
-    /// # Errors
-    /// When the driver has none.
-    fn statistics(&self, nic: &str) -> io::Result<Statistics>;
-
-    /// The kernel's log as far as it is kept.
-    ///
-    /// # Errors
-    /// When this user may not read it, or there is none, as in some containers.
-    fn log(&self) -> io::Result<Vec<LogLine>>;
-
-    /// Bytes of memory that may be locked; `None` without limit.
-    fn locked_memory_limit(&self) -> Option<u64>;
-
-    /// How many files may be open; `None` without limit.
-    fn open_files_limit(&self) -> Option<u64>;
-
-    /// Looks for libcuda.so.1 as the dynamic linker does, without initialising CUDA.
-    ///
-    /// # Errors
-    /// The linker's words.
-    fn find_cuda(&self) -> Result<(), String>;
-}
+pub use live::LiveKernel;
+pub use log::LogLine;
+pub use questions::{DevmemAnswer, Direction, HeaderSplit, Kernel, Rings, Statistics};

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use tcpx_doctor::diagnosis::{
+use tcpx_diagnosis::table::{
     connection, daemon, environment, limits, plugin, requests, topology, transfer,
 };
-use tcpx_doctor::{Code, Diagnosis, explain};
+use tcpx_diagnosis::{Code, Diagnosis, explain};
 use tcpx_rx::DescriptorError;
 use tcpx_sys::LoadError;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use tcpx_cuda::{
     CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_readable,
 };
-use tcpx_doctor::topology::{PciPath, gpus};
+use tcpx_diagnosis::pci::{PciPath, gpus};
 use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tcpx_doctor::topology::{PciPath, distance};
+use tcpx_diagnosis::pci::{PciPath, distance};
 
 use crate::error::{Error, Result};
 use crate::plugin::{Nic, Plugin};

@@ -4,8 +4,8 @@
 use std::fmt::Display;
 
 use serde::Serialize;
-use tcpx_doctor::Diagnosis;
-use tcpx_doctor::diagnosis::{requests, transfer};
+use tcpx_diagnosis::Diagnosis;
+use tcpx_diagnosis::table::{requests, transfer};
 
 /// One kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

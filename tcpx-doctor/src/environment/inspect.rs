@@ -3,14 +3,15 @@
 use std::fmt;
 
 use serde::Serialize;
+use tcpx_diagnosis::Code;
+use tcpx_diagnosis::variables::{Effect, Env, Variable, find_variable, value, variables};
 
-use super::variable::{Effect, Variable, find, variables};
-use super::{Env, lint::nearest_name, remark::remarks, value};
-use crate::code::Code;
+use super::lint::{nearest_name, remarks};
 
 /// How one variable stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state")]
+#[non_exhaustive]
 pub enum EnvState {
     /// Unset: the default acts.
     Unset,
@@ -23,7 +24,7 @@ pub enum EnvState {
         /// The known variable with the most similar name.
         nearest: Option<&'static str>,
     },
-    /// Set or unset in a way that these findings object to.
+    /// These findings object to its value, or to its absence.
     Objected {
         /// Their codes.
         codes: Vec<Code>,
@@ -32,6 +33,7 @@ pub enum EnvState {
 
 /// One row of `tcpx env`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct EnvLine {
     /// The variable's name.
     pub name: String,
@@ -44,8 +46,8 @@ pub struct EnvLine {
     pub variable: Option<&'static Variable>,
 }
 
-/// Every known variable, set or not, then every unknown one that only the plugin could mean. The arguments are those of
-/// [`lint`](super::lint()).
+/// Every known variable, set or not, then every unknown one that only the plugin could mean. The
+/// arguments are those of [`lint`](super::lint()).
 #[must_use]
 pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     let remarks = remarks(env, interfaces, cpus);
@@ -67,7 +69,7 @@ pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     });
     let unknown = env.iter().filter(|(name, value)| {
         !value.is_empty()
-            && find(name).is_none()
+            && find_variable(name).is_none()
             && remarks.iter().any(|remark| remark.is_about(name))
     });
     let unknown = unknown.map(|(name, value)| EnvLine {
@@ -109,6 +111,10 @@ impl fmt::Display for EnvLine {
 mod tests {
     use super::*;
 
+    fn code(text: &str) -> Code {
+        text.parse().expect("a code")
+    }
+
     fn state_of(env: &[(&str, &str)], name: &str) -> EnvState {
         let env = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let lines = inspect(&env, &["eth0"], 4);
@@ -138,13 +144,13 @@ mod tests {
             ("NCCL_GPUDIRECTTCPX_RX_BINDINGS", "eth0:0-1"),
             ("NCCL_GPUDIRECTTCPX_TX_BINDINGS", "eth0:1-2"),
         ];
-        let overlap = EnvState::Objected { codes: vec![Code::new(112)] };
+        let overlap = EnvState::Objected { codes: vec![code("TCPX-112")] };
         assert_eq!(state_of(&bindings, "NCCL_GPUDIRECTTCPX_RX_BINDINGS"), overlap);
         assert_eq!(state_of(&bindings, "NCCL_GPUDIRECTTCPX_TX_BINDINGS"), overlap);
         let misspelt = [("NCCL_GPUDIRECTTCPX_CTRL_DEVICE", "eth0")];
         assert_eq!(state_of(&misspelt, "NCCL_GPUDIRECTTCPX_CTRL_DEV"), EnvState::Unset);
         let objected = state_of(&[], "NCCL_DYNAMIC_CHUNK_SIZE");
-        assert_eq!(objected, EnvState::Objected { codes: vec![Code::new(101)] });
+        assert_eq!(objected, EnvState::Objected { codes: vec![code("TCPX-101")] });
     }
 
     #[test]

@@ -1,93 +1,40 @@
-//! What is wrong with a set of variables, one by one.
+//! Everything that is wrong with a set of variables: values, and names that nobody knows.
 
-use super::remark::{Remark, remarks};
-use super::variable::{Effect, Kind, Variable, find, variables};
-use super::{Env, number, value};
-use crate::diagnosis::{Diagnosis, environment as table};
-use crate::finding::Finding;
-
-const CHUNK_SIZE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
-const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS";
-const SOCKET_FAMILY: &str = "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY";
-
-/// Chunks above this exceed what the plugin's unpack queue was made for, in bytes.
-const MAX_CHUNK_BYTES: i64 = 4 << 20;
+use tcpx_diagnosis::Finding;
+use tcpx_diagnosis::table::environment as table;
+use tcpx_diagnosis::variables::{self, Effect, Env, Remark, find_variable, variables};
 
 /// Prefixes that only the plugin uses: an unknown name below them is a mistake.
 const PLUGIN_PREFIXES: [&str; 2] = ["NCCL_GPUDIRECTTCPX_", "NCCL_TCPX_"];
 
-/// What is wrong with `env` for the hardware plugin.
+/// What is wrong with `env` for the hardware plugin: its values, as
+/// [`tcpx_diagnosis::variables::lint`] judges them, and names that look like the plugin's and are
+/// not.
 ///
-/// `interfaces` are the names of all interfaces that have an address; with none given, nothing is said about names.
-/// `cpus` is how many CPUs the machine has, 0 when unknown.
+/// `interfaces` are the names of all interfaces that have an address; with none given, nothing is
+/// said about names of interfaces. `cpus` is how many CPUs the machine has, 0 when unknown.
 #[must_use]
 pub fn lint(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Finding> {
     remarks(env, interfaces, cpus).into_iter().map(|remark| remark.finding).collect()
 }
 
-/// What can be said about each variable by itself.
-pub(super) fn each_variable(env: &Env) -> Vec<Remark> {
-    let set = env.iter().filter(|(_, value)| !value.is_empty());
-    let mut remarks: Vec<Remark> = set
-        .filter_map(|(name, value)| {
-            let finding = match find(name) {
-                Some(variable) => lint_value(variable, value),
-                None => lint_unknown(name),
-            };
-            Some(Remark::new(&[name], finding?))
-        })
-        .collect();
-    remarks.extend(lint_chunk_size(env).map(|finding| Remark::new(&[CHUNK_SIZE], finding)));
-    remarks.extend(lint_fixed_values(env));
+/// What [`lint`] finds, each with the variables that it is about.
+pub(super) fn remarks(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> {
+    let mut remarks = variables::remarks(env, interfaces, cpus);
+    remarks.extend(unknown_names(env));
     remarks
 }
 
-fn lint_value(variable: &Variable, value: &str) -> Option<Finding> {
-    let name = variable.name;
-    let seen = format!("{name}={value}");
-    match (variable.effect, variable.kind) {
-        (Effect::None, _) => Some(
-            Finding::new(&table::VARIABLE_WITHOUT_EFFECT, format!("{seen}: {}", variable.note))
-                .with("<VARIABLE>", name),
-        ),
-        (Effect::Missing, _) => Some(
-            Finding::new(&table::VARIABLE_UNKNOWN, format!("{seen}: {}", variable.note))
-                .with("<VARIABLE>", name),
-        ),
-        (Effect::Nccl, _) => None,
-        // Judged by rules of their own, which say more.
-        (Effect::Acts, _) if HAS_OWN_RULE.contains(&name) => None,
-        (Effect::Acts, Kind::Integer { min, max }) => {
-            let number = number::parse(value);
-            let diagnosis = if !(min..=max).contains(&number.value) {
-                &table::VALUE_OUT_OF_RANGE
-            } else if number.has_junk {
-                &table::VALUE_NOT_A_NUMBER
-            } else {
-                return None;
-            };
-            let seen =
-                format!("{seen}, read as {}; legal is {}", number.value, variable.kind.range());
-            let range = variable.kind.range();
-            Some(Finding::new(diagnosis, seen).with("<VARIABLE>", name).with("<RANGE>", &range))
-        }
-        (Effect::Acts, Kind::Choice { words }) if !words.contains(&value) => {
-            let range = variable.kind.range();
-            let seen = format!("{seen}; legal is {range}");
-            Some(
-                Finding::new(&table::VALUE_OUT_OF_RANGE, seen)
-                    .with("<VARIABLE>", name)
-                    .with("<RANGE>", &range),
-            )
-        }
-        (Effect::Acts, _) => None,
-    }
+/// Variables that are set and that the table lacks, where that is a mistake.
+pub(crate) fn unknown_names(env: &Env) -> Vec<Remark> {
+    let set = env.iter().filter(|(_, value)| !value.is_empty());
+    set.filter(|(name, _)| find_variable(name).is_none())
+        .filter_map(|(name, _)| Some(Remark::new(&[name], lint_unknown(name)?)))
+        .collect()
 }
 
-/// Variables with a rule in [`lint_chunk_size`] or [`lint_fixed_values`].
-const HAS_OWN_RULE: [&str; 2] = [CHUNK_SIZE, "NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY"];
-
-/// A name that the table lacks: a mistake if only the plugin could mean it, or if it is almost a known name.
+/// A name that the table lacks: a mistake if only the plugin could mean it, or if it is almost a
+/// known name.
 fn lint_unknown(name: &str) -> Option<Finding> {
     let is_plugins = PLUGIN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     let nearest = nearest_name(name);
@@ -108,7 +55,8 @@ fn lint_unknown(name: &str) -> Option<Finding> {
     Some(finding.with("<VARIABLE>", name))
 }
 
-/// The known variable with the fewest edits from `name`. Names outside NCCL's prefix are other programs' business.
+/// The known variable with the fewest edits from `name`. Names outside NCCL's prefix are other
+/// programs' business.
 pub(super) fn nearest_name(name: &str) -> Option<(usize, &'static str)> {
     if !name.starts_with("NCCL_") {
         return None;
@@ -118,53 +66,4 @@ pub(super) fn nearest_name(name: &str) -> Option<(usize, &'static str)> {
         .filter(|variable| variable.effect != Effect::Missing)
         .map(|variable| (strsim::damerau_levenshtein(name, variable.name), variable.name))
         .min()
-}
-
-fn lint_chunk_size(env: &Env) -> Option<Finding> {
-    let Some(text) = value(env, CHUNK_SIZE) else {
-        return Some(Finding::new(&table::CHUNK_SIZE_UNSET, format!("{CHUNK_SIZE} is unset")));
-    };
-    let number = number::parse(text);
-    let seen = format!("{CHUNK_SIZE}={text}, read as {} bytes", number.value);
-    match number.value {
-        0 => Some(Finding::new(&table::CHUNK_SIZE_UNSET, seen)),
-        _ if number.has_junk => Some(Finding::new(&table::CHUNK_SIZE_SUFFIX, seen)),
-        ..0 | 2_147_483_647.. => Some(Finding::new(&table::CHUNK_SIZE_OUT_OF_RANGE, seen)),
-        bytes if bytes > MAX_CHUNK_BYTES => Some(Finding::new(&table::CHUNK_SIZE_TOO_LARGE, seen)),
-        _ => None,
-    }
-}
-
-/// Numbers of which some are trouble by themselves.
-type Trouble = fn(i64) -> bool;
-static TROUBLES: [(&str, Trouble, &Diagnosis); 11] = [
-    ("NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY", |n| n != 3, &table::STRATEGY_UNSUPPORTED),
-    ("NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", |n| n == 0, &table::SOCKET_DISABLED),
-    ("NCCL_GPUDIRECTTCPX_CONNECTION_RETRY", |n| n == 0, &table::RETRY_ZERO),
-    ("NCCL_USE_DMA_BUF", |n| n == 0, &table::DMA_BUF_DISABLED),
-    ("NCCL_GPUDIRECTTCPX_RECV_SYNC", |n| n == 1, &table::RECV_SYNC_SET),
-    ("NCCL_GPUDIRECTTCPX_SPINWAIT_CONNECT", |n| n == 0, &table::SPINWAIT_OFF),
-    ("NCCL_TCPX_RXMEM_IMPORT_SKIP_ODDS", |n| n == 1, &table::ODD_GPUS_SKIPPED),
-    ("NCCL_TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT", |n| n == 0, &table::LEGACY_IMPORT),
-    ("NCCL_INLINE_THRESHOLD", |n| (1..=2048).contains(&n), &table::INLINE_WITH_CUDA),
-    ("NCCL_SOCKET_NTHREADS", |n| (9..=16).contains(&n), &table::THREADS_ABOVE_EIGHT),
-    (STEERING_WAIT, |n| n > 1_000_000, &table::STEERING_WAIT_LONG),
-];
-
-fn lint_fixed_values(env: &Env) -> Vec<Remark> {
-    let number_of = |name: &str| value(env, name).map(|text| number::parse(text).value);
-    let numbers = TROUBLES.iter().filter_map(|&(name, is_trouble, diagnosis)| {
-        let number = number_of(name).filter(|&number| is_trouble(number))?;
-        Some(Remark::new(&[name], Finding::new(diagnosis, format!("{name}={number}"))))
-    });
-    let mut remarks: Vec<Remark> = numbers.collect();
-    if number_of(STEERING_WAIT).is_none() {
-        let seen = format!("{STEERING_WAIT} is unset: 5 s for each accept");
-        remarks.push(Remark::new(&[STEERING_WAIT], Finding::new(&table::STEERING_WAIT_LONG, seen)));
-    }
-    if value(env, SOCKET_FAMILY) == Some("AF_INET6") {
-        let seen = format!("{SOCKET_FAMILY}=AF_INET6");
-        remarks.push(Remark::new(&[SOCKET_FAMILY], Finding::new(&table::FAMILY_IPV6, seen)));
-    }
-    remarks
 }

@@ -1,18 +1,18 @@
 //! Findings about device memory TCP in the kernel and the NICs' drivers.
 
+use tcpx_diagnosis::{Dialects, Finding, Severity};
 use tcpx_doctor::{
-    DevmemAnswer, Dialects, Finding, HeaderSplit, LogLine, NicCounters, Rings, Severity,
-    Statistics, check_devmem_packets, data_nic_names,
+    DevmemAnswer, HeaderSplit, LogLine, NicCounters, Rings, Statistics, check_devmem_packets,
+    data_nic_names,
 };
 
-use crate::answers::Answers;
-use crate::host_tree::HostTree;
-use crate::{codes, one};
+use crate::fixture::{codes, one};
+use crate::machine::Machine;
 
 /// An A3 host with a single data NIC, whose kernel answers otherwise.
-fn examine_with(change: impl FnOnce(&mut Answers)) -> Vec<Finding> {
-    let mut tree = HostTree::healthy();
-    change(&mut tree.answers);
+fn examine_with(change: impl FnOnce(&mut Machine)) -> Vec<Finding> {
+    let mut tree = Machine::healthy();
+    change(&mut tree);
     let mut findings = tree.examine();
     // All four data NICs answer alike.
     findings.retain(|finding| {
@@ -25,7 +25,7 @@ const UPSTREAM: Option<Dialects> = Some(Dialects { google: false, upstream: true
 
 #[test]
 fn no_dialect() {
-    let findings = examine_with(|answers| answers.dialects = Some(Dialects::default()));
+    let findings = examine_with(|machine| machine.facts.dialects = Some(Dialects::default()));
     assert_eq!(codes(&findings), ["TCPX-401"]);
     assert_eq!(findings[0].severity, Severity::FatalForPlugin);
     assert_eq!(
@@ -36,7 +36,7 @@ fn no_dialect() {
 
 #[test]
 fn the_upstream_dialect_only() {
-    let findings = examine_with(|answers| answers.dialects = UPSTREAM);
+    let findings = examine_with(|machine| machine.facts.dialects = UPSTREAM);
     assert_eq!(codes(&findings), ["TCPX-402", "TCPX-415", "TCPX-416"]);
     assert_eq!(findings[0].seen, "option 80 is known, option 97 is not");
     assert_eq!(findings[0].cure[0], "uname -r");
@@ -46,17 +46,18 @@ fn the_upstream_dialect_only() {
 
 #[test]
 fn the_dialect_cannot_be_asked() {
-    let findings = examine_with(|answers| answers.dialects = None);
+    let findings = examine_with(|machine| machine.facts.dialects = None);
     assert_eq!(codes(&findings), ["TCPX-414"]);
     assert_eq!(findings[0].cure, ["uname -r"]);
 }
 
 #[test]
 fn drivers_without_device_memory() {
-    let findings = examine_with(|answers| {
-        answers.dialects = UPSTREAM;
-        answers.receive = DevmemAnswer::Unsupported("no queue management".into());
-        answers.transmit = DevmemAnswer::Unsupported("Driver does not support netmem TX".into());
+    let findings = examine_with(|machine| {
+        machine.facts.dialects = UPSTREAM;
+        machine.kernel.receive = DevmemAnswer::Unsupported("no queue management".into());
+        machine.kernel.transmit =
+            DevmemAnswer::Unsupported("Driver does not support netmem TX".into());
     });
     let receive = one(&findings, "TCPX-403");
     assert_eq!(receive.seen, "eth1: bind-rx: no queue management");
@@ -71,10 +72,10 @@ fn drivers_without_device_memory() {
 
 #[test]
 fn device_memory_that_is_blocked_or_denied() {
-    let findings = examine_with(|answers| {
-        answers.dialects = UPSTREAM;
-        answers.receive = DevmemAnswer::Blocked("queue already bound".into());
-        answers.transmit = DevmemAnswer::Denied;
+    let findings = examine_with(|machine| {
+        machine.facts.dialects = UPSTREAM;
+        machine.kernel.receive = DevmemAnswer::Blocked("queue already bound".into());
+        machine.kernel.transmit = DevmemAnswer::Denied;
     });
     assert_eq!(one(&findings, "TCPX-412").cure[0], "ip -d link show dev eth1");
     assert_eq!(one(&findings, "TCPX-408").cure, ["sudo tcpx doctor"]);
@@ -82,8 +83,8 @@ fn device_memory_that_is_blocked_or_denied() {
 
 #[test]
 fn header_split() {
-    let findings = examine_with(|answers| {
-        answers.rings =
+    let findings = examine_with(|machine| {
+        machine.kernel.rings =
             Some(Rings { header_split: HeaderSplit::Off, header_split_threshold_bytes: Some(256) });
     });
     assert_eq!(codes(&findings), ["TCPX-405", "TCPX-406"]);
@@ -94,22 +95,22 @@ fn header_split() {
 
 #[test]
 fn flow_steering() {
-    let findings = examine_with(|answers| answers.flow_steering = Some(false));
+    let findings = examine_with(|machine| machine.kernel.flow_steering = Some(false));
     assert_eq!(codes(&findings), ["TCPX-407"]);
     assert_eq!(findings[0].cure, ["ethtool -K eth1 ntuple on"]);
 }
 
 #[test]
 fn settings_that_cannot_be_read() {
-    let findings = examine_with(|answers| {
-        answers.rings = None;
-        answers.flow_steering = None;
+    let findings = examine_with(|machine| {
+        machine.kernel.rings = None;
+        machine.kernel.flow_steering = None;
     });
     assert_eq!(codes(&findings), ["TCPX-411", "TCPX-411"]);
     assert_eq!(findings[0].seen, "eth1: ring settings: not answered");
     assert_eq!(findings[0].cure, ["ethtool -g eth1", "ethtool -k eth1"]);
-    let findings = examine_with(|answers| {
-        answers.rings =
+    let findings = examine_with(|machine| {
+        machine.kernel.rings =
             Some(Rings { header_split: HeaderSplit::Unknown, header_split_threshold_bytes: None });
     });
     assert_eq!(findings[0].seen, "eth1: the driver does not tell tcp-data-split");
@@ -144,13 +145,13 @@ fn the_counter_of_device_memory_packets() {
 
 #[test]
 fn counters_before_and_after_a_transfer() {
-    let mut tree = HostTree::healthy();
+    let mut tree = Machine::healthy();
     let nics = data_nic_names(&tree.host());
     assert_eq!(nics, ["eth1", "eth2", "eth3", "eth4"]);
     let mut read = |counters: &[(&str, u64)]| {
         let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value));
-        tree.answers.statistics = Some(counters.collect());
-        NicCounters::read(&tree.answers, ["eth1"])
+        tree.kernel.statistics = Some(counters.collect());
+        NicCounters::read(&tree.kernel, ["eth1"])
     };
     let before = read(&[("rx_devmem_pkts", 10), ("rx_drops[0]", 3), ("tx_timeouts", 1)]);
     let after =
@@ -176,8 +177,8 @@ fn counters_before_and_after_a_transfer() {
 
 #[test]
 fn a_nic_without_counters() {
-    let tree = HostTree::healthy();
-    let counters = NicCounters::read(&tree.answers, ["eth1"]);
+    let tree = Machine::healthy();
+    let counters = NicCounters::read(&tree.kernel, ["eth1"]);
     assert_eq!(counters.since(&counters)[0].devmem_packets, None);
     assert_eq!(codes(&counters.check_since(&counters)), ["TCPX-410"]);
 }
@@ -196,7 +197,7 @@ fn the_last_complaint_of_a_driver_and_its_age() {
         line(3, 30, "EXT4-fs error (device sda1)"),
         line(4, 20, "netlink: weth12 is none of them"),
     ];
-    let findings = examine_with(|answers| answers.log = Ok(log));
+    let findings = examine_with(|machine| machine.kernel.log = Ok(log));
     assert_eq!(codes(&findings), ["TCPX-418"]);
     assert_eq!(findings[0].severity, Severity::Warning);
     assert_eq!(findings[0].seen, "12 min ago, the last of 2: gve 0000:06:00.0 eth1: Device reset");
@@ -206,9 +207,9 @@ fn the_last_complaint_of_a_driver_and_its_age() {
 #[test]
 fn a_log_that_may_not_be_read() {
     let denied = std::io::ErrorKind::PermissionDenied;
-    let findings = examine_with(|answers| answers.log = Err(denied));
+    let findings = examine_with(|machine| machine.kernel.log = Err(denied));
     assert_eq!(codes(&findings), ["TCPX-419"]);
     assert_eq!(findings[0].cure, ["sudo dmesg -T --level=emerg,alert,crit,err,warn"]);
-    let absent = examine_with(|answers| answers.log = Err(std::io::ErrorKind::NotFound));
+    let absent = examine_with(|machine| machine.kernel.log = Err(std::io::ErrorKind::NotFound));
     assert!(absent.is_empty(), "{absent:?}");
 }

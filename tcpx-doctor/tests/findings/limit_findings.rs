@@ -1,7 +1,7 @@
 //! Findings about the system's limits.
 
-use crate::codes;
-use crate::host_tree::HostTree;
+use crate::fixture::codes;
+use crate::machine::Machine;
 
 #[test]
 fn settings_of_the_kernel() {
@@ -42,7 +42,7 @@ fn settings_of_the_kernel() {
             "sysctl -w net.ipv4.tcp_slow_start_after_idle=0",
         ),
     ] {
-        let tree = HostTree::healthy();
+        let tree = Machine::healthy();
         tree.write(&format!("/proc/sys/net/{file}"), content);
         let findings = tree.examine();
         assert_eq!(codes(&findings), [code]);
@@ -53,7 +53,7 @@ fn settings_of_the_kernel() {
 
 #[test]
 fn a_setting_that_cannot_be_read() {
-    let tree = HostTree::healthy();
+    let tree = Machine::healthy();
     tree.remove("/proc/sys/net/core/optmem_max");
     let findings = tree.examine();
     assert_eq!(codes(&findings), ["TCPX-611"]);
@@ -62,9 +62,9 @@ fn a_setting_that_cannot_be_read() {
 
 #[test]
 fn limits_of_the_process() {
-    let mut tree = HostTree::healthy();
-    tree.answers.locked_memory = Some(65_536);
-    tree.answers.open_files = Some(1024);
+    let mut tree = Machine::healthy();
+    tree.kernel.locked_memory = Some(65_536);
+    tree.kernel.open_files = Some(1024);
     let findings = tree.examine();
     assert_eq!(codes(&findings), ["TCPX-602", "TCPX-608"]);
     assert_eq!(findings[0].seen, "65536 bytes may be locked");

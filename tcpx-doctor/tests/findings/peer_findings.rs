@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
+use tcpx_diagnosis::pci::nics;
 use tcpx_doctor::check_peer;
-use tcpx_doctor::topology::nics;
 
-use crate::codes;
-use crate::host_tree::{DEADLINE, HostTree};
+use crate::fixture::codes;
+use crate::fixture::host_tree::{DEADLINE, HostTree};
 
 fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()

@@ -18,11 +18,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-cuda", &[]),
     ("tcpx-unpack", &["tcpx-rx", "tcpx-cuda"]),
     ("tcpx-softnet", &["tcpx-sys", "tcpx-cuda"]),
-    ("tcpx-doctor", &["tcpx-sys"]),
+    ("tcpx-diagnosis", &["tcpx-sys"]),
+    ("tcpx-doctor", &["tcpx-diagnosis"]),
     ("tcpx-conformance", &["tcpx-sys", "tcpx-cuda"]),
     (
         "tcpx-core",
-        &["tcpx-sys", "tcpx-rx", "tcpx-cuda", "tcpx-unpack", "tcpx-softnet", "tcpx-doctor"],
+        &["tcpx-sys", "tcpx-rx", "tcpx-cuda", "tcpx-unpack", "tcpx-softnet", "tcpx-diagnosis"],
     ),
     ("tcpx-capi", &["tcpx-core"]),
 ];

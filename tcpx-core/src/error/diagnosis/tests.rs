@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_doctor::Report;
-use tcpx_doctor::environment::{Env, lint};
+use tcpx_diagnosis::Report;
+use tcpx_diagnosis::variables::{Env, lint};
 use tcpx_sys::NcclResult;
 use tcpx_unpack::{Backend, UnpackError};
 

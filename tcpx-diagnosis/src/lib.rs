@@ -1,0 +1,55 @@
+//! Names what goes wrong with GPUDirect-TCPX, and keeps a process from loading a plugin that would
+//! end it.
+//!
+//! The crate is called after what its two halves share: a *diagnosis* is one thing that is known to
+//! go wrong, with a number, a symptom, a cause and a cure.
+//!
+//! - [`table`] holds every diagnosis. [`explain`] finds one by its [`Code`], [`search`] by the
+//!   words of a log. Errors of `tcpx-core` name a row of it.
+//! - [`preflight()`] looks at a [`Host`] before the plugin is loaded. The hardware plugin answers a
+//!   missing driver, daemon or setting with `exit(1)`, a crash or an endless wait, so it must not
+//!   be loaded where one of these is missing. What was seen is a [`Report`] of [`Finding`]s.
+//! - [`pci`] says which GPUs and NICs there are and how far apart they lie; [`variables`] what the
+//!   plugin's environment variables mean. Both serve preflight, and others as well.
+//!
+//! It lies below `tcpx-core`, so it does little: it reads files below `/proc`, `/sys` and the
+//! plugin's own, makes the few system calls of [`Facts`], and asks RxDM one question for each GPU.
+//! That question stays here because the plugin waits for ever, or exits, on an answer that it does
+//! not understand, and no other way tells. Everything else that can be said about a machine is said
+//! by `tcpx-doctor`, which is built on this crate.
+//!
+//! This crate never changes a setting, never loads the plugin, never prints, and asks nobody
+//! without a deadline.
+//!
+//! ```
+//! use std::path::Path;
+//! use tcpx_diagnosis::variables::process_env;
+//! use tcpx_diagnosis::{Host, explain, preflight};
+//!
+//! let env = process_env();
+//! let plugin = Path::new("/no/such/libnccl-net-tcpx.so");
+//! let report = preflight(plugin, None, &Host::this(&env)).expect_err("there is no such file");
+//! let missing = report.findings().iter().find(|finding| finding.seen.contains("/no/such"));
+//! let diagnosis = missing.and_then(|finding| explain(finding.id)).expect("it has a row");
+//! assert_eq!(diagnosis.code.to_string(), "TCPX-201");
+//! println!("{}: {}", diagnosis.title, diagnosis.cure.join("; "));
+//! ```
+
+mod code;
+mod diagnosis;
+mod machine;
+pub mod pci;
+mod preflight;
+mod report;
+pub mod table;
+pub mod variables;
+
+pub use code::{Code, CodeError};
+pub use diagnosis::{Diagnosis, Severity};
+pub use machine::facts::{Dialects, Facts};
+pub use machine::host::Host;
+pub use machine::live::LiveFacts;
+pub use machine::tree::Tree;
+pub use preflight::{Hardware, PluginKind, check_plugin_file, data_nics, nics_of, preflight};
+pub use report::{Finding, Report};
+pub use table::{explain, search};

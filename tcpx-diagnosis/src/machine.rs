@@ -1,0 +1,13 @@
+//! One machine, as the checks see it.
+//!
+//! - `tree`: its files, below a root directory that a test may choose.
+//! - `facts`: what the checks must ask because no file tells it. `live`: this machine's answers.
+//! - `host`: files, environment and facts together.
+//! - `mount`: which file system a path lies on. `library_path`: where the dynamic linker looks.
+
+pub(crate) mod facts;
+pub(crate) mod host;
+pub(crate) mod library_path;
+pub(crate) mod live;
+pub(crate) mod mount;
+pub(crate) mod tree;

@@ -1,0 +1,22 @@
+//! What is checked before the plugin is loaded: everything whose failure would make it exit, crash,
+//! hang or refuse to start.
+//!
+//! - `plugin_file`: the plugin's file, read without loading it.
+//! - `cuda`: the NVIDIA driver and its GPUs.
+//! - `nic_hazards`: the NICs that the plugin takes for data.
+//! - `rxdm`: the daemon's sockets. `rxdm_question`: the one question that is asked there.
+//! - `hardware`: these together, with the kernel's dialect and the environment's values.
+//! - `verdict`: may it be loaded?
+
+mod cuda;
+mod hardware;
+mod nic_hazards;
+mod plugin_file;
+mod rxdm;
+mod rxdm_question;
+mod verdict;
+
+pub use hardware::{Hardware, nics_of};
+pub use nic_hazards::data_nics;
+pub use plugin_file::{PluginKind, check_plugin_file};
+pub use verdict::preflight;

@@ -1,0 +1,87 @@
+//! Everything but its own file that the hardware plugin needs.
+
+use super::nic_hazards::{check_hazards, data_nics};
+use super::{cuda, rxdm};
+use crate::machine::facts::Dialects;
+use crate::machine::host::Host;
+use crate::pci::{Gpu, Nic, gpus, nics};
+use crate::report::Finding;
+use crate::table::{kernel, topology};
+use crate::variables::lint;
+
+/// What the hardware plugin would meet on a machine, and what is wrong with it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Hardware {
+    /// The NVIDIA GPUs, sorted by PCI address.
+    pub gpus: Vec<Gpu>,
+    /// The network interfaces with their addresses, sorted by name.
+    pub nics: Vec<Nic>,
+    /// The kernel's dialects of device memory TCP; none when it could not be asked.
+    pub dialects: Dialects,
+    /// What is wrong, of every severity.
+    pub findings: Vec<Finding>,
+}
+
+impl Hardware {
+    /// Looks at the CUDA driver, GPUs, data NICs, the kernel's dialect, RxDM, and the values of the
+    /// environment. `gpu`: see [`preflight`](crate::preflight()).
+    #[must_use]
+    pub fn examine(host: &Host<'_>, gpu: Option<&str>) -> Self {
+        let tree = host.tree();
+        let gpus = gpus(host.root);
+        let (nics, unread) = nics_of(host);
+        let (dialects, dialect_finding) = check_dialect(host);
+        let mut findings: Vec<Finding> = unread.into_iter().chain(dialect_finding).collect();
+        findings.extend(cuda::check(&tree, host.env, host.facts, &gpus));
+        findings.extend(check_hazards(&tree, &data_nics(host.env, &nics)));
+        findings.extend(lint(host.env, &with_address(&nics), possible_cpus(host)));
+        let is_used = |of: &&Gpu| gpu.is_none_or(|gpu| gpu.eq_ignore_ascii_case(&of.pci_bus_id));
+        let used: Vec<&Gpu> = gpus.iter().filter(is_used).collect();
+        findings.extend(rxdm::check(&tree, host.env, &used, host.deadline));
+        Self { gpus, nics, dialects, findings }
+    }
+}
+
+/// The machine's NICs; a finding when their addresses could not be read.
+#[must_use]
+pub fn nics_of(host: &Host<'_>) -> (Vec<Nic>, Option<Finding>) {
+    match host.facts.addresses() {
+        Ok(addresses) => (nics(host.root, &addresses), None),
+        Err(error) => {
+            let seen = format!("addresses of the interfaces: {error}");
+            let finding = Finding::new(&topology::NIC_NOT_EXAMINED, seen);
+            (nics(host.root, &[]), Some(finding))
+        }
+    }
+}
+
+/// The names of the NICs that have an address: those between which the plugin chooses.
+fn with_address(nics: &[Nic]) -> Vec<&str> {
+    nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect()
+}
+
+fn check_dialect(host: &Host<'_>) -> (Dialects, Option<Finding>) {
+    match host.facts.dialects() {
+        Ok(dialects @ Dialects { google: true, .. }) => (dialects, None),
+        Ok(dialects) => {
+            let (diagnosis, seen) = if dialects.upstream {
+                (&kernel::DIALECT_UPSTREAM_ONLY, "option 80 is known, option 97 is not")
+            } else {
+                (&kernel::DIALECT_ABSENT, "options 80 and 97 are unknown")
+            };
+            (dialects, Some(Finding::new(diagnosis, seen)))
+        }
+        Err(error) => {
+            let seen = format!("a TCP socket: {error}");
+            (Dialects::default(), Some(Finding::new(&kernel::DIALECT_UNKNOWN, seen)))
+        }
+    }
+}
+
+/// How many CPUs the machine has, from `/sys/devices/system/cpu/present` (`0-207`); 0 when unknown.
+fn possible_cpus(host: &Host<'_>) -> u32 {
+    let list = host.tree().word("/sys/devices/system/cpu/present").unwrap_or_default();
+    let highest = list.split([',', '-']).filter_map(|number| number.parse::<u32>().ok()).max();
+    highest.map_or(0, |highest| highest.saturating_add(1))
+}

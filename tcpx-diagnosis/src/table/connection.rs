@@ -1,0 +1,161 @@
+//! TCPX-7xx: what goes wrong while comms are made, and at their end.
+
+use crate::diagnosis::diagnoses;
+
+diagnoses! {
+CONNECT_WITH_FRESH_HANDLE = 701 Error "each connect poll got a fresh copy of the handle"
+    symptom "connections pile up; one is accepted, the others hang in background threads"
+    cause "connect keeps its state inside the caller's 128-byte handle"
+    cure ["# poll connect with the same buffer until it returns a comm"]
+    source "plugin 3.1.9, run"
+POLLED_AFTER_ANSWER = 702 FatalForPlugin "connect or accept was called again after its final answer"
+    symptom "\"double free detected\", abort"
+    cause "the plugin has freed its state, but the caller's handle still points to it"
+    cure ["# call connect once per handle and accept once per listen comm"]
+    source "plugin 3.1.9, run"
+NULL_COMM_TAKEN_AS_FAILURE = 703 Error "a NULL comm was taken as failure"
+    symptom "connect \"fails\" at once while the peer's accept carries on"
+    cause "rc 0 with a NULL comm means not yet; the first call always answers so"
+    cure ["# poll again with the same buffer until the comm is there or rc is not 0"]
+    source "plugin 3.1.9, run"
+LISTEN_COMM_REUSED = 704 FatalForPlugin "a listen comm was used for a second peer"
+    symptom "\"double free detected\", abort"
+    cause "a listen comm accepts exactly one connection"
+    cure ["# listen once for every connection"]
+    source "plugin 3.1.9, run"
+LISTEN_CLOSED_EARLY = 705 FatalForPlugin "a listen comm was closed before accept had finished"
+    symptom "rc 0, then a crash at some later time"
+    cause "a helper thread still uses the freed listen comm"
+    cure ["# finish accept, then close the listen comm"]
+    source "plugin 3.1.9, run"
+ACCEPT_WITHOUT_DEVICE_HANDLE = 706 FatalForPlugin "accept got no device handle to fill"
+    symptom "SIGSEGV at the end of accept or at the first receive"
+    cause "recvDevComm must point to a pointer to 32 bytes"
+    cure ["# pass the address of a pointer to a zeroed ncclNetDeviceHandle_v7_t"]
+    source "plugin 3.1.9, run"
+WRONG_CUDA_DEVICE = 707 Error "listen and accept ran with different CUDA devices"
+    symptom "garbage in the received data, no error"
+    cause "the steering rule uses listen's current device, the bounce buffer accept's; unset means GPU 0"
+    cure ["# select the GPU on the calling thread before listen, connect, accept and regMr"]
+    source "plugin 3.1.9, run"
+SENT_BEFORE_ACCEPTED = 708 FatalForPlugin "data was sent before the peer's accept had returned"
+    symptom "the receiver exits: \"data landed on host memory\" or \"rx no cmsg\""
+    cause "accept still waits for the steering rule; packets before it land in host memory, which ends the receiver"
+    cure ["# send nothing before the peer has said that its accept returned; our control link does this"]
+    source "plugin 3.1.9, source"
+PEER_CLOSED_AFTER_SENDING = 709 Error "test returned 2: the peer has closed"
+    symptom "tcpx_test returns 2, \"Connection closed by remote peer\", although the data came"
+    cause "the end of the control socket is noticed before buffered records are read; the code is not sticky, the next test may deliver the data"
+    cure ["# let the receiver confirm before the sender closes; our goodbye replaces any pause"]
+    source "plugin 3.1.9, run; transfer flow notes"
+CLOSED_WITH_UNFINISHED_SENDS = 710 Error "a comm was closed before its sends were done"
+    symptom "the tail of a message is missing; the receiver waits for ever"
+    cause "close stops the helper threads without sending what is queued"
+    cure ["# test every send until it is done, then say goodbye, then close"]
+    source "plugin 3.1.9, run"
+KILLED_BY_SIGPIPE = 711 Error "the process was killed by signal 13"
+    symptom "the process ends without a message when its peer goes away"
+    cause "the plugin writes to sockets without MSG_NOSIGNAL, and SIGPIPE had its default action"
+    cure ["# ignore SIGPIPE before the plugin is loaded"]
+    source "plugin 3.1.9, run"
+INIT_TWICE = 712 Error "init was called twice, or its result was ignored"
+    symptom "init returns 3; devices says -1; later calls crash"
+    cause "the plugin can be initialised once per process and has no way back"
+    cure ["# call init once per process and stop when it fails"]
+    source "plugin 3.1.9, run"
+LOGGER_UNSAFE = 713 FatalForPlugin "the log callback is not safe"
+    symptom "a crash inside the callback"
+    cause "the plugin logs from several threads at once and passes NULL for %s"
+    cure ["# make the callback thread-safe and let it accept NULL strings"]
+    source "plugin 3.1.9, run"
+PEER_VERSION_DIFFERS = 714 Error "the two ends have different versions"
+    symptom "\"failed to connect socket\", ncclInternalError, or data that fails verification"
+    cause "plugin, RxDM, NCCL and this library must be of matching versions on all hosts; the plugin's own handshake carries no version"
+    cure ["tcpx doctor", "# install the same release of plugin and RxDM on both hosts"]
+    source "cluster deployments; transfer test guide"
+REFUSED_WITHOUT_END = 715 Error "\"Connection refused, retrying\" without end"
+    symptom "init or connect repeats the line for minutes"
+    cause "the plugin tries a refused address 20000 times; the peer or RxDM is gone, often after a driver or CUDA upgrade"
+    cure ["tcpx doctor", "ls -l /run/tcpx", "# start the peer and RxDM first"]
+    source "plugin 3.1.9, run; cluster deployments"
+RX_CTRL_TIMEOUT = 716 Warning "\"rx ctrl timeout\" is repeated"
+    symptom "the line repeats every 30 s and nothing fails"
+    cause "the plugin only reports slowness, it never gives up: the peer sends nothing, is frozen, or has another sequence of operations"
+    cure ["# give every wait a deadline; look for the peer's own state"]
+    source "plugin 3.1.9, source; user reports"
+FAILED_TO_CONNECT_SOCKET = 717 Error "\"failed to connect socket\" or \"failed accept socket\""
+    symptom "connect or accept returns 3 after three rounds"
+    cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule"
+    cure ["tcpx doctor", "ls -l /run/tcpx"]
+    source "plugin 3.1.9, run"
+RECV_SYNC_MISMATCH = 718 Error "RECV_SYNC differs between the two ends"
+    symptom "sends never finish"
+    cause "the sender waits for a count per receive that the receiver does not send"
+    cure ["# set NCCL_GPUDIRECTTCPX_RECV_SYNC to the same value on both hosts"]
+    source "plugin 3.1.9, run"
+STRAY_CONNECTION = 719 Error "a stranger connected to the plugin's port"
+    symptom "connect and accept fail or pair wrongly; port scanners are a known reason"
+    cause "the plugin's handshake has no magic, version or connection id"
+    cure ["# keep the data subnets closed to other hosts, and connect again"]
+    source "plugin 3.1.9, source"
+PLUGIN_EXITED = 720 FatalForPlugin "the process ended inside the plugin"
+    symptom "exit status 1 without a message of the application"
+    cause "cuInit, the import of the bounce buffer, CUDA at accept or close, and receive errors end in exit(1) inside the plugin"
+    cure ["tcpx doctor", "# look at the plugin's last WARN line"]
+    source "plugin 3.1.9, run"
+CLOSE_HANGS = 721 Warning "close does not return"
+    symptom "closeRecv blocks"
+    cause "it asks RxDM to remove a rule per data socket, and waits without a limit"
+    cure ["tcpx doctor", "# restart RxDM"]
+    source "plugin 3.1.9, source"
+PEER_ENDED = 722 Error "the peer's process ended without a goodbye"
+    symptom "\"its control link closed without a goodbye\", or the link failed with a system error"
+    cause "the process was killed, crashed, or was ended inside the plugin; or its host went away"
+    cure ["# read the peer's log up to its end, then disconnect and connect again", "dmesg | tail"]
+    source "this project"
+PEER_ABORTED = 723 Error "the peer gave up"
+    symptom "\"it aborted:\" and the peer's own error"
+    cause "something failed at the other end, and it told this end; the cause is there"
+    cure ["# read the reason in the message and the peer's log, correct it there, then connect again"]
+    source "this project"
+PEER_SAID_GOODBYE = 724 Error "the peer has said goodbye"
+    symptom "an operation without counterpart ends with \"it said goodbye\""
+    cause "the peer disconnected while this end still waited for it, or before this end had posted everything"
+    cure ["# let both ends agree on the last message before one disconnects"]
+    source "this project"
+PEER_DID_NOT_COME = 725 Error "nobody connected in time"
+    symptom "\"deadline passed during accept\", connect or handshake"
+    cause "the peer is not running, got other connection info, or a firewall drops its packets; with the hardware plugin accept itself sleeps for seconds"
+    cure ["ss -ltn", "tcpx doctor --peer <ADDRESS>:<PORT>", "# start both ends, and hand over fresh connection info"]
+    source "this project"
+GOODBYE_UNANSWERED = 726 Warning "the goodbye was not answered in time"
+    symptom "\"deadline passed during close\""
+    cause "the peer makes no progress, is frozen, or has transfers that do not end"
+    cure ["# everything is closed at this end; look at what the peer waits for"]
+    source "this project"
+HANDSHAKE_FAILED = 727 Error "the two ends do not fit together"
+    symptom "\"handshake failed\" with both ends' values, or a proof that is wrong"
+    cause "other versions, plugins, chunk sizes or channel counts, or connection info of an earlier session"
+    cure ["# give both ends the same release and settings, and fresh connection info"]
+    source "this project"
+CONN_INFO_UNUSABLE = 728 Error "the connection info cannot be read"
+    symptom "\"connection info:\" damaged, cut short, or of another version"
+    cause "the bytes were changed on their way, or come from something else"
+    cure ["# hand over exactly the bytes that listen returned; they may contain NUL"]
+    source "this project"
+PROTOCOL_BROKEN = 729 Error "the peer broke the control link's protocol"
+    symptom "\"broke the control link protocol\" with what came"
+    cause "the two ends run different builds, something else writes to the connection, or a fault in this library"
+    cure ["# install the same release at both ends; report it if they are"]
+    source "this project"
+PLUGIN_CALL_FAILED = 730 Error "a call into the plugin failed"
+    symptom "\"plugin call listen returned 3\""
+    cause "the plugin's last WARN line says why"
+    cure ["export UCCL_TCPX_DEBUG=1", "tcpx doctor", "# look at the plugin's last WARN line in the log"]
+    source "this project"
+PEER_SILENT = 731 Error "the peer gives no sign of life"
+    symptom "\"nothing was heard of it for 20.0 s, though it was asked\", or \"its host has acknowledged nothing for 20.0 s\""
+    cause "its process or host is frozen or stopped, or the network between the two is cut"
+    cure ["ping <ADDRESS>", "# look whether the peer's process is stopped (state T in ps), then connect again"]
+    source "this project"
+}

@@ -1,0 +1,101 @@
+//! TCPX-4xx: device memory TCP in the kernel and in the NIC's driver.
+
+use crate::diagnosis::diagnoses;
+
+diagnoses! {
+DIALECT_ABSENT = 401 FatalForPlugin "the kernel has no device memory TCP"
+    symptom "\"rx no cmsg\"; the receiver exits; dmesg shows no devmem line"
+    cause "neither the dialect of Google's COS kernels (option 97) nor the upstream one (option 80) is there"
+    cure ["uname -r", "# run on an A3 image with GPUDirect-TCPX support, or use plugin = soft"]
+    source "kernel 6.18, net/core/sock.c; plugin 3.1.9, src/sock/tcpx.h"
+DIALECT_UPSTREAM_ONLY = 402 FatalForPlugin "the kernel speaks only upstream device memory TCP"
+    symptom "\"rx no cmsg\"; the receiver exits"
+    cause "plugin 3.1.9 uses the older dialect of Google's COS kernels (options 97 to 99); upstream uses 78 to 80 with other layouts"
+    cure ["uname -r", "# run on an A3 image with GPUDirect-TCPX support, or use plugin = soft"]
+    source "kernel 6.18, net/core/sock.c; plugin 3.1.9, src/sock/tcpx.h"
+RX_DEVMEM_UNSUPPORTED = 403 Info "a NIC's driver cannot receive into device memory"
+    symptom "bind-rx is refused"
+    cause "the driver has no queue management operations, or no DMA: virtio_net, lo, veth and most others"
+    cure ["ethtool -i <NIC>", "# drivers with support in 6.18: gve (DQO), bnxt, mlx5e, fbnic"]
+    source "kernel 6.18, net/core/netdev_rx_queue.c; measured"
+TX_DEVMEM_UNSUPPORTED = 404 Info "a NIC's driver cannot send from device memory"
+    symptom "bind-tx is refused: \"Driver does not support netmem TX\""
+    cause "the driver does not declare netmem_tx"
+    cure ["ethtool -i <NIC>", "# drivers with support in 6.18: gve (DQO-RDA), bnxt, mlx5, fbnic"]
+    source "kernel 6.18, net/core/netdev-genl.c; measured"
+HEADER_SPLIT_OFF = 405 Error "tcp-data-split is off"
+    symptom "\"rx no cmsg\"; bind-rx fails: \"tcp-data-split is disabled\""
+    cause "without header split the NIC cannot keep payload apart from headers, so payload cannot go to the GPU alone"
+    cure ["ethtool -G <NIC> tcp-data-split on"]
+    source "kernel 6.18, Documentation/networking/devmem.rst; p2p notes on errors"
+HDS_THRESHOLD_NOT_ZERO = 406 Error "hds-thresh is not 0"
+    symptom "small packets land in host memory; bind-rx fails: \"hds-thresh is not zero\""
+    cause "packets below the threshold are not split"
+    cure ["ethtool -G <NIC> hds-thresh 0"]
+    source "kernel 6.18, net/core/netdev_rx_queue.c"
+FLOW_STEERING_OFF = 407 Error "flow steering is off"
+    symptom "\"rx no cmsg\": packets go to queues that are not bound to the GPU"
+    cause "ntuple filters steer a connection to the bound queue; they are switched off or absent"
+    cure ["ethtool -K <NIC> ntuple on"]
+    source "kernel 6.18, Documentation/networking/devmem.rst"
+DEVMEM_PROBE_DENIED = 408 Info "device memory support could not be asked"
+    symptom "the answer is EPERM"
+    cause "bind-rx needs CAP_NET_ADMIN even for a question"
+    cure ["sudo tcpx doctor"]
+    source "kernel 6.18, Documentation/netlink/specs/netdev.yaml"
+DEVMEM_PACKETS_NOT_COUNTED = 409 Error "the NIC counted no packet into device memory"
+    symptom "\"rx no cmsg\" while the counter rx_devmem_pkts stands still"
+    cause "traffic arrived on queues that are not bound: steering rule missing, wrong address, both ends on one host, or the NIC is under another PCIe root than the GPU"
+    cure ["ethtool -S <NIC> | grep rx_devmem_pkts", "ethtool -n <NIC>", "tcpx devices"]
+    source "p2p notes on errors; plugin 3.1.9, src/sock/tcpx.h"
+DEVMEM_COUNTER_ABSENT = 410 Info "the NIC has no counter rx_devmem_pkts"
+    symptom "it cannot be seen whether packets reach device memory"
+    cause "the driver does not count them"
+    cure ["ethtool -S <NIC>"]
+    source "gve driver of A3 images"
+NIC_QUERY_FAILED = 411 Info "a NIC's settings could not be read"
+    symptom "header split, flow steering or counters are unknown"
+    cause "the kernel or the driver does not answer the ethtool request"
+    cure ["ethtool -g <NIC>", "ethtool -k <NIC>"]
+    source "kernel 6.18, ethtool netlink"
+RX_DEVMEM_BLOCKED = 412 Warning "a NIC can receive into device memory, but not as it is set up"
+    symptom "bind-rx fails with ERANGE, EEXIST or EBUSY"
+    cause "the queue does not exist, is bound already, or XDP or AF_XDP uses it"
+    cure ["ip -d link show dev <NIC>", "# detach XDP programs and stop other users of device memory"]
+    source "kernel 6.18, net/core/netdev_rx_queue.c"
+DEVMEM_PACKETS_COUNTED = 413 Info "the NIC counts packets into device memory"
+    symptom "rx_devmem_pkts grows"
+    cause "traffic reaches bound queues, as it should"
+    cure ["# nothing to do"]
+    source "gve driver of A3 images"
+DIALECT_UNKNOWN = 414 Info "the kernel's dialect could not be asked"
+    symptom "no TCP socket could be made"
+    cause "the kernel or a sandbox refused the socket or its option"
+    cure ["uname -r"]
+    source "kernel 6.18, net/core/sock.c"
+RX_DEVMEM_SUPPORTED = 415 Info "a NIC can receive into device memory"
+    symptom "bind-rx gets as far as the dma-buf"
+    cause "driver and device answered the probe as capable ones do"
+    cure ["# nothing to do"]
+    source "kernel 6.18, net/core/netdev-genl.c"
+TX_DEVMEM_SUPPORTED = 416 Info "a NIC can send from device memory"
+    symptom "bind-tx gets as far as the dma-buf"
+    cause "driver and device answered the probe as capable ones do"
+    cure ["# nothing to do"]
+    source "kernel 6.18, net/core/netdev-genl.c"
+NIC_ERRORS_GROW = 417 Warning "a NIC counts errors or drops"
+    symptom "transfers slow down or stall; TCP retransmits"
+    cause "packets were lost in the NIC, its driver or its queues: no free receive buffers, a bad link, or a full ring"
+    cure ["ethtool -S <NIC>", "ip -s link show dev <NIC>", "dmesg | grep <NIC>"]
+    source "drivers' counters"
+DRIVER_COMPLAINED = 418 Warning "the driver of a GPU or data NIC has complained"
+    symptom "transfers fail, stall or slow down from some moment on"
+    cause "the kernel's log has a warning or an error of the driver; its time tells whether it belongs to the trouble"
+    cure ["dmesg -T --level=emerg,alert,crit,err,warn", "nvidia-smi"]
+    source "kernel log, NVIDIA driver's Xid messages"
+KERNEL_LOG_DENIED = 419 Info "the kernel's log may not be read"
+    symptom "it is not known when a driver last complained"
+    cause "kernel.dmesg_restrict is 1 and this user has no CAP_SYSLOG"
+    cure ["sudo dmesg -T --level=emerg,alert,crit,err,warn"]
+    source "kernel 6.18, kernel/printk/printk.c"
+}

@@ -1,0 +1,46 @@
+//! The chapters of the table, and ways to find a row.
+
+use super::{
+    connection, daemon, environment, kernel, limits, plugin, requests, topology, transfer,
+};
+use crate::code::Code;
+use crate::diagnosis::Diagnosis;
+
+static CHAPTERS: &[(&str, &[&Diagnosis])] = &[
+    ("Environment", environment::ALL),
+    ("Plugin and CUDA", plugin::ALL),
+    ("Topology", topology::ALL),
+    ("Kernel and NIC", kernel::ALL),
+    ("RxDM", daemon::ALL),
+    ("Limits and network", limits::ALL),
+    ("Connections", connection::ALL),
+    ("Requests", requests::ALL),
+    ("Transfers", transfer::ALL),
+];
+
+/// The title of each chapter and its diagnoses, in the order of their codes.
+pub fn chapters() -> impl Iterator<Item = (&'static str, &'static [&'static Diagnosis])> {
+    CHAPTERS.iter().copied()
+}
+
+/// Every diagnosis, in the order of their codes.
+pub fn all() -> impl Iterator<Item = &'static Diagnosis> {
+    chapters().flat_map(|(_, chapter)| chapter.iter().copied())
+}
+
+/// The diagnosis with this code.
+#[must_use]
+pub fn explain(code: Code) -> Option<&'static Diagnosis> {
+    all().find(|diagnosis| diagnosis.code == code)
+}
+
+/// The diagnoses whose symptom, title or cause contains `text`, in upper or lower case. Meant for
+/// words of a log.
+pub fn search(text: &str) -> impl Iterator<Item = &'static Diagnosis> {
+    let wanted = text.to_lowercase();
+    all().filter(move |diagnosis| {
+        [diagnosis.symptom, diagnosis.title, diagnosis.cause]
+            .iter()
+            .any(|part| part.to_lowercase().contains(&wanted))
+    })
+}

@@ -1,0 +1,92 @@
+//! Findings about NICs and GPUs that keep the plugin from being loaded, or from registering memory.
+
+use std::net::Ipv4Addr;
+
+use tcpx_diagnosis::Severity;
+
+use crate::fixture::host_tree::HostTree;
+use crate::fixture::{codes, one};
+
+#[test]
+fn no_interface_for_data() {
+    let mut tree = HostTree::healthy();
+    tree.facts.addresses = Some(Vec::new());
+    tree.remove("/sys/class/net");
+    assert_eq!(one(&tree.look(), "TCPX-301").cure, ["ip -br addr"]);
+}
+
+#[test]
+fn a_data_nic_without_a_pci_device() {
+    let mut tree = HostTree::healthy();
+    tree.set("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo");
+    tree.facts.addresses.as_mut().expect("addresses").push(("lo".into(), Ipv4Addr::LOCALHOST));
+    let findings = tree.look();
+    let finding = one(&findings, "TCPX-304");
+    assert_eq!(finding.severity, Severity::FatalForPlugin);
+    assert_eq!(finding.seen, "lo has no PCI device");
+    assert_eq!(
+        finding.cure,
+        ["export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=eth1,eth2,eth3,eth4", "# or use plugin = soft"]
+    );
+}
+
+/// Adds a data NIC at `pci` with an address of its own.
+fn with_extra_nic(pci: &str) -> HostTree {
+    let mut tree = HostTree::healthy();
+    tree.add_nic("eth5", pci, 0);
+    tree.set("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "eth1,eth2,eth3,eth4,eth5");
+    tree.facts
+        .addresses
+        .as_mut()
+        .expect("addresses")
+        .push(("eth5".into(), Ipv4Addr::new(10, 64, 5, 7)));
+    tree
+}
+
+#[test]
+fn a_nic_in_another_pci_domain() {
+    let findings = with_extra_nic("pci0001:00/0001:00:01.0").look();
+    assert_eq!(codes(&findings), ["TCPX-305"]);
+    assert_eq!(findings[0].seen, "eth5 is 0001:00:01.0");
+    assert_eq!(findings[0].cure, ["lspci -D", "# choose NICs in domain 0000"]);
+}
+
+#[test]
+fn a_virtio_nic_has_no_pci_address_at_its_links_end() {
+    let findings = with_extra_nic("pci0000:00/0000:00:0d.0/virtio3").look();
+    assert_eq!(codes(&findings), ["TCPX-312"]);
+    assert_eq!(findings[0].seen, "eth5's device lies below pci0000:00/0000:00:0d.0");
+    assert_eq!(findings[0].cure[0], "readlink -f /sys/class/net/eth5/device");
+}
+
+#[test]
+fn numa_nodes_that_the_plugin_misreads() {
+    for content in ["-1\n", "1\n"] {
+        let tree = HostTree::healthy();
+        tree.remove("/sys/devices/system/node/node1");
+        tree.write("/sys/class/net/eth1/device/numa_node", content);
+        let findings = tree.look();
+        let finding =
+            findings.iter().find(|finding| finding.seen.starts_with("eth1")).expect("a finding");
+        assert_eq!(finding.id.to_string(), "TCPX-309");
+        assert_eq!(finding.severity, Severity::FatalForPlugin);
+        assert_eq!(
+            finding.cure,
+            ["cat /sys/class/net/eth1/device/numa_node", "ls /sys/devices/system/node"]
+        );
+    }
+    // With a second node the misreading does no harm.
+    let tree = HostTree::healthy();
+    tree.write("/sys/class/net/eth1/device/numa_node", "-1\n");
+    assert!(codes(&tree.preflight()).is_empty());
+}
+
+#[test]
+fn a_gpu_that_the_driver_does_not_list() {
+    let tree = HostTree::healthy();
+    tree.remove("/proc/driver/nvidia/gpus/0000:0b:00.0");
+    let findings = tree.look();
+    assert_eq!(codes(&findings), ["TCPX-314"]);
+    assert_eq!(findings[0].seen, "0000:0b:00.0 is not in /proc/driver/nvidia/gpus");
+    assert_eq!(findings[0].cure, ["nvidia-smi -L", "dmesg | grep -i nvrm"]);
+}

@@ -1,0 +1,14 @@
+//! Checks of everything that is not needed before the plugin is loaded.
+//!
+//! - `nics`: state, place and features of the data NICs. `nic_counters`: what they count.
+//! - `limits`: settings of the system. `driver_log`: complaints in the kernel's log.
+//! - `peer`: whether a peer can be reached.
+
+pub(crate) mod driver_log;
+pub(crate) mod limits;
+mod nic_counters;
+pub(crate) mod nics;
+mod peer;
+
+pub use nic_counters::{NicCounters, NicGrowth, check_devmem_packets};
+pub use peer::check_peer;

@@ -1,0 +1,109 @@
+//! What NICs count between two moments: packets that reach device memory, errors and drops.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tcpx_diagnosis::Finding;
+use tcpx_diagnosis::table::kernel as table;
+
+use crate::kernel::{Kernel, Statistics};
+
+/// The counter that tells whether packets reach device memory. Every driver that counts such
+/// packets calls it so, some with the queue in front or behind.
+const DEVMEM_COUNTER: &str = "rx_devmem_pkts";
+
+/// Counters whose names contain one of these grow only when there is trouble.
+const TROUBLE: &[&str] = &["err", "drop", "fail", "timeout", "no_buf", "alloc", "discard"];
+
+/// Counters of some NICs at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NicCounters(BTreeMap<String, Statistics>);
+
+/// How a NIC's counters grew between two moments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NicGrowth {
+    /// The NIC.
+    pub nic: String,
+    /// Packets that reached device memory; `None` when the driver does not count them.
+    pub devmem_packets: Option<u64>,
+    /// Counters of errors and drops that grew, and by how much.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl NicCounters {
+    /// Reads the counters of these NICs. One that has none, or is not there, counts nothing.
+    pub fn read<'a>(kernel: &dyn Kernel, nics: impl IntoIterator<Item = &'a str>) -> Self {
+        let read = |nic: &str| (nic.to_owned(), kernel.statistics(nic).unwrap_or_default());
+        Self(nics.into_iter().map(read).collect())
+    }
+
+    /// What has happened since `before`, NIC by NIC. A counter that was reset counts as not grown.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Vec<NicGrowth> {
+        let growth = |(nic, now): (&String, &Statistics)| {
+            let empty = Statistics::new();
+            let before = before.0.get(nic).unwrap_or(&empty);
+            let devmem = devmem_packets(now)
+                .map(|now| now.saturating_sub(devmem_packets(before).unwrap_or(0)));
+            let is_trouble = |name: &str| TROUBLE.iter().any(|part| name.contains(part));
+            let errors = now
+                .iter()
+                .filter(|(name, _)| is_trouble(&name.to_lowercase()))
+                .map(|(name, now)| {
+                    (name.clone(), now.saturating_sub(before.get(name).copied().unwrap_or(*now)))
+                })
+                .filter(|(_, grown)| *grown > 0)
+                .collect();
+            NicGrowth { nic: nic.clone(), devmem_packets: devmem, errors }
+        };
+        self.0.iter().map(growth).collect()
+    }
+
+    /// The findings about what has happened since `before`.
+    #[must_use]
+    pub fn check_since(&self, before: &Self) -> Vec<Finding> {
+        let empty = Statistics::new();
+        let mut findings = Vec::new();
+        for NicGrowth { nic, errors, .. } in self.since(before) {
+            let of = |counters: &Self| counters.0.get(&nic).unwrap_or(&empty).clone();
+            findings.push(check_devmem_packets(&nic, &of(before), &of(self)));
+            if !errors.is_empty() {
+                let list: Vec<String> =
+                    errors.iter().map(|(name, grown)| format!("{name} +{grown}")).collect();
+                let seen = format!("{nic}: {}", list.join(", "));
+                findings.push(Finding::new(&table::NIC_ERRORS_GROW, seen).with("<NIC>", &nic));
+            }
+        }
+        findings
+    }
+}
+
+/// Judges two snapshots of a NIC's counters, from before and after a transfer: did packets reach
+/// device memory? If none did, the plugin says "rx no cmsg".
+#[must_use]
+pub fn check_devmem_packets(nic: &str, before: &Statistics, after: &Statistics) -> Finding {
+    let finding = match (devmem_packets(before), devmem_packets(after)) {
+        (Some(before), Some(after)) if after > before => {
+            let seen = format!("{nic}: {} packets reached device memory", after - before);
+            Finding::new(&table::DEVMEM_PACKETS_COUNTED, seen)
+        }
+        (Some(before), Some(after)) => {
+            let seen = format!("{nic}: {DEVMEM_COUNTER} was {before} before and is {after} after");
+            Finding::new(&table::DEVMEM_PACKETS_NOT_COUNTED, seen)
+        }
+        _ => Finding::new(
+            &table::DEVMEM_COUNTER_ABSENT,
+            format!("{nic} has no counter {DEVMEM_COUNTER}"),
+        ),
+    };
+    finding.with("<NIC>", nic)
+}
+
+/// The sum over all queues; `None` without any such counter.
+fn devmem_packets(statistics: &Statistics) -> Option<u64> {
+    statistics
+        .iter()
+        .filter(|(name, _)| name.contains(DEVMEM_COUNTER))
+        .map(|(_, &value)| value)
+        .reduce(u64::saturating_add)
+}

@@ -1,0 +1,155 @@
+//! The data NICs: state, place, and what their drivers can do.
+
+use tcpx_diagnosis::pci::{Distance, Gpu, Nic};
+use tcpx_diagnosis::table::{kernel as kernel_table, topology as table};
+use tcpx_diagnosis::{Dialects, Finding};
+
+use crate::devices::nearest_nics;
+use crate::kernel::{DevmemAnswer, Direction, HeaderSplit, Kernel};
+
+/// MTU of A3 High data networks, in bytes.
+const JUMBO_MTU: u32 = 8244;
+
+/// State and placement: what makes transfers slow or fail.
+pub(crate) fn check_state(data: &[&Nic], gpus: &[Gpu]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = data.iter().flat_map(|nic| check_link(nic)).collect();
+    findings.extend(check_subnets(data));
+    let owned: Vec<Nic> = data.iter().map(|&nic| nic.clone()).collect();
+    findings.extend(gpus.iter().filter_map(|gpu| check_nearest(gpu, &owned)));
+    findings
+}
+
+fn check_link(nic: &Nic) -> Vec<Finding> {
+    let name = &nic.name;
+    let mut findings = Vec::new();
+    let mut add = |diagnosis, seen: String| {
+        findings.push(Finding::new(diagnosis, seen).with("<NIC>", name));
+    };
+    if nic.operstate == "down" {
+        add(&table::NIC_DOWN, format!("{name} is down"));
+    }
+    if nic.ipv4.is_empty() {
+        add(&table::NIC_WITHOUT_ADDRESS, format!("{name} has no IPv4 address"));
+    }
+    if nic.speed_mbps.is_none() {
+        add(&table::NIC_SPEED_UNKNOWN, format!("{name} does not tell its speed"));
+    }
+    if let Some(mtu) = nic.mtu.filter(|&mtu| mtu < JUMBO_MTU) {
+        add(&table::NIC_MTU_SMALL, format!("{name} has an MTU of {mtu} bytes"));
+    }
+    findings
+}
+
+fn check_subnets(data: &[&Nic]) -> Option<Finding> {
+    let subnets: Vec<_> = data
+        .iter()
+        .flat_map(|nic| nic.ipv4.iter().map(|address| (nic.name.as_str(), *address)))
+        .collect();
+    subnets.iter().enumerate().find_map(|(row, &(name, address))| {
+        let other = subnets[..row]
+            .iter()
+            .find(|(other, at)| *other != name && at.octets()[..3] == address.octets()[..3])?;
+        let seen = format!("{} has {}, {name} has {address}", other.0, other.1);
+        Some(Finding::new(&table::NIC_SHARED_SUBNET, seen).with("<ADDRESS>", &address.to_string()))
+    })
+}
+
+fn check_nearest(gpu: &Gpu, data: &[Nic]) -> Option<Finding> {
+    // Without a path there is nothing to compare, and another finding says so.
+    gpu.pci_path.as_ref()?;
+    let (nic, distance) = *nearest_nics(gpu, data).first()?;
+    (distance > Distance::Pxb).then(|| {
+        let seen =
+            format!("the nearest data NIC of {} is {}, at {distance}", gpu.pci_bus_id, nic.name);
+        Finding::new(&table::GPU_WITHOUT_NEAR_NIC, seen).with("<NIC>", &nic.name)
+    })
+}
+
+/// Header split, flow steering and device memory of each NIC. Only a kernel with the upstream
+/// dialect can be asked about device memory.
+pub(crate) fn check_features(
+    kernel: &dyn Kernel,
+    data: &[&Nic],
+    dialects: Dialects,
+) -> Vec<Finding> {
+    let physical = data.iter().filter(|nic| nic.pci_path.is_some());
+    physical
+        .flat_map(|nic| {
+            let mut findings = check_rings(kernel, nic);
+            findings.extend(check_steering(kernel, nic));
+            if dialects.upstream {
+                findings.push(check_devmem(kernel, nic, Direction::Receive));
+                findings.push(check_devmem(kernel, nic, Direction::Transmit));
+            }
+            findings
+        })
+        .collect()
+}
+
+fn check_rings(kernel: &dyn Kernel, nic: &Nic) -> Vec<Finding> {
+    let name = &nic.name;
+    let rings = match kernel.rings(name) {
+        Ok(rings) => rings,
+        Err(error) => return vec![query_failed(nic, "ring settings", &error)],
+    };
+    let mut findings = Vec::new();
+    match rings.header_split {
+        HeaderSplit::On => {}
+        HeaderSplit::Off => {
+            findings.push(Finding::new(
+                &kernel_table::HEADER_SPLIT_OFF,
+                format!("{name}: tcp-data-split is off"),
+            ));
+        }
+        HeaderSplit::Unknown => {
+            let seen = format!("{name}: the driver does not tell tcp-data-split");
+            findings.push(Finding::new(&kernel_table::NIC_QUERY_FAILED, seen));
+        }
+    }
+    if let Some(bytes) = rings.header_split_threshold_bytes.filter(|&bytes| bytes > 0) {
+        let seen = format!("{name}: hds-thresh is {bytes} bytes");
+        findings.push(Finding::new(&kernel_table::HDS_THRESHOLD_NOT_ZERO, seen));
+    }
+    findings.into_iter().map(|finding| finding.with("<NIC>", name)).collect()
+}
+
+fn check_steering(kernel: &dyn Kernel, nic: &Nic) -> Option<Finding> {
+    let name = &nic.name;
+    match kernel.flow_steering(name) {
+        Ok(true) => None,
+        Ok(false) => {
+            let seen = format!("{name}: ntuple filters are off");
+            Some(Finding::new(&kernel_table::FLOW_STEERING_OFF, seen).with("<NIC>", name))
+        }
+        Err(error) => Some(query_failed(nic, "features", &error)),
+    }
+}
+
+fn check_devmem(kernel: &dyn Kernel, nic: &Nic, direction: Direction) -> Finding {
+    let name = &nic.name;
+    let (unsupported, supported) = match direction {
+        Direction::Receive => {
+            (&kernel_table::RX_DEVMEM_UNSUPPORTED, &kernel_table::RX_DEVMEM_SUPPORTED)
+        }
+        Direction::Transmit => {
+            (&kernel_table::TX_DEVMEM_UNSUPPORTED, &kernel_table::TX_DEVMEM_SUPPORTED)
+        }
+    };
+    let command = if direction == Direction::Receive { "bind-rx" } else { "bind-tx" };
+    let (diagnosis, said) = match kernel.devmem(nic.ifindex, direction) {
+        Ok(DevmemAnswer::Supported) => (supported, "capable".to_owned()),
+        Ok(DevmemAnswer::Unsupported(words)) => (unsupported, words),
+        Ok(DevmemAnswer::Blocked(words)) => (&kernel_table::RX_DEVMEM_BLOCKED, words),
+        Ok(DevmemAnswer::Denied) => {
+            (&kernel_table::DEVMEM_PROBE_DENIED, "not permitted".to_owned())
+        }
+        Err(error) => return query_failed(nic, command, &error),
+    };
+    Finding::new(diagnosis, format!("{name}: {command}: {said}")).with("<NIC>", name)
+}
+
+fn query_failed(nic: &Nic, what: &str, error: &std::io::Error) -> Finding {
+    let name = &nic.name;
+    let seen = format!("{name}: {what}: {error}");
+    Finding::new(&kernel_table::NIC_QUERY_FAILED, seen).with("<NIC>", name)
+}

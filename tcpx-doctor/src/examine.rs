@@ -1,0 +1,69 @@
+//! The whole examination, for `tcpx doctor`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use tcpx_diagnosis::table::{topology::PEER_IS_THIS_HOST, transfer};
+use tcpx_diagnosis::{
+    Finding, Hardware, Host, PluginKind, Report, Severity, check_plugin_file, data_nics, nics_of,
+};
+
+use crate::checks::nics::{check_features, check_state};
+use crate::checks::{check_peer, driver_log, limits};
+use crate::environment::unknown_names;
+use crate::kernel::Kernel;
+
+/// Examines a machine: the plugin's file, CUDA, GPUs and NICs, kernel and drivers, RxDM, limits,
+/// environment, and the way to `peer` if one is given. `plugin` is `None` for the software plugin
+/// that is linked in.
+///
+/// With a software plugin, what only the hardware plugin needs is still reported, as information.
+/// Changes nothing; each question takes at most `host.deadline`.
+#[must_use]
+pub fn examine(
+    plugin: Option<&Path>,
+    peer: Option<SocketAddr>,
+    host: &Host<'_>,
+    kernel: &dyn Kernel,
+) -> Report {
+    let (kind, mut findings) = match plugin {
+        Some(path) => check_plugin_file(host, path),
+        None => (
+            PluginKind::Software,
+            vec![Finding::new(&transfer::HOST_PATH_TAKEN, "the software plugin serves")],
+        ),
+    };
+    findings.extend(limits::check(&host.tree(), kernel));
+
+    let Hardware { gpus, nics, dialects, findings: mut hardware, .. } =
+        Hardware::examine(host, None);
+    let data = data_nics(host.env, &nics);
+    hardware.extend(check_state(&data, &gpus));
+    hardware.extend(check_features(kernel, &data, dialects));
+    let names: Vec<&str> = data.iter().map(|nic| nic.name.as_str()).collect();
+    hardware.extend(driver_log::check(kernel.log(), &names));
+    hardware.extend(unknown_names(host.env).into_iter().map(|remark| remark.finding));
+
+    let peer_findings = peer.map(|peer| check_peer(peer, &nics, host.deadline)).unwrap_or_default();
+    let (own_host, reach): (Vec<Finding>, Vec<Finding>) =
+        peer_findings.into_iter().partition(is_about_own_host);
+    hardware.extend(own_host);
+    findings.extend(reach);
+    if kind == PluginKind::Software {
+        hardware = hardware.into_iter().map(|finding| finding.at(Severity::Info)).collect();
+    }
+    findings.extend(hardware);
+    Report::new(findings)
+}
+
+/// The data NICs that the plugin would use, by name.
+#[must_use]
+pub fn data_nic_names(host: &Host<'_>) -> Vec<String> {
+    let (nics, _) = nics_of(host);
+    data_nics(host.env, &nics).iter().map(|nic| nic.name.clone()).collect()
+}
+
+/// Both ends on one host trouble only device memory.
+fn is_about_own_host(finding: &Finding) -> bool {
+    [PEER_IS_THIS_HOST.code, transfer::LOOPBACK_ADDRESS.code].contains(&finding.id)
+}

@@ -1,0 +1,147 @@
+#![allow(unsafe_code)]
+//! A driver's counters. They are not in the ethtool netlink family, only behind its older ioctl.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use socket2::{Domain, Socket, Type};
+
+use super::questions::Statistics;
+
+const SIOCETHTOOL: u64 = 0x8946;
+const GET_STRINGS: u32 = 0x1b;
+const GET_STATISTICS: u32 = 0x1d;
+const GET_SET_INFO: u32 = 0x37;
+/// The string set that names counters.
+const SET_STATISTICS: u32 = 1;
+const NAME_BYTES: usize = 32;
+/// More counters than any driver has; bounds what is allocated.
+const MAX_COUNTERS: usize = 1 << 16;
+/// The kernel writes as many counters as the driver has at that moment, not as many as were asked
+/// for, so there is room for queues that are added between two calls.
+const SPARE_COUNTERS: usize = 4096;
+
+/// `struct ifreq` as SIOCETHTOOL uses it: a name and a pointer.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; 16],
+    data: *mut u64,
+    rest: [u64; 2],
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
+
+pub(super) fn read(nic: &str) -> io::Result<Statistics> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    let count = count(socket.as_fd(), nic)?;
+    let capacity = count + SPARE_COUNTERS;
+    let strings = fetch(socket.as_fd(), nic, GET_STRINGS, capacity, NAME_BYTES / 8)?;
+    let values = fetch(socket.as_fd(), nic, GET_STATISTICS, capacity, 1)?;
+    Ok(pair(&strings, &values, count))
+}
+
+/// How many counters the driver has.
+fn count(socket: BorrowedFd<'_>, nic: &str) -> io::Result<usize> {
+    // ethtool_sset_info: cmd, reserved, mask, then one u32 for each set in the mask.
+    let mut words = [pack(GET_SET_INFO, 0), 1 << SET_STATISTICS, 0];
+    call(socket, nic, &mut words)?;
+    let has_set = words[1] & (1 << SET_STATISTICS) != 0;
+    let count = u32::from_ne_bytes(words[2].to_ne_bytes()[..4].try_into().unwrap_or_default());
+    match usize::try_from(count) {
+        Ok(count) if has_set && (1..=MAX_COUNTERS).contains(&count) => Ok(count),
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "the driver has no counters")),
+    }
+}
+
+/// The answer to `command`, without its header, as 64-bit words.
+fn fetch(
+    socket: BorrowedFd<'_>,
+    nic: &str,
+    command: u32,
+    capacity: usize,
+    item_words: usize,
+) -> io::Result<Vec<u64>> {
+    // ethtool_gstrings: cmd, set, len, then names right behind (12 bytes in). ethtool_stats: cmd,
+    // n, then values.
+    let second = if command == GET_STRINGS { SET_STATISTICS } else { 0 };
+    let mut words = vec![0; 2 + capacity * item_words];
+    words[0] = pack(command, second);
+    call(socket, nic, &mut words)?;
+    Ok(words)
+}
+
+/// Two `u32` in the order of memory.
+fn pack(first: u32, second: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_ne_bytes());
+    bytes[4..].copy_from_slice(&second.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
+
+fn pair(strings: &[u64], values: &[u64], count: usize) -> Statistics {
+    let strings: Vec<u8> = strings.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let names = strings.get(12..).unwrap_or_default().chunks_exact(NAME_BYTES);
+    let values = values.get(1..).unwrap_or_default();
+    names
+        .zip(values)
+        .take(count)
+        .filter(|(name, _)| name[0] != 0)
+        .map(|(name, &value)| {
+            let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
+            (String::from_utf8_lossy(&name[..end]).trim().to_owned(), value)
+        })
+        .collect()
+}
+
+fn call(socket: BorrowedFd<'_>, nic: &str, words: &mut [u64]) -> io::Result<()> {
+    let mut request = InterfaceRequest { name: [0; 16], data: words.as_mut_ptr(), rest: [0; 2] };
+    // The last byte stays 0: names end there.
+    if nic.len() >= request.name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    request.name[..nic.len()].copy_from_slice(nic.as_bytes());
+    // SAFETY:
+    // - `socket` is borrowed, so the descriptor is open.
+    // - `request` has the size of an ifreq and lives through the call.
+    // - `data` points to `words`, exclusively borrowed and 8-byte aligned. The callers leave room in
+    //   it for the header, for as many items as the driver has just reported, and for thousands
+    //   more in case it has grown since.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_meet_their_values() {
+        let mut bytes = vec![0; 12];
+        for name in ["rx_devmem_pkts", "tx_packets", ""] {
+            let mut entry = name.as_bytes().to_vec();
+            entry.resize(NAME_BYTES, 0);
+            bytes.extend(entry);
+        }
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let strings: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")))
+            .collect();
+        let statistics = pair(&strings, &[0, 5, 6, 7], 3);
+        assert_eq!(
+            statistics,
+            Statistics::from([("rx_devmem_pkts".into(), 5), ("tx_packets".into(), 6)])
+        );
+        assert_eq!(pair(&strings, &[0, 5, 6, 7], 1).len(), 1);
+        assert_eq!(pair(&[], &[], 3), Statistics::new());
+    }
+
+    #[test]
+    fn absent_interfaces_and_long_names_are_errors() {
+        assert_eq!(
+            read("no-such-nic").map_err(|error| error.raw_os_error()),
+            Err(Some(libc::ENODEV))
+        );
+        assert!(read("a-name-of-sixteen-bytes").is_err());
+    }
+}

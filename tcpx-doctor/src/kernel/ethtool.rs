@@ -1,0 +1,94 @@
+//! Questions to the kernel's ethtool family.
+
+use std::io;
+use std::time::Duration;
+
+use super::message::{Attribute, generic_attributes, nested, text};
+use super::netlink::Netlink;
+use super::questions::{HeaderSplit, Rings};
+
+const FEATURES_GET: u8 = 11;
+const RINGS_GET: u8 = 15;
+
+/// Asks `command` about `nic`.
+fn ask(deadline: Duration, command: u8, nic: &str) -> io::Result<Vec<Vec<u8>>> {
+    const HEADER: u16 = 1;
+    const DEVICE_NAME: u16 = 2;
+    let netlink = Netlink::open("ethtool", deadline)?;
+    let mut request = netlink.request(command);
+    request.push_nest(HEADER, &nested(&[(DEVICE_NAME, &text(nic))]));
+    Ok(netlink.ask(&request)?)
+}
+
+pub(super) fn rings(deadline: Duration, nic: &str) -> io::Result<Rings> {
+    let answer = ask(deadline, RINGS_GET, nic)?;
+    Ok(read_rings(answer.iter().flat_map(|payload| generic_attributes(payload))))
+}
+
+fn read_rings<'a>(attributes: impl Iterator<Item = Attribute<'a>>) -> Rings {
+    const TCP_DATA_SPLIT: u16 = 11;
+    const HDS_THRESHOLD: u16 = 17;
+    let mut rings =
+        Rings { header_split: HeaderSplit::Unknown, header_split_threshold_bytes: None };
+    for attribute in attributes {
+        match attribute.kind {
+            TCP_DATA_SPLIT => {
+                rings.header_split = match attribute.u8() {
+                    Some(1) => HeaderSplit::Off,
+                    Some(2) => HeaderSplit::On,
+                    _ => HeaderSplit::Unknown,
+                };
+            }
+            HDS_THRESHOLD => rings.header_split_threshold_bytes = attribute.u32(),
+            _ => {}
+        }
+    }
+    rings
+}
+
+pub(super) fn has_active_feature(deadline: Duration, nic: &str, feature: &str) -> io::Result<bool> {
+    let answer = ask(deadline, FEATURES_GET, nic)?;
+    Ok(answer.iter().any(|payload| is_active(generic_attributes(payload), feature)))
+}
+
+fn is_active<'a>(mut attributes: impl Iterator<Item = Attribute<'a>>, feature: &str) -> bool {
+    const ACTIVE: u16 = 4;
+    const BITS: u16 = 3;
+    const NAME: u16 = 2;
+    let Some(active) = attributes.find(|attribute| attribute.kind == ACTIVE) else { return false };
+    // The set has no mask: a bit that is listed is on.
+    let bits = active.inner().filter(|attribute| attribute.kind == BITS);
+    bits.flat_map(|list| list.inner())
+        .flat_map(|bit| bit.inner())
+        .any(|attribute| attribute.kind == NAME && attribute.text() == feature)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::message::attributes;
+
+    #[test]
+    fn ring_settings_are_read() {
+        let bytes = nested(&[(6, &[0, 4, 0, 0]), (11, &[2]), (17, &[0, 1, 0, 0])]);
+        let expected = Rings {
+            header_split: HeaderSplit::On,
+            header_split_threshold_bytes: Some(u32::from_ne_bytes([0, 1, 0, 0])),
+        };
+        assert_eq!(read_rings(attributes(&bytes)), expected);
+        let silent =
+            Rings { header_split: HeaderSplit::Unknown, header_split_threshold_bytes: None };
+        assert_eq!(read_rings(attributes(&nested(&[(11, &[0])]))), silent);
+    }
+
+    #[test]
+    fn a_feature_is_on_when_its_bit_is_listed() {
+        let bit = nested(&[(1, &[0; 4]), (2, b"rx-ntuple-filter\0")]);
+        let set = nested(&[(1, &[]), (2, &[64, 0, 0, 0]), (3, &nested(&[(1, &bit)]))]);
+        let features = nested(&[(2, &[]), (4, &set)]);
+        assert!(is_active(attributes(&features), "rx-ntuple-filter"));
+        assert!(!is_active(attributes(&features), "rx-gro"));
+        let wanted_only = nested(&[(3, &set)]);
+        assert!(!is_active(attributes(&wanted_only), "rx-ntuple-filter"));
+    }
+}

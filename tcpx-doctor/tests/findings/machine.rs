@@ -1,0 +1,119 @@
+//! A host with a kernel that answers as it is told.
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+
+use tcpx_diagnosis::Finding;
+use tcpx_doctor::{
+    DevmemAnswer, Direction, HeaderSplit, Kernel, LogLine, Rings, Statistics, examine,
+};
+
+use crate::fixture::host_tree::{HostTree, PLUGIN, refused};
+
+/// The files, facts and daemon of a host, and its kernel.
+pub(crate) struct Machine {
+    host: HostTree,
+    pub(crate) kernel: KernelAnswers,
+}
+
+impl Machine {
+    /// A healthy A3 High host.
+    pub(crate) fn healthy() -> Self {
+        Self { host: HostTree::healthy(), kernel: KernelAnswers::a3_high() }
+    }
+
+    /// A healthy A3 High host without its daemon.
+    pub(crate) fn without_rxdm() -> Self {
+        Self { host: HostTree::without_rxdm(), kernel: KernelAnswers::a3_high() }
+    }
+
+    /// All findings of a whole examination.
+    pub(crate) fn examine(&self) -> Vec<Finding> {
+        let report = examine(Some(Path::new(PLUGIN)), None, &self.host(), &self.kernel);
+        report.findings().to_vec()
+    }
+}
+
+impl Deref for Machine {
+    type Target = HostTree;
+
+    fn deref(&self) -> &HostTree {
+        &self.host
+    }
+}
+
+impl DerefMut for Machine {
+    fn deref_mut(&mut self) -> &mut HostTree {
+        &mut self.host
+    }
+}
+
+/// What the kernel answers; every NIC gets the same answers.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelAnswers {
+    pub(crate) receive: DevmemAnswer,
+    pub(crate) transmit: DevmemAnswer,
+    pub(crate) rings: Option<Rings>,
+    pub(crate) flow_steering: Option<bool>,
+    pub(crate) locked_memory: Option<u64>,
+    pub(crate) open_files: Option<u64>,
+    pub(crate) statistics: Option<Statistics>,
+    /// What is in the log, or why it cannot be read.
+    pub(crate) log: Result<Vec<LogLine>, io::ErrorKind>,
+}
+
+impl KernelAnswers {
+    /// A healthy A3 High host.
+    fn a3_high() -> Self {
+        Self {
+            receive: DevmemAnswer::Supported,
+            transmit: DevmemAnswer::Supported,
+            rings: Some(Rings {
+                header_split: HeaderSplit::On,
+                header_split_threshold_bytes: Some(0),
+            }),
+            flow_steering: Some(true),
+            locked_memory: None,
+            open_files: Some(1 << 20),
+            statistics: None,
+            log: Ok(Vec::new()),
+        }
+    }
+}
+
+impl Kernel for KernelAnswers {
+    fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemAnswer> {
+        // The kernel knows no interface 0.
+        assert_ne!(ifindex, 0);
+        Ok(if direction == Direction::Receive {
+            self.receive.clone()
+        } else {
+            self.transmit.clone()
+        })
+    }
+
+    fn rings(&self, _nic: &str) -> io::Result<Rings> {
+        self.rings.ok_or_else(refused)
+    }
+
+    fn flow_steering(&self, _nic: &str) -> io::Result<bool> {
+        self.flow_steering.ok_or_else(refused)
+    }
+
+    fn statistics(&self, _nic: &str) -> io::Result<Statistics> {
+        self.statistics.clone().ok_or_else(refused)
+    }
+
+    fn log(&self) -> io::Result<Vec<LogLine>> {
+        self.log.clone().map_err(io::Error::from)
+    }
+
+    fn locked_memory_limit(&self) -> Option<u64> {
+        self.locked_memory
+    }
+
+    fn open_files_limit(&self) -> Option<u64> {
+        self.open_files
+    }
+}
