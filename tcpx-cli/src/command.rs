@@ -7,19 +7,18 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use tcpx_core::PluginChoice;
 
-use crate::conformance::{self, ConformanceArgs};
-use crate::connect::{self, ConnectArgs};
-use crate::devices::{self, DevicesArgs};
-use crate::doctor::{self, DoctorArgs};
+use crate::commands::conformance::{self, ConformanceArgs};
+use crate::commands::connect::{self, ConnectArgs};
+use crate::commands::devices::{self, DevicesArgs};
+use crate::commands::doctor::{self, DoctorArgs};
+use crate::commands::environment::{self, EnvArgs};
+use crate::commands::explain::{self, ExplainArgs};
+use crate::commands::transfer::{self, TransferArgs};
 use crate::end::Role;
-use crate::environment::{self, EnvArgs};
-use crate::error_line::error_line;
-use crate::explain::{self, ExplainArgs};
-use crate::failure::{Failure, usage_line};
-use crate::isolation::{self, OpenPluginArgs};
-use crate::logging::{self, Detail};
+use crate::failure::{Failure, error_line, usage_line};
+use crate::output::logging::{self, Detail};
 use crate::perf::{self, PerfArgs};
-use crate::transfer::{self, TransferArgs};
+use crate::session::isolation::{self, OpenPluginArgs};
 
 /// Moves GPU memory between hosts over TCP: measure it, try it out, find out what is wrong.
 ///

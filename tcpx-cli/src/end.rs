@@ -9,7 +9,7 @@ use crate::bootstrap::{self, Link};
 use crate::failure::Failure;
 use crate::other_end::OtherEnd;
 use crate::pair;
-use crate::session_args::SessionArgs;
+use crate::session::SessionArgs;
 
 /// The two ends and how they meet.
 #[derive(clap::Args, Clone, Debug)]

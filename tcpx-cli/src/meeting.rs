@@ -5,8 +5,8 @@ use tcpx_core::{Session, SessionOptions, UnpackChoice};
 use crate::bootstrap::{Accepted, Link, Message, Program, Request};
 use crate::end::{EndArgs, Role};
 use crate::failure::Failure;
-use crate::memory::Memory;
-use crate::session_args::{SessionArgs, Setup};
+use crate::session::Memory;
+use crate::session::{SessionArgs, Setup};
 
 /// What both ends know once their sessions are connected.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use crate::bootstrap::{self, Link};
 use crate::failure::Failure;
 use crate::other_end::OtherEnd;
-use crate::session_args::SessionArgs;
+use crate::session::SessionArgs;
 
 /// How long a child that has nothing left to do may take to end.
 const GRACE: Duration = Duration::from_secs(3);

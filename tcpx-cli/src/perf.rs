@@ -5,9 +5,11 @@ mod baseline;
 mod json;
 mod latency;
 mod patient_socket;
+mod pattern;
 mod posts;
 mod progress;
 mod report;
+mod samples;
 mod session_lane;
 mod share;
 mod stages;
@@ -25,7 +27,7 @@ use crate::bootstrap::{Batch, CaseTimes, Link, Message, Mode, Plan, Program};
 use crate::end::Role;
 use crate::failure::Failure;
 use crate::meeting::{self, Agreement};
-use crate::nic_watch::NicWatch;
+use crate::session::NicWatch;
 use baseline::RawSockets;
 use progress::Progress;
 use report::{Case, Report};
@@ -183,7 +185,7 @@ mod tests {
     use tcpx_core::{PluginChoice, SessionOptions};
 
     use super::*;
-    use crate::memory::Memory;
+    use crate::session::Memory;
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 

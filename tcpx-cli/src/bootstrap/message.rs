@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::Memory;
 use crate::perf::Stages;
+use crate::session::Memory;
 
 /// Most bytes of one message under test.
 pub(crate) const MAX_SIZE_BYTES: u64 = 16 << 30;

@@ -1,11 +1,10 @@
 //! Flags of `tcpx perf`, and the plan they make.
 
 use crate::bootstrap::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan, Program};
-use crate::byte_size::ByteSize;
 use crate::end::EndArgs;
 use crate::failure::Failure;
-use crate::session_args::{SessionArgs, insist};
-use crate::variables;
+use crate::input::{ByteSize, variables};
+use crate::session::{SessionArgs, insist};
 
 const SIZE: ByteSize = ByteSize(64 << 20);
 const SMALL_SIZE: ByteSize = ByteSize(4 << 10);

@@ -4,14 +4,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use super::pattern::{Mismatch, Pattern};
 use super::share::{Answer, Job, Share, Worker};
 use super::throughput::Lane;
 use crate::bootstrap::{self, Link, Message, Mode, Plan, RawOffer};
 use crate::end::Role;
 use crate::failure::Failure;
+use crate::input::variables;
 use crate::meeting::Agreement;
-use crate::pattern::{Mismatch, Pattern};
-use crate::variables;
 
 /// Sockets of one comm, as the plugins count them.
 const MOST_SOCKETS_PER_COMM: u16 = 8;

@@ -4,11 +4,11 @@ use serde::Serialize;
 use tcpx_doctor::NicGrowth;
 
 use super::report::{Case, LARGE_BYTES, Report};
+use super::samples::{Samples, gb_per_s, micros, millis};
 use super::stages::Shares;
 use crate::bootstrap::Mode;
 use crate::failure::Failure;
-use crate::memory::Memory;
-use crate::samples::{Samples, gb_per_s, micros, millis};
+use crate::session::Memory;
 
 /// Everything of a run.
 #[derive(Serialize)]

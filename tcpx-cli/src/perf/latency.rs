@@ -11,14 +11,14 @@ use tcpx_core::{Post, Session, Transfer};
 use super::CaseRun;
 use super::baseline::{RawSockets, failed};
 use super::patient_socket::PatientSocket;
+use super::pattern::{Mismatch, Pattern};
 use super::progress::Progress;
+use super::samples::nanos;
 use super::throughput::note;
 use crate::bootstrap::{CaseTimes, Link, Message};
 use crate::end::Role;
 use crate::failure::Failure;
 use crate::meeting::Agreement;
-use crate::pattern::{Mismatch, Pattern};
-use crate::samples::nanos;
 
 const PING: i32 = 1;
 const PONG: i32 = 2;

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::bootstrap::Plan;
-use crate::logging;
+use crate::output::logging;
 
 /// The bar, or nothing where nobody would see it.
 pub(super) struct Progress(Option<ProgressBar>);

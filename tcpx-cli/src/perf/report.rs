@@ -3,11 +3,11 @@
 use tcpx_core::Session;
 use tcpx_doctor::NicGrowth;
 
+use super::samples::{Samples, micros};
 use super::stages::Shares;
 use crate::bootstrap::{CaseTimes, Mode, Plan};
 use crate::meeting::Agreement;
-use crate::memory::Memory;
-use crate::samples::{Samples, micros};
+use crate::session::Memory;
 
 /// Bytes of the messages that small ones are compared with.
 pub(super) const LARGE_BYTES: u64 = 512 << 10;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tcpx_core::{Post, Session, Transfer};
 
+use super::pattern::{Mismatch, Pattern};
 use super::throughput::Lane;
 use crate::failure::Failure;
-use crate::pattern::{Mismatch, Pattern};
 
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
 const PIECE_BYTES: usize = 256 << 10;

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use crate::pattern::{Mismatch, Pattern};
+use super::pattern::{Mismatch, Pattern};
 
 /// Parts begin at multiples of this many bytes, so that small messages use few sockets.
 const GRAIN_BYTES: u64 = 64 << 10;

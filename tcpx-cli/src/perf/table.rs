@@ -1,10 +1,10 @@
 //! The report as a table for people.
 
 use super::report::{Case, LARGE_BYTES, Report};
+use super::samples::{Samples, gb_per_s, micros, millis};
 use crate::bootstrap::Mode;
-use crate::byte_size::ByteSize;
-use crate::nic_watch;
-use crate::samples::{Samples, gb_per_s, micros, millis};
+use crate::input::ByteSize;
+use crate::session::render_growth;
 
 /// A heading and how one case fills the column below it.
 type Column<'a> = (&'a str, Box<dyn Fn(&Case) -> String + 'a>);
@@ -51,7 +51,7 @@ pub(super) fn render(report: &Report) -> String {
             text.push_str(" Their ends spin, yield and sleep as the session's do.");
         }
     }
-    for line in nic_watch::render(&report.nics) {
+    for line in render_growth(&report.nics) {
         text.push_str(&format!("\n{line}"));
     }
     text.extend(report.cases.iter().filter_map(stages));

@@ -11,17 +11,17 @@ use std::time::Instant;
 use tcpx_core::Session;
 
 use super::baseline::RawSockets;
+use super::pattern::{Mismatch, Pattern};
 use super::posts;
 use super::progress::Progress;
 use super::report::LARGE_BYTES;
+use super::samples::nanos;
 use super::session_lane::SessionLane;
 use super::{CaseRun, WAYS};
 use crate::bootstrap::{CaseTimes, Link, Message, Mode};
 use crate::end::Role;
 use crate::failure::Failure;
 use crate::meeting::Agreement;
-use crate::pattern::{Mismatch, Pattern};
-use crate::samples::nanos;
 
 /// A way for the bytes of one iteration to get from client to server.
 pub(super) trait Lane {

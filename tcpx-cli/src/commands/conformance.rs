@@ -10,11 +10,11 @@ use tcpx_conformance::{
 use tcpx_core::PluginChoice;
 use tcpx_sys::LoadError;
 
-use crate::conformance_progress::Progress;
+use super::conformance_progress::Progress;
 use crate::end::Seconds;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::transport::Transport;
+use crate::session::Transport;
 
 /// Width of the column of results.
 const RESULT: usize = 8;

@@ -10,11 +10,11 @@ use tcpx_doctor::environment::{Env, process_env};
 use tcpx_doctor::topology::Gpu;
 use tcpx_doctor::{Finding, Host, LiveKernel, NicCounters, Report, data_nic_names, examine};
 
-use crate::environment;
+use super::environment;
+use super::machine::{self, render_findings};
 use crate::failure::Failure;
-use crate::machine::{self, render_findings};
 use crate::output::{print, print_json};
-use crate::transport::Transport;
+use crate::session::Transport;
 
 /// The variable by which the plugin is told its data NICs.
 const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";

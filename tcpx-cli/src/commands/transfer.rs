@@ -9,9 +9,8 @@ use crate::bootstrap::{Link, Message, Program};
 use crate::end::{EndArgs, Role};
 use crate::failure::Failure;
 use crate::meeting::{self, Agreement};
-use crate::nic_watch::{self, NicWatch};
 use crate::output::print;
-use crate::session_args::SessionArgs;
+use crate::session::{NicWatch, SessionArgs, render_growth};
 
 const TEXT: &[u8] = b"Hello from TCPX client!";
 const TAG: i32 = 42;
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
     }
     let text = String::from_utf8_lossy(TEXT);
     let passed = format!("PASSED: {} bytes \"{text}\", tag {TAG}", TEXT.len());
-    let lines: Vec<String> = iter::once(passed).chain(nic_watch::render(&nics)).collect();
+    let lines: Vec<String> = iter::once(passed).chain(render_growth(&nics)).collect();
     print(&lines.join("\n"))
 }
 

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use tcpx_core::{HARDWARE_PLUGIN_PATH, PluginChoice};
 
 use crate::failure::Failure;
-use crate::variables;
+use crate::input::variables;
 
 /// The variables that stand in for `--plugin`, as in `tcpx-core`'s table of settings.
 const VARIABLES: [&str; 2] = ["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"];

@@ -23,7 +23,7 @@ impl NicWatch {
 }
 
 /// One line for each NIC that has something to tell.
-pub(crate) fn render(growth: &[NicGrowth]) -> Vec<String> {
+pub(crate) fn render_growth(growth: &[NicGrowth]) -> Vec<String> {
     let line = |NicGrowth { nic, devmem_packets, errors }: &NicGrowth| {
         let packets = devmem_packets.map(|count| format!("{count} packets reached device memory"));
         let errors = errors.iter().map(|(name, grown)| format!("{name} +{grown}"));
@@ -44,7 +44,7 @@ mod tests {
             devmem_packets,
             errors: errors.iter().map(|(name, grown)| ((*name).to_owned(), *grown)).collect(),
         };
-        let lines = render(&[
+        let lines = render_growth(&[
             growth("eth0", None, &[]),
             growth("eth1", Some(0), &[]),
             growth("eth2", Some(7), &[("rx_drops", 2)]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-use crate::logging;
+use crate::output::logging;
 
 /// The line, or nothing where nobody would see it.
 pub(crate) struct Progress(Option<ProgressBar>);

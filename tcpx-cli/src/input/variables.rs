@@ -41,7 +41,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::byte_size::ByteSize;
+    use crate::input::ByteSize;
 
     const NAMES: [&str; 2] = ["TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE"];
 

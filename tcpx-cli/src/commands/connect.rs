@@ -8,7 +8,7 @@ use crate::bootstrap::{Link, Program};
 use crate::end::{EndArgs, Role};
 use crate::failure::Failure;
 use crate::meeting::{self, Agreement};
-use crate::session_args::SessionArgs;
+use crate::session::SessionArgs;
 
 /// Connect two ends and say goodbye again: a test of plugin, network and handshake.
 ///

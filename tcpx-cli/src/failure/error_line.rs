@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use tcpx_core::{Code, Error, PluginChoice, of_connecting};
 use tcpx_doctor::diagnosis::{connection, transfer};
 
+use super::reason::Failure;
 use crate::bootstrap::BootstrapError;
-use crate::failure::Failure;
 
 /// What went wrong, in one line that ends with where to read on, `(see: tcpx explain TCPX-201)`, if anything is known.
 /// `plugin` is what `--plugin` was given.

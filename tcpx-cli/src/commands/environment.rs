@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use tcpx_doctor::environment::{EnvLine, profile_a3_high, render_profile};
 
+use super::machine::{self, render_findings};
 use crate::failure::Failure;
-use crate::machine::{self, render_findings};
 use crate::output::{print, print_json};
 
 /// Show the hardware plugin's environment variables, or print a profile of them for a shell.

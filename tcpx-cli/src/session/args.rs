@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tcpx_core::{PluginChoice, SessionOptions, UnpackChoice};
 
+use super::isolation;
+use super::memory::{Memory, MemoryChoice};
+use super::transport::Transport;
 use crate::bootstrap::Request;
-use crate::byte_size::ByteSize;
 use crate::failure::Failure;
-use crate::isolation;
-use crate::memory::{Memory, MemoryChoice};
-use crate::transport::Transport;
+use crate::input::ByteSize;
 
 /// How the bytes are moved. The client's values count; a server that was given one of its own insists on it.
 #[derive(clap::Args, Clone, Debug)]

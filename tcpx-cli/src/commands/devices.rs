@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use serde::Serialize;
 use tcpx_doctor::topology::{Distance, Gpu, Nic, gpu_nic_distance, render_devices};
 
+use super::machine;
 use crate::failure::Failure;
-use crate::machine;
 use crate::output::{print, print_json};
-use crate::transport::Transport;
+use crate::session::Transport;
 
 /// List GPUs and NICs with their distances, and say which plugin a session would use and why.
 ///
