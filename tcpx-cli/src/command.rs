@@ -14,10 +14,10 @@ use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::environment::{self, EnvArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::transfer::{self, TransferArgs};
-use crate::end::Role;
 use crate::failure::{Failure, error_line, usage_line};
 use crate::output::logging::{self, Detail};
 use crate::perf::{self, PerfArgs};
+use crate::rendezvous::EndsArgs;
 use crate::session::isolation::{self, OpenPluginArgs};
 
 /// Moves GPU memory between hosts over TCP: measure it, try it out, find out what is wrong.
@@ -46,12 +46,12 @@ enum Command {
 }
 
 impl Command {
-    /// Which end this is, of a command that has two.
-    fn role(&self) -> Option<Role> {
+    /// The two ends, of a command that has them.
+    fn ends(&self) -> Option<&EndsArgs> {
         match self {
-            Self::Perf(args) => Some(args.end.role()),
-            Self::Transfer(args) => Some(args.end.role()),
-            Self::Connect(args) => Some(args.end.role()),
+            Self::Perf(args) => Some(&args.ends),
+            Self::Transfer(args) => Some(&args.ends),
+            Self::Connect(args) => Some(&args.ends),
             _ => None,
         }
     }
@@ -59,11 +59,8 @@ impl Command {
     /// What `--plugin` was given, of a command that loads one.
     fn plugin(&self) -> Option<&PluginChoice> {
         match self {
-            Self::Perf(args) => args.session.plugin.as_ref(),
-            Self::Transfer(args) => args.session.plugin.as_ref(),
-            Self::Connect(args) => args.session.plugin.as_ref(),
             Self::Conformance(args) => args.plugin.as_ref(),
-            _ => None,
+            _ => self.ends()?.session.plugin.as_ref(),
         }
     }
 
@@ -106,7 +103,7 @@ pub(crate) fn main() -> ExitCode {
             return if is_doctor { doctor::not_examined(&failure) } else { failure.exit_code() };
         }
     };
-    logging::start(command.detail(), command.role());
+    logging::start(command.detail(), command.ends().map(|ends| ends.role().name()));
     command.run().unwrap_or_else(|failure| {
         fail(&failure, command.plugin());
         match command {

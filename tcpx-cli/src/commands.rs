@@ -1,12 +1,11 @@
 //! The commands, one file each; `tcpx perf` has a room of its own.
 //!
 //! - `connect`, `transfer`: between two ends
-//! - `conformance`: a plugin against the rules; `conformance_progress` shows how far it is
+//! - `conformance`: a plugin against the rules
 //! - `doctor`, `environment`, `devices`: this machine, as `machine` sees it
 //! - `explain`: the diagnoses
 
 pub(crate) mod conformance;
-mod conformance_progress;
 pub(crate) mod connect;
 pub(crate) mod devices;
 pub(crate) mod doctor;

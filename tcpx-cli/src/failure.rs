@@ -1,10 +1,13 @@
 //! Why a command failed.
 //!
 //! - `reason`: everything that ends a command, and its exit status
+//! - `connection`: where the two ends could not meet, or lost each other
 //! - `error_line`: the one line that the user reads, with where to read on
 
+mod connection;
 mod error_line;
 mod reason;
 
+pub(crate) use connection::ConnectionError;
 pub(crate) use error_line::error_line;
 pub(crate) use reason::{Failure, one_line, usage_line};

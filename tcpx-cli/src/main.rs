@@ -7,17 +7,15 @@
 //! process). Results go to stdout, everything else to stderr, and the exit status says whether all
 //! was well.
 
-mod bootstrap;
 mod command;
 mod commands;
-mod end;
+mod deadline;
 mod failure;
 mod input;
-mod meeting;
-mod other_end;
 mod output;
-mod pair;
 mod perf;
+mod process;
+mod rendezvous;
 mod session;
 
 use std::process::ExitCode;

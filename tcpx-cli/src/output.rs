@@ -2,8 +2,11 @@
 //!
 //! - `stdout`: texts and JSON objects
 //! - `logging`: the log
+//! - `progress`: a line that says how far a command is
 
 pub(crate) mod logging;
+mod progress;
 mod stdout;
 
+pub(crate) use progress::Progress;
 pub(crate) use stdout::{print, print_json};

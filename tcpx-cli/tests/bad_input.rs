@@ -121,21 +121,27 @@ fn a_server_that_accepts_and_is_silent() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let client = Tcpx::new(&["connect", "client", &address, "--timeout", "0.3"]).run();
-    expect_only(&client, FAILED, &["no answer within 0.3 s"]);
+    expect_only(&client, FAILED, &["no greeting within 0.3 s"]);
 }
 
 #[test]
 #[serial]
 fn garbage_on_the_bootstrap_port() {
-    let huge = [b"TCPXBOOT".as_slice(), &[2, 0, 0xff, 0xff, 0xff, 0xff]].concat();
-    let other_version = [b"TCPXBOOT".as_slice(), &[99, 0, 0, 0, 0, 0]].concat();
-    let nonsense = [b"TCPXBOOT".as_slice(), &[2, 0, 3, 0, 0, 0, 0xff, 0xff, 0xff]].concat();
+    // Magic and version; then frames of length, kind and body. A request is of kind 2.
+    let after_greeting = |bytes: &[u8]| [b"TCPXBOOT\x03\0".as_slice(), bytes].concat();
+    let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
+    let nonsense = after_greeting(&[3, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff]);
+    let out_of_turn = after_greeting(&[0, 0, 0, 0, 5, 0, 0, 0]);
+    let gives_up = after_greeting(&[4, 0, 0, 0, 1, 0, 0, 0, 3, b'w', b'h', b'y']);
     for (bytes, words) in [
         (&b"GET / HTTP/1.1\r\nHost: tcpx\r\n\r\n"[..], "does not speak this protocol"),
+        (b"TCPXBOOT\x63\0", "version 99"),
         (&huge, "4294967295 bytes"),
-        (&other_version, "version 99"),
         (&nonsense, "cannot be read"),
+        (&out_of_turn, "sent its go where its request was due"),
+        (&gives_up, "the other end failed: why"),
         (b"TCPX", "closed the connection"),
+        (&after_greeting(&[3, 0]), "closed the connection"),
         (b"", "closed the connection"),
     ] {
         let server = Server::start(&["perf", "server"]);

@@ -10,10 +10,9 @@ use tcpx_conformance::{
 use tcpx_core::PluginChoice;
 use tcpx_sys::LoadError;
 
-use super::conformance_progress::Progress;
-use crate::end::Seconds;
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::input::Seconds;
+use crate::output::{Progress, print, print_json};
 use crate::session::Transport;
 
 /// Width of the column of results.
@@ -139,7 +138,7 @@ fn silently(options: &Options) -> Result<Report, Failure> {
 
 /// Prints each result as it comes, below the name of its group.
 fn with_rows(options: &Options, transport: &Transport) -> Result<Report, Failure> {
-    let progress = Progress::new();
+    let progress = Progress::count();
     // Printed with the first result: options that make no sense have none.
     let mut title = Some(format!("plugin {} ({})\n", transport.plugin, transport.why));
     let mut group = None;
@@ -152,7 +151,7 @@ fn with_rows(options: &Options, transport: &Transport) -> Result<Report, Failure
         if printed.is_ok() {
             printed = progress.above(|| print(&text));
         }
-        progress.step(&check.name);
+        progress.step_named(&check.name);
     })
     .map_err(|error| Failure::Usage(error.to_string()))?;
     drop(progress);

@@ -1,16 +1,13 @@
 //! `tcpx transfer`: one short message with everything that happens to it in the log.
 
-use std::iter;
-
+use serde::{Deserialize, Serialize};
 use tcpx_core::{Post, Session};
 use tcpx_doctor::NicGrowth;
 
-use crate::bootstrap::{Link, Message, Program};
-use crate::end::{EndArgs, Role};
 use crate::failure::Failure;
-use crate::meeting::{self, Agreement};
 use crate::output::print;
-use crate::session::{NicWatch, SessionArgs, render_growth};
+use crate::rendezvous::{self, Agreed, EndsArgs, Kind, Message, Role};
+use crate::session::{NicWatch, render_growth};
 
 const TEXT: &[u8] = b"Hello from TCPX client!";
 const TAG: i32 = 42;
@@ -21,99 +18,109 @@ const POISON: u8 = 0xdb;
 
 /// Send "Hello from TCPX client!" with tag 42 and show every step in the log.
 ///
-/// Alone it runs both ends here, as two processes over loopback. For two hosts start `tcpx transfer server` on one and
-/// `tcpx transfer client ADDR` on the other. The log on stderr shows plugin, registration, request metadata, device
-/// handle, each unpack descriptor and the bounce buffer's first bytes. Exit status: 0 when the message arrived as sent.
+/// Alone it runs both ends here, as two processes over loopback. For two hosts start
+/// `tcpx transfer server` on one and `tcpx transfer client ADDR` on the other. The log on stderr
+/// shows plugin, registration, request metadata, device handle, each unpack descriptor and the
+/// bounce buffer's first bytes. Exit status: 0 when the message arrived as sent.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct TransferArgs {
     #[command(flatten)]
-    pub(crate) end: EndArgs,
-    #[command(flatten)]
-    pub(crate) session: SessionArgs,
+    pub(crate) ends: EndsArgs,
+}
+
+/// Server: what is wrong with the message that arrived; empty if nothing is.
+#[derive(Debug, Serialize, Deserialize)]
+struct Verdict {
+    difference: String,
+}
+
+impl Message for Verdict {
+    const KIND: Kind = Kind::Verdict;
 }
 
 /// Transfers, and prints PASSED or what differs.
 pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
-    args.end.begin()?;
     tracing::debug!("=== TCPX GPU-to-GPU transfer test ===");
     tracing::debug!("Using payload_bytes={}", TEXT.len());
-    let (difference, nics) = match args.end.role() {
-        Role::Client => {
-            tracing::debug!("Running in CLIENT mode");
-            meeting::as_client(&args.end, &args.session, Program::Transfer, watched(send))?
-        }
-        Role::Server => {
-            tracing::debug!("Running in SERVER mode");
-            meeting::as_server(&args.end, &args.session, "transfer", |_| Ok(()), watched(receive))?
-        }
-    };
-    if args.end.is_started_end() {
-        return Ok(());
-    }
+    tracing::debug!("Running in {} mode", args.ends.role().name().to_uppercase());
+    let transferred = rendezvous::run("transfer", &args.ends, || Ok(()), |()| Ok(()), transfer)?;
+    let Some((Verdict { difference }, nics)) = transferred else { return Ok(()) };
     if !difference.is_empty() {
         return Err(Failure::NotVerified(difference));
     }
     let text = String::from_utf8_lossy(TEXT);
-    let passed = format!("PASSED: {} bytes \"{text}\", tag {TAG}", TEXT.len());
-    let lines: Vec<String> = iter::once(passed).chain(render_growth(&nics)).collect();
+    let mut lines = vec![format!("PASSED: {} bytes \"{text}\", tag {TAG}", TEXT.len())];
+    lines.extend(render_growth(&nics));
     print(&lines.join("\n"))
 }
 
-/// Does `body` and sees what the NICs count meanwhile.
-fn watched(
-    body: impl FnOnce(&mut Link, &Session, &Agreement) -> Result<String, Failure>,
-) -> impl FnOnce(&mut Link, &Session, &Agreement) -> Result<(String, Vec<NicGrowth>), Failure> {
-    |link, session, agreement| {
-        let watch = NicWatch::start(session);
-        Ok((body(link, session, agreement)?, watch.end(session)))
-    }
+/// One end's part, and what the NICs count meanwhile.
+fn transfer(agreed: &mut Agreed<'_>, (): &()) -> Result<(Verdict, Vec<NicGrowth>), Failure> {
+    let watch = NicWatch::start(agreed.session);
+    let verdict = match agreed.role() {
+        Role::Client => send(agreed)?,
+        Role::Server => receive(agreed)?,
+    };
+    Ok((verdict, watch.end(agreed.session)))
 }
 
-fn register(session: &Session, agreement: &Agreement, what: &str) -> Result<u64, Failure> {
-    let memory = session.allocate(BUFFER_BYTES, agreement.memory.memory_type())?;
+/// A registered buffer, and the post that moves the message from or to its beginning.
+fn register(agreed: &Agreed<'_>, what: &str) -> Result<Post, Failure> {
+    let session = agreed.session;
+    let memory = session.allocate(BUFFER_BYTES, agreed.memory().memory_type())?;
     let info = session.memory_info(memory)?;
     tracing::debug!(
         "Registered {} {what} buffer ptr={:#x} bytes={}",
-        agreement.role.name(),
+        agreed.role().name(),
         info.address,
         info.bytes
     );
-    Ok(memory)
+    Ok(Post { memory, offset: 0, bytes: TEXT.len() as u64, tag: TAG })
 }
 
-fn send(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<String, Failure> {
-    let memory = register(session, agreement, "send")?;
-    session.write_memory(memory, 0, TEXT)?;
+fn send(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
+    let session = agreed.session;
+    let message = register(agreed, "send")?;
+    session.write_memory(message.memory, 0, TEXT)?;
     tracing::debug!("Wrote test message to GPU buffer: {}", String::from_utf8_lossy(TEXT));
-    let transfer = session.create_transfer(agreement.peer())?;
+    let transfer = session.create_transfer(agreed.peer())?;
     tracing::debug!("Sending {} bytes with tag {TAG}", TEXT.len());
-    transfer.post_send(message(memory))?;
-    transfer.wait(Some(link.timeout()))?;
+    transfer.post_send(message)?;
+    transfer.wait(Some(agreed.link.timeout()))?;
     tracing::debug!("Send completed successfully");
     drop(transfer);
-    session.deregister_memory(memory)?;
-    let difference = link.receive("verdict", |message| match message {
-        Message::Verdict { difference } => Ok(difference),
-        other => Err(other),
-    })?;
-    if difference.is_empty() {
+    session.deregister_memory(message.memory)?;
+    let verdict: Verdict = agreed.link.receive()?;
+    if verdict.difference.is_empty() {
         tracing::debug!("Client test completed successfully");
     }
-    Ok(difference)
+    Ok(verdict)
 }
 
-fn receive(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<String, Failure> {
-    let memory = register(session, agreement, "receive")?;
-    session.write_memory(memory, 0, &[POISON; BUFFER_BYTES as usize])?;
-    let transfer = session.create_transfer(agreement.peer())?;
+fn receive(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
+    let session = agreed.session;
+    let message = register(agreed, "receive")?;
+    session.write_memory(message.memory, 0, &[POISON; BUFFER_BYTES as usize])?;
+    let transfer = session.create_transfer(agreed.peer())?;
     tracing::debug!("Waiting for client data, expected bytes={}", TEXT.len());
-    transfer.post_recv(message(memory))?;
-    transfer.wait(Some(link.timeout()))?;
+    transfer.post_recv(message)?;
+    transfer.wait(Some(agreed.link.timeout()))?;
     drop(transfer);
-    tracing::debug!("Device unpack completed successfully ({})", agreement.unpack);
+    tracing::debug!("Device unpack completed successfully ({})", agreed.unpack());
+    let difference = read_back(session, message)?;
+    let verdict = Verdict { difference };
+    agreed.link.send(&verdict)?;
+    if verdict.difference.is_empty() {
+        tracing::debug!("Server test completed successfully");
+    }
+    Ok(verdict)
+}
+
+/// Frees the receive buffer. Returns what is wrong with it.
+fn read_back(session: &Session, message: Post) -> Result<String, Failure> {
     let mut buffer = [0; BUFFER_BYTES as usize];
-    session.read_memory(memory, 0, &mut buffer)?;
-    session.deregister_memory(memory)?;
+    session.read_memory(message.memory, 0, &mut buffer)?;
+    session.deregister_memory(message.memory)?;
     let (text, rest) = buffer.split_at(TEXT.len());
     tracing::debug!("Received data ({} bytes): {}", text.len(), text.escape_ascii());
     let difference = difference(text, rest);
@@ -121,15 +128,7 @@ fn receive(link: &mut Link, session: &Session, agreement: &Agreement) -> Result<
         "" => tracing::debug!("✓ Data validation PASSED"),
         difference => tracing::error!("✗ Data validation FAILED: {difference}"),
     }
-    link.send(&Message::Verdict { difference: difference.clone() })?;
-    if difference.is_empty() {
-        tracing::debug!("Server test completed successfully");
-    }
     Ok(difference)
-}
-
-fn message(memory: u64) -> Post {
-    Post { memory, offset: 0, bytes: TEXT.len() as u64, tag: TAG }
 }
 
 /// What is wrong with the receive buffer; empty if nothing is.

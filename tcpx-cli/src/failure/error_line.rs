@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use tcpx_core::{Code, Error, PluginChoice, of_connecting};
 use tcpx_doctor::diagnosis::{connection, transfer};
 
+use super::connection::ConnectionError;
 use super::reason::Failure;
-use crate::bootstrap::BootstrapError;
 
 /// What went wrong, in one line that ends with where to read on, `(see: tcpx explain TCPX-201)`, if anything is known.
 /// `plugin` is what `--plugin` was given.
@@ -28,13 +28,13 @@ pub(crate) fn error_line(failure: &Failure, plugin: Option<&PluginChoice>) -> St
 fn code_of(failure: &Failure) -> Option<Code> {
     let diagnosis = match failure {
         Failure::Library(error) => return error.id(),
-        Failure::Bootstrap(BootstrapError::NoServer { error, .. }) => {
-            return of_connecting(error).map(|diagnosis| diagnosis.code);
+        Failure::Connection(ConnectionError::NoServer { error, .. }) => {
+            return of_connecting(&error.to_string()).map(|diagnosis| diagnosis.code);
         }
         Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
         Failure::NotVerified(_) => &transfer::PAYLOAD_DIFFERS,
         // The other end has said what there is to say; the rest is about this command line.
-        Failure::Bootstrap(_)
+        Failure::Connection(_)
         | Failure::OtherEnd(_)
         | Failure::Refused(_)
         | Failure::Refusing(_)
@@ -48,6 +48,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deadline::Deadline;
     use std::sync::Arc;
     use tcpx_doctor::Report;
     use tcpx_doctor::environment::{Env, lint};
@@ -56,10 +57,11 @@ mod tests {
     #[test]
     fn failures_name_their_diagnosis() {
         let missing = Error::from(LoadError::Missing { path: "/x.so".into() });
-        let no_server = BootstrapError::NoServer {
+        let no_server = ConnectionError::NoServer {
             address: "10.0.0.1:9".into(),
-            waited: std::time::Duration::from_secs(1),
-            error: "Connection refused (os error 111)".into(),
+            waited: Deadline::after(std::time::Duration::from_secs(1)),
+            tried: ([10, 0, 0, 1], 9).into(),
+            error: std::io::ErrorKind::ConnectionRefused.into(),
         };
         for (failure, expected) in [
             (missing.into(), "TCPX-201"),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tcpx_core::{Departure, Error};
 
-use crate::bootstrap::BootstrapError;
+use super::connection::ConnectionError;
 
 /// Everything that ends a command.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     Library(#[from] Error),
     /// The connection between the two ends.
     #[error(transparent)]
-    Bootstrap(#[from] BootstrapError),
+    Connection(#[from] ConnectionError),
     /// The other end gave up and said why.
     #[error("the other end failed: {0}")]
     OtherEnd(String),
@@ -63,7 +63,7 @@ impl Failure {
     /// Whether the other end may know more: it fell silent, or took the connection with it.
     pub(crate) fn may_be_a_symptom(&self) -> bool {
         match self {
-            Self::Bootstrap(error) => error.is_about_the_connection(),
+            Self::Connection(error) => error.is_lost(),
             Self::Library(Error::PeerGone { how, .. }) => !matches!(how, Departure::Abort(_)),
             Self::Library(Error::Deadline { .. }) | Self::Io { .. } => true,
             _ => false,

@@ -9,7 +9,6 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::end::Role;
 use crate::input::variables;
 
 const DEBUG: [&str; 2] = ["TCPX_DEBUG", "UCCL_TCPX_DEBUG"];
@@ -25,7 +24,7 @@ pub(crate) enum Detail {
 }
 
 /// Starts the log; `role` is which end writes it, if the command has ends. RUST_LOG wins over the documents' variables, those over the command's own detail.
-pub(crate) fn start(detail: Detail, role: Option<Role>) {
+pub(crate) fn start(detail: Detail, role: Option<&'static str>) {
     let filter = std::env::var("RUST_LOG")
         .ok()
         .filter(|text| !text.is_empty())
@@ -64,7 +63,7 @@ fn directives(detail: Detail, debug: bool, launch_debug: bool) -> &'static str {
 
 /// `[DEBUG] server: message field=value`: the documents' lines, with the end that wrote them.
 struct Lines {
-    role: Option<Role>,
+    role: Option<&'static str>,
 }
 
 impl<S, N> FormatEvent<S, N> for Lines
@@ -80,7 +79,7 @@ where
     ) -> fmt::Result {
         write!(writer, "[{}] ", event.metadata().level())?;
         if let Some(role) = self.role {
-            write!(writer, "{}: ", role.name())?;
+            write!(writer, "{}: ", role)?;
         }
         context.field_format().format_fields(writer.by_ref(), event)?;
         writeln!(writer)

@@ -1,10 +1,10 @@
 //! Flags of `tcpx perf`, and the plan they make.
 
-use crate::bootstrap::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan, Program};
-use crate::end::EndArgs;
+use super::plan::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan};
 use crate::failure::Failure;
 use crate::input::{ByteSize, variables};
-use crate::session::{SessionArgs, insist};
+use crate::rendezvous::EndsArgs;
+use crate::session::insist;
 
 const SIZE: ByteSize = ByteSize(64 << 20);
 const SMALL_SIZE: ByteSize = ByteSize(4 << 10);
@@ -25,7 +25,7 @@ const SWEEP_TO: u64 = 64 << 20;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PerfArgs {
     #[command(flatten)]
-    pub(crate) end: EndArgs,
+    pub(crate) ends: EndsArgs,
 
     /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB
     /// [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency or --messages 4KiB]
@@ -75,15 +75,12 @@ pub(crate) struct PerfArgs {
 
     /// Print one JSON object instead of a table; with --sweep its own figures are those of the largest size
     #[arg(long)]
-    pub(crate) json: bool,
-
-    #[command(flatten)]
-    pub(crate) session: SessionArgs,
+    pub(super) json: bool,
 }
 
 impl PerfArgs {
     /// Flags over environment over defaults.
-    pub(crate) fn plan(&self) -> Result<Plan, Failure> {
+    pub(super) fn plan(&self) -> Result<Plan, Failure> {
         let mode = self.mode();
         let (size, iterations, warmup) = match mode {
             Mode::Throughput => (SIZE, ITERATIONS, WARMUP),
@@ -117,8 +114,7 @@ impl PerfArgs {
     }
 
     /// As the server: whether the client's plan is what this end was told to expect.
-    pub(crate) fn insist(&self, program: &Program) -> Result<(), Failure> {
-        let Program::Perf(plan) = program else { return Ok(()) };
+    pub(super) fn insist(&self, plan: &Plan) -> Result<(), Failure> {
         plan.check()
             .map_err(|reason| Failure::Refusing(format!("the client asks for {reason}")))?;
         insist("--size", self.size, ByteSize(plan.sizes[0]))?;
@@ -144,8 +140,7 @@ fn sweep(factor: u64) -> Vec<u64> {
 }
 
 fn random_seed() -> Result<u64, Failure> {
-    getrandom::u64()
-        .map_err(|error| Failure::Io { what: "choosing a seed".into(), error: error.into() })
+    getrandom::u64().map_err(|error| Failure::io("choosing a seed")(error.into()))
 }
 
 #[cfg(test)]

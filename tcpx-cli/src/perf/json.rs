@@ -3,10 +3,10 @@
 use serde::Serialize;
 use tcpx_doctor::NicGrowth;
 
-use super::report::{Case, LARGE_BYTES, Report};
+use super::plan::{LARGE_BYTES, Mode};
+use super::report::{Case, Report};
 use super::samples::{Samples, gb_per_s, micros, millis};
 use super::stages::Shares;
-use crate::bootstrap::Mode;
 use crate::failure::Failure;
 use crate::session::Memory;
 

@@ -2,16 +2,16 @@
 
 /// One iteration's bytes. Eight at a time, any part of it without the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern {
+pub(super) struct Pattern {
     seed: u64,
 }
 
 /// The first byte that is not what was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mismatch {
-    pub(crate) offset: u64,
-    pub(crate) expected: u8,
-    pub(crate) found: u8,
+pub(super) struct Mismatch {
+    pub(super) offset: u64,
+    pub(super) expected: u8,
+    pub(super) found: u8,
 }
 
 impl std::fmt::Display for Mismatch {
@@ -25,17 +25,17 @@ impl std::fmt::Display for Mismatch {
 
 impl Pattern {
     /// The pattern of message number `message` in a run with `seed`.
-    pub(crate) fn new(seed: u64, message: u64) -> Self {
+    pub(super) fn new(seed: u64, message: u64) -> Self {
         Self { seed: mix(seed ^ mix(message)) }
     }
 
     /// Writes the bytes from `offset` on, a multiple of 8.
-    pub(crate) fn fill(self, offset: u64, out: &mut [u8]) {
+    pub(super) fn fill(self, offset: u64, out: &mut [u8]) {
         self.words(offset, out, |word| word);
     }
 
     /// Writes bytes every one of which differs from the pattern: what is left of them was never received.
-    pub(crate) fn poison(self, offset: u64, out: &mut [u8]) {
+    pub(super) fn poison(self, offset: u64, out: &mut [u8]) {
         self.words(offset, out, |word| !word);
     }
 
@@ -57,7 +57,7 @@ impl Pattern {
     }
 
     /// Compares received bytes. `expected` is scratch memory of at least as many bytes.
-    pub(crate) fn check(
+    pub(super) fn check(
         self,
         offset: u64,
         received: &[u8],

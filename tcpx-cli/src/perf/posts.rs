@@ -2,7 +2,7 @@
 
 use tcpx_core::Post;
 
-use crate::bootstrap::Batch;
+use super::plan::Batch;
 
 /// One message of so many bytes.
 pub(super) fn whole(memory: u64, bytes: u64) -> Vec<Post> {

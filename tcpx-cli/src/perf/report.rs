@@ -1,16 +1,13 @@
 //! What was measured, before it becomes a table or JSON.
 
-use tcpx_core::Session;
 use tcpx_doctor::NicGrowth;
 
+use super::plan::{Mode, Plan};
 use super::samples::{Samples, micros};
 use super::stages::Shares;
-use crate::bootstrap::{CaseTimes, Mode, Plan};
-use crate::meeting::Agreement;
+use super::times::CaseTimes;
+use crate::rendezvous::Agreed;
 use crate::session::Memory;
-
-/// Bytes of the messages that small ones are compared with.
-pub(super) const LARGE_BYTES: u64 = 512 << 10;
 
 /// A whole run.
 #[derive(Clone, Debug)]
@@ -113,22 +110,22 @@ fn ratio(over: &Samples, under: &Samples) -> Option<f64> {
 
 impl Report {
     pub(super) fn new(
-        session: &Session,
-        agreement: &Agreement,
+        agreed: &Agreed<'_>,
         plan: &Plan,
         cases: Vec<Case>,
         nics: Vec<NicGrowth>,
     ) -> Self {
-        let stats = session.stats();
-        let peer = stats.peers.iter().find(|peer| peer.name == agreement.peer());
+        let stats = agreed.session.stats();
+        let peer = stats.peers.iter().find(|peer| peer.name == agreed.peer());
+        let chunk_bytes = agreed.session.options().chunk_bytes;
         Self {
             mode: plan.mode,
-            transport: stats.transport.clone(),
-            plugin_name: stats.plugin_name.clone(),
-            memory: agreement.memory,
-            unpack: agreement.unpack.clone(),
-            chunk_bytes: peer.map_or(session.options().chunk_bytes, |peer| peer.chunk_bytes),
-            channels: agreement.channels,
+            transport: stats.transport,
+            plugin_name: stats.plugin_name,
+            memory: agreed.memory(),
+            unpack: agreed.unpack().to_owned(),
+            chunk_bytes: peer.map_or(chunk_bytes, |peer| peer.chunk_bytes),
+            channels: agreed.channels(),
             iterations: plan.iterations,
             seed: plan.seed,
             cases,
@@ -145,7 +142,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::Batch;
+    use crate::perf::plan::Batch;
 
     fn case(mode: Mode) -> Case {
         let times = |session_ns, large_ns, raw_ns| CaseTimes {

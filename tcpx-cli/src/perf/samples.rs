@@ -4,18 +4,18 @@ use std::time::Duration;
 
 /// Times of one kind, in the order they were measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Samples(Vec<Duration>);
+pub(super) struct Samples(Vec<Duration>);
 
 impl Samples {
-    pub(crate) fn from_nanos(nanos: &[u64]) -> Self {
+    pub(super) fn from_nanos(nanos: &[u64]) -> Self {
         Self(nanos.iter().copied().map(Duration::from_nanos).collect())
     }
 
-    pub(crate) fn times(&self) -> &[Duration] {
+    pub(super) fn times(&self) -> &[Duration] {
         &self.0
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -26,7 +26,7 @@ impl Samples {
     }
 
     /// The middle time; of an even number, the mean of the two in the middle.
-    pub(crate) fn median(&self) -> Duration {
+    pub(super) fn median(&self) -> Duration {
         let times = self.sorted();
         let middle = times.len() / 2;
         match times.len() {
@@ -37,44 +37,44 @@ impl Samples {
     }
 
     /// The smallest time that at least `percent` of 100 times do not exceed.
-    pub(crate) fn percentile(&self, percent: usize) -> Duration {
+    pub(super) fn percentile(&self, percent: usize) -> Duration {
         let times = self.sorted();
         let rank = (times.len() * percent).div_ceil(100);
         times.get(rank.saturating_sub(1)).copied().unwrap_or_default()
     }
 
-    pub(crate) fn mean(&self) -> Duration {
+    pub(super) fn mean(&self) -> Duration {
         u32::try_from(self.0.len())
             .ok()
             .and_then(|count| self.0.iter().sum::<Duration>().checked_div(count))
             .unwrap_or_default()
     }
 
-    pub(crate) fn shortest(&self) -> Duration {
+    pub(super) fn shortest(&self) -> Duration {
         self.0.iter().min().copied().unwrap_or_default()
     }
 
-    pub(crate) fn longest(&self) -> Duration {
+    pub(super) fn longest(&self) -> Duration {
         self.0.iter().max().copied().unwrap_or_default()
     }
 }
 
 /// `bytes` in `time`, in units of 10^9 bytes a second.
-pub(crate) fn gb_per_s(bytes: u64, time: Duration) -> f64 {
+pub(super) fn gb_per_s(bytes: u64, time: Duration) -> f64 {
     let nanos = time.as_nanos().max(1);
     bytes as f64 / nanos as f64
 }
 
-pub(crate) fn micros(time: Duration) -> f64 {
+pub(super) fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }
 
-pub(crate) fn millis(time: Duration) -> f64 {
+pub(super) fn millis(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
 
 /// A duration for the wire.
-pub(crate) fn nanos(time: Duration) -> u64 {
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

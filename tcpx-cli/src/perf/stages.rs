@@ -5,26 +5,26 @@ use tcpx_core::Session;
 
 /// One end's times of one case by stage, in ns, idle time left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stages {
+pub(super) struct Stages {
     /// Chunks were being sent, and nothing else.
-    pub(crate) sending_ns: u64,
+    pub(super) sending_ns: u64,
     /// Receives waited for the network and the sender, nothing else.
-    pub(crate) receiving_ns: u64,
+    pub(super) receiving_ns: u64,
     /// The same while chunks were being unpacked.
-    pub(crate) receiving_and_unpacking_ns: u64,
+    pub(super) receiving_and_unpacking_ns: u64,
     /// Chunks were being unpacked, nothing else.
-    pub(crate) unpacking_ns: u64,
+    pub(super) unpacking_ns: u64,
     /// Chunks were handed to the unpacker; the host backend copies ordinary memory in this time.
-    pub(crate) submitting_ns: u64,
+    pub(super) submitting_ns: u64,
     /// A channel had copies from the GPU to pinned memory under way, before their bytes were sent; summed over channels.
-    pub(crate) copying_down_ns: u64,
+    pub(super) copying_down_ns: u64,
     /// The same for copies to a bounce region in GPU memory.
-    pub(crate) copying_up_ns: u64,
+    pub(super) copying_up_ns: u64,
 }
 
 impl Stages {
     /// Of a session, since it exists.
-    pub(crate) fn of(session: &Session) -> Self {
+    pub(super) fn of(session: &Session) -> Self {
         let stats = session.stats();
         let (stages, staging) = (stats.stages, stats.staging.unwrap_or_default());
         Self {
@@ -39,7 +39,7 @@ impl Stages {
     }
 
     /// What came since `before`.
-    pub(crate) fn since(&self, before: &Self) -> Self {
+    pub(super) fn since(&self, before: &Self) -> Self {
         Self {
             sending_ns: self.sending_ns.saturating_sub(before.sending_ns),
             receiving_ns: self.receiving_ns.saturating_sub(before.receiving_ns),

@@ -1,8 +1,8 @@
 //! The report as a table for people.
 
-use super::report::{Case, LARGE_BYTES, Report};
+use super::plan::{LARGE_BYTES, Mode};
+use super::report::{Case, Report};
 use super::samples::{Samples, gb_per_s, micros, millis};
-use crate::bootstrap::Mode;
 use crate::input::ByteSize;
 use crate::session::render_growth;
 

@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tcpx_core::{PluginChoice, SessionOptions, UnpackChoice};
 
 use super::isolation;
 use super::memory::{Memory, MemoryChoice};
 use super::transport::Transport;
-use crate::bootstrap::Request;
 use crate::failure::Failure;
 use crate::input::ByteSize;
 
@@ -49,6 +49,17 @@ pub(crate) struct SessionArgs {
     /// command and not its end. Nothing to do for the built-in software plugin
     #[arg(long)]
     pub(crate) isolate: bool,
+}
+
+/// The client's wishes, which both ends need to have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SessionRequest {
+    /// Bytes of a chunk.
+    pub(crate) chunk_bytes: u32,
+    pub(crate) channels: u16,
+    pub(crate) memory: Memory,
+    /// Name of the unpack implementation, if the client was given one.
+    pub(crate) unpack: Option<String>,
 }
 
 /// A session to be made.
@@ -95,8 +106,23 @@ impl SessionArgs {
         }
     }
 
-    /// What the client asks for, unless this end was given something else.
-    pub(crate) fn adopt(&self, request: &Request, timeout: Duration) -> Result<Setup, Failure> {
+    /// As the client: what the server is asked for. `options` and `memory` are those of the setup.
+    pub(crate) fn request(&self, options: &SessionOptions, memory: Memory) -> SessionRequest {
+        let of_variable = (options.unpack != UnpackChoice::Auto).then_some(options.unpack);
+        SessionRequest {
+            chunk_bytes: options.chunk_bytes,
+            channels: options.channels,
+            memory,
+            unpack: self.unpack.or(of_variable).map(|unpack| unpack.to_string()),
+        }
+    }
+
+    /// As the server: what the client asks for, unless this end was given something else.
+    pub(crate) fn adopt(
+        &self,
+        request: &SessionRequest,
+        timeout: Duration,
+    ) -> Result<Setup, Failure> {
         let chunk = self.chunk.map(|chunk| chunk.0);
         insist("--chunk", chunk, u64::from(request.chunk_bytes))?;
         insist("--channels", self.channels, request.channels)?;
@@ -147,10 +173,20 @@ pub(crate) fn insist<T: PartialEq + Display>(
     }
 }
 
+/// A session over the software plugin, and what a client with it asks for.
+#[cfg(test)]
+pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
+    let mut options = SessionOptions::from_env().unwrap();
+    options.plugin = PluginChoice::Soft;
+    let chunk_bytes = options.chunk_bytes;
+    let request =
+        SessionRequest { chunk_bytes, channels: 2, memory: Memory::Emulated, unpack: None };
+    (tcpx_core::Session::new(options).unwrap(), request)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::Program;
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -166,14 +202,8 @@ mod tests {
         }
     }
 
-    fn request() -> Request {
-        Request {
-            program: Program::Connect,
-            chunk_bytes: 65_536,
-            channels: 3,
-            memory: Memory::Host,
-            unpack: None,
-        }
+    fn request() -> SessionRequest {
+        SessionRequest { chunk_bytes: 65_536, channels: 3, memory: Memory::Host, unpack: None }
     }
 
     #[test]
@@ -181,7 +211,7 @@ mod tests {
         let setup = args().adopt(&request(), TIMEOUT).unwrap();
         assert_eq!((setup.options.chunk_bytes, setup.options.channels), (65_536, 3));
         assert_eq!((setup.memory, setup.options.gpu), (Memory::Host, None));
-        let asked = Request { unpack: Some("host".into()), ..request() };
+        let asked = SessionRequest { unpack: Some("host".into()), ..request() };
         assert_eq!(args().adopt(&asked, TIMEOUT).unwrap().options.unpack.to_string(), "host");
     }
 
@@ -200,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_unpack_name_from_the_wire_is_not_trusted() {
-        let asked = Request { unpack: Some("rm -rf".into()), ..request() };
+        let asked = SessionRequest { unpack: Some("rm -rf".into()), ..request() };
         let text = args().adopt(&asked, TIMEOUT).unwrap_err().to_string();
         assert!(text.contains("rm -rf") && text.contains("d2d"), "{text}");
     }

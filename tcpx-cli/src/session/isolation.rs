@@ -4,30 +4,19 @@
 //! return. In a child process that is an answer: exit status, signal or deadline. Only a plugin that gave the child an
 //! answer, good or bad, is then opened here.
 
-use std::collections::VecDeque;
-use std::io::Read;
-use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, PidfdFlags};
 use tcpx_core::{PluginChoice, Session, SessionOptions};
 
-use crate::bootstrap;
-use crate::failure::{Failure, one_line};
-use crate::pair;
+use crate::failure::Failure;
+use crate::process::{ChildProcess, Log, live_with};
 
 /// The hidden command.
 pub(crate) const COMMAND: &str = "open-plugin";
 /// Exit status of a child in which opening came to an end. Not 0, which a plugin's own exit(0) would give.
 const ANSWERED: u8 = 86;
-/// How much of the child's log is kept, in bytes.
-const LOG_BYTES: usize = 4096;
-/// How long the log of a child that has ended may take; it ends with the process unless that left one behind.
-const LOG_GRACE: Duration = Duration::from_secs(1);
 
 /// Open a plugin and say by the exit status that this came to an end.
 #[derive(clap::Args, Clone, Debug)]
@@ -46,9 +35,10 @@ pub(crate) struct OpenPluginArgs {
 
 /// In the child: opens the plugin. An error of the library is an answer too; the parent will get the same.
 pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
-    pair::live_with(args.parent)?;
-    let defaults = SessionOptions::from_env()?;
-    let options = SessionOptions { plugin: args.plugin.clone(), gpu: args.gpu, ..defaults };
+    live_with(args.parent)?;
+    let mut options = SessionOptions::from_env()?;
+    options.plugin = args.plugin.clone();
+    options.gpu = args.gpu;
     if let Err(error) = Session::new(options) {
         tracing::info!(%error, "the session was not opened");
     }
@@ -58,9 +48,9 @@ pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
 /// Opens the plugin file `plugin` in a child process and waits at most `limit` for that to come to an end.
 pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, limit: Duration) -> Result<(), Failure> {
     let executable = std::env::current_exe().map_err(Failure::io("finding this executable"))?;
-    let mut trial = Trial::start(child(&executable, plugin, gpu))?;
+    let mut trial = ChildProcess::start(&mut child(&executable, plugin, gpu), Log::Hidden)?;
     let shown = plugin.display();
-    let how = match trial.end(limit)? {
+    let how = match trial.wait(limit)? {
         Some(status) if status.code() == Some(ANSWERED.into()) => return Ok(()),
         Some(status) => format!("ended its process ({status}) while it was opened"),
         None => format!(
@@ -82,75 +72,6 @@ fn child(executable: &Path, plugin: &Path, gpu: Option<u32>) -> Command {
     }
     command.arg("--").arg(plugin);
     command
-}
-
-/// A running child.
-struct Trial {
-    process: Child,
-    log: Option<Receiver<Vec<u8>>>,
-}
-
-impl Trial {
-    fn start(mut command: Command) -> Result<Self, Failure> {
-        let mut process = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(Failure::io("starting a process for the plugin"))?;
-        let log = process.stderr.take().map(|stderr| {
-            let (keep, kept) = channel();
-            // Nobody waits for it after an answer.
-            std::thread::spawn(move || keep.send(tail(stderr)).ok());
-            kept
-        });
-        Ok(Self { process, log })
-    }
-
-    /// How the child ended, `None` when it had to be killed because it did not.
-    fn end(&mut self, limit: Duration) -> Result<Option<ExitStatus>, Failure> {
-        let pidfd =
-            rustix::process::pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty())
-                .map_err(|error| Failure::io("watching the plugin's process")(error.into()))?;
-        let mut ended = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
-        let has_ended = bootstrap::wait(&mut ended, Instant::now() + limit)
-            .map_err(Failure::io("waiting for the plugin's process"))?;
-        if !has_ended {
-            self.kill();
-            return Ok(None);
-        }
-        self.process.wait().map(Some).map_err(Failure::io("waiting for the plugin's process"))
-    }
-
-    /// The last line of the child's log.
-    fn last_words(&mut self) -> String {
-        let log = self.log.take().and_then(|log| log.recv_timeout(LOG_GRACE).ok());
-        let text = String::from_utf8_lossy(&log.unwrap_or_default()).into_owned();
-        text.lines().map(one_line).rfind(|line| !line.is_empty()).unwrap_or_default()
-    }
-
-    fn kill(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// Reads everything, so that the child is never held up, and keeps the end.
-fn tail(mut stderr: ChildStderr) -> Vec<u8> {
-    let mut kept = VecDeque::new();
-    let mut buffer = [0; LOG_BYTES];
-    while let Ok(bytes @ 1..) = stderr.read(&mut buffer) {
-        kept.extend(&buffer[..bytes]);
-        kept.drain(..kept.len().saturating_sub(LOG_BYTES));
-    }
-    kept.into()
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! A way under test: transfers of the session, of one message or many.
+//! The way under test: transfers of the session, of one message or many.
 
 use std::time::Duration;
 
 use tcpx_core::{Post, Session, Transfer};
 
-use super::pattern::{Mismatch, Pattern};
-use super::throughput::Lane;
+use super::data_path::{DataPath, Payload};
+use super::pattern::Mismatch;
 use crate::failure::Failure;
 
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// A registration, used by one transfer at a time.
-pub(super) struct SessionLane<'a> {
+pub(super) struct SessionPath<'a> {
     session: &'a Session,
     peer: &'static str,
     name: &'static str,
@@ -25,7 +25,7 @@ pub(super) struct SessionLane<'a> {
     expected: Vec<u8>,
 }
 
-impl<'a> SessionLane<'a> {
+impl<'a> SessionPath<'a> {
     pub(super) fn new(
         session: &'a Session,
         peer: &'static str,
@@ -57,52 +57,46 @@ impl<'a> SessionLane<'a> {
         }
         Ok(())
     }
-
-    fn begin(&mut self) -> Result<&Transfer, Failure> {
-        Ok(self.transfer.insert(self.session.create_transfer(self.peer)?))
-    }
 }
 
-impl Lane for SessionLane<'_> {
+impl DataPath for SessionPath<'_> {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn fill(&mut self, pattern: Pattern, bytes: u64) -> Result<(), Failure> {
+    fn fill(&mut self, Payload { pattern, bytes }: Payload) -> Result<(), Failure> {
         self.write(bytes, |offset, piece| pattern.fill(offset, piece))?;
-        self.begin()?;
+        self.transfer = Some(self.session.create_transfer(self.peer)?);
         Ok(())
     }
 
-    fn send(&mut self, _: u64) -> Result<(), Failure> {
+    fn send(&mut self, payload: Payload) -> Result<(), Failure> {
         if let Some(transfer) = &self.transfer {
             transfer.post_send_batch(&self.posts)?;
         }
-        self.wait()
+        self.wait(payload)
     }
 
-    fn poison(&mut self, pattern: Pattern, bytes: u64) -> Result<(), Failure> {
+    fn poison(&mut self, Payload { pattern, bytes }: Payload) -> Result<(), Failure> {
         self.write(bytes, |offset, piece| pattern.poison(offset, piece))
     }
 
-    fn post(&mut self, _: u64) -> Result<(), Failure> {
-        self.begin()?;
-        if let Some(transfer) = &self.transfer {
-            transfer.post_recv_batch(&self.posts)?;
-        }
+    fn post(&mut self, _: Payload) -> Result<(), Failure> {
+        let transfer = self.transfer.insert(self.session.create_transfer(self.peer)?);
+        transfer.post_recv_batch(&self.posts)?;
         // The sender learns of the receive before it hears "go".
         self.session.progress();
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), Failure> {
+    fn wait(&mut self, _: Payload) -> Result<(), Failure> {
         match &self.transfer {
             Some(transfer) => Ok(transfer.wait(Some(self.timeout))?),
             None => Ok(()),
         }
     }
 
-    fn check(&mut self, pattern: Pattern, bytes: u64) -> Result<Option<Mismatch>, Failure> {
+    fn check(&mut self, Payload { pattern, bytes }: Payload) -> Result<Option<Mismatch>, Failure> {
         self.transfer = None;
         for (offset, length) in pieces(bytes) {
             let piece = &mut self.piece[..length];

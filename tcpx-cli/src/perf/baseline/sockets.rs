@@ -1,0 +1,201 @@
+//! All plain sockets together: each carries its part of every message.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use super::opening;
+use super::socket::PlainSocket;
+use crate::failure::Failure;
+use crate::perf::data_path::{DataPath, Payload};
+use crate::perf::pattern::Mismatch;
+use crate::rendezvous::Agreed;
+
+/// Parts begin at multiples of this many bytes, so that small messages use few sockets.
+const GRAIN_BYTES: u64 = 64 << 10;
+
+/// As many plain sockets as the session has data sockets, a thread for each. The calling thread
+/// moves the first one's part.
+pub(in crate::perf) struct PlainSockets {
+    first: Share,
+    others: Vec<Worker>,
+}
+
+/// What is to be done with the part of a payload.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    Fill,
+    Poison,
+    Send,
+    Receive,
+    Check,
+}
+
+/// How a job went: the first wrong byte, if it was a check.
+type Outcome = std::io::Result<Option<Mismatch>>;
+
+impl PlainSockets {
+    /// Opens them at both ends. `is_latency`: one, for round trips.
+    pub(in crate::perf) fn open(
+        agreed: &mut Agreed<'_>,
+        is_latency: bool,
+    ) -> Result<Self, Failure> {
+        let sockets = opening::open(agreed, is_latency)?;
+        let count = sockets.len() as u64;
+        let mut shares = (0..).zip(sockets).map(|(index, socket)| Share::new(socket, index, count));
+        let first = shares.next().ok_or_else(|| Failure::OtherEnd("it offers no socket".into()))?;
+        let others: std::io::Result<_> = shares.map(Worker::start).collect();
+        let others = others.map_err(Failure::io("starting a thread for a plain socket"))?;
+        Ok(Self { first, others })
+    }
+
+    /// The first socket itself, for round trips.
+    pub(in crate::perf) fn first(&self) -> &PlainSocket {
+        &self.first.socket
+    }
+
+    fn begin(&self, job: Job, payload: Payload) {
+        for worker in &self.others {
+            // A thread that is gone shows when it is asked for its outcome.
+            let _ = worker.jobs.send((job, payload));
+        }
+    }
+
+    /// Does the first part here and waits for the others.
+    fn finish(&mut self, job: Job, payload: Payload) -> Result<Option<Mismatch>, Failure> {
+        let mut outcome = self.first.run(job, payload);
+        for worker in &self.others {
+            let gone = |_| Err(std::io::Error::other("the thread of a plain socket ended"));
+            let other = worker.outcomes.recv().unwrap_or_else(gone);
+            outcome = if let Ok(None) = outcome { other } else { outcome };
+        }
+        outcome.map_err(Failure::io(match job {
+            Job::Send => "sending over plain sockets",
+            Job::Receive => "receiving over plain sockets",
+            Job::Fill | Job::Poison | Job::Check => "preparing plain sockets",
+        }))
+    }
+
+    fn run(&mut self, job: Job, payload: Payload) -> Result<Option<Mismatch>, Failure> {
+        self.begin(job, payload);
+        self.finish(job, payload)
+    }
+}
+
+impl DataPath for PlainSockets {
+    fn name(&self) -> &'static str {
+        "plain sockets"
+    }
+
+    fn fill(&mut self, payload: Payload) -> Result<(), Failure> {
+        self.run(Job::Fill, payload).map(drop)
+    }
+
+    fn send(&mut self, payload: Payload) -> Result<(), Failure> {
+        self.run(Job::Send, payload).map(drop)
+    }
+
+    fn poison(&mut self, payload: Payload) -> Result<(), Failure> {
+        self.run(Job::Poison, payload).map(drop)
+    }
+
+    fn post(&mut self, payload: Payload) -> Result<(), Failure> {
+        self.begin(Job::Receive, payload);
+        Ok(())
+    }
+
+    fn wait(&mut self, payload: Payload) -> Result<(), Failure> {
+        self.finish(Job::Receive, payload).map(drop)
+    }
+
+    fn check(&mut self, payload: Payload) -> Result<Option<Mismatch>, Failure> {
+        self.run(Job::Check, payload)
+    }
+}
+
+/// A socket with the memory of its part.
+#[derive(Debug)]
+struct Share {
+    socket: PlainSocket,
+    index: u64,
+    sockets: u64,
+    buffer: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+impl Share {
+    fn new(socket: PlainSocket, index: u64, sockets: u64) -> Self {
+        Self { socket, index, sockets, buffer: Vec::new(), expected: Vec::new() }
+    }
+
+    fn run(&mut self, job: Job, payload: Payload) -> Outcome {
+        let Payload { pattern, bytes } = payload;
+        let (offset, length) = part(bytes, self.sockets, self.index);
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
+        let buffer = &mut self.buffer[..length];
+        match job {
+            Job::Fill => pattern.fill(offset, buffer),
+            Job::Poison => pattern.poison(offset, buffer),
+            Job::Send => self.socket.send(buffer)?,
+            Job::Receive => self.socket.receive(buffer)?,
+            Job::Check => {
+                self.expected.resize(length, 0);
+                return Ok(pattern.check(offset, buffer, &mut self.expected).err());
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Offset and length of the part that socket number `index` of `sockets` carries.
+fn part(bytes: u64, sockets: u64, index: u64) -> (u64, usize) {
+    let unit = bytes.div_ceil(sockets).next_multiple_of(GRAIN_BYTES);
+    let start = (unit * index).min(bytes);
+    let end = (start + unit).min(bytes);
+    (start, (end - start) as usize)
+}
+
+/// A share that is moved by a thread of its own.
+struct Worker {
+    jobs: Sender<(Job, Payload)>,
+    outcomes: Receiver<Outcome>,
+}
+
+impl Worker {
+    fn start(mut share: Share) -> std::io::Result<Self> {
+        let (jobs, todo) = channel();
+        let (done, outcomes) = channel();
+        thread::Builder::new().name("plain-socket".into()).spawn(move || {
+            // Ends when either channel does.
+            for (job, payload) in todo {
+                if done.send(share.run(job, payload)).is_err() {
+                    break;
+                }
+            }
+        })?;
+        Ok(Self { jobs, outcomes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_a_message_once_and_in_order() {
+        for bytes in [1, 4096, GRAIN_BYTES, GRAIN_BYTES + 1, 10_000_019, 64 << 20] {
+            for sockets in [1, 2, 3, 8] {
+                let mut end = 0;
+                for index in 0..sockets {
+                    let (start, length) = part(bytes, sockets, index);
+                    assert_eq!(start, end);
+                    end = start + length as u64;
+                }
+                assert_eq!(end, bytes, "{sockets} sockets");
+            }
+        }
+        assert_eq!(part(4096, 8, 0), (0, 4096), "a small message is not cut up");
+        assert_eq!(part(64 << 20, 2, 1), (32 << 20, 32 << 20));
+    }
+}
