@@ -2,12 +2,12 @@
 //! says what is wrong with a machine or a plugin.
 //!
 //! A command is one file of `commands`, or the room `perf`: its arguments and a `run` function.
-//! `command` lists them. What two ends need to meet is in `bootstrap` (a framed protocol with
+//! `command_line` lists them. What two ends need to meet is in `bootstrap` (a framed protocol with
 //! deadlines), `meeting` (both ends agree on a session) and `pair` (the other end as a child
 //! process). Results go to stdout, everything else to stderr, and the exit status says whether all
 //! was well.
 
-mod command;
+mod command_line;
 mod commands;
 mod deadline;
 mod failure;
@@ -25,5 +25,5 @@ fn main() -> ExitCode {
     if let Some(code) = tcpx_conformance::child_main(Some(tcpx_softnet::table)) {
         return code;
     }
-    command::main()
+    command_line::main()
 }

@@ -1,4 +1,5 @@
-//! Whatever is wrong: one line that names cause and cure, the right exit status, in time, and nothing left running.
+//! Whatever is wrong: one line that names cause and cure, the right exit status, in time, and
+//! nothing left running.
 
 mod tcpx;
 
@@ -147,7 +148,8 @@ fn garbage_on_the_bootstrap_port() {
         let server = Server::start(&["perf", "server"]);
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         stream.write_all(bytes).unwrap();
-        // The server may have read enough and hung up already. It is through once nothing more can be read.
+        // The server may have read enough and hung up already. It is through once nothing more can
+        // be read.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
         expect(&server.finish(), FAILED, &[words]);

@@ -1,4 +1,5 @@
-//! `--isolate`: a plugin that exits, crashes or hangs while it is opened is an error and not the end of the command.
+//! `--isolate`: a plugin that exits, crashes or hangs while it is opened is an error and not the
+//! end of the command.
 
 mod tcpx;
 
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 use serial_test::serial;
 use tcpx::{Finished, Server, Tcpx, leftovers};
 
-/// A library that passes for the software plugin until `init` is called. `init` is the body of that function.
+/// A library that passes for the software plugin until `init` is called. `init` is the body of that
+/// function.
 fn plugin(directory: &Path, init: &str) -> PathBuf {
     let (source, library) = (directory.join("plugin.c"), directory.join("plugin.so"));
     let text = format!(

@@ -12,7 +12,8 @@ use crate::session::Transport;
 
 /// List GPUs and NICs with their distances, and say which plugin a session would use and why.
 ///
-/// Distances are those of nvidia-smi and NCCL: LOC, PIX (one PCIe switch), PXB, PHB, NODE, SYS. Exit status: 0.
+/// Distances are those of nvidia-smi and NCCL: LOC, PIX (one PCIe switch), PXB, PHB, NODE, SYS.
+/// Exit status: 0.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct DevicesArgs {
     /// Print one JSON object instead of tables, with the distance of every GPU to every NIC

@@ -21,10 +21,11 @@ const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 
 /// Examine this machine: plugin, CUDA, GPUs, NICs, kernel, RxDM, limits, environment.
 ///
-/// Each finding has a code (see `tcpx explain`), a severity, what was seen, why that matters, and the cure as commands to
-/// type. Nothing is changed and the plugin is not loaded. With the software plugin, what only the hardware plugin needs is
-/// information. Exit status: 0 nothing but information, 1 warning, 2 error, 3 fatal for the plugin: it would exit, crash,
-/// hang or refuse to start; 64 wrong flags, 70 not examined for another reason, both with nothing on stdout.
+/// Each finding has a code (see `tcpx explain`), a severity, what was seen, why that matters, and
+/// the cure as commands to type. Nothing is changed and the plugin is not loaded. With the software
+/// plugin, what only the hardware plugin needs is information. Exit status: 0 nothing but
+/// information, 1 warning, 2 error, 3 fatal for the plugin: it would exit, crash, hang or refuse to
+/// start; 64 wrong flags, 70 not examined for another reason, both with nothing on stdout.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct DoctorArgs {
     /// Plugin to examine the machine for: auto, soft or the file of an ncclNet v7 plugin
@@ -32,7 +33,8 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "auto|soft|PATH")]
     plugin: Option<PluginChoice>,
 
-    /// Leave out findings about other GPUs than this one, counted from 0 in the order of `tcpx devices`
+    /// Leave out findings about other GPUs than this one, counted from 0 in the order of `tcpx
+    /// devices`
     #[arg(long, value_name = "N")]
     gpu: Option<usize>,
 
@@ -40,13 +42,13 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "NAME")]
     nic: Option<String>,
 
-    /// Also see whether this address can be reached: connect, and close at once. A `tcpx` server that waits there takes
-    /// that for its client and ends
+    /// Also see whether this address can be reached: connect, and close at once. A `tcpx` server
+    /// that waits there takes that for its client and ends
     #[arg(long, value_name = "ADDR:PORT")]
     peer: Option<String>,
 
-    /// Also watch the data NICs' counters for so long, while a transfer runs: do packets reach device memory, do errors
-    /// and drops grow?
+    /// Also watch the data NICs' counters for so long, while a transfer runs: do packets reach
+    /// device memory, do errors and drops grow?
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     watch: Option<u64>,
 
@@ -131,7 +133,8 @@ fn choose(gpus: &[Gpu], wanted: usize) -> Result<Option<&Gpu>, Failure> {
     })
 }
 
-/// The environment that the plugin would see if it were to use `nic` alone. The sign asks for the exact name.
+/// The environment that the plugin would see if it were to use `nic` alone. The sign asks for the
+/// exact name.
 fn with_data_nic(mut env: Env, nic: Option<&str>) -> Env {
     if let Some(nic) = nic {
         env.insert(DATA_NICS.to_owned(), format!("={nic}"));
@@ -139,7 +142,8 @@ fn with_data_nic(mut env: Env, nic: Option<&str>) -> Env {
     env
 }
 
-/// Leaves out what was seen of GPUs other than `gpu` and of them alone. What was seen names a GPU by its PCI address.
+/// Leaves out what was seen of GPUs other than `gpu` and of them alone. What was seen names a GPU
+/// by its PCI address.
 fn without_other_gpus(report: &Report, gpu: &Gpu, gpus: &[Gpu]) -> Report {
     let is_about =
         |finding: &Finding, gpu: &Gpu| finding.seen.to_ascii_lowercase().contains(&gpu.pci_bus_id);

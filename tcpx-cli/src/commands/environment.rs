@@ -1,4 +1,5 @@
-//! `tcpx env`: the plugin's variables as they are set here, or as they should be on an A3 High host.
+//! `tcpx env`: the plugin's variables as they are set here, or as they should be on an A3 High
+//! host.
 
 use std::process::ExitCode;
 
@@ -11,8 +12,9 @@ use crate::output::{print, print_json};
 
 /// Show the hardware plugin's environment variables, or print a profile of them for a shell.
 ///
-/// Without flags: one line for each known variable with state, value and meaning, then unknown ones that look like it.
-/// `tcpx doctor --env` says what is wrong with them, too. To set a profile: eval "$(tcpx env --profile a3-high)".
+/// Without flags: one line for each known variable with state, value and meaning, then unknown ones
+/// that look like it. `tcpx doctor --env` says what is wrong with them, too. To set a profile: eval
+/// "$(tcpx env --profile a3-high)".
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct EnvArgs {
     /// Print the settings recommended for this kind of host, to be sourced by a shell

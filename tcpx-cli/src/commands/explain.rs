@@ -9,8 +9,9 @@ use crate::output::print;
 
 /// Explain a diagnosis code, or words of a message or log line.
 ///
-/// Shows symptom, cause, cure and source of each diagnosis that fits: for `TCPX-101` that one, for words those whose
-/// text contains them, or whose quoted message the words contain. Exit status: 0 when something was found, else 1.
+/// Shows symptom, cause, cure and source of each diagnosis that fits: for `TCPX-101` that one, for
+/// words those whose text contains them, or whose quoted message the words contain. Exit status: 0
+/// when something was found, else 1.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ExplainArgs {
     /// A code such as TCPX-101, or words such as "rx no cmsg"

@@ -8,8 +8,8 @@ use tcpx_doctor::diagnosis::{connection, transfer};
 use super::connection::ConnectionError;
 use super::reason::Failure;
 
-/// What went wrong, in one line that ends with where to read on, `(see: tcpx explain TCPX-201)`, if anything is known.
-/// `plugin` is what `--plugin` was given.
+/// What went wrong, in one line that ends with where to read on, `(see: tcpx explain TCPX-201)`, if
+/// anything is known. `plugin` is what `--plugin` was given.
 pub(crate) fn error_line(failure: &Failure, plugin: Option<&PluginChoice>) -> String {
     let line = failure.one_line();
     let Some(code) = code_of(failure) else { return line };

@@ -78,7 +78,8 @@ impl Failure {
         }
     }
 
-    /// The message without line breaks or other control characters, which a peer's words could contain.
+    /// The message without line breaks or other control characters, which a peer's words could
+    /// contain.
     pub(crate) fn one_line(&self) -> String {
         one_line(&self.to_string())
     }

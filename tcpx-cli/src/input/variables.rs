@@ -1,4 +1,5 @@
-//! Environment variables that stand in for flags: `TCPX_*`, and the documents' spelling `UCCL_TCPX_*`.
+//! Environment variables that stand in for flags: `TCPX_*`, and the documents' spelling
+//! `UCCL_TCPX_*`.
 
 use std::fmt;
 use std::str::FromStr;

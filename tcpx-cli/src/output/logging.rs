@@ -23,7 +23,8 @@ pub(crate) enum Detail {
     Everything,
 }
 
-/// Starts the log; `role` is which end writes it, if the command has ends. RUST_LOG wins over the documents' variables, those over the command's own detail.
+/// Starts the log; `role` is which end writes it, if the command has ends. RUST_LOG wins over the
+/// documents' variables, those over the command's own detail.
 pub(crate) fn start(detail: Detail, role: Option<&'static str>) {
     let filter = std::env::var("RUST_LOG")
         .ok()
@@ -56,7 +57,8 @@ fn directives(detail: Detail, debug: bool, launch_debug: bool) -> &'static str {
         (_, true, _) => {
             "warn,tcpx=debug,tcpx_core=debug,tcpx_unpack=debug,tcpx_softnet=info,tcpx_sys=debug"
         }
-        // The check before a plugin is loaded also returns what it logs, and the command ends with that.
+        // The check before a plugin is loaded also returns what it logs, and the command ends with
+        // that.
         _ => "warn,tcpx_doctor::preflight=off",
     }
 }

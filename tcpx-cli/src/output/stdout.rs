@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Prints `text` and a line break. A reader that has read enough, as in `tcpx devices | head`, is no failure.
+/// Prints `text` and a line break. A reader that has read enough, as in `tcpx devices | head`, is
+/// no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {

@@ -19,24 +19,27 @@ const SWEEP_TO: u64 = 64 << 20;
 
 /// Measure throughput or latency between two processes or two hosts; every byte is verified.
 ///
-/// Alone it runs both ends here, as two processes over loopback. For two hosts start `tcpx perf server` on one and
-/// `tcpx perf client ADDR` with the flags of the measurement on the other. Exit status: 0 when everything was verified,
-/// 2 when flags or variables are wrong, else 1. GB is 10^9 bytes.
+/// Alone it runs both ends here, as two processes over loopback. For two hosts start `tcpx perf
+/// server` on one and `tcpx perf client ADDR` with the flags of the measurement on the other. Exit
+/// status: 0 when everything was verified, 2 when flags or variables are wrong, else 1. GB is 10^9
+/// bytes.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PerfArgs {
     #[command(flatten)]
     pub(crate) ends: EndsArgs,
 
-    /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB
-    /// [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency or --messages 4KiB]
+    /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB [env: TCPX_PERF_SIZE,
+    /// UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency or --messages 4KiB]
     #[arg(long, value_name = "BYTES")]
     size: Option<ByteSize>,
 
-    /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with --latency 1000, with --messages 5]
+    /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with
+    /// --latency 1000, with --messages 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ITERATIONS)))]
     iters: Option<u32>,
 
-    /// Iterations before them, verified but not measured [default: 2, with --latency 50, with --messages 1]
+    /// Iterations before them, verified but not measured [default: 2, with --latency 50, with
+    /// --messages 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS)))]
     warmup: Option<u32>,
 
@@ -55,9 +58,9 @@ pub(crate) struct PerfArgs {
     #[arg(long)]
     latency: bool,
 
-    /// Measure N messages of --size bytes, posted as one batch at each end, and the same bytes in messages of 512 KiB, in
-    /// turns: how many times as long the small ones take. The clock runs from before the posts until the last byte is in
-    /// place
+    /// Measure N messages of --size bytes, posted as one batch at each end, and the same bytes in
+    /// messages of 512 KiB, in turns: how many times as long the small ones take. The clock runs
+    /// from before the posts until the last byte is in place
     #[arg(
         long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)),
         conflicts_with_all = ["latency", "sweep"]
@@ -68,12 +71,14 @@ pub(crate) struct PerfArgs {
     #[arg(long, requires = "messages")]
     scattered: bool,
 
-    /// Measure plain sockets too, in turns with the session: as many as it uses (channels x NCCL_NSOCKS_PERTHREAD x
-    /// NCCL_SOCKET_NTHREADS; one for --latency, whose ends spin, yield and sleep as the session's do)
+    /// Measure plain sockets too, in turns with the session: as many as it uses (channels x
+    /// NCCL_NSOCKS_PERTHREAD x NCCL_SOCKET_NTHREADS; one for --latency, whose ends spin, yield and
+    /// sleep as the session's do)
     #[arg(long)]
     baseline: bool,
 
-    /// Print one JSON object instead of a table; with --sweep its own figures are those of the largest size
+    /// Print one JSON object instead of a table; with --sweep its own figures are those of the
+    /// largest size
     #[arg(long)]
     pub(super) json: bool,
 }

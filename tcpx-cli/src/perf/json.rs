@@ -28,7 +28,8 @@ struct Run<'a> {
     case: CaseFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
     sweep: Option<Vec<CaseFigures>>,
-    /// What the NICs at this end counted meanwhile; `devmem_packets` is null where the driver does not count them.
+    /// What the NICs at this end counted meanwhile; `devmem_packets` is null where the driver does
+    /// not count them.
     nic_counters: &'a [NicGrowth],
 }
 

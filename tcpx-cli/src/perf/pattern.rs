@@ -34,7 +34,8 @@ impl Pattern {
         self.words(offset, out, |word| word);
     }
 
-    /// Writes bytes every one of which differs from the pattern: what is left of them was never received.
+    /// Writes bytes every one of which differs from the pattern: what is left of them was never
+    /// received.
     pub(super) fn poison(self, offset: u64, out: &mut [u8]) {
         self.words(offset, out, |word| !word);
     }

@@ -9,7 +9,8 @@ pub(super) fn whole(memory: u64, bytes: u64) -> Vec<Post> {
     large(memory, bytes, bytes)
 }
 
-/// The same bytes in messages of `message_bytes`, the last of which may be shorter, one behind the other.
+/// The same bytes in messages of `message_bytes`, the last of which may be shorter, one behind the
+/// other.
 pub(super) fn large(memory: u64, bytes: u64, message_bytes: u64) -> Vec<Post> {
     (0i32..)
         .zip((0..bytes).step_by(usize::try_from(message_bytes).unwrap_or(usize::MAX)))
@@ -30,7 +31,8 @@ pub(super) fn small(memory: u64, batch: Batch, message_bytes: u64) -> Vec<Post> 
         .collect()
 }
 
-/// A step that reaches each of `count` places once and never goes from a place to the next, if there is one.
+/// A step that reaches each of `count` places once and never goes from a place to the next, if
+/// there is one.
 fn scattering_step(count: u64) -> u64 {
     let golden = count * 5 / 8;
     (golden..count).find(|step| *step > 1 && gcd(*step, count) == 1).unwrap_or(1)

@@ -80,8 +80,8 @@ impl Case {
         self.bytes * self.messages
     }
 
-    /// How long a batch takes compared with the same bytes in large messages: medians as the receiver sees them. Less is
-    /// better.
+    /// How long a batch takes compared with the same bytes in large messages: medians as the
+    /// receiver sees them. Less is better.
     pub(super) fn small_message_ratio(&self) -> Option<f64> {
         ratio(&self.receiver, &self.large)
     }
@@ -91,13 +91,14 @@ impl Case {
         micros(self.receiver.median()) / self.messages.max(1) as f64
     }
 
-    /// How fast the session is compared with plain sockets: medians of throughput as the receiver sees it. More is
-    /// better.
+    /// How fast the session is compared with plain sockets: medians of throughput as the receiver
+    /// sees it. More is better.
     pub(super) fn throughput_ratio(&self) -> Option<f64> {
         ratio(&self.raw, &self.receiver)
     }
 
-    /// How long a round trip of the session takes compared with one of plain sockets: medians. Less is better.
+    /// How long a round trip of the session takes compared with one of plain sockets: medians. Less
+    /// is better.
     pub(super) fn latency_ratio(&self) -> Option<f64> {
         ratio(&self.sender, &self.raw)
     }

@@ -16,7 +16,8 @@ pub(super) struct Stages {
     pub(super) unpacking_ns: u64,
     /// Chunks were handed to the unpacker; the host backend copies ordinary memory in this time.
     pub(super) submitting_ns: u64,
-    /// A channel had copies from the GPU to pinned memory under way, before their bytes were sent; summed over channels.
+    /// A channel had copies from the GPU to pinned memory under way, before their bytes were sent;
+    /// summed over channels.
     pub(super) copying_down_ns: u64,
     /// The same for copies to a bounce region in GPU memory.
     pub(super) copying_up_ns: u64,
@@ -104,7 +105,8 @@ impl Shares {
         Some(shares)
     }
 
-    /// The one stage that was waited for most of the time while the others were not, if there is one.
+    /// The one stage that was waited for most of the time while the others were not, if there is
+    /// one.
     fn bound(&self) -> &'static str {
         const MOST: f64 = 0.5;
         /// A stage that is hardly ever idle holds up those behind it.

@@ -1,12 +1,12 @@
 //! The same bytes from client to server in each iteration, in turns over the session and over plain
 //! sockets.
 //!
-//! The receiver's clock runs from its "go", given once its receive is posted, until the last byte is
-//! in place. The sender's runs from the arrival of that "go" until its send is complete. Filling,
-//! poisoning and verifying are outside.
+//! The receiver's clock runs from its "go", given once its receive is posted, until the last byte
+//! is in place. The sender's runs from the arrival of that "go" until its send is complete.
+//! Filling, poisoning and verifying are outside.
 //!
-//! Of a batch of messages, the posts are inside: "go" comes before them, and a third way is the same
-//! bytes in large messages.
+//! Of a batch of messages, the posts are inside: "go" comes before them, and a third way is the
+//! same bytes in large messages.
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! Both ends on one machine: the client starts the server as a child process.
 //!
 //! The server connects back to an ephemeral port of loopback, so there is no port to agree on and
-//! nothing to wait for by guess. The kernel kills it when this process dies in whatever way; it also
-//! ends when the connection does.
+//! nothing to wait for by guess. The kernel kills it when this process dies in whatever way; it
+//! also ends when the connection does.
 
 use std::net::Ipv4Addr;
 use std::os::unix::process::ExitStatusExt;

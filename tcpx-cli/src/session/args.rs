@@ -12,12 +12,13 @@ use super::transport::Transport;
 use crate::failure::Failure;
 use crate::input::ByteSize;
 
-/// How the bytes are moved. The client's values count; a server that was given one of its own insists on it.
+/// How the bytes are moved. The client's values count; a server that was given one of its own
+/// insists on it.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
-    /// Plugin that moves the bytes. auto: the hardware plugin where it is installed, else soft; soft: the built-in
-    /// software plugin over plain TCP sockets; PATH: an ncclNet v7 plugin file
+    /// Plugin that moves the bytes. auto: the hardware plugin where it is installed, else soft;
+    /// soft: the built-in software plugin over plain TCP sockets; PATH: an ncclNet v7 plugin file
     /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
     #[arg(long, value_name = "auto|soft|PATH")]
     pub(crate) plugin: Option<PluginChoice>,
@@ -31,8 +32,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) memory: Option<MemoryChoice>,
 
-    /// How fragments are copied from the bounce buffer to their destination: host, d2d, kernel or auto
-    /// [env: TCPX_UNPACK, UCCL_TCPX_UNPACK_IMPL] [default: auto]
+    /// How fragments are copied from the bounce buffer to their destination: host, d2d, kernel or
+    /// auto [env: TCPX_UNPACK, UCCL_TCPX_UNPACK_IMPL] [default: auto]
     #[arg(long, value_name = "IMPL")]
     pub(crate) unpack: Option<UnpackChoice>,
 
@@ -41,12 +42,13 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "BYTES")]
     pub(crate) chunk: Option<ByteSize>,
 
-    /// Channels between the two ends, 1 to 64 [env: TCPX_CHANNELS, UCCL_TCPX_NUM_CHANNELS] [default: 2]
+    /// Channels between the two ends, 1 to 64 [env: TCPX_CHANNELS, UCCL_TCPX_NUM_CHANNELS]
+    /// [default: 2]
     #[arg(long, value_name = "N")]
     pub(crate) channels: Option<u16>,
 
-    /// Open a plugin file in a process of its own first: one that exits, crashes or hangs is then an error of this
-    /// command and not its end. Nothing to do for the built-in software plugin
+    /// Open a plugin file in a process of its own first: one that exits, crashes or hangs is then
+    /// an error of this command and not its end. Nothing to do for the built-in software plugin
     #[arg(long)]
     pub(crate) isolate: bool,
 }
@@ -94,7 +96,8 @@ impl SessionArgs {
         self.place(Setup { options, memory })
     }
 
-    /// With `--isolate`: sees to it that opening the plugin comes to an end, in a process that may be lost.
+    /// With `--isolate`: sees to it that opening the plugin comes to an end, in a process that may
+    /// be lost.
     pub(crate) fn try_plugin(
         &self,
         options: &SessionOptions,
@@ -158,7 +161,8 @@ impl SessionArgs {
     }
 }
 
-/// Refuses when this end has a value of its own and the client another. `own`: what this server was started with, if anything.
+/// Refuses when this end has a value of its own and the client another. `own`: what this server was
+/// started with, if anything.
 pub(crate) fn insist<T: PartialEq + Display>(
     flag: &str,
     own: Option<T>,

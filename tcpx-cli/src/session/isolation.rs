@@ -1,8 +1,8 @@
 //! `--isolate`: a plugin is opened in a process of its own first.
 //!
-//! The hardware plugin ends its process where a library would return an error, and an unknown one may crash or never
-//! return. In a child process that is an answer: exit status, signal or deadline. Only a plugin that gave the child an
-//! answer, good or bad, is then opened here.
+//! The hardware plugin ends its process where a library would return an error, and an unknown one
+//! may crash or never return. In a child process that is an answer: exit status, signal or
+//! deadline. Only a plugin that gave the child an answer, good or bad, is then opened here.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -15,7 +15,8 @@ use crate::process::{ChildProcess, Log, live_with};
 
 /// The hidden command.
 pub(crate) const COMMAND: &str = "open-plugin";
-/// Exit status of a child in which opening came to an end. Not 0, which a plugin's own exit(0) would give.
+/// Exit status of a child in which opening came to an end. Not 0, which a plugin's own exit(0)
+/// would give.
 const ANSWERED: u8 = 86;
 
 /// Open a plugin and say by the exit status that this came to an end.
@@ -33,7 +34,8 @@ pub(crate) struct OpenPluginArgs {
     parent: u32,
 }
 
-/// In the child: opens the plugin. An error of the library is an answer too; the parent will get the same.
+/// In the child: opens the plugin. An error of the library is an answer too; the parent will get
+/// the same.
 pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
     live_with(args.parent)?;
     let mut options = SessionOptions::from_env()?;
@@ -45,7 +47,8 @@ pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ANSWERED))
 }
 
-/// Opens the plugin file `plugin` in a child process and waits at most `limit` for that to come to an end.
+/// Opens the plugin file `plugin` in a child process and waits at most `limit` for that to come to
+/// an end.
 pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, limit: Duration) -> Result<(), Failure> {
     let executable = std::env::current_exe().map_err(Failure::io("finding this executable"))?;
     let mut trial = ChildProcess::start(&mut child(&executable, plugin, gpu), Log::Hidden)?;

@@ -1,4 +1,5 @@
-//! The counters of the NICs that a session uses, before and after: do its packets reach device memory?
+//! The counters of the NICs that a session uses, before and after: do its packets reach device
+//! memory?
 
 use tcpx_core::Session;
 use tcpx_doctor::{LiveKernel, NicCounters, NicGrowth};

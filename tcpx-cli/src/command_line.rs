@@ -22,8 +22,8 @@ use crate::session::isolation::{self, OpenPluginArgs};
 
 /// Moves GPU memory between hosts over TCP: measure it, try it out, find out what is wrong.
 ///
-/// The log goes to stderr: warnings always, more with UCCL_TCPX_DEBUG=1, every unpack descriptor with
-/// UCCL_TCPX_LAUNCH_DEBUG=1 (or TCPX_DEBUG, TCPX_LAUNCH_DEBUG), or as RUST_LOG says.
+/// The log goes to stderr: warnings always, more with UCCL_TCPX_DEBUG=1, every unpack descriptor
+/// with UCCL_TCPX_LAUNCH_DEBUG=1 (or TCPX_DEBUG, TCPX_LAUNCH_DEBUG), or as RUST_LOG says.
 #[derive(Debug, Parser)]
 #[command(name = "tcpx", version, disable_help_subcommand = true)]
 struct CommandLine {
