@@ -1,5 +1,6 @@
 //! A point in time by which something must have happened, and waiting until then.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, Timespec, poll};
@@ -18,11 +19,6 @@ impl Deadline {
         Self { at: Instant::now() + limit, limit }
     }
 
-    /// What was given, for messages.
-    pub(crate) fn limit(self) -> Duration {
-        self.limit
-    }
-
     /// The time that is left; zero once it has passed.
     pub(crate) fn left(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
@@ -38,5 +34,12 @@ impl Deadline {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+/// What was given, as on the command line.
+impl fmt::Display for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.limit.as_secs_f64())
     }
 }

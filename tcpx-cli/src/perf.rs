@@ -6,12 +6,11 @@
 //! - `data_path`: a way for the bytes; `session_path` and `baseline` are the two there are
 //! - `posts`: where the messages of one iteration lie; `pattern`: the bytes in them
 //! - `times`: what an end measured; `stages`: what the time went to
-//! - `samples`, `report`: what is said of it; `table`, `json`: how
+//! - `samples`, `report`: what is said of it; `table`: the same for people
 
 mod args;
 mod baseline;
 mod data_path;
-mod json;
 mod latency;
 mod pattern;
 mod plan;

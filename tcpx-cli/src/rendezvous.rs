@@ -36,7 +36,7 @@ mod started_server;
 pub(crate) use agreed::Agreed;
 pub(crate) use args::{EndsArgs, Role};
 pub(crate) use link::Link;
-pub(crate) use message::{Kind, Message};
+pub(crate) use message::{Message, RESULT_LIMIT};
 #[cfg(test)]
 pub(crate) use run::connect_both;
 pub(crate) use run::run;

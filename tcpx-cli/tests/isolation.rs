@@ -19,9 +19,9 @@ fn plugin(directory: &Path, init: &str) -> PathBuf {
          const char mark[] = \"TCPX_SOFT_\";\n\
          static int init(void *logger) {{ (void)logger; {init} }}\n\
          static int other(void) {{ return 3; }}\n\
-         struct {{ const char *name; void *members[18]; }} ncclNetPlugin_v7 = {{\"TCPXSoft_v7\", {{\n\
-         init, other, other, other, other, other, other, 0, other, other, other, other, other, other, other, other,\n\
-         other, other}}}};\n"
+         struct {{ const char *name; void *members[18]; }} ncclNetPlugin_v7 =\n\
+         {{\"TCPXSoft_v7\", {{init, other, other, other, other, other, other, 0, other, other,\n\
+         other, other, other, other, other, other, other, other}}}};\n"
     );
     std::fs::write(&source, text).unwrap();
     let status =

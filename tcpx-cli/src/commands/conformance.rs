@@ -14,7 +14,7 @@ use tcpx_sys::LoadError;
 use crate::failure::Failure;
 use crate::input::Seconds;
 use crate::output::{Progress, print, print_json};
-use crate::session::Transport;
+use crate::session::{Memory, Transport};
 
 /// Width of the column of results.
 const RESULT: usize = 8;
@@ -36,7 +36,7 @@ pub(crate) struct ConformanceArgs {
 
     /// Memory that the data checks register
     #[arg(long, value_enum, default_value = "emulated", value_name = "KIND")]
-    memory: Kind,
+    memory: Memory,
 
     /// CUDA ordinal of the GPU, with --memory cuda [default: 0]
     #[arg(long, value_name = "N")]
@@ -55,32 +55,13 @@ pub(crate) struct ConformanceArgs {
     deadline: Seconds,
 
     /// List the checks with the rules that they try, and run none
-    #[arg(long, conflicts_with_all = ["plugin", "memory", "gpu", "only", "destructive", "deadline"])]
+    #[arg(long)]
+    #[arg(conflicts_with_all = ["plugin", "memory", "gpu", "only", "destructive", "deadline"])]
     list: bool,
 
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
-    /// Ordinary memory registered as device memory, for plugins that emulate it
-    Emulated,
-    /// Ordinary memory registered as host memory
-    Host,
-    /// GPU memory
-    Cuda,
-}
-
-impl From<Kind> for MemoryKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Emulated => Self::Emulated,
-            Kind::Host => Self::Host,
-            Kind::Cuda => Self::Cuda,
-        }
-    }
 }
 
 /// Runs or lists the checks.
@@ -110,7 +91,7 @@ fn is_good(report: &Report) -> bool {
 }
 
 fn options(args: &ConformanceArgs, transport: &Transport) -> Result<Options, Failure> {
-    if let (Some(gpu), true) = (args.gpu, args.memory != Kind::Cuda) {
+    if let (Some(gpu), true) = (args.gpu, args.memory != Memory::Cuda) {
         let text = format!("--gpu {gpu} goes with --memory cuda only");
         return Err(Failure::Usage(text));
     }
@@ -124,7 +105,11 @@ fn options(args: &ConformanceArgs, transport: &Transport) -> Result<Options, Fai
         Some(path) => Target::Path(path.to_owned()),
     };
     Ok(Options {
-        memory: args.memory.into(),
+        memory: match args.memory {
+            Memory::Emulated => MemoryKind::Emulated,
+            Memory::Host => MemoryKind::Host,
+            Memory::Cuda => MemoryKind::Cuda,
+        },
         gpu: args.gpu,
         only: args.only.clone(),
         destructive: args.destructive,

@@ -6,7 +6,7 @@ use tcpx_doctor::NicGrowth;
 
 use crate::failure::Failure;
 use crate::output::print;
-use crate::rendezvous::{self, Agreed, EndsArgs, Kind, Message, Role};
+use crate::rendezvous::{self, Agreed, EndsArgs, Message, Role};
 use crate::session::{NicWatch, render_growth};
 
 const TEXT: &[u8] = b"Hello from TCPX client!";
@@ -35,7 +35,7 @@ struct Verdict {
 }
 
 impl Message for Verdict {
-    const KIND: Kind = Kind::Verdict;
+    const KIND: u16 = 7;
 }
 
 /// Transfers, and prints PASSED or what differs.
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
 /// One end's part, and what the NICs count meanwhile.
 fn transfer(agreed: &mut Agreed<'_>, (): &()) -> Result<(Verdict, Vec<NicGrowth>), Failure> {
     let watch = NicWatch::start(agreed.session);
-    let verdict = match agreed.role() {
+    let verdict = match agreed.role {
         Role::Client => send(agreed)?,
         Role::Server => receive(agreed)?,
     };
@@ -67,11 +67,11 @@ fn transfer(agreed: &mut Agreed<'_>, (): &()) -> Result<(Verdict, Vec<NicGrowth>
 /// A registered buffer, and the post that moves the message from or to its beginning.
 fn register(agreed: &Agreed<'_>, what: &str) -> Result<Post, Failure> {
     let session = agreed.session;
-    let memory = session.allocate(BUFFER_BYTES, agreed.memory().memory_type())?;
+    let memory = session.allocate(BUFFER_BYTES, agreed.memory.memory_type())?;
     let info = session.memory_info(memory)?;
     tracing::debug!(
         "Registered {} {what} buffer ptr={:#x} bytes={}",
-        agreed.role().name(),
+        agreed.role.name(),
         info.address,
         info.bytes
     );
@@ -106,7 +106,7 @@ fn receive(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
     transfer.post_recv(message)?;
     transfer.wait(Some(agreed.link.timeout()))?;
     drop(transfer);
-    tracing::debug!("Device unpack completed successfully ({})", agreed.unpack());
+    tracing::debug!("Device unpack completed successfully ({})", agreed.unpack);
     let difference = read_back(session, message)?;
     let verdict = Verdict { difference };
     agreed.link.send(&verdict)?;

@@ -14,15 +14,13 @@ pub(crate) enum ConnectionError {
     )]
     PortInUse { address: SocketAddr, error: Error },
     #[error(
-        "nobody connected to {address} within {}; start the client with this host's address, or \
-         wait longer with --timeout",
-        seconds(.waited)
+        "nobody connected to {address} within {waited}; start the client with this host's address, \
+         or wait longer with --timeout"
     )]
     NobodyCame { address: SocketAddr, waited: Deadline },
     #[error(
-        "no server at {address} within {}: {tried}: {error}; start it there, or check address, \
-         --port and firewall",
-        seconds(.waited)
+        "no server at {address} within {waited}: {tried}: {error}; start it there, or check \
+         address, --port and firewall"
     )]
     NoServer { address: String, waited: Deadline, tried: SocketAddr, error: Error },
     #[error("{address}: {reason}; give a host name or address, with :PORT if it is not --port")]
@@ -33,14 +31,13 @@ pub(crate) enum ConnectionError {
     )]
     Closed { peer: SocketAddr, awaited: &'static str },
     #[error(
-        "the other end ({peer}) sent no {awaited} within {}; is it stopped, or slower than \
-         --timeout?",
-        seconds(.waited)
+        "the other end ({peer}) sent no {awaited} within {waited}; is it stopped, or slower than \
+         --timeout?"
     )]
     Silent { peer: SocketAddr, awaited: &'static str, waited: Deadline },
     #[error(
-        "the other end ({peer}) took no {sent} within {}; is it stopped, or slower than --timeout?",
-        seconds(.waited)
+        "the other end ({peer}) took no {sent} within {waited}; is it stopped, or slower than \
+         --timeout?"
     )]
     Stuck { peer: SocketAddr, sent: &'static str, waited: Deadline },
     #[error("connection with {peer} failed: {error}")]
@@ -65,9 +62,4 @@ impl ConnectionError {
             Self::Closed { .. } | Self::Silent { .. } | Self::Stuck { .. } | Self::Failed { .. }
         )
     }
-}
-
-/// A deadline as it was given on the command line.
-fn seconds(waited: &Deadline) -> String {
-    format!("{} s", waited.limit().as_secs_f64())
 }

@@ -18,11 +18,16 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints one JSON object for machines.
+/// Prints one JSON object for machines, laid out for people too.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Io {
-        what: "rendering JSON".into(),
-        error: std::io::Error::other(error),
-    })?;
-    print(&text)
+    print(&serde_json::to_string_pretty(value).map_err(unwritable)?)
+}
+
+/// One JSON object in one line.
+pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(unwritable)
+}
+
+fn unwritable(error: serde_json::Error) -> Failure {
+    Failure::io("writing JSON")(error.into())
 }

@@ -35,12 +35,14 @@ pub(crate) struct PerfArgs {
 
     /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with
     /// --latency 1000, with --messages 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ITERATIONS)))]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ITERATIONS)))]
     iters: Option<u32>,
 
     /// Iterations before them, verified but not measured [default: 2, with --latency 50, with
     /// --messages 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS)))]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS)))]
     warmup: Option<u32>,
 
     /// Seed of the payload, which differs in each iteration [default: random]
@@ -48,10 +50,9 @@ pub(crate) struct PerfArgs {
     seed: Option<u64>,
 
     /// Measure sizes from 4 KiB to 64 MiB, each 4 (or 2) times the one before
-    #[arg(
-        long, value_name = "FACTOR", num_args = 0..=1, require_equals = true, default_missing_value = "4",
-        value_parser = ["2", "4"], conflicts_with_all = ["size", "latency"]
-    )]
+    #[arg(long, value_name = "FACTOR", value_parser = ["2", "4"])]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "4")]
+    #[arg(conflicts_with_all = ["size", "latency"])]
     sweep: Option<String>,
 
     /// Measure round trips of --size bytes instead: p50 and p99 in microseconds
@@ -61,10 +62,8 @@ pub(crate) struct PerfArgs {
     /// Measure N messages of --size bytes, posted as one batch at each end, and the same bytes in
     /// messages of 512 KiB, in turns: how many times as long the small ones take. The clock runs
     /// from before the posts until the last byte is in place
-    #[arg(
-        long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)),
-        conflicts_with_all = ["latency", "sweep"]
-    )]
+    #[arg(long, value_name = "N", conflicts_with_all = ["latency", "sweep"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)))]
     messages: Option<u32>,
 
     /// With --messages: let neighbours in the batch lie apart in memory, at both ends

@@ -8,4 +8,5 @@ mod opening;
 mod socket;
 mod sockets;
 
+pub(super) use socket::PlainSocket;
 pub(super) use sockets::PlainSockets;

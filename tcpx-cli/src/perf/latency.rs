@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tcpx_core::{Post, Session, Transfer};
 
-use super::baseline::PlainSockets;
-use super::pattern::Pattern;
+use super::baseline::PlainSocket;
+use super::pattern::{Content, Pattern};
 use super::plan::{Go, PlannedCase};
 use super::samples::nanos;
 use super::times::CaseTimes;
@@ -31,20 +31,23 @@ const PAGE_BYTES: u64 = 4096;
 pub(super) fn measure(
     agreed: &mut Agreed<'_>,
     case: PlannedCase<'_>,
-    plain: Option<&PlainSockets>,
+    plain: Option<&PlainSocket>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let (session, peer, timeout) = (agreed.session, agreed.peer(), agreed.link.timeout());
     let stride = case.bytes.next_multiple_of(PAGE_BYTES);
-    let memory = session.allocate(PLACES * stride, agreed.memory().memory_type())?;
+    let memory = session.allocate(PLACES * stride, agreed.memory.memory_type())?;
     let trips = Endpoint { session, peer, memory, stride, case, timeout, plain, progress };
-    let times = match agreed.role() {
+    let times = match agreed.role {
         Role::Client => trips.ping(agreed.link)?,
         Role::Server => trips.pong(agreed.link)?,
     };
     session.deregister_memory(memory)?;
     Ok(times)
 }
+
+/// Sends the first bytes and receives as many into the second. Returns how long that took, in ns.
+type Trip<'a> = &'a dyn Fn(&[u8], &mut [u8]) -> Result<u64, Failure>;
 
 /// One end of the round trips of a case.
 struct Endpoint<'a> {
@@ -54,7 +57,7 @@ struct Endpoint<'a> {
     stride: u64,
     case: PlannedCase<'a>,
     timeout: Duration,
-    plain: Option<&'a PlainSockets>,
+    plain: Option<&'a PlainSocket>,
     progress: &'a Progress,
 }
 
@@ -79,33 +82,29 @@ impl Endpoint<'_> {
         let (mut sent, mut received) = (vec![0; length], vec![0; length]);
         let Go = link.receive()?;
         for round in 0..self.case.iterations {
-            let message = self.case.first_message + 2 * round;
-            let pattern = Pattern::new(self.case.plan.seed, message);
-            pattern.fill(0, &mut sent);
-            pattern.poison(0, &mut received);
-            let trip = self.session_trip(&sent, &mut received)?;
-            times.note(pattern.check(0, &received, &mut sent).err(), round, bytes, "the session");
-            if self.case.is_counted(round) {
-                times.session_ns.push(nanos(trip));
-            }
-            if let Some(plain) = self.plain {
-                let pattern = Pattern::new(self.case.plan.seed, message + 1);
-                pattern.fill(0, &mut sent);
-                pattern.poison(0, &mut received);
-                let trip = plain_trip(plain, &sent, &mut received)?;
-                let mismatch = pattern.check(0, &received, &mut sent).err();
-                times.note(mismatch, round, bytes, "a plain socket");
-                if self.case.is_counted(round) {
-                    times.raw_ns.push(nanos(trip));
-                }
-            }
+            let mut trip = |index, path, go: Trip<'_>| {
+                let message = self.case.first_message + 2 * round + index;
+                let pattern = Pattern::new(self.case.plan.seed, message);
+                pattern.write(Content::Sent, 0, &mut sent);
+                pattern.write(Content::Poison, 0, &mut received);
+                let nanos = go(&sent, &mut received)?;
+                times.note(pattern.check(0, &received, &mut sent).err(), round, bytes, path);
+                Ok::<_, Failure>(self.case.is_counted(round).then_some(nanos))
+            };
+            let session_ns =
+                trip(0, "the session", &|sent, received| self.session_trip(sent, received))?;
+            let raw_ns = self.plain.map(|socket| {
+                trip(1, "a plain socket", &|sent, received| plain_trip(socket, sent, received))
+            });
+            times.session_ns.extend(session_ns);
+            times.raw_ns.extend(raw_ns.transpose()?.flatten());
             self.progress.step();
         }
         Ok(times)
     }
 
     /// Sends from the first place, receives into the second.
-    fn session_trip(&self, sent: &[u8], received: &mut [u8]) -> Result<Duration, Failure> {
+    fn session_trip(&self, sent: &[u8], received: &mut [u8]) -> Result<u64, Failure> {
         let (ping, pong) = (self.place(0, PING), self.place(1, PONG));
         self.session.write_memory(self.memory, ping.offset, sent)?;
         self.session.write_memory(self.memory, pong.offset, received)?;
@@ -114,7 +113,7 @@ impl Endpoint<'_> {
         let start = Instant::now();
         send.post_send(ping)?;
         receive.wait(Some(self.timeout))?;
-        let trip = start.elapsed();
+        let trip = nanos(start.elapsed());
         send.wait(Some(self.timeout))?;
         drop((send, receive));
         self.session.read_memory(self.memory, pong.offset, received)?;
@@ -140,8 +139,7 @@ impl Endpoint<'_> {
             }
             answer.wait(Some(self.timeout))?;
             if let Some(plain) = self.plain {
-                let answered =
-                    plain.first().receive(&mut buffer).and_then(|()| plain.first().send(&buffer));
+                let answered = plain.receive(&mut buffer).and_then(|()| plain.send(&buffer));
                 answered.map_err(Failure::io("answering over a plain socket"))?;
             }
             self.progress.step();
@@ -150,9 +148,9 @@ impl Endpoint<'_> {
     }
 }
 
-fn plain_trip(plain: &PlainSockets, sent: &[u8], received: &mut [u8]) -> Result<Duration, Failure> {
+fn plain_trip(socket: &PlainSocket, sent: &[u8], received: &mut [u8]) -> Result<u64, Failure> {
     let start = Instant::now();
-    let returned = plain.first().send(sent).and_then(|()| plain.first().receive(received));
+    let returned = socket.send(sent).and_then(|()| socket.receive(received));
     returned.map_err(Failure::io("a round trip over a plain socket"))?;
-    Ok(start.elapsed())
+    Ok(nanos(start.elapsed()))
 }

@@ -6,6 +6,15 @@ pub(super) struct Pattern {
     seed: u64,
 }
 
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// The pattern itself.
+    Sent,
+    /// Bytes every one of which differs from the pattern: what is left of them was never received.
+    Poison,
+}
+
 /// The first byte that is not what was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mismatch {
@@ -30,27 +39,15 @@ impl Pattern {
     }
 
     /// Writes the bytes from `offset` on, a multiple of 8.
-    pub(super) fn fill(self, offset: u64, out: &mut [u8]) {
-        self.words(offset, out, |word| word);
-    }
-
-    /// Writes bytes every one of which differs from the pattern: what is left of them was never
-    /// received.
-    pub(super) fn poison(self, offset: u64, out: &mut [u8]) {
-        self.words(offset, out, |word| !word);
-    }
-
-    fn words(self, offset: u64, out: &mut [u8], change: impl Fn(u64) -> u64) {
+    pub(super) fn write(self, content: Content, offset: u64, out: &mut [u8]) {
         debug_assert_eq!(offset % 8, 0);
-        let mut index = offset / 8;
-        let mut words = out.chunks_exact_mut(8);
-        for word in &mut words {
-            word.copy_from_slice(&change(self.word(index)).to_le_bytes());
-            index += 1;
+        let word = |index| match content {
+            Content::Sent => self.word(index),
+            Content::Poison => !self.word(index),
+        };
+        for (index, bytes) in (offset / 8..).zip(out.chunks_mut(8)) {
+            bytes.copy_from_slice(&word(index).to_le_bytes()[..bytes.len()]);
         }
-        let tail = words.into_remainder();
-        let last = change(self.word(index)).to_le_bytes();
-        tail.copy_from_slice(&last[..tail.len()]);
     }
 
     fn word(self, index: u64) -> u64 {
@@ -65,7 +62,7 @@ impl Pattern {
         expected: &mut [u8],
     ) -> Result<(), Mismatch> {
         let expected = &mut expected[..received.len()];
-        self.fill(offset, expected);
+        self.write(Content::Sent, offset, expected);
         if received == expected {
             return Ok(());
         }
@@ -96,7 +93,7 @@ mod tests {
     fn iterations_and_seeds_differ_everywhere_that_matters() {
         let bytes = |pattern: Pattern| {
             let mut out = vec![0; 4096];
-            pattern.fill(0, &mut out);
+            pattern.write(Content::Sent, 0, &mut out);
             out
         };
         let first = bytes(Pattern::new(1, 0));
@@ -125,9 +122,9 @@ mod tests {
         fn any_part_equals_the_whole(seed: u64, words in 0u64..64, bytes in 0usize..200) {
             let pattern = Pattern::new(seed, 3);
             let mut whole = vec![0; 1024];
-            pattern.fill(0, &mut whole);
+            pattern.write(Content::Sent, 0, &mut whole);
             let mut part = vec![0; bytes];
-            pattern.fill(words * 8, &mut part);
+            pattern.write(Content::Sent, words * 8, &mut part);
             let start = (words * 8) as usize;
             prop_assert_eq!(&part[..], &whole[start..start + bytes]);
         }
@@ -136,7 +133,7 @@ mod tests {
         fn one_wrong_byte_is_found_and_named(at in 0usize..1000, flip in 1u8..) {
             let pattern = Pattern::new(7, 9);
             let (mut received, mut scratch) = (vec![0; 1000], vec![0; 1000]);
-            pattern.fill(16, &mut received);
+            pattern.write(Content::Sent, 16, &mut received);
             prop_assert!(pattern.check(16, &received, &mut scratch).is_ok());
             let expected = received[at];
             received[at] ^= flip;
@@ -149,8 +146,8 @@ mod tests {
         fn poison_differs_in_every_byte(bytes in 1usize..100) {
             let pattern = Pattern::new(5, 5);
             let (mut sent, mut poison) = (vec![0; bytes], vec![0; bytes]);
-            pattern.fill(0, &mut sent);
-            pattern.poison(0, &mut poison);
+            pattern.write(Content::Sent, 0, &mut sent);
+            pattern.write(Content::Poison, 0, &mut poison);
             prop_assert!(sent.iter().zip(&poison).all(|(sent, poison)| sent != poison));
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::rendezvous::{Kind, Message};
+use crate::rendezvous::Message;
 
 /// Most bytes of one message under test.
 const MAX_SIZE_BYTES: u64 = 16 << 30;
@@ -129,7 +129,7 @@ impl PlannedCase<'_> {
 pub(super) struct Go;
 
 impl Message for Go {
-    const KIND: Kind = Kind::Go;
+    const KIND: u16 = 4;
 }
 
 #[cfg(test)]

@@ -1,79 +1,55 @@
-//! Measured times and what is said of them.
+//! Measured times, in ns, and what is said of them.
 
 use std::time::Duration;
 
-/// Times of one kind, in the order they were measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Samples(Vec<Duration>);
+/// Times of one kind, at least one, the shortest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Samples(Vec<u64>);
 
 impl Samples {
-    pub(super) fn from_nanos(nanos: &[u64]) -> Self {
-        Self(nanos.iter().copied().map(Duration::from_nanos).collect())
-    }
-
-    pub(super) fn times(&self) -> &[Duration] {
-        &self.0
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn sorted(&self) -> Vec<Duration> {
-        let mut times = self.0.clone();
+    /// `None` without any time.
+    pub(super) fn new(times: &[u64]) -> Option<Self> {
+        let mut times = times.to_vec();
         times.sort_unstable();
-        times
+        (!times.is_empty()).then_some(Self(times))
+    }
+
+    pub(super) fn shortest(&self) -> u64 {
+        self.0[0]
+    }
+
+    pub(super) fn longest(&self) -> u64 {
+        self.0[self.0.len() - 1]
     }
 
     /// The middle time; of an even number, the mean of the two in the middle.
-    pub(super) fn median(&self) -> Duration {
-        let times = self.sorted();
-        let middle = times.len() / 2;
-        match times.len() {
-            0 => Duration::ZERO,
-            odd if odd % 2 == 1 => times[middle],
-            _ => (times[middle - 1] + times[middle]) / 2,
-        }
+    pub(super) fn median(&self) -> u64 {
+        let (low, high) = (self.0[(self.0.len() - 1) / 2], self.0[self.0.len() / 2]);
+        low.midpoint(high)
     }
 
     /// The smallest time that at least `percent` of 100 times do not exceed.
-    pub(super) fn percentile(&self, percent: usize) -> Duration {
-        let times = self.sorted();
-        let rank = (times.len() * percent).div_ceil(100);
-        times.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    pub(super) fn percentile(&self, percent: usize) -> u64 {
+        let rank = (self.0.len() * percent).div_ceil(100);
+        self.0[rank.saturating_sub(1)]
     }
 
-    pub(super) fn mean(&self) -> Duration {
-        u32::try_from(self.0.len())
-            .ok()
-            .and_then(|count| self.0.iter().sum::<Duration>().checked_div(count))
-            .unwrap_or_default()
+    pub(super) fn mean(&self) -> u64 {
+        self.0.iter().sum::<u64>() / self.0.len() as u64
     }
 
-    pub(super) fn shortest(&self) -> Duration {
-        self.0.iter().min().copied().unwrap_or_default()
-    }
-
-    pub(super) fn longest(&self) -> Duration {
-        self.0.iter().max().copied().unwrap_or_default()
+    /// Median by median.
+    pub(super) fn ratio(&self, under: &Self) -> f64 {
+        self.median() as f64 / under.median().max(1) as f64
     }
 }
 
-/// `bytes` in `time`, in units of 10^9 bytes a second.
-pub(super) fn gb_per_s(bytes: u64, time: Duration) -> f64 {
-    let nanos = time.as_nanos().max(1);
-    bytes as f64 / nanos as f64
+/// `bytes` in `nanos`, in units of 10^9 bytes a second.
+pub(super) fn gb_per_s(bytes: u64, nanos: u64) -> f64 {
+    bytes as f64 / nanos.max(1) as f64
 }
 
-pub(super) fn micros(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e3
-}
-
-pub(super) fn millis(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e6
-}
-
-/// A duration for the wire.
+/// A duration in ns.
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -82,33 +58,30 @@ pub(super) fn nanos(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    fn samples(times: &[u64]) -> Samples {
+        Samples::new(times).unwrap()
+    }
+
     #[test]
     fn median_of_odd_and_even_numbers() {
-        let median = |nanos: &[u64]| Samples::from_nanos(nanos).median().as_nanos();
-        assert_eq!(median(&[]), 0);
-        assert_eq!(median(&[5]), 5);
-        assert_eq!(median(&[9, 1, 5]), 5);
-        assert_eq!(median(&[9, 1, 5, 3]), 4);
+        assert_eq!(Samples::new(&[]), None);
+        assert_eq!(samples(&[5]).median(), 5);
+        assert_eq!(samples(&[9, 1, 5]).median(), 5);
+        assert_eq!(samples(&[9, 1, 5, 3]).median(), 4);
     }
 
     #[test]
     fn percentiles_are_nearest_ranks() {
-        let hundred: Vec<u64> = (1..=100).rev().collect();
-        let samples = Samples::from_nanos(&hundred);
-        assert_eq!(samples.percentile(99).as_nanos(), 99);
-        assert_eq!(samples.percentile(50).as_nanos(), 50);
-        assert_eq!(samples.percentile(100).as_nanos(), 100);
-        let twenty: Vec<u64> = (1..=20).collect();
-        assert_eq!(Samples::from_nanos(&twenty).percentile(99).as_nanos(), 20, "the slowest");
-        assert_eq!(Samples::default().percentile(99), Duration::ZERO);
+        let hundred = samples(&(1..=100).rev().collect::<Vec<u64>>());
+        assert_eq!([99, 50, 100, 0].map(|percent| hundred.percentile(percent)), [99, 50, 100, 1]);
+        let twenty = samples(&(1..=20).collect::<Vec<u64>>());
+        assert_eq!(twenty.percentile(99), 20, "the slowest");
     }
 
     #[test]
     fn extremes_mean_and_rate() {
-        let samples = Samples::from_nanos(&[4, 2, 6]);
-        let nanos =
-            [samples.shortest(), samples.mean(), samples.longest()].map(|time| time.as_nanos());
-        assert_eq!(nanos, [2, 4, 6]);
-        assert_eq!(gb_per_s(64_000_000, Duration::from_millis(16)), 4.0);
+        let samples = samples(&[4, 2, 6]);
+        assert_eq!((samples.shortest(), samples.mean(), samples.longest()), (2, 4, 6));
+        assert_eq!(gb_per_s(64_000_000, 16_000_000), 4.0);
     }
 }

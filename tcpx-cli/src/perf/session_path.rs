@@ -5,7 +5,7 @@ use std::time::Duration;
 use tcpx_core::{Post, Session, Transfer};
 
 use super::data_path::{DataPath, Payload};
-use super::pattern::Mismatch;
+use super::pattern::{Content, Mismatch};
 use crate::failure::Failure;
 
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
@@ -46,17 +46,6 @@ impl<'a> SessionPath<'a> {
             expected: vec![0; PIECE_BYTES],
         }
     }
-
-    fn write(&mut self, bytes: u64, make: impl Fn(u64, &mut [u8])) -> Result<(), Failure> {
-        // What the memory was used for before must be over.
-        self.transfer = None;
-        for (offset, length) in pieces(bytes) {
-            let piece = &mut self.piece[..length];
-            make(offset, piece);
-            self.session.write_memory(self.memory, offset, piece)?;
-        }
-        Ok(())
-    }
 }
 
 impl DataPath for SessionPath<'_> {
@@ -64,8 +53,14 @@ impl DataPath for SessionPath<'_> {
         self.name
     }
 
-    fn fill(&mut self, Payload { pattern, bytes }: Payload) -> Result<(), Failure> {
-        self.write(bytes, |offset, piece| pattern.fill(offset, piece))?;
+    fn prepare(&mut self, payload: Payload, content: Content) -> Result<(), Failure> {
+        // What the memory was used for before must be over.
+        self.transfer = None;
+        for (offset, length) in pieces(payload.bytes) {
+            let piece = &mut self.piece[..length];
+            payload.pattern.write(content, offset, piece);
+            self.session.write_memory(self.memory, offset, piece)?;
+        }
         self.transfer = Some(self.session.create_transfer(self.peer)?);
         Ok(())
     }
@@ -77,13 +72,10 @@ impl DataPath for SessionPath<'_> {
         self.wait(payload)
     }
 
-    fn poison(&mut self, Payload { pattern, bytes }: Payload) -> Result<(), Failure> {
-        self.write(bytes, |offset, piece| pattern.poison(offset, piece))
-    }
-
     fn post(&mut self, _: Payload) -> Result<(), Failure> {
-        let transfer = self.transfer.insert(self.session.create_transfer(self.peer)?);
-        transfer.post_recv_batch(&self.posts)?;
+        if let Some(transfer) = &self.transfer {
+            transfer.post_recv_batch(&self.posts)?;
+        }
         // The sender learns of the receive before it hears "go".
         self.session.progress();
         Ok(())

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::baseline::PlainSockets;
 use super::data_path::{DataPath, Payload};
-use super::pattern::{Mismatch, Pattern};
+use super::pattern::{Content, Mismatch, Pattern};
 use super::plan::{Go, LARGE_BYTES, Mode, PlannedCase, WAYS};
 use super::posts;
 use super::samples::nanos;
@@ -31,7 +31,7 @@ pub(super) fn measure(
 ) -> Result<CaseTimes, Failure> {
     let (session, peer) = (agreed.session, agreed.peer());
     let (total, timeout) = (case.total_bytes(), agreed.link.timeout());
-    let memory = session.allocate(total, agreed.memory().memory_type())?;
+    let memory = session.allocate(total, agreed.memory.memory_type())?;
     let path = |name, posts| SessionPath::new(session, peer, name, memory, posts, timeout);
     let (mut own, mut large) = match case.plan.mode {
         Mode::Messages(batch) => {
@@ -65,7 +65,7 @@ fn take_turns(
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let mut times = CaseTimes::default();
-    let (role, bytes) = (agreed.role(), case.total_bytes());
+    let (role, bytes) = (agreed.role, case.total_bytes());
     // Whether posting is part of what is measured.
     let is_batch = matches!(case.plan.mode, Mode::Messages(_));
     for iteration in 0..case.iterations {
@@ -94,7 +94,7 @@ fn take_turns(
 }
 
 fn send(link: &mut Link, path: &mut dyn DataPath, payload: Payload) -> Result<u64, Failure> {
-    path.fill(payload)?;
+    path.prepare(payload, Content::Sent)?;
     let Go = link.receive()?;
     let start = Instant::now();
     path.send(payload)?;
@@ -107,7 +107,7 @@ fn receive(
     payload: Payload,
     is_batch: bool,
 ) -> Result<(u64, Option<Mismatch>), Failure> {
-    path.poison(payload)?;
+    path.prepare(payload, Content::Poison)?;
     if !is_batch {
         path.post(payload)?;
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern::Mismatch;
 use super::stages::Stages;
-use crate::rendezvous::{Kind, Message};
+use crate::rendezvous::{Message, RESULT_LIMIT};
 
 /// Each end: its times of one case, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,9 @@ pub(super) struct CaseTimes {
 }
 
 impl Message for CaseTimes {
-    const KIND: Kind = Kind::Times;
+    const KIND: u16 = 5;
+    /// The times of every iteration there can be, of three ways each, and room to spare.
+    const BODY_LIMIT: usize = RESULT_LIMIT;
 }
 
 impl CaseTimes {

@@ -1,5 +1,7 @@
 //! The last step of both ends: two connected sessions.
 
+use std::ops::Deref;
+
 use tcpx_core::Session;
 
 use super::args::Role;
@@ -9,18 +11,19 @@ use crate::failure::Failure;
 use crate::session::Memory;
 
 /// What both ends know once their sessions are connected.
-pub(super) struct Agreement {
-    pub(super) memory: Memory,
-    pub(super) channels: u16,
+pub(crate) struct Agreement {
+    /// Which end this is.
+    pub(crate) role: Role,
+    pub(crate) memory: Memory,
+    pub(crate) channels: u16,
     /// The server's unpack implementation.
-    pub(super) unpack: String,
+    pub(crate) unpack: String,
 }
 
 /// Two ends whose sessions are connected. Only the steps of a rendezvous make one.
 pub(crate) struct Agreed<'a> {
     pub(crate) link: &'a mut Link,
     pub(crate) session: &'a Session,
-    role: Role,
     agreement: Agreement,
 }
 
@@ -30,43 +33,29 @@ impl<'a> Agreed<'a> {
     pub(super) fn new(
         link: &'a mut Link,
         session: &'a Session,
-        role: Role,
         agreement: Agreement,
     ) -> Result<Self, Failure> {
         link.send(&Connected)?;
         let Connected = link.receive()?;
         link.end_rendezvous();
-        Ok(Self { link, session, role, agreement })
-    }
-
-    /// Which end this is.
-    pub(crate) fn role(&self) -> Role {
-        self.role
+        Ok(Self { link, session, agreement })
     }
 
     /// The other end's name in the session.
     pub(crate) fn peer(&self) -> &'static str {
-        match self.role {
-            Role::Client => Role::Server.name(),
-            Role::Server => Role::Client.name(),
-        }
-    }
-
-    pub(crate) fn memory(&self) -> Memory {
-        self.agreement.memory
-    }
-
-    pub(crate) fn channels(&self) -> u16 {
-        self.agreement.channels
-    }
-
-    /// The server's unpack implementation.
-    pub(crate) fn unpack(&self) -> &str {
-        &self.agreement.unpack
+        self.role.other().name()
     }
 
     /// Closes the connection of the two sessions in order.
     pub(super) fn disconnect(self) -> Result<(), Failure> {
         Ok(self.session.disconnect(self.peer())?)
+    }
+}
+
+impl Deref for Agreed<'_> {
+    type Target = Agreement;
+
+    fn deref(&self) -> &Agreement {
+        &self.agreement
     }
 }

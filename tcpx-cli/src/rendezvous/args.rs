@@ -50,6 +50,13 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Client => "client",

@@ -54,7 +54,7 @@ impl<'a> Asked<'a> {
         match self.link.receive()? {
             Answer::Refused { reason } => Err(Failure::Refused(reason)),
             Answer::Accepted { conn_info, unpack } => {
-                let agreement = Agreement { memory, channels, unpack };
+                let agreement = Agreement { role: Role::Client, memory, channels, unpack };
                 Ok(Accepted { link: self.link, agreement, conn_info })
             }
         }
@@ -67,6 +67,6 @@ impl<'a> Accepted<'a> {
         session.load_remote_conn_info(server, &self.conn_info)?;
         tracing::debug!("Connecting to the server's session");
         session.connect(server)?;
-        Agreed::new(self.link, session, Role::Client, self.agreement)
+        Agreed::new(self.link, session, self.agreement)
     }
 }

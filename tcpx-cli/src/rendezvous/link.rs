@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tcpx_wire::frame;
 
-use super::message::{Abort, Kind, Message};
+use super::message::{Abort, Message, RESULT_LIMIT, name};
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 
@@ -85,19 +85,18 @@ impl Link {
     pub(crate) fn send<M: Message>(&mut self, message: &M) -> Result<(), Failure> {
         let body = encode(message)?;
         let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + body.len());
-        frame::append(&mut bytes, M::KIND as u16, |out| out.extend_from_slice(&body));
-        self.write(&bytes, M::KIND.name())
+        frame::append(&mut bytes, M::KIND, |out| out.extend_from_slice(&body));
+        self.write(&bytes, name(M::KIND))
     }
 
     /// The next message, which has to be of this kind. An abort of the other end is an error here.
     pub(crate) fn receive<M: Message>(&mut self) -> Result<M, Failure> {
-        let (kind, body) = self.next(M::KIND, self.deadline())?;
-        let (peer, awaited) = (self.peer, M::KIND.name());
-        match Kind::of(kind) {
-            Some(kind) if kind == M::KIND => self.decode(&body),
-            Some(Kind::Abort) => Err(Failure::OtherEnd(self.decode::<Abort>(&body)?.0)),
-            kind => {
-                let got = kind.map_or("unknown message", Kind::name);
+        let awaited = name(M::KIND);
+        match self.next(awaited, M::BODY_LIMIT, self.deadline())? {
+            (kind, body) if kind == M::KIND => self.decode(&body),
+            (Abort::KIND, body) => Err(Failure::OtherEnd(self.decode::<Abort>(&body)?.0)),
+            (kind, _) => {
+                let (peer, got) = (self.peer, name(kind));
                 Err(ConnectionError::OutOfTurn { peer, got, awaited }.into())
             }
         }
@@ -114,6 +113,8 @@ impl Link {
         {
             return Failure::OtherEnd(reason);
         }
+        // The deadline may be what failed, and a word more does not wait for long.
+        self.rendezvous = Some(Deadline::after(LAST_WORDS));
         let reason = failure.one_line().chars().take(REASON_CHARS).collect();
         // It may be gone already, which is no news.
         if let Err(error) = self.send(&Abort(reason)) {
@@ -127,25 +128,29 @@ impl Link {
         let deadline = Deadline::after(LAST_WORDS);
         loop {
             // Results may still be on their way before it.
-            let (kind, body) = self.next(Kind::Times, deadline).ok()?;
-            if Kind::of(kind) == Some(Kind::Abort) {
-                return self.decode::<Abort>(&body).ok().map(|abort| abort.0);
+            match self.next("last words", RESULT_LIMIT, deadline).ok()? {
+                (Abort::KIND, body) => {
+                    return self.decode::<Abort>(&body).ok().map(|abort| abort.0);
+                }
+                _ => continue,
             }
         }
     }
 
-    /// The next frame, no longer than one of kind `awaited` may be.
-    fn next(&self, awaited: Kind, deadline: Deadline) -> Result<(u16, Vec<u8>), Failure> {
-        match frame::read(&mut self.reader(deadline), awaited.body_limit()) {
-            Ok(Some(frame)) => Ok(frame),
-            Ok(None) => Err(self.unread(ErrorKind::UnexpectedEof.into(), awaited.name(), deadline)),
-            Err(error) => Err(self.unread(error, awaited.name(), deadline)),
-        }
+    fn next(
+        &self,
+        awaited: &'static str,
+        body_limit: usize,
+        deadline: Deadline,
+    ) -> Result<(u16, Vec<u8>), Failure> {
+        frame::read(&mut self.reader(deadline), body_limit)
+            .and_then(|frame| frame.ok_or_else(|| ErrorKind::UnexpectedEof.into()))
+            .map_err(|error| self.unread(error, awaited, deadline))
     }
 
     fn decode<M: Message>(&self, body: &[u8]) -> Result<M, Failure> {
         decode(body).ok_or_else(|| {
-            let reason = format!("its {} of {} bytes cannot be read", M::KIND.name(), body.len());
+            let reason = format!("its {} of {} bytes cannot be read", name(M::KIND), body.len());
             ConnectionError::Garbage { peer: self.peer, reason }.into()
         })
     }
@@ -232,5 +237,86 @@ impl Write for Timed<'_> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use proptest::prelude::*;
+
+    use super::super::message::{Answer, Connected, Request};
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Two ends that have greeted each other.
+    fn pair(timeouts: [Duration; 2]) -> [Link; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let right = listener.accept().unwrap().0;
+        let mut left = Link::new(left, timeouts[0]).unwrap();
+        let mut right = Link::new(right, timeouts[1]).unwrap();
+        std::thread::scope(|scope| {
+            let greeted = scope.spawn(|| left.greet());
+            right.greet().unwrap();
+            greeted.join().unwrap().unwrap();
+        });
+        [left, right]
+    }
+
+    #[test]
+    fn one_deadline_bounds_the_whole_rendezvous() {
+        let [mut left, mut right] = pair([Duration::from_millis(200), LONG]);
+        let silent = left.receive::<Connected>().unwrap_err().to_string();
+        assert!(silent.contains("no word that it is connected within 0.2 s"), "{silent}");
+        // What comes later is too late, although it comes in time after the message before.
+        right.send(&Connected).unwrap();
+        let late = left.receive::<Connected>().unwrap_err().to_string();
+        assert_eq!(late, silent);
+        left.timeout = LONG;
+        left.end_rendezvous();
+        let Connected = left.receive().unwrap();
+    }
+
+    #[test]
+    fn the_end_that_failed_first_has_the_reason() {
+        let [mut left, mut right] = pair([LONG, LONG]);
+        right.send(&Connected).unwrap();
+        let first = right.explain(Failure::Usage("too\nmany channels".into()));
+        assert!(matches!(first, Failure::Usage(_)), "{first}");
+        let lost = left.unread(ErrorKind::ConnectionReset.into(), "go", Deadline::after(LONG));
+        // The message before the reason is passed over.
+        let second = left.explain(lost).to_string();
+        assert_eq!(second, "the other end failed: too many channels");
+    }
+
+    #[test]
+    fn a_reason_is_sent_even_when_the_deadline_was_the_failure() {
+        let [mut left, mut right] = pair([Duration::from_millis(50), LONG]);
+        let silent = left.receive::<Connected>().unwrap_err();
+        left.explain(silent);
+        let told = right.receive::<Connected>().unwrap_err().to_string();
+        assert!(
+            told.contains("the other end failed: ") && told.contains("within 0.05 s"),
+            "{told}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_do_harm(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode::<Request>(&bytes);
+            let _ = decode::<Answer>(&bytes);
+        }
+
+        #[test]
+        fn a_body_has_to_be_used_up(reason in ".{0,20}", more in 1usize..4) {
+            let mut body = encode(&Abort(reason.clone())).unwrap();
+            prop_assert_eq!(decode::<Abort>(&body).map(|abort| abort.0), Some(reason));
+            body.extend(vec![0; more]);
+            prop_assert!(decode::<Abort>(&body).is_none());
+        }
     }
 }

@@ -5,64 +5,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::SessionRequest;
 
-/// Every kind of message, by its number in the frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub(crate) enum Kind {
-    Abort = 1,
-    Request,
-    Answer,
-    Connected,
-    Go,
-    Times,
-    SocketOffer,
-    Verdict,
-}
+/// What each kind of message is called in errors. A kind's number is its place here.
+const NAMES: [&str; 8] = [
+    "abort",
+    "request",
+    "answer",
+    "word that it is connected",
+    "go",
+    "times",
+    "offer of plain sockets",
+    "verdict",
+];
 
-impl Kind {
-    const ALL: [Self; 8] = [
-        Self::Abort,
-        Self::Request,
-        Self::Answer,
-        Self::Connected,
-        Self::Go,
-        Self::Times,
-        Self::SocketOffer,
-        Self::Verdict,
-    ];
-
-    /// The kind with this number.
-    pub(super) fn of(number: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as u16 == number)
-    }
-
-    /// The noun for errors.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Abort => "abort",
-            Self::Request => "request",
-            Self::Answer => "answer",
-            Self::Connected => "word that it is connected",
-            Self::Go => "go",
-            Self::Times => "times",
-            Self::SocketOffer => "offer of plain sockets",
-            Self::Verdict => "verdict",
-        }
-    }
-
-    /// Longest body, in bytes.
-    pub(super) fn body_limit(self) -> usize {
-        match self {
-            // The times of every iteration there can be, of three ways each, and room to spare.
-            Self::Times => 4 << 20,
-            _ => 64 << 10,
-        }
-    }
-}
+/// Longest body of a command's results, in bytes.
+pub(crate) const RESULT_LIMIT: usize = 4 << 20;
 
 /// One message. Its body is in postcard's format.
 pub(crate) trait Message: Serialize + DeserializeOwned {
-    const KIND: Kind;
+    /// Its number in the frame.
+    const KIND: u16;
+    /// Longest body, in bytes.
+    const BODY_LIMIT: usize = 64 << 10;
+}
+
+/// The noun for errors.
+pub(super) fn name(kind: u16) -> &'static str {
+    NAMES.get(usize::from(kind)).copied().unwrap_or("message of an unknown kind")
 }
 
 /// Either end: I give up, and this is why.
@@ -97,31 +65,17 @@ pub(super) enum Answer {
 pub(super) struct Connected;
 
 impl Message for Abort {
-    const KIND: Kind = Kind::Abort;
+    const KIND: u16 = 0;
 }
 
 impl Message for Request {
-    const KIND: Kind = Kind::Request;
+    const KIND: u16 = 1;
 }
 
 impl Message for Answer {
-    const KIND: Kind = Kind::Answer;
+    const KIND: u16 = 2;
 }
 
 impl Message for Connected {
-    const KIND: Kind = Kind::Connected;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_has_a_number_of_its_own() {
-        for (index, kind) in Kind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, index + 1, "{}", kind.name());
-            assert_eq!(Kind::of(kind as u16), Some(kind));
-        }
-        assert_eq!((Kind::of(0), Kind::of(9)), (None, None));
-    }
+    const KIND: u16 = 3;
 }

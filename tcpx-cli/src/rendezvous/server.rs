@@ -84,7 +84,7 @@ impl<'a> Heard<'a> {
         let SessionRequest { memory, channels, .. } = self.request.session;
         let unpack = session.stats().unpack;
         self.link.send(&Answer::Accepted { conn_info, unpack: unpack.clone() })?;
-        let agreement = Agreement { memory, channels, unpack };
+        let agreement = Agreement { role: Role::Server, memory, channels, unpack };
         Ok(Offered { link: self.link, session, agreement })
     }
 }
@@ -92,6 +92,42 @@ impl<'a> Heard<'a> {
 impl<'a> Offered<'a> {
     pub(super) fn connect(self) -> Result<Agreed<'a>, Failure> {
         self.session.accept(Role::Client.name())?;
-        Agreed::new(self.link, self.session, Role::Server, self.agreement)
+        Agreed::new(self.link, self.session, self.agreement)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::super::client::Reached;
+    use super::*;
+    use crate::session::test_session;
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_client_of_another_command_is_refused_and_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let dialled = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = listener.accept().unwrap().0;
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| {
+                let mut link = Link::new(dialled, TIMEOUT).unwrap();
+                let (_, request) = test_session();
+                let asked = Reached::new(&mut link).unwrap().ask("perf", request, &7).unwrap();
+                asked.answer().err().unwrap().to_string()
+            });
+            let mut link = Link::new(accepted, TIMEOUT).unwrap();
+            let heard = Greeted::new(&mut link).unwrap().hear().unwrap();
+            assert_eq!(heard.plan::<i32>("perf").unwrap(), 7);
+            let unreadable = heard.plan::<(i32, String)>("perf").unwrap_err();
+            assert!(matches!(unreadable, Failure::Refusing(_)), "{unreadable}");
+            let failure = heard.plan::<()>("transfer").unwrap_err();
+            let reason = heard.refuse(&failure).to_string();
+            assert!(reason.contains("`tcpx transfer`") && reason.contains("`tcpx perf`"));
+            assert_eq!(client.join().unwrap(), format!("the other end refused: {reason}"));
+        });
     }
 }

@@ -151,7 +151,8 @@ impl SessionArgs {
             (Memory::Cuda, _) => Some(gpu.unwrap_or(0)),
             (memory, Some(gpu)) => {
                 let text = format!(
-                    "--gpu {gpu} does not go with {memory} memory: leave it out, or use --memory cuda"
+                    "--gpu {gpu} does not go with {memory} memory: leave it out, or use --memory \
+                     cuda"
                 );
                 return Err(Failure::Usage(text));
             }
@@ -170,8 +171,8 @@ pub(crate) fn insist<T: PartialEq + Display>(
 ) -> Result<(), Failure> {
     match own {
         Some(own) if own != asked => Err(Failure::Refusing(format!(
-            "the server was started with {flag} {own}, the client asks for {asked}; give both the same, or leave it to \
-             the client"
+            "the server was started with {flag} {own}, the client asks for {asked}; give both the \
+             same, or leave it to the client"
         ))),
         _ => Ok(()),
     }

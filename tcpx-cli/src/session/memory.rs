@@ -20,11 +20,14 @@ pub(crate) enum MemoryChoice {
 }
 
 /// What it means, agreed by both ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Memory {
+    /// Ordinary memory that stands in for GPU memory
     Emulated,
+    /// Ordinary memory, registered as such
     Host,
+    /// GPU memory
     Cuda,
 }
 

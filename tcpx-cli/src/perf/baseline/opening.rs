@@ -9,7 +9,7 @@ use super::socket::PlainSocket;
 use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::input::variables;
-use crate::rendezvous::{self, Agreed, Kind, Message, Role};
+use crate::rendezvous::{self, Agreed, Message, Role};
 
 /// Sockets of one comm, as the plugins count them.
 const MOST_SOCKETS_PER_COMM: u16 = 8;
@@ -29,7 +29,7 @@ struct SocketOffer {
 }
 
 impl Message for SocketOffer {
-    const KIND: Kind = Kind::SocketOffer;
+    const KIND: u16 = 6;
 }
 
 impl SocketOffer {
@@ -44,10 +44,10 @@ impl SocketOffer {
 /// Opens the sockets, in the same order at both ends. For round trips there is one, which spins.
 pub(super) fn open(agreed: &mut Agreed<'_>, is_latency: bool) -> Result<Vec<PlainSocket>, Failure> {
     let spin = is_latency.then_some(agreed.session.options().spin);
-    match agreed.role() {
+    match agreed.role {
         Role::Client => connect(agreed, spin),
         Role::Server if is_latency => accept(agreed, 1, spin),
-        Role::Server => accept(agreed, agreed.channels() * sockets_per_comm()?, spin),
+        Role::Server => accept(agreed, agreed.channels * sockets_per_comm()?, spin),
     }
 }
 

@@ -16,7 +16,7 @@ const STUCK: &str =
     "nothing moved until the deadline; is the other end stopped, or slower than --timeout?";
 
 #[derive(Debug)]
-pub(in crate::perf) struct PlainSocket {
+pub(crate) struct PlainSocket {
     stream: TcpStream,
     timeout: Duration,
     spin: Option<Duration>,
@@ -36,11 +36,11 @@ impl PlainSocket {
         Ok(Self { stream, timeout, spin })
     }
 
-    pub(in crate::perf) fn send(&self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn send(&self, bytes: &[u8]) -> Result<()> {
         self.move_all(bytes.len(), |done| (&self.stream).write(&bytes[done..]))
     }
 
-    pub(in crate::perf) fn receive(&self, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn receive(&self, out: &mut [u8]) -> Result<()> {
         self.move_all(out.len(), |done| (&self.stream).read(&mut out[done..]))
     }
 

@@ -7,7 +7,7 @@ use super::opening;
 use super::socket::PlainSocket;
 use crate::failure::Failure;
 use crate::perf::data_path::{DataPath, Payload};
-use crate::perf::pattern::Mismatch;
+use crate::perf::pattern::{Content, Mismatch};
 use crate::rendezvous::Agreed;
 
 /// Parts begin at multiples of this many bytes, so that small messages use few sockets.
@@ -15,7 +15,7 @@ const GRAIN_BYTES: u64 = 64 << 10;
 
 /// As many plain sockets as the session has data sockets, a thread for each. The calling thread
 /// moves the first one's part.
-pub(in crate::perf) struct PlainSockets {
+pub(crate) struct PlainSockets {
     first: Share,
     others: Vec<Worker>,
 }
@@ -23,8 +23,7 @@ pub(in crate::perf) struct PlainSockets {
 /// What is to be done with the part of a payload.
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    Fill,
-    Poison,
+    Write(Content),
     Send,
     Receive,
     Check,
@@ -35,10 +34,7 @@ type Outcome = std::io::Result<Option<Mismatch>>;
 
 impl PlainSockets {
     /// Opens them at both ends. `is_latency`: one, for round trips.
-    pub(in crate::perf) fn open(
-        agreed: &mut Agreed<'_>,
-        is_latency: bool,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn open(agreed: &mut Agreed<'_>, is_latency: bool) -> Result<Self, Failure> {
         let sockets = opening::open(agreed, is_latency)?;
         let count = sockets.len() as u64;
         let mut shares = (0..).zip(sockets).map(|(index, socket)| Share::new(socket, index, count));
@@ -49,7 +45,7 @@ impl PlainSockets {
     }
 
     /// The first socket itself, for round trips.
-    pub(in crate::perf) fn first(&self) -> &PlainSocket {
+    pub(crate) fn first(&self) -> &PlainSocket {
         &self.first.socket
     }
 
@@ -71,7 +67,7 @@ impl PlainSockets {
         outcome.map_err(Failure::io(match job {
             Job::Send => "sending over plain sockets",
             Job::Receive => "receiving over plain sockets",
-            Job::Fill | Job::Poison | Job::Check => "preparing plain sockets",
+            Job::Write(_) | Job::Check => "preparing plain sockets",
         }))
     }
 
@@ -86,16 +82,12 @@ impl DataPath for PlainSockets {
         "plain sockets"
     }
 
-    fn fill(&mut self, payload: Payload) -> Result<(), Failure> {
-        self.run(Job::Fill, payload).map(drop)
+    fn prepare(&mut self, payload: Payload, content: Content) -> Result<(), Failure> {
+        self.run(Job::Write(content), payload).map(drop)
     }
 
     fn send(&mut self, payload: Payload) -> Result<(), Failure> {
         self.run(Job::Send, payload).map(drop)
-    }
-
-    fn poison(&mut self, payload: Payload) -> Result<(), Failure> {
-        self.run(Job::Poison, payload).map(drop)
     }
 
     fn post(&mut self, payload: Payload) -> Result<(), Failure> {
@@ -135,8 +127,7 @@ impl Share {
         }
         let buffer = &mut self.buffer[..length];
         match job {
-            Job::Fill => pattern.fill(offset, buffer),
-            Job::Poison => pattern.poison(offset, buffer),
+            Job::Write(content) => pattern.write(content, offset, buffer),
             Job::Send => self.socket.send(buffer)?,
             Job::Receive => self.socket.receive(buffer)?,
             Job::Check => {
