@@ -15,7 +15,7 @@
 //! Over the same connection the commands then say "go" and exchange results. It moves none of the
 //! measured bytes.
 //!
-//! - `run`: all of it, for a command with two ends; the others are its parts
+//! - `program`: all of it, for a command with two ends; the others are its parts
 //! - `args`: which end this process is, and where the other one is
 //! - `socket`: listen, accept and dial, with deadlines
 //! - `started_server`: the server as a child process
@@ -28,7 +28,7 @@ mod args;
 mod client;
 mod link;
 mod message;
-mod run;
+mod program;
 mod server;
 mod socket;
 mod started_server;
@@ -37,7 +37,8 @@ pub(crate) use agreed::Agreed;
 pub(crate) use args::{EndsArgs, Role};
 pub(crate) use link::Link;
 pub(crate) use message::{Message, RESULT_LIMIT};
-#[cfg(test)]
-pub(crate) use run::connect_both;
-pub(crate) use run::run;
+pub(crate) use program::Program;
 pub(crate) use socket::{accept, bind};
+
+#[cfg(test)]
+pub(crate) use program::connect_both;

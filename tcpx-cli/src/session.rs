@@ -12,9 +12,10 @@ mod memory;
 mod nic_watch;
 mod transport;
 
-#[cfg(test)]
-pub(crate) use args::test_session;
 pub(crate) use args::{SessionArgs, SessionRequest, Setup, insist};
 pub(crate) use memory::Memory;
 pub(crate) use nic_watch::{NicWatch, render_growth};
 pub(crate) use transport::Transport;
+
+#[cfg(test)]
+pub(crate) use args::test_session;

@@ -128,20 +128,22 @@ fn a_server_that_accepts_and_is_silent() {
 #[test]
 #[serial]
 fn garbage_on_the_bootstrap_port() {
-    // Magic and version; then frames of length, kind and body. A request is of kind 1.
-    let after_greeting = |bytes: &[u8]| [b"TCPXBOOT\x03\0".as_slice(), bytes].concat();
-    let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0]);
-    let nonsense = after_greeting(&[3, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff]);
-    let out_of_turn = after_greeting(&[0, 0, 0, 0, 4, 0, 0, 0]);
-    let gives_up = after_greeting(&[4, 0, 0, 0, 0, 0, 0, 0, 3, b'w', b'h', b'y']);
+    // Frames of length, kind and body. A greeting is of kind 0, an abort of kind 1, a request of 2.
+    let greeting = [1, 0, 0, 0, 0, 0, 0, 0, 3];
+    let after_greeting = |bytes: &[u8]| [&greeting, bytes].concat();
+    let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
+    let nonsense = after_greeting(&[3, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff]);
+    let out_of_turn = after_greeting(&[0, 0, 0, 0, 5, 0, 0, 0]);
+    let gives_up = after_greeting(&[4, 0, 0, 0, 1, 0, 0, 0, 3, b'w', b'h', b'y']);
     for (bytes, words) in [
         (&b"GET / HTTP/1.1\r\nHost: tcpx\r\n\r\n"[..], "does not speak this protocol"),
-        (b"TCPXBOOT\x63\0", "version 99"),
+        (&[1, 0, 0, 0, 0, 0, 0, 0, 99], "version 99"),
         (&huge, "4294967295 bytes"),
         (&nonsense, "cannot be read"),
         (&out_of_turn, "sent its go where its request was due"),
         (&gives_up, "the other end failed: why"),
         (b"TCPX", "closed the connection"),
+        (&[0, 1, 0, 0, 0, 0, 0, 0], "frame of 256 bytes"),
         (&after_greeting(&[3, 0]), "closed the connection"),
         (b"", "closed the connection"),
     ] {

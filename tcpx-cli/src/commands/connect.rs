@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::print;
-use crate::rendezvous::{self, Agreed, EndsArgs};
+use crate::rendezvous::{Agreed, EndsArgs, Program};
 
 /// Connect two ends and say goodbye again: a test of plugin, network and handshake.
 ///
@@ -17,9 +17,14 @@ pub(crate) struct ConnectArgs {
 
 /// Connects, and prints over what.
 pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
-    let describe = |agreed: &mut Agreed<'_>, (): &()| Ok(describe(agreed));
-    let text = rendezvous::run("connect", &args.ends, || Ok(()), |()| Ok(()), describe)?;
-    text.map_or(Ok(()), |text| print(&text))
+    let program = Program {
+        command: "connect",
+        ends: &args.ends,
+        make_plan: &|| Ok(()),
+        check_plan: &|()| Ok(()),
+        body: &|agreed, ()| Ok(describe(agreed)),
+    };
+    program.run()?.map_or(Ok(()), |text| print(&text))
 }
 
 fn describe(agreed: &Agreed<'_>) -> String {

@@ -6,7 +6,7 @@ use tcpx_doctor::NicGrowth;
 
 use crate::failure::Failure;
 use crate::output::print;
-use crate::rendezvous::{self, Agreed, EndsArgs, Message, Role};
+use crate::rendezvous::{Agreed, EndsArgs, Message, Program, Role};
 use crate::session::{NicWatch, render_growth};
 
 const TEXT: &[u8] = b"Hello from TCPX client!";
@@ -35,7 +35,7 @@ struct Verdict {
 }
 
 impl Message for Verdict {
-    const KIND: u16 = 7;
+    const KIND: u16 = 8;
 }
 
 /// Transfers, and prints PASSED or what differs.
@@ -43,8 +43,14 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
     tracing::debug!("=== TCPX GPU-to-GPU transfer test ===");
     tracing::debug!("Using payload_bytes={}", TEXT.len());
     tracing::debug!("Running in {} mode", args.ends.role().name().to_uppercase());
-    let transferred = rendezvous::run("transfer", &args.ends, || Ok(()), |()| Ok(()), transfer)?;
-    let Some((Verdict { difference }, nics)) = transferred else { return Ok(()) };
+    let program = Program {
+        command: "transfer",
+        ends: &args.ends,
+        make_plan: &|| Ok(()),
+        check_plan: &|()| Ok(()),
+        body: &|agreed, ()| transfer(agreed),
+    };
+    let Some((Verdict { difference }, nics)) = program.run()? else { return Ok(()) };
     if !difference.is_empty() {
         return Err(Failure::NotVerified(difference));
     }
@@ -55,7 +61,7 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
 }
 
 /// One end's part, and what the NICs count meanwhile.
-fn transfer(agreed: &mut Agreed<'_>, (): &()) -> Result<(Verdict, Vec<NicGrowth>), Failure> {
+fn transfer(agreed: &mut Agreed<'_>) -> Result<(Verdict, Vec<NicGrowth>), Failure> {
     let watch = NicWatch::start(agreed.session);
     let verdict = match agreed.role {
         Role::Client => send(agreed)?,

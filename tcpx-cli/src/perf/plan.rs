@@ -129,7 +129,7 @@ impl PlannedCase<'_> {
 pub(super) struct Go;
 
 impl Message for Go {
-    const KIND: u16 = 4;
+    const KIND: u16 = 5;
 }
 
 #[cfg(test)]

@@ -9,14 +9,19 @@ use super::times::CaseTimes;
 use super::{latency, table, throughput};
 use crate::failure::Failure;
 use crate::output::{Progress, json, print};
-use crate::rendezvous::{self, Agreed, Role};
+use crate::rendezvous::{Agreed, Program, Role};
 use crate::session::NicWatch;
 
 /// Measures, and prints what both ends saw.
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
-    let check = |plan: &Plan| args.insist(plan);
-    let report = rendezvous::run("perf", &args.ends, || args.plan(), check, measure)?;
-    let Some(report) = report else { return Ok(()) };
+    let program = Program {
+        command: "perf",
+        ends: &args.ends,
+        make_plan: &|| args.plan(),
+        check_plan: &|plan| args.insist(plan),
+        body: &measure,
+    };
+    let Some(report) = program.run()? else { return Ok(()) };
     print(&if args.json { json(&report)? } else { table::render(&report) })?;
     report.mismatch().map_or(Ok(()), |mismatch| Err(Failure::NotVerified(mismatch.to_owned())))
 }

@@ -21,7 +21,7 @@ pub(super) struct CaseTimes {
 }
 
 impl Message for CaseTimes {
-    const KIND: u16 = 5;
+    const KIND: u16 = 6;
     /// The times of every iteration there can be, of three ways each, and room to spare.
     const BODY_LIMIT: usize = RESULT_LIMIT;
 }

@@ -1,4 +1,4 @@
-//! The connection between the two ends: a greeting, then whole messages, each with a deadline.
+//! The connection between the two ends: whole messages, each with a deadline.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -6,15 +6,10 @@ use std::time::Duration;
 
 use tcpx_wire::frame;
 
-use super::message::{Abort, Message, RESULT_LIMIT, name};
+use super::message::{Abort, Greeting, Message, RESULT_LIMIT, VERSION, name};
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 
-/// Of every message format; 1 and 2 had frames of their own.
-const VERSION: u8 = 3;
-/// What each end sends first: magic, and the version as a u16, little-endian.
-const GREETING: [u8; 10] = [b'T', b'C', b'P', b'X', b'B', b'O', b'O', b'T', VERSION, 0];
-const GREETING_NAME: &str = "greeting";
 /// How long the other end's reason is waited for once something broke.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Longest reason that is sent, in characters.
@@ -57,23 +52,14 @@ impl Link {
         self.timeout
     }
 
-    /// Both ends say which protocol they speak.
+    /// Both ends say which version of the messages they speak.
     pub(super) fn greet(&mut self) -> Result<(), Failure> {
-        self.write(&GREETING, GREETING_NAME)?;
-        let deadline = self.deadline();
-        let mut greeting = [0; GREETING.len()];
-        self.reader(deadline)
-            .read_exact(&mut greeting)
-            .map_err(|error| self.unread(error, GREETING_NAME, deadline))?;
-        let ([magic @ .., v0, v1], [our_magic @ .., _, _]) = (greeting, GREETING);
-        let reason = if magic != our_magic {
-            format!("it began with \"{}\"", magic.escape_ascii())
-        } else if greeting != GREETING {
-            let version = u16::from_le_bytes([v0, v1]);
-            format!("it speaks version {version} of it, this end version {VERSION}")
-        } else {
+        self.send(&Greeting { version: VERSION })?;
+        let Greeting { version } = self.receive()?;
+        if version == VERSION {
             return Ok(());
-        };
+        }
+        let reason = format!("it speaks version {version} of it, this end version {VERSION}");
         Err(ConnectionError::Garbage { peer: self.peer, reason }.into())
     }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::session::SessionRequest;
 
 /// What each kind of message is called in errors. A kind's number is its place here.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
+    "greeting",
     "abort",
     "request",
     "answer",
@@ -17,6 +18,8 @@ const NAMES: [&str; 8] = [
     "verdict",
 ];
 
+/// Of the messages and their order; every change makes a new one. 1 and 2 had other frames.
+pub(super) const VERSION: u16 = 3;
 /// Longest body of a command's results, in bytes.
 pub(crate) const RESULT_LIMIT: usize = 4 << 20;
 
@@ -31,6 +34,12 @@ pub(crate) trait Message: Serialize + DeserializeOwned {
 /// The noun for errors.
 pub(super) fn name(kind: u16) -> &'static str {
     NAMES.get(usize::from(kind)).copied().unwrap_or("message of an unknown kind")
+}
+
+/// Either end, first of all. It stays the same in every version.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Greeting {
+    pub(super) version: u16,
 }
 
 /// Either end: I give up, and this is why.
@@ -64,18 +73,23 @@ pub(super) enum Answer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Connected;
 
-impl Message for Abort {
+impl Message for Greeting {
     const KIND: u16 = 0;
+    const BODY_LIMIT: usize = 16;
 }
 
-impl Message for Request {
+impl Message for Abort {
     const KIND: u16 = 1;
 }
 
-impl Message for Answer {
+impl Message for Request {
     const KIND: u16 = 2;
 }
 
-impl Message for Connected {
+impl Message for Answer {
     const KIND: u16 = 3;
+}
+
+impl Message for Connected {
+    const KIND: u16 = 4;
 }

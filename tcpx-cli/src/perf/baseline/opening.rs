@@ -29,7 +29,7 @@ struct SocketOffer {
 }
 
 impl Message for SocketOffer {
-    const KIND: u16 = 6;
+    const KIND: u16 = 7;
 }
 
 impl SocketOffer {
