@@ -1,11 +1,18 @@
 //! The `tcpx` command: measures and tries out the library between two processes or two hosts, and
 //! says what is wrong with a machine or a plugin.
 //!
-//! A command is one file of `commands`, or the room `perf`: its arguments and a `run` function.
-//! `command_line` lists them. What two ends need to meet is in `bootstrap` (a framed protocol with
-//! deadlines), `meeting` (both ends agree on a session) and `pair` (the other end as a child
-//! process). Results go to stdout, everything else to stderr, and the exit status says whether all
-//! was well.
+//! - `command_line`: every command, and how one ends
+//! - `commands`, `perf`: the commands, each with its arguments and a `run` function
+//! - `rendezvous`: how the two ends of a command become two connected sessions
+//! - `session`: the session that a command makes
+//! - `process`: processes that this one starts
+//! - `output`: results on stdout, everything else on stderr
+//! - `input`: numbers and variables as the user gives them
+//! - `failure`: why a command failed, as the one line that the user reads
+//! - `deadline`: a point in time by which something must have happened
+//!
+//! A room uses those below it in this list, and none above. The exit status says whether all was
+//! well.
 
 mod command_line;
 mod commands;

@@ -1,5 +1,5 @@
-//! Environment variables that stand in for flags: `TCPX_*`, and the documents' spelling
-//! `UCCL_TCPX_*`.
+//! Environment variables that stand in for flags: `TCPX_*`, and `UCCL_TCPX_*`, by which
+//! UCCL's programs read the same settings.
 
 use std::fmt;
 use std::str::FromStr;

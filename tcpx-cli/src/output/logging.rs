@@ -23,8 +23,8 @@ pub(crate) enum Detail {
     Everything,
 }
 
-/// Starts the log; `role` is which end writes it, if the command has ends. RUST_LOG wins over the
-/// documents' variables, those over the command's own detail.
+/// Starts the log; `role` is which end writes it, if the command has ends. RUST_LOG wins over
+/// `TCPX_DEBUG` and its like, those over the command's own detail.
 pub(crate) fn start(detail: Detail, role: Option<&'static str>) {
     let filter = std::env::var("RUST_LOG")
         .ok()
@@ -63,7 +63,7 @@ fn directives(detail: Detail, debug: bool, launch_debug: bool) -> &'static str {
     }
 }
 
-/// `[DEBUG] server: message field=value`: the documents' lines, with the end that wrote them.
+/// `[DEBUG] server: message field=value`: what happened, at which level, and which end says so.
 struct Lines {
     role: Option<&'static str>,
 }

@@ -25,9 +25,6 @@ const SWEEP_TO: u64 = 64 << 20;
 /// bytes.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PerfArgs {
-    #[command(flatten)]
-    pub(crate) ends: EndsArgs,
-
     /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB [env: TCPX_PERF_SIZE,
     /// UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency or --messages 4KiB]
     #[arg(long, value_name = "BYTES")]
@@ -59,8 +56,8 @@ pub(crate) struct PerfArgs {
     #[arg(long)]
     latency: bool,
 
-    /// Measure N messages of --size bytes, posted as one batch at each end, and the same bytes in
-    /// messages of 512 KiB, in turns: how many times as long the small ones take. The clock runs
+    /// Measure N messages of --size bytes, posted as one batch at each end, in turns with the same
+    /// bytes in messages of 512 KiB: how many times as long do the small ones take? The clock runs
     /// from before the posts until the last byte is in place
     #[arg(long, value_name = "N", conflicts_with_all = ["latency", "sweep"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)))]
@@ -70,16 +67,20 @@ pub(crate) struct PerfArgs {
     #[arg(long, requires = "messages")]
     scattered: bool,
 
-    /// Measure plain sockets too, in turns with the session: as many as it uses (channels x
-    /// NCCL_NSOCKS_PERTHREAD x NCCL_SOCKET_NTHREADS; one for --latency, whose ends spin, yield and
-    /// sleep as the session's do)
+    /// Measure plain sockets too, in turns with the session and as many as it uses: channels x
+    /// NCCL_NSOCKS_PERTHREAD x NCCL_SOCKET_NTHREADS. With --latency it is one, and its ends spin,
+    /// yield and sleep as the session's do
     #[arg(long)]
     baseline: bool,
 
-    /// Print one JSON object instead of a table; with --sweep its own figures are those of the
-    /// largest size
+    /// Print one JSON object instead of a table; with --sweep its figures are those of the largest
+    /// size, and a list has every size
     #[arg(long)]
     pub(super) json: bool,
+
+    // The last, because what follows would be listed below its heading.
+    #[command(flatten)]
+    pub(crate) ends: EndsArgs,
 }
 
 impl PerfArgs {

@@ -10,23 +10,27 @@ pub(super) struct Payload {
     pub(super) bytes: u64,
 }
 
+/// What an end does in an iteration: the sender prepares and sends, the receiver prepares, posts,
+/// waits and checks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// Sender: puts the payload where it is sent from. Receiver: makes sure that no byte at the
+    /// destination is right already.
+    Prepare(Content),
+    /// Sends the payload, until the memory may be used again.
+    Send,
+    /// Is ready for the payload from now on.
+    Post,
+    /// Waits for the last byte.
+    Wait,
+    /// Sees whether every byte is right.
+    Check,
+}
+
 pub(super) trait DataPath {
     /// For errors.
     fn name(&self) -> &'static str;
 
-    /// Sender: puts the payload where it is sent from. Receiver: makes sure that no byte at the
-    /// destination is right already.
-    fn prepare(&mut self, payload: Payload, content: Content) -> Result<(), Failure>;
-
-    /// Sender: sends it, until the memory may be used again.
-    fn send(&mut self, payload: Payload) -> Result<(), Failure>;
-
-    /// Receiver: is ready for the payload from now on.
-    fn post(&mut self, payload: Payload) -> Result<(), Failure>;
-
-    /// Receiver: waits for the last byte.
-    fn wait(&mut self, payload: Payload) -> Result<(), Failure>;
-
-    /// Receiver: whether every byte is right.
-    fn check(&mut self, payload: Payload) -> Result<Option<Mismatch>, Failure>;
+    /// Returns the first wrong byte, if the step is to check.
+    fn run(&mut self, step: Step, payload: Payload) -> Result<Option<Mismatch>, Failure>;
 }

@@ -3,15 +3,16 @@
 use tcpx_core::Post;
 
 use super::plan::Batch;
+use crate::session::MemoryId;
 
 /// One message of so many bytes.
-pub(super) fn whole(memory: u64, bytes: u64) -> Vec<Post> {
+pub(super) fn whole(memory: MemoryId, bytes: u64) -> Vec<Post> {
     large(memory, bytes, bytes)
 }
 
 /// The same bytes in messages of `message_bytes`, the last of which may be shorter, one behind the
 /// other.
-pub(super) fn large(memory: u64, bytes: u64, message_bytes: u64) -> Vec<Post> {
+pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Post> {
     (0i32..)
         .zip((0..bytes).step_by(usize::try_from(message_bytes).unwrap_or(usize::MAX)))
         .map(|(tag, offset)| Post { memory, offset, bytes: message_bytes.min(bytes - offset), tag })
@@ -19,7 +20,7 @@ pub(super) fn large(memory: u64, bytes: u64, message_bytes: u64) -> Vec<Post> {
 }
 
 /// The messages of a batch, `message_bytes` each.
-pub(super) fn small(memory: u64, batch: Batch, message_bytes: u64) -> Vec<Post> {
+pub(super) fn small(memory: MemoryId, batch: Batch, message_bytes: u64) -> Vec<Post> {
     let count = u64::from(batch.messages);
     let step = if batch.is_scattered { scattering_step(count) } else { 1 };
     (0i32..)

@@ -4,48 +4,25 @@ use std::time::Duration;
 
 use tcpx_core::{Post, Session, Transfer};
 
-use super::data_path::{DataPath, Payload};
+use super::data_path::{DataPath, Payload, Step};
 use super::pattern::{Content, Mismatch};
 use crate::failure::Failure;
+use crate::session::MemoryId;
 
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// A registration, used by one transfer at a time.
 pub(super) struct SessionPath<'a> {
-    session: &'a Session,
-    peer: &'static str,
-    name: &'static str,
-    memory: u64,
-    /// The messages of one transfer; together they cover what is filled and checked.
-    posts: Vec<Post>,
-    timeout: Duration,
-    transfer: Option<Transfer>,
-    piece: Vec<u8>,
-    expected: Vec<u8>,
-}
-
-impl<'a> SessionPath<'a> {
-    pub(super) fn new(
-        session: &'a Session,
-        peer: &'static str,
-        name: &'static str,
-        memory: u64,
-        posts: Vec<Post>,
-        timeout: Duration,
-    ) -> Self {
-        Self {
-            session,
-            peer,
-            name,
-            memory,
-            posts,
-            timeout,
-            transfer: None,
-            piece: vec![0; PIECE_BYTES],
-            expected: vec![0; PIECE_BYTES],
-        }
-    }
+    pub(super) session: &'a Session,
+    pub(super) peer: &'static str,
+    pub(super) name: &'static str,
+    pub(super) memory: MemoryId,
+    /// The messages of one transfer; together they cover what is prepared and checked.
+    pub(super) posts: Vec<Post>,
+    pub(super) timeout: Duration,
+    /// From its preparation to the next check.
+    pub(super) transfer: Option<Transfer>,
 }
 
 impl DataPath for SessionPath<'_> {
@@ -53,48 +30,48 @@ impl DataPath for SessionPath<'_> {
         self.name
     }
 
-    fn prepare(&mut self, payload: Payload, content: Content) -> Result<(), Failure> {
+    fn run(&mut self, step: Step, payload: Payload) -> Result<Option<Mismatch>, Failure> {
+        match (step, &self.transfer) {
+            (Step::Prepare(content), _) => self.prepare(content, payload)?,
+            (Step::Check, _) => return self.check(payload),
+            (Step::Send, Some(transfer)) => {
+                transfer.post_send_batch(&self.posts)?;
+                transfer.wait(Some(self.timeout))?;
+            }
+            (Step::Post, Some(transfer)) => {
+                transfer.post_recv_batch(&self.posts)?;
+                // The sender learns of the receive before it hears "go".
+                self.session.progress();
+            }
+            (Step::Wait, Some(transfer)) => transfer.wait(Some(self.timeout))?,
+            // Nothing was prepared, so there is nothing to move.
+            (Step::Send | Step::Post | Step::Wait, None) => {}
+        }
+        Ok(None)
+    }
+}
+
+impl SessionPath<'_> {
+    fn prepare(&mut self, content: Content, payload: Payload) -> Result<(), Failure> {
         // What the memory was used for before must be over.
         self.transfer = None;
+        let mut piece = vec![0; PIECE_BYTES];
         for (offset, length) in pieces(payload.bytes) {
-            let piece = &mut self.piece[..length];
-            payload.pattern.write(content, offset, piece);
-            self.session.write_memory(self.memory, offset, piece)?;
+            payload.pattern.write(content, offset, &mut piece[..length]);
+            self.session.write_memory(self.memory, offset, &piece[..length])?;
         }
         self.transfer = Some(self.session.create_transfer(self.peer)?);
         Ok(())
     }
 
-    fn send(&mut self, payload: Payload) -> Result<(), Failure> {
-        if let Some(transfer) = &self.transfer {
-            transfer.post_send_batch(&self.posts)?;
-        }
-        self.wait(payload)
-    }
-
-    fn post(&mut self, _: Payload) -> Result<(), Failure> {
-        if let Some(transfer) = &self.transfer {
-            transfer.post_recv_batch(&self.posts)?;
-        }
-        // The sender learns of the receive before it hears "go".
-        self.session.progress();
-        Ok(())
-    }
-
-    fn wait(&mut self, _: Payload) -> Result<(), Failure> {
-        match &self.transfer {
-            Some(transfer) => Ok(transfer.wait(Some(self.timeout))?),
-            None => Ok(()),
-        }
-    }
-
-    fn check(&mut self, Payload { pattern, bytes }: Payload) -> Result<Option<Mismatch>, Failure> {
+    fn check(&mut self, payload: Payload) -> Result<Option<Mismatch>, Failure> {
         self.transfer = None;
-        for (offset, length) in pieces(bytes) {
-            let piece = &mut self.piece[..length];
-            self.session.read_memory(self.memory, offset, piece)?;
-            if let Err(mismatch) = pattern.check(offset, piece, &mut self.expected) {
-                return Ok(Some(mismatch));
+        let mut piece = vec![0; PIECE_BYTES];
+        for (offset, length) in pieces(payload.bytes) {
+            self.session.read_memory(self.memory, offset, &mut piece[..length])?;
+            let mismatch = payload.pattern.check(offset, &piece[..length]);
+            if mismatch.is_some() {
+                return Ok(mismatch);
             }
         }
         Ok(None)

@@ -11,7 +11,7 @@
 use std::time::Instant;
 
 use super::baseline::PlainSockets;
-use super::data_path::{DataPath, Payload};
+use super::data_path::{DataPath, Payload, Step};
 use super::pattern::{Content, Mismatch, Pattern};
 use super::plan::{Go, LARGE_BYTES, Mode, PlannedCase, WAYS};
 use super::posts;
@@ -32,7 +32,10 @@ pub(super) fn measure(
     let (session, peer) = (agreed.session, agreed.peer());
     let (total, timeout) = (case.total_bytes(), agreed.link.timeout());
     let memory = session.allocate(total, agreed.memory.memory_type())?;
-    let path = |name, posts| SessionPath::new(session, peer, name, memory, posts, timeout);
+    let path = |name, posts| {
+        let transfer = None;
+        SessionPath { session, peer, name, memory, posts, timeout, transfer }
+    };
     let (mut own, mut large) = match case.plan.mode {
         Mode::Messages(batch) => {
             let posts = posts::large(memory, total, LARGE_BYTES);
@@ -94,10 +97,10 @@ fn take_turns(
 }
 
 fn send(link: &mut Link, path: &mut dyn DataPath, payload: Payload) -> Result<u64, Failure> {
-    path.prepare(payload, Content::Sent)?;
+    path.run(Step::Prepare(Content::Sent), payload)?;
     let Go = link.receive()?;
     let start = Instant::now();
-    path.send(payload)?;
+    path.run(Step::Send, payload)?;
     Ok(nanos(start.elapsed()))
 }
 
@@ -107,16 +110,16 @@ fn receive(
     payload: Payload,
     is_batch: bool,
 ) -> Result<(u64, Option<Mismatch>), Failure> {
-    path.prepare(payload, Content::Poison)?;
+    path.run(Step::Prepare(Content::Poison), payload)?;
     if !is_batch {
-        path.post(payload)?;
+        path.run(Step::Post, payload)?;
     }
     let start = Instant::now();
     link.send(&Go)?;
     if is_batch {
-        path.post(payload)?;
+        path.run(Step::Post, payload)?;
     }
-    path.wait(payload)?;
+    path.run(Step::Wait, payload)?;
     let time = nanos(start.elapsed());
-    Ok((time, path.check(payload)?))
+    Ok((time, path.run(Step::Check, payload)?))
 }

@@ -23,7 +23,7 @@ pub(crate) struct EndsArgs {
     #[arg(long, default_value_t = 12345, value_name = "PORT", help_heading = "Connection")]
     pub(super) port: u16,
 
-    /// Longest time for one step: the other end's coming, agreeing with it, one iteration, one
+    /// Longest time for one step: until the other end comes, until both agree, one iteration, one
     /// answer
     #[arg(long, default_value = "30", value_name = "SECONDS", help_heading = "Connection")]
     timeout: Seconds,

@@ -6,8 +6,8 @@ use std::thread;
 use super::opening;
 use super::socket::PlainSocket;
 use crate::failure::Failure;
-use crate::perf::data_path::{DataPath, Payload};
-use crate::perf::pattern::{Content, Mismatch};
+use crate::perf::data_path::{DataPath, Payload, Step};
+use crate::perf::pattern::Mismatch;
 use crate::rendezvous::Agreed;
 
 /// Parts begin at multiples of this many bytes, so that small messages use few sockets.
@@ -20,16 +20,7 @@ pub(crate) struct PlainSockets {
     others: Vec<Worker>,
 }
 
-/// What is to be done with the part of a payload.
-#[derive(Clone, Copy, Debug)]
-enum Job {
-    Write(Content),
-    Send,
-    Receive,
-    Check,
-}
-
-/// How a job went: the first wrong byte, if it was a check.
+/// How a step went: the first wrong byte, if it was a check.
 type Outcome = std::io::Result<Option<Mismatch>>;
 
 impl PlainSockets {
@@ -49,31 +40,22 @@ impl PlainSockets {
         &self.first.socket
     }
 
-    fn begin(&self, job: Job, payload: Payload) {
+    fn begin(&self, step: Step, payload: Payload) {
         for worker in &self.others {
             // A thread that is gone shows when it is asked for its outcome.
-            let _ = worker.jobs.send((job, payload));
+            let _ = worker.steps.send((step, payload));
         }
     }
 
     /// Does the first part here and waits for the others.
-    fn finish(&mut self, job: Job, payload: Payload) -> Result<Option<Mismatch>, Failure> {
-        let mut outcome = self.first.run(job, payload);
+    fn finish(&mut self, step: Step, payload: Payload) -> Outcome {
+        let mut outcome = self.first.run(step, payload);
         for worker in &self.others {
             let gone = |_| Err(std::io::Error::other("the thread of a plain socket ended"));
             let other = worker.outcomes.recv().unwrap_or_else(gone);
             outcome = if let Ok(None) = outcome { other } else { outcome };
         }
-        outcome.map_err(Failure::io(match job {
-            Job::Send => "sending over plain sockets",
-            Job::Receive => "receiving over plain sockets",
-            Job::Write(_) | Job::Check => "preparing plain sockets",
-        }))
-    }
-
-    fn run(&mut self, job: Job, payload: Payload) -> Result<Option<Mismatch>, Failure> {
-        self.begin(job, payload);
-        self.finish(job, payload)
+        outcome
     }
 }
 
@@ -82,25 +64,19 @@ impl DataPath for PlainSockets {
         "plain sockets"
     }
 
-    fn prepare(&mut self, payload: Payload, content: Content) -> Result<(), Failure> {
-        self.run(Job::Write(content), payload).map(drop)
-    }
-
-    fn send(&mut self, payload: Payload) -> Result<(), Failure> {
-        self.run(Job::Send, payload).map(drop)
-    }
-
-    fn post(&mut self, payload: Payload) -> Result<(), Failure> {
-        self.begin(Job::Receive, payload);
-        Ok(())
-    }
-
-    fn wait(&mut self, payload: Payload) -> Result<(), Failure> {
-        self.finish(Job::Receive, payload).map(drop)
-    }
-
-    fn check(&mut self, payload: Payload) -> Result<Option<Mismatch>, Failure> {
-        self.run(Job::Check, payload)
+    fn run(&mut self, step: Step, payload: Payload) -> Result<Option<Mismatch>, Failure> {
+        // Receiving begins with the post and ends with the wait.
+        if !matches!(step, Step::Wait) {
+            self.begin(step, payload);
+        }
+        if matches!(step, Step::Post) {
+            return Ok(None);
+        }
+        self.finish(step, payload).map_err(Failure::io(match step {
+            Step::Send => "sending over plain sockets",
+            Step::Post | Step::Wait => "receiving over plain sockets",
+            Step::Prepare(_) | Step::Check => "preparing plain sockets",
+        }))
     }
 }
 
@@ -111,29 +87,24 @@ struct Share {
     index: u64,
     sockets: u64,
     buffer: Vec<u8>,
-    expected: Vec<u8>,
 }
 
 impl Share {
     fn new(socket: PlainSocket, index: u64, sockets: u64) -> Self {
-        Self { socket, index, sockets, buffer: Vec::new(), expected: Vec::new() }
+        Self { socket, index, sockets, buffer: Vec::new() }
     }
 
-    fn run(&mut self, job: Job, payload: Payload) -> Outcome {
-        let Payload { pattern, bytes } = payload;
+    fn run(&mut self, step: Step, Payload { pattern, bytes }: Payload) -> Outcome {
         let (offset, length) = part(bytes, self.sockets, self.index);
         if self.buffer.len() < length {
             self.buffer.resize(length, 0);
         }
         let buffer = &mut self.buffer[..length];
-        match job {
-            Job::Write(content) => pattern.write(content, offset, buffer),
-            Job::Send => self.socket.send(buffer)?,
-            Job::Receive => self.socket.receive(buffer)?,
-            Job::Check => {
-                self.expected.resize(length, 0);
-                return Ok(pattern.check(offset, buffer, &mut self.expected).err());
-            }
+        match step {
+            Step::Prepare(content) => pattern.write(content, offset, buffer),
+            Step::Send => self.socket.send(buffer)?,
+            Step::Post | Step::Wait => self.socket.receive(buffer)?,
+            Step::Check => return Ok(pattern.check(offset, buffer)),
         }
         Ok(None)
     }
@@ -149,23 +120,23 @@ fn part(bytes: u64, sockets: u64, index: u64) -> (u64, usize) {
 
 /// A share that is moved by a thread of its own.
 struct Worker {
-    jobs: Sender<(Job, Payload)>,
+    steps: Sender<(Step, Payload)>,
     outcomes: Receiver<Outcome>,
 }
 
 impl Worker {
     fn start(mut share: Share) -> std::io::Result<Self> {
-        let (jobs, todo) = channel();
+        let (steps, todo) = channel();
         let (done, outcomes) = channel();
         thread::Builder::new().name("plain-socket".into()).spawn(move || {
             // Ends when either channel does.
-            for (job, payload) in todo {
-                if done.send(share.run(job, payload)).is_err() {
+            for (step, payload) in todo {
+                if done.send(share.run(step, payload)).is_err() {
                     break;
                 }
             }
         })?;
-        Ok(Self { jobs, outcomes })
+        Ok(Self { steps, outcomes })
     }
 }
 
