@@ -1,4 +1,4 @@
-//! `tcpx transfer` and `tcpx connect`: the two programs that show every step, or only the handshake.
+//! `tcpx transfer`, which shows every step, and `tcpx connect`, which is the handshake only.
 
 mod tcpx;
 

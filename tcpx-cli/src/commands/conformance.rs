@@ -1,5 +1,5 @@
 //! `tcpx conformance`: whether a plugin keeps the rules of the ncclNet v7 contract, each tried in
-//! processes of its own.
+//! processes of its own. A check's section, such as §2.9, is one of docs/plugin-contract.md.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,10 +23,11 @@ const NAME: usize = 44;
 
 /// Check a plugin against the rules that this library relies on, one by one.
 ///
-/// The plugin is never loaded into this process: each check starts processes of its own, so a
-/// plugin that exits, crashes or hangs becomes a result that names the call. Results: pass; FAIL
-/// with what was expected; differs, which is allowed but not what version 3.1.9 does; skip. Exit
-/// status: 0 when nothing failed and not everything was skipped, 2 when flags are wrong, else 1.
+/// The plugin is never loaded into this process: each check starts processes of its own, so a plugin
+/// that exits, crashes or hangs becomes a result that names the call. Beside each check is the
+/// section of docs/plugin-contract.md that has the rule. Results: pass; FAIL with what was expected;
+/// differs, which is allowed but not what version 3.1.9 does; skip. Exit status: 0 when nothing
+/// failed and not everything was skipped, 2 when flags are wrong, else 1.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ConformanceArgs {
     /// Plugin to check: auto, soft or the file of an ncclNet v7 plugin
@@ -104,18 +105,17 @@ fn options(args: &ConformanceArgs, transport: &Transport) -> Result<Options, Fai
         }
         Some(path) => Target::Path(path.to_owned()),
     };
-    Ok(Options {
-        memory: match args.memory {
-            Memory::Emulated => MemoryKind::Emulated,
-            Memory::Host => MemoryKind::Host,
-            Memory::Cuda => MemoryKind::Cuda,
-        },
-        gpu: args.gpu,
-        only: args.only.clone(),
-        destructive: args.destructive,
-        deadline: args.deadline.0,
-        ..Options::new(target)
-    })
+    let mut options = Options::new(target);
+    options.memory = match args.memory {
+        Memory::Emulated => MemoryKind::Emulated,
+        Memory::Host => MemoryKind::Host,
+        Memory::Cuda => MemoryKind::Cuda,
+    };
+    options.gpu = args.gpu;
+    options.only = args.only.clone();
+    options.destructive = args.destructive;
+    options.deadline = args.deadline.0;
+    Ok(options)
 }
 
 fn silently(options: &Options) -> Result<Report, Failure> {
@@ -137,7 +137,7 @@ fn with_rows(options: &Options, transport: &Transport) -> Result<Report, Failure
         if printed.is_ok() {
             printed = progress.above(|| print(&text));
         }
-        progress.step_named(&check.name);
+        progress.step(&check.name);
     })
     .map_err(|error| Failure::Usage(error.to_string()))?;
     drop(progress);

@@ -38,15 +38,8 @@ impl Progress {
         Self(Some(line))
     }
 
-    /// One step is over.
-    pub(crate) fn step(&self) {
-        if let Some(line) = &self.0 {
-            line.inc(1);
-        }
-    }
-
-    /// One step is over, the one of this name.
-    pub(crate) fn step_named(&self, name: &str) {
+    /// One step is over; `name` says which, where that is shown.
+    pub(crate) fn step(&self, name: &str) {
         if let Some(line) = &self.0 {
             line.set_message(name.to_owned());
             line.inc(1);

@@ -1,4 +1,4 @@
-//! A way for the bytes of one iteration to get from client to server.
+//! What a measurement runs over: the session, or plain sockets.
 
 use super::pattern::{Content, Mismatch, Pattern};
 use crate::failure::Failure;
@@ -27,6 +27,7 @@ pub(super) enum Step {
     Check,
 }
 
+/// A way for the bytes of one iteration to get from client to server.
 pub(super) trait DataPath {
     /// For errors.
     fn name(&self) -> &'static str;

@@ -99,7 +99,7 @@ impl Endpoint<'_> {
             });
             times.session_ns.extend(session_ns);
             times.raw_ns.extend(raw_ns.transpose()?.flatten());
-            self.progress.step();
+            self.progress.step("");
         }
         Ok(times)
     }
@@ -143,7 +143,7 @@ impl Endpoint<'_> {
                 let answered = plain.receive(&mut buffer).and_then(|()| plain.send(&buffer));
                 answered.map_err(Failure::io("answering over a plain socket"))?;
             }
-            self.progress.step();
+            self.progress.step("");
         }
         Ok(CaseTimes::default())
     }

@@ -91,7 +91,7 @@ fn take_turns(
             }
             tracing::debug!(iteration, path = path.name(), bytes, nanos, "iteration");
         }
-        progress.step();
+        progress.step("");
     }
     Ok(times)
 }
