@@ -15,7 +15,7 @@ use crate::commands::environment::{self, EnvArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::transfer::{self, TransferArgs};
 use crate::failure::{Failure, error_line, usage_line};
-use crate::output::logging::{self, Detail};
+use crate::output::logging;
 use crate::perf::{self, PerfArgs};
 use crate::rendezvous::EndsArgs;
 use crate::session::isolation::{self, OpenPluginArgs};
@@ -64,13 +64,6 @@ impl Command {
         }
     }
 
-    fn detail(&self) -> Detail {
-        match self {
-            Self::Transfer(_) => Detail::Everything,
-            _ => Detail::Warnings,
-        }
-    }
-
     fn run(&self) -> Result<ExitCode, Failure> {
         let success = |()| ExitCode::SUCCESS;
         match self {
@@ -103,7 +96,9 @@ pub(crate) fn main() -> ExitCode {
             return if is_doctor { doctor::not_examined(&failure) } else { failure.exit_code() };
         }
     };
-    logging::start(command.detail(), command.ends().map(|ends| ends.role().name()));
+    // Showing every step is what `tcpx transfer` is for.
+    let shows_all = matches!(command, Command::Transfer(_));
+    logging::start(shows_all, command.ends().map(|ends| ends.role().name()));
     command.run().unwrap_or_else(|failure| {
         fail(&failure, command.plugin());
         match command {

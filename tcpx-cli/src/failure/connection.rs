@@ -40,26 +40,16 @@ pub(crate) enum ConnectionError {
          --timeout?"
     )]
     Stuck { peer: SocketAddr, sent: &'static str, waited: Deadline },
-    #[error("connection with {peer} failed: {error}")]
-    Failed { peer: SocketAddr, error: Error },
     #[error(
         "{peer} does not speak this protocol: {reason}; only `tcpx` of the same version connects \
          here"
     )]
     Garbage { peer: SocketAddr, reason: String },
-    #[error(
-        "the other end ({peer}) sent its {got} where its {awaited} was due; use the same version \
-         of tcpx on both"
-    )]
-    OutOfTurn { peer: SocketAddr, got: &'static str, awaited: &'static str },
 }
 
 impl ConnectionError {
     /// Whether the connection was there and was lost.
     pub(crate) fn is_lost(&self) -> bool {
-        matches!(
-            self,
-            Self::Closed { .. } | Self::Silent { .. } | Self::Stuck { .. } | Self::Failed { .. }
-        )
+        matches!(self, Self::Closed { .. } | Self::Silent { .. } | Self::Stuck { .. })
     }
 }

@@ -14,25 +14,17 @@ use crate::input::variables;
 const DEBUG: [&str; 2] = ["TCPX_DEBUG", "UCCL_TCPX_DEBUG"];
 const LAUNCH_DEBUG: [&str; 2] = ["TCPX_LAUNCH_DEBUG", "UCCL_TCPX_LAUNCH_DEBUG"];
 
-/// How much a command shows when nothing else is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
-    /// Warnings and errors.
-    Warnings,
-    /// Everything, down to each unpack descriptor.
-    Everything,
-}
-
-/// Starts the log; `role` is which end writes it, if the command has ends. RUST_LOG wins over
-/// `TCPX_DEBUG` and its like, those over the command's own detail.
-pub(crate) fn start(detail: Detail, role: Option<&'static str>) {
+/// Starts the log. `shows_all`: down to each unpack descriptor, where RUST_LOG says nothing else;
+/// otherwise warnings, and what `TCPX_DEBUG` and its like ask for. `role`: which end writes it, if
+/// the command has ends.
+pub(crate) fn start(shows_all: bool, role: Option<&'static str>) {
     let filter = std::env::var("RUST_LOG")
         .ok()
         .filter(|text| !text.is_empty())
         .and_then(|text| EnvFilter::try_new(text).ok())
         .unwrap_or_else(|| {
             let filter =
-                directives(detail, variables::is_on(&DEBUG), variables::is_on(&LAUNCH_DEBUG));
+                directives(shows_all, variables::is_on(&DEBUG), variables::is_on(&LAUNCH_DEBUG));
             EnvFilter::new(filter)
         });
     // Only fails when there is a log already, which then stays.
@@ -49,9 +41,9 @@ pub(crate) fn is_detailed() -> bool {
     tracing::enabled!(Level::INFO)
 }
 
-fn directives(detail: Detail, debug: bool, launch_debug: bool) -> &'static str {
-    match (detail, debug, launch_debug) {
-        (Detail::Everything, ..) | (_, _, true) => {
+fn directives(shows_all: bool, debug: bool, launch_debug: bool) -> &'static str {
+    match (shows_all, debug, launch_debug) {
+        (true, ..) | (_, _, true) => {
             "warn,tcpx=trace,tcpx_core=trace,tcpx_unpack=trace,tcpx_softnet=debug,tcpx_sys=debug"
         }
         (_, true, _) => {
@@ -94,12 +86,12 @@ mod tests {
 
     #[test]
     fn every_filter_can_be_read() {
-        for detail in [Detail::Warnings, Detail::Everything] {
+        for shows_all in [false, true] {
             for (debug, launch) in [(false, false), (true, false), (false, true), (true, true)] {
-                assert!(EnvFilter::try_new(directives(detail, debug, launch)).is_ok());
+                assert!(EnvFilter::try_new(directives(shows_all, debug, launch)).is_ok());
             }
         }
-        assert!(directives(Detail::Warnings, false, false).starts_with("warn"));
-        assert!(directives(Detail::Warnings, true, false).contains("tcpx_core=debug"));
+        assert!(directives(false, false, false).starts_with("warn"));
+        assert!(directives(false, true, false).contains("tcpx_core=debug"));
     }
 }

@@ -55,12 +55,11 @@ impl Link {
     /// Both ends say which version of the messages they speak.
     pub(super) fn greet(&mut self) -> Result<(), Failure> {
         self.send(&Greeting { version: VERSION })?;
-        let Greeting { version } = self.receive()?;
-        if version == VERSION {
-            return Ok(());
+        match self.receive()? {
+            Greeting { version: VERSION } => Ok(()),
+            Greeting { version } => Err(self
+                .garbage(format!("it speaks version {version} of it, this end version {VERSION}"))),
         }
-        let reason = format!("it speaks version {version} of it, this end version {VERSION}");
-        Err(ConnectionError::Garbage { peer: self.peer, reason }.into())
     }
 
     /// Both ends are connected: from now on each message has a deadline of its own.
@@ -82,8 +81,8 @@ impl Link {
             (kind, body) if kind == M::KIND => self.decode(&body),
             (Abort::KIND, body) => Err(Failure::OtherEnd(self.decode::<Abort>(&body)?.0)),
             (kind, _) => {
-                let (peer, got) = (self.peer, name(kind));
-                Err(ConnectionError::OutOfTurn { peer, got, awaited }.into())
+                let got = name(kind);
+                Err(self.garbage(format!("it sent its {got} where its {awaited} was due")))
             }
         }
     }
@@ -135,10 +134,16 @@ impl Link {
     }
 
     fn decode<M: Message>(&self, body: &[u8]) -> Result<M, Failure> {
-        decode(body).ok_or_else(|| {
-            let reason = format!("its {} of {} bytes cannot be read", name(M::KIND), body.len());
-            ConnectionError::Garbage { peer: self.peer, reason }.into()
-        })
+        let reason = || format!("its {} of {} bytes cannot be read", name(M::KIND), body.len());
+        decode(body).ok_or_else(|| self.garbage(reason()))
+    }
+
+    fn garbage(&self, reason: String) -> Failure {
+        ConnectionError::Garbage { peer: self.peer, reason }.into()
+    }
+
+    fn failed(&self, error: std::io::Error) -> Failure {
+        Failure::io(format!("connection with {} failed", self.peer))(error)
     }
 
     fn deadline(&self) -> Deadline {
@@ -149,16 +154,13 @@ impl Link {
         Timed { stream: &self.stream, deadline }
     }
 
-    fn write(&mut self, bytes: &[u8], sent: &'static str) -> Result<(), Failure> {
+    fn write(&self, bytes: &[u8], sent: &'static str) -> Result<(), Failure> {
         let (peer, waited) = (self.peer, self.deadline());
-        self.reader(waited).write_all(bytes).map_err(|error| {
-            match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                    ConnectionError::Stuck { peer, sent, waited }
-                }
-                _ => ConnectionError::Failed { peer, error },
+        self.reader(waited).write_all(bytes).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                ConnectionError::Stuck { peer, sent, waited }.into()
             }
-            .into()
+            _ => self.failed(error),
         })
     }
 
@@ -167,15 +169,14 @@ impl Link {
         let peer = self.peer;
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                ConnectionError::Silent { peer, awaited, waited }
+                ConnectionError::Silent { peer, awaited, waited }.into()
             }
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
-                ConnectionError::Closed { peer, awaited }
+                ConnectionError::Closed { peer, awaited }.into()
             }
-            ErrorKind::InvalidData => ConnectionError::Garbage { peer, reason: error.to_string() },
-            _ => ConnectionError::Failed { peer, error },
+            ErrorKind::InvalidData => self.garbage(error.to_string()),
+            _ => self.failed(error),
         }
-        .into()
     }
 }
 
