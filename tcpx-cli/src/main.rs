@@ -1,40 +1,29 @@
-//! The `tcpx` command: measures and tries out the library between two processes or two hosts, and says what is wrong
-//! with a machine or a plugin.
+//! The `tcpx` command: measures and tries out the library between two processes or two hosts, and
+//! says what is wrong with a machine or a plugin.
 //!
-//! A command is one module with its arguments and a `run` function; `command` lists them. What two ends need to meet is
-//! in `bootstrap` (a framed protocol with deadlines), `meeting` (both ends agree on a session) and `pair` (the other end
-//! as a child process). Results go to stdout, everything else to stderr, and the exit status says whether all was well.
+//! - `command_line`: every command, and how one ends
+//! - `commands`, `perf`: the commands, each with its arguments and a `run` function
+//! - `rendezvous`: how the two ends of a command become two connected sessions
+//! - `session`: the session that a command makes
+//! - `process`: processes that this one starts
+//! - `output`: results on stdout, everything else on stderr
+//! - `input`: numbers and variables as the user gives them
+//! - `failure`: why a command failed, as the one line that the user reads
+//! - `deadline`: a point in time by which something must have happened
+//!
+//! A room uses those below it in this list, and none above. The exit status says whether all was
+//! well.
 
-mod bootstrap;
-mod byte_size;
-mod command;
-mod conformance;
-mod conformance_progress;
-mod connect;
-mod devices;
-mod doctor;
-mod end;
-mod environment;
-mod error_line;
-mod explain;
+mod command_line;
+mod commands;
+mod deadline;
 mod failure;
-mod isolation;
-mod logging;
-mod machine;
-mod meeting;
-mod memory;
-mod nic_watch;
-mod other_end;
+mod input;
 mod output;
-mod pair;
-mod pattern;
 mod perf;
-mod samples;
-
-mod session_args;
-mod transfer;
-mod transport;
-mod variables;
+mod process;
+mod rendezvous;
+mod session;
 
 use std::process::ExitCode;
 
@@ -43,5 +32,5 @@ fn main() -> ExitCode {
     if let Some(code) = tcpx_conformance::child_main(Some(tcpx_softnet::table)) {
         return code;
     }
-    command::main()
+    command_line::main()
 }

@@ -1,4 +1,5 @@
-//! `tcpx doctor`, `env`, `explain` and `devices` on the machine that runs the tests, whatever it is.
+//! `tcpx doctor`, `env`, `explain` and `devices` on the machine that runs the tests, whatever it
+//! is.
 
 mod tcpx;
 

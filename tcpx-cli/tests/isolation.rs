@@ -1,4 +1,5 @@
-//! `--isolate`: a plugin that exits, crashes or hangs while it is opened is an error and not the end of the command.
+//! `--isolate`: a plugin that exits, crashes or hangs while it is opened is an error and not the
+//! end of the command.
 
 mod tcpx;
 
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 use serial_test::serial;
 use tcpx::{Finished, Server, Tcpx, leftovers};
 
-/// A library that passes for the software plugin until `init` is called. `init` is the body of that function.
+/// A library that passes for the software plugin until `init` is called. `init` is the body of that
+/// function.
 fn plugin(directory: &Path, init: &str) -> PathBuf {
     let (source, library) = (directory.join("plugin.c"), directory.join("plugin.so"));
     let text = format!(
@@ -17,9 +19,9 @@ fn plugin(directory: &Path, init: &str) -> PathBuf {
          const char mark[] = \"TCPX_SOFT_\";\n\
          static int init(void *logger) {{ (void)logger; {init} }}\n\
          static int other(void) {{ return 3; }}\n\
-         struct {{ const char *name; void *members[18]; }} ncclNetPlugin_v7 = {{\"TCPXSoft_v7\", {{\n\
-         init, other, other, other, other, other, other, 0, other, other, other, other, other, other, other, other,\n\
-         other, other}}}};\n"
+         struct {{ const char *name; void *members[18]; }} ncclNetPlugin_v7 =\n\
+         {{\"TCPXSoft_v7\", {{init, other, other, other, other, other, other, 0, other, other,\n\
+         other, other, other, other, other, other, other, other}}}};\n"
     );
     std::fs::write(&source, text).unwrap();
     let status =

@@ -1,4 +1,5 @@
-//! When an end dies, freezes or is interrupted, the other ends too, says why, and leaves nothing behind.
+//! When an end dies, freezes or is interrupted, the other ends too, says why, and leaves nothing
+//! behind.
 
 mod tcpx;
 
@@ -48,7 +49,8 @@ fn a_started_end_that_is_killed_is_reported() {
     assert_nothing_is_left();
 }
 
-/// A socket that dies under the sender: the plugin's failure is the reason, and both ends come to an end.
+/// A socket that dies under the sender: the plugin's failure is the reason, and both ends come to
+/// an end.
 #[test]
 #[serial]
 fn a_plugin_that_fails_is_named() {

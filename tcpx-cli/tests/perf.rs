@@ -166,16 +166,16 @@ fn variables_are_defaults_and_own_names_win() {
         ["size_bytes", "iterations", "chunk_bytes", "channels"]
             .map(|name| object[name].as_u64().unwrap())
     };
-    let documents = [
+    let uccl = [
         ("UCCL_TCPX_PERF_SIZE", "262144"),
         ("UCCL_TCPX_PERF_ITERS", "2"),
         ("UCCL_TCPX_CHUNK_BYTES", "65536"),
         ("UCCL_TCPX_NUM_CHANNELS", "3"),
     ];
-    assert_eq!(run(&documents, &[]), [262_144, 2, 65_536, 3]);
+    assert_eq!(run(&uccl, &[]), [262_144, 2, 65_536, 3]);
     let own = [("TCPX_PERF_SIZE", "8K"), ("TCPX_PERF_ITERS", "3"), ("TCPX_CHANNELS", "1")];
-    assert_eq!(run(&[&documents[..], &own].concat(), &[]), [8192, 3, 65_536, 1]);
-    assert_eq!(run(&documents, &["--size", "4K", "--channels", "2"]), [4096, 2, 65_536, 2]);
+    assert_eq!(run(&[&uccl[..], &own].concat(), &[]), [8192, 3, 65_536, 1]);
+    assert_eq!(run(&uccl, &["--size", "4K", "--channels", "2"]), [4096, 2, 65_536, 2]);
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! `tcpx transfer` and `tcpx connect`: the documents' programs.
+//! `tcpx transfer`, which shows every step, and `tcpx connect`, which is the handshake only.
 
 mod tcpx;
 
 use serial_test::serial;
 use tcpx::{Server, Tcpx, leftovers};
 
-/// What the documents promise of the server's log, in this order.
+/// What `tcpx transfer --help` promises of the server's log, in this order.
 const SERVER_LINES: [&str; 14] = [
     "=== TCPX GPU-to-GPU transfer test ===",
     "Using payload_bytes=23",
@@ -45,7 +45,7 @@ fn assert_lines(log: &str, end: &str, expected: &[&str]) {
 
 #[test]
 #[serial]
-fn transfer_shows_the_documents_lines_and_passes() {
+fn transfer_shows_every_step_in_order_and_passes() {
     let finished = Tcpx::new(&["transfer"]).run();
     assert_eq!(finished.status, Some(0), "{finished}");
     assert!(finished.stdout.starts_with("PASSED: 23 bytes"), "{finished}");

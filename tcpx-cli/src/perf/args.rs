@@ -1,11 +1,10 @@
 //! Flags of `tcpx perf`, and the plan they make.
 
-use crate::bootstrap::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan, Program};
-use crate::byte_size::ByteSize;
-use crate::end::EndArgs;
+use super::plan::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan};
 use crate::failure::Failure;
-use crate::session_args::{SessionArgs, insist};
-use crate::variables;
+use crate::input::{ByteSize, variables};
+use crate::rendezvous::EndsArgs;
+use crate::session::insist;
 
 const SIZE: ByteSize = ByteSize(64 << 20);
 const SMALL_SIZE: ByteSize = ByteSize(4 << 10);
@@ -20,25 +19,27 @@ const SWEEP_TO: u64 = 64 << 20;
 
 /// Measure throughput or latency between two processes or two hosts; every byte is verified.
 ///
-/// Alone it runs both ends here, as two processes over loopback. For two hosts start `tcpx perf server` on one and
-/// `tcpx perf client ADDR` with the flags of the measurement on the other. Exit status: 0 when everything was verified,
-/// 2 when flags or variables are wrong, else 1. GB is 10^9 bytes.
+/// Alone it runs both ends here, as two processes over loopback. For two hosts start `tcpx perf
+/// server` on one and `tcpx perf client ADDR` with the flags of the measurement on the other. Exit
+/// status: 0 when everything was verified, 2 when flags or variables are wrong, else 1. GB is 10^9
+/// bytes.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PerfArgs {
-    #[command(flatten)]
-    pub(crate) end: EndArgs,
-
-    /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB
-    /// [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency or --messages 4KiB]
+    /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB [env: TCPX_PERF_SIZE,
+    /// UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency or --messages 4KiB]
     #[arg(long, value_name = "BYTES")]
     size: Option<ByteSize>,
 
-    /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with --latency 1000, with --messages 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ITERATIONS)))]
+    /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with
+    /// --latency 1000, with --messages 5]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ITERATIONS)))]
     iters: Option<u32>,
 
-    /// Iterations before them, verified but not measured [default: 2, with --latency 50, with --messages 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS)))]
+    /// Iterations before them, verified but not measured [default: 2, with --latency 50, with
+    /// --messages 1]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS)))]
     warmup: Option<u32>,
 
     /// Seed of the payload, which differs in each iteration [default: random]
@@ -46,45 +47,45 @@ pub(crate) struct PerfArgs {
     seed: Option<u64>,
 
     /// Measure sizes from 4 KiB to 64 MiB, each 4 (or 2) times the one before
-    #[arg(
-        long, value_name = "FACTOR", num_args = 0..=1, require_equals = true, default_missing_value = "4",
-        value_parser = ["2", "4"], conflicts_with_all = ["size", "latency"]
-    )]
+    #[arg(long, value_name = "FACTOR", value_parser = ["2", "4"])]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "4")]
+    #[arg(conflicts_with_all = ["size", "latency"])]
     sweep: Option<String>,
 
     /// Measure round trips of --size bytes instead: p50 and p99 in microseconds
     #[arg(long)]
     latency: bool,
 
-    /// Measure N messages of --size bytes, posted as one batch at each end, and the same bytes in messages of 512 KiB, in
-    /// turns: how many times as long the small ones take. The clock runs from before the posts until the last byte is in
-    /// place
-    #[arg(
-        long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)),
-        conflicts_with_all = ["latency", "sweep"]
-    )]
+    /// Measure N messages of --size bytes, posted as one batch at each end, in turns with the same
+    /// bytes in messages of 512 KiB: how many times as long do the small ones take? The clock runs
+    /// from before the posts until the last byte is in place
+    #[arg(long, value_name = "N", conflicts_with_all = ["latency", "sweep"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)))]
     messages: Option<u32>,
 
     /// With --messages: let neighbours in the batch lie apart in memory, at both ends
     #[arg(long, requires = "messages")]
     scattered: bool,
 
-    /// Measure plain sockets too, in turns with the session: as many as it uses (channels x NCCL_NSOCKS_PERTHREAD x
-    /// NCCL_SOCKET_NTHREADS; one for --latency, whose ends spin, yield and sleep as the session's do)
+    /// Measure plain sockets too, in turns with the session and as many as it uses: channels x
+    /// NCCL_NSOCKS_PERTHREAD x NCCL_SOCKET_NTHREADS. With --latency it is one, and its ends spin,
+    /// yield and sleep as the session's do
     #[arg(long)]
     baseline: bool,
 
-    /// Print one JSON object instead of a table; with --sweep its own figures are those of the largest size
+    /// Print one JSON object instead of a table; with --sweep its figures are those of the largest
+    /// size, and a list has every size
     #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) json: bool,
 
+    // The last, because what follows would be listed below its heading.
     #[command(flatten)]
-    pub(crate) session: SessionArgs,
+    pub(crate) ends: EndsArgs,
 }
 
 impl PerfArgs {
     /// Flags over environment over defaults.
-    pub(crate) fn plan(&self) -> Result<Plan, Failure> {
+    pub(super) fn plan(&self) -> Result<Plan, Failure> {
         let mode = self.mode();
         let (size, iterations, warmup) = match mode {
             Mode::Throughput => (SIZE, ITERATIONS, WARMUP),
@@ -118,8 +119,7 @@ impl PerfArgs {
     }
 
     /// As the server: whether the client's plan is what this end was told to expect.
-    pub(crate) fn insist(&self, program: &Program) -> Result<(), Failure> {
-        let Program::Perf(plan) = program else { return Ok(()) };
+    pub(super) fn insist(&self, plan: &Plan) -> Result<(), Failure> {
         plan.check()
             .map_err(|reason| Failure::Refusing(format!("the client asks for {reason}")))?;
         insist("--size", self.size, ByteSize(plan.sizes[0]))?;
@@ -145,8 +145,7 @@ fn sweep(factor: u64) -> Vec<u64> {
 }
 
 fn random_seed() -> Result<u64, Failure> {
-    getrandom::u64()
-        .map_err(|error| Failure::Io { what: "choosing a seed".into(), error: error.into() })
+    getrandom::u64().map_err(|error| Failure::io("choosing a seed")(error.into()))
 }
 
 #[cfg(test)]

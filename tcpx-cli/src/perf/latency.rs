@@ -1,24 +1,23 @@
 //! Round trips: the client's message comes back from the server with the same bytes.
 //!
-//! The client's clock runs from posting the send until the answer is in place. What comes back was received into the
-//! server's memory and is sent from there, so the whole path is walked twice. A plain socket, if asked for, waits as the
-//! session does.
+//! The client's clock runs from posting the send until the answer is in place. What comes back was
+//! received into the server's memory and is sent from there, so the whole path is walked twice. A
+//! plain socket, if asked for, waits as the session does.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{Post, Session, Transfer};
 
-use super::CaseRun;
-use super::baseline::{RawSockets, failed};
-use super::patient_socket::PatientSocket;
-use super::progress::Progress;
-use super::throughput::note;
-use crate::bootstrap::{CaseTimes, Link, Message};
-use crate::end::Role;
+use super::baseline::PlainSocket;
+use super::pattern::{Content, Pattern};
+use super::plan::{Go, PlannedCase};
+use super::samples::nanos;
+use super::times::CaseTimes;
 use crate::failure::Failure;
-use crate::meeting::Agreement;
-use crate::pattern::{Mismatch, Pattern};
-use crate::samples::nanos;
+use crate::output::Progress;
+use crate::rendezvous::{Agreed, Link, Role};
+use crate::session::MemoryId;
 
 const PING: i32 = 1;
 const PONG: i32 = 2;
@@ -31,48 +30,42 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Measures one size.
 pub(super) fn measure(
-    link: &mut Link,
-    session: &Session,
-    agreement: &Agreement,
-    run: CaseRun<'_>,
-    raw: Option<&mut RawSockets>,
+    agreed: &mut Agreed<'_>,
+    case: PlannedCase<'_>,
+    plain: Option<&PlainSocket>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    let stride = run.bytes.next_multiple_of(PAGE_BYTES);
-    let memory = session.allocate(PLACES * stride, agreement.memory.memory_type())?;
-    let end = EndOfTrips {
-        session,
-        peer: agreement.peer(),
-        memory,
-        stride,
-        run,
-        timeout: link.timeout(),
-    };
-    let raw = raw
-        .map(|raw| PatientSocket::new(raw.stream(), session.options().spin, link.timeout()))
-        .transpose()
-        .map_err(failed("setting up a plain socket"))?;
-    let times = match agreement.role {
-        Role::Client => end.ping(link, raw, progress)?,
-        Role::Server => end.pong(link, raw, progress)?,
+    let (session, peer, timeout) = (agreed.session, agreed.peer(), agreed.link.timeout());
+    let stride = case.bytes.next_multiple_of(PAGE_BYTES);
+    let memory = session.allocate(PLACES * stride, agreed.memory.memory_type())?;
+    let trips = Endpoint { session, peer, memory, stride, case, timeout, plain, progress };
+    let times = match agreed.role {
+        Role::Client => trips.ping(agreed.link)?,
+        Role::Server => trips.pong(agreed.link)?,
     };
     session.deregister_memory(memory)?;
     Ok(times)
 }
 
-struct EndOfTrips<'a> {
+/// Sends the first bytes and receives as many into the second. Returns how long that took, in ns.
+type Trip<'a> = &'a dyn Fn(&[u8], &mut [u8]) -> Result<u64, Failure>;
+
+/// One end of the round trips of a case.
+struct Endpoint<'a> {
     session: &'a Session,
     peer: &'static str,
-    memory: u64,
+    memory: MemoryId,
     stride: u64,
-    run: CaseRun<'a>,
+    case: PlannedCase<'a>,
     timeout: Duration,
+    plain: Option<&'a PlainSocket>,
+    progress: &'a Progress,
 }
 
-impl EndOfTrips<'_> {
+impl Endpoint<'_> {
     fn place(&self, place: u64, tag: i32) -> Post {
         let offset = (place % PLACES) * self.stride;
-        Post { memory: self.memory, offset, bytes: self.run.bytes, tag }
+        Post { memory: self.memory, offset, bytes: self.case.bytes, tag }
     }
 
     fn receive(&self, place: u64, tag: i32) -> Result<Transfer, Failure> {
@@ -83,90 +76,59 @@ impl EndOfTrips<'_> {
         Ok(receive)
     }
 
-    fn ping(
-        &self,
-        link: &mut Link,
-        mut raw: Option<PatientSocket<'_>>,
-        progress: &Progress,
-    ) -> Result<CaseTimes, Failure> {
+    fn ping(&self, link: &mut Link) -> Result<CaseTimes, Failure> {
         let mut times = CaseTimes::default();
-        let bytes = usize::try_from(self.run.bytes).unwrap_or(usize::MAX);
-        let (mut sent, mut received) = (vec![0; bytes], vec![0; bytes]);
-        link.receive_go()?;
-        for round in 0..self.run.iterations() {
-            let message = self.run.first_message + 2 * round;
-            let pattern = Pattern::new(self.run.plan.seed, message);
-            pattern.fill(0, &mut sent);
-            let trip = self.session_trip(pattern, &sent, &mut received)?;
-            let mismatch = pattern.check(0, &received, &mut sent).err();
-            let count = self.run.is_counted(round);
-            self.take(&mut times, trip, mismatch, round, "the session");
-            if let Some(raw) = raw.as_mut() {
-                let pattern = Pattern::new(self.run.plan.seed, message + 1);
-                pattern.fill(0, &mut sent);
-                pattern.poison(0, &mut received);
-                let trip = raw_trip(raw, &sent, &mut received)?;
-                let mismatch = pattern.check(0, &received, &mut sent).err();
-                note(&mut times, mismatch, round, self.run.bytes, "a plain socket");
-                if count {
-                    times.raw_ns.push(nanos(trip));
-                }
-            }
-            progress.step();
+        let bytes = self.case.bytes;
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (mut sent, mut received) = (vec![0; length], vec![0; length]);
+        let Go = link.receive()?;
+        for round in 0..self.case.iterations {
+            let mut trip = |index, path, go: Trip<'_>| {
+                let message = self.case.first_message + 2 * round + index;
+                let pattern = Pattern::new(self.case.plan.seed, message);
+                pattern.write(Content::Sent, 0, &mut sent);
+                pattern.write(Content::Poison, 0, &mut received);
+                let nanos = go(&sent, &mut received)?;
+                times.note(pattern.check(0, &received), round, bytes, path);
+                Ok::<_, Failure>(self.case.is_counted(round).then_some(nanos))
+            };
+            let session_ns =
+                trip(0, "the session", &|sent, received| self.session_trip(sent, received))?;
+            let raw_ns = self.plain.map(|socket| {
+                trip(1, "a plain socket", &|sent, received| plain_trip(socket, sent, received))
+            });
+            times.session_ns.extend(session_ns);
+            times.raw_ns.extend(raw_ns.transpose()?.flatten());
+            self.progress.step("");
         }
         Ok(times)
     }
 
-    fn take(
-        &self,
-        times: &mut CaseTimes,
-        trip: Duration,
-        mismatch: Option<Mismatch>,
-        round: u64,
-        lane: &str,
-    ) {
-        note(times, mismatch, round, self.run.bytes, lane);
-        if self.run.is_counted(round) {
-            times.session_ns.push(nanos(trip));
-        }
-    }
-
     /// Sends from the first place, receives into the second.
-    fn session_trip(
-        &self,
-        pattern: Pattern,
-        sent: &[u8],
-        received: &mut [u8],
-    ) -> Result<Duration, Failure> {
+    fn session_trip(&self, sent: &[u8], received: &mut [u8]) -> Result<u64, Failure> {
         let (ping, pong) = (self.place(0, PING), self.place(1, PONG));
         self.session.write_memory(self.memory, ping.offset, sent)?;
-        pattern.poison(0, received);
         self.session.write_memory(self.memory, pong.offset, received)?;
         let receive = self.receive(1, PONG)?;
         let send = self.session.create_transfer(self.peer)?;
         let start = Instant::now();
         send.post_send(ping)?;
         receive.wait(Some(self.timeout))?;
-        let trip = start.elapsed();
+        let trip = nanos(start.elapsed());
         send.wait(Some(self.timeout))?;
         drop((send, receive));
         self.session.read_memory(self.memory, pong.offset, received)?;
         Ok(trip)
     }
 
-    fn pong(
-        &self,
-        link: &mut Link,
-        mut raw: Option<PatientSocket<'_>>,
-        progress: &Progress,
-    ) -> Result<CaseTimes, Failure> {
-        let rounds = self.run.iterations();
-        let mut buffer = vec![0; usize::try_from(self.run.bytes).unwrap_or(usize::MAX)];
-        let mut posted = std::collections::VecDeque::new();
+    fn pong(&self, link: &mut Link) -> Result<CaseTimes, Failure> {
+        let rounds = self.case.iterations;
+        let mut buffer = vec![0; usize::try_from(self.case.bytes).unwrap_or(usize::MAX)];
+        let mut posted = VecDeque::new();
         for round in 0..AHEAD.min(rounds) {
             posted.push_back(self.receive(round, PING)?);
         }
-        link.send(&Message::Go)?;
+        link.send(&Go)?;
         for round in 0..rounds {
             if let Some(receive) = posted.pop_front() {
                 receive.wait(Some(self.timeout))?;
@@ -177,23 +139,19 @@ impl EndOfTrips<'_> {
                 posted.push_back(self.receive(round + AHEAD, PING)?);
             }
             answer.wait(Some(self.timeout))?;
-            if let Some(raw) = raw.as_mut() {
-                raw.receive(&mut buffer).map_err(failed("receiving over a plain socket"))?;
-                raw.send(&buffer).map_err(failed("sending over a plain socket"))?;
+            if let Some(plain) = self.plain {
+                let answered = plain.receive(&mut buffer).and_then(|()| plain.send(&buffer));
+                answered.map_err(Failure::io("answering over a plain socket"))?;
             }
-            progress.step();
+            self.progress.step("");
         }
         Ok(CaseTimes::default())
     }
 }
 
-fn raw_trip(
-    raw: &mut PatientSocket<'_>,
-    sent: &[u8],
-    received: &mut [u8],
-) -> Result<Duration, Failure> {
+fn plain_trip(socket: &PlainSocket, sent: &[u8], received: &mut [u8]) -> Result<u64, Failure> {
     let start = Instant::now();
-    raw.send(sent).map_err(failed("sending over a plain socket"))?;
-    raw.receive(received).map_err(failed("receiving over a plain socket"))?;
-    Ok(start.elapsed())
+    let returned = socket.send(sent).and_then(|()| socket.receive(received));
+    returned.map_err(Failure::io("a round trip over a plain socket"))?;
+    Ok(nanos(start.elapsed()))
 }

@@ -2,15 +2,17 @@
 
 use tcpx_core::Post;
 
-use crate::bootstrap::Batch;
+use super::plan::Batch;
+use crate::session::MemoryId;
 
 /// One message of so many bytes.
-pub(super) fn whole(memory: u64, bytes: u64) -> Vec<Post> {
+pub(super) fn whole(memory: MemoryId, bytes: u64) -> Vec<Post> {
     large(memory, bytes, bytes)
 }
 
-/// The same bytes in messages of `message_bytes`, the last of which may be shorter, one behind the other.
-pub(super) fn large(memory: u64, bytes: u64, message_bytes: u64) -> Vec<Post> {
+/// The same bytes in messages of `message_bytes`, the last of which may be shorter, one behind the
+/// other.
+pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Post> {
     (0i32..)
         .zip((0..bytes).step_by(usize::try_from(message_bytes).unwrap_or(usize::MAX)))
         .map(|(tag, offset)| Post { memory, offset, bytes: message_bytes.min(bytes - offset), tag })
@@ -18,7 +20,7 @@ pub(super) fn large(memory: u64, bytes: u64, message_bytes: u64) -> Vec<Post> {
 }
 
 /// The messages of a batch, `message_bytes` each.
-pub(super) fn small(memory: u64, batch: Batch, message_bytes: u64) -> Vec<Post> {
+pub(super) fn small(memory: MemoryId, batch: Batch, message_bytes: u64) -> Vec<Post> {
     let count = u64::from(batch.messages);
     let step = if batch.is_scattered { scattering_step(count) } else { 1 };
     (0i32..)
@@ -30,7 +32,8 @@ pub(super) fn small(memory: u64, batch: Batch, message_bytes: u64) -> Vec<Post> 
         .collect()
 }
 
-/// A step that reaches each of `count` places once and never goes from a place to the next, if there is one.
+/// A step that reaches each of `count` places once and never goes from a place to the next, if
+/// there is one.
 fn scattering_step(count: u64) -> u64 {
     let golden = count * 5 / 8;
     (golden..count).find(|step| *step > 1 && gcd(*step, count) == 1).unwrap_or(1)

@@ -1,173 +1,263 @@
-//! What was measured, before it becomes a table or JSON.
+//! What was measured. As one JSON object it is printed as it is here: GB is 10^9 bytes, times are
+//! in the unit of their name.
 
-use tcpx_core::Session;
+use serde::Serialize;
 use tcpx_doctor::NicGrowth;
 
+use super::plan::{LARGE_BYTES, Mode, Plan, PlannedCase};
+use super::samples::{Samples, gb_per_s};
 use super::stages::Shares;
-use crate::bootstrap::{CaseTimes, Mode, Plan};
-use crate::meeting::Agreement;
-use crate::memory::Memory;
-use crate::samples::{Samples, micros};
-
-/// Bytes of the messages that small ones are compared with.
-pub(super) const LARGE_BYTES: u64 = 512 << 10;
+use super::times::CaseTimes;
+use crate::rendezvous::Agreed;
+use crate::session::Memory;
 
 /// A whole run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
+    #[serde(skip)]
     pub(super) mode: Mode,
     /// `software` or `hardware`.
     pub(super) transport: String,
-    pub(super) plugin_name: String,
+    plugin_name: String,
     pub(super) memory: Memory,
     /// The receiving end's implementation.
     pub(super) unpack: String,
     /// Bytes of a chunk that both ends agreed on.
     pub(super) chunk_bytes: u32,
     pub(super) channels: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scattered: Option<bool>,
     pub(super) iterations: u32,
-    pub(super) seed: u64,
-    /// One for each size.
-    pub(super) cases: Vec<Case>,
-    pub(super) is_sweep: bool,
-    /// What the NICs at this end counted meanwhile.
-    pub(super) nics: Vec<NicGrowth>,
+    seed: u64,
+    /// Of a sweep, the largest size, verified if all were.
+    #[serde(flatten)]
+    case: CaseFigures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sweep: Option<Vec<CaseFigures>>,
+    /// What the NICs at this end counted meanwhile; `devmem_packets` is null where the driver does
+    /// not count them.
+    pub(super) nic_counters: Vec<NicGrowth>,
 }
 
 /// One size.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Case {
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct CaseFigures {
     /// Of one message.
-    pub(super) bytes: u64,
-    /// Messages of one iteration.
-    pub(super) messages: u64,
-    /// The client's times: sends, or round trips.
-    pub(super) sender: Samples,
-    /// The server's times: receives. None of round trips.
-    pub(super) receiver: Samples,
-    /// Receives of the same bytes in large messages, of a batch.
-    pub(super) large: Samples,
-    /// Plain sockets: receives, or round trips. Empty without a baseline.
-    pub(super) raw: Samples,
-    /// Where the time went; warmup included.
-    pub(super) shares: Option<Shares>,
+    pub(super) size_bytes: u64,
+    pub(super) verified: bool,
+    #[serde(skip)]
     pub(super) mismatch: Option<String>,
+    #[serde(flatten)]
+    pub(super) batch: Option<BatchFigures>,
+    /// The client's sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sender: Option<Throughput>,
+    /// The server's receives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) receiver: Option<Throughput>,
+    /// Receives over plain sockets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw_socket: Option<Throughput>,
+    /// Throughput: session by plain sockets, as the receiver sees them. More is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ratio_to_raw: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) latency_us: Option<RoundTrips>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw_latency_us: Option<RoundTrips>,
+    /// Where the time went, as shares of 1, and what bounds the run; warmup included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stages: Option<Shares>,
+    /// Round trips: session by plain sockets. Less is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) latency_ratio_to_raw: Option<f64>,
 }
 
-impl Case {
-    pub(super) fn new(
-        mode: Mode,
-        bytes: u64,
-        messages: u64,
-        client: &CaseTimes,
-        server: &CaseTimes,
-    ) -> Self {
-        let raw = match mode {
-            Mode::Throughput | Mode::Messages(_) => &server.raw_ns,
-            Mode::Latency => &client.raw_ns,
-        };
-        Self {
-            bytes,
-            messages,
-            sender: Samples::from_nanos(&client.session_ns),
-            receiver: Samples::from_nanos(&server.session_ns),
-            large: Samples::from_nanos(&server.large_ns),
-            raw: Samples::from_nanos(raw),
-            shares: None,
-            mismatch: server.mismatch.clone().or_else(|| client.mismatch.clone()),
-        }
-    }
-
-    /// Bytes of one iteration.
-    pub(super) fn total_bytes(&self) -> u64 {
-        self.bytes * self.messages
-    }
-
-    /// How long a batch takes compared with the same bytes in large messages: medians as the receiver sees them. Less is
-    /// better.
-    pub(super) fn small_message_ratio(&self) -> Option<f64> {
-        ratio(&self.receiver, &self.large)
-    }
-
-    /// Time of one message of a batch, in µs.
-    pub(super) fn message_us(&self) -> f64 {
-        micros(self.receiver.median()) / self.messages.max(1) as f64
-    }
-
-    /// How fast the session is compared with plain sockets: medians of throughput as the receiver sees it. More is
-    /// better.
-    pub(super) fn throughput_ratio(&self) -> Option<f64> {
-        ratio(&self.raw, &self.receiver)
-    }
-
-    /// How long a round trip of the session takes compared with one of plain sockets: medians. Less is better.
-    pub(super) fn latency_ratio(&self) -> Option<f64> {
-        ratio(&self.sender, &self.raw)
-    }
+/// Many messages, beside the same bytes in few.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct BatchFigures {
+    pub(super) messages: u64,
+    /// Time of the batch by their number, as the receiver sees it.
+    pub(super) us_per_message: f64,
+    large_message_bytes: u64,
+    pub(super) large_messages: Throughput,
+    /// Time of the batch by that of the large messages, as the receiver sees them. Less is better.
+    pub(super) time_ratio_to_large_messages: f64,
 }
 
-fn ratio(over: &Samples, under: &Samples) -> Option<f64> {
-    let divisor = under.median().as_secs_f64();
-    (!over.is_empty() && divisor > 0.0).then(|| over.median().as_secs_f64() / divisor)
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Throughput {
+    pub(super) gb_per_s_median: f64,
+    gb_per_s_min: f64,
+    gb_per_s_max: f64,
+    /// Reached by 99 of 100 iterations.
+    pub(super) gb_per_s_p99: f64,
+    pub(super) mean_ms: f64,
+    iteration_ms: Vec<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct RoundTrips {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    min: f64,
+    max: f64,
 }
 
 impl Report {
     pub(super) fn new(
-        session: &Session,
-        agreement: &Agreement,
+        agreed: &Agreed<'_>,
         plan: &Plan,
-        cases: Vec<Case>,
-        nics: Vec<NicGrowth>,
+        cases: Vec<CaseFigures>,
+        nic_counters: Vec<NicGrowth>,
     ) -> Self {
-        let stats = session.stats();
-        let peer = stats.peers.iter().find(|peer| peer.name == agreement.peer());
+        let stats = agreed.session.stats();
+        let peer = stats.peers.iter().find(|peer| peer.name == agreed.peer());
+        let chunk_bytes = agreed.session.options().chunk_bytes;
+        let mut case = cases.iter().max_by_key(|case| case.size_bytes).cloned().unwrap_or_default();
+        case.mismatch = cases.iter().find_map(|case| case.mismatch.clone());
+        case.verified = case.mismatch.is_none();
         Self {
             mode: plan.mode,
-            transport: stats.transport.clone(),
-            plugin_name: stats.plugin_name.clone(),
-            memory: agreement.memory,
-            unpack: agreement.unpack.clone(),
-            chunk_bytes: peer.map_or(session.options().chunk_bytes, |peer| peer.chunk_bytes),
-            channels: agreement.channels,
+            transport: stats.transport,
+            plugin_name: stats.plugin_name,
+            memory: agreed.memory,
+            unpack: agreed.unpack.clone(),
+            chunk_bytes: peer.map_or(chunk_bytes, |peer| peer.chunk_bytes),
+            channels: agreed.channels,
+            scattered: match plan.mode {
+                Mode::Messages(batch) => Some(batch.is_scattered),
+                Mode::Throughput | Mode::Latency => None,
+            },
             iterations: plan.iterations,
             seed: plan.seed,
-            cases,
-            is_sweep: plan.sizes.len() > 1,
-            nics,
+            case,
+            sweep: (plan.sizes.len() > 1).then_some(cases),
+            nic_counters,
         }
     }
 
-    pub(super) fn first_mismatch(&self) -> Option<String> {
-        self.cases.iter().find_map(|case| case.mismatch.clone())
+    /// One for each size.
+    pub(super) fn cases(&self) -> &[CaseFigures] {
+        self.sweep.as_deref().unwrap_or(std::slice::from_ref(&self.case))
+    }
+
+    /// The first wrong byte of all.
+    pub(super) fn mismatch(&self) -> Option<&str> {
+        self.case.mismatch.as_deref()
+    }
+}
+
+impl CaseFigures {
+    /// From what both ends measured.
+    pub(super) fn new(
+        case: PlannedCase<'_>,
+        channels: u16,
+        client: &CaseTimes,
+        server: &CaseTimes,
+    ) -> Self {
+        let mismatch = server.mismatch.clone().or_else(|| client.mismatch.clone());
+        let verified = mismatch.is_none();
+        let verdict = Self { size_bytes: case.bytes, verified, mismatch, ..Self::default() };
+        let sent = Samples::new(&client.session_ns);
+        if case.plan.mode == Mode::Latency {
+            let raw = Samples::new(&client.raw_ns);
+            return Self {
+                latency_us: sent.as_ref().map(RoundTrips::new),
+                raw_latency_us: raw.as_ref().map(RoundTrips::new),
+                latency_ratio_to_raw: ratio(&sent, &raw),
+                ..verdict
+            };
+        }
+        let [received, large, raw] =
+            [&server.session_ns, &server.large_ns, &server.raw_ns].map(|times| Samples::new(times));
+        let rates = |times: &[u64]| Throughput::new(case.total_bytes(), times);
+        let median = received.as_ref().map_or(0, Samples::median);
+        Self {
+            batch: rates(&server.large_ns).map(|large_messages| BatchFigures {
+                messages: case.messages(),
+                us_per_message: median as f64 / 1e3 / case.messages() as f64,
+                large_message_bytes: LARGE_BYTES,
+                large_messages,
+                time_ratio_to_large_messages: ratio(&received, &large).unwrap_or_default(),
+            }),
+            sender: rates(&client.session_ns),
+            receiver: rates(&server.session_ns),
+            raw_socket: rates(&server.raw_ns),
+            ratio_to_raw: ratio(&raw, &received),
+            stages: match case.plan.mode {
+                Mode::Throughput => Shares::new(&client.stages, &server.stages, channels),
+                Mode::Latency | Mode::Messages(_) => None,
+            },
+            ..verdict
+        }
+    }
+}
+
+fn ratio(over: &Option<Samples>, under: &Option<Samples>) -> Option<f64> {
+    Some(over.as_ref()?.ratio(under.as_ref()?))
+}
+
+impl Throughput {
+    /// `None` without any time, in ns.
+    fn new(bytes: u64, times: &[u64]) -> Option<Self> {
+        let samples = Samples::new(times)?;
+        Some(Self {
+            gb_per_s_median: gb_per_s(bytes, samples.median()),
+            gb_per_s_min: gb_per_s(bytes, samples.longest()),
+            gb_per_s_max: gb_per_s(bytes, samples.shortest()),
+            gb_per_s_p99: gb_per_s(bytes, samples.percentile(99)),
+            mean_ms: samples.mean() as f64 / 1e6,
+            iteration_ms: times.iter().map(|nanos| *nanos as f64 / 1e6).collect(),
+        })
+    }
+}
+
+impl RoundTrips {
+    fn new(samples: &Samples) -> Self {
+        let micros = |nanos| nanos as f64 / 1e3;
+        Self {
+            p50: micros(samples.percentile(50)),
+            p99: micros(samples.percentile(99)),
+            min: micros(samples.shortest()),
+            max: micros(samples.longest()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::Batch;
+    use crate::perf::plan::Batch;
 
-    fn case(mode: Mode) -> Case {
-        let times = |session_ns, large_ns, raw_ns| CaseTimes {
-            session_ns,
+    fn figures(mode: Mode, raw: bool) -> CaseFigures {
+        let (sizes, baseline) = (vec![4096], raw);
+        let plan = Plan { mode, sizes, iterations: 1, warmup: 0, seed: 1, baseline };
+        let times = |session: &[u64], large_ns, raw_ns| CaseTimes {
+            session_ns: session.to_vec(),
             large_ns,
-            raw_ns,
-            mismatch: None,
+            raw_ns: if raw { raw_ns } else { vec![] },
             ..CaseTimes::default()
         };
-        let client = times(vec![30, 10, 20], vec![7], vec![5]);
-        let server = times(vec![40], vec![16], vec![32]);
-        Case::new(mode, 4096, 2, &client, &server)
+        let client = times(&[30, 10, 20], vec![7], vec![5]);
+        let large = if matches!(mode, Mode::Messages(_)) { vec![16] } else { vec![] };
+        let server = times(&[40], large, vec![32]);
+        CaseFigures::new(plan.cases().next().unwrap(), 2, &client, &server)
     }
 
     #[test]
     fn ratios_compare_what_can_be_compared() {
-        assert_eq!(case(Mode::Throughput).throughput_ratio(), Some(0.8), "receiver to receiver");
-        assert_eq!(case(Mode::Latency).latency_ratio(), Some(4.0), "round trip to round trip");
-        let batch = case(Mode::Messages(Batch { messages: 2, is_scattered: false }));
-        assert_eq!(batch.small_message_ratio(), Some(2.5), "small by large messages");
-        assert_eq!((batch.total_bytes(), batch.message_us()), (8192, 0.02));
-        let without = Case { raw: Samples::default(), ..case(Mode::Throughput) };
-        assert_eq!(without.throughput_ratio(), None);
+        let throughput = figures(Mode::Throughput, true);
+        assert_eq!(throughput.ratio_to_raw, Some(0.8), "receiver to receiver");
+        assert!(throughput.batch.is_none() && throughput.latency_ratio_to_raw.is_none());
+        let latency = figures(Mode::Latency, true);
+        assert_eq!(latency.latency_ratio_to_raw, Some(4.0), "round trip to round trip");
+        assert!(latency.sender.is_none() && latency.ratio_to_raw.is_none());
+        let batch = figures(Mode::Messages(Batch { messages: 2, is_scattered: false }), false);
+        assert_eq!(batch.ratio_to_raw, None);
+        assert_eq!(batch.receiver.unwrap().gb_per_s_median, 8192.0 / 40.0, "both messages");
+        let batch = batch.batch.unwrap();
+        assert_eq!(batch.time_ratio_to_large_messages, 2.5, "small by large messages");
+        assert_eq!((batch.messages, batch.us_per_message), (2, 0.02));
     }
 }

@@ -3,63 +3,58 @@
 use serde::{Deserialize, Serialize};
 use tcpx_core::Session;
 
-/// One end's times of one case by stage, in ns, idle time left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stages {
+/// What an end's time goes to.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
     /// Chunks were being sent, and nothing else.
-    pub(crate) sending_ns: u64,
+    Sending,
     /// Receives waited for the network and the sender, nothing else.
-    pub(crate) receiving_ns: u64,
+    Receiving,
     /// The same while chunks were being unpacked.
-    pub(crate) receiving_and_unpacking_ns: u64,
+    ReceivingAndUnpacking,
     /// Chunks were being unpacked, nothing else.
-    pub(crate) unpacking_ns: u64,
+    Unpacking,
     /// Chunks were handed to the unpacker; the host backend copies ordinary memory in this time.
-    pub(crate) submitting_ns: u64,
-    /// A channel had copies from the GPU to pinned memory under way, before their bytes were sent; summed over channels.
-    pub(crate) copying_down_ns: u64,
+    Submitting,
+    /// A channel had copies from the GPU to pinned memory under way, before their bytes were sent;
+    /// summed over channels.
+    CopyingDown,
     /// The same for copies to a bounce region in GPU memory.
-    pub(crate) copying_up_ns: u64,
+    CopyingUp,
 }
+
+/// One end's times of one case, in ns, idle time left out: a number for each [`Stage`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stages([u64; 7]);
 
 impl Stages {
     /// Of a session, since it exists.
-    pub(crate) fn of(session: &Session) -> Self {
+    pub(super) fn of(session: &Session) -> Self {
         let stats = session.stats();
         let (stages, staging) = (stats.stages, stats.staging.unwrap_or_default());
-        Self {
-            sending_ns: stages.sending_ns,
-            receiving_ns: stages.receiving_ns,
-            receiving_and_unpacking_ns: stages.receiving_and_unpacking_ns,
-            unpacking_ns: stages.unpacking_ns,
-            submitting_ns: stages.submitting_ns,
-            copying_down_ns: staging.down_ns,
-            copying_up_ns: staging.up_ns,
-        }
+        Self([
+            stages.sending_ns,
+            stages.receiving_ns,
+            stages.receiving_and_unpacking_ns,
+            stages.unpacking_ns,
+            stages.submitting_ns,
+            staging.down_ns,
+            staging.up_ns,
+        ])
     }
 
     /// What came since `before`.
-    pub(crate) fn since(&self, before: &Self) -> Self {
-        Self {
-            sending_ns: self.sending_ns.saturating_sub(before.sending_ns),
-            receiving_ns: self.receiving_ns.saturating_sub(before.receiving_ns),
-            receiving_and_unpacking_ns: self
-                .receiving_and_unpacking_ns
-                .saturating_sub(before.receiving_and_unpacking_ns),
-            unpacking_ns: self.unpacking_ns.saturating_sub(before.unpacking_ns),
-            submitting_ns: self.submitting_ns.saturating_sub(before.submitting_ns),
-            copying_down_ns: self.copying_down_ns.saturating_sub(before.copying_down_ns),
-            copying_up_ns: self.copying_up_ns.saturating_sub(before.copying_up_ns),
-        }
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self(std::array::from_fn(|stage| self.0[stage].saturating_sub(before.0[stage])))
+    }
+
+    fn ns(&self, stage: Stage) -> u64 {
+        self.0[stage as usize]
     }
 
     /// Time in which anything was under way.
     fn total_ns(&self) -> u64 {
-        self.sending_ns
-            + self.receiving_ns
-            + self.receiving_and_unpacking_ns
-            + self.unpacking_ns
-            + self.submitting_ns
+        self.0[Stage::Sending as usize..=Stage::Submitting as usize].iter().sum()
     }
 }
 
@@ -92,19 +87,20 @@ impl Shares {
         let of = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let channels = u64::from(channels.max(1));
         let mut shares = Self {
-            receiver_network: of(receiver.receiving_ns, received),
-            receiver_network_and_unpack: of(receiver.receiving_and_unpacking_ns, received),
-            receiver_unpack: of(receiver.unpacking_ns, received),
-            receiver_submit: of(receiver.submitting_ns, received),
-            receiver_copies_up: of(receiver.copying_up_ns, received * channels),
-            sender_copies_down: of(sender.copying_down_ns, sent * channels),
+            receiver_network: of(receiver.ns(Stage::Receiving), received),
+            receiver_network_and_unpack: of(receiver.ns(Stage::ReceivingAndUnpacking), received),
+            receiver_unpack: of(receiver.ns(Stage::Unpacking), received),
+            receiver_submit: of(receiver.ns(Stage::Submitting), received),
+            receiver_copies_up: of(receiver.ns(Stage::CopyingUp), received * channels),
+            sender_copies_down: of(sender.ns(Stage::CopyingDown), sent * channels),
             bound_by: "",
         };
         shares.bound_by = shares.bound();
         Some(shares)
     }
 
-    /// The one stage that was waited for most of the time while the others were not, if there is one.
+    /// The one stage that was waited for most of the time while the others were not, if there is
+    /// one.
     fn bound(&self) -> &'static str {
         const MOST: f64 = 0.5;
         /// A stage that is hardly ever idle holds up those behind it.
@@ -125,24 +121,26 @@ impl Shares {
     }
 }
 
+/// Stages of an end, in the order of [`Stage`].
+#[cfg(test)]
+impl From<[u64; 7]> for Stages {
+    fn from(ns: [u64; 7]) -> Self {
+        Self(ns)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn receiver(receiving: u64, both: u64, unpacking: u64, submitting: u64) -> Stages {
-        Stages {
-            receiving_ns: receiving,
-            receiving_and_unpacking_ns: both,
-            unpacking_ns: unpacking,
-            submitting_ns: submitting,
-            ..Stages::default()
-        }
+        Stages([0, receiving, both, unpacking, submitting, 0, 0])
     }
 
     #[test]
     fn shares_are_of_the_busy_time_and_name_what_bounds_it() {
-        let sender = Stages { sending_ns: 100, copying_down_ns: 40, ..Stages::default() };
-        let shares = Shares::new(&sender, &receiver(60, 20, 10, 10), 2).unwrap();
+        let sender = |copying_down| Stages([100, 0, 0, 0, 0, copying_down, 0]);
+        let shares = Shares::new(&sender(40), &receiver(60, 20, 10, 10), 2).unwrap();
         assert_eq!((shares.receiver_network, shares.receiver_network_and_unpack), (0.6, 0.2));
         assert_eq!((shares.receiver_unpack, shares.receiver_submit), (0.1, 0.1));
         assert_eq!(shares.sender_copies_down, 0.2, "of two channels");
@@ -152,20 +150,19 @@ mod tests {
             (receiver(10, 20, 10, 60), "the receiver's processor"),
             (receiver(10, 10, 40, 40), "no single stage"),
         ] {
-            let bound = Shares::new(&sender, &stages, 2).unwrap().bound_by;
+            let bound = Shares::new(&sender(40), &stages, 2).unwrap().bound_by;
             assert!(bound.starts_with(words), "{bound}");
         }
-        let busy = Stages { copying_down_ns: 190, ..sender };
-        let bound = Shares::new(&busy, &receiver(60, 20, 10, 10), 2).unwrap().bound_by;
+        let bound = Shares::new(&sender(190), &receiver(60, 20, 10, 10), 2).unwrap().bound_by;
         assert_eq!(bound, "the sender's copies from its GPU");
-        assert_eq!(Shares::new(&sender, &Stages::default(), 2), None);
+        assert_eq!(Shares::new(&sender(40), &Stages::default(), 2), None);
     }
 
     #[test]
     fn only_what_came_since_counts() {
         let before = receiver(10, 1, 2, 3);
-        let after = Stages { copying_up_ns: 7, ..receiver(15, 1, 5, 3) };
-        let expected = Stages { copying_up_ns: 7, ..receiver(5, 0, 3, 0) };
+        let after = Stages([0, 15, 1, 5, 3, 0, 7]);
+        let expected = Stages([0, 5, 0, 3, 0, 0, 7]);
         assert_eq!(after.since(&before), expected);
     }
 }

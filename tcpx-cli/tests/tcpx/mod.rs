@@ -1,4 +1,5 @@
-//! The built command as a process: started with a clean environment, never waited for without a deadline.
+//! The built command as a process: started with a clean environment, never waited for without a
+//! deadline.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::fmt;
@@ -168,7 +169,8 @@ fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Processes of this executable that this test has started, directly or not, with their command lines.
+/// Processes of this executable that this test has started, directly or not, with their command
+/// lines.
 pub(crate) fn leftovers() -> Vec<String> {
     let executable = std::fs::canonicalize(EXECUTABLE).unwrap();
     let mark = format!("{STARTED_BY}={}", std::process::id());

@@ -1,0 +1,160 @@
+//! The command line: one variant for each command, whose module has its arguments and its `run`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use tcpx_core::PluginChoice;
+
+use crate::commands::conformance::{self, ConformanceArgs};
+use crate::commands::connect::{self, ConnectArgs};
+use crate::commands::devices::{self, DevicesArgs};
+use crate::commands::doctor::{self, DoctorArgs};
+use crate::commands::environment::{self, EnvArgs};
+use crate::commands::explain::{self, ExplainArgs};
+use crate::commands::transfer::{self, TransferArgs};
+use crate::failure::{Failure, error_line, usage_line};
+use crate::output::logging;
+use crate::perf::{self, PerfArgs};
+use crate::rendezvous::EndsArgs;
+use crate::session::isolation::{self, OpenPluginArgs};
+
+/// Moves GPU memory between hosts over TCP: measure it, try it out, find out what is wrong.
+///
+/// The log goes to stderr: warnings always, more with UCCL_TCPX_DEBUG=1, every unpack descriptor
+/// with UCCL_TCPX_LAUNCH_DEBUG=1 (or TCPX_DEBUG, TCPX_LAUNCH_DEBUG), or as RUST_LOG says.
+#[derive(Debug, Parser)]
+#[command(name = "tcpx", version, disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Perf(Box<PerfArgs>),
+    Transfer(Box<TransferArgs>),
+    Connect(Box<ConnectArgs>),
+    Conformance(Box<ConformanceArgs>),
+    Doctor(Box<DoctorArgs>),
+    Env(EnvArgs),
+    Explain(ExplainArgs),
+    Devices(DevicesArgs),
+    #[command(name = isolation::COMMAND, hide = true)]
+    OpenPlugin(OpenPluginArgs),
+}
+
+impl Command {
+    /// The two ends, of a command that has them.
+    fn ends(&self) -> Option<&EndsArgs> {
+        match self {
+            Self::Perf(args) => Some(&args.ends),
+            Self::Transfer(args) => Some(&args.ends),
+            Self::Connect(args) => Some(&args.ends),
+            _ => None,
+        }
+    }
+
+    /// What `--plugin` was given, of a command that loads one.
+    fn plugin(&self) -> Option<&PluginChoice> {
+        match self {
+            Self::Conformance(args) => args.plugin.as_ref(),
+            _ => self.ends()?.session.plugin.as_ref(),
+        }
+    }
+
+    fn run(&self) -> Result<ExitCode, Failure> {
+        let success = |()| ExitCode::SUCCESS;
+        match self {
+            Self::Perf(args) => perf::run(args).map(success),
+            Self::Transfer(args) => transfer::run(args).map(success),
+            Self::Connect(args) => connect::run(args).map(success),
+            Self::Conformance(args) => conformance::run(args),
+            Self::Doctor(args) => doctor::run(args),
+            Self::Env(args) => environment::run(args),
+            Self::Explain(args) => explain::run(args),
+            Self::Devices(args) => devices::run(args),
+            Self::OpenPlugin(args) => isolation::run(args),
+        }
+    }
+}
+
+/// Parses, runs, and says in one line what went wrong.
+pub(crate) fn main() -> ExitCode {
+    let command = match CommandLine::try_parse() {
+        Ok(line) => line.command,
+        Err(answer) if !answer.use_stderr() => return print_answer(&answer),
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            print_answer(&error);
+            return ExitCode::from(2);
+        }
+        Err(error) => {
+            let failure = Failure::Usage(usage_line(&error));
+            fail(&failure, None);
+            let is_doctor = std::env::args_os().nth(1).is_some_and(|name| name == "doctor");
+            return if is_doctor { doctor::not_examined(&failure) } else { failure.exit_code() };
+        }
+    };
+    // Showing every step is what `tcpx transfer` is for.
+    let shows_all = matches!(command, Command::Transfer(_));
+    logging::start(shows_all, command.ends().map(|ends| ends.role().name()));
+    command.run().unwrap_or_else(|failure| {
+        fail(&failure, command.plugin());
+        match command {
+            Command::Doctor(_) => doctor::not_examined(&failure),
+            _ => failure.exit_code(),
+        }
+    })
+}
+
+/// Help or version.
+fn print_answer(answer: &clap::Error) -> ExitCode {
+    // A reader that stopped reading, `tcpx --help | head`, wanted no more.
+    let _ = answer.print();
+    ExitCode::SUCCESS
+}
+
+/// Says what went wrong.
+fn fail(failure: &Failure, plugin: Option<&PluginChoice>) {
+    // Without stderr the exit status has to say it alone.
+    let _ = writeln!(std::io::stderr().lock(), "error: {}", error_line(failure, plugin));
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_explained() {
+        for command in CommandLine::command().get_subcommands() {
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let id = argument.get_id();
+                assert!(argument.get_help().is_some(), "{} {id}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn usage_errors_become_one_line() {
+        for (words, expected) in [
+            (&["tcpx", "perf", "--iters", "0"][..], "--iters"),
+            (&["tcpx", "perf", "--size", "0"], "at least 1 byte"),
+            (&["tcpx", "perf", "client"], "<ADDR>"),
+            (&["tcpx", "perf", "--sise", "1"], "--size"),
+            (&["tcpx", "perf", "--sweep", "--latency"], "cannot be used with"),
+            (&["tcpx", "pref"], "perf"),
+        ] {
+            let line = usage_line(&CommandLine::try_parse_from(words).unwrap_err());
+            assert!(line.contains(expected) && !line.contains('\n'), "{line}");
+            assert!(!line.starts_with("error"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The commands, one file each; `tcpx perf` has a room of its own.
+//!
+//! - `connect`, `transfer`: between two ends
+//! - `conformance`: a plugin against the rules
+//! - `doctor`, `environment`, `devices`: this machine, as `machine` sees it
+//! - `explain`: the diagnoses
+
+pub(crate) mod conformance;
+pub(crate) mod connect;
+pub(crate) mod devices;
+pub(crate) mod doctor;
+pub(crate) mod environment;
+pub(crate) mod explain;
+mod machine;
+pub(crate) mod transfer;

@@ -1,0 +1,213 @@
+//! `tcpx doctor`: what is wrong with this machine, and what to type to cure it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::json;
+use tcpx_core::PluginChoice;
+use tcpx_diagnosis::pci::Gpu;
+use tcpx_diagnosis::variables::{Env, process_env};
+use tcpx_diagnosis::{Finding, Host, Report};
+use tcpx_doctor::{LiveKernel, NicCounters, data_nic_names, examine};
+
+use super::environment;
+use super::machine::{self, render_findings};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::session::Transport;
+
+/// The variable by which the plugin is told its data NICs.
+const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
+
+/// Examine this machine: plugin, CUDA, GPUs, NICs, kernel, RxDM, limits, environment.
+///
+/// Each finding has a code (see `tcpx explain`), a severity, what was seen, why that matters, and
+/// the cure as commands to type. Nothing is changed and the plugin is not loaded. With the software
+/// plugin, what only the hardware plugin needs is information. Exit status: 0 nothing but
+/// information, 1 warning, 2 error, 3 fatal for the plugin: it would exit, crash, hang or refuse to
+/// start; 64 wrong flags, 70 not examined for another reason, both with nothing on stdout.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct DoctorArgs {
+    /// Plugin to examine the machine for: auto, soft or the file of an ncclNet v7 plugin
+    /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
+    #[arg(long, value_name = "auto|soft|PATH")]
+    plugin: Option<PluginChoice>,
+
+    /// Leave out findings about other GPUs than this one, counted from 0 in the order of `tcpx
+    /// devices`
+    #[arg(long, value_name = "N")]
+    gpu: Option<usize>,
+
+    /// Examine as if this were the only data NIC (NCCL_GPUDIRECTTCPX_SOCKET_IFNAME "=NAME")
+    #[arg(long, value_name = "NAME")]
+    nic: Option<String>,
+
+    /// Also see whether this address can be reached: connect, and close at once. A `tcpx` server
+    /// that waits there takes that for its client and ends
+    #[arg(long, value_name = "ADDR:PORT")]
+    peer: Option<String>,
+
+    /// Also watch the data NICs' counters for so long, while a transfer runs: do packets reach
+    /// device memory, do errors and drops grow?
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    watch: Option<u64>,
+
+    /// Only look at environment variables, and show each
+    #[arg(long, conflicts_with_all = ["plugin", "gpu", "nic", "peer", "watch"])]
+    env: bool,
+
+    /// Print one JSON object instead of a text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Examines, and prints every finding.
+pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    if args.env {
+        return environment::examine(args.json);
+    }
+    let transport = Transport::of(args.plugin.as_ref())?;
+    let peer = args.peer.as_deref().map(resolve).transpose()?;
+    let gpus = machine::gpus();
+    let gpu = args.gpu.map(|wanted| choose(&gpus, wanted)).transpose()?.flatten();
+
+    let env = with_data_nic(process_env(), args.nic.as_deref());
+    let kernel = LiveKernel::default();
+    let host = Host::this(&env);
+    let mut report = examine(transport.path(), peer, &host, &kernel);
+    if let Some(seconds) = args.watch {
+        report = Report::new([report.findings(), &watch(&host, &kernel, seconds)].concat());
+    }
+    if let Some(gpu) = gpu {
+        report = without_other_gpus(&report, gpu, &gpus);
+    }
+    let exit_status = report.exit_status();
+    match args.json {
+        true => print_json(&json!({
+            "transport": transport,
+            "gpu": gpu.map(|gpu| &gpu.pci_bus_id),
+            "nic": args.nic,
+            "peer": peer,
+            "findings": report,
+            "worst": report.worst(),
+            "exit_status": exit_status,
+        }))?,
+        false => {
+            let Transport { plugin, why } = transport;
+            print(&format!("plugin {plugin} ({why})\n\n{}", render_findings(report.findings())))?;
+        }
+    }
+    Ok(ExitCode::from(exit_status))
+}
+
+/// Exit status when there was no examination: 1 to 3 are what one finds. Numbers as in sysexits.h.
+pub(crate) fn not_examined(failure: &Failure) -> ExitCode {
+    ExitCode::from(if matches!(failure, Failure::Usage(_)) { 64 } else { 70 })
+}
+
+/// What the counters of the data NICs say after so many seconds.
+fn watch(host: &Host<'_>, kernel: &LiveKernel, seconds: u64) -> Vec<Finding> {
+    let nics = data_nic_names(host);
+    let read = || NicCounters::read(kernel, nics.iter().map(String::as_str));
+    let before = read();
+    std::thread::sleep(Duration::from_secs(seconds));
+    read().check_since(&before)
+}
+
+fn resolve(peer: &str) -> Result<SocketAddr, Failure> {
+    let unusable = |reason: &str| {
+        Failure::Usage(format!("--peer {peer}: {reason}; give an address and a port, ADDR:PORT"))
+    };
+    let mut addresses = peer.to_socket_addrs().map_err(|error| unusable(&error.to_string()))?;
+    addresses.next().ok_or_else(|| unusable("the name has no address"))
+}
+
+/// The GPU with this number. Without any GPU nothing can be narrowed down, and a finding says so.
+fn choose(gpus: &[Gpu], wanted: usize) -> Result<Option<&Gpu>, Failure> {
+    if gpus.is_empty() {
+        return Ok(None);
+    }
+    gpus.get(wanted).map(Some).ok_or_else(|| {
+        let last = gpus.len() - 1;
+        Failure::Usage(format!("--gpu {wanted}: this machine has GPUs 0 to {last}"))
+    })
+}
+
+/// The environment that the plugin would see if it were to use `nic` alone. The sign asks for the
+/// exact name.
+fn with_data_nic(mut env: Env, nic: Option<&str>) -> Env {
+    if let Some(nic) = nic {
+        env.insert(DATA_NICS.to_owned(), format!("={nic}"));
+    }
+    env
+}
+
+/// Leaves out what was seen of GPUs other than `gpu` and of them alone. What was seen names a GPU
+/// by its PCI address.
+fn without_other_gpus(report: &Report, gpu: &Gpu, gpus: &[Gpu]) -> Report {
+    let is_about =
+        |finding: &Finding, gpu: &Gpu| finding.seen.to_ascii_lowercase().contains(&gpu.pci_bus_id);
+    let kept = report.findings().iter().filter(|finding| {
+        is_about(finding, gpu) || !gpus.iter().any(|other| is_about(finding, other))
+    });
+    Report::new(kept.cloned().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tcpx_diagnosis::table::daemon::RXDM_SOCKET_MISSING;
+
+    fn gpu(pci_bus_id: &str) -> Gpu {
+        Gpu {
+            pci_bus_id: pci_bus_id.to_owned(),
+            pci_path: None,
+            numa: None,
+            has_driver: true,
+            model: None,
+        }
+    }
+
+    fn finding(seen: &str) -> Finding {
+        Finding::new(&RXDM_SOCKET_MISSING, seen)
+    }
+
+    #[test]
+    fn a_gpu_keeps_its_own_findings_and_those_of_no_gpu() {
+        let gpus = [gpu("0000:04:00.0"), gpu("0000:05:00.0")];
+        let seen = [
+            "/run/tcpx/get_gpu_fd_by_rxmem_0000:04:00.0 does not exist",
+            "/run/tcpx/get_gpu_fd_by_rxmem_0000:05:00.0 does not exist",
+            "eth1 is down",
+            "0000:04:00.0 and 0000:05:00.0 share a NIC",
+        ];
+        let report = Report::new(seen.iter().map(|seen| finding(seen)).collect());
+        let kept = without_other_gpus(&report, &gpus[1], &gpus);
+        let kept: Vec<&str> = kept.findings().iter().map(|finding| finding.seen.as_str()).collect();
+        assert_eq!(kept, [seen[1], seen[2], seen[3]]);
+    }
+
+    #[test]
+    fn a_gpu_that_is_not_there_is_refused_with_what_is() {
+        let gpus = [gpu("0000:04:00.0"), gpu("0000:05:00.0")];
+        assert_eq!(choose(&gpus, 1).unwrap(), Some(&gpus[1]));
+        let error = choose(&gpus, 2).unwrap_err().to_string();
+        assert!(error.contains("--gpu 2") && error.contains("0 to 1"), "{error}");
+        assert_eq!(choose(&[], 0).unwrap(), None);
+    }
+
+    #[test]
+    fn a_nic_is_asked_for_by_its_exact_name() {
+        let env = with_data_nic(Env::new(), Some("eth1"));
+        assert_eq!(env[DATA_NICS], "=eth1");
+        assert!(with_data_nic(Env::new(), None).is_empty());
+    }
+
+    #[test]
+    fn a_peer_needs_a_port() {
+        assert_eq!(resolve("10.0.0.1:12345").unwrap(), "10.0.0.1:12345".parse().unwrap());
+        let error = resolve("10.0.0.1").unwrap_err().to_string();
+        assert!(error.contains("--peer 10.0.0.1") && error.contains("ADDR:PORT"), "{error}");
+    }
+}

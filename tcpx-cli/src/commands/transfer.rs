@@ -1,0 +1,171 @@
+//! `tcpx transfer`: one short message with everything that happens to it in the log.
+
+use serde::{Deserialize, Serialize};
+use tcpx_core::{Post, Session};
+use tcpx_doctor::NicGrowth;
+
+use crate::failure::Failure;
+use crate::output::print;
+use crate::rendezvous::{Agreed, EndsArgs, Message, Program, Role};
+use crate::session::{NicWatch, render_growth};
+
+const TEXT: &[u8] = b"Hello from TCPX client!";
+const TAG: i32 = 42;
+/// Registered bytes: one page, aligned to one.
+const BUFFER_BYTES: u64 = 4096;
+/// What the destination holds before the message comes.
+const POISON: u8 = 0xdb;
+
+/// Send "Hello from TCPX client!" with tag 42 and show every step in the log.
+///
+/// Alone it runs both ends here, as two processes over loopback. For two hosts start
+/// `tcpx transfer server` on one and `tcpx transfer client ADDR` on the other. The log on stderr
+/// shows plugin, registration, request metadata, device handle, each unpack descriptor and the
+/// bounce buffer's first bytes. Exit status: 0 when the message arrived as sent.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct TransferArgs {
+    #[command(flatten)]
+    pub(crate) ends: EndsArgs,
+}
+
+/// Server: what is wrong with the message that arrived; empty if nothing is.
+#[derive(Debug, Serialize, Deserialize)]
+struct Verdict {
+    difference: String,
+}
+
+impl Message for Verdict {
+    const KIND: u16 = 8;
+}
+
+/// Transfers, and prints PASSED or what differs.
+pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
+    tracing::debug!("=== TCPX GPU-to-GPU transfer test ===");
+    tracing::debug!("Using payload_bytes={}", TEXT.len());
+    tracing::debug!("Running in {} mode", args.ends.role().name().to_uppercase());
+    let program = Program {
+        command: "transfer",
+        ends: &args.ends,
+        make_plan: &|| Ok(()),
+        check_plan: &|()| Ok(()),
+        body: &|agreed, ()| transfer(agreed),
+    };
+    let Some((Verdict { difference }, nics)) = program.run()? else { return Ok(()) };
+    if !difference.is_empty() {
+        return Err(Failure::NotVerified(difference));
+    }
+    let text = String::from_utf8_lossy(TEXT);
+    let mut lines = vec![format!("PASSED: {} bytes \"{text}\", tag {TAG}", TEXT.len())];
+    lines.extend(render_growth(&nics));
+    print(&lines.join("\n"))
+}
+
+/// One end's part, and what the NICs count meanwhile.
+fn transfer(agreed: &mut Agreed<'_>) -> Result<(Verdict, Vec<NicGrowth>), Failure> {
+    let watch = NicWatch::start(agreed.session);
+    let verdict = match agreed.role {
+        Role::Client => send(agreed)?,
+        Role::Server => receive(agreed)?,
+    };
+    Ok((verdict, watch.end(agreed.session)))
+}
+
+/// A registered buffer, and the post that moves the message from or to its beginning.
+fn register(agreed: &Agreed<'_>, what: &str) -> Result<Post, Failure> {
+    let session = agreed.session;
+    let memory = session.allocate(BUFFER_BYTES, agreed.memory.memory_type())?;
+    let info = session.memory_info(memory)?;
+    tracing::debug!(
+        "Registered {} {what} buffer ptr={:#x} bytes={}",
+        agreed.role.name(),
+        info.address,
+        info.bytes
+    );
+    Ok(Post { memory, offset: 0, bytes: TEXT.len() as u64, tag: TAG })
+}
+
+fn send(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
+    let session = agreed.session;
+    let message = register(agreed, "send")?;
+    session.write_memory(message.memory, 0, TEXT)?;
+    tracing::debug!("Wrote test message to GPU buffer: {}", String::from_utf8_lossy(TEXT));
+    let transfer = session.create_transfer(agreed.peer())?;
+    tracing::debug!("Sending {} bytes with tag {TAG}", TEXT.len());
+    transfer.post_send(message)?;
+    transfer.wait(Some(agreed.link.timeout()))?;
+    tracing::debug!("Send completed successfully");
+    drop(transfer);
+    session.deregister_memory(message.memory)?;
+    let verdict: Verdict = agreed.link.receive()?;
+    if verdict.difference.is_empty() {
+        tracing::debug!("Client test completed successfully");
+    }
+    Ok(verdict)
+}
+
+fn receive(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
+    let session = agreed.session;
+    let message = register(agreed, "receive")?;
+    session.write_memory(message.memory, 0, &[POISON; BUFFER_BYTES as usize])?;
+    let transfer = session.create_transfer(agreed.peer())?;
+    tracing::debug!("Waiting for client data, expected bytes={}", TEXT.len());
+    transfer.post_recv(message)?;
+    transfer.wait(Some(agreed.link.timeout()))?;
+    drop(transfer);
+    tracing::debug!("Device unpack completed successfully ({})", agreed.unpack);
+    let difference = read_back(session, message)?;
+    let verdict = Verdict { difference };
+    agreed.link.send(&verdict)?;
+    if verdict.difference.is_empty() {
+        tracing::debug!("Server test completed successfully");
+    }
+    Ok(verdict)
+}
+
+/// Frees the receive buffer. Returns what is wrong with it.
+fn read_back(session: &Session, message: Post) -> Result<String, Failure> {
+    let mut buffer = [0; BUFFER_BYTES as usize];
+    session.read_memory(message.memory, 0, &mut buffer)?;
+    session.deregister_memory(message.memory)?;
+    let (text, rest) = buffer.split_at(TEXT.len());
+    tracing::debug!("Received data ({} bytes): {}", text.len(), text.escape_ascii());
+    let difference = difference(text, rest);
+    match difference.as_str() {
+        "" => tracing::debug!("✓ Data validation PASSED"),
+        difference => tracing::error!("✗ Data validation FAILED: {difference}"),
+    }
+    Ok(difference)
+}
+
+/// What is wrong with the receive buffer; empty if nothing is.
+fn difference(text: &[u8], rest: &[u8]) -> String {
+    if text != TEXT {
+        let hex: Vec<String> = text.iter().map(|byte| format!("{byte:02x}")).collect();
+        return format!(
+            "expected {}, got {} ({})",
+            TEXT.escape_ascii(),
+            text.escape_ascii(),
+            hex.join(" ")
+        );
+    }
+    match rest.iter().position(|byte| *byte != POISON) {
+        Some(at) => format!("byte {} behind the message was overwritten", TEXT.len() + at),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_difference_is_named() {
+        let rest = [POISON; 100];
+        assert_eq!(difference(TEXT, &rest), "");
+        let wrong = difference(&[0; 23], &rest);
+        assert!(wrong.contains("Hello from TCPX client!") && wrong.contains("00 00"), "{wrong}");
+        let mut overrun = rest;
+        overrun[1] = 0;
+        assert!(difference(TEXT, &overrun).contains("byte 24"));
+    }
+}

@@ -1,0 +1,55 @@
+//! Where the two ends of a command could not meet, or lost each other.
+
+use std::io::Error;
+use std::net::SocketAddr;
+
+use crate::deadline::Deadline;
+
+/// Why there is no connection with the other end, or not any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectionError {
+    #[error(
+        "{address}: port is in use; stop the program that listens there or choose another with \
+         --port: {error}"
+    )]
+    PortInUse { address: SocketAddr, error: Error },
+    #[error(
+        "nobody connected to {address} within {waited}; start the client with this host's address, \
+         or wait longer with --timeout"
+    )]
+    NobodyCame { address: SocketAddr, waited: Deadline },
+    #[error(
+        "no server at {address} within {waited}: {tried}: {error}; start it there, or check \
+         address, --port and firewall"
+    )]
+    NoServer { address: String, waited: Deadline, tried: SocketAddr, error: Error },
+    #[error("{address}: {reason}; give a host name or address, with :PORT if it is not --port")]
+    BadAddress { address: String, reason: String },
+    #[error(
+        "the other end ({peer}) closed the connection while this end was waiting for its \
+         {awaited}; see what it printed, or whether it was ended"
+    )]
+    Closed { peer: SocketAddr, awaited: &'static str },
+    #[error(
+        "the other end ({peer}) sent no {awaited} within {waited}; is it stopped, or slower than \
+         --timeout?"
+    )]
+    Silent { peer: SocketAddr, awaited: &'static str, waited: Deadline },
+    #[error(
+        "the other end ({peer}) took no {sent} within {waited}; is it stopped, or slower than \
+         --timeout?"
+    )]
+    Stuck { peer: SocketAddr, sent: &'static str, waited: Deadline },
+    #[error(
+        "{peer} does not speak this protocol: {reason}; only `tcpx` of the same version connects \
+         here"
+    )]
+    Garbage { peer: SocketAddr, reason: String },
+}
+
+impl ConnectionError {
+    /// Whether the connection was there and was lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Closed { .. } | Self::Silent { .. } | Self::Stuck { .. })
+    }
+}

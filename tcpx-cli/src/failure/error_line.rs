@@ -1,0 +1,99 @@
+//! The line that a failed command ends with: what went wrong, and where to read on.
+
+use std::fmt::Write as _;
+
+use tcpx_core::{Code, Error, PluginChoice, of_connecting};
+use tcpx_diagnosis::table::{connection, transfer};
+
+use super::connection::ConnectionError;
+use super::reason::Failure;
+
+/// What went wrong, in one line that ends with where to read on, `(see: tcpx explain TCPX-201)`, if
+/// anything is known. `plugin` is what `--plugin` was given.
+pub(crate) fn error_line(failure: &Failure, plugin: Option<&PluginChoice>) -> String {
+    let line = failure.one_line();
+    let Some(code) = code_of(failure) else { return line };
+    // The library's errors end with the id, which need not be said twice.
+    let line = line.strip_suffix(&format!(" [{code}]")).unwrap_or(&line);
+    let mut text = format!("{line} (see: tcpx explain {code}");
+    if let Failure::Library(Error::Preflight(_)) = failure {
+        // Without the flag the doctor finds the same plugin by the same rule.
+        let flag = plugin.map(|plugin| format!(" --plugin {plugin}")).unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = write!(text, "; all findings: tcpx doctor{flag}");
+    }
+    text + ")"
+}
+
+fn code_of(failure: &Failure) -> Option<Code> {
+    let diagnosis = match failure {
+        Failure::Library(error) => return error.id(),
+        Failure::Connection(ConnectionError::NoServer { error, .. }) => {
+            return of_connecting(&error.to_string()).map(|diagnosis| diagnosis.code);
+        }
+        Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
+        Failure::NotVerified(_) => &transfer::PAYLOAD_DIFFERS,
+        // The other end has said what there is to say; the rest is about this command line.
+        Failure::Connection(_)
+        | Failure::OtherEnd(_)
+        | Failure::Refused(_)
+        | Failure::Refusing(_)
+        | Failure::Usage(_)
+        | Failure::Unknown(_)
+        | Failure::Io { .. } => return None,
+    };
+    Some(diagnosis.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deadline::Deadline;
+    use std::sync::Arc;
+    use tcpx_diagnosis::Report;
+    use tcpx_diagnosis::variables::{Env, lint};
+    use tcpx_sys::LoadError;
+
+    #[test]
+    fn failures_name_their_diagnosis() {
+        let missing = Error::from(LoadError::Missing { path: "/x.so".into() });
+        let no_server = ConnectionError::NoServer {
+            address: "10.0.0.1:9".into(),
+            waited: Deadline::after(std::time::Duration::from_secs(1)),
+            tried: ([10, 0, 0, 1], 9).into(),
+            error: std::io::ErrorKind::ConnectionRefused.into(),
+        };
+        for (failure, expected) in [
+            (missing.into(), "TCPX-201"),
+            (no_server.into(), "TCPX-607"),
+            (Failure::PluginProcess("gone".into()), "TCPX-720"),
+            (Failure::NotVerified("byte 3".into()), "TCPX-905"),
+        ] {
+            let line = error_line(&failure, None);
+            assert!(line.ends_with(&format!(" (see: tcpx explain {expected})")), "{line}");
+            assert_eq!(line.matches(expected).count(), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_diagnosis_gets_no_hint() {
+        for failure in [
+            Failure::Usage("no".into()),
+            Failure::OtherEnd("gone (see: tcpx explain TCPX-201)".into()),
+            Error::Cancelled.into(),
+        ] {
+            assert_eq!(error_line(&failure, None), failure.one_line());
+        }
+    }
+
+    #[test]
+    fn a_preflight_leads_to_the_doctor_with_the_same_plugin() {
+        let report = Report::new(lint(&Env::new(), &[], 0)).fatal();
+        let failure = Failure::from(Error::Preflight(Arc::new(report)));
+        let named = PluginChoice::Path("/x.so".into());
+        let text = error_line(&failure, Some(&named));
+        assert!(text.contains(" (see: tcpx explain TCPX-101; "), "{text}");
+        assert!(text.ends_with(": tcpx doctor --plugin /x.so)"), "{text}");
+        assert!(error_line(&failure, None).ends_with(": tcpx doctor)"));
+    }
+}

@@ -1,0 +1,151 @@
+//! Why a command failed, as the one line that its user reads.
+
+use std::process::ExitCode;
+
+use tcpx_core::{Departure, Error};
+
+use super::connection::ConnectionError;
+
+/// Everything that ends a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line or the environment asks for something that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// The library's answer.
+    #[error(transparent)]
+    Library(#[from] Error),
+    /// The connection between the two ends.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The other end gave up and said why.
+    #[error("the other end failed: {0}")]
+    OtherEnd(String),
+    /// The other end does not want what this end asks for.
+    #[error("the other end refused: {0}")]
+    Refused(String),
+    /// What this end has to tell the other before it ends as well.
+    #[error("{0}")]
+    Refusing(String),
+    /// A system call.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// A plugin ended or held up the process that was to try it out.
+    #[error("{0}")]
+    PluginProcess(String),
+    /// What was asked about is not known.
+    #[error("{0}")]
+    Unknown(String),
+    /// Bytes did not arrive as they were sent.
+    #[error("NOT VERIFIED: {0}")]
+    NotVerified(String),
+}
+
+impl Failure {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |error| Self::Io { what, error }
+    }
+
+    /// Whether the other end knows already.
+    pub(crate) fn is_known_to_other_end(&self) -> bool {
+        matches!(
+            self,
+            Self::OtherEnd(_) | Self::Refused(_) | Self::Refusing(_) | Self::NotVerified(_)
+        )
+    }
+
+    /// Whether the other end may know more: it fell silent, or took the connection with it.
+    pub(crate) fn may_be_a_symptom(&self) -> bool {
+        match self {
+            Self::Connection(error) => error.is_lost(),
+            Self::Library(Error::PeerGone { how, .. }) => !matches!(how, Departure::Abort(_)),
+            Self::Library(Error::Deadline { .. }) | Self::Io { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// 2 for what the user asked for, 1 for what went wrong.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) | Self::Library(Error::Setting { .. }) => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
+    }
+
+    /// The message without line breaks or other control characters, which a peer's words could
+    /// contain.
+    pub(crate) fn one_line(&self) -> String {
+        one_line(&self.to_string())
+    }
+}
+
+/// Words joined by single blanks, control characters left out.
+pub(crate) fn one_line(text: &str) -> String {
+    let words: Vec<String> = text
+        .split_whitespace()
+        .map(|word| word.chars().filter(|c| !c.is_control()).collect())
+        .collect();
+    words.join(" ")
+}
+
+/// What clap says, without its usage text, as one line.
+pub(crate) fn usage_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let paragraphs: Vec<String> = text
+        .split("\n\n")
+        .map(one_line)
+        .filter(|part| {
+            !part.is_empty() && !part.starts_with("Usage:") && !part.starts_with("For more")
+        })
+        .collect();
+    let message = paragraphs.join("; ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    format!("{message}; --help explains every flag")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peers_words_cannot_break_the_line_or_the_terminal() {
+        let failure = Failure::OtherEnd("one\ntwo \u{1b}[31mred\r\n".into());
+        assert_eq!(failure.one_line(), "the other end failed: one two [31mred");
+    }
+
+    #[test]
+    fn only_what_the_other_end_may_explain_is_a_symptom() {
+        let gone = |how| {
+            Failure::from(Error::PeerGone {
+                peer: "server".into(),
+                phase: tcpx_core::Phase::Send,
+                how,
+            })
+        };
+        assert!(gone(Departure::LinkClosed).may_be_a_symptom());
+        assert!(!gone(Departure::Abort("its reason is here already".into())).may_be_a_symptom());
+        assert!(!Failure::from(Error::Cancelled).may_be_a_symptom());
+        assert!(!Failure::Usage("no".into()).may_be_a_symptom());
+    }
+
+    #[test]
+    fn what_the_user_asked_for_is_told_from_what_went_wrong() {
+        let two = format!("{:?}", ExitCode::from(2));
+        let usage = Failure::Usage("no".into());
+        let setting = Error::Setting {
+            name: "channels",
+            value: "0".into(),
+            reason: "must be 1 to 64".into(),
+        };
+        assert_eq!(format!("{:?}", usage.exit_code()), two);
+        assert_eq!(format!("{:?}", Failure::from(setting).exit_code()), two);
+        let other = Failure::OtherEnd("gone".into());
+        assert_eq!(format!("{:?}", other.exit_code()), format!("{:?}", ExitCode::FAILURE));
+    }
+}

@@ -1,0 +1,64 @@
+//! A line on the terminal that says how far a command is.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::logging;
+
+/// The line, or nothing where nobody would see it.
+pub(crate) struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    /// A bar over so many steps.
+    pub(crate) fn bar(steps: u64) -> Self {
+        Self::show(|| ProgressBar::new(steps), "{bar:40} {pos}/{len} iterations, {eta} left")
+    }
+
+    /// A count of steps, of which nobody knows how many there will be.
+    pub(crate) fn count() -> Self {
+        let progress =
+            Self::show(ProgressBar::new_spinner, "{spinner} {pos} checks are over, last {msg}");
+        if let Some(line) = &progress.0 {
+            line.set_message("none");
+            line.enable_steady_tick(Duration::from_millis(100));
+        }
+        progress
+    }
+
+    fn show(make: impl FnOnce() -> ProgressBar, template: &str) -> Self {
+        if !std::io::stderr().is_terminal() || logging::is_detailed() {
+            return Self(None);
+        }
+        let line = make();
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            line.set_style(style);
+        }
+        Self(Some(line))
+    }
+
+    /// One step is over; `name` says which, where that is shown.
+    pub(crate) fn step(&self, name: &str) {
+        if let Some(line) = &self.0 {
+            line.set_message(name.to_owned());
+            line.inc(1);
+        }
+    }
+
+    /// Does `print` while the line is out of its way.
+    pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        match &self.0 {
+            Some(line) => line.suspend(print),
+            None => print(),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(line) = &self.0 {
+            line.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! How the plain sockets come to be: the server offers, the client connects.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::socket::PlainSocket;
+use crate::deadline::Deadline;
+use crate::failure::Failure;
+use crate::input::variables;
+use crate::rendezvous::{self, Agreed, Message, Role};
+
+/// Sockets of one comm, as the plugins count them.
+const MOST_SOCKETS_PER_COMM: u16 = 8;
+/// Most that an offer may ask for: every channel with every socket.
+const MOST_SOCKETS: u16 = tcpx_core::MAX_CHANNELS * MOST_SOCKETS_PER_COMM;
+/// What each socket begins with: token and number of the socket.
+const GREETING_BYTES: usize = 18;
+
+/// Server: plain sockets are accepted here.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct SocketOffer {
+    /// At the address of the connection that carries this.
+    port: u16,
+    /// How many to open.
+    sockets: u16,
+    token: [u8; 16],
+}
+
+impl Message for SocketOffer {
+    const KIND: u16 = 7;
+}
+
+impl SocketOffer {
+    fn greeting(&self, index: u16) -> [u8; GREETING_BYTES] {
+        let mut greeting = [0; GREETING_BYTES];
+        greeting[..16].copy_from_slice(&self.token);
+        greeting[16..].copy_from_slice(&index.to_le_bytes());
+        greeting
+    }
+}
+
+/// Opens the sockets, in the same order at both ends. For round trips there is one, which spins.
+pub(super) fn open(agreed: &mut Agreed<'_>, is_latency: bool) -> Result<Vec<PlainSocket>, Failure> {
+    let spin = is_latency.then_some(agreed.session.options().spin);
+    match agreed.role {
+        Role::Client => connect(agreed, spin),
+        Role::Server if is_latency => accept(agreed, 1, spin),
+        Role::Server => accept(agreed, agreed.channels * sockets_per_comm()?, spin),
+    }
+}
+
+fn connect(agreed: &mut Agreed<'_>, spin: Option<Duration>) -> Result<Vec<PlainSocket>, Failure> {
+    let offer: SocketOffer = agreed.link.receive()?;
+    let SocketOffer { port, sockets, .. } = offer;
+    if !(1..=MOST_SOCKETS).contains(&sockets) {
+        let text = format!("it offers {sockets} plain sockets, 1 to {MOST_SOCKETS} are possible");
+        return Err(Failure::OtherEnd(text));
+    }
+    let address = SocketAddr::new(agreed.link.peer().ip(), port);
+    let timeout = agreed.link.timeout();
+    let connect = |index| {
+        let stream = TcpStream::connect_timeout(&address, timeout)?;
+        let socket = PlainSocket::new(stream, timeout, spin)?;
+        socket.send(&offer.greeting(index)).map(|()| socket)
+    };
+    let sockets: std::io::Result<_> = (0..sockets).map(connect).collect();
+    sockets.map_err(Failure::io("connecting a plain socket"))
+}
+
+/// Connections that do not come from the client are turned away.
+fn accept(
+    agreed: &mut Agreed<'_>,
+    sockets: u16,
+    spin: Option<Duration>,
+) -> Result<Vec<PlainSocket>, Failure> {
+    let listener = rendezvous::bind(SocketAddr::new(agreed.link.local_ip(), 0))?;
+    let address =
+        listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
+    let mut offer = SocketOffer { port: address.port(), sockets, token: [0; 16] };
+    getrandom::fill(&mut offer.token)
+        .map_err(|error| Failure::io("choosing a token")(error.into()))?;
+    agreed.link.send(&offer)?;
+    let timeout = agreed.link.timeout();
+    let waited = Deadline::after(timeout);
+    let mut accepted: Vec<Option<PlainSocket>> = (0..sockets).map(|_| None).collect();
+    while accepted.iter().any(Option::is_none) {
+        let stream = rendezvous::accept(&listener, None, waited)?;
+        let mut greeting = [0; GREETING_BYTES];
+        let greeted = PlainSocket::new(stream, timeout, spin)
+            .and_then(|socket| socket.receive(&mut greeting).map(|()| socket));
+        let socket = greeted.map_err(Failure::io("greeting a plain socket"))?;
+        let index = u16::from_le_bytes([greeting[16], greeting[17]]);
+        match accepted.get_mut(usize::from(index)) {
+            Some(slot @ None) if greeting == offer.greeting(index) => *slot = Some(socket),
+            _ => tracing::warn!("a connection to the port of the plain sockets was turned away"),
+        }
+    }
+    Ok(accepted.into_iter().flatten().collect())
+}
+
+/// Data sockets of one comm. The listening end decides, by the variables that the plugins read.
+fn sockets_per_comm() -> Result<u16, Failure> {
+    let read = |name| variables::read::<u16>(&[name]).map(|value| value.unwrap_or(1));
+    Ok(sockets(read("NCCL_SOCKET_NTHREADS")?, read("NCCL_NSOCKS_PERTHREAD")?))
+}
+
+/// The plugins lower the number for each thread rather than exceed eight.
+fn sockets(threads: u16, per_thread: u16) -> u16 {
+    let threads = threads.clamp(1, MOST_SOCKETS_PER_COMM);
+    per_thread.clamp(1, MOST_SOCKETS_PER_COMM / threads) * threads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_of_a_comm_are_counted_like_the_plugins_do() {
+        for (threads, per_thread, expected) in
+            [(1, 1, 1), (1, 4, 4), (2, 4, 8), (4, 4, 8), (3, 4, 6), (9, 9, 8), (0, 0, 1)]
+        {
+            assert_eq!(sockets(threads, per_thread), expected, "{threads} x {per_thread}");
+        }
+    }
+}

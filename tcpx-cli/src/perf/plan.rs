@@ -1,0 +1,167 @@
+//! What `tcpx perf` measures, and what its two ends tell each other of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rendezvous::Message;
+
+/// Most bytes of one message under test.
+const MAX_SIZE_BYTES: u64 = 16 << 30;
+/// Most iterations, counted and uncounted ones each.
+pub(super) const MAX_ITERATIONS: u32 = 100_000;
+/// Most messages of one batch.
+pub(super) const MAX_MESSAGES: u32 = 1_000_000;
+/// Most sizes in one run.
+const MAX_SIZES: usize = 64;
+
+/// Most data paths that take turns; each of their messages has a pattern of its own.
+pub(super) const WAYS: u64 = 3;
+/// Bytes of the messages that small ones are compared with.
+pub(super) const LARGE_BYTES: u64 = 512 << 10;
+
+/// What `tcpx perf` measures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) mode: Mode,
+    /// Message sizes in bytes, one case each.
+    pub(super) sizes: Vec<u64>,
+    /// Counted iterations of each case.
+    pub(super) iterations: u32,
+    /// Uncounted iterations before them.
+    pub(super) warmup: u32,
+    /// Of the payload.
+    pub(super) seed: u64,
+    /// Whether plain sockets are measured as well, in turns.
+    pub(super) baseline: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Mode {
+    /// One message from client to server in each iteration.
+    Throughput,
+    /// There and back.
+    Latency,
+    /// Many messages from client to server in each iteration, in turns with few large ones of the
+    /// same bytes.
+    Messages(Batch),
+}
+
+/// Messages that are posted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Batch {
+    pub(super) messages: u32,
+    /// Whether messages that are posted one after the other lie apart in memory, at both ends.
+    pub(super) is_scattered: bool,
+}
+
+impl Plan {
+    /// What is measured, one size after the other.
+    pub(super) fn cases(&self) -> impl Iterator<Item = PlannedCase<'_>> {
+        let iterations = u64::from(self.warmup) + u64::from(self.iterations);
+        self.sizes.iter().zip(0..).map(move |(&bytes, index)| PlannedCase {
+            plan: self,
+            bytes,
+            iterations,
+            first_message: WAYS * iterations * index,
+        })
+    }
+
+    /// Whether this end is willing to do it. Numbers from the other end are not trusted.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.sizes.is_empty() || self.sizes.len() > MAX_SIZES {
+            return Err(format!("{} sizes, 1 to {MAX_SIZES} are possible", self.sizes.len()));
+        }
+        if let Some(size) = self.sizes.iter().find(|size| !(1..=MAX_SIZE_BYTES).contains(*size)) {
+            return Err(format!("size {size}: must be 1 to {MAX_SIZE_BYTES} bytes"));
+        }
+        if let Mode::Messages(Batch { messages, .. }) = self.mode {
+            if !(1..=MAX_MESSAGES).contains(&messages) {
+                return Err(format!("{messages} messages: must be 1 to {MAX_MESSAGES}"));
+            }
+            if self.sizes.iter().any(|size| size * u64::from(messages) > MAX_SIZE_BYTES) {
+                return Err(format!(
+                    "{messages} messages: at most {MAX_SIZE_BYTES} bytes together"
+                ));
+            }
+        }
+        if !(1..=MAX_ITERATIONS).contains(&self.iterations) {
+            return Err(format!("{} iterations: must be 1 to {MAX_ITERATIONS}", self.iterations));
+        }
+        if self.warmup > MAX_ITERATIONS {
+            return Err(format!("{} warmup iterations: at most {MAX_ITERATIONS}", self.warmup));
+        }
+        Ok(())
+    }
+}
+
+/// One size of a plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedCase<'a> {
+    pub(super) plan: &'a Plan,
+    /// Of one message.
+    pub(super) bytes: u64,
+    /// Uncounted and counted ones.
+    pub(super) iterations: u64,
+    /// Number of the first message, which makes its payload.
+    pub(super) first_message: u64,
+}
+
+impl PlannedCase<'_> {
+    /// Messages of one iteration.
+    pub(super) fn messages(&self) -> u64 {
+        match self.plan.mode {
+            Mode::Messages(Batch { messages, .. }) => messages.into(),
+            Mode::Throughput | Mode::Latency => 1,
+        }
+    }
+
+    /// Bytes of one iteration.
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.bytes * self.messages()
+    }
+
+    pub(super) fn is_counted(&self, iteration: u64) -> bool {
+        iteration >= u64::from(self.plan.warmup)
+    }
+}
+
+/// Server: my receives are posted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Go;
+
+impl Message for Go {
+    const KIND: u16 = 5;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_checked_before_anything_is_allocated() {
+        let messages = |messages| Mode::Messages(Batch { messages, is_scattered: false });
+        let plan = Plan {
+            mode: Mode::Throughput,
+            sizes: vec![1, MAX_SIZE_BYTES],
+            iterations: 1,
+            warmup: 0,
+            seed: 0,
+            baseline: false,
+        };
+        assert_eq!(plan.check(), Ok(()));
+        for (plan, words) in [
+            (Plan { sizes: vec![], ..plan.clone() }, "0 sizes"),
+            (Plan { sizes: vec![1; 65], ..plan.clone() }, "65 sizes"),
+            (Plan { sizes: vec![4096, 0], ..plan.clone() }, "size 0"),
+            (Plan { sizes: vec![u64::MAX], ..plan.clone() }, "size 18446744073709551615"),
+            (Plan { iterations: 0, ..plan.clone() }, "0 iterations"),
+            (Plan { iterations: u32::MAX, ..plan.clone() }, "4294967295 iterations"),
+            (Plan { mode: messages(0), ..plan.clone() }, "0 messages"),
+            (Plan { mode: messages(u32::MAX), ..plan.clone() }, "4294967295 messages"),
+            (Plan { mode: messages(2), ..plan.clone() }, "2 messages: at most"),
+            (Plan { warmup: u32::MAX, ..plan }, "warmup"),
+        ] {
+            let error = plan.check().unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Measured times, in ns, and what is said of them.
+
+use std::time::Duration;
+
+/// Times of one kind, at least one, the shortest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Samples(Vec<u64>);
+
+impl Samples {
+    /// `None` without any time.
+    pub(super) fn new(times: &[u64]) -> Option<Self> {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        (!times.is_empty()).then_some(Self(times))
+    }
+
+    pub(super) fn shortest(&self) -> u64 {
+        self.0[0]
+    }
+
+    pub(super) fn longest(&self) -> u64 {
+        self.0[self.0.len() - 1]
+    }
+
+    /// The middle time; of an even number, the mean of the two in the middle.
+    pub(super) fn median(&self) -> u64 {
+        let (low, high) = (self.0[(self.0.len() - 1) / 2], self.0[self.0.len() / 2]);
+        low.midpoint(high)
+    }
+
+    /// The smallest time that at least `percent` of 100 times do not exceed.
+    pub(super) fn percentile(&self, percent: usize) -> u64 {
+        let rank = (self.0.len() * percent).div_ceil(100);
+        self.0[rank.saturating_sub(1)]
+    }
+
+    pub(super) fn mean(&self) -> u64 {
+        self.0.iter().sum::<u64>() / self.0.len() as u64
+    }
+
+    /// Median by median.
+    pub(super) fn ratio(&self, under: &Self) -> f64 {
+        self.median() as f64 / under.median().max(1) as f64
+    }
+}
+
+/// `bytes` in `nanos`, in units of 10^9 bytes a second.
+pub(super) fn gb_per_s(bytes: u64, nanos: u64) -> f64 {
+    bytes as f64 / nanos.max(1) as f64
+}
+
+/// A duration in ns.
+pub(super) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(times: &[u64]) -> Samples {
+        Samples::new(times).unwrap()
+    }
+
+    #[test]
+    fn median_of_odd_and_even_numbers() {
+        assert_eq!(Samples::new(&[]), None);
+        assert_eq!(samples(&[5]).median(), 5);
+        assert_eq!(samples(&[9, 1, 5]).median(), 5);
+        assert_eq!(samples(&[9, 1, 5, 3]).median(), 4);
+    }
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let hundred = samples(&(1..=100).rev().collect::<Vec<u64>>());
+        assert_eq!([99, 50, 100, 0].map(|percent| hundred.percentile(percent)), [99, 50, 100, 1]);
+        let twenty = samples(&(1..=20).collect::<Vec<u64>>());
+        assert_eq!(twenty.percentile(99), 20, "the slowest");
+    }
+
+    #[test]
+    fn extremes_mean_and_rate() {
+        let samples = samples(&[4, 2, 6]);
+        assert_eq!((samples.shortest(), samples.mean(), samples.longest()), (2, 4, 6));
+        assert_eq!(gb_per_s(64_000_000, 16_000_000), 4.0);
+    }
+}

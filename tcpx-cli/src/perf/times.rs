@@ -1,0 +1,43 @@
+//! What one end measured of one case.
+
+use serde::{Deserialize, Serialize};
+
+use super::pattern::Mismatch;
+use super::stages::Stages;
+use crate::rendezvous::{Message, RESULT_LIMIT};
+
+/// Each end: its times of one case, in ns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct CaseTimes {
+    pub(super) session_ns: Vec<u64>,
+    /// Of the same bytes in large messages; empty where only one way is measured.
+    pub(super) large_ns: Vec<u64>,
+    /// Of plain sockets; empty without them.
+    pub(super) raw_ns: Vec<u64>,
+    /// What the session's time went to.
+    pub(super) stages: Stages,
+    /// The first wrong byte this end saw, in words.
+    pub(super) mismatch: Option<String>,
+}
+
+impl Message for CaseTimes {
+    const KIND: u16 = 6;
+    /// The times of every iteration there can be, of three ways each, and room to spare.
+    const BODY_LIMIT: usize = RESULT_LIMIT;
+}
+
+impl CaseTimes {
+    /// Remembers the first wrong byte.
+    pub(super) fn note(
+        &mut self,
+        mismatch: Option<Mismatch>,
+        iteration: u64,
+        bytes: u64,
+        path: &str,
+    ) {
+        if let Some(mismatch) = mismatch {
+            let text = || format!("{bytes} bytes over {path}, iteration {iteration}: {mismatch}");
+            self.mismatch.get_or_insert_with(text);
+        }
+    }
+}

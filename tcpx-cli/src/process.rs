@@ -1,0 +1,191 @@
+//! Processes that this one starts, and never leaves behind.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::deadline::Deadline;
+use crate::failure::{Failure, one_line};
+
+/// Begins the line in which a command says why it failed.
+const ERROR_PREFIX: &str = "error: ";
+/// How long the log of a process that has ended may take. It ends with the process, unless that
+/// left another one behind.
+const LOG_GRACE: Duration = Duration::from_secs(1);
+/// Longest line of a log, in bytes; the rest counts as the next line.
+const LINE_BYTES: u64 = 4096;
+
+/// What becomes of the lines that a process writes to stderr. Its last words are kept either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Log {
+    /// Kept from the user.
+    Hidden,
+    /// Written to this process's stderr, but for errors: one process speaks for both.
+    Shown,
+}
+
+/// A process that is killed at the latest when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct ChildProcess {
+    process: Child,
+    /// Readable once the process has ended.
+    ended: OwnedFd,
+    last_words: Option<Receiver<String>>,
+}
+
+impl ChildProcess {
+    pub(crate) fn start(command: &mut Command, log: Log) -> Result<Self, Failure> {
+        let mut process = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(Failure::io("starting a process"))?;
+        let last_words = process.stderr.take().map(|stderr| {
+            let (tell, told) = channel();
+            // Nobody may be interested any more.
+            std::thread::spawn(move || tell.send(read_log(stderr, log)).ok());
+            told
+        });
+        match rustix::process::pidfd_open(Pid::from_child(&process), PidfdFlags::empty()) {
+            Ok(ended) => Ok(Self { process, ended, last_words }),
+            Err(error) => {
+                let _ = process.kill();
+                let _ = process.wait();
+                Err(Failure::io("watching a started process")(error.into()))
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Readable once the process has ended.
+    pub(crate) fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// How the process ended. `None`: it did not within `limit`, and was killed.
+    pub(crate) fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>, Failure> {
+        let mut ended = [PollFd::from_borrowed_fd(self.ended.as_fd(), PollFlags::IN)];
+        let failed = || Failure::io("waiting for a started process");
+        if Deadline::after(limit).poll(&mut ended).map_err(failed())? {
+            return self.process.wait().map(Some).map_err(failed());
+        }
+        self.kill();
+        Ok(None)
+    }
+
+    /// Of a process that has ended: the last error in its log, else, if the log is hidden, its last
+    /// line. Empty if there is none.
+    pub(crate) fn last_words(&mut self) -> String {
+        let words = self.last_words.take().and_then(|told| told.recv_timeout(LOG_GRACE).ok());
+        words.unwrap_or_default()
+    }
+
+    /// Why a process ended that should not have: its own words, else how the system saw it.
+    pub(crate) fn cause(&mut self) -> Failure {
+        let words = self.last_words();
+        let status = match self.process.wait() {
+            _ if !words.is_empty() => return Failure::OtherEnd(words),
+            Err(error) => return Failure::io("waiting for a started process")(error),
+            Ok(status) => status,
+        };
+        let how = match (status.signal(), status.code()) {
+            (Some(signal), _) => format!("was killed by signal {signal}"),
+            (None, Some(code)) => format!("ended with exit status {code} and said nothing"),
+            (None, None) => "ended in an unknown way".into(),
+        };
+        Failure::OtherEnd(format!("server process {} {how}", self.id()))
+    }
+
+    fn kill(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        self.kill();
+        // What it wrote is on the terminal before this process says its last.
+        self.last_words();
+    }
+}
+
+/// Reads everything, so that the process is never held up, and returns its last words.
+fn read_log(stderr: ChildStderr, log: Log) -> String {
+    let mut reader = BufReader::new(stderr);
+    let (mut line, mut last) = (Vec::new(), String::new());
+    while (&mut reader).take(LINE_BYTES).read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+        let text = String::from_utf8_lossy(&line);
+        match (log, text.strip_prefix(ERROR_PREFIX)) {
+            (Log::Shown, Some(error)) => last = one_line(error),
+            // Nobody may be reading the log; the process must not be held up by that.
+            (Log::Shown, None) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
+            (Log::Hidden, _) if text.trim().is_empty() => {}
+            (Log::Hidden, _) => last = one_line(&text),
+        }
+        line.clear();
+    }
+    last
+}
+
+/// In a started process: it dies with the process that started it, in whatever way that ends.
+pub(crate) fn live_with(parent: u32) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| Failure::io("tying this process to its parent")(error.into()))?;
+    // It may have died before that.
+    let actual = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+    if actual == Some(parent) {
+        return Ok(());
+    }
+    Err(Failure::OtherEnd(format!("process {parent}, which started this one, is gone")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str, log: Log) -> ChildProcess {
+        ChildProcess::start(Command::new("sh").args(["-c", script]), log).unwrap()
+    }
+
+    #[test]
+    fn status_and_last_words_are_told() {
+        let mut child = shell("printf 'one\\ntwo \\033[1m\\n\\n' >&2; exit 3", Log::Hidden);
+        assert_eq!(child.wait(LIMIT).unwrap().unwrap().code(), Some(3));
+        assert_eq!(child.last_words(), "two [1m");
+        let mut child = shell("echo 'error: why' >&2", Log::Shown);
+        assert!(child.wait(LIMIT).unwrap().unwrap().success());
+        assert_eq!(child.last_words(), "why");
+    }
+
+    #[test]
+    fn a_line_without_end_is_read_in_pieces() {
+        let mut child = shell("head -c 10000 /dev/zero | tr '\\0' x >&2", Log::Hidden);
+        assert!(child.wait(LIMIT).unwrap().unwrap().success());
+        assert_eq!(child.last_words().len() as u64, 10_000 - 2 * LINE_BYTES);
+    }
+
+    #[test]
+    fn one_that_does_not_end_is_killed() {
+        let mut child = shell("exec sleep 600", Log::Hidden);
+        assert!(child.wait(Duration::from_millis(10)).unwrap().is_none());
+        assert_eq!(child.last_words(), "");
+        let child = shell("exec sleep 600", Log::Hidden);
+        let process = format!("/proc/{}", child.id());
+        drop(child);
+        assert!(!std::path::Path::new(&process).exists());
+    }
+}

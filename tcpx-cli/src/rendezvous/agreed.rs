@@ -1,0 +1,61 @@
+//! The last step of both ends: two connected sessions.
+
+use std::ops::Deref;
+
+use tcpx_core::Session;
+
+use super::args::Role;
+use super::link::Link;
+use super::message::Connected;
+use crate::failure::Failure;
+use crate::session::Memory;
+
+/// What both ends know once their sessions are connected.
+pub(crate) struct Agreement {
+    /// Which end this is.
+    pub(crate) role: Role,
+    pub(crate) memory: Memory,
+    pub(crate) channels: u16,
+    /// The server's unpack implementation.
+    pub(crate) unpack: String,
+}
+
+/// Two ends whose sessions are connected. Only the steps of a rendezvous make one.
+pub(crate) struct Agreed<'a> {
+    pub(crate) link: &'a mut Link,
+    pub(crate) session: &'a Session,
+    agreement: Agreement,
+}
+
+impl<'a> Agreed<'a> {
+    /// Returns once both ends have come here: connected is what both call so, and neither says
+    /// goodbye before.
+    pub(super) fn new(
+        link: &'a mut Link,
+        session: &'a Session,
+        agreement: Agreement,
+    ) -> Result<Self, Failure> {
+        link.send(&Connected)?;
+        let Connected = link.receive()?;
+        link.end_rendezvous();
+        Ok(Self { link, session, agreement })
+    }
+
+    /// The other end's name in the session.
+    pub(crate) fn peer(&self) -> &'static str {
+        self.role.other().name()
+    }
+
+    /// Closes the connection of the two sessions in order.
+    pub(super) fn disconnect(self) -> Result<(), Failure> {
+        Ok(self.session.disconnect(self.peer())?)
+    }
+}
+
+impl Deref for Agreed<'_> {
+    type Target = Agreement;
+
+    fn deref(&self) -> &Agreement {
+        &self.agreement
+    }
+}

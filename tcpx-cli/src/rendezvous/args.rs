@@ -1,0 +1,93 @@
+//! Which end of a command this process is, and where the other one is.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::input::Seconds;
+use crate::process;
+use crate::session::SessionArgs;
+
+/// The two ends, how they meet, and the session between them.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct EndsArgs {
+    /// Which end this process is; without it both ends run here, as two processes over loopback
+    #[arg(value_enum, value_name = "END")]
+    end: Option<Role>,
+
+    /// The server's host name or address, with :PORT if it is not --port [client only]
+    #[arg(value_name = "ADDR", required_if_eq("end", "client"))]
+    pub(super) address: Option<String>,
+
+    /// TCP port on which the two ends meet; 0 lets the system choose [server, client]
+    #[arg(long, default_value_t = 12345, value_name = "PORT", help_heading = "Connection")]
+    pub(super) port: u16,
+
+    /// Longest time for one step: until the other end comes, until both agree, one iteration, one
+    /// answer
+    #[arg(long, default_value = "30", value_name = "SECONDS", help_heading = "Connection")]
+    timeout: Seconds,
+
+    /// Connect to this address instead of listening: the started end of a pair.
+    #[arg(long, hide = true, requires = "parent")]
+    pub(super) dial: Option<SocketAddr>,
+
+    /// Process that started this one and must not be outlived.
+    #[arg(long, hide = true)]
+    parent: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+}
+
+/// What a process is of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Role {
+    /// Wait for a client and receive
+    Server,
+    /// Connect to a server and send
+    Client,
+}
+
+impl Role {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl EndsArgs {
+    /// The process that runs both ends is the client.
+    pub(crate) fn role(&self) -> Role {
+        self.end.unwrap_or(Role::Client)
+    }
+
+    /// Whether another process of this command started this one and speaks for both.
+    pub(super) fn is_started_end(&self) -> bool {
+        self.dial.is_some()
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout.0
+    }
+
+    /// Checks what clap cannot, and ties this process to the one that started it.
+    pub(super) fn begin(&self) -> Result<(), Failure> {
+        if let (Some(Role::Server), Some(address)) = (self.end, &self.address) {
+            let text = format!(
+                "the server takes no address (got {address}); it listens on every one, see --port"
+            );
+            return Err(Failure::Usage(text));
+        }
+        self.parent.map_or(Ok(()), process::live_with)
+    }
+}

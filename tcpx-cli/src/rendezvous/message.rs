@@ -1,0 +1,95 @@
+//! What the two ends say to each other.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::session::SessionRequest;
+
+/// What each kind of message is called in errors. A kind's number is its place here.
+const NAMES: [&str; 9] = [
+    "greeting",
+    "abort",
+    "request",
+    "answer",
+    "word that it is connected",
+    "go",
+    "times",
+    "offer of plain sockets",
+    "verdict",
+];
+
+/// Of the messages and their order; every change makes a new one. 1 and 2 had other frames.
+pub(super) const VERSION: u16 = 3;
+/// Longest body of a command's results, in bytes.
+pub(crate) const RESULT_LIMIT: usize = 4 << 20;
+
+/// One message. Its body is in postcard's format.
+pub(crate) trait Message: Serialize + DeserializeOwned {
+    /// Its number in the frame.
+    const KIND: u16;
+    /// Longest body, in bytes.
+    const BODY_LIMIT: usize = 64 << 10;
+}
+
+/// The noun for errors.
+pub(super) fn name(kind: u16) -> &'static str {
+    NAMES.get(usize::from(kind)).copied().unwrap_or("message of an unknown kind")
+}
+
+/// Either end, first of all. It stays the same in every version.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Greeting {
+    pub(super) version: u16,
+}
+
+/// Either end: I give up, and this is why.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Abort(pub(super) String);
+
+/// Client: this is what we are going to do. The server adopts all of it or refuses.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Request {
+    /// The client's subcommand of `tcpx`.
+    pub(super) command: String,
+    pub(super) session: SessionRequest,
+    /// What the command is to do. Only the same command can read it.
+    pub(super) plan: Vec<u8>,
+}
+
+/// Server: yes, and this is how my session is reached; or no.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    Accepted {
+        conn_info: Vec<u8>,
+        /// The unpack implementation that the server uses.
+        unpack: String,
+    },
+    Refused {
+        reason: String,
+    },
+}
+
+/// Either end: my session is connected.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Connected;
+
+impl Message for Greeting {
+    const KIND: u16 = 0;
+    const BODY_LIMIT: usize = 16;
+}
+
+impl Message for Abort {
+    const KIND: u16 = 1;
+}
+
+impl Message for Request {
+    const KIND: u16 = 2;
+}
+
+impl Message for Answer {
+    const KIND: u16 = 3;
+}
+
+impl Message for Connected {
+    const KIND: u16 = 4;
+}

@@ -1,0 +1,123 @@
+//! How the connection of the two ends comes to be: listen, accept and dial, with deadlines.
+
+use std::io::{Error, ErrorKind};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::link::Link;
+use crate::deadline::Deadline;
+use crate::failure::{ConnectionError, Failure};
+use crate::process::ChildProcess;
+
+/// Pause between two attempts to reach a server that is not there yet: there is no event to wait
+/// for.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Listens for connections.
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => ConnectionError::PortInUse { address, error }.into(),
+        _ => Failure::Io { what: format!("listening on {address}"), error },
+    })
+}
+
+/// The next connection that comes in. Nobody is waited for once `child` has ended.
+pub(crate) fn accept(
+    listener: &TcpListener,
+    mut child: Option<&mut ChildProcess>,
+    waited: Deadline,
+) -> Result<TcpStream, Failure> {
+    listener.set_nonblocking(true).map_err(Failure::io("preparing to accept"))?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => return Ok(stream),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock => {}
+                // A connection that was gone before it was accepted.
+                ErrorKind::ConnectionAborted | ErrorKind::Interrupted => continue,
+                _ => return Err(Failure::io("accepting a connection")(error)),
+            },
+        }
+        let ended =
+            child.as_ref().map(|child| PollFd::from_borrowed_fd(child.ended(), PollFlags::IN));
+        let mut fds = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
+        fds.extend(ended);
+        if !waited.poll(&mut fds).map_err(Failure::io("waiting for a connection"))? {
+            let address = listener.local_addr();
+            let address = address.map_err(Failure::io("asking for the listener's address"))?;
+            return Err(ConnectionError::NobodyCame { address, waited }.into());
+        }
+        let nobody_came = fds[0].revents().is_empty();
+        if let (true, Some(child)) = (nobody_came, &mut child) {
+            return Err(child.cause());
+        }
+    }
+}
+
+/// Connects to the server, which may be started a little later. `address` may lack the port.
+pub(super) fn dial(address: &str, port: u16, timeout: Duration) -> Result<Link, Failure> {
+    let waited = Deadline::after(timeout);
+    let candidates = resolve(address, port)?;
+    // What an address answered last: a later attempt that the deadline cuts short does not make it
+    // unsaid.
+    let mut refusal = None;
+    loop {
+        for &candidate in &candidates {
+            let left = waited.left();
+            if left.is_zero() {
+                break;
+            }
+            match TcpStream::connect_timeout(&candidate, left) {
+                Ok(stream) => return Link::new(stream, timeout),
+                Err(error) if error.kind() == ErrorKind::TimedOut && refusal.is_some() => {}
+                Err(error) => refusal = Some((candidate, error)),
+            }
+        }
+        if waited.left() <= RETRY_AFTER {
+            let address = address.to_owned();
+            let no_answer = || (candidates[0], Error::new(ErrorKind::TimedOut, "no answer"));
+            let (tried, error) = refusal.unwrap_or_else(no_answer);
+            return Err(ConnectionError::NoServer { address, waited, tried, error }.into());
+        }
+        std::thread::sleep(RETRY_AFTER);
+    }
+}
+
+/// At least one address.
+fn resolve(address: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectionError> {
+    let bad = |reason| ConnectionError::BadAddress { address: address.into(), reason };
+    let bare = address.trim_start_matches('[').trim_end_matches(']');
+    let resolved = if bare.parse::<Ipv6Addr>().is_ok() || !address.contains(':') {
+        (bare, port).to_socket_addrs()
+    } else {
+        address.to_socket_addrs()
+    };
+    match resolved.map(Iterator::collect::<Vec<_>>) {
+        Ok(list) if list.is_empty() => Err(bad("the name has no address".into())),
+        Ok(list) => Ok(list),
+        Err(error) => Err(bad(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_with_and_without_port() {
+        for (text, expected) in [
+            ("127.0.0.1", "127.0.0.1:12345"),
+            ("127.0.0.1:99", "127.0.0.1:99"),
+            ("::1", "[::1]:12345"),
+            ("[::1]", "[::1]:12345"),
+            ("[::1]:99", "[::1]:99"),
+        ] {
+            assert_eq!(resolve(text, 12345).unwrap(), [expected.parse().unwrap()], "{text}");
+        }
+        let error = resolve("127.0.0.1:port", 1).unwrap_err().to_string();
+        assert!(error.contains("127.0.0.1:port") && error.contains("--port"), "{error}");
+    }
+}

@@ -1,0 +1,253 @@
+//! The flags that describe a session, and what both ends make of them.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tcpx_core::{PluginChoice, SessionOptions, UnpackChoice};
+
+use super::isolation;
+use super::memory::{Memory, MemoryChoice};
+use super::transport::Transport;
+use crate::failure::Failure;
+use crate::input::ByteSize;
+
+/// How the bytes are moved. The client's values count; a server that was given one of its own
+/// insists on it.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Session")]
+pub(crate) struct SessionArgs {
+    /// Plugin that moves the bytes. auto: the hardware plugin where it is installed, else soft;
+    /// soft: the built-in software plugin over plain TCP sockets; PATH: an ncclNet v7 plugin file
+    /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
+    #[arg(long, value_name = "auto|soft|PATH")]
+    pub(crate) plugin: Option<PluginChoice>,
+
+    /// CUDA ordinal of the GPU whose memory is moved; the two ends may use different ones
+    /// [env: TCPX_GPU] [default: 0 where memory is CUDA memory]
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu: Option<u32>,
+
+    /// Memory that is sent from and received into [default: auto]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) memory: Option<MemoryChoice>,
+
+    /// How fragments are copied from the bounce buffer to their destination: host, d2d, kernel or
+    /// auto [env: TCPX_UNPACK, UCCL_TCPX_UNPACK_IMPL] [default: auto]
+    #[arg(long, value_name = "IMPL")]
+    pub(crate) unpack: Option<UnpackChoice>,
+
+    /// Bytes of a chunk, 4 KiB to 4 MiB and at most NCCL_DYNAMIC_CHUNK_SIZE
+    /// [env: TCPX_CHUNK_BYTES, UCCL_TCPX_CHUNK_BYTES] [default: 512KiB]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) chunk: Option<ByteSize>,
+
+    /// Channels between the two ends, 1 to 64 [env: TCPX_CHANNELS, UCCL_TCPX_NUM_CHANNELS]
+    /// [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) channels: Option<u16>,
+
+    /// Open a plugin file in a process of its own first: one that exits, crashes or hangs is then
+    /// an error of this command and not its end. Nothing to do for the built-in software plugin
+    #[arg(long)]
+    pub(crate) isolate: bool,
+}
+
+/// The client's wishes, which both ends need to have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SessionRequest {
+    /// Bytes of a chunk.
+    pub(crate) chunk_bytes: u32,
+    pub(crate) channels: u16,
+    pub(crate) memory: Memory,
+    /// Name of the unpack implementation, if the client was given one.
+    pub(crate) unpack: Option<String>,
+}
+
+/// A session to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) options: SessionOptions,
+    pub(crate) memory: Memory,
+}
+
+impl SessionArgs {
+    /// Flags over environment over defaults.
+    pub(crate) fn setup(&self, timeout: Duration) -> Result<Setup, Failure> {
+        let mut options = SessionOptions::from_env()?;
+        if let Some(plugin) = &self.plugin {
+            options.plugin = plugin.clone();
+        }
+        if let Some(unpack) = self.unpack {
+            options.unpack = unpack;
+        }
+        if let Some(ByteSize(bytes)) = self.chunk {
+            options.chunk_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        }
+        if let Some(channels) = self.channels {
+            options.channels = channels;
+        }
+        options.connect_timeout = timeout;
+        let gpu = self.gpu.or(options.gpu);
+        let choice = self.memory.unwrap_or_default();
+        // The driver is asked only when its answer counts.
+        let has_gpu = gpu.is_some() || (choice == MemoryChoice::Auto && tcpx_core::gpu_count() > 0);
+        let memory = choice.decide(has_gpu);
+        self.place(Setup { options, memory })
+    }
+
+    /// With `--isolate`: sees to it that opening the plugin comes to an end, in a process that may
+    /// be lost.
+    pub(crate) fn try_plugin(
+        &self,
+        options: &SessionOptions,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        match Transport::of(Some(&options.plugin))?.path() {
+            Some(path) if self.isolate => isolation::try_plugin(path, options.gpu, timeout),
+            _ => Ok(()),
+        }
+    }
+
+    /// As the client: what the server is asked for. `options` and `memory` are those of the setup.
+    pub(crate) fn request(&self, options: &SessionOptions, memory: Memory) -> SessionRequest {
+        let of_variable = (options.unpack != UnpackChoice::Auto).then_some(options.unpack);
+        SessionRequest {
+            chunk_bytes: options.chunk_bytes,
+            channels: options.channels,
+            memory,
+            unpack: self.unpack.or(of_variable).map(|unpack| unpack.to_string()),
+        }
+    }
+
+    /// As the server: what the client asks for, unless this end was given something else.
+    pub(crate) fn adopt(
+        &self,
+        request: &SessionRequest,
+        timeout: Duration,
+    ) -> Result<Setup, Failure> {
+        let chunk = self.chunk.map(|chunk| chunk.0);
+        insist("--chunk", chunk, u64::from(request.chunk_bytes))?;
+        insist("--channels", self.channels, request.channels)?;
+        let memory = self.memory.filter(|memory| *memory != MemoryChoice::Auto);
+        insist("--memory", memory.map(|memory| memory.decide(false)), request.memory)?;
+        let mut setup = self.setup(timeout)?;
+        if let Some(name) = &request.unpack {
+            insist("--unpack", self.unpack.map(|unpack| unpack.to_string()), name.clone())?;
+            setup.options.unpack = name.parse().map_err(|error| {
+                Failure::Refusing(format!("the client asks for unpack {name:?}: {error}"))
+            })?;
+        }
+        setup.options.chunk_bytes = request.chunk_bytes;
+        setup.options.channels = request.channels;
+        setup.memory = request.memory;
+        self.place(setup)
+    }
+
+    /// Chooses the GPU that belongs to the memory.
+    fn place(&self, mut setup: Setup) -> Result<Setup, Failure> {
+        let gpu = self.gpu.or(setup.options.gpu);
+        setup.options.gpu = match (setup.memory, self.gpu) {
+            (Memory::Cuda, _) => Some(gpu.unwrap_or(0)),
+            (memory, Some(gpu)) => {
+                let text = format!(
+                    "--gpu {gpu} does not go with {memory} memory: leave it out, or use --memory \
+                     cuda"
+                );
+                return Err(Failure::Usage(text));
+            }
+            (_, None) => None,
+        };
+        Ok(setup)
+    }
+}
+
+/// Refuses when this end has a value of its own and the client another. `own`: what this server was
+/// started with, if anything.
+pub(crate) fn insist<T: PartialEq + Display>(
+    flag: &str,
+    own: Option<T>,
+    asked: T,
+) -> Result<(), Failure> {
+    match own {
+        Some(own) if own != asked => Err(Failure::Refusing(format!(
+            "the server was started with {flag} {own}, the client asks for {asked}; give both the \
+             same, or leave it to the client"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A session over the software plugin, and what a client with it asks for.
+#[cfg(test)]
+pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
+    let mut options = SessionOptions::from_env().unwrap();
+    options.plugin = PluginChoice::Soft;
+    let chunk_bytes = options.chunk_bytes;
+    let request =
+        SessionRequest { chunk_bytes, channels: 2, memory: Memory::Emulated, unpack: None };
+    (tcpx_core::Session::new(options).unwrap(), request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    fn args() -> SessionArgs {
+        SessionArgs {
+            plugin: None,
+            gpu: None,
+            memory: None,
+            unpack: None,
+            chunk: None,
+            channels: None,
+            isolate: false,
+        }
+    }
+
+    fn request() -> SessionRequest {
+        SessionRequest { chunk_bytes: 65_536, channels: 3, memory: Memory::Host, unpack: None }
+    }
+
+    #[test]
+    fn a_server_without_flags_adopts_everything() {
+        let setup = args().adopt(&request(), TIMEOUT).unwrap();
+        assert_eq!((setup.options.chunk_bytes, setup.options.channels), (65_536, 3));
+        assert_eq!((setup.memory, setup.options.gpu), (Memory::Host, None));
+        let asked = SessionRequest { unpack: Some("host".into()), ..request() };
+        assert_eq!(args().adopt(&asked, TIMEOUT).unwrap().options.unpack.to_string(), "host");
+    }
+
+    #[test]
+    fn a_server_with_other_flags_refuses_and_names_both_values() {
+        let other = |args: SessionArgs| args.adopt(&request(), TIMEOUT).unwrap_err().to_string();
+        let text = other(SessionArgs { channels: Some(4), ..args() });
+        assert!(text.contains("--channels 4") && text.contains("asks for 3"), "{text}");
+        let text = other(SessionArgs { chunk: Some(ByteSize(4096)), ..args() });
+        assert!(text.contains("--chunk 4096") && text.contains("asks for 65536"), "{text}");
+        let text = other(SessionArgs { memory: Some(MemoryChoice::Emulated), ..args() });
+        assert!(text.contains("--memory emulated") && text.contains("asks for host"), "{text}");
+        let same = SessionArgs { channels: Some(3), memory: Some(MemoryChoice::Auto), ..args() };
+        assert!(same.adopt(&request(), TIMEOUT).is_ok());
+    }
+
+    #[test]
+    fn an_unpack_name_from_the_wire_is_not_trusted() {
+        let asked = SessionRequest { unpack: Some("rm -rf".into()), ..request() };
+        let text = args().adopt(&asked, TIMEOUT).unwrap_err().to_string();
+        assert!(text.contains("rm -rf") && text.contains("d2d"), "{text}");
+    }
+
+    #[test]
+    fn a_gpu_means_cuda_memory_and_nothing_else() {
+        let gpu = SessionArgs { gpu: Some(3), ..args() };
+        let setup = gpu.setup(TIMEOUT).unwrap();
+        assert_eq!((setup.memory, setup.options.gpu), (Memory::Cuda, Some(3)));
+        let host = SessionArgs { memory: Some(MemoryChoice::Host), ..gpu };
+        assert!(matches!(host.setup(TIMEOUT), Err(Failure::Usage(_))));
+        let cuda = SessionArgs { memory: Some(MemoryChoice::Cuda), ..args() };
+        assert_eq!(cuda.setup(TIMEOUT).unwrap().options.gpu, Some(0));
+    }
+}

@@ -1,0 +1,94 @@
+//! `--isolate`: a plugin is opened in a process of its own first.
+//!
+//! The hardware plugin ends its process where a library would return an error, and an unknown one
+//! may crash or never return. In a child process that is an answer: exit status, signal or
+//! deadline. Only a plugin that gave the child an answer, good or bad, is then opened here.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use tcpx_core::{PluginChoice, Session, SessionOptions};
+
+use crate::failure::Failure;
+use crate::process::{ChildProcess, Log, live_with};
+
+/// The hidden command.
+pub(crate) const COMMAND: &str = "open-plugin";
+/// Exit status of a child in which opening came to an end. Not 0, which a plugin's own exit(0)
+/// would give.
+const ANSWERED: u8 = 86;
+
+/// Open a plugin and say by the exit status that this came to an end.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct OpenPluginArgs {
+    /// The plugin's file
+    plugin: PluginChoice,
+
+    /// CUDA ordinal of the session's GPU
+    #[arg(long)]
+    gpu: Option<u32>,
+
+    /// Process that started this one and must not be outlived
+    #[arg(long)]
+    parent: u32,
+}
+
+/// In the child: opens the plugin. An error of the library is an answer too; the parent will get
+/// the same.
+pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
+    live_with(args.parent)?;
+    let mut options = SessionOptions::from_env()?;
+    options.plugin = args.plugin.clone();
+    options.gpu = args.gpu;
+    if let Err(error) = Session::new(options) {
+        tracing::info!(%error, "the session was not opened");
+    }
+    Ok(ExitCode::from(ANSWERED))
+}
+
+/// Opens the plugin file `plugin` in a child process and waits at most `limit` for that to come to
+/// an end.
+pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, limit: Duration) -> Result<(), Failure> {
+    let executable = std::env::current_exe().map_err(Failure::io("finding this executable"))?;
+    let mut trial = ChildProcess::start(&mut child(&executable, plugin, gpu), Log::Hidden)?;
+    let shown = plugin.display();
+    let how = match trial.wait(limit)? {
+        Some(status) if status.code() == Some(ANSWERED.into()) => return Ok(()),
+        Some(status) => format!("ended its process ({status}) while it was opened"),
+        None => format!(
+            "was not opened within {} s (--timeout); its process was killed",
+            limit.as_secs_f64()
+        ),
+    };
+    let words = trial.last_words();
+    let words = if words.is_empty() { "nothing".to_owned() } else { format!("\"{words}\"") };
+    Err(Failure::PluginProcess(format!("plugin {shown} {how}; the last it said: {words}")))
+}
+
+/// This program as the process that opens the plugin for a session like ours.
+fn child(executable: &Path, plugin: &Path, gpu: Option<u32>) -> Command {
+    let mut command = Command::new(executable);
+    command.args([COMMAND, "--parent", &std::process::id().to_string()]);
+    if let Some(gpu) = gpu {
+        command.args(["--gpu", &gpu.to_string()]);
+    }
+    command.arg("--").arg(plugin);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_child_opens_the_plugin_with_the_sessions_gpu() {
+        let words = |gpu| {
+            let command = child(Path::new("/bin/tcpx"), Path::new("/x.so"), gpu);
+            let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            words.filter(|word| *word != std::process::id().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(words(None), [COMMAND, "--parent", "--", "/x.so"]);
+        assert_eq!(words(Some(3)), [COMMAND, "--parent", "--gpu", "3", "--", "/x.so"]);
+    }
+}

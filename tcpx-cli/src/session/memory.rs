@@ -1,0 +1,85 @@
+//! Which memory is sent from and received into.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tcpx_core::MemoryType;
+
+/// A registration of the session's.
+pub(crate) type MemoryId = u64;
+
+/// What `--memory` takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MemoryChoice {
+    /// CUDA memory if there is a GPU, else emulated
+    #[default]
+    Auto,
+    /// Ordinary memory that stands in for GPU memory: bounce buffer and unpack, on any machine
+    Emulated,
+    /// Ordinary memory, received straight into place
+    Host,
+    /// GPU memory
+    Cuda,
+}
+
+/// What it means, agreed by both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Memory {
+    /// Ordinary memory that stands in for GPU memory
+    Emulated,
+    /// Ordinary memory, registered as such
+    Host,
+    /// GPU memory
+    Cuda,
+}
+
+impl MemoryChoice {
+    /// The decision of `auto`: `has_gpu` where a GPU was named or the driver shows one.
+    pub(crate) fn decide(self, has_gpu: bool) -> Memory {
+        match self {
+            Self::Auto if has_gpu => Memory::Cuda,
+            Self::Auto | Self::Emulated => Memory::Emulated,
+            Self::Host => Memory::Host,
+            Self::Cuda => Memory::Cuda,
+        }
+    }
+}
+
+impl Memory {
+    /// How it is registered.
+    pub(crate) fn memory_type(self) -> MemoryType {
+        match self {
+            Self::Host => MemoryType::Host,
+            Self::Emulated | Self::Cuda => MemoryType::Device,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Emulated => "emulated",
+            Self::Host => "host",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_follows_the_gpu_and_every_other_choice_itself() {
+        assert_eq!(MemoryChoice::Auto.decide(false), Memory::Emulated);
+        assert_eq!(MemoryChoice::Auto.decide(true), Memory::Cuda);
+        assert_eq!(MemoryChoice::Emulated.decide(true), Memory::Emulated);
+        assert_eq!(MemoryChoice::Host.decide(true), Memory::Host);
+        assert_eq!(MemoryChoice::Cuda.decide(false), Memory::Cuda);
+    }
+}

@@ -1,0 +1,82 @@
+//! Which plugin would serve on this machine, and why.
+
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+use tcpx_core::{HARDWARE_PLUGIN_PATH, PluginChoice};
+
+use crate::failure::Failure;
+use crate::input::variables;
+
+/// The variables that stand in for `--plugin`, as in `tcpx-core`'s table of settings.
+const VARIABLES: [&str; 2] = ["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"];
+
+/// The plugin that a session made here would use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Transport {
+    /// `soft` or a path, `auto` no more.
+    #[serde(serialize_with = "as_text")]
+    pub(crate) plugin: PluginChoice,
+    /// Why this one.
+    pub(crate) why: String,
+}
+
+impl Transport {
+    /// Flag over environment over `auto`.
+    pub(crate) fn of(flag: Option<&PluginChoice>) -> Result<Self, Failure> {
+        let choice = match flag {
+            Some(choice) => choice.clone(),
+            None => variables::read(&VARIABLES)?.unwrap_or_default(),
+        };
+        let plugin = choice.resolve();
+        let why = why(&choice, &plugin);
+        Ok(Self { plugin, why })
+    }
+
+    /// The plugin's file; `None` for the software plugin that is linked in.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.plugin {
+            PluginChoice::Path(path) => Some(path),
+            PluginChoice::Auto | PluginChoice::Soft => None,
+        }
+    }
+}
+
+/// Why a choice came to mean this plugin.
+fn why(choice: &PluginChoice, plugin: &PluginChoice) -> String {
+    match (choice, plugin) {
+        (PluginChoice::Auto, PluginChoice::Path(path)) => {
+            format!("auto: the hardware plugin is installed at {}", path.display())
+        }
+        (PluginChoice::Auto, _) => {
+            format!("auto: no hardware plugin is installed at {HARDWARE_PLUGIN_PATH}")
+        }
+        _ => "it was asked for".to_owned(),
+    }
+}
+
+fn as_text<S: Serializer>(plugin: &PluginChoice, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(plugin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_says_what_was_found_and_a_named_plugin_needs_no_reason() {
+        let hardware = PluginChoice::Path("/opt/plugin.so".into());
+        let installed = why(&PluginChoice::Auto, &hardware);
+        assert_eq!(installed, "auto: the hardware plugin is installed at /opt/plugin.so");
+        let missing = why(&PluginChoice::Auto, &PluginChoice::Soft);
+        assert!(missing.contains("no hardware plugin is installed at /"), "{missing}");
+        assert_eq!(why(&hardware, &hardware), "it was asked for");
+    }
+
+    #[test]
+    fn only_a_plugin_file_has_a_path() {
+        let path = |plugin| Transport { plugin, why: String::new() }.path().map(Path::to_owned);
+        assert_eq!(path(PluginChoice::Soft), None);
+        assert_eq!(path(PluginChoice::Path("/x.so".into())), Some("/x.so".into()));
+    }
+}
