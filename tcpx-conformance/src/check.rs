@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Bench;
-use crate::halt::Verdict;
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::Verdict;
 
 /// What a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

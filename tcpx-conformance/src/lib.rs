@@ -11,30 +11,21 @@
 //! The program that calls [`run`] must call [`child_main`] first thing in `main`, since that is what an agent runs.
 
 mod agent;
-mod bench;
-mod calls;
 mod check;
 mod checks;
-mod comm_pair;
-mod command;
-mod halt;
+mod harness;
 mod link;
-mod meeting;
-mod memory;
-mod observation;
+mod memory_kind;
+mod message;
 mod options;
 mod outcome;
-mod pattern;
-mod process;
 mod report;
-mod rows;
 mod runner;
-mod symbols;
 
 pub use agent::child_main;
 pub use check::{Check, Group};
 pub use checks::checks;
-pub use memory::MemoryKind;
+pub use memory_kind::MemoryKind;
 pub use options::{Options, Target};
 pub use outcome::Outcome;
 pub use report::{CheckReport, Report, Totals};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::MemoryKind;
+use crate::memory_kind::MemoryKind;
 
 /// The plugin under check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bench::Bench;
 use crate::check::Check;
 use crate::checks::checks;
+use crate::harness::fixture::Bench;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::{CheckReport, Report};

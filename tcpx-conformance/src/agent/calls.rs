@@ -10,8 +10,8 @@ use tcpx_sys::{
     Entries, LoadError, NcclNetV7, NcclResult, NetDeviceHandle, NetProperties, Plugin, log_callback,
 };
 
-use super::memory::{address, pointer};
-use crate::command::{
+use super::host_memory::{address, pointer};
+use crate::link::command::{
     CommKind, Command, Counted, DeviceArgument, LoadFailure, Loaded, Made, Properties, Reply,
     Tested, UNTOUCHED, UNTOUCHED_INT,
 };

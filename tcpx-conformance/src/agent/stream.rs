@@ -7,10 +7,10 @@ use tcpx_cuda::CudaError;
 use tcpx_sys::{LoadMeta, MAX_REQUESTS, UNPACK_QUEUE_DEPTH};
 
 use super::calls::Calls;
-use super::gpu::Memory;
-use super::memory::allocate;
-use crate::command::{Reply, Stream, StreamQueue, Tested};
-use crate::rows;
+use super::device_memory::Memory;
+use super::host_memory::allocate;
+use crate::link::command::{Reply, Stream, StreamQueue, Tested};
+use crate::message::unpack_row;
 
 /// Requests in flight at each end.
 const WINDOW: usize = MAX_REQUESTS;
@@ -147,12 +147,12 @@ fn unpack(
 ) -> Result<(), String> {
     let slot = (queue.received + index) % UNPACK_QUEUE_DEPTH as u64;
     let named = |text| format!("message {index}, slot {slot}: {text}");
-    let row = rows::row_address(queue.meta, slot);
-    let count = memory.read_word(rows::count_address(queue.meta, slot)).map_err(on_gpu)?;
-    let count = rows::check_count(count).map_err(named)?;
+    let row = unpack_row::row_address(queue.meta, slot);
+    let count = memory.read_word(unpack_row::count_address(queue.meta, slot)).map_err(on_gpu)?;
+    let count = unpack_row::check_count(count).map_err(named)?;
     let row = memory.read(row, count * size_of::<LoadMeta>()).map_err(on_gpu)?;
-    let entries = rows::parse_row(&row);
-    rows::check_cover(&entries, u64::from(bytes)).map_err(named)?;
+    let entries = unpack_row::parse_row(&row);
+    unpack_row::check_cover(&entries, u64::from(bytes)).map_err(named)?;
     memory.gather(queue.bounce, &entries, scratch).map_err(on_gpu)
 }
 

@@ -1,10 +1,10 @@
 //! Symbol, table and properties.
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Abi};
-use crate::command::{Loaded, Properties};
-use crate::halt::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
-use crate::symbols;
+use crate::harness::fixture::Bench;
+use crate::harness::symbols;
+use crate::harness::verdict::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
+use crate::link::command::{Loaded, Properties};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

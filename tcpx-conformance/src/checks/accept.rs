@@ -1,10 +1,10 @@
 //! `accept`, and what it publishes.
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Lifecycle};
-use crate::command::DeviceArgument;
-use crate::halt::{Halt, Verdict, differs, may_die, require, require_rc};
-use crate::meeting::Meeting;
+use crate::harness::fixture::Bench;
+use crate::harness::pending_pair::Meeting;
+use crate::harness::verdict::{Halt, Verdict, differs, may_die, require, require_rc};
+use crate::link::command::DeviceArgument;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

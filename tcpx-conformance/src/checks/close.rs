@@ -1,10 +1,10 @@
 //! The three closes.
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Lifecycle};
-use crate::command::{CommKind, Command, DeviceArgument};
-use crate::halt::{Halt, Verdict, differs, require, require_rc};
-use crate::meeting::Meeting;
+use crate::harness::fixture::Bench;
+use crate::harness::pending_pair::Meeting;
+use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc};
+use crate::link::command::{CommKind, Command, DeviceArgument};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(Lifecycle, "lifecycle.close_null", "§2.12", "closing a NULL comm returns 0", null),
@@ -134,8 +134,9 @@ fn leaks(bench: &Bench<'_>) -> Verdict {
     for round in 0..ROUNDS {
         let (send_kind, recv_kind) = (pair.memory.pointer_type(), pair.memory.pointer_type());
         let (sender, receiver) = (pair.sender.clone(), pair.receiver.clone());
-        let other =
-            crate::comm_pair::CommPair::connect(bench, sender, receiver, send_kind, recv_kind)?;
+        let other = crate::harness::comm_pair::CommPair::connect(
+            bench, sender, receiver, send_kind, recv_kind,
+        )?;
         other.transfer(bench, 1000, round)?;
         other.release()?;
     }

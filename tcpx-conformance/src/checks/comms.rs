@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Comms};
-use crate::comm_pair::{CommPair, Receive};
-use crate::command::CommKind;
-use crate::halt::{Verdict, require_rc};
-use crate::meeting::Meeting;
-use crate::process::Process;
+use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::fixture::Bench;
+use crate::harness::pending_pair::Meeting;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, require_rc};
+use crate::link::command::CommKind;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Lifecycle};
-use crate::comm_pair::CommPair;
-use crate::command::{CommKind, Command, DeviceArgument};
-use crate::halt::{Verdict, differs, fail, may_die, require, require_rc};
-use crate::meeting::{DEVICE_BYTES, MARK, Meeting};
-use crate::observation::Observation;
-use crate::process::Process;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Bench;
+use crate::harness::observation::Observation;
+use crate::harness::pending_pair::{DEVICE_BYTES, MARK, Meeting};
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
+use crate::link::command::{CommKind, Command, DeviceArgument};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

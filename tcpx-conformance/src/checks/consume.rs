@@ -1,10 +1,10 @@
 //! `irecvConsumed`.
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Fifo};
-use crate::comm_pair::{CommPair, Receive};
-use crate::command::Command;
-use crate::halt::{Verdict, differs, loose_acceptance, require_rc};
+use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::{Verdict, differs, loose_acceptance, require_rc};
+use crate::link::command::Command;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(Fifo, "fifo.consume_early", "§2.10", "irecvConsumed before done returns 3", early),

@@ -1,10 +1,10 @@
 //! Entries of a finished receive.
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Entries};
-use crate::comm_pair::{CommPair, Receive};
-use crate::halt::{Verdict, fail, require};
-use crate::rows::{self, Entry};
+use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::{Verdict, fail, require};
+use crate::message::unpack_row::{self, Entry};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -101,7 +101,7 @@ fn cover(bench: &Bench<'_>) -> Verdict {
 }
 
 fn covered(row: &[Entry], bytes: u64) -> Verdict {
-    rows::check_cover(row, bytes)
+    unpack_row::check_cover(row, bytes)
         .map_err(|text| fail(format!("entries for exactly {bytes} bytes"), text))
 }
 
@@ -132,7 +132,8 @@ fn content(bench: &Bench<'_>) -> Verdict {
 
 fn pages(bench: &Bench<'_>) -> Verdict {
     rows_of_many(bench, |_, row, _| {
-        rows::check_pages(&row).map_err(|text| fail("entries within pages of 4096 bytes", text))
+        unpack_row::check_pages(&row)
+            .map_err(|text| fail("entries within pages of 4096 bytes", text))
     })
 }
 
@@ -142,7 +143,7 @@ fn region(bench: &Bench<'_>) -> Verdict {
         let Some(mapped) = mapped else {
             return Err(fail("a mapped bounce buffer", "an unmapped one"));
         };
-        rows::check_region(&row, mapped)
+        unpack_row::check_region(&row, mapped)
             .map_err(|text| fail("entries inside the bounce buffer", text))
     })
 }
@@ -155,7 +156,7 @@ fn disjoint(bench: &Bench<'_>) -> Verdict {
         for receive in &receives {
             live.extend(pair.row(receive)?);
         }
-        rows::check_sources(&live)
+        unpack_row::check_sources(&live)
             .map_err(|text| fail("bounce bytes that belong to one receive each", text))?;
         receives.iter().try_for_each(|receive| pair.consume(receive))?;
     }

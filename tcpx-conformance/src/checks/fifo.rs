@@ -1,11 +1,11 @@
 //! Order of `test`, and its outputs.
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Fifo};
-use crate::comm_pair::{CommPair, Receive, step};
-use crate::command::{Tested, UNTOUCHED_INT};
-use crate::halt::{Verdict, fail, may_die, require, require_rc};
-use crate::process::Process;
+use crate::harness::comm_pair::{CommPair, Receive, step};
+use crate::harness::fixture::Bench;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, fail, may_die, require, require_rc};
+use crate::link::command::{Tested, UNTOUCHED_INT};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

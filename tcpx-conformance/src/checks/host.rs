@@ -2,12 +2,12 @@
 
 use tcpx_sys::{PTR_CUDA, PTR_HOST};
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Host};
-use crate::comm_pair::CommPair;
-use crate::command::Tested;
-use crate::halt::{Verdict, differs, require, require_rc, skip};
-use crate::rows;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::{Verdict, differs, require, require_rc, skip};
+use crate::link::command::Tested;
+use crate::message::unpack_row;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -102,7 +102,7 @@ fn every_size(bench: &Bench<'_>, send_kind: i32, recv_kind: i32) -> Verdict<Comm
 fn to_host(bench: &Bench<'_>) -> Verdict {
     let pair = every_size(bench, PTR_HOST, PTR_HOST)?;
     for slot in 0..SIZES.len() as u64 {
-        let cnt = pair.receiver.word(rows::count_address(pair.queue.meta, slot))?;
+        let cnt = pair.receiver.word(unpack_row::count_address(pair.queue.meta, slot))?;
         require(cnt == 0, "cnt 0 for host receives", || format!("{cnt} in slot {slot}"))?;
     }
     Ok(())
@@ -181,8 +181,11 @@ fn order(bench: &Bench<'_>) -> Verdict {
 fn mixed(bench: &Bench<'_>) -> Verdict {
     bench.memory().require_entries()?;
     let device = bench.pair_of(PTR_CUDA, PTR_CUDA)?;
-    let from =
-        device.sender.registered(device.send_comm, crate::comm_pair::BUFFER_BYTES, PTR_HOST)?;
+    let from = device.sender.registered(
+        device.send_comm,
+        crate::harness::comm_pair::BUFFER_BYTES,
+        PTR_HOST,
+    )?;
     // Device receives take what host memory sends, in turns with what device memory sends.
     let mut host = device;
     let device_buffer = host.outgoing;

@@ -2,11 +2,11 @@
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Lifecycle};
-use crate::command::{CommKind, Command, Made, UNTOUCHED};
-use crate::halt::{Verdict, differs, fail, may_die, require, require_rc};
-use crate::process::Process;
+use crate::harness::fixture::Bench;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
+use crate::link::command::{CommKind, Command, Made, UNTOUCHED};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

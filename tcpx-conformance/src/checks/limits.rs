@@ -2,11 +2,11 @@
 
 use tcpx_sys::MAX_REQUESTS;
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Requests};
-use crate::comm_pair::{CommPair, Receive};
-use crate::command::{Made, UNTOUCHED};
-use crate::halt::{Verdict, require, require_rc};
+use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::{Verdict, require, require_rc};
+use crate::link::command::{Made, UNTOUCHED};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(Requests, "requests.sixteen_sends", "§2.7", "a comm holds 16 sends", sixteen_sends),

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Peer};
-use crate::comm_pair::{CHUNK_BYTES, CommPair, step};
-use crate::command::{CommKind, DeviceArgument, Tested};
-use crate::halt::{Halt, Verdict, differs, fail, require, skip};
-use crate::meeting::Meeting;
-use crate::observation::Observation;
-use crate::process::Process;
+use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
+use crate::harness::fixture::Bench;
+use crate::harness::observation::Observation;
+use crate::harness::pending_pair::Meeting;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Halt, Verdict, differs, fail, require, skip};
+use crate::link::command::{CommKind, DeviceArgument, Tested};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

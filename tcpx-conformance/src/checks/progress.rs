@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bench::Bench;
-use crate::calls::run_streams;
 use crate::check::{Check, Group::Progress};
-use crate::comm_pair::{CHUNK_BYTES, CommPair, step};
-use crate::command::{Stream, StreamQueue};
-use crate::halt::{Verdict, differs, require, skip};
-use crate::observation::Observation;
-use crate::rows;
+use crate::harness::calls::run_streams;
+use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
+use crate::harness::fixture::Bench;
+use crate::harness::observation::Observation;
+use crate::harness::verdict::{Verdict, differs, require, skip};
+use crate::link::command::{Stream, StreamQueue};
+use crate::message::unpack_row;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -91,7 +91,7 @@ fn none(bench: &Bench<'_>) -> Verdict {
 
 fn receiver(bench: &Bench<'_>) -> Verdict {
     let pair = bench.unpack_pair()?;
-    let first_count = rows::count_address(pair.queue.meta, 0);
+    let first_count = unpack_row::count_address(pair.queue.meta, 0);
     let before = pair.receiver.word(first_count)?;
     let receive = pair.receive(0, 4096)?;
     let send = pair.send(0, 4096, 1)?;
@@ -175,7 +175,7 @@ fn stream(
     first_seed: u64,
 ) -> Verdict {
     let stall_ms = u64::try_from(bench.share(1, 3).as_millis()).unwrap_or(u64::MAX);
-    let half = |comm, buffer: crate::comm_pair::Buffer| Stream {
+    let half = |comm, buffer: crate::harness::comm_pair::Buffer| Stream {
         comm,
         mhandle: buffer.mhandle,
         buffer: buffer.at,

@@ -2,11 +2,11 @@
 
 use tcpx_sys::{UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle};
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Queue};
-use crate::comm_pair::CommPair;
-use crate::halt::{Verdict, require};
-use crate::rows;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::{Verdict, require};
+use crate::message::unpack_row;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -41,7 +41,9 @@ const HEAD_OFFSET: u64 = std::mem::offset_of!(UnpackNetDeviceHandle, head) as u6
 const DEPTH: u64 = UNPACK_QUEUE_DEPTH as u64;
 
 fn counts(pair: &CommPair) -> Verdict<Vec<u64>> {
-    (0..DEPTH).map(|slot| pair.receiver.word(rows::count_address(pair.queue.meta, slot))).collect()
+    (0..DEPTH)
+        .map(|slot| pair.receiver.word(unpack_row::count_address(pair.queue.meta, slot)))
+        .collect()
 }
 
 fn slots(bench: &Bench<'_>) -> Verdict {

@@ -2,11 +2,11 @@
 
 use tcpx_sys::{PTR_CUDA, PTR_DMABUF, PTR_HOST};
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Registration};
-use crate::comm_pair::CommPair;
-use crate::command::{Command, UNTOUCHED};
-use crate::halt::{Verdict, differs, fail, loose_acceptance, require, require_rc};
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::{Verdict, differs, fail, loose_acceptance, require, require_rc};
+use crate::link::command::{Command, UNTOUCHED};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -235,7 +235,7 @@ fn outlives(bench: &Bench<'_>) -> Verdict {
     let kind = pair.memory.pointer_type();
     let other = CommPair::connect(bench, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
     other.transfer(bench, 100, 1)?;
-    other.sender.close(crate::command::CommKind::Send, other.send_comm)?;
+    other.sender.close(crate::link::command::CommKind::Send, other.send_comm)?;
     let command = Command::DeregMr { comm: pair.send_comm, mhandle: other.outgoing.mhandle };
     require_rc(
         "deregMr through another comm, after its own was closed",

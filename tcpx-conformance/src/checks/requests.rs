@@ -1,10 +1,10 @@
 //! Arguments of `isend` and `irecv`.
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Requests};
-use crate::comm_pair::{BUFFER_BYTES, CommPair};
-use crate::command::{Command, Made};
-use crate::halt::{Verdict, may_die, require_rc, strict_refusal};
+use crate::harness::comm_pair::{BUFFER_BYTES, CommPair};
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::{Verdict, may_die, require_rc, strict_refusal};
+use crate::link::command::{Command, Made};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(Requests, "requests.irecv_n", "§2.7", "irecv of 0 or 2 buffers returns 3", irecv_n),

@@ -1,9 +1,9 @@
 //! Messages of every awkward size, and receives that were posted for another.
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Sizes};
-use crate::command::Tested;
-use crate::halt::{Verdict, fail, require};
+use crate::harness::fixture::Bench;
+use crate::harness::verdict::{Verdict, fail, require};
+use crate::link::command::Tested;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::bench::Bench;
 use crate::check::{Check, Group::Lifecycle};
-use crate::comm_pair::CommPair;
-use crate::command::{Command, DeviceArgument};
-use crate::halt::{Halt, Verdict, differs, require, require_rc, skip};
-use crate::meeting::Meeting;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Bench;
+use crate::harness::pending_pair::Meeting;
+use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc, skip};
+use crate::link::command::{Command, DeviceArgument};
 use crate::outcome::Outcome;
 
 pub(super) const CHECKS: &[Check] = &[Check::new(

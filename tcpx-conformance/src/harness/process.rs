@@ -12,10 +12,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command as Program, ExitStatus, Stdio};
 use std::time::Instant;
 
-use crate::agent::LINK_VARIABLE;
-use crate::command::{Assignment, Command, Reply};
-use crate::halt::{Halt, Verdict, fail};
-use crate::link::Link;
+use crate::harness::verdict::{Halt, Verdict, fail};
+use crate::link::command::{Assignment, Command, Reply};
+use crate::link::socket::{LINK_VARIABLE, Link};
 use crate::options::{Options, Target};
 
 /// Bytes of an agent's output that are searched for its last words.

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use tcpx_sys::{LoadMeta, UNPACK_QUEUE_DEPTH};
 
-use crate::bench::Bench;
-use crate::command::{CommKind, Command, Made, Tested, UNTOUCHED};
-use crate::halt::{Verdict, fail, require, require_rc};
-use crate::meeting::Meeting;
-use crate::memory::MemoryKind;
-use crate::process::Process;
-use crate::rows::{self, Entry};
+use crate::harness::fixture::Bench;
+use crate::harness::pending_pair::Meeting;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, fail, require, require_rc};
+use crate::link::command::{CommKind, Command, Made, Tested, UNTOUCHED};
+use crate::memory_kind::MemoryKind;
+use crate::message::unpack_row::{self, Entry};
 
 /// Bytes of each buffer: 16 messages of a chunk each.
 pub(crate) const BUFFER_BYTES: u64 = 16 * CHUNK_BYTES;
@@ -223,18 +223,20 @@ impl CommPair {
     /// The row of a finished receive.
     pub(crate) fn row(&self, receive: &Receive) -> Verdict<Vec<Entry>> {
         let slot = receive.index % UNPACK_QUEUE_DEPTH as u64;
-        let cnt = self.receiver.word(rows::count_address(self.queue.meta, slot))?;
-        let count = rows::check_count(cnt)
+        let cnt = self.receiver.word(unpack_row::count_address(self.queue.meta, slot))?;
+        let count = unpack_row::check_count(cnt)
             .map_err(|text| fail(format!("a valid cnt in slot {slot}"), text))?;
         let bytes = (count * size_of::<LoadMeta>()) as u32;
-        Ok(rows::parse_row(&self.receiver.read(rows::row_address(self.queue.meta, slot), bytes)?))
+        Ok(unpack_row::parse_row(
+            &self.receiver.read(unpack_row::row_address(self.queue.meta, slot), bytes)?,
+        ))
     }
 
     /// Checks that the bytes of a finished receive are those of the message, by its entries or in place.
     pub(crate) fn check(&self, receive: &Receive, bytes: u64, seed: u64) -> Verdict {
         let at = if self.unpacks {
             let entries = self.row(receive)?;
-            rows::check_cover(&entries, bytes).map_err(|text| {
+            unpack_row::check_cover(&entries, bytes).map_err(|text| {
                 fail(format!("entries that cover the message of {bytes} bytes exactly"), text)
             })?;
             self.receiver.gather(self.queue.bounce, entries, self.scratch)?;

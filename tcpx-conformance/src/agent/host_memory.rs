@@ -9,8 +9,8 @@ use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use crate::command::Reply;
-use crate::rows::Entry;
+use crate::link::command::Reply;
+use crate::message::unpack_row::Entry;
 
 /// The pointer behind a number that a check sent.
 pub(super) fn pointer<T>(address: u64) -> *mut T {

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use tcpx_sys::{HANDLE_BYTES, NetDeviceHandle};
 
-use crate::bench::Bench;
-use crate::command::{Command, DeviceArgument, Made};
-use crate::halt::{Verdict, require, require_rc};
-use crate::process::Process;
+use crate::harness::fixture::Bench;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, require, require_rc};
+use crate::link::command::{Command, DeviceArgument, Made};
 
 /// Every byte of a device handle before `accept` writes it.
 pub(crate) const MARK: u8 = 0xa5;

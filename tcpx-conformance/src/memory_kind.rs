@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tcpx_cuda::CudaGpu;
 
-use crate::halt::{Verdict, skip};
+use crate::harness::verdict::{Verdict, skip};
 
 /// Kind of memory behind the registrations of the data checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

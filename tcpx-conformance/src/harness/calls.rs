@@ -2,15 +2,15 @@
 
 use tcpx_sys::{NetDeviceHandle, UnpackNetDeviceHandle};
 
-use crate::comm_pair::{Buffer, Device, Queue};
-use crate::command::{
+use crate::harness::comm_pair::{Buffer, Device, Queue};
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, fail, require, require_rc};
+use crate::link::command::{
     Census, CommKind, Command, Counted, LoadFailure, Loaded, Made, Properties, Reply, Stream,
     StreamQueue, Tested,
 };
-use crate::halt::{Verdict, fail, require, require_rc};
-use crate::pattern::Mismatch;
-use crate::process::Process;
-use crate::rows::Entry;
+use crate::message::pattern::Mismatch;
+use crate::message::unpack_row::Entry;
 
 /// The answer of the expected shape; any other is a fault of the agent, not of the plugin.
 macro_rules! answer {

@@ -7,10 +7,10 @@ use std::io;
 
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, allocation_end, is_device_memory};
 
-use super::memory;
-use crate::command::Reply;
-use crate::pattern::{self, Mismatch};
-use crate::rows::Entry;
+use super::host_memory;
+use crate::link::command::Reply;
+use crate::message::pattern::{self, Mismatch};
+use crate::message::unpack_row::Entry;
 
 /// All memory that commands may name.
 pub(super) struct Memory<'gpu> {
@@ -25,7 +25,7 @@ impl<'gpu> Memory<'gpu> {
 
     /// Page-aligned, zeroed, never freed: requests may refer to it until the process ends.
     pub(super) fn allocate_device(&self, bytes: u64) -> Result<Reply, CudaError> {
-        let Some(gpu) = self.gpu else { return Ok(memory::allocate(bytes)) };
+        let Some(gpu) = self.gpu else { return Ok(host_memory::allocate(bytes)) };
         let buffer = DeviceBuffer::new(gpu, bytes.max(1))?;
         buffer.fill(0)?;
         let at = buffer.address();
@@ -40,7 +40,7 @@ impl<'gpu> Memory<'gpu> {
     }
 
     pub(super) fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>, CudaError> {
-        let Some(gpu) = self.gpu_of(at)? else { return Ok(memory::read(at, bytes)) };
+        let Some(gpu) = self.gpu_of(at)? else { return Ok(host_memory::read(at, bytes)) };
         let mut copy = vec![0; bytes];
         // SAFETY: the check names memory that it allocated or that the plugin published; see the head of this file.
         unsafe { gpu.read(at, &mut copy) }?;
@@ -49,7 +49,7 @@ impl<'gpu> Memory<'gpu> {
 
     /// One aligned word.
     pub(super) fn read_word(&self, at: u64) -> Result<u64, CudaError> {
-        let Some(gpu) = self.gpu_of(at)? else { return Ok(memory::read_word(at)) };
+        let Some(gpu) = self.gpu_of(at)? else { return Ok(host_memory::read_word(at)) };
         let mut word = [0; 8];
         // SAFETY: as for `read`.
         unsafe { gpu.read(at, &mut word) }?;
@@ -61,7 +61,7 @@ impl<'gpu> Memory<'gpu> {
             // SAFETY: the check names memory that it allocated, of at least this length.
             Some(gpu) => unsafe { gpu.write(at, bytes) },
             None => {
-                memory::write(at, bytes);
+                host_memory::write(at, bytes);
                 Ok(())
             }
         }
@@ -87,7 +87,7 @@ impl<'gpu> Memory<'gpu> {
     /// Copies each entry to its place in ordinary memory; the check has bounded the destinations.
     pub(super) fn gather(&self, bounce: u64, entries: &[Entry], to: u64) -> Result<(), CudaError> {
         if self.gpu_of(bounce)?.is_none() {
-            memory::gather(bounce, entries, to);
+            host_memory::gather(bounce, entries, to);
             return Ok(());
         }
         for run in runs(entries) {
@@ -103,7 +103,7 @@ impl<'gpu> Memory<'gpu> {
             self.gpu.map(|gpu| allocation_end(gpu, at)).transpose().map_err(io::Error::other)?;
         match end.flatten() {
             Some(end) => Ok(Some(end - at)),
-            None => memory::mapped_bytes(at),
+            None => host_memory::mapped_bytes(at),
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     fn memory_of_a_gpu_is_filled_checked_and_gathered() {
         let Some(gpu) = tcpx_cuda::test_gpu() else { return };
         let memory = Memory::new(Some(&gpu));
-        let allocated = (memory.allocate_device(8192), memory::allocate(8192));
+        let allocated = (memory.allocate_device(8192), host_memory::allocate(8192));
         let (Ok(Reply::Address(device)), Reply::Address(host)) = allocated else {
             panic!("two addresses: {allocated:?}")
         };
@@ -159,7 +159,7 @@ mod tests {
         let half = |src_off, dst_off| Entry { src_off, len: 2500, dst_off };
         memory.gather(device, &[half(2500, 2500), half(0, 0)], host).expect("a gather");
         assert_eq!(memory.verify(host, 5000, 3), Ok(None));
-        assert_eq!(memory.read_word(device), Ok(memory::read_word(host)));
+        assert_eq!(memory.read_word(device), Ok(host_memory::read_word(host)));
         let mapped = memory.mapped_bytes(device + 100).expect("the driver answers");
         assert!(mapped.is_some_and(|bytes| bytes >= 8092));
     }

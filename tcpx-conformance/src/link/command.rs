@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::message::pattern::Mismatch;
+use crate::message::unpack_row::Entry;
 use crate::options::Target;
-use crate::pattern::Mismatch;
-use crate::rows::Entry;
 
 /// Value of every output before a call, so that an untouched one can be told.
 pub(crate) const UNTOUCHED: u64 = 0x7e57_0000_7e57_0000;

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::{HANDLE_BYTES, NcclResult};
 
-use crate::comm_pair::CommPair;
-use crate::command::{Command, Made};
-use crate::halt::{Verdict, fail, require_rc, skip};
-use crate::memory::MemoryKind;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, fail, require_rc, skip};
+use crate::link::command::{Command, Made};
+use crate::memory_kind::MemoryKind;
 use crate::options::{Options, Target};
-use crate::process::Process;
 
 /// Loops of a check end this long before calls are given up, so that a loop can say what it was waiting for.
 const CALL_GRACE: Duration = Duration::from_secs(2);
