@@ -3,8 +3,8 @@
 
 use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
 
-use crate::CudaGpu;
 use crate::driver::{CudaError, ok};
+use crate::gpu::CudaGpu;
 
 /// Read access, in the driver's bit mask of access rights.
 const READ: u32 = 1;

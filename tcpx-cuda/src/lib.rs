@@ -17,6 +17,7 @@ mod access;
 mod device_buffer;
 mod driver;
 mod event;
+mod extent;
 mod gpu;
 mod module;
 mod pinned_buffer;
@@ -28,12 +29,10 @@ pub use access::{allocation_end, host_alias, is_device_memory, is_host_memory, i
 pub use device_buffer::DeviceBuffer;
 pub use driver::CudaError;
 pub use event::Event;
+pub use extent::PAGE_BYTES;
 pub use gpu::{CudaGpu, Entered};
 pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
 pub use stream::Stream;
 #[cfg(any(test, feature = "test-gpu"))]
 pub use test_gpu::test_gpu;
-
-/// Size of the pages that device buffers start and end on: the plugin registers whole ones.
-pub const PAGE_BYTES: u64 = 4096;

@@ -7,7 +7,8 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUfunction, CUmodule, CUresult};
 
 use crate::driver::{CudaError, ok};
-use crate::{CudaGpu, Stream};
+use crate::gpu::CudaGpu;
+use crate::stream::Stream;
 
 /// A module: PTX that the driver has compiled for one GPU.
 #[derive(Debug)]
