@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use tcpx_cuda::CudaGpu;
 
-use crate::harness::verdict::{Verdict, skip};
-
 /// Kind of memory behind the registrations of the data checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,14 +35,6 @@ impl MemoryKind {
             Ok(count) if ordinal < count => Ok(Some(ordinal)),
             Ok(count) => Err(format!("there is no GPU {ordinal}: the driver shows {count}")),
             Err(error) => Err(error.to_string()),
-        }
-    }
-
-    /// Skips the check where receives do not come as entries of the unpack queue.
-    pub(crate) fn require_entries(self) -> Verdict {
-        match self {
-            Self::Emulated | Self::Cuda => Ok(()),
-            Self::Host => Err(skip("receives into host memory have no entries")),
         }
     }
 }

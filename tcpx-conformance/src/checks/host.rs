@@ -84,7 +84,7 @@ fn moved(bench: &Bench<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<b
 /// A pair of these types, each size moved once.
 fn every_size(bench: &Bench<'_>, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
     if send_kind == PTR_CUDA || recv_kind == PTR_CUDA {
-        bench.memory().require_entries()?;
+        bench.require_entries()?;
     }
     let pair = bench.pair_of(send_kind, recv_kind)?;
     for (seed, bytes) in (0..).zip(SIZES) {
@@ -179,7 +179,7 @@ fn order(bench: &Bench<'_>) -> Verdict {
 }
 
 fn mixed(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_entries()?;
+    bench.require_entries()?;
     let device = bench.pair_of(PTR_CUDA, PTR_CUDA)?;
     let from = device.sender.registered(
         device.send_comm,

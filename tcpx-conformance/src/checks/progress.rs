@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::check::{Check, Group::Progress};
+use crate::harness::calls::Buffer;
 use crate::harness::calls::run_streams;
 use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
 use crate::harness::fixture::Bench;
@@ -175,7 +176,7 @@ fn stream(
     first_seed: u64,
 ) -> Verdict {
     let stall_ms = u64::try_from(bench.share(1, 3).as_millis()).unwrap_or(u64::MAX);
-    let half = |comm, buffer: crate::harness::comm_pair::Buffer| Stream {
+    let half = |comm, buffer: Buffer| Stream {
         comm,
         mhandle: buffer.mhandle,
         buffer: buffer.at,

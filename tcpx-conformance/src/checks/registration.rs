@@ -126,7 +126,7 @@ fn null_comm(bench: &Bench<'_>) -> Verdict {
 }
 
 fn unaligned(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_entries()?;
+    bench.require_entries()?;
     let pair = bench.pair()?;
     let at = pair.sender.allocate_device(BYTES)?;
     for shift in [1, 16, 2048, 4095] {
@@ -177,7 +177,7 @@ fn null_host(bench: &Bench<'_>) -> Verdict {
 }
 
 fn null_device(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_entries()?;
+    bench.require_entries()?;
     let pair = bench.pair()?;
     let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_CUDA)?;
     // CUDA refuses it in the original; where nothing asks CUDA, it is as good a tag as any.

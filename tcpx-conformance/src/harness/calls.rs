@@ -2,7 +2,6 @@
 
 use tcpx_sys::{NetDeviceHandle, UnpackNetDeviceHandle};
 
-use crate::harness::comm_pair::{Buffer, Device, Queue};
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, fail, require, require_rc};
 use crate::link::command::{
@@ -20,6 +19,31 @@ macro_rules! answer {
             other => Err(fail("the agent answers the question", format!("{other:?}"))),
         }
     };
+}
+
+/// Where an agent's messages lie, and their registration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    pub at: u64,
+    pub mhandle: u64,
+}
+
+/// What `accept` published of a receive comm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub kind: i32,
+    pub version: i32,
+    pub handle: u64,
+    pub size: u64,
+    pub needs_proxy_progress: i32,
+}
+
+/// The unpack queue of a receive comm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    pub meta: u64,
+    pub bounce: u64,
+    pub head: u64,
 }
 
 impl Process {

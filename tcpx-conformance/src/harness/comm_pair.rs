@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use tcpx_sys::{LoadMeta, UNPACK_QUEUE_DEPTH};
 
+use crate::harness::calls::{Buffer, Queue};
 use crate::harness::fixture::Bench;
 use crate::harness::pending_pair::Meeting;
 use crate::harness::process::Process;
@@ -17,31 +18,6 @@ use crate::message::unpack_row::{self, Entry};
 pub(crate) const BUFFER_BYTES: u64 = 16 * CHUNK_BYTES;
 /// Bytes that one request carries at most without losing pages (§3.6).
 pub(crate) const CHUNK_BYTES: u64 = 512 * 1024;
-
-/// Where an agent's messages lie, and their registration.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Buffer {
-    pub at: u64,
-    pub mhandle: u64,
-}
-
-/// What `accept` published of a receive comm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Device {
-    pub kind: i32,
-    pub version: i32,
-    pub handle: u64,
-    pub size: u64,
-    pub needs_proxy_progress: i32,
-}
-
-/// The unpack queue of a receive comm.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
-    pub meta: u64,
-    pub bounce: u64,
-    pub head: u64,
-}
 
 /// Two connected comms.
 #[derive(Debug)]
@@ -285,6 +261,27 @@ impl CommPair {
         self.complete(bench, send, &receive)?;
         self.check(&receive, bytes, seed)?;
         self.consume(&receive)
+    }
+}
+
+impl Bench<'_> {
+    /// Two processes and a comm between them, with registered buffers of the run's kind of memory.
+    pub(crate) fn pair(&self) -> Verdict<CommPair> {
+        let kind = self.memory().pointer_type();
+        self.pair_of(kind, kind)
+    }
+
+    /// The same for checks of the unpack queue.
+    pub(crate) fn unpack_pair(&self) -> Verdict<CommPair> {
+        self.require_entries()?;
+        self.pair()
+    }
+
+    /// Two processes and a comm between them; the buffers are registered as the given types.
+    pub(crate) fn pair_of(&self, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
+        self.require_available()?;
+        let (sender, receiver) = (self.ready()?, self.ready()?);
+        CommPair::connect(self, sender.into(), receiver.into(), send_kind, recv_kind)
     }
 }
 
