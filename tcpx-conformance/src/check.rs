@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::verdict::Verdict;
 
 /// What a check is about.
@@ -69,7 +69,7 @@ pub struct Check {
     pub destructive: bool,
     /// The rule in one sentence.
     pub what: &'static str,
-    pub(crate) body: fn(&Bench<'_>) -> Verdict,
+    pub(crate) body: fn(&Fixture<'_>) -> Verdict,
 }
 
 impl fmt::Debug for Check {
@@ -85,7 +85,7 @@ impl Check {
         name: &'static str,
         section: &'static str,
         what: &'static str,
-        body: fn(&Bench<'_>) -> Verdict,
+        body: fn(&Fixture<'_>) -> Verdict,
     ) -> Self {
         Self { name, section, group, destructive: false, what, body }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::check::Check;
 use crate::checks::checks;
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::{CheckReport, Report};
@@ -64,7 +64,7 @@ fn run_one(options: &Options, check: &Check) -> CheckReport {
         return CheckReport::new(check, Outcome::Skip { reason }, Duration::ZERO);
     }
     let start = Instant::now();
-    let outcome = match (check.body)(&Bench::new(options)) {
+    let outcome = match (check.body)(&Fixture::new(options)) {
         Ok(()) => Outcome::Pass,
         Err(halt) => halt.into(),
     };

@@ -1,7 +1,7 @@
 //! Symbol, table and properties.
 
 use crate::check::{Check, Group::Abi};
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::symbols;
 use crate::harness::verdict::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
 use crate::link::command::{Loaded, Properties};
@@ -61,8 +61,8 @@ pub(super) const CHECKS: &[Check] = &[
 const ORIGINAL_NAME: &str = "GPUDirectTCPX_v7";
 
 /// Properties of every device.
-fn all(bench: &Bench<'_>) -> Verdict<Vec<Properties>> {
-    let process = bench.ready()?;
+fn all(fixture: &Fixture<'_>) -> Verdict<Vec<Properties>> {
+    let process = fixture.ready()?;
     let count = process.devices()?.count;
     let of = |dev| {
         let properties = process.properties(dev)?;
@@ -72,11 +72,11 @@ fn all(bench: &Bench<'_>) -> Verdict<Vec<Properties>> {
     (0..count).map(of).collect()
 }
 
-fn symbol(bench: &Bench<'_>) -> Verdict {
-    if bench.file().is_none() {
+fn symbol(fixture: &Fixture<'_>) -> Verdict {
+    if fixture.file().is_none() {
         return Err(skip("a built-in table has no symbol"));
     }
-    match bench.bare(&[])?.load()? {
+    match fixture.bare(&[])?.load()? {
         Err(failure) if !failure.member => {
             Err(fail("a file with the symbol ncclNetPlugin_v7, 152 bytes long", failure.text))
         }
@@ -84,8 +84,8 @@ fn symbol(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn other_symbols(bench: &Bench<'_>) -> Verdict {
-    let Some(path) = bench.file() else {
+fn other_symbols(fixture: &Fixture<'_>) -> Verdict {
+    let Some(path) = fixture.file() else {
         return Err(skip("a built-in table has no symbol"));
     };
     let found = symbols::plugin_tables(path).map_err(|error| skip(error.to_string()))?;
@@ -98,27 +98,27 @@ fn other_symbols(bench: &Bench<'_>) -> Verdict {
 }
 
 /// The table, for checks that only look at it.
-fn table(bench: &Bench<'_>) -> Verdict<Loaded> {
-    bench.bare(&[])?.load()?.map_err(|failure| skip(failure.text))
+fn table(fixture: &Fixture<'_>) -> Verdict<Loaded> {
+    fixture.bare(&[])?.load()?.map_err(|failure| skip(failure.text))
 }
 
-fn members(bench: &Bench<'_>) -> Verdict {
-    match bench.bare(&[])?.load()? {
+fn members(fixture: &Fixture<'_>) -> Verdict {
+    match fixture.bare(&[])?.load()? {
         Ok(_) => Ok(()),
         Err(failure) if failure.member => Err(fail("a whole table", failure.text)),
         Err(failure) => Err(skip(failure.text)),
     }
 }
 
-fn dma_buf(bench: &Bench<'_>) -> Verdict {
-    if table(bench)?.dma_buf {
+fn dma_buf(fixture: &Fixture<'_>) -> Verdict {
+    if table(fixture)?.dma_buf {
         return Err(differs("regMrDmaBuf is set; it is NULL in 3.1.9"));
     }
     Ok(())
 }
 
-fn name(bench: &Bench<'_>) -> Verdict {
-    let name = table(bench)?.name;
+fn name(fixture: &Fixture<'_>) -> Verdict {
+    let name = table(fixture)?.name;
     require(!name.is_empty(), "a name", || "an empty one".to_owned())?;
     if name == ORIGINAL_NAME {
         return Ok(());
@@ -126,8 +126,8 @@ fn name(bench: &Bench<'_>) -> Verdict {
     Err(differs(format!("the name is \"{name}\"; it is \"{ORIGINAL_NAME}\" in 3.1.9")))
 }
 
-fn memory_types(bench: &Bench<'_>) -> Verdict {
-    for properties in all(bench)? {
+fn memory_types(fixture: &Fixture<'_>) -> Verdict {
+    for properties in all(fixture)? {
         require(properties.ptr_support == 3, "ptrSupport 3 (HOST | CUDA)", || {
             properties.ptr_support.to_string()
         })?;
@@ -135,8 +135,8 @@ fn memory_types(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn limits(bench: &Bench<'_>) -> Verdict {
-    for properties in all(bench)? {
+fn limits(fixture: &Fixture<'_>) -> Verdict {
+    for properties in all(fixture)? {
         require(properties.max_recvs == 1, "maxRecvs 1", || properties.max_recvs.to_string())?;
         require(properties.max_comms > 0, "a positive maxComms", || {
             properties.max_comms.to_string()
@@ -151,8 +151,8 @@ fn limits(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn net_device(bench: &Bench<'_>) -> Verdict {
-    for properties in all(bench)? {
+fn net_device(fixture: &Fixture<'_>) -> Verdict {
+    for properties in all(fixture)? {
         let found = (properties.net_device_type, properties.net_device_version);
         require(found == (1, 7), "netDeviceType 1 and netDeviceVersion 7", || {
             format!("{found:?}")
@@ -161,8 +161,8 @@ fn net_device(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn identity(bench: &Bench<'_>) -> Verdict {
-    let devices = all(bench)?;
+fn identity(fixture: &Fixture<'_>) -> Verdict {
+    let devices = all(fixture)?;
     let mut names = Vec::new();
     for (dev, properties) in devices.iter().enumerate() {
         let Some(name) = properties.name.as_deref().filter(|name| !name.is_empty()) else {
@@ -184,8 +184,8 @@ fn identity(bench: &Bench<'_>) -> Verdict {
     require(names.is_sorted(), "devices in the order of their names", || format!("{names:?}"))
 }
 
-fn link(bench: &Bench<'_>) -> Verdict {
-    for properties in all(bench)? {
+fn link(fixture: &Fixture<'_>) -> Verdict {
+    for properties in all(fixture)? {
         require(properties.speed > 0, "a positive speed in Mbit/s", || {
             properties.speed.to_string()
         })?;
@@ -195,14 +195,14 @@ fn link(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn stable(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn stable(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     let (first, second) = (process.properties(0)?, process.properties(0)?);
     require(first == second, "the same properties twice", || format!("{first:?}, then {second:?}"))
 }
 
-fn range(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn range(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     for dev in [-1, process.devices()?.count] {
         strict_refusal(&format!("getProperties of device {dev}"), process.properties(dev)?.rc)?;
     }

@@ -6,9 +6,9 @@ use tcpx_sys::HANDLE_BYTES;
 
 use crate::check::{Check, Group::Lifecycle};
 use crate::harness::comm_pair::CommPair;
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
-use crate::harness::pending_pair::{DEVICE_BYTES, MARK, Meeting};
+use crate::harness::pending_pair::{DEVICE_BYTES, MARK, PendingPair};
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
 use crate::link::command::{CommKind, Command, DeviceArgument};
@@ -80,9 +80,9 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-fn pending(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    let made = meeting.connect(DeviceArgument::PointsToNull)?;
+fn pending(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let made = pending.connect(DeviceArgument::PointsToNull)?;
     require_rc("the first connect", made.rc, 0)?;
     if made.pointer == 0 {
         Ok(())
@@ -97,18 +97,18 @@ const PROMPT: Duration = Duration::from_millis(500);
 /// A busy machine may hold up any one call, but not in every one of these tries.
 const PROMPT_TRIES: u32 = 3;
 
-fn prompt(bench: &Bench<'_>) -> Verdict {
-    let tries = (1..PROMPT_TRIES).map(|_| prompt_once(bench));
-    tries.into_iter().find(Result::is_ok).unwrap_or_else(|| prompt_once(bench))
+fn prompt(fixture: &Fixture<'_>) -> Verdict {
+    let tries = (1..PROMPT_TRIES).map(|_| prompt_once(fixture));
+    tries.into_iter().find(Result::is_ok).unwrap_or_else(|| prompt_once(fixture))
 }
 
-fn prompt_once(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
+fn prompt_once(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
     // Nobody accepts; the calls must return all the same.
     let mut observation = Observation::of(Duration::from_secs(1));
     while observation.goes_on() {
         let start = Instant::now();
-        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        let made = pending.connect(DeviceArgument::PointsToNull)?;
         let took = start.elapsed();
         require(took < PROMPT, "connect returns at once", || format!("after {took:?}"))?;
         if made.rc != 0 {
@@ -121,13 +121,13 @@ fn prompt_once(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn refused(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.listener.close(CommKind::Listen, meeting.listen_comm)?;
+fn refused(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.listener.close(CommKind::Listen, pending.listen_comm)?;
     // The original retries for 20 s (§2.4); whatever happens, no comm may come of it.
     let mut observation = Observation::of(Duration::from_secs(1));
     while observation.goes_on() {
-        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        let made = pending.connect(DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm without a listener", || {
             format!("{:#x}", made.pointer)
         })?;
@@ -140,20 +140,20 @@ fn refused(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn negative(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
+fn negative(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
     let command =
-        Command::Connect { dev: -1, handle: meeting.handle, device: DeviceArgument::PointsToNull };
-    require_rc("connect on device -1", meeting.connector.made(&command)?.rc, 3)
+        Command::Connect { dev: -1, handle: pending.handle, device: DeviceArgument::PointsToNull };
+    require_rc("connect on device -1", pending.connector.made(&command)?.rc, 3)
 }
 
-fn beyond(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    let dev = meeting.connector.devices()?.count;
+fn beyond(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let dev = pending.connector.devices()?.count;
     loop {
         let command =
-            Command::Connect { dev, handle: meeting.handle, device: DeviceArgument::PointsToNull };
-        let made = meeting.connector.made(&command)?;
+            Command::Connect { dev, handle: pending.handle, device: DeviceArgument::PointsToNull };
+        let made = pending.connector.made(&command)?;
         require(made.pointer == 0, "no comm on a device that is not there", || {
             format!("{:#x}", made.pointer)
         })?;
@@ -161,53 +161,55 @@ fn beyond(bench: &Bench<'_>) -> Verdict {
             0 => {}
             rc => return require_rc(&format!("connect on device {dev}"), rc, 3),
         }
-        require(!bench.used(1, 1), "connect ends in 3", || {
+        require(!fixture.used(1, 1), "connect ends in 3", || {
             "it was still pending at the deadline".to_owned()
         })?;
     }
 }
 
-fn null_device(bench: &Bench<'_>) -> Verdict {
-    Meeting::of_strangers(bench)?.meet_with(bench, DeviceArgument::Null, || Ok(())).map(drop)
+fn null_device(fixture: &Fixture<'_>) -> Verdict {
+    PendingPair::of_new_processes(fixture)?
+        .establish_with(fixture, DeviceArgument::Null, || Ok(()))
+        .map(drop)
 }
 
-fn device_left(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    let at = meeting.connector.allocate(DEVICE_BYTES as u64)?;
-    meeting.connector.write(at, vec![MARK; DEVICE_BYTES])?;
-    meeting.meet_with(bench, DeviceArgument::At(at), || Ok(()))?;
-    let after = meeting.connector.read(at, DEVICE_BYTES as u32)?;
+fn device_left(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let at = pending.connector.allocate(DEVICE_BYTES as u64)?;
+    pending.connector.write(at, vec![MARK; DEVICE_BYTES])?;
+    pending.establish_with(fixture, DeviceArgument::At(at), || Ok(()))?;
+    let after = pending.connector.read(at, DEVICE_BYTES as u32)?;
     require(after == vec![MARK; DEVICE_BYTES], "an untouched device handle", || {
         format!("{after:x?}")
     })
 }
 
-fn again(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.meet(bench)?;
-    let again = meeting.connect(DeviceArgument::PointsToNull).map(|made| made.rc);
+fn again(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.establish(fixture)?;
+    let again = pending.connect(DeviceArgument::PointsToNull).map(|made| made.rc);
     may_die("connect with a handle that already gave its comm", again)
 }
 
 /// How often the handle is copied.
 const COPIES: usize = 4;
 
-fn copies(bench: &Bench<'_>) -> Verdict {
-    bench.require_available()?;
-    let meeting = Meeting::of_strangers(bench)?;
-    let connector = &meeting.connector;
-    let fresh = connector.read(meeting.handle, HANDLE_BYTES as u32)?;
+fn copies(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_available()?;
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let connector = &pending.connector;
+    let fresh = connector.read(pending.handle, HANDLE_BYTES as u32)?;
     let copy = |_| {
         let at = connector.allocate(HANDLE_BYTES as u64)?;
         connector.write(at, fresh.clone()).map(|()| at)
     };
-    let mut pending: Vec<u64> = (0..COPIES).map(copy).collect::<Verdict<_>>()?;
+    let mut attempts: Vec<u64> = (0..COPIES).map(copy).collect::<Verdict<_>>()?;
     let (mut send_comm, mut recv_comm) = (0, 0);
     // The attempts that come too late may stay pending for good, as in 3.1.9.
-    while (send_comm == 0 || recv_comm == 0 || !pending.is_empty()) && !bench.used(1, 3) {
-        for handle in std::mem::take(&mut pending) {
+    while (send_comm == 0 || recv_comm == 0 || !attempts.is_empty()) && !fixture.used(1, 3) {
+        for handle in std::mem::take(&mut attempts) {
             match attempt(connector, handle)? {
-                None => pending.push(handle),
+                None => attempts.push(handle),
                 Some(0) => {}
                 Some(comm) => {
                     require(send_comm == 0, "one send comm from one listener", || {
@@ -218,7 +220,7 @@ fn copies(bench: &Bench<'_>) -> Verdict {
             }
         }
         if recv_comm == 0 {
-            let made = meeting.accept(DeviceArgument::At(meeting.device))?;
+            let made = pending.accept(DeviceArgument::At(pending.device))?;
             if made.rc != 0 {
                 return Err(differs(format!("accept ends in {} among several peers", made.rc)));
             }
@@ -228,9 +230,9 @@ fn copies(bench: &Bench<'_>) -> Verdict {
     if send_comm == 0 || recv_comm == 0 {
         return Err(differs("none of several attempts with copies of one handle gets its comm"));
     }
-    let kind = bench.memory().pointer_type();
-    let pair = CommPair::of(bench, &meeting, (send_comm, recv_comm), kind, kind)?;
-    pair.transfer(bench, 20_000, 1)
+    let kind = fixture.memory().pointer_type();
+    let pair = CommPair::of(fixture, &pending, (send_comm, recv_comm), kind, kind)?;
+    pair.transfer(fixture, 20_000, 1)
 }
 
 /// Polls one attempt: `None` while it is pending, 0 when it ended without a comm.

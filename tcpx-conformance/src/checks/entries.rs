@@ -2,7 +2,7 @@
 
 use crate::check::{Check, Group::Entries};
 use crate::harness::comm_pair::{CommPair, Receive};
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, fail, require};
 use crate::message::unpack_row::{self, Entry};
 
@@ -70,24 +70,24 @@ const SIZES: [u64; 6] = [1, 4097, 65_536, 99_999, 300_001, 524_288];
 const PLACE: u64 = 512 * 1024;
 
 /// Messages of these sizes, done and not consumed; message i has seed i.
-fn finished(bench: &Bench<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Vec<Receive>> {
+fn finished(fixture: &Fixture<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Vec<Receive>> {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for (i, &bytes) in (0..).zip(sizes) {
         receives.push(pair.receive(i * PLACE, bytes)?);
         sends.push(pair.send(i * PLACE, bytes, i)?);
     }
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     Ok(receives)
 }
 
 /// Rows of finished messages of all sizes, over enough receives to use every slot twice.
 fn rows_of_many(
-    bench: &Bench<'_>,
+    fixture: &Fixture<'_>,
     mut each: impl FnMut(&CommPair, Vec<Entry>, u64) -> Verdict,
 ) -> Verdict {
-    let pair = bench.unpack_pair()?;
+    let pair = fixture.unpack_pair()?;
     for _ in 0..6 {
-        let receives = finished(bench, &pair, &SIZES)?;
+        let receives = finished(fixture, &pair, &SIZES)?;
         for (receive, bytes) in receives.iter().zip(SIZES) {
             each(&pair, pair.row(receive)?, bytes)?;
             pair.consume(receive)?;
@@ -96,8 +96,8 @@ fn rows_of_many(
     Ok(())
 }
 
-fn cover(bench: &Bench<'_>) -> Verdict {
-    rows_of_many(bench, |_, row, bytes| covered(&row, bytes))
+fn cover(fixture: &Fixture<'_>) -> Verdict {
+    rows_of_many(fixture, |_, row, bytes| covered(&row, bytes))
 }
 
 fn covered(row: &[Entry], bytes: u64) -> Verdict {
@@ -105,12 +105,12 @@ fn covered(row: &[Entry], bytes: u64) -> Verdict {
         .map_err(|text| fail(format!("entries for exactly {bytes} bytes"), text))
 }
 
-fn cover_chunks(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn cover_chunks(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for (seed, bytes) in (0..).zip([1_048_576, 2_000_003]) {
         let receive = pair.receive(0, bytes)?;
         let send = pair.send(0, bytes, seed)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         covered(&pair.row(&receive)?, bytes)?;
         pair.check(&receive, bytes, seed)?;
         pair.consume(&receive)?;
@@ -118,10 +118,10 @@ fn cover_chunks(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn content(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn content(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for _ in 0..3 {
-        let receives = finished(bench, &pair, &SIZES)?;
+        let receives = finished(fixture, &pair, &SIZES)?;
         for ((seed, receive), bytes) in (0..).zip(&receives).zip(SIZES) {
             pair.check(receive, bytes, seed)?;
             pair.consume(receive)?;
@@ -130,15 +130,15 @@ fn content(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn pages(bench: &Bench<'_>) -> Verdict {
-    rows_of_many(bench, |_, row, _| {
+fn pages(fixture: &Fixture<'_>) -> Verdict {
+    rows_of_many(fixture, |_, row, _| {
         unpack_row::check_pages(&row)
             .map_err(|text| fail("entries within pages of 4096 bytes", text))
     })
 }
 
-fn region(bench: &Bench<'_>) -> Verdict {
-    rows_of_many(bench, |pair, row, _| {
+fn region(fixture: &Fixture<'_>) -> Verdict {
+    rows_of_many(fixture, |pair, row, _| {
         let mapped = pair.receiver.mapped_bytes(pair.queue.bounce)?;
         let Some(mapped) = mapped else {
             return Err(fail("a mapped bounce buffer", "an unmapped one"));
@@ -148,10 +148,10 @@ fn region(bench: &Bench<'_>) -> Verdict {
     })
 }
 
-fn disjoint(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn disjoint(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for _ in 0..3 {
-        let receives = finished(bench, &pair, &SIZES)?;
+        let receives = finished(fixture, &pair, &SIZES)?;
         let mut live = Vec::new();
         for receive in &receives {
             live.extend(pair.row(receive)?);
@@ -163,12 +163,12 @@ fn disjoint(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn stay(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
-    let kept = finished(bench, &pair, &[65_536, 4097])?;
+fn stay(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
+    let kept = finished(fixture, &pair, &[65_536, 4097])?;
     let rows = [pair.row(&kept[0])?, pair.row(&kept[1])?];
     // Later messages come and are not consumed either: they may not touch the earlier ones.
-    let later = finished(bench, &pair, &SIZES)?;
+    let later = finished(fixture, &pair, &SIZES)?;
     for (seed, (receive, row)) in (0..).zip(kept.iter().zip(&rows)) {
         let now = pair.row(receive)?;
         require(now == *row, "the row of an unconsumed receive as it was", || {
@@ -179,12 +179,12 @@ fn stay(bench: &Bench<'_>) -> Verdict {
     kept.iter().chain(&later).try_for_each(|receive| pair.consume(receive))
 }
 
-fn relative(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn relative(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for (seed, offset) in (0..).zip([0, 1, 4096, 70_001]) {
         let receive = pair.receive(offset, 9000)?;
         let send = pair.send(0, 9000, seed)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         covered(&pair.row(&receive)?, 9000)?;
         pair.check(&receive, 9000, seed)?;
         pair.consume(&receive)?;
@@ -192,12 +192,12 @@ fn relative(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn count(bench: &Bench<'_>) -> Verdict {
+fn count(fixture: &Fixture<'_>) -> Verdict {
     const SLICE: u64 = tcpx_sys::UNPACK_SLICE_BYTES as u64;
-    let pair = bench.unpack_pair()?;
+    let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, SLICE)?;
     let send = pair.send(0, SLICE, 0)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     let entries = pair.row(&receive)?.len() as u64;
     require(entries >= SLICE / 4096, "an entry per page or more", || format!("{entries} entries"))?;
     pair.consume(&receive)

@@ -3,7 +3,7 @@
 use tcpx_sys::HANDLE_BYTES;
 
 use crate::check::{Check, Group::Lifecycle};
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
 use crate::link::command::{CommKind, Command, Made, UNTOUCHED};
@@ -96,20 +96,20 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-fn devices_early(bench: &Bench<'_>) -> Verdict {
-    let counted = bench.loaded()?.devices()?;
+fn devices_early(fixture: &Fixture<'_>) -> Verdict {
+    let counted = fixture.loaded()?.devices()?;
     require_rc("devices before init", counted.rc, 0)?;
     require(counted.count == -1, "-1 devices before init", || counted.count.to_string())
 }
 
-fn init(bench: &Bench<'_>) -> Verdict {
-    let counted = bench.ready()?.devices()?;
+fn init(fixture: &Fixture<'_>) -> Verdict {
+    let counted = fixture.ready()?.devices()?;
     require_rc("devices after init", counted.rc, 0)?;
     require(counted.count >= 1, "at least one device after init", || counted.count.to_string())
 }
 
-fn init_twice(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn init_twice(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     let count = process.devices()?.count;
     require_rc("a second init", process.init(true)?, 3)?;
     let after = process.devices()?.count;
@@ -118,8 +118,8 @@ fn init_twice(bench: &Bench<'_>) -> Verdict {
     })
 }
 
-fn no_logger(bench: &Bench<'_>) -> Verdict {
-    match bench.loaded()?.init(false) {
+fn no_logger(fixture: &Fixture<'_>) -> Verdict {
+    match fixture.loaded()?.init(false) {
         // Working without a log is as good as refusing.
         Ok(0) => Ok(()),
         other => may_die("init with a NULL logger", other),
@@ -127,22 +127,22 @@ fn no_logger(bench: &Bench<'_>) -> Verdict {
 }
 
 /// What init returns with one more variable set.
-fn init_with(bench: &Bench<'_>, variable: &str, value: &str) -> Verdict<i32> {
-    let process = bench.bare(&[(variable, value)])?;
+fn init_with(fixture: &Fixture<'_>, variable: &str, value: &str) -> Verdict<i32> {
+    let process = fixture.bare(&[(variable, value)])?;
     process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
     process.init(true)
 }
 
-fn disabled(bench: &Bench<'_>) -> Verdict {
-    match init_with(bench, "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", "0")? {
+fn disabled(fixture: &Fixture<'_>) -> Verdict {
+    match init_with(fixture, "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", "0")? {
         // The switch belongs to the original; a plugin may have another, or none.
         0 => Err(differs("init works with NCCL_GPUDIRECTTCPX_SOCKET_ENABLE=0; 3.1.9 returns 3")),
         rc => require_rc("init with NCCL_GPUDIRECTTCPX_SOCKET_ENABLE=0", rc, 3),
     }
 }
 
-fn no_interface(bench: &Bench<'_>) -> Verdict {
-    let rc = init_with(bench, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "=no-such-nic")?;
+fn no_interface(fixture: &Fixture<'_>) -> Verdict {
+    let rc = init_with(fixture, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "=no-such-nic")?;
     require_rc("init with an interface that is not there", rc, 3)
 }
 
@@ -156,12 +156,12 @@ fn refuses_to_listen(process: &Process, dev: i32) -> Verdict {
     require_rc(&format!("listen on device {dev}"), made.rc, 3)
 }
 
-fn listen_negative(bench: &Bench<'_>) -> Verdict {
-    refuses_to_listen(&bench.ready()?, -1)
+fn listen_negative(fixture: &Fixture<'_>) -> Verdict {
+    refuses_to_listen(&fixture.ready()?, -1)
 }
 
-fn listen_beyond(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn listen_beyond(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     let count = process.devices()?.count;
     refuses_to_listen(&process, count)?;
     refuses_to_listen(&process, i32::MAX)
@@ -170,8 +170,8 @@ fn listen_beyond(bench: &Bench<'_>) -> Verdict {
 const MARK: u8 = 0xa5;
 
 /// The bytes around a fresh handle, all marked before `listen`.
-fn listened(bench: &Bench<'_>) -> Verdict<Vec<u8>> {
-    let process = bench.ready()?;
+fn listened(fixture: &Fixture<'_>) -> Verdict<Vec<u8>> {
+    let process = fixture.ready()?;
     let at = process.allocate(3 * HANDLE_BYTES as u64)?;
     process.write(at, vec![MARK; 3 * HANDLE_BYTES])?;
     let made = listen(&process, 0, at + HANDLE_BYTES as u64)?;
@@ -184,8 +184,8 @@ fn listened(bench: &Bench<'_>) -> Verdict<Vec<u8>> {
     Ok(bytes)
 }
 
-fn handle_tail(bench: &Bench<'_>) -> Verdict {
-    let bytes = listened(bench)?;
+fn handle_tail(fixture: &Fixture<'_>) -> Verdict {
+    let bytes = listened(fixture)?;
     let tail = &bytes[HANDLE_BYTES + 88..2 * HANDLE_BYTES];
     match tail.iter().position(|&byte| byte != MARK) {
         None => Ok(()),
@@ -193,8 +193,8 @@ fn handle_tail(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn handle_bounds(bench: &Bench<'_>) -> Verdict {
-    let bytes = listened(bench)?;
+fn handle_bounds(fixture: &Fixture<'_>) -> Verdict {
+    let bytes = listened(fixture)?;
     let outside = bytes[..HANDLE_BYTES].iter().chain(&bytes[2 * HANDLE_BYTES..]);
     let touched = outside.filter(|&&byte| byte != MARK).count();
     require(touched == 0, "nothing written outside the handle", || {
@@ -202,15 +202,15 @@ fn handle_bounds(bench: &Bench<'_>) -> Verdict {
     })
 }
 
-fn handle_state(bench: &Bench<'_>) -> Verdict {
-    let bytes = listened(bench)?;
+fn handle_state(fixture: &Fixture<'_>) -> Verdict {
+    let bytes = listened(fixture)?;
     let state = &bytes[HANDLE_BYTES + 80..HANDLE_BYTES + 88];
     require(state == [0; 8], "zeros at bytes 80 to 87 of the handle", || format!("{state:x?}"))
 }
 
-fn handles_differ(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
-    let (first, second) = (bench.listening(&process)?, bench.listening(&process)?);
+fn handles_differ(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
+    let (first, second) = (fixture.listening(&process)?, fixture.listening(&process)?);
     require(first.0 != second.0, "two listen comms", || "the same one twice".to_owned())?;
     let (a, b) =
         (process.read(first.1, HANDLE_BYTES as u32)?, process.read(second.1, HANDLE_BYTES as u32)?);

@@ -4,7 +4,7 @@ use tcpx_sys::MAX_REQUESTS;
 
 use crate::check::{Check, Group::Requests};
 use crate::harness::comm_pair::{CommPair, Receive};
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, require, require_rc};
 use crate::link::command::{Made, UNTOUCHED};
 
@@ -71,23 +71,23 @@ fn refused(what: &str, made: Made) -> Verdict {
     require(made.pointer == UNTOUCHED, "an untouched request", || format!("{:#x}", made.pointer))
 }
 
-fn sixteen_sends(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn sixteen_sends(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let requests = sends(&pair)?;
     let mut sorted = requests.clone();
     sorted.sort_unstable();
     sorted.dedup();
     require(sorted.len() == requests.len(), "16 different requests", || format!("{requests:x?}"))?;
     let receives = receives(&pair)?;
-    pair.complete_all(bench, &requests, &receives)?;
+    pair.complete_all(fixture, &requests, &receives)?;
     in_order(&pair, &receives)
 }
 
-fn sixteen_receives(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn sixteen_receives(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receives = receives(&pair)?;
     let sends = sends(&pair)?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     in_order(&pair, &receives)
 }
 
@@ -100,8 +100,8 @@ fn in_order(pair: &CommPair, receives: &[Receive]) -> Verdict {
     Ok(())
 }
 
-fn seventeenth_send(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn seventeenth_send(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     sends(&pair)?;
     for _ in 0..3 {
         refused("the 17th isend", pair.isend(pair.outgoing.at, BYTES)?)?;
@@ -109,8 +109,8 @@ fn seventeenth_send(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn receive_17(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn receive_17(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     receives(&pair)?;
     for _ in 0..3 {
         refused("the 17th irecv", pair.irecv(pair.incoming.at, BYTES)?)?;
@@ -118,17 +118,17 @@ fn receive_17(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn send_retry(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn send_retry(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let mut sends = sends(&pair)?;
     refused("the 17th isend", pair.isend(pair.outgoing.at, BYTES)?)?;
     let mut receives = receives(&pair)?;
-    pair.complete(bench, sends.remove(0), &receives[0])?;
+    pair.complete(fixture, sends.remove(0), &receives[0])?;
     sends.push(pair.send(COUNT * 4096, BYTES, COUNT)?);
     pair.check(&receives[0], BYTES, 0)?;
     pair.consume(&receives.remove(0))?;
     receives.push(pair.receive(COUNT * 4096, BYTES)?);
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     for (seed, receive) in (1..).zip(&receives) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;
@@ -136,18 +136,18 @@ fn send_retry(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn receive_retry(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn receive_retry(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let mut receives = receives(&pair)?;
     refused("the 17th irecv", pair.irecv(pair.incoming.at, BYTES)?)?;
     let send = pair.send(0, BYTES, 0)?;
-    pair.complete(bench, send, &receives[0])?;
+    pair.complete(fixture, send, &receives[0])?;
     pair.check(&receives[0], BYTES, 0)?;
     pair.consume(&receives.remove(0))?;
     receives.push(pair.receive(COUNT * 4096, BYTES)?);
     let sends: Vec<u64> =
         (1..=COUNT).map(|i| pair.send(i * 4096, BYTES, i)).collect::<Verdict<_>>()?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     for (seed, receive) in (1..).zip(&receives) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;
@@ -155,18 +155,18 @@ fn receive_retry(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn unconsumed(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn unconsumed(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receives = receives(&pair)?;
     let sends = sends(&pair)?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     // All are done, none is consumed: the comm is as full as before.
     refused("irecv with 16 finished receives unconsumed", pair.irecv(pair.incoming.at, BYTES)?)?;
     pair.check(&receives[0], BYTES, 0)?;
     pair.consume(&receives[0])?;
     let next = pair.receive(0, BYTES)?;
     let send = pair.send(0, BYTES, 99)?;
-    pair.complete(bench, send, &next)?;
+    pair.complete(fixture, send, &next)?;
     for (seed, receive) in (1..).zip(&receives[1..]) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;

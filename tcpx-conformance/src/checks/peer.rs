@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::check::{Check, Group::Peer};
 use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
-use crate::harness::pending_pair::Meeting;
+use crate::harness::pending_pair::PendingPair;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Halt, Verdict, differs, fail, require, skip};
 use crate::link::command::{CommKind, DeviceArgument, Tested};
@@ -137,28 +137,28 @@ fn again(process: &Process, request: u64) -> Verdict<End> {
     Ok(End::Failed)
 }
 
-fn closed_idle(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn closed_idle(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 1000)?;
     pair.receiver.test(receive.request)?;
     pair.sender.close(CommKind::Send, pair.send_comm)?;
-    let end = watch_for(&pair.receiver, receive.request, bench.share(1, 4))?;
+    let end = watch_for(&pair.receiver, receive.request, fixture.share(1, 4))?;
     require(end == End::Failed, "test returns 2", || format!("{end:?}"))
 }
 
-fn closed_after(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn closed_after(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 5000)?;
     let send = pair.send(0, 5000, 1)?;
     // The receiver keeps still: everything it gets, it gets after the close.
     while !step(&pair.sender, send, "send")? {
-        if bench.used(1, 3) {
+        if fixture.used(1, 3) {
             // A sender that waits for the receiver cannot have closed before it.
             return Err(differs("a small send is not done before the receiver calls test"));
         }
     }
     pair.sender.close(CommKind::Send, pair.send_comm)?;
-    let end = watch_for(&pair.receiver, receive.request, bench.share(1, 4))?;
+    let end = watch_for(&pair.receiver, receive.request, fixture.share(1, 4))?;
     require(end == End::Done, "the message arrives, after one rc 2 at most", || {
         format!("{end:?}")
     })?;
@@ -166,9 +166,9 @@ fn closed_after(bench: &Bench<'_>) -> Verdict {
     pair.consume(&receive)
 }
 
-fn closed_unsent(bench: &Bench<'_>) -> Verdict {
+fn closed_unsent(fixture: &Fixture<'_>) -> Verdict {
     const BYTES: u64 = 400_000;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     let send = pair.send(0, BYTES, 1)?;
     pair.sender.test(send)?;
@@ -181,9 +181,9 @@ fn closed_unsent(bench: &Bench<'_>) -> Verdict {
     pair.receiver.close(CommKind::Recv, pair.recv_comm)
 }
 
-fn closed_receiver(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    pair.transfer(bench, 1000, 1)?;
+fn closed_receiver(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    pair.transfer(fixture, 1000, 1)?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
     sends_end(&pair)?;
     pair.sender.close(CommKind::Send, pair.send_comm)
@@ -200,9 +200,9 @@ fn sends_end(pair: &CommPair) -> Verdict {
     Ok(())
 }
 
-fn sigpipe(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    pair.transfer(bench, 1000, 1)?;
+fn sigpipe(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    pair.transfer(fixture, 1000, 1)?;
     pair.sender.default_sigpipe()?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
     match sends_end(&pair) {
@@ -213,8 +213,8 @@ fn sigpipe(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn killed_sender(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn killed_sender(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receives = [pair.receive(0, 400_000)?, pair.receive(524_288, 400_000)?];
     let send = pair.send(0, 400_000, 0)?;
     pair.sender.test(send)?;
@@ -225,8 +225,8 @@ fn killed_sender(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn killed_receiver(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn killed_receiver(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     kill_receiver(&pair)
 }
 
@@ -246,30 +246,30 @@ fn kill_receiver(pair: &CommPair) -> Verdict {
     Err(skip(format!("{MOST_TAKEN} bytes were sent before the peer could be killed")))
 }
 
-fn connector(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.connect(DeviceArgument::PointsToNull)?;
-    meeting.accept(DeviceArgument::At(meeting.device))?;
-    meeting.connector.kill();
+fn connector(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.connect(DeviceArgument::PointsToNull)?;
+    pending.accept(DeviceArgument::At(pending.device))?;
+    pending.connector.kill();
     // Any later answer but a crash will do: pending, a comm that fails, or an error.
     let mut observation = Observation::of(WATCH);
     while observation.goes_on() {
-        let made = meeting.accept(DeviceArgument::At(meeting.device))?;
+        let made = pending.accept(DeviceArgument::At(pending.device))?;
         require(matches!(made.rc, 0 | 2 | 3), "accept returns 0, 2 or 3", || made.rc.to_string())?;
         if made.rc != 0 || made.pointer != 0 {
             break;
         }
     }
-    meeting.listener.devices().map(drop)
+    pending.listener.devices().map(drop)
 }
 
-fn listener(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.connect(DeviceArgument::PointsToNull)?;
-    meeting.listener.kill();
+fn listener(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.connect(DeviceArgument::PointsToNull)?;
+    pending.listener.kill();
     let mut observation = Observation::of(WATCH);
     while observation.goes_on() {
-        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        let made = pending.connect(DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm with a dead listener", || {
             format!("{:#x}", made.pointer)
         })?;
@@ -278,17 +278,17 @@ fn listener(bench: &Bench<'_>) -> Verdict {
             break;
         }
     }
-    meeting.connector.devices().map(drop)
+    pending.connector.devices().map(drop)
 }
 
-fn close_after_death(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn close_after_death(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 100_000)?;
     pair.receiver.test(receive.request)?;
     pair.sender.kill();
     watch(&pair.receiver, receive.request)?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
-    let other = bench.pair()?;
+    let other = fixture.pair()?;
     kill_receiver(&other)?;
     other.sender.close(CommKind::Send, other.send_comm)
 }

@@ -6,7 +6,7 @@ use crate::check::{Check, Group::Progress};
 use crate::harness::calls::Buffer;
 use crate::harness::calls::run_streams;
 use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
 use crate::harness::verdict::{Verdict, differs, require, skip};
 use crate::link::command::{Stream, StreamQueue};
@@ -74,8 +74,8 @@ pub(super) const CHECKS: &[Check] = &[
 /// Time in which something that must not happen would have happened.
 const QUIET: Duration = Duration::from_millis(300);
 
-fn none(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn none(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 4096)?;
     let send = pair.send(0, 4096, 1)?;
     let mut observation = Observation::of(QUIET);
@@ -85,13 +85,13 @@ fn none(bench: &Bench<'_>) -> Verdict {
             "the receive was done".to_owned()
         })?;
     }
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.check(&receive, 4096, 1)?;
     pair.consume(&receive)
 }
 
-fn receiver(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn receiver(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     let first_count = unpack_row::count_address(pair.queue.meta, 0);
     let before = pair.receiver.word(first_count)?;
     let receive = pair.receive(0, 4096)?;
@@ -106,20 +106,20 @@ fn receiver(bench: &Bench<'_>) -> Verdict {
         })?;
     }
     let sends: &[u64] = if sent { &[] } else { &[send] };
-    pair.complete_all(bench, sends, &[receive])?;
+    pair.complete_all(fixture, sends, &[receive])?;
     pair.check(&receive, 4096, 1)?;
     pair.consume(&receive)
 }
 
-fn oldest(bench: &Bench<'_>) -> Verdict {
+fn oldest(fixture: &Fixture<'_>) -> Verdict {
     const COUNT: u64 = 8;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     // The oldest send is large and its receive comes last in time, so that its test is called often.
     let sends: Vec<u64> =
         (0..COUNT).map(|i| pair.send(i * CHUNK_BYTES, 50_000, i)).collect::<Verdict<_>>()?;
     let receives: Vec<_> =
         (0..COUNT).map(|i| pair.receive(i * CHUNK_BYTES, 50_000)).collect::<Verdict<_>>()?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     for (seed, receive) in (0..).zip(&receives) {
         pair.check(receive, 50_000, seed)?;
         pair.consume(receive)?;
@@ -127,8 +127,8 @@ fn oldest(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn eager(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn eager(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let send = pair.send(0, 1000, 1)?;
     let mut observation = Observation::of(Duration::from_secs(1));
     let mut sent = false;
@@ -136,7 +136,7 @@ fn eager(bench: &Bench<'_>) -> Verdict {
         sent = step(&pair.sender, send, "send")?;
     }
     let receive = pair.receive(0, 1000)?;
-    pair.complete_all(bench, if sent { &[] } else { std::slice::from_ref(&send) }, &[receive])?;
+    pair.complete_all(fixture, if sent { &[] } else { std::slice::from_ref(&send) }, &[receive])?;
     pair.check(&receive, 1000, 1)?;
     pair.consume(&receive)?;
     if sent {
@@ -146,12 +146,12 @@ fn eager(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn rendezvous(bench: &Bench<'_>) -> Verdict {
+fn rendezvous(fixture: &Fixture<'_>) -> Verdict {
     const SYNC: &[(&str, &str)] = &[("NCCL_GPUDIRECTTCPX_RECV_SYNC", "1")];
-    bench.require_available()?;
-    let kind = bench.memory().pointer_type();
-    let (sender, receiver) = (bench.ready_with(SYNC)?, bench.ready_with(SYNC)?);
-    let pair = CommPair::connect(bench, sender.into(), receiver.into(), kind, kind)?;
+    fixture.require_available()?;
+    let kind = fixture.memory().pointer_type();
+    let (sender, receiver) = (fixture.ready_with(SYNC)?, fixture.ready_with(SYNC)?);
+    let pair = CommPair::connect(fixture, sender.into(), receiver.into(), kind, kind)?;
     let send = pair.send(0, 1000, 1)?;
     let mut observation = Observation::of(QUIET);
     while observation.goes_on() {
@@ -161,21 +161,21 @@ fn rendezvous(bench: &Bench<'_>) -> Verdict {
         })?;
     }
     let receive = pair.receive(0, 1000)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.check(&receive, 1000, 1)?;
     pair.consume(&receive)?;
-    (2..8).try_for_each(|seed| pair.transfer(bench, 20_000, seed))
+    (2..8).try_for_each(|seed| pair.transfer(fixture, 20_000, seed))
 }
 
 /// Messages from the agents' own loops, which run until all arrived or nothing does.
 fn stream(
-    bench: &Bench<'_>,
+    fixture: &Fixture<'_>,
     pair: &CommPair,
     message_bytes: u32,
     messages: u64,
     first_seed: u64,
 ) -> Verdict {
-    let stall_ms = u64::try_from(bench.share(1, 3).as_millis()).unwrap_or(u64::MAX);
+    let stall_ms = u64::try_from(fixture.share(1, 3).as_millis()).unwrap_or(u64::MAX);
     let half = |comm, buffer: Buffer| Stream {
         comm,
         mhandle: buffer.mhandle,
@@ -198,33 +198,33 @@ fn stream(
     Ok(())
 }
 
-fn small(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    stream(bench, &pair, 64, 4000, 0)
+fn small(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    stream(fixture, &pair, 64, 4000, 0)
 }
 
-fn recycling(bench: &Bench<'_>) -> Verdict {
+fn recycling(fixture: &Fixture<'_>) -> Verdict {
     const TOTAL: u64 = (1 << 30) / CHUNK_BYTES;
     const ROUND: u64 = 64;
     /// 128 MiB: with fewer messages a plugin may live on pages that it never gave back.
     const ENOUGH: u64 = 4 * ROUND;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     let mut messages = 0;
-    while messages < ENOUGH || (messages < TOTAL && !bench.used(1, 6)) {
-        if bench.used(1, 1) {
+    while messages < ENOUGH || (messages < TOTAL && !fixture.used(1, 6)) {
+        if fixture.used(1, 1) {
             return Err(skip(format!(
                 "only {messages} messages of 512 KiB moved in the time that there was"
             )));
         }
-        stream(bench, &pair, CHUNK_BYTES as u32, ROUND, messages)?;
+        stream(fixture, &pair, CHUNK_BYTES as u32, ROUND, messages)?;
         messages += ROUND;
     }
     Ok(())
 }
 
-fn held_back(bench: &Bench<'_>) -> Verdict {
+fn held_back(fixture: &Fixture<'_>) -> Verdict {
     const COUNT: u64 = 16;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     for round in 0..4 {
         let receives: Vec<_> = (0..COUNT)
             .map(|i| pair.receive(i * CHUNK_BYTES, CHUNK_BYTES))
@@ -252,7 +252,7 @@ fn held_back(bench: &Bench<'_>) -> Verdict {
                 pair.consume(&receives[consumed])?;
                 consumed += 1;
             }
-            require(!bench.used(1, 1), "all 16 receives arrive and are consumed", || {
+            require(!fixture.used(1, 1), "all 16 receives arrive and are consumed", || {
                 format!("{finished} arrived, {consumed} consumed at the deadline")
             })?;
         }

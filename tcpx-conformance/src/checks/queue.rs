@@ -4,7 +4,7 @@ use tcpx_sys::{UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle};
 
 use crate::check::{Check, Group::Queue};
 use crate::harness::comm_pair::CommPair;
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, require};
 use crate::message::unpack_row;
 
@@ -46,23 +46,23 @@ fn counts(pair: &CommPair) -> Verdict<Vec<u64>> {
         .collect()
 }
 
-fn slots(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn slots(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for k in 0..2 * DEPTH + 8 {
         // Every message has another size, so a row of another slot cannot pass for this one's.
         let bytes = if k % 5 == 3 { 0 } else { 1000 + k * 37 };
-        pair.transfer(bench, bytes, k)?;
+        pair.transfer(fixture, bytes, k)?;
     }
     Ok(())
 }
 
-fn one_slot(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn one_slot(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for k in 0..DEPTH + 4 {
         let before = counts(&pair)?;
         let receive = pair.receive(0, 20_000)?;
         let send = pair.send(0, 20_000 - k, k)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         let after = counts(&pair)?;
         for slot in (0..DEPTH).filter(|&slot| slot != k % DEPTH) {
             let (was, is) = (before[slot as usize], after[slot as usize]);
@@ -75,11 +75,11 @@ fn one_slot(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn stale(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn stale(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     // One round of the ring with large messages: their counts are what the slots hold afterwards.
     for k in 0..DEPTH {
-        pair.transfer(bench, 200_000, k)?;
+        pair.transfer(fixture, 200_000, k)?;
     }
     let old = counts(&pair)?[0];
     let receive = pair.receive(0, 100)?;
@@ -107,21 +107,21 @@ fn stale(bench: &Bench<'_>) -> Verdict {
         require(cnt == old || cnt == 0, "the old count or 0 before done", || {
             format!("{cnt} after {old}")
         })?;
-        require(!bench.used(1, 1), "the receive is done", || "not at the deadline".to_owned())?;
+        require(!fixture.used(1, 1), "the receive is done", || "not at the deadline".to_owned())?;
     }
     pair.check(&receive, 100, 50)?;
     pair.consume(&receive)
 }
 
-fn empty(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn empty(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for k in 0..DEPTH {
-        pair.transfer(bench, 5000, k)?;
+        pair.transfer(fixture, 5000, k)?;
     }
     for slot in 0..3 {
         let receive = pair.receive(0, 0)?;
         let send = pair.send(0, 0, 0)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         let cnt = counts(&pair)?[slot];
         require(cnt == 0, "cnt 0", || cnt.to_string())?;
         pair.consume(&receive)?;
@@ -129,28 +129,28 @@ fn empty(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn head(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn head(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     let handle_head =
         |pair: &CommPair| pair.receiver.word(pair.device_struct.wrapping_add(HEAD_OFFSET));
     for k in 0..DEPTH + 4 {
-        pair.transfer(bench, 5000, k)?;
+        pair.transfer(fixture, 5000, k)?;
         let head = handle_head(&pair)?;
         require(head == u64::MAX, "head 2^64-1", || format!("{head:#x} after {} receives", k + 1))?;
     }
     Ok(())
 }
 
-fn r#final(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn r#final(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, 100_000)?;
     let send = pair.send(0, 100_000, 1)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     let row = pair.row(&receive)?;
     for k in 1..DEPTH {
         let receive = pair.receive(0, 3000)?;
         let send = pair.send(0, 3000, k)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
     }
     let now = pair.row(&receive)?;
     require(now == row, "the row as it was", || {

@@ -4,7 +4,7 @@ use tcpx_sys::{PTR_CUDA, PTR_DMABUF, PTR_HOST};
 
 use crate::check::{Check, Group::Registration};
 use crate::harness::comm_pair::CommPair;
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, differs, fail, loose_acceptance, require, require_rc};
 use crate::link::command::{Command, UNTOUCHED};
 
@@ -112,8 +112,8 @@ pub(super) const CHECKS: &[Check] = &[
 
 const BYTES: u64 = 16 * 4096;
 
-fn null_comm(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn null_comm(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     let at = process.allocate(BYTES)?;
     for kind in [PTR_HOST, PTR_CUDA] {
         require_rc(
@@ -125,9 +125,9 @@ fn null_comm(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn unaligned(bench: &Bench<'_>) -> Verdict {
-    bench.require_entries()?;
-    let pair = bench.pair()?;
+fn unaligned(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_entries()?;
+    let pair = fixture.pair()?;
     let at = pair.sender.allocate_device(BYTES)?;
     for shift in [1, 16, 2048, 4095] {
         let made = pair.sender.reg_mr(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
@@ -136,8 +136,8 @@ fn unaligned(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn host_unaligned(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn host_unaligned(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let at = pair.sender.allocate(BYTES)?;
     for shift in [1, 7, 4095] {
         let made = pair.sender.reg_mr(pair.send_comm, at + shift, 100, PTR_HOST)?;
@@ -158,17 +158,17 @@ fn refuses_type(pair: &CommPair, kind: i32) -> Verdict {
     )
 }
 
-fn dma_buf(bench: &Bench<'_>) -> Verdict {
-    refuses_type(&bench.pair()?, PTR_DMABUF)
+fn dma_buf(fixture: &Fixture<'_>) -> Verdict {
+    refuses_type(&fixture.pair()?, PTR_DMABUF)
 }
 
-fn unknown(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn unknown(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     [0, 3, 8, -1].into_iter().try_for_each(|kind| refuses_type(&pair, kind))
 }
 
-fn null_host(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn null_host(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_HOST)?;
     if loose_acceptance("regMr of a NULL host range", made.rc)? {
         return Ok(());
@@ -176,16 +176,16 @@ fn null_host(bench: &Bench<'_>) -> Verdict {
     Err(differs("regMr refuses a NULL host range; 3.1.9 takes any"))
 }
 
-fn null_device(bench: &Bench<'_>) -> Verdict {
-    bench.require_entries()?;
-    let pair = bench.pair()?;
+fn null_device(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_entries()?;
+    let pair = fixture.pair()?;
     let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_CUDA)?;
     // CUDA refuses it in the original; where nothing asks CUDA, it is as good a tag as any.
     loose_acceptance("regMr of a NULL device range", made.rc).map(drop)
 }
 
-fn negative(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn negative(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let at = pair.sender.allocate(BYTES)?;
     let command = Command::RegMr { comm: pair.send_comm, data: at, bytes: -1, kind: PTR_HOST };
     if loose_acceptance("regMr of -1 bytes", pair.sender.made(&command)?.rc)? {
@@ -194,8 +194,8 @@ fn negative(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn overlapping(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn overlapping(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
     let first = pair.sender.reg_mr(pair.send_comm, pair.outgoing.at, BYTES, kind)?;
     let second = pair.sender.reg_mr(pair.send_comm, pair.outgoing.at + 4096, BYTES, kind)?;
@@ -209,11 +209,11 @@ fn overlapping(bench: &Bench<'_>) -> Verdict {
         require_rc("deregMr of one of several", pair.sender.rc(&command)?, 0)?;
     }
     // The first registration of the range is still good.
-    pair.transfer(bench, 10_000, 3)
+    pair.transfer(fixture, 10_000, 3)
 }
 
-fn both_ends(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn both_ends(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     for kind in [PTR_HOST, pair.memory.pointer_type()] {
         pair.sender.registered(pair.send_comm, BYTES, kind)?;
         pair.receiver.registered(pair.recv_comm, BYTES, kind)?;
@@ -221,20 +221,20 @@ fn both_ends(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn across(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn across(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
     let mut other =
-        CommPair::connect(bench, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
+        CommPair::connect(fixture, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
     (other.outgoing, other.incoming) = (pair.outgoing, pair.incoming);
-    other.transfer(bench, 10_000, 1)
+    other.transfer(fixture, 10_000, 1)
 }
 
-fn outlives(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn outlives(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
-    let other = CommPair::connect(bench, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
-    other.transfer(bench, 100, 1)?;
+    let other = CommPair::connect(fixture, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
+    other.transfer(fixture, 100, 1)?;
     other.sender.close(crate::link::command::CommKind::Send, other.send_comm)?;
     let command = Command::DeregMr { comm: pair.send_comm, mhandle: other.outgoing.mhandle };
     require_rc(
@@ -244,14 +244,14 @@ fn outlives(bench: &Bench<'_>) -> Verdict {
     )
 }
 
-fn dereg_null(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn dereg_null(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let command = Command::DeregMr { comm: pair.send_comm, mhandle: 0 };
     require_rc("deregMr of NULL", pair.sender.rc(&command)?, 0)
 }
 
-fn no_leak(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn no_leak(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let before = pair.sender.census()?;
     for _ in 0..1000 {
         let made = pair.sender.reg_mr(
@@ -270,8 +270,8 @@ fn no_leak(bench: &Bench<'_>) -> Verdict {
     })
 }
 
-fn device_mr(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn device_mr(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let command = Command::DeviceMr { comm: pair.recv_comm, mhandle: pair.incoming.mhandle };
     let made = pair.receiver.made(&command)?;
     require_rc("getDeviceMr", made.rc, 0)?;

@@ -1,7 +1,7 @@
 //! Messages of every awkward size, and receives that were posted for another.
 
 use crate::check::{Check, Group::Sizes};
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, fail, require};
 use crate::link::command::Tested;
 
@@ -72,24 +72,24 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Twice each, since the second meets pages and slots that were in use.
-fn exact<const BYTES: u64>(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    pair.transfer(bench, BYTES, 1)?;
-    pair.transfer(bench, BYTES, 2)
+fn exact<const BYTES: u64>(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    pair.transfer(fixture, BYTES, 1)?;
+    pair.transfer(fixture, BYTES, 2)
 }
 
-fn sequence(bench: &Bench<'_>) -> Verdict {
+fn sequence(fixture: &Fixture<'_>) -> Verdict {
     const SIZES: [u64; 16] =
         [0, 1, 4096, 0, 0, 65_537, 3, 100_000, 4095, 262_144, 0, 17, 8193, 2, 300_001, 0];
     const PLACE: u64 = 320 * 1024;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     for round in 0..2 {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         for (i, bytes) in (0..).zip(SIZES) {
             receives.push(pair.receive(i * PLACE, bytes)?);
             sends.push(pair.send(i * PLACE, bytes, round * 100 + i)?);
         }
-        pair.complete_all(bench, &sends, &receives)?;
+        pair.complete_all(fixture, &sends, &receives)?;
         for ((i, bytes), receive) in (0..).zip(SIZES).zip(&receives) {
             pair.check(receive, bytes, round * 100 + i)?;
             pair.consume(receive)?;
@@ -98,29 +98,29 @@ fn sequence(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn larger(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn larger(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     for (seed, sent) in (0..).zip([0, 1, 4097, 100_000]) {
         let receive = pair.receive(0, 400_000)?;
         let send = pair.send(0, sent, seed)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         pair.check(&receive, sent, seed)?;
         pair.consume(&receive)?;
     }
     Ok(())
 }
 
-fn smaller(bench: &Bench<'_>) -> Verdict {
-    overlong(bench, 100, 50_000)
+fn smaller(fixture: &Fixture<'_>) -> Verdict {
+    overlong(fixture, 100, 50_000)
 }
 
-fn zero(bench: &Bench<'_>) -> Verdict {
-    overlong(bench, 0, 5000)
+fn zero(fixture: &Fixture<'_>) -> Verdict {
+    overlong(fixture, 0, 5000)
 }
 
 /// A message that is longer than its receive: the original delivers all of it, a stricter plugin may refuse it.
-fn overlong(bench: &Bench<'_>, posted: u64, sent: u64) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn overlong(fixture: &Fixture<'_>, posted: u64, sent: u64) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, posted)?;
     let send = pair.send(0, sent, 4)?;
     let (mut sent_off, mut delivered) = (false, false);
@@ -142,7 +142,7 @@ fn overlong(bench: &Bench<'_>, posted: u64, sent: u64) -> Verdict {
                 ));
             }
         }
-        require(!bench.used(1, 1), "the message arrives or test fails", || {
+        require(!fixture.used(1, 1), "the message arrives or test fails", || {
             "neither at the deadline".to_owned()
         })?;
     }

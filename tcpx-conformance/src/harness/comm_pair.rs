@@ -6,8 +6,8 @@ use std::rc::Rc;
 use tcpx_sys::{LoadMeta, UNPACK_QUEUE_DEPTH};
 
 use crate::harness::calls::{Buffer, Queue};
-use crate::harness::fixture::Bench;
-use crate::harness::pending_pair::Meeting;
+use crate::harness::fixture::Fixture;
+use crate::harness::pending_pair::PendingPair;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, fail, require, require_rc};
 use crate::link::command::{CommKind, Command, Made, Tested, UNTOUCHED};
@@ -50,34 +50,34 @@ pub(crate) struct Receive {
 impl CommPair {
     /// Connects a new comm from `sender` to `receiver` and registers a buffer at each end.
     pub(crate) fn connect(
-        bench: &Bench<'_>,
+        fixture: &Fixture<'_>,
         sender: Rc<Process>,
         receiver: Rc<Process>,
         send_kind: i32,
         recv_kind: i32,
     ) -> Verdict<Self> {
-        let meeting = Meeting::arrange(bench, sender, receiver)?;
-        let comms = meeting.meet(bench)?;
-        Self::of(bench, &meeting, comms, send_kind, recv_kind)
+        let pending = PendingPair::between(fixture, sender, receiver)?;
+        let comms = pending.establish(fixture)?;
+        Self::of(fixture, &pending, comms, send_kind, recv_kind)
     }
 
-    /// What came of a meeting: closes its listen comm and registers a buffer at each end.
+    /// Made of a pair whose comms are there: closes the listen comm and registers a buffer at each end.
     pub(crate) fn of(
-        bench: &Bench<'_>,
-        meeting: &Meeting,
+        fixture: &Fixture<'_>,
+        pending: &PendingPair,
         (send_comm, recv_comm): (u64, u64),
         send_kind: i32,
         recv_kind: i32,
     ) -> Verdict<Self> {
-        let (sender, receiver) = (Rc::clone(&meeting.connector), Rc::clone(&meeting.listener));
-        receiver.close(CommKind::Listen, meeting.listen_comm)?;
-        let device_struct = receiver.device(meeting.device)?.handle;
+        let (sender, receiver) = (Rc::clone(&pending.connector), Rc::clone(&pending.listener));
+        receiver.close(CommKind::Listen, pending.listen_comm)?;
+        let device_struct = receiver.device(pending.device)?.handle;
         let queue = receiver.queue(device_struct)?;
         let outgoing = sender.registered(send_comm, BUFFER_BYTES, send_kind)?;
         let incoming = receiver.registered(recv_comm, BUFFER_BYTES, recv_kind)?;
         let scratch = receiver.allocate(BUFFER_BYTES)?;
         let unpacks = recv_kind == tcpx_sys::PTR_CUDA;
-        let (memory, received) = (bench.memory(), Cell::new(0));
+        let (memory, received) = (fixture.memory(), Cell::new(0));
         Ok(Self {
             sender,
             receiver,
@@ -156,7 +156,7 @@ impl CommPair {
     }
 
     /// Tests the oldest request of each end until both are done.
-    pub(crate) fn complete(&self, bench: &Bench<'_>, send: u64, receive: &Receive) -> Verdict {
+    pub(crate) fn complete(&self, fixture: &Fixture<'_>, send: u64, receive: &Receive) -> Verdict {
         let (mut sent, mut got) = (false, false);
         loop {
             sent = sent || step(&self.sender, send, "send")?;
@@ -164,7 +164,7 @@ impl CommPair {
             if sent && got {
                 return Ok(());
             }
-            require(!bench.used(1, 1), "both requests are done", || {
+            require(!fixture.used(1, 1), "both requests are done", || {
                 format!("send done: {sent}, receive done: {got}, at the deadline")
             })?;
         }
@@ -173,7 +173,7 @@ impl CommPair {
     /// Tests the oldest requests of both ends in order until all are done.
     pub(crate) fn complete_all(
         &self,
-        bench: &Bench<'_>,
+        fixture: &Fixture<'_>,
         sends: &[u64],
         receives: &[Receive],
     ) -> Verdict {
@@ -185,7 +185,7 @@ impl CommPair {
             if let Some(receive) = receives.get(got) {
                 got += usize::from(step(&self.receiver, receive.request, "receive")?);
             }
-            require(!bench.used(1, 1), "every request is done", || {
+            require(!fixture.used(1, 1), "every request is done", || {
                 format!(
                     "{sent} of {} sends and {got} of {} receives at the deadline",
                     sends.len(),
@@ -255,16 +255,16 @@ impl CommPair {
     }
 
     /// One whole message: posted at both ends, completed, checked and consumed.
-    pub(crate) fn transfer(&self, bench: &Bench<'_>, bytes: u64, seed: u64) -> Verdict {
+    pub(crate) fn transfer(&self, fixture: &Fixture<'_>, bytes: u64, seed: u64) -> Verdict {
         let receive = self.receive(0, bytes)?;
         let send = self.send(0, bytes, seed)?;
-        self.complete(bench, send, &receive)?;
+        self.complete(fixture, send, &receive)?;
         self.check(&receive, bytes, seed)?;
         self.consume(&receive)
     }
 }
 
-impl Bench<'_> {
+impl Fixture<'_> {
     /// Two processes and a comm between them, with registered buffers of the run's kind of memory.
     pub(crate) fn pair(&self) -> Verdict<CommPair> {
         let kind = self.memory().pointer_type();

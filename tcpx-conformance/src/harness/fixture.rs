@@ -16,12 +16,12 @@ const CALL_GRACE: Duration = Duration::from_secs(2);
 
 /// The surroundings of one check.
 #[derive(Debug)]
-pub(crate) struct Bench<'a> {
+pub(crate) struct Fixture<'a> {
     options: &'a Options,
     deadline: Instant,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Fixture<'a> {
     pub(crate) fn new(options: &'a Options) -> Self {
         Self { options, deadline: Instant::now() + options.deadline }
     }

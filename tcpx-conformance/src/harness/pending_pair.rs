@@ -1,10 +1,10 @@
-//! A listener in one process, its handle in another, and the polls that bring them together.
+//! Two processes on the way to a comm: one listens, the other has its handle, and both are polled.
 
 use std::rc::Rc;
 
 use tcpx_sys::{HANDLE_BYTES, NetDeviceHandle};
 
-use crate::harness::fixture::Bench;
+use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, require, require_rc};
 use crate::link::command::{Command, DeviceArgument, Made};
@@ -16,7 +16,7 @@ pub(crate) const DEVICE_BYTES: usize = size_of::<NetDeviceHandle>();
 
 /// Two ends that may become a comm.
 #[derive(Debug)]
-pub(crate) struct Meeting {
+pub(crate) struct PendingPair {
     pub connector: Rc<Process>,
     /// The connector's copy of the handle.
     pub handle: u64,
@@ -26,14 +26,14 @@ pub(crate) struct Meeting {
     pub device: u64,
 }
 
-impl Meeting {
+impl PendingPair {
     /// Lets `listener` listen and carries its handle to `connector`.
-    pub(crate) fn arrange(
-        bench: &Bench<'_>,
+    pub(crate) fn between(
+        fixture: &Fixture<'_>,
         connector: Rc<Process>,
         listener: Rc<Process>,
     ) -> Verdict<Self> {
-        let (listen_comm, at) = bench.listening(&listener)?;
+        let (listen_comm, at) = fixture.listening(&listener)?;
         let handle = connector.allocate(HANDLE_BYTES as u64)?;
         connector.write(handle, listener.read(at, HANDLE_BYTES as u32)?)?;
         let device = listener.allocate(DEVICE_BYTES as u64)?;
@@ -42,8 +42,8 @@ impl Meeting {
     }
 
     /// The same between two new processes.
-    pub(crate) fn of_strangers(bench: &Bench<'_>) -> Verdict<Self> {
-        Self::arrange(bench, bench.ready()?.into(), bench.ready()?.into())
+    pub(crate) fn of_new_processes(fixture: &Fixture<'_>) -> Verdict<Self> {
+        Self::between(fixture, fixture.ready()?.into(), fixture.ready()?.into())
     }
 
     /// One poll of connect.
@@ -62,14 +62,14 @@ impl Meeting {
     }
 
     /// Polls both ends until both have their comm: the send comm and the receive comm.
-    pub(crate) fn meet(&self, bench: &Bench<'_>) -> Verdict<(u64, u64)> {
-        self.meet_with(bench, DeviceArgument::PointsToNull, || Ok(()))
+    pub(crate) fn establish(&self, fixture: &Fixture<'_>) -> Verdict<(u64, u64)> {
+        self.establish_with(fixture, DeviceArgument::PointsToNull, || Ok(()))
     }
 
     /// The same with another device argument for connect, and a look at things after each fruitless accept.
-    pub(crate) fn meet_with(
+    pub(crate) fn establish_with(
         &self,
-        bench: &Bench<'_>,
+        fixture: &Fixture<'_>,
         connect_device: DeviceArgument,
         mut look: impl FnMut() -> Verdict,
     ) -> Verdict<(u64, u64)> {
@@ -88,7 +88,7 @@ impl Meeting {
                     look()?;
                 }
             }
-            require(!bench.used(1, 1), "connect and accept hand out their comms", || {
+            require(!fixture.used(1, 1), "connect and accept hand out their comms", || {
                 format!("send comm {send_comm:#x}, receive comm {recv_comm:#x} at the deadline")
             })?;
         }
