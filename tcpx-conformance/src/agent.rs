@@ -1,11 +1,11 @@
 //! The process under test: holds the plugin, takes one command at a time from its check and answers it.
 //!
 //! - `serve`: the loop that an agent runs instead of the program's own `main`;
-//! - `calls`: the raw calls of the plugin's table;
+//! - `commands`: every command, carried out;
 //! - `stream`: many messages in a row, driven here so that both ends run at full speed;
 //! - `device_memory`, `host_memory`: memory by number, as checks name it.
 
-mod calls;
+mod commands;
 mod device_memory;
 mod host_memory;
 mod serve;

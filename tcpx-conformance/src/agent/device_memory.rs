@@ -8,7 +8,7 @@ use std::io;
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, allocation_end, is_device_memory};
 
 use super::host_memory;
-use crate::link::command::Reply;
+use crate::link::command::Answer;
 use crate::message::pattern::{self, Mismatch};
 use crate::message::unpack_row::Entry;
 
@@ -24,13 +24,13 @@ impl<'gpu> Memory<'gpu> {
     }
 
     /// Page-aligned, zeroed, never freed: requests may refer to it until the process ends.
-    pub(super) fn allocate_device(&self, bytes: u64) -> Result<Reply, CudaError> {
-        let Some(gpu) = self.gpu else { return Ok(host_memory::allocate(bytes)) };
-        let buffer = DeviceBuffer::new(gpu, bytes.max(1))?;
-        buffer.fill(0)?;
+    pub(super) fn allocate_device(&self, bytes: u64) -> Answer<u64> {
+        let Some(gpu) = self.gpu else { return host_memory::allocate(bytes) };
+        let buffer = DeviceBuffer::new(gpu, bytes.max(1)).map_err(on_gpu)?;
+        buffer.fill(0).map_err(on_gpu)?;
         let at = buffer.address();
         std::mem::forget(buffer);
-        Ok(Reply::Address(at))
+        Ok(at)
     }
 
     /// The GPU, if the address is of its memory.
@@ -108,6 +108,11 @@ impl<'gpu> Memory<'gpu> {
     }
 }
 
+/// What an agent says when the driver refuses.
+pub(super) fn on_gpu(error: CudaError) -> String {
+    format!("memory of the GPU: {error}")
+}
+
 /// Joins entries that continue each other on both sides: each costs a copy.
 fn runs(entries: &[Entry]) -> Vec<Entry> {
     let mut runs: Vec<Entry> = Vec::new();
@@ -139,7 +144,7 @@ mod tests {
     #[test]
     fn without_a_gpu_device_memory_is_ordinary_memory() {
         let memory = Memory::new(None);
-        let Ok(Reply::Address(at)) = memory.allocate_device(8192) else { panic!("an address") };
+        let at = memory.allocate_device(8192).expect("an address");
         memory.fill(at, 5000, 3).expect("no driver is asked");
         assert_eq!(memory.verify(at, 5000, 3), Ok(None));
         assert!(memory.verify(at, 5000, 4).expect("no driver is asked").is_some());
@@ -150,10 +155,8 @@ mod tests {
     fn memory_of_a_gpu_is_filled_checked_and_gathered() {
         let Some(gpu) = tcpx_cuda::test_gpu() else { return };
         let memory = Memory::new(Some(&gpu));
-        let allocated = (memory.allocate_device(8192), host_memory::allocate(8192));
-        let (Ok(Reply::Address(device)), Reply::Address(host)) = allocated else {
-            panic!("two addresses: {allocated:?}")
-        };
+        let device = memory.allocate_device(8192).expect("device memory");
+        let host = host_memory::allocate(8192).expect("host memory");
         memory.fill(device, 5000, 3).expect("a fill");
         assert_eq!(memory.verify(device, 5000, 3), Ok(None));
         let half = |src_off, dst_off| Entry { src_off, len: 2500, dst_off };

@@ -9,7 +9,7 @@ use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use crate::link::command::Reply;
+use crate::link::command::Answer;
 use crate::message::unpack_row::Entry;
 
 /// The pointer behind a number that a check sent.
@@ -23,19 +23,19 @@ pub(super) fn address<T>(pointer: *const T) -> u64 {
 }
 
 /// Page-aligned, zeroed, never freed: requests may refer to it until the process ends.
-pub(super) fn allocate(bytes: u64) -> Reply {
+pub(super) fn allocate(bytes: u64) -> Answer<u64> {
     let layout = usize::try_from(bytes.max(1))
         .ok()
         .and_then(|b| Layout::from_size_align(b, UNPACK_PAGE_BYTES).ok());
     let Some(layout) = layout else {
-        return Reply::Impossible(format!("cannot allocate {bytes} bytes"));
+        return Err(format!("cannot allocate {bytes} bytes"));
     };
     // SAFETY: the layout is of at least one byte.
     let memory = unsafe { alloc_zeroed(layout) };
     if memory.is_null() {
-        return Reply::Impossible(format!("cannot allocate {bytes} bytes"));
+        return Err(format!("cannot allocate {bytes} bytes"));
     }
-    Reply::Address(address(memory))
+    Ok(address(memory))
 }
 
 /// Copies bytes out: the plugin may own them, so they are read as memory that somebody else writes.

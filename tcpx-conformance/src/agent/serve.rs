@@ -6,14 +6,14 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-use tcpx_cuda::{CudaError, CudaGpu};
+use tcpx_cuda::CudaGpu;
 use tcpx_sys::NcclNetV7;
 
-use super::calls::Calls;
+use super::commands::Agent;
 use super::device_memory::Memory;
-use super::{host_memory, stream};
-use crate::link::command::{Assignment, Census, Command, Reply};
+use crate::link::command::{Answer, Command};
 use crate::link::socket::{LINK_VARIABLE, Link};
+use crate::link::values::Assignment;
 
 /// Runs this process as an agent if it was started as one.
 ///
@@ -60,80 +60,19 @@ fn serve(mut link: Link, table: Option<fn() -> NcclNetV7>) -> io::Result<()> {
         Err(error) => Some(error.to_string()),
     };
     let memory = Memory::new(gpu.as_ref().ok().and_then(Option::as_ref));
-    let mut calls = Calls::new(assignment.target, table);
+    let mut agent = Agent::new(assignment.target, table, memory);
     loop {
-        let command = match link.receive(None) {
+        let command: Command = match link.receive(None) {
             Ok(command) => command,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         };
-        let reply = match &failure {
-            None => answer(&mut calls, &memory, command),
-            Some(reason) => Reply::Impossible(format!("holding the GPU: {reason}")),
-        };
-        link.send(&reply, None)?;
+        match &failure {
+            None => command.answer(&mut agent, &mut link)?,
+            // An answer that says no has the same bytes whatever was asked.
+            Some(reason) => {
+                link.send(&Answer::<()>::Err(format!("holding the GPU: {reason}")), None)?;
+            }
+        }
     }
-}
-
-fn answer(calls: &mut Calls, memory: &Memory<'_>, command: Command) -> Reply {
-    match command {
-        Command::Allocate { .. }
-        | Command::AllocateDevice { .. }
-        | Command::Read { .. }
-        | Command::ReadWord { .. }
-        | Command::Write { .. }
-        | Command::Fill { .. }
-        | Command::Verify { .. }
-        | Command::Gather { .. } => access(memory, command)
-            .unwrap_or_else(|error| Reply::Impossible(format!("memory of the GPU: {error}"))),
-        Command::MappedBytes { at } => match memory.mapped_bytes(at) {
-            Ok(bytes) => Reply::MappedBytes(bytes),
-            Err(error) => Reply::Impossible(format!("the memory map: {error}")),
-        },
-        Command::Census => match census() {
-            Ok(census) => Reply::Census(census),
-            Err(error) => Reply::Impossible(format!("the census: {error}")),
-        },
-        Command::DefaultSigpipe => {
-            // SAFETY: SIG_DFL runs no code of this process.
-            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-            Reply::Done
-        }
-        Command::SendStream(stream) => Reply::Streamed(stream::send(calls, memory, &stream)),
-        Command::RecvStream(stream, queue) => {
-            Reply::Streamed(stream::receive(calls, memory, &stream, queue))
-        }
-        call => calls.make(&call),
-    }
-}
-
-/// The commands that touch memory.
-fn access(memory: &Memory<'_>, command: Command) -> Result<Reply, CudaError> {
-    Ok(match command {
-        Command::Allocate { bytes } => host_memory::allocate(bytes),
-        Command::AllocateDevice { bytes } => memory.allocate_device(bytes)?,
-        Command::Read { at, bytes } => Reply::Bytes(memory.read(at, bytes as usize)?),
-        Command::ReadWord { at } => Reply::Address(memory.read_word(at)?),
-        Command::Write { at, bytes } => {
-            memory.write(at, &bytes)?;
-            Reply::Done
-        }
-        Command::Fill { at, bytes, seed } => {
-            memory.fill(at, bytes as usize, seed)?;
-            Reply::Done
-        }
-        Command::Verify { at, bytes, seed } => {
-            Reply::Verified(memory.verify(at, bytes as usize, seed)?)
-        }
-        Command::Gather { bounce, entries, to } => {
-            memory.gather(bounce, &entries, to)?;
-            Reply::Done
-        }
-        other => Reply::Impossible(format!("{other:?} is no access to memory")),
-    })
-}
-
-fn census() -> io::Result<Census> {
-    let count = |folder: &str| std::fs::read_dir(folder).map(|entries| entries.count() as u64);
-    Ok(Census { descriptors: count("/proc/self/fd")?, threads: count("/proc/self/task")? })
 }

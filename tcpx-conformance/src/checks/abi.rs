@@ -4,7 +4,7 @@ use crate::check::{Check, Group::Abi};
 use crate::harness::fixture::Fixture;
 use crate::harness::symbols;
 use crate::harness::verdict::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
-use crate::link::command::{Loaded, Properties};
+use crate::link::values::{Loaded, Properties};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

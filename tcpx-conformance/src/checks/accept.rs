@@ -4,7 +4,7 @@ use crate::check::{Check, Group::Lifecycle};
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::verdict::{Halt, Verdict, differs, may_die, require, require_rc};
-use crate::link::command::DeviceArgument;
+use crate::link::values::DeviceArgument;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

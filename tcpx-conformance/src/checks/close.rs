@@ -1,10 +1,11 @@
 //! The three closes.
 
 use crate::check::{Check, Group::Lifecycle};
+use crate::harness::calls::CommKind;
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc};
-use crate::link::command::{CommKind, Command, DeviceArgument};
+use crate::link::values::DeviceArgument;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(Lifecycle, "lifecycle.close_null", "§2.12", "closing a NULL comm returns 0", null),
@@ -71,8 +72,8 @@ fn listen_pending(fixture: &Fixture<'_>) -> Verdict {
     let pending = PendingPair::of_new_processes(fixture)?;
     let made = pending.accept(DeviceArgument::At(pending.device))?;
     require_rc("accept without a peer", made.rc, 0)?;
-    let close = Command::Close { kind: CommKind::Listen, comm: pending.listen_comm };
-    require_rc("closeListen during accept", pending.listener.rc(&close)?, 0)?;
+    let rc = pending.listener.close_listen(pending.listen_comm)?;
+    require_rc("closeListen during accept", rc, 0)?;
     // The peer that comes now meets nobody; neither end may crash over it.
     for _ in 0..20 {
         let made = pending.connect(DeviceArgument::PointsToNull)?;

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use crate::check::{Check, Group::Comms};
+use crate::harness::calls::CommKind;
 use crate::harness::comm_pair::{CommPair, Receive};
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, require_rc};
-use crate::link::command::CommKind;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use tcpx_sys::HANDLE_BYTES;
 
 use crate::check::{Check, Group::Lifecycle};
+use crate::harness::calls::CommKind;
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
 use crate::harness::pending_pair::{DEVICE_BYTES, MARK, PendingPair};
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
-use crate::link::command::{CommKind, Command, DeviceArgument};
+use crate::link::values::DeviceArgument;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -142,18 +143,15 @@ fn refused(fixture: &Fixture<'_>) -> Verdict {
 
 fn negative(fixture: &Fixture<'_>) -> Verdict {
     let pending = PendingPair::of_new_processes(fixture)?;
-    let command =
-        Command::Connect { dev: -1, handle: pending.handle, device: DeviceArgument::PointsToNull };
-    require_rc("connect on device -1", pending.connector.made(&command)?.rc, 3)
+    let made = pending.connector.connect(-1, pending.handle, DeviceArgument::PointsToNull)?;
+    require_rc("connect on device -1", made.rc, 3)
 }
 
 fn beyond(fixture: &Fixture<'_>) -> Verdict {
     let pending = PendingPair::of_new_processes(fixture)?;
     let dev = pending.connector.devices()?.count;
     loop {
-        let command =
-            Command::Connect { dev, handle: pending.handle, device: DeviceArgument::PointsToNull };
-        let made = pending.connector.made(&command)?;
+        let made = pending.connector.connect(dev, pending.handle, DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm on a device that is not there", || {
             format!("{:#x}", made.pointer)
         })?;
@@ -237,8 +235,7 @@ fn copies(fixture: &Fixture<'_>) -> Verdict {
 
 /// Polls one attempt: `None` while it is pending, 0 when it ended without a comm.
 fn attempt(connector: &Process, handle: u64) -> Verdict<Option<u64>> {
-    let device = DeviceArgument::PointsToNull;
-    let made = connector.made(&Command::Connect { dev: 0, handle, device })?;
+    let made = connector.connect(0, handle, DeviceArgument::PointsToNull)?;
     match (made.rc, made.pointer) {
         (0, 0) => Ok(None),
         (0, comm) => Ok(Some(comm)),

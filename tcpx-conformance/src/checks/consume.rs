@@ -4,7 +4,6 @@ use crate::check::{Check, Group::Fifo};
 use crate::harness::comm_pair::{CommPair, Receive};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, differs, loose_acceptance, require_rc};
-use crate::link::command::Command;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(Fifo, "fifo.consume_early", "§2.10", "irecvConsumed before done returns 3", early),
@@ -104,8 +103,8 @@ fn n(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let receives = finished(fixture, &pair, &[BYTES])?;
     for n in [0, 2] {
-        let command = Command::Consumed { comm: pair.recv_comm, n, request: receives[0].request };
-        require_rc(&format!("irecvConsumed with n = {n}"), pair.receiver.rc(&command)?, 3)?;
+        let rc = pair.receiver.irecv_consumed(pair.recv_comm, n, receives[0].request)?;
+        require_rc(&format!("irecvConsumed with n = {n}"), rc, 3)?;
     }
     pair.consume(&receives[0])
 }
@@ -122,8 +121,8 @@ fn send_request(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let send = pair.send(0, BYTES, 0)?;
     // The send comm lives in the sender's process; so must this call.
-    let command = Command::Consumed { comm: pair.send_comm, n: 1, request: send };
-    let accepted = loose_acceptance("irecvConsumed of a send", pair.sender.rc(&command)?)?;
+    let rc = pair.sender.irecv_consumed(pair.send_comm, 1, send)?;
+    let accepted = loose_acceptance("irecvConsumed of a send", rc)?;
     let receive = pair.receive(0, BYTES)?;
     pair.complete(fixture, send, &receive)?;
     pair.check(&receive, BYTES, 0)?;

@@ -5,7 +5,7 @@ use crate::harness::comm_pair::{CommPair, Receive, step};
 use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, fail, may_die, require, require_rc};
-use crate::link::command::{Tested, UNTOUCHED_INT};
+use crate::link::values::{Tested, UNTOUCHED_INT};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

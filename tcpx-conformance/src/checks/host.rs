@@ -6,7 +6,7 @@ use crate::check::{Check, Group::Host};
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, differs, require, require_rc, skip};
-use crate::link::command::Tested;
+use crate::link::values::Tested;
 use crate::message::unpack_row;
 
 pub(super) const CHECKS: &[Check] = &[

@@ -3,10 +3,11 @@
 use tcpx_sys::HANDLE_BYTES;
 
 use crate::check::{Check, Group::Lifecycle};
+use crate::harness::calls::CommKind;
 use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
-use crate::link::command::{CommKind, Command, Made, UNTOUCHED};
+use crate::link::values::UNTOUCHED;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -146,13 +147,9 @@ fn no_interface(fixture: &Fixture<'_>) -> Verdict {
     require_rc("init with an interface that is not there", rc, 3)
 }
 
-fn listen(process: &Process, dev: i32, handle: u64) -> Verdict<Made> {
-    process.made(&Command::Listen { dev, handle })
-}
-
 fn refuses_to_listen(process: &Process, dev: i32) -> Verdict {
     let handle = process.allocate(HANDLE_BYTES as u64)?;
-    let made = listen(process, dev, handle)?;
+    let made = process.listen(dev, handle)?;
     require_rc(&format!("listen on device {dev}"), made.rc, 3)
 }
 
@@ -174,7 +171,7 @@ fn listened(fixture: &Fixture<'_>) -> Verdict<Vec<u8>> {
     let process = fixture.ready()?;
     let at = process.allocate(3 * HANDLE_BYTES as u64)?;
     process.write(at, vec![MARK; 3 * HANDLE_BYTES])?;
-    let made = listen(&process, 0, at + HANDLE_BYTES as u64)?;
+    let made = process.listen(0, at + HANDLE_BYTES as u64)?;
     require_rc("listen on device 0", made.rc, 0)?;
     require(made.pointer != 0 && made.pointer != UNTOUCHED, "listen hands out a comm", || {
         format!("{:#x}", made.pointer)

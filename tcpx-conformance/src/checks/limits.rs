@@ -6,7 +6,7 @@ use crate::check::{Check, Group::Requests};
 use crate::harness::comm_pair::{CommPair, Receive};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, require, require_rc};
-use crate::link::command::{Made, UNTOUCHED};
+use crate::link::values::{Made, UNTOUCHED};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(Requests, "requests.sixteen_sends", "§2.7", "a comm holds 16 sends", sixteen_sends),

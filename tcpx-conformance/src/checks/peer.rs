@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::check::{Check, Group::Peer};
+use crate::harness::calls::CommKind;
 use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
 use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Halt, Verdict, differs, fail, require, skip};
-use crate::link::command::{CommKind, DeviceArgument, Tested};
+use crate::link::values::{DeviceArgument, Tested};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

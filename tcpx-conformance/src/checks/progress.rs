@@ -9,7 +9,7 @@ use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
 use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
 use crate::harness::verdict::{Verdict, differs, require, skip};
-use crate::link::command::{Stream, StreamQueue};
+use crate::link::values::{Stream, StreamQueue};
 use crate::message::unpack_row;
 
 pub(super) const CHECKS: &[Check] = &[

@@ -6,7 +6,7 @@ use crate::check::{Check, Group::Registration};
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, differs, fail, loose_acceptance, require, require_rc};
-use crate::link::command::{Command, UNTOUCHED};
+use crate::link::values::UNTOUCHED;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(
@@ -118,7 +118,7 @@ fn null_comm(fixture: &Fixture<'_>) -> Verdict {
     for kind in [PTR_HOST, PTR_CUDA] {
         require_rc(
             &format!("regMr of type {kind} on a NULL comm"),
-            process.reg_mr(0, at, BYTES, kind)?.rc,
+            process.register(0, at, BYTES, kind)?.rc,
             3,
         )?;
     }
@@ -130,7 +130,7 @@ fn unaligned(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let at = pair.sender.allocate_device(BYTES)?;
     for shift in [1, 16, 2048, 4095] {
-        let made = pair.sender.reg_mr(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
+        let made = pair.sender.register(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
         require_rc(&format!("regMr of device memory at a page + {shift}"), made.rc, 3)?;
     }
     Ok(())
@@ -140,7 +140,7 @@ fn host_unaligned(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let at = pair.sender.allocate(BYTES)?;
     for shift in [1, 7, 4095] {
-        let made = pair.sender.reg_mr(pair.send_comm, at + shift, 100, PTR_HOST)?;
+        let made = pair.sender.register(pair.send_comm, at + shift, 100, PTR_HOST)?;
         require_rc(&format!("regMr of host memory at a page + {shift}"), made.rc, 0)?;
         require(made.pointer != 0 && made.pointer != UNTOUCHED, "a registration", || {
             format!("{:#x}", made.pointer)
@@ -153,7 +153,7 @@ fn refuses_type(pair: &CommPair, kind: i32) -> Verdict {
     let at = pair.sender.allocate(BYTES)?;
     require_rc(
         &format!("regMr of type {kind}"),
-        pair.sender.reg_mr(pair.send_comm, at, BYTES, kind)?.rc,
+        pair.sender.register(pair.send_comm, at, BYTES, kind)?.rc,
         3,
     )
 }
@@ -169,7 +169,7 @@ fn unknown(fixture: &Fixture<'_>) -> Verdict {
 
 fn null_host(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
-    let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_HOST)?;
+    let made = pair.sender.register(pair.send_comm, 0, BYTES, PTR_HOST)?;
     if loose_acceptance("regMr of a NULL host range", made.rc)? {
         return Ok(());
     }
@@ -179,7 +179,7 @@ fn null_host(fixture: &Fixture<'_>) -> Verdict {
 fn null_device(fixture: &Fixture<'_>) -> Verdict {
     fixture.require_entries()?;
     let pair = fixture.pair()?;
-    let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_CUDA)?;
+    let made = pair.sender.register(pair.send_comm, 0, BYTES, PTR_CUDA)?;
     // CUDA refuses it in the original; where nothing asks CUDA, it is as good a tag as any.
     loose_acceptance("regMr of a NULL device range", made.rc).map(drop)
 }
@@ -187,8 +187,8 @@ fn null_device(fixture: &Fixture<'_>) -> Verdict {
 fn negative(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let at = pair.sender.allocate(BYTES)?;
-    let command = Command::RegMr { comm: pair.send_comm, data: at, bytes: -1, kind: PTR_HOST };
-    if loose_acceptance("regMr of -1 bytes", pair.sender.made(&command)?.rc)? {
+    let made = pair.sender.reg_mr(pair.send_comm, at, -1, PTR_HOST)?;
+    if loose_acceptance("regMr of -1 bytes", made.rc)? {
         return Err(differs("regMr takes a negative size, as 3.1.9 does"));
     }
     Ok(())
@@ -197,16 +197,16 @@ fn negative(fixture: &Fixture<'_>) -> Verdict {
 fn overlapping(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
-    let first = pair.sender.reg_mr(pair.send_comm, pair.outgoing.at, BYTES, kind)?;
-    let second = pair.sender.reg_mr(pair.send_comm, pair.outgoing.at + 4096, BYTES, kind)?;
+    let first = pair.sender.register(pair.send_comm, pair.outgoing.at, BYTES, kind)?;
+    let second = pair.sender.register(pair.send_comm, pair.outgoing.at + 4096, BYTES, kind)?;
     require_rc("regMr of a registered range", first.rc, 0)?;
     require_rc("regMr of an overlapping range", second.rc, 0)?;
     require(first.pointer != second.pointer, "two registrations", || {
         "the same one twice".to_owned()
     })?;
     for mhandle in [first.pointer, second.pointer] {
-        let command = Command::DeregMr { comm: pair.send_comm, mhandle };
-        require_rc("deregMr of one of several", pair.sender.rc(&command)?, 0)?;
+        let rc = pair.sender.dereg_mr(pair.send_comm, mhandle)?;
+        require_rc("deregMr of one of several", rc, 0)?;
     }
     // The first registration of the range is still good.
     pair.transfer(fixture, 10_000, 3)
@@ -235,34 +235,28 @@ fn outlives(fixture: &Fixture<'_>) -> Verdict {
     let kind = pair.memory.pointer_type();
     let other = CommPair::connect(fixture, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
     other.transfer(fixture, 100, 1)?;
-    other.sender.close(crate::link::command::CommKind::Send, other.send_comm)?;
-    let command = Command::DeregMr { comm: pair.send_comm, mhandle: other.outgoing.mhandle };
-    require_rc(
-        "deregMr through another comm, after its own was closed",
-        pair.sender.rc(&command)?,
-        0,
-    )
+    other.sender.close(crate::harness::calls::CommKind::Send, other.send_comm)?;
+    let rc = pair.sender.dereg_mr(pair.send_comm, other.outgoing.mhandle)?;
+    require_rc("deregMr through another comm, after its own was closed", rc, 0)
 }
 
 fn dereg_null(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
-    let command = Command::DeregMr { comm: pair.send_comm, mhandle: 0 };
-    require_rc("deregMr of NULL", pair.sender.rc(&command)?, 0)
+    require_rc("deregMr of NULL", pair.sender.dereg_mr(pair.send_comm, 0)?, 0)
 }
 
 fn no_leak(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let before = pair.sender.census()?;
     for _ in 0..1000 {
-        let made = pair.sender.reg_mr(
+        let made = pair.sender.register(
             pair.send_comm,
             pair.outgoing.at,
             BYTES,
             pair.memory.pointer_type(),
         )?;
         require_rc("regMr", made.rc, 0)?;
-        let command = Command::DeregMr { comm: pair.send_comm, mhandle: made.pointer };
-        require_rc("deregMr", pair.sender.rc(&command)?, 0)?;
+        require_rc("deregMr", pair.sender.dereg_mr(pair.send_comm, made.pointer)?, 0)?;
     }
     let after = pair.sender.census()?;
     require(after.descriptors <= before.descriptors, "no more descriptors than before", || {
@@ -272,8 +266,7 @@ fn no_leak(fixture: &Fixture<'_>) -> Verdict {
 
 fn device_mr(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
-    let command = Command::DeviceMr { comm: pair.recv_comm, mhandle: pair.incoming.mhandle };
-    let made = pair.receiver.made(&command)?;
+    let made = pair.receiver.get_device_mr(pair.recv_comm, pair.incoming.mhandle)?;
     require_rc("getDeviceMr", made.rc, 0)?;
     if made.pointer == UNTOUCHED {
         return Ok(());

@@ -4,7 +4,7 @@ use crate::check::{Check, Group::Requests};
 use crate::harness::comm_pair::{BUFFER_BYTES, CommPair};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, may_die, require_rc, strict_refusal};
-use crate::link::command::{Command, Made};
+use crate::link::values::Made;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(Requests, "requests.irecv_n", "§2.7", "irecv of 0 or 2 buffers returns 3", irecv_n),
@@ -105,18 +105,11 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 fn irecv(pair: &CommPair, n: i32, data: u64, bytes: i32, mhandle: u64) -> Verdict<Made> {
-    pair.receiver.made(&Command::Irecv {
-        comm: pair.recv_comm,
-        n,
-        data,
-        bytes,
-        tag: Some(0),
-        mhandle,
-    })
+    pair.receiver.irecv(pair.recv_comm, n, data, bytes, Some(0), mhandle)
 }
 
 fn isend(pair: &CommPair, data: u64, bytes: i32, mhandle: u64) -> Verdict<Made> {
-    pair.sender.made(&Command::Isend { comm: pair.send_comm, data, bytes, tag: 0, mhandle })
+    pair.sender.isend(pair.send_comm, data, bytes, 0, mhandle)
 }
 
 fn irecv_n(fixture: &Fixture<'_>) -> Verdict {
@@ -225,14 +218,7 @@ fn small_mhandle(fixture: &Fixture<'_>) -> Verdict {
 fn tags_null(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let (comm, data, mhandle) = (pair.recv_comm, pair.incoming.at, pair.incoming.mhandle);
-    let made = pair.receiver.made(&Command::Irecv {
-        comm,
-        n: 1,
-        data,
-        bytes: 20_000,
-        tag: None,
-        mhandle,
-    })?;
+    let made = pair.receiver.irecv(comm, 1, data, 20_000, None, mhandle)?;
     into(fixture, &pair, made, "irecv with NULL tags")
 }
 
@@ -242,27 +228,13 @@ fn tags_ignored(fixture: &Fixture<'_>) -> Verdict {
     // The tags of the two ends cross over; the order must win.
     for (seed, tag) in [(1_u64, 5), (2, 777)] {
         let (place, mhandle) = (pair.incoming.at + seed * 4096, pair.incoming.mhandle);
-        let command = Command::Irecv {
-            comm: pair.recv_comm,
-            n: 1,
-            data: place,
-            bytes: 900,
-            tag: Some(tag),
-            mhandle,
-        };
-        let made = pair.receiver.made(&command)?;
+        let made = pair.receiver.irecv(pair.recv_comm, 1, place, 900, Some(tag), mhandle)?;
         require_rc("irecv", made.rc, 0)?;
         posted.1.push(pair.posted(made.pointer, place));
         let data = pair.outgoing.at + seed * 4096;
         pair.sender.fill(data, 900, seed)?;
-        let (comm, mhandle) = (pair.send_comm, pair.outgoing.mhandle);
-        let made = pair.sender.made(&Command::Isend {
-            comm,
-            data,
-            bytes: 900,
-            tag: 782 - tag,
-            mhandle,
-        })?;
+        let mhandle = pair.outgoing.mhandle;
+        let made = pair.sender.isend(pair.send_comm, data, 900, 782 - tag, mhandle)?;
         require_rc("isend", made.rc, 0)?;
         posted.0.push(made.pointer);
     }
@@ -277,17 +249,16 @@ fn tags_ignored(fixture: &Fixture<'_>) -> Verdict {
 fn null_comm(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let (data, mhandle) = (pair.outgoing.at, pair.outgoing.mhandle);
-    let send = Command::Isend { comm: 0, data, bytes: 100, tag: 0, mhandle };
-    may_die("isend on a NULL comm", pair.sender.made(&send).map(|made| made.rc))?;
+    let posted = pair.sender.isend(0, data, 100, 0, mhandle);
+    may_die("isend on a NULL comm", posted.map(|made| made.rc))?;
     let (data, mhandle) = (pair.incoming.at, pair.incoming.mhandle);
-    let receive = Command::Irecv { comm: 0, n: 1, data, bytes: 100, tag: None, mhandle };
-    may_die("irecv on a NULL comm", pair.receiver.made(&receive).map(|made| made.rc))
+    let posted = pair.receiver.irecv(0, 1, data, 100, None, mhandle);
+    may_die("irecv on a NULL comm", posted.map(|made| made.rc))
 }
 
 fn wrong_direction(fixture: &Fixture<'_>) -> Verdict {
     let pair = fixture.pair()?;
     let (comm, data, mhandle) = (pair.send_comm, pair.outgoing.at, pair.outgoing.mhandle);
-    let receive = Command::Irecv { comm, n: 1, data, bytes: 100, tag: Some(0), mhandle };
-    let posted = pair.sender.made(&receive);
+    let posted = pair.sender.irecv(comm, 1, data, 100, Some(0), mhandle);
     may_die("irecv on a send comm", posted.map(|made| made.rc))
 }

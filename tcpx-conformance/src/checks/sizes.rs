@@ -3,7 +3,7 @@
 use crate::check::{Check, Group::Sizes};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, fail, require};
-use crate::link::command::Tested;
+use crate::link::values::Tested;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::new(

@@ -11,7 +11,7 @@ use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc, skip};
-use crate::link::command::{Command, DeviceArgument};
+use crate::link::values::DeviceArgument;
 use crate::outcome::Outcome;
 
 pub(super) const CHECKS: &[Check] = &[Check::new(
@@ -97,7 +97,7 @@ fn recorded_hello(
     let at = pending.connector.allocate(HANDLE_BYTES as u64)?;
     pending.connector.write(at, changed)?;
     let device = DeviceArgument::PointsToNull;
-    let made = pending.connector.made(&Command::Connect { dev: 0, handle: at, device })?;
+    let made = pending.connector.connect(0, at, device)?;
     require_rc("the first connect", made.rc, 0)?;
     let until = Instant::now() + fixture.share(1, 6);
     let mut hello = Vec::new();

@@ -1,25 +1,16 @@
-//! The commands as methods, with their answers unwrapped.
+//! The commands as methods of an agent, and what is made of several of them.
 
 use tcpx_sys::{NetDeviceHandle, UnpackNetDeviceHandle};
 
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, fail, require, require_rc};
-use crate::link::command::{
-    Census, CommKind, Command, Counted, LoadFailure, Loaded, Made, Properties, Reply, Stream,
-    StreamQueue, Tested,
+use crate::link::command::{Command, commands};
+use crate::link::values::{
+    Census, Counted, DeviceArgument, LoadFailure, Loaded, Made, Properties, Stream, StreamQueue,
+    Tested,
 };
 use crate::message::pattern::Mismatch;
 use crate::message::unpack_row::Entry;
-
-/// The answer of the expected shape; any other is a fault of the agent, not of the plugin.
-macro_rules! answer {
-    ($reply:expr, $shape:pat => $value:expr) => {
-        match $reply {
-            $shape => Ok($value),
-            other => Err(fail("the agent answers the question", format!("{other:?}"))),
-        }
-    };
-}
 
 /// Where an agent's messages lie, and their registration.
 #[derive(Clone, Copy, Debug)]
@@ -46,51 +37,43 @@ pub(crate) struct Queue {
     pub head: u64,
 }
 
+macro_rules! methods {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($($argument:ident: $type:ty),*) -> $answer:ty, $call:literal;
+    )*) => {
+        /// A method for each command. Those of the plugin's table return its code, whatever it is.
+        impl Process {
+            $($(#[$doc])* pub(crate) fn $name(&self, $($argument: $type),*) -> Verdict<$answer> {
+                self.call(&Command::$name { $($argument),* })
+            })*
+        }
+    };
+}
+commands!(methods);
+
+/// The three kinds of comm, by how they are closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommKind {
+    Send,
+    Recv,
+    Listen,
+}
+
 impl Process {
-    /// A call that returns nothing but its code.
-    pub(crate) fn rc(&self, command: &Command) -> Verdict<i32> {
-        answer!(self.call(command)?, Reply::Rc(rc) => rc)
-    }
-
-    /// A call that makes something.
-    pub(crate) fn made(&self, command: &Command) -> Verdict<Made> {
-        answer!(self.call(command)?, Reply::Made(made) => made)
-    }
-
-    /// Opens the plugin; the text says why it cannot be.
-    pub(crate) fn load(&self) -> Verdict<Result<Loaded, LoadFailure>> {
-        answer!(self.call(&Command::Load)?, Reply::Loaded(loaded) => loaded)
-    }
-
-    pub(crate) fn init(&self, logger: bool) -> Verdict<i32> {
-        self.rc(&Command::Init { logger })
-    }
-
-    pub(crate) fn devices(&self) -> Verdict<Counted> {
-        answer!(self.call(&Command::Devices)?, Reply::Counted(counted) => counted)
-    }
-
-    pub(crate) fn properties(&self, dev: i32) -> Verdict<Properties> {
-        answer!(self.call(&Command::Properties { dev })?, Reply::Properties(properties) => properties)
-    }
-
-    pub(crate) fn test(&self, request: u64) -> Verdict<Tested> {
-        answer!(self.call(&Command::Test { request })?, Reply::Tested(tested) => tested)
-    }
-
-    pub(crate) fn iflush(&self, comm: u64, n: i32, request: u64) -> Verdict<Counted> {
-        answer!(self.call(&Command::Iflush { comm, n, request })?, Reply::Counted(counted) => counted)
-    }
-
     /// Closes a comm, which always succeeds (§2.12).
     pub(crate) fn close(&self, kind: CommKind, comm: u64) -> Verdict {
-        let command = Command::Close { kind, comm };
-        require_rc(command.call(), self.rc(&command)?, 0)
+        let (name, rc) = match kind {
+            CommKind::Send => ("closeSend", self.close_send(comm)?),
+            CommKind::Recv => ("closeRecv", self.close_recv(comm)?),
+            CommKind::Listen => ("closeListen", self.close_listen(comm)?),
+        };
+        require_rc(name, rc, 0)
     }
 
-    pub(crate) fn reg_mr(&self, comm: u64, data: u64, bytes: u64, kind: i32) -> Verdict<Made> {
-        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-        self.made(&Command::RegMr { comm, data, bytes, kind })
+    /// `regMr` of a size that is no trick.
+    pub(crate) fn register(&self, comm: u64, data: u64, bytes: u64, kind: i32) -> Verdict<Made> {
+        self.reg_mr(comm, data, i32::try_from(bytes).unwrap_or(i32::MAX), kind)
     }
 
     /// A buffer of its own with a registration.
@@ -99,62 +82,19 @@ impl Process {
             tcpx_sys::PTR_CUDA => self.allocate_device(bytes)?,
             _ => self.allocate(bytes)?,
         };
-        let made = self.reg_mr(comm, at, bytes, kind)?;
+        let made = self.register(comm, at, bytes, kind)?;
         require_rc(&format!("regMr of {bytes} page-aligned bytes as type {kind}"), made.rc, 0)?;
         Ok(Buffer { at, mhandle: made.pointer })
     }
 
-    pub(crate) fn allocate(&self, bytes: u64) -> Verdict<u64> {
-        answer!(self.call(&Command::Allocate { bytes })?, Reply::Address(at) => at)
-    }
-
-    pub(crate) fn allocate_device(&self, bytes: u64) -> Verdict<u64> {
-        answer!(self.call(&Command::AllocateDevice { bytes })?, Reply::Address(at) => at)
-    }
-
+    /// Bytes at `at`, as many as were asked for.
     pub(crate) fn read(&self, at: u64, bytes: u32) -> Verdict<Vec<u8>> {
-        let read = answer!(self.call(&Command::Read { at, bytes })?, Reply::Bytes(read) => read)?;
+        let read = self.read_bytes(at, bytes)?;
         if read.len() == bytes as usize {
             Ok(read)
         } else {
             Err(fail("the agent reads what was asked for", "another length"))
         }
-    }
-
-    /// One aligned word.
-    pub(crate) fn word(&self, at: u64) -> Verdict<u64> {
-        answer!(self.call(&Command::ReadWord { at })?, Reply::Address(word) => word)
-    }
-
-    pub(crate) fn write(&self, at: u64, bytes: Vec<u8>) -> Verdict {
-        answer!(self.call(&Command::Write { at, bytes })?, Reply::Done => ())
-    }
-
-    /// Puts the message of `seed` at `at`.
-    pub(crate) fn fill(&self, at: u64, bytes: u64, seed: u64) -> Verdict {
-        answer!(self.call(&Command::Fill { at, bytes, seed })?, Reply::Done => ())
-    }
-
-    /// The first byte at `at` that is not the message of `seed`.
-    pub(crate) fn verify(&self, at: u64, bytes: u64, seed: u64) -> Verdict<Option<Mismatch>> {
-        answer!(self.call(&Command::Verify { at, bytes, seed })?, Reply::Verified(found) => found)
-    }
-
-    pub(crate) fn gather(&self, bounce: u64, entries: Vec<Entry>, to: u64) -> Verdict {
-        answer!(self.call(&Command::Gather { bounce, entries, to })?, Reply::Done => ())
-    }
-
-    /// Bytes from `at` to the end of its mapping, `None` outside any.
-    pub(crate) fn mapped_bytes(&self, at: u64) -> Verdict<Option<u64>> {
-        answer!(self.call(&Command::MappedBytes { at })?, Reply::MappedBytes(bytes) => bytes)
-    }
-
-    pub(crate) fn census(&self) -> Verdict<Census> {
-        answer!(self.call(&Command::Census)?, Reply::Census(census) => census)
-    }
-
-    pub(crate) fn default_sigpipe(&self) -> Verdict {
-        answer!(self.call(&Command::DefaultSigpipe)?, Reply::Done => ())
     }
 
     /// The device handle that `accept` wrote at `at`.
@@ -186,13 +126,13 @@ pub(crate) fn run_streams(
     sender: (&Process, Stream),
     receiver: (&Process, Stream, Option<StreamQueue>),
 ) -> Verdict {
-    let (send, receive) =
-        (Command::SendStream(sender.1), Command::RecvStream(receiver.1, receiver.2));
+    let send = Command::send_stream { stream: sender.1 };
+    let receive = Command::recv_stream { stream: receiver.1, queue: receiver.2 };
     receiver.0.begin(&receive)?;
     sender.0.begin(&send)?;
-    let received = answer!(receiver.0.finish(receive.call())?, Reply::Streamed(result) => result)?;
+    let received: Result<(), String> = receiver.0.finish(receive.name())?;
     received.map_err(|text| fail("every message of the stream arrives", text))?;
-    let sent = answer!(sender.0.finish(send.call())?, Reply::Streamed(result) => result)?;
+    let sent: Result<(), String> = sender.0.finish(send.name())?;
     sent.map_err(|text| fail("every send of the stream is done", text))
 }
 

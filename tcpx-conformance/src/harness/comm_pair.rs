@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use tcpx_sys::{LoadMeta, UNPACK_QUEUE_DEPTH};
 
-use crate::harness::calls::{Buffer, Queue};
+use crate::harness::calls::{Buffer, CommKind, Queue};
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, fail, require, require_rc};
-use crate::link::command::{CommKind, Command, Made, Tested, UNTOUCHED};
+use crate::link::values::{Made, Tested, UNTOUCHED};
 use crate::memory_kind::MemoryKind;
 use crate::message::unpack_row::{self, Entry};
 
@@ -110,8 +110,7 @@ impl CommPair {
 
     /// The raw isend.
     pub(crate) fn isend(&self, data: u64, bytes: u64) -> Verdict<Made> {
-        let (comm, mhandle) = (self.send_comm, self.outgoing.mhandle);
-        self.sender.made(&Command::Isend { comm, data, bytes: int(bytes)?, tag: 0, mhandle })
+        self.sender.isend(self.send_comm, data, int(bytes)?, 0, self.outgoing.mhandle)
     }
 
     /// Posts a receive of `bytes` at `offset` of the incoming buffer.
@@ -128,15 +127,8 @@ impl CommPair {
 
     /// The raw irecv. One that succeeds must be told to [`posted`](Self::posted).
     pub(crate) fn irecv(&self, data: u64, bytes: u64) -> Verdict<Made> {
-        let (comm, mhandle) = (self.recv_comm, self.incoming.mhandle);
-        self.receiver.made(&Command::Irecv {
-            comm,
-            n: 1,
-            data,
-            bytes: int(bytes)?,
-            tag: Some(0),
-            mhandle,
-        })
+        let mhandle = self.incoming.mhandle;
+        self.receiver.irecv(self.recv_comm, 1, data, int(bytes)?, Some(0), mhandle)
     }
 
     /// Counts a receive that a check posted by itself.
@@ -239,7 +231,7 @@ impl CommPair {
 
     /// The raw irecvConsumed.
     pub(crate) fn consumed(&self, request: u64) -> Verdict<i32> {
-        self.receiver.rc(&Command::Consumed { comm: self.recv_comm, n: 1, request })
+        self.receiver.irecv_consumed(self.recv_comm, 1, request)
     }
 
     /// Deregisters and closes, in the order that works (§2.12).
@@ -248,7 +240,7 @@ impl CommPair {
             (&self.sender, self.send_comm, self.outgoing.mhandle),
             (&self.receiver, self.recv_comm, self.incoming.mhandle),
         ] {
-            require_rc("deregMr", process.rc(&Command::DeregMr { comm, mhandle })?, 0)?;
+            require_rc("deregMr", process.dereg_mr(comm, mhandle)?, 0)?;
         }
         self.sender.close(CommKind::Send, self.send_comm)?;
         self.receiver.close(CommKind::Recv, self.recv_comm)

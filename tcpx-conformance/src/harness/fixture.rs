@@ -7,7 +7,7 @@ use tcpx_sys::{HANDLE_BYTES, NcclResult};
 
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, fail, require_rc, skip};
-use crate::link::command::{Command, Made};
+use crate::link::values::Made;
 use crate::memory_kind::MemoryKind;
 use crate::options::{Options, Target};
 
@@ -83,7 +83,7 @@ impl<'a> Fixture<'a> {
     /// A listen comm and the address of its handle in `process`.
     pub(crate) fn listening(&self, process: &Process) -> Verdict<(u64, u64)> {
         let handle = process.allocate(HANDLE_BYTES as u64)?;
-        let Made { rc, pointer } = process.made(&Command::Listen { dev: 0, handle })?;
+        let Made { rc, pointer } = process.listen(0, handle)?;
         require_rc("listen on device 0", rc, 0)?;
         Ok((pointer, handle))
     }

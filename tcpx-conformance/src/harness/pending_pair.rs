@@ -7,7 +7,7 @@ use tcpx_sys::{HANDLE_BYTES, NetDeviceHandle};
 use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, require, require_rc};
-use crate::link::command::{Command, DeviceArgument, Made};
+use crate::link::values::{DeviceArgument, Made};
 
 /// Every byte of a device handle before `accept` writes it.
 pub(crate) const MARK: u8 = 0xa5;
@@ -48,12 +48,12 @@ impl PendingPair {
 
     /// One poll of connect.
     pub(crate) fn connect(&self, device: DeviceArgument) -> Verdict<Made> {
-        self.connector.made(&Command::Connect { dev: 0, handle: self.handle, device })
+        self.connector.connect(0, self.handle, device)
     }
 
     /// One poll of accept.
     pub(crate) fn accept(&self, device: DeviceArgument) -> Verdict<Made> {
-        self.listener.made(&Command::Accept { listen_comm: self.listen_comm, device })
+        self.listener.accept(self.listen_comm, device)
     }
 
     /// Whether the device handle was written.

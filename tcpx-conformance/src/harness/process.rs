@@ -12,9 +12,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command as Program, ExitStatus, Stdio};
 use std::time::Instant;
 
+use serde::de::DeserializeOwned;
+
 use crate::harness::verdict::{Halt, Verdict, fail};
-use crate::link::command::{Assignment, Command, Reply};
+use crate::link::command::{Answer, Command};
 use crate::link::socket::{LINK_VARIABLE, Link};
+use crate::link::values::Assignment;
 use crate::options::{Options, Target};
 
 /// Bytes of an agent's output that are searched for its last words.
@@ -57,24 +60,24 @@ impl Process {
     }
 
     /// Makes one call and waits for its answer.
-    pub(crate) fn call(&self, command: &Command) -> Verdict<Reply> {
+    pub(crate) fn call<T: DeserializeOwned>(&self, command: &Command) -> Verdict<T> {
         self.begin(command)?;
-        self.finish(command.call())
+        self.finish(command.name())
     }
 
     /// Sends a command whose answer [`finish`](Self::finish) will fetch, so that two agents can work at once.
     pub(crate) fn begin(&self, command: &Command) -> Verdict {
         let mut running = self.running.borrow_mut();
         let sent = running.link.send(command, Some(self.deadline));
-        sent.map_err(|error| running.lost(command.call(), &error))
+        sent.map_err(|error| running.lost(command.name(), &error))
     }
 
-    /// Waits for the answer to the last command.
-    pub(crate) fn finish(&self, call: &'static str) -> Verdict<Reply> {
+    /// Waits for the answer to the last command, which was `call`.
+    pub(crate) fn finish<T: DeserializeOwned>(&self, call: &'static str) -> Verdict<T> {
         let mut running = self.running.borrow_mut();
-        match running.link.receive(Some(self.deadline)) {
-            Ok(Reply::Impossible(reason)) => Err(fail("the agent can do its part", reason)),
-            Ok(reply) => Ok(reply),
+        match running.link.receive::<Answer<T>>(Some(self.deadline)) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(reason)) => Err(fail("the agent can do its part", reason)),
             Err(error) => Err(running.lost(call, &error)),
         }
     }

@@ -1,297 +1,115 @@
-//! What a check asks of an agent. Pointers travel as numbers: they mean something in the agent alone, and a check may
-//! pass any number it likes.
+//! What a check may ask of an agent.
+
+use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use crate::link::socket::Link;
+use crate::link::values::{
+    Census, Counted, DeviceArgument, LoadFailure, Loaded, Made, Properties, Stream, StreamQueue,
+    Tested,
+};
 use crate::message::pattern::Mismatch;
 use crate::message::unpack_row::Entry;
-use crate::options::Target;
 
-/// Value of every output before a call, so that an untouched one can be told.
-pub(crate) const UNTOUCHED: u64 = 0x7e57_0000_7e57_0000;
-/// The same for `int` outputs.
-pub(crate) const UNTOUCHED_INT: i32 = 0x7e57_7e57;
+/// An agent's answer; the text says why it could not carry the command out at all, for a reason that lies outside the
+/// plugin.
+pub(crate) type Answer<T> = Result<T, String>;
 
-/// First frame to an agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Assignment {
-    /// The plugin to open.
-    pub target: Target,
-    /// The GPU to hold, with its context current; without one, device memory is ordinary memory.
-    pub gpu: Option<u32>,
-}
-
-/// The last argument of `connect` and `accept`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum DeviceArgument {
-    /// NULL.
-    Null,
-    /// The address of a NULL pointer.
-    PointsToNull,
-    /// The address of a pointer to a struct at this address.
-    At(u64),
-}
-
-/// The three kinds of comm, by how they are closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum CommKind {
-    Send,
-    Recv,
-    Listen,
-}
-
-/// Half of a stream of equal messages, driven by the agent itself with a full window.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Stream {
-    pub comm: u64,
-    pub mhandle: u64,
-    /// Send: where the pattern is prepared, a message per request. Receive: where `irecv` is told to put it.
-    pub buffer: u64,
-    pub message_bytes: u32,
-    pub messages: u64,
-    /// Pattern seed of the first message; the next has the next number.
-    pub first_seed: u64,
-    /// Ends the stream when nothing completes for this long.
-    pub stall_ms: u64,
-}
-
-/// Where a receiving stream finds its bytes.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct StreamQueue {
-    pub meta: u64,
-    pub bounce: u64,
-    /// Receives of the comm so far.
-    pub received: u64,
-}
-
-/// One call, or one access to the agent's memory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Command {
-    Load,
-    Init {
-        logger: bool,
-    },
-    Devices,
-    Properties {
-        dev: i32,
-    },
-    Listen {
-        dev: i32,
-        handle: u64,
-    },
-    Connect {
-        dev: i32,
-        handle: u64,
-        device: DeviceArgument,
-    },
-    Accept {
-        listen_comm: u64,
-        device: DeviceArgument,
-    },
-    RegMr {
-        comm: u64,
-        data: u64,
-        bytes: i32,
-        kind: i32,
-    },
-    DeregMr {
-        comm: u64,
-        mhandle: u64,
-    },
-    Isend {
-        comm: u64,
-        data: u64,
-        bytes: i32,
-        tag: i32,
-        mhandle: u64,
-    },
-    Irecv {
-        comm: u64,
-        n: i32,
-        data: u64,
-        bytes: i32,
-        tag: Option<i32>,
-        mhandle: u64,
-    },
-    Iflush {
-        comm: u64,
-        n: i32,
-        request: u64,
-    },
-    Test {
-        request: u64,
-    },
-    Consumed {
-        comm: u64,
-        n: i32,
-        request: u64,
-    },
-    Close {
-        kind: CommKind,
-        comm: u64,
-    },
-    DeviceMr {
-        comm: u64,
-        mhandle: u64,
-    },
-    /// Page-aligned ordinary memory, zeroed; never freed.
-    Allocate {
-        bytes: u64,
-    },
-    /// The same of the agent's GPU, if it has one.
-    AllocateDevice {
-        bytes: u64,
-    },
-    Read {
-        at: u64,
-        bytes: u32,
-    },
-    ReadWord {
-        at: u64,
-    },
-    Write {
-        at: u64,
-        bytes: Vec<u8>,
-    },
-    Fill {
-        at: u64,
-        bytes: u64,
-        seed: u64,
-    },
-    Verify {
-        at: u64,
-        bytes: u64,
-        seed: u64,
-    },
-    /// Copies entries from the bounce buffer to their places behind `to`.
-    Gather {
-        bounce: u64,
-        entries: Vec<Entry>,
-        to: u64,
-    },
-    /// Bytes from `at` to the end of its memory mapping.
-    MappedBytes {
-        at: u64,
-    },
-    /// Open file descriptors and threads of the process.
-    Census,
-    /// Gives SIGPIPE its default action back, as in a C program.
-    DefaultSigpipe,
-    SendStream(Stream),
-    RecvStream(Stream, Option<StreamQueue>),
-}
-
-impl Command {
-    /// C name of the call, for reports.
-    pub(crate) const fn call(&self) -> &'static str {
-        match self {
-            Self::Load => "dlopen",
-            Self::Init { .. } => "init",
-            Self::Devices => "devices",
-            Self::Properties { .. } => "getProperties",
-            Self::Listen { .. } => "listen",
-            Self::Connect { .. } => "connect",
-            Self::Accept { .. } => "accept",
-            Self::RegMr { .. } => "regMr",
-            Self::DeregMr { .. } => "deregMr",
-            Self::Isend { .. } => "isend",
-            Self::Irecv { .. } => "irecv",
-            Self::Iflush { .. } => "iflush",
-            Self::Test { .. } => "test",
-            Self::Consumed { .. } => "irecvConsumed",
-            Self::Close { kind: CommKind::Send, .. } => "closeSend",
-            Self::Close { kind: CommKind::Recv, .. } => "closeRecv",
-            Self::Close { kind: CommKind::Listen, .. } => "closeListen",
-            Self::DeviceMr { .. } => "getDeviceMr",
-            Self::SendStream(_) => "a stream of isend and test",
-            Self::RecvStream(..) => "a stream of irecv, test and irecvConsumed",
-            Self::Read { .. } | Self::ReadWord { .. } | Self::Gather { .. } => {
-                "a read of what the plugin published"
-            }
-            _ => "an access to the agent's own memory",
+/// The table of all commands: name, arguments, answer, and what a report calls it.
+///
+/// `commands!(expand)` hands it to the macro `expand`. This file makes [`Command`] and [`Commands`] of it, and
+/// `harness::calls` the methods of a `Process`.
+macro_rules! commands {
+    ($expand:ident) => {
+        $expand! {
+            /// Opens the plugin.
+            load() -> Result<Loaded, LoadFailure>, "dlopen";
+            init(logger: bool) -> i32, "init";
+            devices() -> Counted, "devices";
+            properties(dev: i32) -> Properties, "getProperties";
+            listen(dev: i32, handle: u64) -> Made, "listen";
+            connect(dev: i32, handle: u64, device: DeviceArgument) -> Made, "connect";
+            accept(listen_comm: u64, device: DeviceArgument) -> Made, "accept";
+            reg_mr(comm: u64, data: u64, bytes: i32, kind: i32) -> Made, "regMr";
+            dereg_mr(comm: u64, mhandle: u64) -> i32, "deregMr";
+            isend(comm: u64, data: u64, bytes: i32, tag: i32, mhandle: u64) -> Made, "isend";
+            /// `n` times the same data, size, tag and registration; no tag at all is a NULL array.
+            irecv(comm: u64, n: i32, data: u64, bytes: i32, tag: Option<i32>, mhandle: u64) -> Made,
+                "irecv";
+            iflush(comm: u64, n: i32, request: u64) -> Counted, "iflush";
+            test(request: u64) -> Tested, "test";
+            irecv_consumed(comm: u64, n: i32, request: u64) -> i32, "irecvConsumed";
+            close_send(comm: u64) -> i32, "closeSend";
+            close_recv(comm: u64) -> i32, "closeRecv";
+            close_listen(comm: u64) -> i32, "closeListen";
+            get_device_mr(comm: u64, mhandle: u64) -> Made, "getDeviceMr";
+            /// Half of a stream; the text says what went wrong in it.
+            #[allow(dead_code, reason = "`run_streams` sends both halves before it waits for one")]
+            send_stream(stream: Stream) -> Result<(), String>, "a stream of isend and test";
+            /// The other half; without a queue the bytes land where they were posted.
+            #[allow(dead_code, reason = "`run_streams` sends both halves before it waits for one")]
+            recv_stream(stream: Stream, queue: Option<StreamQueue>) -> Result<(), String>,
+                "a stream of irecv, test and irecvConsumed";
+            /// Page-aligned ordinary memory, zeroed; never freed.
+            allocate(bytes: u64) -> u64, "an access to the agent's own memory";
+            /// The same of the agent's GPU, if it has one.
+            allocate_device(bytes: u64) -> u64, "an access to the agent's own memory";
+            read_bytes(at: u64, bytes: u32) -> Vec<u8>, "a read of what the plugin published";
+            /// One aligned word, read in a single access.
+            word(at: u64) -> u64, "a read of what the plugin published";
+            write(at: u64, bytes: Vec<u8>) -> (), "an access to the agent's own memory";
+            /// Puts the message of `seed` at `at`.
+            fill(at: u64, bytes: u64, seed: u64) -> (), "an access to the agent's own memory";
+            /// The first byte at `at` that is not the message of `seed`.
+            verify(at: u64, bytes: u64, seed: u64) -> Option<Mismatch>,
+                "an access to the agent's own memory";
+            /// Copies entries from the bounce buffer to their places behind `to`.
+            gather(bounce: u64, entries: Vec<Entry>, to: u64) -> (),
+                "a read of what the plugin published";
+            /// Bytes from `at` to the end of its memory mapping, `None` outside any.
+            mapped_bytes(at: u64) -> Option<u64>, "an access to the agent's own memory";
+            /// Open file descriptors and threads of the process.
+            census() -> Census, "a count of what the agent holds";
+            /// Gives SIGPIPE its default action back, as in a C program.
+            default_sigpipe() -> (), "a change of the agent's signals";
         }
-    }
+    };
 }
+pub(crate) use commands;
 
-/// A return code and an output pointer ([`UNTOUCHED`] or NULL before the call).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Made {
-    pub rc: i32,
-    pub pointer: u64,
-}
+macro_rules! define {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($($argument:ident: $type:ty),*) -> $answer:ty, $call:literal;
+    )*) => {
+        /// One command, as it travels. Its variants have the names of the methods that send and answer them.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[allow(non_camel_case_types, reason = "the table spells each name once")]
+        pub(crate) enum Command {
+            $($(#[$doc])* $name { $($argument: $type),* },)*
+        }
 
-/// What `test` said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tested {
-    pub rc: i32,
-    pub done: i32,
-    pub sizes: i32,
-}
+        impl Command {
+            /// What a report calls it: the C name of the call, if it is one.
+            pub(crate) const fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => $call,)*
+                }
+            }
 
-/// A return code and an `int` output ([`UNTOUCHED_INT`] before the call).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Counted {
-    pub rc: i32,
-    pub count: i32,
-}
+            /// Carries the command out and sends the answer.
+            pub(crate) fn answer(self, agent: &mut impl Commands, link: &mut Link) -> io::Result<()> {
+                match self {
+                    $(Self::$name { $($argument),* } => link.send(&agent.$name($($argument),*), None),)*
+                }
+            }
+        }
 
-/// The table as it was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Loaded {
-    pub name: String,
-    /// Whether `regMrDmaBuf` is set.
-    pub dma_buf: bool,
+        /// What an agent can do.
+        pub(crate) trait Commands {
+            $($(#[$doc])* fn $name(&mut self, $($argument: $type),*) -> Answer<$answer>;)*
+        }
+    };
 }
-
-/// Why there is no table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LoadFailure {
-    /// Whether there is one, but with a NULL member.
-    pub member: bool,
-    /// The loader's words.
-    pub text: String,
-}
-
-/// What `getProperties` wrote.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Properties {
-    pub rc: i32,
-    pub name: Option<String>,
-    pub pci_path: Option<String>,
-    pub guid: u64,
-    pub ptr_support: i32,
-    pub speed: i32,
-    pub port: i32,
-    pub latency: f32,
-    pub max_comms: i32,
-    pub max_recvs: i32,
-    pub net_device_type: i32,
-    pub net_device_version: i32,
-}
-
-/// What a process holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Census {
-    pub descriptors: u64,
-    pub threads: u64,
-}
-
-/// An agent's answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Reply {
-    Rc(i32),
-    Made(Made),
-    Tested(Tested),
-    Counted(Counted),
-    Loaded(Result<Loaded, LoadFailure>),
-    Properties(Properties),
-    Address(u64),
-    Bytes(Vec<u8>),
-    Verified(Option<Mismatch>),
-    MappedBytes(Option<u64>),
-    Census(Census),
-    Streamed(Result<(), String>),
-    Done,
-    /// The command could not be carried out at all, for a reason that lies outside the plugin.
-    Impossible(String),
-}
+commands!(define);
