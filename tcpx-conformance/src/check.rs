@@ -78,20 +78,22 @@ impl fmt::Debug for Check {
     }
 }
 
-impl Check {
-    /// A harmless check.
-    pub(crate) const fn new(
-        group: Group,
-        name: &'static str,
-        section: &'static str,
-        what: &'static str,
-        body: fn(&Fixture<'_>) -> Verdict,
-    ) -> Self {
-        Self { name, section, group, destructive: false, what, body }
-    }
-
-    /// The same, known to crash version 3.1.9.
-    pub(crate) const fn destructive(self) -> Self {
-        Self { destructive: true, ..self }
-    }
+/// The checks of one file, as its `CHECKS`: name, section and the function that tries it, then the
+/// rule. `#[destructive]` stands before those that crash version 3.1.9.
+macro_rules! checks {
+    ($group:ident: $(
+        $(#[$mark:ident])? $name:literal, $section:literal, $body:expr => $what:literal;
+    )*) => {
+        pub(super) const CHECKS: &[$crate::check::Check] = &[$($crate::check::Check {
+            name: $name,
+            section: $section,
+            group: $crate::check::Group::$group,
+            destructive: $crate::check::checks!(@marked $($mark)?),
+            what: $what,
+            body: $body,
+        }),*];
+    };
+    (@marked) => { false };
+    (@marked destructive) => { true };
 }
+pub(crate) use checks;

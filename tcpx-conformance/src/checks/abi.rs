@@ -1,62 +1,28 @@
 //! Symbol, table and properties.
 
-use crate::check::{Check, Group::Abi};
+use crate::check::checks;
 use crate::harness::fixture::Fixture;
 use crate::harness::symbols;
 use crate::harness::verdict::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
 use crate::link::values::{Loaded, Properties};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Abi,
-        "abi.symbol",
-        "§1.1",
-        "the file exports ncclNetPlugin_v7 as a table of 152 bytes",
-        symbol,
-    ),
-    Check::new(
-        Abi,
-        "abi.other_symbols",
-        "§1.1",
-        "the file exports no table of another version and no CollNet table",
-        other_symbols,
-    ),
-    Check::new(Abi, "abi.members", "§1.2", "every member but regMrDmaBuf is set", members),
-    Check::new(Abi, "abi.dma_buf", "§1.2", "regMrDmaBuf is NULL", dma_buf),
-    Check::new(Abi, "abi.name", "§1.2", "the name is that of the original", name),
-    Check::new(
-        Abi,
-        "abi.memory_types",
-        "§1.6",
-        "host and CUDA memory are supported, dma-buf is not",
-        memory_types,
-    ),
-    Check::new(Abi, "abi.limits", "§1.6", "one receive per irecv, 65536 comms", limits),
-    Check::new(Abi, "abi.net_device", "§1.3", "the device type is UNPACK, version 7", net_device),
-    Check::new(
-        Abi,
-        "abi.identity",
-        "§1.6",
-        "every device has a name of its own and its number as guid",
-        identity,
-    ),
-    Check::new(Abi, "abi.link", "§1.6", "speed is positive, port and latency are 0", link),
-    Check::new(
-        Abi,
-        "abi.properties_stable",
-        "§1.6",
-        "getProperties answers the same every time",
-        stable,
-    ),
-    Check::new(
-        Abi,
-        "abi.properties_range",
-        "§1.6",
-        "getProperties refuses a device beyond the last",
-        range,
-    )
-    .destructive(),
-];
+checks! { Abi:
+    "abi.symbol", "§1.1", symbol => "the file exports ncclNetPlugin_v7 as a table of 152 bytes";
+    "abi.other_symbols", "§1.1", other_symbols =>
+        "the file exports no table of another version and no CollNet table";
+    "abi.members", "§1.2", members => "every member but regMrDmaBuf is set";
+    "abi.dma_buf", "§1.2", dma_buf => "regMrDmaBuf is NULL";
+    "abi.name", "§1.2", name => "the name is that of the original";
+    "abi.memory_types", "§1.6", memory_types =>
+        "host and CUDA memory are supported, dma-buf is not";
+    "abi.limits", "§1.6", limits => "one receive per irecv, 65536 comms";
+    "abi.net_device", "§1.3", net_device => "the device type is UNPACK, version 7";
+    "abi.identity", "§1.6", identity => "every device has a name of its own and its number as guid";
+    "abi.link", "§1.6", link => "speed is positive, port and latency are 0";
+    "abi.properties_stable", "§1.6", stable => "getProperties answers the same every time";
+    #[destructive]
+    "abi.properties_range", "§1.6", range => "getProperties refuses a device beyond the last";
+}
 
 const ORIGINAL_NAME: &str = "GPUDirectTCPX_v7";
 

@@ -1,50 +1,23 @@
 //! `accept`, and what it publishes.
 
-use crate::check::{Check, Group::Lifecycle};
+use crate::check::checks;
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::verdict::{Halt, Verdict, differs, may_die, require, require_rc};
 use crate::link::values::DeviceArgument;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_pending",
-        "§2.5",
-        "accept without a peer returns 0 and no comm",
-        pending,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_device_handle",
-        "§2.5",
-        "the device handle is written only with the comm",
-        handle,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_device_struct",
-        "§2.5",
-        "queue, bounce buffer and head -1 are there",
-        device,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_one_peer",
-        "§2.3",
-        "a listen comm hands out one comm only",
-        one_peer,
-    )
-    .destructive(),
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_no_device_handle",
-        "§2.5",
-        "accept refuses a NULL device argument",
-        no_device,
-    )
-    .destructive(),
-];
+checks! { Lifecycle:
+    "lifecycle.accept_pending", "§2.5", pending => "accept without a peer returns 0 and no comm";
+    "lifecycle.accept_device_handle", "§2.5", handle =>
+        "the device handle is written only with the comm";
+    "lifecycle.accept_device_struct", "§2.5", device =>
+        "queue, bounce buffer and head -1 are there";
+    #[destructive]
+    "lifecycle.accept_one_peer", "§2.3", one_peer => "a listen comm hands out one comm only";
+    #[destructive]
+    "lifecycle.accept_no_device_handle", "§2.5", no_device =>
+        "accept refuses a NULL device argument";
+}
 
 fn pending(fixture: &Fixture<'_>) -> Verdict {
     let pending = PendingPair::of_new_processes(fixture)?;

@@ -1,58 +1,27 @@
 //! The three closes.
 
-use crate::check::{Check, Group::Lifecycle};
+use crate::check::checks;
 use crate::harness::calls::CommKind;
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc};
 use crate::link::values::DeviceArgument;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(Lifecycle, "lifecycle.close_null", "§2.12", "closing a NULL comm returns 0", null),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_listen_early",
-        "§2.5",
-        "closeListen without a peer returns 0",
-        listen_early,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_listen_pending",
-        "§2.5",
-        "closeListen during a pending accept returns 0",
-        listen_pending,
-    )
-    .destructive(),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_listen_after_accept",
-        "§2.12",
-        "closeListen after accept leaves the comm",
-        listen_late,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_in_flight",
-        "§2.12",
-        "closing with requests in flight returns 0 and soon",
-        in_flight,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_unconsumed",
-        "§2.12",
-        "closeRecv with unconsumed receives returns 0",
-        unconsumed,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_leaks_nothing",
-        "§8",
-        "connecting and closing leaves no descriptor or thread",
-        leaks,
-    ),
-];
+checks! { Lifecycle:
+    "lifecycle.close_null", "§2.12", null => "closing a NULL comm returns 0";
+    "lifecycle.close_listen_early", "§2.5", listen_early => "closeListen without a peer returns 0";
+    #[destructive]
+    "lifecycle.close_listen_pending", "§2.5", listen_pending =>
+        "closeListen during a pending accept returns 0";
+    "lifecycle.close_listen_after_accept", "§2.12", listen_late =>
+        "closeListen after accept leaves the comm";
+    "lifecycle.close_in_flight", "§2.12", in_flight =>
+        "closing with requests in flight returns 0 and soon";
+    "lifecycle.close_unconsumed", "§2.12", unconsumed =>
+        "closeRecv with unconsumed receives returns 0";
+    "lifecycle.close_leaks_nothing", "§8", leaks =>
+        "connecting and closing leaves no descriptor or thread";
+}
 
 fn null(fixture: &Fixture<'_>) -> Verdict {
     let process = fixture.ready()?;

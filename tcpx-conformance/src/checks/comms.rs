@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::check::{Check, Group::Comms};
+use crate::check::checks;
 use crate::harness::calls::CommKind;
 use crate::harness::comm_pair::{CommPair, Receive};
 use crate::harness::fixture::Fixture;
@@ -10,37 +10,13 @@ use crate::harness::pending_pair::PendingPair;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, require_rc};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Comms,
-        "comms.listeners",
-        "§2.3",
-        "several listen comms meet their own peers, last first",
-        listeners,
-    ),
-    Check::new(
-        Comms,
-        "comms.independent",
-        "§2",
-        "comms have windows and orders of their own",
-        independent,
-    ),
-    Check::new(Comms, "comms.interleaved", "§2", "messages on four comms do not mix", interleaved),
-    Check::new(
-        Comms,
-        "comms.both_directions",
-        "§2",
-        "a process can send and receive at once",
-        both_directions,
-    ),
-    Check::new(
-        Comms,
-        "comms.close_one",
-        "§2.12",
-        "closing one comm leaves the others alone",
-        close_one,
-    ),
-];
+checks! { Comms:
+    "comms.listeners", "§2.3", listeners => "several listen comms meet their own peers, last first";
+    "comms.independent", "§2", independent => "comms have windows and orders of their own";
+    "comms.interleaved", "§2", interleaved => "messages on four comms do not mix";
+    "comms.both_directions", "§2", both_directions => "a process can send and receive at once";
+    "comms.close_one", "§2.12", close_one => "closing one comm leaves the others alone";
+}
 
 /// More comms between two new processes.
 fn comms(fixture: &Fixture<'_>, count: usize) -> Verdict<Vec<CommPair>> {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::check::{Check, Group::Lifecycle};
+use crate::check::checks;
 use crate::harness::calls::CommKind;
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
@@ -14,72 +14,22 @@ use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
 use crate::link::values::DeviceArgument;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_pending",
-        "§2.4",
-        "the first connect returns 0 and no comm yet",
-        pending,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_prompt",
-        "§2.4",
-        "connect never blocks, even with nobody there",
-        prompt,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_refused",
-        "§2.4",
-        "connect to a closed listener hands out no comm",
-        refused,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_negative",
-        "§2.4",
-        "connect on device -1 returns 3 at once",
-        negative,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_beyond",
-        "§2.4",
-        "connect beyond the last device ends in 3",
-        beyond,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_no_device_handle",
-        "§2.4",
-        "connect works with a NULL device argument",
-        null_device,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_leaves_device_handle",
-        "§2.4",
-        "connect never writes a device handle",
-        device_left,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_after_comm",
-        "§2.4",
-        "connect after the comm came is refused",
-        again,
-    )
-    .destructive(),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_copies",
-        "§2.4",
-        "connect with a fresh copy of the handle each time yields one comm at most",
-        copies,
-    ),
-];
+checks! { Lifecycle:
+    "lifecycle.connect_pending", "§2.4", pending => "the first connect returns 0 and no comm yet";
+    "lifecycle.connect_prompt", "§2.4", prompt => "connect never blocks, even with nobody there";
+    "lifecycle.connect_refused", "§2.4", refused =>
+        "connect to a closed listener hands out no comm";
+    "lifecycle.connect_negative", "§2.4", negative => "connect on device -1 returns 3 at once";
+    "lifecycle.connect_beyond", "§2.4", beyond => "connect beyond the last device ends in 3";
+    "lifecycle.connect_no_device_handle", "§2.4", null_device =>
+        "connect works with a NULL device argument";
+    "lifecycle.connect_leaves_device_handle", "§2.4", device_left =>
+        "connect never writes a device handle";
+    #[destructive]
+    "lifecycle.connect_after_comm", "§2.4", again => "connect after the comm came is refused";
+    "lifecycle.connect_copies", "§2.4", copies =>
+        "connect with a fresh copy of the handle each time yields one comm at most";
+}
 
 fn pending(fixture: &Fixture<'_>) -> Verdict {
     let pending = PendingPair::of_new_processes(fixture)?;

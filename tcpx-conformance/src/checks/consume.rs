@@ -1,51 +1,23 @@
 //! `irecvConsumed`.
 
-use crate::check::{Check, Group::Fifo};
+use crate::check::checks;
 use crate::harness::comm_pair::{CommPair, Receive};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, differs, loose_acceptance, require_rc};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(Fifo, "fifo.consume_early", "§2.10", "irecvConsumed before done returns 3", early),
-    Check::new(Fifo, "fifo.consume_twice", "§2.10", "a second irecvConsumed returns 3", twice),
-    Check::new(
-        Fifo,
-        "fifo.consume_out_of_order",
-        "§2.10",
-        "irecvConsumed of the second returns 3",
-        out_of_order,
-    ),
-    Check::new(Fifo, "fifo.consume_n", "§2.10", "irecvConsumed of two requests returns 3", n),
-    Check::new(Fifo, "fifo.consume_null", "§2.10", "irecvConsumed of NULL returns 3", null),
-    Check::new(
-        Fifo,
-        "fifo.consume_send",
-        "§2.10",
-        "irecvConsumed of a send frees nothing",
-        send_request,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.consume_empty_early",
-        "§2.10",
-        "an empty receive cannot be consumed before done",
-        empty_early,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.consume_empty_out_of_order",
-        "§2.10",
-        "an empty receive is consumed in its turn",
-        empty_out_of_order,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.consume_empty_twice",
-        "§2.10",
-        "an empty receive is consumed once",
-        empty_twice,
-    ),
-];
+checks! { Fifo:
+    "fifo.consume_early", "§2.10", early => "irecvConsumed before done returns 3";
+    "fifo.consume_twice", "§2.10", twice => "a second irecvConsumed returns 3";
+    "fifo.consume_out_of_order", "§2.10", out_of_order => "irecvConsumed of the second returns 3";
+    "fifo.consume_n", "§2.10", n => "irecvConsumed of two requests returns 3";
+    "fifo.consume_null", "§2.10", null => "irecvConsumed of NULL returns 3";
+    "fifo.consume_send", "§2.10", send_request => "irecvConsumed of a send frees nothing";
+    "fifo.consume_empty_early", "§2.10", empty_early =>
+        "an empty receive cannot be consumed before done";
+    "fifo.consume_empty_out_of_order", "§2.10", empty_out_of_order =>
+        "an empty receive is consumed in its turn";
+    "fifo.consume_empty_twice", "§2.10", empty_twice => "an empty receive is consumed once";
+}
 
 const BYTES: u64 = 5000;
 

@@ -1,70 +1,23 @@
 //! Entries of a finished receive.
 
-use crate::check::{Check, Group::Entries};
+use crate::check::checks;
 use crate::harness::comm_pair::{CommPair, Receive};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, fail, require};
 use crate::message::unpack_row::{self, Entry};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Entries,
-        "entries.cover",
-        "§3.3",
-        "entries cover the message exactly, in any order",
-        cover,
-    ),
-    Check::new(
-        Entries,
-        "entries.cover_chunks",
-        "§3.3",
-        "a message of several chunks is covered, too",
-        cover_chunks,
-    ),
-    Check::new(
-        Entries,
-        "entries.content",
-        "§3.4",
-        "the bytes behind the entries are those that were sent",
-        content,
-    ),
-    Check::new(
-        Entries,
-        "entries.pages",
-        "§3.7",
-        "no entry crosses a page of the bounce buffer",
-        pages,
-    ),
-    Check::new(
-        Entries,
-        "entries.region",
-        "§3.4",
-        "every entry lies in the mapped bounce buffer",
-        region,
-    ),
-    Check::new(
-        Entries,
-        "entries.sources_disjoint",
-        "§3.4",
-        "unconsumed receives share no bounce bytes",
-        disjoint,
-    ),
-    Check::new(
-        Entries,
-        "entries.unconsumed_stay",
-        "§3.5",
-        "unconsumed bytes stay as they are",
-        stay,
-    ),
-    Check::new(
-        Entries,
-        "entries.relative",
-        "§3.4",
-        "dst_off counts from the message, wherever it was posted",
-        relative,
-    ),
-    Check::new(Entries, "entries.count", "§1.3", "4 MiB fit the 2048 entries of a slot", count),
-];
+checks! { Entries:
+    "entries.cover", "§3.3", cover => "entries cover the message exactly, in any order";
+    "entries.cover_chunks", "§3.3", cover_chunks => "a message of several chunks is covered, too";
+    "entries.content", "§3.4", content => "the bytes behind the entries are those that were sent";
+    "entries.pages", "§3.7", pages => "no entry crosses a page of the bounce buffer";
+    "entries.region", "§3.4", region => "every entry lies in the mapped bounce buffer";
+    "entries.sources_disjoint", "§3.4", disjoint => "unconsumed receives share no bounce bytes";
+    "entries.unconsumed_stay", "§3.5", stay => "unconsumed bytes stay as they are";
+    "entries.relative", "§3.4", relative =>
+        "dst_off counts from the message, wherever it was posted";
+    "entries.count", "§1.3", count => "4 MiB fit the 2048 entries of a slot";
+}
 
 const SIZES: [u64; 6] = [1, 4097, 65_536, 99_999, 300_001, 524_288];
 const PLACE: u64 = 512 * 1024;

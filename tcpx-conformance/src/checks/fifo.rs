@@ -1,81 +1,30 @@
 //! Order of `test`, and its outputs.
 
-use crate::check::{Check, Group::Fifo};
+use crate::check::checks;
 use crate::harness::comm_pair::{CommPair, Receive, step};
 use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, fail, may_die, require, require_rc};
 use crate::link::values::{Tested, UNTOUCHED_INT};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Fifo,
-        "fifo.receive_out_of_order",
-        "§2.9",
-        "the second receive is not done before the first",
-        receive_order,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.send_out_of_order",
-        "§2.9",
-        "the second send is not done before the first",
-        send_order,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.receive_done_once",
-        "§2.9",
-        "a receive is reported done once",
-        receive_once,
-    ),
-    Check::new(Fifo, "fifo.send_done_once", "§2.9", "a send is reported done once", send_once),
-    Check::new(
-        Fifo,
-        "fifo.refusal_not_fatal",
-        "§2.9",
-        "a refused test leaves the comm in order",
-        not_fatal,
-    ),
-    Check::new(Fifo, "fifo.test_null", "§2.9", "test of NULL returns 3", test_null),
-    Check::new(
-        Fifo,
-        "fifo.done_written",
-        "§2.9",
-        "test writes 0 to done while the request runs",
-        done_written,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.sizes_untouched",
-        "§2.9",
-        "test never writes its sizes",
-        sizes_untouched,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.iflush_size",
-        "§2.11",
-        "iflush tells the received size of an unconsumed receive",
-        iflush_size,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.iflush_size_differs",
-        "§2.11",
-        "iflush tells what was sent, not what was posted",
-        iflush_differs,
-    ),
-    Check::new(Fifo, "fifo.iflush_n", "§2.11", "iflush of two buffers returns 3", iflush_n),
-    Check::new(
-        Fifo,
-        "fifo.iflush_null",
-        "§2.11",
-        "iflush of a NULL request is refused",
-        iflush_null,
-    )
-    .destructive(),
-];
+checks! { Fifo:
+    "fifo.receive_out_of_order", "§2.9", receive_order =>
+        "the second receive is not done before the first";
+    "fifo.send_out_of_order", "§2.9", send_order => "the second send is not done before the first";
+    "fifo.receive_done_once", "§2.9", receive_once => "a receive is reported done once";
+    "fifo.send_done_once", "§2.9", send_once => "a send is reported done once";
+    "fifo.refusal_not_fatal", "§2.9", not_fatal => "a refused test leaves the comm in order";
+    "fifo.test_null", "§2.9", test_null => "test of NULL returns 3";
+    "fifo.done_written", "§2.9", done_written => "test writes 0 to done while the request runs";
+    "fifo.sizes_untouched", "§2.9", sizes_untouched => "test never writes its sizes";
+    "fifo.iflush_size", "§2.11", iflush_size =>
+        "iflush tells the received size of an unconsumed receive";
+    "fifo.iflush_size_differs", "§2.11", iflush_differs =>
+        "iflush tells what was sent, not what was posted";
+    "fifo.iflush_n", "§2.11", iflush_n => "iflush of two buffers returns 3";
+    #[destructive]
+    "fifo.iflush_null", "§2.11", iflush_null => "iflush of a NULL request is refused";
+}
 
 const BYTES: u64 = 5000;
 

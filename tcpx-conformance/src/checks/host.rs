@@ -2,58 +2,22 @@
 
 use tcpx_sys::{PTR_CUDA, PTR_HOST};
 
-use crate::check::{Check, Group::Host};
+use crate::check::checks;
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, differs, require, require_rc, skip};
 use crate::link::values::Tested;
 use crate::message::unpack_row;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Host,
-        "host.to_host",
-        "§4",
-        "host to host: the bytes land in place and cnt is 0",
-        to_host,
-    ),
-    Check::new(
-        Host,
-        "host.to_device",
-        "§4",
-        "host to device: the bytes come as entries",
-        to_device,
-    ),
-    Check::new(
-        Host,
-        "host.from_device",
-        "§4",
-        "device to host: the bytes land in place",
-        from_device,
-    ),
-    Check::new(Host, "host.alignment", "§4", "host messages begin and end anywhere", alignment),
-    Check::new(
-        Host,
-        "host.bounds",
-        "§4",
-        "a host receive writes nothing around its message",
-        bounds,
-    ),
-    Check::new(
-        Host,
-        "host.order",
-        "§4",
-        "window, order and consume are as for device memory",
-        order,
-    ),
-    Check::new(
-        Host,
-        "host.mixed_comm",
-        "§4",
-        "host and device messages alternate on one comm",
-        mixed,
-    ),
-];
+checks! { Host:
+    "host.to_host", "§4", to_host => "host to host: the bytes land in place and cnt is 0";
+    "host.to_device", "§4", to_device => "host to device: the bytes come as entries";
+    "host.from_device", "§4", from_device => "device to host: the bytes land in place";
+    "host.alignment", "§4", alignment => "host messages begin and end anywhere";
+    "host.bounds", "§4", bounds => "a host receive writes nothing around its message";
+    "host.order", "§4", order => "window, order and consume are as for device memory";
+    "host.mixed_comm", "§4", mixed => "host and device messages alternate on one comm";
+}
 
 const SIZES: [u64; 6] = [0, 1, 4097, 65_536, 100_001, 524_288];
 

@@ -2,100 +2,32 @@
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::check::{Check, Group::Lifecycle};
+use crate::check::checks;
 use crate::harness::calls::CommKind;
 use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
 use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
 use crate::link::values::UNTOUCHED;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Lifecycle,
-        "lifecycle.devices_before_init",
-        "§2.2",
-        "devices writes -1 before init and returns 0",
-        devices_early,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.init",
-        "§2.1",
-        "init returns 0 and leaves at least one device",
-        init,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.init_twice",
-        "§2.1",
-        "a second init in the process returns 3",
-        init_twice,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.init_no_logger",
-        "§1.3",
-        "init with a NULL logger is refused or works",
-        no_logger,
-    )
-    .destructive(),
-    Check::new(
-        Lifecycle,
-        "lifecycle.disabled",
-        "§2.1",
-        "init returns 3 when the plugin is switched off",
-        disabled,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.no_interface",
-        "§2.1",
-        "init returns 3 when no interface matches",
-        no_interface,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.listen_negative",
-        "§2.3",
-        "listen on device -1 returns 3",
-        listen_negative,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.listen_beyond",
-        "§2.3",
-        "listen beyond the last device returns 3",
-        listen_beyond,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.handle_tail",
-        "§2.3",
-        "listen leaves bytes 88 to 127 of the handle alone",
-        handle_tail,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.handle_bounds",
-        "§2.3",
-        "listen writes nothing beyond the 128 bytes",
-        handle_bounds,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.handle_state",
-        "§2.3",
-        "listen clears the place where connect keeps its state",
-        handle_state,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.handles_differ",
-        "§2.3",
-        "two listen comms have different handles",
-        handles_differ,
-    ),
-];
+checks! { Lifecycle:
+    "lifecycle.devices_before_init", "§2.2", devices_early =>
+        "devices writes -1 before init and returns 0";
+    "lifecycle.init", "§2.1", init => "init returns 0 and leaves at least one device";
+    "lifecycle.init_twice", "§2.1", init_twice => "a second init in the process returns 3";
+    #[destructive]
+    "lifecycle.init_no_logger", "§1.3", no_logger => "init with a NULL logger is refused or works";
+    "lifecycle.disabled", "§2.1", disabled => "init returns 3 when the plugin is switched off";
+    "lifecycle.no_interface", "§2.1", no_interface => "init returns 3 when no interface matches";
+    "lifecycle.listen_negative", "§2.3", listen_negative => "listen on device -1 returns 3";
+    "lifecycle.listen_beyond", "§2.3", listen_beyond => "listen beyond the last device returns 3";
+    "lifecycle.handle_tail", "§2.3", handle_tail =>
+        "listen leaves bytes 88 to 127 of the handle alone";
+    "lifecycle.handle_bounds", "§2.3", handle_bounds =>
+        "listen writes nothing beyond the 128 bytes";
+    "lifecycle.handle_state", "§2.3", handle_state =>
+        "listen clears the place where connect keeps its state";
+    "lifecycle.handles_differ", "§2.3", handles_differ => "two listen comms have different handles";
+}
 
 fn devices_early(fixture: &Fixture<'_>) -> Verdict {
     let counted = fixture.loaded()?.devices()?;

@@ -2,57 +2,24 @@
 
 use tcpx_sys::MAX_REQUESTS;
 
-use crate::check::{Check, Group::Requests};
+use crate::check::checks;
 use crate::harness::comm_pair::{CommPair, Receive};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, require, require_rc};
 use crate::link::values::{Made, UNTOUCHED};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(Requests, "requests.sixteen_sends", "§2.7", "a comm holds 16 sends", sixteen_sends),
-    Check::new(
-        Requests,
-        "requests.seventeenth_send",
-        "§2.7",
-        "the 17th isend returns 3 and no request",
-        seventeenth_send,
-    ),
-    Check::new(
-        Requests,
-        "requests.sixteen_receives",
-        "§2.7",
-        "a comm holds 16 receives",
-        sixteen_receives,
-    ),
-    Check::new(
-        Requests,
-        "requests.seventeenth_receive",
-        "§2.7",
-        "the 17th irecv returns 3 and no request",
-        receive_17,
-    ),
-    Check::new(
-        Requests,
-        "requests.send_retry",
-        "§2.7",
-        "a refused isend succeeds once a send is done",
-        send_retry,
-    ),
-    Check::new(
-        Requests,
-        "requests.receive_retry",
-        "§2.7",
-        "a refused irecv succeeds once a receive is consumed",
-        receive_retry,
-    ),
-    Check::new(
-        Requests,
-        "requests.unconsumed_count",
-        "§2.7",
-        "finished receives count until they are consumed",
-        unconsumed,
-    ),
-];
+checks! { Requests:
+    "requests.sixteen_sends", "§2.7", sixteen_sends => "a comm holds 16 sends";
+    "requests.seventeenth_send", "§2.7", seventeenth_send =>
+        "the 17th isend returns 3 and no request";
+    "requests.sixteen_receives", "§2.7", sixteen_receives => "a comm holds 16 receives";
+    "requests.seventeenth_receive", "§2.7", receive_17 => "the 17th irecv returns 3 and no request";
+    "requests.send_retry", "§2.7", send_retry => "a refused isend succeeds once a send is done";
+    "requests.receive_retry", "§2.7", receive_retry =>
+        "a refused irecv succeeds once a receive is consumed";
+    "requests.unconsumed_count", "§2.7", unconsumed =>
+        "finished receives count until they are consumed";
+}
 
 const BYTES: u64 = 3000;
 const COUNT: u64 = MAX_REQUESTS as u64;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::check::{Check, Group::Peer};
+use crate::check::checks;
 use crate::harness::calls::CommKind;
 use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
 use crate::harness::fixture::Fixture;
@@ -13,79 +13,23 @@ use crate::harness::process::Process;
 use crate::harness::verdict::{Halt, Verdict, differs, fail, require, skip};
 use crate::link::values::{DeviceArgument, Tested};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Peer,
-        "peer.closed_idle",
-        "§2.9",
-        "a receive from a closed sender ends in rc 2",
-        closed_idle,
-    ),
-    Check::new(
-        Peer,
-        "peer.closed_after_sending",
-        "§2.9",
-        "what was sent before the close arrives",
-        closed_after,
-    ),
-    Check::new(
-        Peer,
-        "peer.closed_unsent",
-        "§2.12",
-        "a send that was not done may be lost, never torn",
-        closed_unsent,
-    ),
-    Check::new(
-        Peer,
-        "peer.closed_receiver",
-        "§2.9",
-        "a send to a closed receiver does not hang the caller",
-        closed_receiver,
-    ),
-    Check::new(
-        Peer,
-        "peer.sigpipe",
-        "§2.9",
-        "a send to a closed receiver raises no SIGPIPE",
-        sigpipe,
-    )
-    .destructive(),
-    Check::new(
-        Peer,
-        "peer.killed_sender",
-        "§2.9",
-        "a killed sender leaves the receiver alive",
-        killed_sender,
-    ),
-    Check::new(
-        Peer,
-        "peer.killed_receiver",
-        "§2.9",
-        "a killed receiver leaves the sender alive",
-        killed_receiver,
-    ),
-    Check::new(
-        Peer,
-        "peer.killed_connector",
-        "§2.5",
-        "a connector killed half-way leaves the listener alive",
-        connector,
-    ),
-    Check::new(
-        Peer,
-        "peer.killed_listener",
-        "§2.4",
-        "a listener killed half-way leaves the connector alive",
-        listener,
-    ),
-    Check::new(
-        Peer,
-        "peer.close_after_death",
-        "§2.12",
-        "a comm whose peer is dead closes",
-        close_after_death,
-    ),
-];
+checks! { Peer:
+    "peer.closed_idle", "§2.9", closed_idle => "a receive from a closed sender ends in rc 2";
+    "peer.closed_after_sending", "§2.9", closed_after => "what was sent before the close arrives";
+    "peer.closed_unsent", "§2.12", closed_unsent =>
+        "a send that was not done may be lost, never torn";
+    "peer.closed_receiver", "§2.9", closed_receiver =>
+        "a send to a closed receiver does not hang the caller";
+    #[destructive]
+    "peer.sigpipe", "§2.9", sigpipe => "a send to a closed receiver raises no SIGPIPE";
+    "peer.killed_sender", "§2.9", killed_sender => "a killed sender leaves the receiver alive";
+    "peer.killed_receiver", "§2.9", killed_receiver => "a killed receiver leaves the sender alive";
+    "peer.killed_connector", "§2.5", connector =>
+        "a connector killed half-way leaves the listener alive";
+    "peer.killed_listener", "§2.4", listener =>
+        "a listener killed half-way leaves the connector alive";
+    "peer.close_after_death", "§2.12", close_after_death => "a comm whose peer is dead closes";
+}
 
 /// Time that the survivor is watched for.
 const WATCH: Duration = Duration::from_millis(600);

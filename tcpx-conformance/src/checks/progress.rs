@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::check::{Check, Group::Progress};
+use crate::check::checks;
 use crate::harness::calls::Buffer;
 use crate::harness::calls::run_streams;
 use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
@@ -12,64 +12,18 @@ use crate::harness::verdict::{Verdict, differs, require, skip};
 use crate::link::values::{Stream, StreamQueue};
 use crate::message::unpack_row;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Progress,
-        "progress.none_without_test",
-        "§2.7",
-        "nothing moves before the sender calls test",
-        none,
-    ),
-    Check::new(
-        Progress,
-        "progress.receiver_needs_test",
-        "§2.7",
-        "a receive publishes nothing before test is called",
-        receiver,
-    ),
-    Check::new(
-        Progress,
-        "progress.oldest_drives_all",
-        "§2.9",
-        "testing the oldest moves the later ones along",
-        oldest,
-    ),
-    Check::new(
-        Progress,
-        "progress.eager",
-        "§2.9",
-        "a small send completes before the peer posts a receive",
-        eager,
-    ),
-    Check::new(
-        Progress,
-        "progress.rendezvous",
-        "§3.2",
-        "with RECV_SYNC=1 a send waits for its receive",
-        rendezvous,
-    ),
-    Check::new(
-        Progress,
-        "progress.small_messages",
-        "§2.7",
-        "4000 messages of 64 bytes in a full window",
-        small,
-    ),
-    Check::new(
-        Progress,
-        "progress.recycling",
-        "§3.6",
-        "1 GiB, or what time allows, with every page given back",
-        recycling,
-    ),
-    Check::new(
-        Progress,
-        "progress.held_back",
-        "§3.6",
-        "consuming after a full window lets the rest arrive",
-        held_back,
-    ),
-];
+checks! { Progress:
+    "progress.none_without_test", "§2.7", none => "nothing moves before the sender calls test";
+    "progress.receiver_needs_test", "§2.7", receiver =>
+        "a receive publishes nothing before test is called";
+    "progress.oldest_drives_all", "§2.9", oldest => "testing the oldest moves the later ones along";
+    "progress.eager", "§2.9", eager => "a small send completes before the peer posts a receive";
+    "progress.rendezvous", "§3.2", rendezvous => "with RECV_SYNC=1 a send waits for its receive";
+    "progress.small_messages", "§2.7", small => "4000 messages of 64 bytes in a full window";
+    "progress.recycling", "§3.6", recycling =>
+        "1 GiB, or what time allows, with every page given back";
+    "progress.held_back", "§3.6", held_back => "consuming after a full window lets the rest arrive";
+}
 
 /// Time in which something that must not happen would have happened.
 const QUIET: Duration = Duration::from_millis(300);

@@ -2,38 +2,20 @@
 
 use tcpx_sys::{UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle};
 
-use crate::check::{Check, Group::Queue};
+use crate::check::checks;
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, require};
 use crate::message::unpack_row;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Queue,
-        "queue.slots",
-        "§1.5",
-        "the k-th receive uses slot k mod 16, empty ones included",
-        slots,
-    ),
-    Check::new(
-        Queue,
-        "queue.one_slot_each",
-        "§3.5",
-        "a receive writes the cnt of its own slot only",
-        one_slot,
-    ),
-    Check::new(Queue, "queue.cnt_stale", "§3.5", "cnt is not the new count before done", stale),
-    Check::new(Queue, "queue.empty_cnt", "§3.5", "an empty message leaves cnt 0", empty),
-    Check::new(Queue, "queue.head", "§3.5", "the plugin never writes head", head),
-    Check::new(
-        Queue,
-        "queue.final",
-        "§3.5",
-        "cnt and row stay until the receive is consumed",
-        r#final,
-    ),
-];
+checks! { Queue:
+    "queue.slots", "§1.5", slots => "the k-th receive uses slot k mod 16, empty ones included";
+    "queue.one_slot_each", "§3.5", one_slot => "a receive writes the cnt of its own slot only";
+    "queue.cnt_stale", "§3.5", stale => "cnt is not the new count before done";
+    "queue.empty_cnt", "§3.5", empty => "an empty message leaves cnt 0";
+    "queue.head", "§3.5", head => "the plugin never writes head";
+    "queue.final", "§3.5", r#final => "cnt and row stay until the receive is consumed";
+}
 
 /// Bytes from the start of the device struct to its `head`.
 const HEAD_OFFSET: u64 = std::mem::offset_of!(UnpackNetDeviceHandle, head) as u64;

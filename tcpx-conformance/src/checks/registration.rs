@@ -2,113 +2,29 @@
 
 use tcpx_sys::{PTR_CUDA, PTR_DMABUF, PTR_HOST};
 
-use crate::check::{Check, Group::Registration};
+use crate::check::checks;
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, differs, fail, loose_acceptance, require, require_rc};
 use crate::link::values::UNTOUCHED;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Registration,
-        "registration.null_comm",
-        "§2.6",
-        "regMr on a NULL comm returns 3",
-        null_comm,
-    ),
-    Check::new(
-        Registration,
-        "registration.unaligned",
-        "§2.6",
-        "device memory must be aligned to 4096",
-        unaligned,
-    ),
-    Check::new(
-        Registration,
-        "registration.host_unaligned",
-        "§2.6",
-        "host memory needs no alignment",
-        host_unaligned,
-    ),
-    Check::new(
-        Registration,
-        "registration.type_dma_buf",
-        "§2.6",
-        "type 4 (dma-buf) returns 3",
-        dma_buf,
-    ),
-    Check::new(Registration, "registration.type_unknown", "§2.6", "other types return 3", unknown),
-    Check::new(
-        Registration,
-        "registration.null_host",
-        "§2.6",
-        "a NULL host range is only a tag",
-        null_host,
-    ),
-    Check::new(
-        Registration,
-        "registration.null_device",
-        "§2.6",
-        "a NULL device range is refused or a tag",
-        null_device,
-    ),
-    Check::new(
-        Registration,
-        "registration.negative_size",
-        "§2.6",
-        "a negative size is refused or ignored",
-        negative,
-    ),
-    Check::new(
-        Registration,
-        "registration.overlapping",
-        "§8",
-        "the same range may be registered twice",
-        overlapping,
-    ),
-    Check::new(
-        Registration,
-        "registration.both_ends",
-        "§2.6",
-        "send and receive comms take registrations",
-        both_ends,
-    ),
-    Check::new(
-        Registration,
-        "registration.across_comms",
-        "§8",
-        "a registration serves other comms, too",
-        across,
-    ),
-    Check::new(
-        Registration,
-        "registration.outlives_comm",
-        "§8",
-        "deregMr works after the comm is closed",
-        outlives,
-    ),
-    Check::new(
-        Registration,
-        "registration.dereg_null",
-        "§2.6",
-        "deregMr of NULL returns 0",
-        dereg_null,
-    ),
-    Check::new(
-        Registration,
-        "registration.no_leak",
-        "§8",
-        "1000 registrations leave no descriptor behind",
-        no_leak,
-    ),
-    Check::new(
-        Registration,
-        "registration.device_mr",
-        "§1.2",
-        "getDeviceMr returns 0 and writes nothing",
-        device_mr,
-    ),
-];
+checks! { Registration:
+    "registration.null_comm", "§2.6", null_comm => "regMr on a NULL comm returns 3";
+    "registration.unaligned", "§2.6", unaligned => "device memory must be aligned to 4096";
+    "registration.host_unaligned", "§2.6", host_unaligned => "host memory needs no alignment";
+    "registration.type_dma_buf", "§2.6", dma_buf => "type 4 (dma-buf) returns 3";
+    "registration.type_unknown", "§2.6", unknown => "other types return 3";
+    "registration.null_host", "§2.6", null_host => "a NULL host range is only a tag";
+    "registration.null_device", "§2.6", null_device => "a NULL device range is refused or a tag";
+    "registration.negative_size", "§2.6", negative => "a negative size is refused or ignored";
+    "registration.overlapping", "§8", overlapping => "the same range may be registered twice";
+    "registration.both_ends", "§2.6", both_ends => "send and receive comms take registrations";
+    "registration.across_comms", "§8", across => "a registration serves other comms, too";
+    "registration.outlives_comm", "§8", outlives => "deregMr works after the comm is closed";
+    "registration.dereg_null", "§2.6", dereg_null => "deregMr of NULL returns 0";
+    "registration.no_leak", "§8", no_leak => "1000 registrations leave no descriptor behind";
+    "registration.device_mr", "§1.2", device_mr => "getDeviceMr returns 0 and writes nothing";
+}
 
 const BYTES: u64 = 16 * 4096;
 

@@ -1,108 +1,35 @@
 //! Arguments of `isend` and `irecv`.
 
-use crate::check::{Check, Group::Requests};
+use crate::check::checks;
 use crate::harness::comm_pair::{BUFFER_BYTES, CommPair};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, may_die, require_rc, strict_refusal};
 use crate::link::values::Made;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(Requests, "requests.irecv_n", "§2.7", "irecv of 0 or 2 buffers returns 3", irecv_n),
-    Check::new(
-        Requests,
-        "requests.irecv_no_mhandle",
-        "§2.7",
-        "irecv without a registration returns 3",
-        irecv_no_mhandle,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_no_mhandle",
-        "§2.7",
-        "isend without a registration returns 3",
-        isend_no_mhandle,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_negative",
-        "§2.7",
-        "isend refuses a negative size",
-        isend_negative,
-    ),
-    Check::new(
-        Requests,
-        "requests.irecv_negative",
-        "§2.7",
-        "irecv refuses a negative size",
-        irecv_negative,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_below",
-        "§2.7",
-        "isend refuses data below the registration",
-        isend_below,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_past",
-        "§2.7",
-        "isend refuses data past the registration",
-        isend_past,
-    ),
-    Check::new(
-        Requests,
-        "requests.refusal_harmless",
-        "§2.7",
-        "a refused isend or irecv changes nothing",
-        refusal_harmless,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_unaligned",
-        "§8",
-        "data may begin anywhere in the registration",
-        isend_unaligned,
-    ),
-    Check::new(
-        Requests,
-        "requests.irecv_wild_data",
-        "§2.6",
-        "a device receive never uses its data pointer",
-        wild_data,
-    ),
-    Check::new(
-        Requests,
-        "requests.irecv_small_mhandle",
-        "§2.6",
-        "a device receive takes any device registration",
-        small_mhandle,
-    ),
-    Check::new(Requests, "requests.tags_null", "§2.8", "the tags of irecv may be NULL", tags_null),
-    Check::new(
-        Requests,
-        "requests.tags_ignored",
-        "§2.8",
-        "tags match nothing: order does",
-        tags_ignored,
-    ),
-    Check::new(
-        Requests,
-        "requests.null_comm",
-        "§2.7",
-        "isend and irecv refuse a NULL comm",
-        null_comm,
-    )
-    .destructive(),
-    Check::new(
-        Requests,
-        "requests.irecv_on_send_comm",
-        "§2.7",
-        "irecv refuses a send comm",
-        wrong_direction,
-    )
-    .destructive(),
-];
+checks! { Requests:
+    "requests.irecv_n", "§2.7", irecv_n => "irecv of 0 or 2 buffers returns 3";
+    "requests.irecv_no_mhandle", "§2.7", irecv_no_mhandle =>
+        "irecv without a registration returns 3";
+    "requests.isend_no_mhandle", "§2.7", isend_no_mhandle =>
+        "isend without a registration returns 3";
+    "requests.isend_negative", "§2.7", isend_negative => "isend refuses a negative size";
+    "requests.irecv_negative", "§2.7", irecv_negative => "irecv refuses a negative size";
+    "requests.isend_below", "§2.7", isend_below => "isend refuses data below the registration";
+    "requests.isend_past", "§2.7", isend_past => "isend refuses data past the registration";
+    "requests.refusal_harmless", "§2.7", refusal_harmless =>
+        "a refused isend or irecv changes nothing";
+    "requests.isend_unaligned", "§8", isend_unaligned =>
+        "data may begin anywhere in the registration";
+    "requests.irecv_wild_data", "§2.6", wild_data => "a device receive never uses its data pointer";
+    "requests.irecv_small_mhandle", "§2.6", small_mhandle =>
+        "a device receive takes any device registration";
+    "requests.tags_null", "§2.8", tags_null => "the tags of irecv may be NULL";
+    "requests.tags_ignored", "§2.8", tags_ignored => "tags match nothing: order does";
+    #[destructive]
+    "requests.null_comm", "§2.7", null_comm => "isend and irecv refuse a NULL comm";
+    #[destructive]
+    "requests.irecv_on_send_comm", "§2.7", wrong_direction => "irecv refuses a send comm";
+}
 
 fn irecv(pair: &CommPair, n: i32, data: u64, bytes: i32, mhandle: u64) -> Verdict<Made> {
     pair.receiver.irecv(pair.recv_comm, n, data, bytes, Some(0), mhandle)

@@ -1,75 +1,29 @@
 //! Messages of every awkward size, and receives that were posted for another.
 
-use crate::check::{Check, Group::Sizes};
+use crate::check::checks;
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::{Verdict, fail, require};
 use crate::link::values::Tested;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Sizes,
-        "sizes.bytes_0",
-        "§2.7",
-        "an empty message takes a request, a slot and a consume",
-        exact::<0>,
-    ),
-    Check::new(Sizes, "sizes.bytes_1", "§3.7", "1 byte arrives", exact::<1>),
-    Check::new(Sizes, "sizes.bytes_4095", "§3.7", "a page less a byte arrives", exact::<4095>),
-    Check::new(Sizes, "sizes.bytes_4096", "§3.7", "a page arrives", exact::<4096>),
-    Check::new(Sizes, "sizes.bytes_4097", "§3.7", "a page and a byte arrive", exact::<4097>),
-    Check::new(Sizes, "sizes.bytes_65536", "§3.7", "64 KiB arrive", exact::<65_536>),
-    Check::new(
-        Sizes,
-        "sizes.bytes_77777",
-        "§3.7",
-        "an odd number of bytes arrives",
-        exact::<77_777>,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.bytes_524287",
-        "§3.3",
-        "a chunk less a byte arrives",
-        exact::<524_287>,
-    ),
-    Check::new(Sizes, "sizes.bytes_524288", "§3.3", "a whole chunk arrives", exact::<524_288>),
-    Check::new(Sizes, "sizes.bytes_524289", "§3.3", "a chunk and a byte arrive", exact::<524_289>),
-    Check::new(
-        Sizes,
-        "sizes.bytes_4194304",
-        "§2.7",
-        "4 MiB, the nominal slice, arrive",
-        exact::<4_194_304>,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.sequence",
-        "§2.7",
-        "messages of all sizes keep their order, empty ones included",
-        sequence,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.posted_larger",
-        "§2.7",
-        "a shorter message than posted arrives in its own size",
-        larger,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.posted_smaller",
-        "§2.7",
-        "a longer message than posted is whole or an error",
-        smaller,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.posted_zero",
-        "§2.7",
-        "a message into an empty receive is whole or an error",
-        zero,
-    ),
-];
+checks! { Sizes:
+    "sizes.bytes_0", "§2.7", exact::<0> => "an empty message takes a request, a slot and a consume";
+    "sizes.bytes_1", "§3.7", exact::<1> => "1 byte arrives";
+    "sizes.bytes_4095", "§3.7", exact::<4095> => "a page less a byte arrives";
+    "sizes.bytes_4096", "§3.7", exact::<4096> => "a page arrives";
+    "sizes.bytes_4097", "§3.7", exact::<4097> => "a page and a byte arrive";
+    "sizes.bytes_65536", "§3.7", exact::<65_536> => "64 KiB arrive";
+    "sizes.bytes_77777", "§3.7", exact::<77_777> => "an odd number of bytes arrives";
+    "sizes.bytes_524287", "§3.3", exact::<524_287> => "a chunk less a byte arrives";
+    "sizes.bytes_524288", "§3.3", exact::<524_288> => "a whole chunk arrives";
+    "sizes.bytes_524289", "§3.3", exact::<524_289> => "a chunk and a byte arrive";
+    "sizes.bytes_4194304", "§2.7", exact::<4_194_304> => "4 MiB, the nominal slice, arrive";
+    "sizes.sequence", "§2.7", sequence =>
+        "messages of all sizes keep their order, empty ones included";
+    "sizes.posted_larger", "§2.7", larger =>
+        "a shorter message than posted arrives in its own size";
+    "sizes.posted_smaller", "§2.7", smaller => "a longer message than posted is whole or an error";
+    "sizes.posted_zero", "§2.7", zero => "a message into an empty receive is whole or an error";
+}
 
 /// Twice each, since the second meets pages and slots that were in use.
 fn exact<const BYTES: u64>(fixture: &Fixture<'_>) -> Verdict {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::check::{Check, Group::Lifecycle};
+use crate::check::checks;
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
@@ -14,13 +14,10 @@ use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc, skip}
 use crate::link::values::DeviceArgument;
 use crate::outcome::Outcome;
 
-pub(super) const CHECKS: &[Check] = &[Check::new(
-    Lifecycle,
-    "lifecycle.strays",
-    "§3.1",
-    "stray connections get no comm and leave the peer's unharmed",
-    strays,
-)];
+checks! { Lifecycle:
+    "lifecycle.strays", "§3.1", strays =>
+        "stray connections get no comm and leave the peer's unharmed";
+}
 
 /// Where a handle holds the address of the data sockets, and of the control socket (§1.5).
 const ADDRESS_OFFSETS: [usize; 2] = [0, 48];
