@@ -9,11 +9,12 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-sys", &[]),
     ("tcpx-rx", &[]),
+    ("tcpx-wire", &[]),
     ("tcpx-cuda", &[]),
     ("tcpx-unpack", &["tcpx-rx", "tcpx-cuda"]),
     ("tcpx-softnet", &["tcpx-sys", "tcpx-rx", "tcpx-cuda"]),
     ("tcpx-doctor", &["tcpx-sys", "tcpx-rx"]),
-    ("tcpx-conformance", &["tcpx-sys", "tcpx-rx", "tcpx-cuda"]),
+    ("tcpx-conformance", &["tcpx-sys", "tcpx-cuda", "tcpx-wire"]),
     (
         "tcpx-core",
         &["tcpx-sys", "tcpx-rx", "tcpx-cuda", "tcpx-unpack", "tcpx-softnet", "tcpx-doctor"],

@@ -1,4 +1,4 @@
-//! The socket between a check and its agent: frames of a length and a postcard value.
+//! The socket between a check and its agent: frames of [`tcpx_wire::frame`] with postcard values.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tcpx_wire::frame;
 
 /// Names the descriptor of the link in an agent's environment.
 pub(crate) const LINK_VARIABLE: &str = "TCPX_CONFORMANCE_LINK";
-/// Longest frame that is taken; the longest sent is a full row of entries.
-const MAX_FRAME_BYTES: usize = 1 << 20;
+/// The one kind of frame: a postcard value whose type both ends know.
+const VALUE: u16 = 1;
+/// Longest value that is taken; the longest sent is a full row of entries.
+const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// One end.
 #[derive(Debug)]
@@ -29,13 +32,11 @@ impl Link {
         value: &T,
         deadline: Option<Instant>,
     ) -> io::Result<()> {
-        let body = postcard::to_allocvec(value).map_err(io::Error::other)?;
-        let length = u32::try_from(body.len()).map_err(io::Error::other)?;
+        let value = postcard::to_allocvec(value).map_err(io::Error::other)?;
+        let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + value.len());
+        frame::append(&mut bytes, VALUE, |body| body.extend_from_slice(&value));
         self.stream.set_write_timeout(remaining(deadline)?)?;
-        let mut frame = Vec::with_capacity(4 + body.len());
-        frame.extend_from_slice(&length.to_le_bytes());
-        frame.extend_from_slice(&body);
-        self.stream.write_all(&frame)
+        self.stream.write_all(&bytes)
     }
 
     /// Receives one value, by `deadline` if there is one.
@@ -43,32 +44,28 @@ impl Link {
         &mut self,
         deadline: Option<Instant>,
     ) -> io::Result<T> {
-        let mut length = [0; 4];
-        self.read_exact(&mut length, deadline)?;
-        let length = u32::from_le_bytes(length) as usize;
-        if length > MAX_FRAME_BYTES {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("a frame of {length} bytes"),
-            ));
-        }
-        let mut body = vec![0; length];
-        self.read_exact(&mut body, deadline)?;
-        postcard::from_bytes(&body)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-    }
-
-    fn read_exact(&mut self, mut bytes: &mut [u8], deadline: Option<Instant>) -> io::Result<()> {
-        while !bytes.is_empty() {
-            self.stream.set_read_timeout(remaining(deadline)?)?;
-            match self.stream.read(bytes) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => bytes = &mut bytes[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        let mut reader = Reader { stream: &self.stream, deadline };
+        let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+        match frame::read(&mut reader, MAX_BODY_BYTES)? {
+            Some((VALUE, body)) => {
+                postcard::from_bytes(&body).map_err(|error| invalid(error.to_string()))
             }
+            Some((kind, _)) => Err(invalid(format!("a frame of kind {kind}"))),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
-        Ok(())
+    }
+}
+
+/// The stream, read by a deadline however many reads a frame takes.
+struct Reader<'a> {
+    stream: &'a UnixStream,
+    deadline: Option<Instant>,
+}
+
+impl Read for Reader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(remaining(self.deadline)?)?;
+        self.stream.read(bytes)
     }
 }
 
@@ -113,7 +110,7 @@ mod tests {
         assert!(matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{kind:?}");
 
         let (a, mut b) = links();
-        (&a.stream).write_all(&u32::MAX.to_le_bytes()).expect("write");
+        (&a.stream).write_all(&[0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0]).expect("write");
         assert_eq!(
             b.receive::<u32>(None).expect_err("too long").kind(),
             io::ErrorKind::InvalidData
