@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tcpx_conformance::{
-    Check, CheckReport, MemoryKind, Options, Outcome, Report, Target, checks, run as run_checks,
+    CONTRACT, Check, CheckReport, MemoryKind, Options, Outcome, Report, Target, checks,
+    run as run_checks,
 };
 use tcpx_core::PluginChoice;
 use tcpx_sys::LoadError;
@@ -157,7 +158,7 @@ fn with_rows(options: &Options, transport: &Transport) -> Result<Report, Failure
     .map_err(|error| Failure::Usage(error.to_string()))?;
     drop(progress);
     printed?;
-    print(&format!("\n{}", summary(&report)))?;
+    print(&format!("\n{}\n{}", legend(), summary(&report)))?;
     Ok(report)
 }
 
@@ -183,6 +184,11 @@ fn row(check: &CheckReport) -> String {
     text
 }
 
+/// What the sections are sections of.
+fn legend() -> String {
+    format!("§ = {CONTRACT}")
+}
+
 fn summary(report: &Report) -> String {
     let totals = report.totals();
     format!(
@@ -206,10 +212,11 @@ fn list(json: bool) -> Result<(), Failure> {
                 "destructive": check.destructive,
             })
         });
-        return print_json(&json!({ "checks": rows.collect::<Vec<_>>() }));
+        let rows: Vec<_> = rows.collect();
+        return print_json(&json!({ "contract": CONTRACT, "checks": rows }));
     }
-    let rows: Vec<String> = checks().iter().map(listed).collect();
-    print(&rows.join("\n"))
+    let rows = checks().iter().map(listed).chain([legend()]);
+    print(&rows.collect::<Vec<String>>().join("\n"))
 }
 
 fn listed(check: &Check) -> String {

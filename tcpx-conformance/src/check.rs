@@ -1,4 +1,4 @@
-//! One check: a rule, where it is written, and how it is tried.
+//! One check: a rule, where it is written (a section of docs/plugin-contract.md), and how it is tried.
 
 use std::fmt;
 
@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::Verdict;
+
+/// The page whose sections checks cite, as a path from the root of tcpx's source tree: `§2.7` is the
+/// heading `§2.7` there.
+pub const CONTRACT: &str = "docs/plugin-contract.md";
 
 /// What a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +65,7 @@ impl fmt::Display for Group {
 pub struct Check {
     /// `group.rule`, unique.
     pub name: &'static str,
-    /// Section of the plugin contract, such as `§2.7`.
+    /// Section of the plugin contract ([`CONTRACT`]), such as `§2.7`.
     pub section: &'static str,
     /// What it is about; the first part of the name.
     pub group: Group,

@@ -23,7 +23,7 @@ mod report;
 mod runner;
 
 pub use agent::child_main;
-pub use check::{Check, Group};
+pub use check::{CONTRACT, Check, Group};
 pub use checks::checks;
 pub use memory_kind::MemoryKind;
 pub use options::{Options, Target};

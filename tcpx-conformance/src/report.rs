@@ -1,4 +1,6 @@
 //! What a run found.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use crate::outcome::Outcome;
 pub struct CheckReport {
     /// `group.rule`.
     pub name: String,
-    /// Section of the plugin contract.
+    /// Section of the plugin contract ([`CONTRACT`](crate::CONTRACT)), such as `§2.7`.
     pub section: String,
     /// What it is about.
     pub group: Group,

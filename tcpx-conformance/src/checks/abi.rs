@@ -1,4 +1,6 @@
 //! Symbol, table and properties.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
 use crate::harness::fixture::Fixture;

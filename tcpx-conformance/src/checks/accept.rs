@@ -1,4 +1,6 @@
 //! `accept`, and what it publishes.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
 use crate::harness::fixture::Fixture;

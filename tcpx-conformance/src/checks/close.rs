@@ -1,4 +1,6 @@
 //! The three closes.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
 use crate::harness::calls::CommKind;

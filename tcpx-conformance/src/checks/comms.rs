@@ -1,4 +1,6 @@
 //! Several comms between the same two processes.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::rc::Rc;
 

@@ -1,4 +1,6 @@
 //! `connect`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::time::{Duration, Instant};
 

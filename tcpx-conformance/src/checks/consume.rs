@@ -1,4 +1,6 @@
 //! `irecvConsumed`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
 use crate::harness::comm_pair::{CommPair, Receive};

@@ -1,4 +1,6 @@
 //! Entries of a finished receive.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
 use crate::harness::comm_pair::{CommPair, Receive};

@@ -1,4 +1,6 @@
 //! Order of `test`, and its outputs.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
 use crate::harness::comm_pair::{CommPair, Receive, step};

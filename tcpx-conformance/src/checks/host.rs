@@ -1,4 +1,6 @@
 //! Host memory, and its mixes with device memory.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::{PTR_CUDA, PTR_HOST};
 

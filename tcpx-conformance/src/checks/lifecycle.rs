@@ -1,4 +1,6 @@
 //! `init`, `devices`, `listen`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::HANDLE_BYTES;
 

@@ -1,4 +1,6 @@
 //! Sixteen requests per comm.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::MAX_REQUESTS;
 

@@ -1,4 +1,6 @@
 //! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash, hang or invent data.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! What moves bytes, and that it never stops.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::time::{Duration, Instant};
 

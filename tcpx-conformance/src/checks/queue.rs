@@ -1,4 +1,6 @@
 //! Slots of the unpack queue.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::{UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle};
 

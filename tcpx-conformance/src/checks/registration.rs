@@ -1,4 +1,6 @@
 //! `regMr`, `deregMr`, `getDeviceMr`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::{PTR_CUDA, PTR_DMABUF, PTR_HOST};
 

@@ -1,4 +1,6 @@
 //! Arguments of `isend` and `irecv`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
 use crate::harness::comm_pair::{BUFFER_BYTES, CommPair};

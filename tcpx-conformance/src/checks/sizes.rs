@@ -1,4 +1,6 @@
 //! Messages of every awkward size, and receives that were posted for another.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
 use crate::harness::fixture::Fixture;

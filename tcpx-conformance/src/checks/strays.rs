@@ -1,4 +1,6 @@
 //! Strangers at the listener's port, before the peer comes and beside it.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};

@@ -1,4 +1,6 @@
 //! The commands as methods of an agent, and what is made of several of them.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::{NetDeviceHandle, UnpackNetDeviceHandle};
 

@@ -1,4 +1,6 @@
 //! A send comm and its receive comm, each in a process of its own, with registered buffers and the receiver's queue.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,5 +1,7 @@
 #![allow(unsafe_code)]
 //! One agent, seen from its check: started, asked, and gone when dropped.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::cell::RefCell;
 use std::fs::File;
