@@ -124,14 +124,13 @@ fn options(args: &ConformanceArgs, transport: &Transport) -> Result<Options, Fai
         }
         Some(path) => Target::Path(path.to_owned()),
     };
-    Ok(Options {
-        memory: args.memory.into(),
-        gpu: args.gpu,
-        only: args.only.clone(),
-        destructive: args.destructive,
-        deadline: args.deadline.0,
-        ..Options::new(target)
-    })
+    let mut options = Options::new(target);
+    options.memory = args.memory.into();
+    options.gpu = args.gpu;
+    options.only.clone_from(&args.only);
+    options.destructive = args.destructive;
+    options.deadline = args.deadline.0;
+    Ok(options)
 }
 
 fn silently(options: &Options) -> Result<Report, Failure> {
@@ -227,27 +226,30 @@ fn listed(check: &Check) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpx_conformance::Group;
+    use std::time::Duration;
 
     fn report(outcome: Outcome) -> CheckReport {
-        CheckReport {
-            name: "fifo.retest".into(),
-            section: "§2.9".into(),
-            group: Group::Fifo,
-            what: "a request that is done is done once".into(),
-            outcome,
-            elapsed_ms: 3,
-        }
+        let check = checks().iter().find(|check| check.name == "fifo.receive_done_once");
+        CheckReport::new(check.expect("a check"), outcome, Duration::from_millis(3))
+    }
+
+    fn of(checks: Vec<CheckReport>) -> Report {
+        let mut report = Report::default();
+        report.checks = checks;
+        report
     }
 
     #[test]
     fn a_row_says_all_there_is_to_say() {
         let text = row(&report(Outcome::Pass));
-        assert!(text.starts_with("  pass     fifo.retest ") && text.ends_with("§2.9"), "{text}");
+        assert!(
+            text.starts_with("  pass     fifo.receive_done_once ") && text.ends_with("§2.9"),
+            "{text}"
+        );
         let failed = Outcome::Fail { expected: "rc 3".into(), got: "rc 0".into() };
         let text = row(&report(failed));
-        assert!(text.starts_with("  FAIL     fifo.retest "), "{text}");
-        for words in ["a request that is done", "expected: rc 3", "got:      rc 0"] {
+        assert!(text.starts_with("  FAIL     fifo.receive_done_once "), "{text}");
+        for words in ["a receive is reported done once", "expected: rc 3", "got:      rc 0"] {
             assert!(text.contains(words), "{text}");
         }
         let text = row(&report(Outcome::Skip { reason: "no GPU".into() }));
@@ -265,7 +267,7 @@ mod tests {
     fn only_checks_that_were_tried_make_a_good_run() {
         let skip = || report(Outcome::Skip { reason: "no GPU".into() });
         let fail = report(Outcome::Fail { expected: "3".into(), got: "0".into() });
-        let run = |checks: Vec<CheckReport>| is_good(&Report { checks });
+        let run = |checks: Vec<CheckReport>| is_good(&of(checks));
         assert!(run(vec![skip(), report(Outcome::Pass)]));
         assert!(!run(vec![skip(), skip()]));
         assert!(!run(vec![report(Outcome::Pass), fail]));
@@ -274,7 +276,7 @@ mod tests {
     #[test]
     fn the_summary_counts_by_outcome() {
         let differs = Outcome::Differs { text: "stricter".into() };
-        let report = Report { checks: vec![report(Outcome::Pass), report(differs)] };
+        let report = of(vec![report(Outcome::Pass), report(differs)]);
         assert_eq!(summary(&report), "2 checks: 1 passed, 0 failed, 1 differing, 0 skipped");
     }
 }

@@ -14,6 +14,7 @@ pub const CONTRACT: &str = "docs/plugin-contract.md";
 /// What a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Group {
     /// Symbol, table, properties.
     Abi,

@@ -6,6 +6,7 @@ use tcpx_cuda::CudaGpu;
 /// Kind of memory behind the registrations of the data checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum MemoryKind {
     /// Ordinary memory, page-aligned and registered as device memory. For plugins that emulate device memory.
     #[default]

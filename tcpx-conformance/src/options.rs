@@ -10,6 +10,7 @@ use crate::memory_kind::MemoryKind;
 
 /// The plugin under check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Target {
     /// A shared library that exports `ncclNetPlugin_v7`.
     Path(PathBuf),
@@ -20,6 +21,7 @@ pub enum Target {
 
 /// Settings of one run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// The plugin.
     pub target: Target,
