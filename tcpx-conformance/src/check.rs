@@ -1,4 +1,5 @@
-//! One check: a rule, where it is written (a section of docs/plugin-contract.md), and how it is tried.
+//! One check: a rule, where it is written (a section of docs/plugin-contract.md), and how it is
+//! tried.
 
 use std::fmt;
 
@@ -7,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::harness::fixture::Fixture;
 use crate::harness::verdict::Verdict;
 
-/// The page whose sections checks cite, as a path from the root of tcpx's source tree: `§2.7` is the
-/// heading `§2.7` there.
+/// The page whose sections checks cite, as a path from the root of tcpx's source tree: `§2.7` is
+/// the heading `§2.7` there.
 pub const CONTRACT: &str = "docs/plugin-contract.md";
 
 /// What a check is about.

@@ -8,7 +8,8 @@ use tcpx_cuda::CudaGpu;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MemoryKind {
-    /// Ordinary memory, page-aligned and registered as device memory. For plugins that emulate device memory.
+    /// Ordinary memory, page-aligned and registered as device memory. For plugins that emulate
+    /// device memory.
     #[default]
     Emulated,
     /// Ordinary memory registered as host memory.
@@ -26,7 +27,8 @@ impl MemoryKind {
         }
     }
 
-    /// The GPU whose context is current in the agents, of this ordinal or the first one; the error says why there is none.
+    /// The GPU whose context is current in the agents, of this ordinal or the first one; the error
+    /// says why there is none.
     pub(crate) fn gpu(self, ordinal: Option<u32>) -> Result<Option<u32>, String> {
         if self != Self::Cuda {
             return Ok(None);

@@ -14,8 +14,8 @@ use crate::memory_kind::MemoryKind;
 pub enum Target {
     /// A shared library that exports `ncclNetPlugin_v7`.
     Path(PathBuf),
-    /// The table that the program hands to [`child_main`](crate::child_main). It is named there and not here because
-    /// addresses of this process mean nothing in the agents.
+    /// The table that the program hands to [`child_main`](crate::child_main). It is named there and
+    /// not here because addresses of this process mean nothing in the agents.
     Table,
 }
 
@@ -27,20 +27,23 @@ pub struct Options {
     pub target: Target,
     /// Kind of memory that the data checks register.
     pub memory: MemoryKind,
-    /// CUDA ordinal, for [`MemoryKind::Cuda`]; 0 by default. Its context is current on the agents' thread that calls the
-    /// plugin.
+    /// CUDA ordinal, for [`MemoryKind::Cuda`]; 0 by default. Its context is current on the agents'
+    /// thread that calls the plugin.
     pub gpu: Option<u32>,
     /// Names or prefixes (`fifo`, `fifo.test_out_of_order`) of the checks to run; empty runs all.
     pub only: Vec<String>,
     /// Also run the checks that crash version 3.1.9.
     pub destructive: bool,
     /// Time for one check. Version 3.1.9 sleeps 5 s in every accept unless
-    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five times.
+    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five
+    /// times.
     pub deadline: Duration,
-    /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it is set here or in the
-    /// environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` is set to `lo` in the same way.
+    /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it
+    /// is set here or in the environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`
+    /// is set to `lo` in the same way.
     pub environment: Vec<(OsString, OsString)>,
-    /// Program to start as agent; the running one by default. It calls [`child_main`](crate::child_main).
+    /// Program to start as agent; the running one by default. It calls
+    /// [`child_main`](crate::child_main).
     pub program: Option<PathBuf>,
     /// Its arguments.
     pub arguments: Vec<OsString>,

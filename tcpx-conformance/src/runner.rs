@@ -24,7 +24,8 @@ pub enum RunError {
     },
     /// A check cannot do anything in this time.
     #[error(
-        "a deadline of {deadline:?} per check is too short; it must be at least {SHORTEST_DEADLINE:?}"
+        "a deadline of {deadline:?} per check is too short; \
+         it must be at least {SHORTEST_DEADLINE:?}"
     )]
     DeadlineTooShort {
         /// What was asked for.
@@ -34,7 +35,7 @@ pub enum RunError {
 
 /// Runs the checks that `options` selects and tells `on_result` of each as it ends.
 ///
-/// No plugin is loaded into this process. It takes at most the deadline and a few seconds per check.
+/// No plugin is loaded into this process. A check takes at most its deadline and a few seconds.
 ///
 /// # Errors
 /// [`RunError`] when the options make no sense; what the plugin does is in the report.

@@ -151,8 +151,8 @@ mod tests {
         let Some(gpu) = test_gpu() else { return };
         let too_new = GOOD.replacen(".version 8.2", ".version 99.9", 1);
         assert_ne!(too_new, GOOD);
-        // SAFETY: the images are a kernel that returns at once, one of them with a version of PTX that does
-        // not exist.
+        // SAFETY: the images are a kernel that returns at once, one of them with a version of PTX
+        // that does not exist.
         let module = unsafe { Module::load(&gpu, &[&too_new, GOOD]) }.unwrap();
         module.function(c"tcpx_nothing").unwrap();
         assert!(module.function(c"no_such_kernel").is_err());

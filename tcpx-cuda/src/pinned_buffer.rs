@@ -25,7 +25,8 @@ unsafe impl Send for PinnedBuffer {}
 unsafe impl Sync for PinnedBuffer {}
 
 impl PinnedBuffer {
-    /// Allocates at least `bytes` zeroed bytes, rounded up to whole pages of [`PAGE_BYTES`](crate::PAGE_BYTES).
+    /// Allocates at least `bytes` zeroed bytes, rounded up to whole pages of
+    /// [`PAGE_BYTES`](crate::PAGE_BYTES).
     ///
     /// # Errors
     /// [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
@@ -49,7 +50,8 @@ impl PinnedBuffer {
         Ok(Self { gpu: gpu.clone(), first, bytes })
     }
 
-    /// Address of the first byte, for the host and for every GPU; a multiple of [`PAGE_BYTES`](crate::PAGE_BYTES).
+    /// Address of the first byte, for the host and for every GPU; a multiple of
+    /// [`PAGE_BYTES`](crate::PAGE_BYTES).
     #[must_use]
     pub fn address(&self) -> u64 {
         self.first.as_ptr().addr() as u64

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Every command, carried out: the raw calls with their outputs preset, so that an untouched one shows, and the accesses
-//! to memory.
+//! Every command, carried out: the raw calls, with outputs preset so that an untouched one shows,
+//! and the accesses to memory.
 
 use std::ffi::{CStr, c_char};
 use std::io;
@@ -25,7 +25,8 @@ use crate::options::Target;
 
 /// Longest string that is read from the plugin.
 const MAX_STRING_BYTES: usize = 4096;
-/// Members of each array that `irecv` and `iflush` are given: more than any `n` that a check passes.
+/// Members of each array that `irecv` and `iflush` are given: more than any `n` that a check
+/// passes.
 const ARRAY: usize = 8;
 
 /// What an agent works with.
@@ -41,9 +42,10 @@ pub(super) struct Agent<'gpu> {
 macro_rules! plugin {
     ($agent:ident.$member:ident($($argument:expr),* $(,)?)) => {{
         let entries = $agent.entries.ok_or("no plugin is loaded")?;
-        // SAFETY: the plugin was loaded on the word of whoever started the run that it is one. Every output and every
-        // array is a live local of the declared type. What the function does with the arguments, wild pointers
-        // included, is what this expendable process is there to find out.
+        // SAFETY: the plugin was loaded on the word of whoever started the run that it is one.
+        // Every output and every array is a live local of the declared type. What the function does
+        // with the arguments, wild pointers included, is what this expendable process is there to
+        // find out.
         unsafe { (entries.$member)($($argument),*) }
     }};
 }
@@ -70,10 +72,12 @@ impl<'gpu> Agent<'gpu> {
 impl Commands for Agent<'_> {
     fn load(&mut self) -> Answer<Result<Loaded, LoadFailure>> {
         let plugin = match (&self.target, self.table) {
-            // SAFETY: whoever started the run vouches for the file; loading it happens in this process only.
+            // SAFETY: whoever started the run vouches for the file; loading it happens in this
+            // process only.
             (Target::Path(path), _) => unsafe { Plugin::load(path, &[]) },
             (Target::Table, Some(table)) => {
-                // SAFETY: the program handed over its own table, whose name and functions live as long as it does.
+                // SAFETY: the program handed over its own table, whose name and functions live as
+                // long as it does.
                 unsafe { Plugin::from_table(Path::new("the program's own"), table(), &[]) }
             }
             (Target::Table, None) => {
@@ -120,7 +124,8 @@ impl Commands for Agent<'_> {
             net_device_version: UNTOUCHED_INT,
         };
         let result = plugin!(self.get_properties(dev, &raw mut props));
-        // SAFETY: the strings are NULL or the plugin's own, which it says are terminated; this process is expendable.
+        // SAFETY: the strings are NULL or the plugin's own, which it says are terminated; this
+        // process is expendable.
         let (name, pci_path) = unsafe { (text(props.name), text(props.pci_path)) };
         Ok(Properties {
             rc: result.0,

@@ -1,7 +1,8 @@
 #![allow(unsafe_code)]
-//! The agent's memory, its GPU's included, by number: each access finds out which of the two an address is.
+//! The agent's memory by number, its GPU's included: each access finds out which of the two an
+//! address is.
 //!
-//! As with ordinary memory, an address that is not what the check takes it for costs this process alone.
+//! As with ordinary memory, a wrong address costs this process alone.
 
 use std::io;
 
@@ -42,7 +43,8 @@ impl<'gpu> Memory<'gpu> {
     pub(super) fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>, CudaError> {
         let Some(gpu) = self.gpu_of(at)? else { return Ok(host_memory::read(at, bytes)) };
         let mut copy = vec![0; bytes];
-        // SAFETY: the check names memory that it allocated or that the plugin published; see the head of this file.
+        // SAFETY: the check names memory that it allocated or that the plugin published; see the
+        // head of this file.
         unsafe { gpu.read(at, &mut copy) }?;
         Ok(copy)
     }
@@ -97,7 +99,8 @@ impl<'gpu> Memory<'gpu> {
         Ok(())
     }
 
-    /// Bytes from `at` to the end of the memory that holds it, the driver's or the system's; `None` if none does.
+    /// Bytes from `at` to the end of the memory that holds it, the driver's or the system's; `None`
+    /// if none does.
     pub(super) fn mapped_bytes(&self, at: u64) -> io::Result<Option<u64>> {
         let end =
             self.gpu.map(|gpu| allocation_end(gpu, at)).transpose().map_err(io::Error::other)?;

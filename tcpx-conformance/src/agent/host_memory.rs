@@ -1,7 +1,8 @@
 #![allow(unsafe_code)]
-//! Memory that the host reaches, by number. The process is expendable: an address that is not what the check takes it for ends
-//! the process and thereby the check, never the program that runs the checks. Nothing here forms a reference to memory
-//! that the plugin may write.
+//! Memory that the host reaches, by number.
+//!
+//! The process is expendable: a wrong address ends it, and with it the check, but never the program
+//! that runs the checks. Nothing here forms a reference to memory that the plugin may write.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::io;
@@ -41,20 +42,22 @@ pub(super) fn allocate(bytes: u64) -> Answer<u64> {
 /// Copies bytes out: the plugin may own them, so they are read as memory that somebody else writes.
 pub(super) fn read(at: u64, bytes: usize) -> Vec<u8> {
     let mut copy = vec![0; bytes];
-    // SAFETY: the check names bytes that it allocated or that the plugin published; see the head of this file. The vector
-    // has room for as many and does not overlap them.
+    // SAFETY: the check names bytes that it allocated or that the plugin published; see the head of
+    // this file. The vector has room for as many and does not overlap them.
     unsafe { copy_volatile(with_exposed_provenance(at as usize), copy.as_mut_ptr(), bytes) };
     copy
 }
 
 /// One aligned word, in a single access.
 pub(super) fn read_word(at: u64) -> u64 {
-    // SAFETY: the check names a word of the unpack queue, whose words are aligned; see the head of this file.
+    // SAFETY: the check names a word of the unpack queue, whose words are aligned; see the head of
+    // this file.
     unsafe { with_exposed_provenance::<u64>(at as usize).read_volatile() }
 }
 
 pub(super) fn write(at: u64, bytes: &[u8]) {
-    // SAFETY: the check names memory that it allocated, of at least this length; a fresh vector does not overlap it.
+    // SAFETY: the check names memory that it allocated, of at least this length; a fresh vector
+    // does not overlap it.
     unsafe { pointer::<u8>(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }
 
@@ -63,8 +66,8 @@ pub(super) fn gather(bounce: u64, entries: &[Entry], to: u64) {
     let (bounce, to): (*const u8, *mut u8) =
         (with_exposed_provenance(bounce as usize), pointer(to));
     for entry in entries {
-        // SAFETY: the destination was checked against the buffer by the check; the source is the plugin's word, and if
-        // it lies outside the bounce buffer this process is what pays for it.
+        // SAFETY: the destination was checked against the buffer by the check; the source is the
+        // plugin's word, and if it lies outside the bounce buffer this process is what pays for it.
         unsafe {
             copy_volatile(
                 bounce.add(entry.src_off as usize),
@@ -97,7 +100,8 @@ pub(super) unsafe fn copy_volatile(from: *const u8, to: *mut u8, bytes: usize) {
     (head + words * size_of::<u64>()..bytes).for_each(byte);
 }
 
-/// Bytes from `at` to the end of the readable mappings that follow it without a gap; `None` if none holds it.
+/// Bytes from `at` to the end of the readable mappings that follow it without a gap; `None` if none
+/// holds it.
 pub(super) fn mapped_bytes(at: u64) -> io::Result<Option<u64>> {
     Ok(mapped_in(&std::fs::read_to_string("/proc/self/maps")?, at))
 }
@@ -123,7 +127,8 @@ mod tests {
 
     #[test]
     fn neighbouring_readable_mappings_count_as_one() {
-        let maps = "1000-2000 r--p 0 0 0\n2000-4000 rw-p 0 0 0 x\n4000-5000 ---p 0 0 0\n5000-6000 r--p 0 0 0\n";
+        let maps = "1000-2000 r--p 0 0 0\n2000-4000 rw-p 0 0 0 x\n\
+                    4000-5000 ---p 0 0 0\n5000-6000 r--p 0 0 0\n";
         assert_eq!(mapped_in(maps, 0x1800), Some(0x2800));
         assert_eq!(mapped_in(maps, 0x2000), Some(0x2000));
         assert_eq!(mapped_in(maps, 0x4000), None);

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The process that holds the plugin: takes one command at a time from its check and answers it.
+//! What an agent runs instead of the program's own `main`.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -17,9 +17,10 @@ use crate::link::values::Assignment;
 
 /// Runs this process as an agent if it was started as one.
 ///
-/// Call it first thing in `main`, before any thread, and return its answer if there is one. `table` is the plugin
-/// behind [`Target::Table`](crate::Target::Table), and not called otherwise. The plugin's warnings go to standard error,
-/// whose last line ends up in the report when an agent dies, unless the program has a `tracing` subscriber already.
+/// Call it first thing in `main`, before any thread, and return its answer if there is one. `table`
+/// is the plugin behind [`Target::Table`](crate::Target::Table), and is not called otherwise. The
+/// plugin's warnings go to standard error, unless the program has a `tracing` subscriber already.
+/// When an agent dies, the last line there ends up in the report.
 pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     let link = std::env::var(LINK_VARIABLE).ok()?;
     let log =
@@ -34,16 +35,17 @@ pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     })
 }
 
-/// Takes over the descriptor that the parent named. It is closed on exec, so a program that the plugin starts cannot
-/// take itself for an agent.
+/// Takes over the descriptor that the parent named. It is closed on exec, so a program that the
+/// plugin starts cannot take itself for an agent.
 fn inherited_link(text: &str) -> io::Result<Link> {
     let descriptor: RawFd = text.parse().map_err(io::Error::other)?;
-    // SAFETY: F_SETFD takes an integer and touches no memory; on a number that is no descriptor it fails with EBADF.
+    // SAFETY: F_SETFD takes an integer and touches no memory; on a number that is no descriptor it
+    // fails with EBADF.
     if descriptor <= 2 || unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the descriptor is open, as fcntl just showed; the parent passed it for this use alone, and this function
-    // runs once, before anything else in the process could have taken it.
+    // SAFETY: the descriptor is open, as fcntl just showed; the parent passed it for this use
+    // alone, and this function runs once, before anything else in the process could have taken it.
     let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
     Ok(Link::new(UnixStream::from(owned)))
 }

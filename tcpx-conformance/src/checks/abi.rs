@@ -61,7 +61,8 @@ fn other_symbols(fixture: &Fixture<'_>) -> Verdict {
     if others.is_empty() {
         return Ok(());
     }
-    // A program that prefers another version would take another table than the one that was checked.
+    // A program that prefers another version would take another table than the one that was
+    // checked.
     Err(differs(format!("it also exports {}; 3.1.9 does not", others.join(", "))))
 }
 

@@ -23,7 +23,8 @@ checks! { Host:
 
 const SIZES: [u64; 6] = [0, 1, 4097, 65_536, 100_001, 524_288];
 
-/// One message; `false` when a receive into host memory hangs, as it does where the socket is steered to a GPU.
+/// One message; `false` when a receive into host memory hangs, as it does where the socket is
+/// steered to a GPU.
 fn moved(fixture: &Fixture<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<bool> {
     let receive = pair.receive(0, bytes)?;
     let send = pair.send(0, bytes, seed)?;

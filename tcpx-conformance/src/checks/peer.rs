@@ -1,4 +1,5 @@
-//! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash, hang or invent data.
+//! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash,
+//! hang or invent data.
 //!
 //! § is a section of docs/plugin-contract.md.
 
@@ -46,7 +47,8 @@ enum End {
     Silent,
 }
 
-/// Tests a request for a while: every answer must be one that a dead peer allows, and must come at once.
+/// Tests a request for a while: every answer must be one that a dead peer allows, and must come at
+/// once.
 fn watch(process: &Process, request: u64) -> Verdict<End> {
     watch_for(process, request, WATCH)
 }
@@ -59,7 +61,8 @@ fn watch_for(process: &Process, request: u64, patience: Duration) -> Verdict<End
             Tested { rc: 0, done: 0, .. } => {}
             Tested { rc: 0, done: 1, .. } => return Ok(End::Done),
             Tested { rc: 2, done: 0, .. } => {
-                // Not sticky in the original (§2.9): the data may still come, so this is not the end yet.
+                // Not sticky in the original (§2.9): the data may still come, so this is not the
+                // end yet.
                 return again(process, request);
             }
             Tested { rc, done, .. } => {
@@ -181,7 +184,8 @@ fn killed_receiver(fixture: &Fixture<'_>) -> Verdict {
 fn kill_receiver(pair: &CommPair) -> Verdict {
     let post = |i: u64| pair.send(i % 16 * CHUNK_BYTES, CHUNK_BYTES, i);
     let mut waiting = (0..16).map(post).collect::<Verdict<VecDeque<u64>>>()?;
-    // Nobody receives: what the sockets and the plugin's threads take is done at once, until they are full.
+    // Nobody receives: what the sockets and the plugin's threads take is done at once, until they
+    // are full.
     for posted in 16..MOST_TAKEN / CHUNK_BYTES {
         let Some(oldest) = waiting.pop_front() else { break };
         if !step(&pair.sender, oldest, "send")? {

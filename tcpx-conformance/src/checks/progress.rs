@@ -70,7 +70,8 @@ fn receiver(fixture: &Fixture<'_>) -> Verdict {
 fn oldest(fixture: &Fixture<'_>) -> Verdict {
     const COUNT: u64 = 8;
     let pair = fixture.pair()?;
-    // The oldest send is large and its receive comes last in time, so that its test is called often.
+    // The oldest send is large and its receive comes last in time, so that its test is called
+    // often.
     let sends: Vec<u64> =
         (0..COUNT).map(|i| pair.send(i * CHUNK_BYTES, 50_000, i)).collect::<Verdict<_>>()?;
     let receives: Vec<_> =
@@ -189,7 +190,8 @@ fn held_back(fixture: &Fixture<'_>) -> Verdict {
             .map(|i| pair.send(i * CHUNK_BYTES, CHUNK_BYTES, round * COUNT + i))
             .collect::<Verdict<_>>()?;
         let (mut sent, mut consumed) = (0, 0);
-        // Nothing is consumed while receives come in; once they stop, each consume must let more in.
+        // Nothing is consumed while receives come in; once they stop, each consume must let more
+        // in.
         let mut finished = 0;
         let mut last = Instant::now();
         while sent < sends.len() || consumed < receives.len() {

@@ -74,7 +74,8 @@ fn zero(fixture: &Fixture<'_>) -> Verdict {
     overlong(fixture, 0, 5000)
 }
 
-/// A message that is longer than its receive: the original delivers all of it, a stricter plugin may refuse it.
+/// A message that is longer than its receive: the original delivers all of it, a stricter plugin
+/// may refuse it.
 fn overlong(fixture: &Fixture<'_>, posted: u64, sent: u64) -> Verdict {
     let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, posted)?;

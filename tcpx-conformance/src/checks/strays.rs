@@ -77,8 +77,8 @@ fn addresses(handle: &[u8]) -> Option<[SocketAddrV4; 2]> {
     Some([data?, control?])
 }
 
-/// What the plugin's own connect says first, told to a listener of ours by a changed handle. Empty where it waits for
-/// the listener to speak, as 3.1.9 does.
+/// What the plugin's own connect says first, told to a listener of ours by a changed handle. Empty
+/// where it waits for the listener to speak, as 3.1.9 does.
 fn recorded_hello(
     fixture: &Fixture<'_>,
     pending: &PendingPair,

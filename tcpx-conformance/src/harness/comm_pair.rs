@@ -1,4 +1,5 @@
-//! A send comm and its receive comm, each in a process of its own, with registered buffers and the receiver's queue.
+//! A send comm and its receive comm, each in a process of its own, with registered buffers and the
+//! receiver's queue.
 //!
 //! § is a section of docs/plugin-contract.md.
 
@@ -63,7 +64,8 @@ impl CommPair {
         Self::of(fixture, &pending, comms, send_kind, recv_kind)
     }
 
-    /// Made of a pair whose comms are there: closes the listen comm and registers a buffer at each end.
+    /// Made of a pair whose comms are there: closes the listen comm and registers a buffer at each
+    /// end.
     pub(crate) fn of(
         fixture: &Fixture<'_>,
         pending: &PendingPair,
@@ -202,7 +204,8 @@ impl CommPair {
         ))
     }
 
-    /// Checks that the bytes of a finished receive are those of the message, by its entries or in place.
+    /// Checks that the bytes of a finished receive are those of the message, by its entries or in
+    /// place.
     pub(crate) fn check(&self, receive: &Receive, bytes: u64, seed: u64) -> Verdict {
         let at = if self.unpacks {
             let entries = self.row(receive)?;

@@ -11,7 +11,8 @@ use crate::link::values::Made;
 use crate::memory_kind::MemoryKind;
 use crate::options::{Options, Target};
 
-/// Loops of a check end this long before calls are given up, so that a loop can say what it was waiting for.
+/// Loops of a check end this long before calls are given up, so that a loop can say what it was
+/// waiting for.
 const CALL_GRACE: Duration = Duration::from_secs(2);
 
 /// The surroundings of one check.

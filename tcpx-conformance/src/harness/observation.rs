@@ -1,4 +1,5 @@
-//! How long a check looks at something: for a time, and often enough even on a machine that is too busy for it.
+//! How long a check looks at something: for a time, and often enough even on a machine that is too
+//! busy for it.
 
 use std::time::{Duration, Instant};
 

@@ -66,7 +66,8 @@ impl PendingPair {
         self.establish_with(fixture, DeviceArgument::PointsToNull, || Ok(()))
     }
 
-    /// The same with another device argument for connect, and a look at things after each fruitless accept.
+    /// The same with another device argument for connect, and a look at things after each fruitless
+    /// accept.
     pub(crate) fn establish_with(
         &self,
         fixture: &Fixture<'_>,

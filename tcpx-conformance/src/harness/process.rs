@@ -67,7 +67,8 @@ impl Process {
         self.finish(command.name())
     }
 
-    /// Sends a command whose answer [`finish`](Self::finish) will fetch, so that two agents can work at once.
+    /// Sends a command whose answer [`finish`](Self::finish) will fetch, so that two agents can
+    /// work at once.
     pub(crate) fn begin(&self, command: &Command) -> Verdict {
         let mut running = self.running.borrow_mut();
         let sent = running.link.send(command, Some(self.deadline));
@@ -140,7 +141,8 @@ impl Running {
         Halt::Died { call, how }
     }
 
-    /// Ends the process and all that it started. A process that was ending already keeps its own status.
+    /// Ends the process and all that it started. A process that was ending already keeps its own
+    /// status.
     fn end(&mut self) {
         if self.ended.is_some() {
             return;
@@ -186,7 +188,8 @@ fn defaults(target: &Target) -> impl Iterator<Item = (&'static str, &'static str
 /// Lets the program keep the link, die with its parent and leave no core file.
 fn inherit(program: &mut Program, link: i32) {
     program.env(LINK_VARIABLE, link.to_string());
-    // SAFETY: between fork and exec only async-signal-safe calls are made: fcntl, prctl, setrlimit; nothing allocates.
+    // SAFETY: between fork and exec only async-signal-safe calls are made: fcntl, prctl, setrlimit;
+    // nothing allocates.
     unsafe {
         program.pre_exec(move || {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

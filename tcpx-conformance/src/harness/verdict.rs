@@ -69,7 +69,8 @@ pub(crate) fn require_rc(what: &str, got: i32, want: i32) -> Verdict {
     Err(fail(format!("{what} returns {}", NcclResult(want)), NcclResult(got).to_string()))
 }
 
-/// For what the original accepts and a plugin should refuse: 3 passes, 0 is the original's way, anything else fails.
+/// For what the original accepts and a plugin should refuse: 3 passes, 0 is the original's way,
+/// anything else fails.
 pub(crate) fn strict_refusal(what: &str, got: i32) -> Verdict {
     match got {
         3 => Ok(()),

@@ -12,14 +12,14 @@ use crate::link::values::{
 use crate::message::pattern::Mismatch;
 use crate::message::unpack_row::Entry;
 
-/// An agent's answer; the text says why it could not carry the command out at all, for a reason that lies outside the
-/// plugin.
+/// An agent's answer; the text says why it could not carry the command out at all, for a reason
+/// that lies outside the plugin.
 pub(crate) type Answer<T> = Result<T, String>;
 
 /// The table of all commands: name, arguments, answer, and what a report calls it.
 ///
-/// `commands!(expand)` hands it to the macro `expand`. This file makes [`Command`] and [`Commands`] of it, and
-/// `harness::calls` the methods of a `Process`.
+/// `commands!(expand)` hands it to the macro `expand`. This file makes [`Command`] and [`Commands`]
+/// of it, and `harness::calls` the methods of a `Process`.
 macro_rules! commands {
     ($expand:ident) => {
         $expand! {
@@ -83,7 +83,8 @@ macro_rules! define {
         $(#[$doc:meta])*
         $name:ident($($argument:ident: $type:ty),*) -> $answer:ty, $call:literal;
     )*) => {
-        /// One command, as it travels. Its variants have the names of the methods that send and answer them.
+        /// One command, as it travels. Its variants have the names of the methods that send and
+        /// answer them.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[allow(non_camel_case_types, reason = "the table spells each name once")]
         pub(crate) enum Command {
@@ -99,9 +100,15 @@ macro_rules! define {
             }
 
             /// Carries the command out and sends the answer.
-            pub(crate) fn answer(self, agent: &mut impl Commands, link: &mut Link) -> io::Result<()> {
+            pub(crate) fn answer(
+                self,
+                agent: &mut impl Commands,
+                link: &mut Link,
+            ) -> io::Result<()> {
                 match self {
-                    $(Self::$name { $($argument),* } => link.send(&agent.$name($($argument),*), None),)*
+                    $(Self::$name { $($argument),* } => {
+                        link.send(&agent.$name($($argument),*), None)
+                    })*
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! Arguments and answers of commands that are more than a number. Pointers travel as numbers: they mean something in
-//! the agent alone, and a check may pass any number it likes.
+//! Arguments and answers of commands that are more than a number. Pointers travel as numbers: they
+//! mean something in the agent alone, and a check may pass any number it likes.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,8 @@ pub(crate) enum DeviceArgument {
 pub(crate) struct Stream {
     pub comm: u64,
     pub mhandle: u64,
-    /// Send: where the pattern is prepared, a message per request. Receive: where `irecv` is told to put it.
+    /// Send: where the pattern is prepared, a message per request. Receive: where `irecv` is told
+    /// to put it.
     pub buffer: u64,
     pub message_bytes: u32,
     pub messages: u64,

@@ -16,7 +16,8 @@ pub(crate) struct Mismatch {
     pub got: u8,
 }
 
-/// The word at `index`: a hash of message and place, so that neither a shifted nor a stale word passes.
+/// The word at `index`: a hash of message and place, so that neither a shifted nor a stale word
+/// passes.
 fn word(seed: u64, index: usize) -> [u8; WORD_BYTES] {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64;
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

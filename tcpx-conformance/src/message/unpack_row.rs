@@ -1,4 +1,5 @@
-//! One row of the unpack queue: where it lies, what its bytes mean, and the rules for its entries. Pure.
+//! One row of the unpack queue: where it lies, what its bytes mean, and the rules for its entries.
+//! Pure.
 
 use serde::{Deserialize, Serialize};
 use tcpx_sys::{LoadMeta, MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES, UNPACK_QUEUE_DEPTH};

@@ -20,8 +20,8 @@ impl Published {
     /// `comm` is open.
     unsafe fn of(comm: &RecvComm) -> Self {
         let device: *mut UnpackNetDeviceHandle = with_exposed_provenance_mut(comm.device);
-        // SAFETY: the struct lives as long as its comm, which the caller says is open; the software plugin keeps it in
-        // ordinary memory.
+        // SAFETY: the struct lives as long as its comm, which the caller says is open; the software
+        // plugin keeps it in ordinary memory.
         unsafe {
             Self {
                 meta: (&raw const (*device).meta).read_volatile(),
@@ -69,9 +69,10 @@ pub(crate) unsafe fn on_done(comm: &RecvComm, receive: &Request) {
     // SAFETY: the caller's promise.
     let published = unsafe { Published::of(comm) };
     let (cnt, row) = (published.cnt(slot), published.row(slot));
-    // SAFETY: places inside the queue of an open comm, or inside its bounce buffer where an entry of a finished receive
-    // points; nothing else reads or writes them between done and consumed but the caller of `test`, which is here. Behind a host
-    // buffer there may be anything: that is the overrun, and the check that looks for it leaves room.
+    // SAFETY: places inside the queue of an open comm, or inside its bounce buffer where an entry
+    // of a finished receive points; nothing else reads or writes them between done and consumed but
+    // the caller of `test`, which is here. Behind a host buffer there may be anything: that is the
+    // overrun, and the check that looks for it leaves room.
     unsafe {
         let count = cnt.read_volatile() as usize;
         if let Some(end) = receive.host_end {

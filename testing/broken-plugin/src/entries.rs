@@ -34,8 +34,8 @@ pub(crate) unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
         return NcclResult::SUCCESS;
     }
     if breaks(Mode::NoSync) {
-        // SAFETY: init comes before everything else, so no other thread of the plugin reads the environment, and the
-        // program that loads this plugin is an agent with one thread.
+        // SAFETY: init comes before everything else, so no other thread of the plugin reads the
+        // environment, and the program that loads this plugin is an agent with one thread.
         unsafe { std::env::remove_var("NCCL_GPUDIRECTTCPX_RECV_SYNC") };
     }
     // SAFETY: the caller's arguments, passed on.
@@ -80,7 +80,8 @@ pub(crate) unsafe extern "C" fn listen(
         return result;
     }
     if breaks(Mode::HandleOverrun) {
-        // SAFETY: none: this is the overrun. The check that looks for it leaves room behind its handle.
+        // SAFETY: none: this is the overrun. The check that looks for it leaves room behind its
+        // handle.
         unsafe { handle.cast::<u8>().add(HANDLE_BYTES).write(0) };
     }
     if breaks(Mode::HandleState) {
@@ -181,7 +182,8 @@ pub(crate) unsafe extern "C" fn close(comm: *mut c_void) -> NcclResult {
     ledger.comms.remove(&comm.addr());
     ledger.requests.retain(|_, request| request.comm != comm.addr());
     drop(ledger);
-    // SAFETY: the caller's arguments, passed on. The two closes of the software plugin are one function.
+    // SAFETY: the caller's arguments, passed on. The two closes of the software plugin are one
+    // function.
     unsafe { inner!(close_recv(comm)) }
 }
 
@@ -206,7 +208,8 @@ pub(crate) unsafe extern "C" fn reg_mr(
     let kind = if !known && breaks(Mode::DmaBuf) { PTR_HOST } else { kind };
     let data =
         if breaks(Mode::Alignment) { data.map_addr(|address| address & !0xfff) } else { data };
-    // SAFETY: the caller's arguments, passed on; a rounded address is still in the caller's allocation or never used.
+    // SAFETY: the caller's arguments, passed on; a rounded address is still in the caller's
+    // allocation or never used.
     let result = unsafe { inner!(reg_mr(comm, data, bytes, kind, mhandle)) };
     if result.is_success() {
         // SAFETY: the software plugin succeeded, so it wrote here.

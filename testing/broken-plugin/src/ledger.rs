@@ -1,4 +1,5 @@
-//! What this plugin must remember to break rules on purpose: comms, requests and what became of them.
+//! What this plugin must remember to break rules on purpose: comms, requests and what became of
+//! them.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

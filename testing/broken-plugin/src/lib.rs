@@ -1,7 +1,9 @@
 #![allow(unsafe_code)]
-//! A plugin that breaks one rule of the contract at a time: the software plugin behind entries that pass everything on,
-//! except for the one thing that `mode::Mode` names. `TCPX_BROKEN` chooses it; unset, nothing is broken, and with a
-//! name that is no mode `init` fails.
+//! A plugin that breaks one rule of docs/plugin-contract.md at a time.
+//!
+//! Its entries pass everything on to the software plugin, except for the one thing that
+//! `mode::Mode` names. `TCPX_BROKEN` chooses it. Where that is unset nothing is broken, and a name
+//! that is no mode makes `init` fail.
 //!
 //! It exists to prove that the conformance checks notice. Never use it for anything else.
 
@@ -19,12 +21,14 @@ use tcpx_sys::NcclNetV7;
 #[derive(Debug)]
 pub struct ExportedTable(NcclNetV7);
 
-// SAFETY: the table is never written; its functions are callable from any thread and its name is a string literal.
+// SAFETY: the table is never written; its functions are callable from any thread and its name is a
+// string literal.
 unsafe impl Sync for ExportedTable {}
 
 /// What `dlsym` finds: the table itself, not a pointer to it.
 #[allow(non_upper_case_globals, reason = "the ABI's name")]
-// SAFETY: no other item of this name exists in the library; its type is the one that the name stands for.
+// SAFETY: no other item of this name exists in the library; its type is the one that the name
+// stands for.
 #[unsafe(no_mangle)]
 pub static ncclNetPlugin_v7: ExportedTable = ExportedTable(NcclNetV7 {
     name: c"TCPXBroken_v7".as_ptr(),

@@ -103,7 +103,8 @@ pub(crate) unsafe extern "C" fn irecv(
         // SAFETY: the caller's output.
         return unsafe { refused(result, request) };
     }
-    // SAFETY: the software plugin succeeded, so it read one member of each array and wrote the request.
+    // SAFETY: the software plugin succeeded, so it read one member of each array and wrote the
+    // request.
     let (bytes, place, mhandle, posted) =
         unsafe { (sizes.read(), data.read(), mhandles.read(), request.read()) };
     let mut ledger = ledger();

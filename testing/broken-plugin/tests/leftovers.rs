@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! No agent outlives its check, however the plugin behaves. Alone in its program, so that every child is this test's.
+//! No agent outlives its check, however the plugin behaves. Alone in its program, so that every
+//! child is this test's.
 
 use std::io;
 

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
-//! An ncclNet v7 plugin that moves nothing: every call succeeds at once, every receive has arrived in one fragment of
-//! whatever the bounce buffer holds.
+//! An ncclNet v7 plugin that moves nothing. Every call succeeds at once, and every receive has
+//! arrived, in one fragment of whatever the bounce buffer holds.
 //!
-//! For benches and instruction counts of `tcpx-core`: what is measured over it is the library's own cost. It calls itself
-//! by the software plugin's name, so that it can be loaded by path; it is never part of a product.
+//! For benches and instruction counts of `tcpx-core`: what is measured over it is the library's own
+//! cost. It has the software plugin's name, so that it can be loaded by path. It is never part of a
+//! product.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -44,7 +45,8 @@ unsafe extern "C" fn init(_: Option<Logger>) -> NcclResult {
 }
 
 unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
-    // SAFETY: the caller passes a valid output, as it would to any plugin; so in every function below.
+    // SAFETY: the caller passes a valid output, as it would to any plugin; so in every function
+    // below.
     unsafe { ndev.write(1) };
     NcclResult::SUCCESS
 }
