@@ -231,13 +231,6 @@ impl Plugin {
     }
 }
 
-// SAFETY: the table holds addresses of functions and of an immutable string, all of which live as
-// long as the process. Whether two threads may *call* the functions at once is the business of
-// whoever calls them.
-unsafe impl Send for Plugin {}
-// SAFETY: as above; nothing is mutated through a shared `Plugin`.
-unsafe impl Sync for Plugin {}
-
 /// Size of the object that starts at `address`, as the dynamic symbol table has it; `None` where it
 /// says nothing.
 ///

@@ -1,3 +1,4 @@
+#![allow(unsafe_code)]
 //! The function table behind the symbol `ncclNetPlugin_v7`.
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
@@ -151,6 +152,12 @@ pub struct NcclNetV7 {
     /// See [`IrecvConsumedFn`].
     pub irecv_consumed: Option<IrecvConsumedFn>,
 }
+
+// SAFETY: a table is addresses of functions and of a string, and copying them is all that a shared
+// one allows. Whoever calls or reads through them vouches for it, on whatever thread.
+unsafe impl Send for NcclNetV7 {}
+// SAFETY: as above. So a plugin can export its table as a plain `static`.
+unsafe impl Sync for NcclNetV7 {}
 
 assert_layout!(NcclNetV7, size 152, align 8, {
     name 0, init 8, devices 16, get_properties 24, listen 32, connect 40, accept 48, reg_mr 56,

@@ -16,21 +16,12 @@ mod requests;
 
 use tcpx_sys::NcclNetV7;
 
-/// The table, as a symbol that any thread may read.
-#[repr(transparent)]
-#[derive(Debug)]
-pub struct ExportedTable(NcclNetV7);
-
-// SAFETY: the table is never written; its functions are callable from any thread and its name is a
-// string literal.
-unsafe impl Sync for ExportedTable {}
-
 /// What `dlsym` finds: the table itself, not a pointer to it.
 #[allow(non_upper_case_globals, reason = "the ABI's name")]
-// SAFETY: no other item of this name exists in the library; its type is the one that the name
-// stands for.
+// SAFETY: no other item of this name exists in the library; its type is the one that the name stands
+// for.
 #[unsafe(no_mangle)]
-pub static ncclNetPlugin_v7: ExportedTable = ExportedTable(NcclNetV7 {
+pub static ncclNetPlugin_v7: NcclNetV7 = NcclNetV7 {
     name: c"TCPXBroken_v7".as_ptr(),
     init: Some(entries::init),
     devices: Some(entries::devices),
@@ -50,4 +41,4 @@ pub static ncclNetPlugin_v7: ExportedTable = ExportedTable(NcclNetV7 {
     close_listen: tcpx_softnet::table().close_listen,
     get_device_mr: Some(entries::get_device_mr),
     irecv_consumed: Some(requests::irecv_consumed),
-});
+};

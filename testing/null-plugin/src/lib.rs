@@ -202,18 +202,12 @@ unsafe extern "C" fn irecv_consumed(_: *mut c_void, _: c_int, _: *mut c_void) ->
     NcclResult::SUCCESS
 }
 
-/// The table, `Sync` because it is never written.
-#[repr(transparent)]
-#[derive(Debug)]
-pub struct Table(NcclNetV7);
-
-// SAFETY: an immutable table of functions and a string of static life.
-unsafe impl Sync for Table {}
-
-/// The symbol that plugins are loaded by.
+/// What `dlsym` finds: the table itself, not a pointer to it.
+#[allow(non_upper_case_globals, reason = "the ABI's name")]
+// SAFETY: no other item of this name exists in the library; its type is the one that the name stands
+// for.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "the name is the interface")]
-pub static ncclNetPlugin_v7: Table = Table(NcclNetV7 {
+pub static ncclNetPlugin_v7: NcclNetV7 = NcclNetV7 {
     name: c"TCPXSoft_v7".as_ptr(),
     init: Some(init),
     devices: Some(devices),
@@ -233,4 +227,4 @@ pub static ncclNetPlugin_v7: Table = Table(NcclNetV7 {
     close_listen: Some(close),
     get_device_mr: Some(get_device_mr),
     irecv_consumed: Some(irecv_consumed),
-});
+};
