@@ -8,8 +8,7 @@ use crate::check::checks;
 use crate::harness::calls::CommKind;
 use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
-use crate::link::values::UNTOUCHED;
+use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_made, require_rc};
 
 checks! { Lifecycle:
     "lifecycle.devices_before_init", "§2.2", devices_early =>
@@ -106,12 +105,9 @@ fn listened(fixture: &Fixture<'_>) -> Verdict<Vec<u8>> {
     let at = process.allocate(3 * HANDLE_BYTES as u64)?;
     process.write(at, vec![MARK; 3 * HANDLE_BYTES])?;
     let made = process.listen(0, at + HANDLE_BYTES as u64)?;
-    require_rc("listen on device 0", made.rc, 0)?;
-    require(made.pointer != 0 && made.pointer != UNTOUCHED, "listen hands out a comm", || {
-        format!("{:#x}", made.pointer)
-    })?;
+    let comm = require_made("listen on device 0", made, "listen hands out a comm")?;
     let bytes = process.read(at, 3 * HANDLE_BYTES as u32)?;
-    process.close(CommKind::Listen, made.pointer)?;
+    process.close(CommKind::Listen, comm)?;
     Ok(bytes)
 }
 

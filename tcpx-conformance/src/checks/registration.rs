@@ -7,7 +7,9 @@ use tcpx_sys::{PTR_CUDA, PTR_DMABUF, PTR_HOST};
 use crate::check::checks;
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{Verdict, differs, fail, loose_acceptance, require, require_rc};
+use crate::harness::verdict::{
+    Verdict, differs, fail, loose_acceptance, require, require_made, require_rc,
+};
 use crate::link::values::UNTOUCHED;
 
 checks! { Registration:
@@ -59,10 +61,8 @@ fn host_unaligned(fixture: &Fixture<'_>) -> Verdict {
     let at = pair.sender.allocate(BYTES)?;
     for shift in [1, 7, 4095] {
         let made = pair.sender.register(pair.send_comm, at + shift, 100, PTR_HOST)?;
-        require_rc(&format!("regMr of host memory at a page + {shift}"), made.rc, 0)?;
-        require(made.pointer != 0 && made.pointer != UNTOUCHED, "a registration", || {
-            format!("{:#x}", made.pointer)
-        })?;
+        let call = format!("regMr of host memory at a page + {shift}");
+        require_made(&call, made, "a registration")?;
     }
     Ok(())
 }

@@ -12,8 +12,8 @@ use crate::harness::calls::{Buffer, CommKind, Queue};
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
 use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, fail, require, require_rc};
-use crate::link::values::{Made, Tested, UNTOUCHED};
+use crate::harness::verdict::{Verdict, fail, require, require_made, require_rc};
+use crate::link::values::{Made, Tested};
 use crate::memory_kind::MemoryKind;
 use crate::message::unpack_row::{self, Entry};
 
@@ -103,13 +103,7 @@ impl CommPair {
         let data = self.outgoing.at + offset;
         self.sender.fill(data, bytes, seed)?;
         let made = self.isend(data, bytes)?;
-        require_rc(&format!("isend of {bytes} bytes"), made.rc, 0)?;
-        require(
-            made.pointer != 0 && made.pointer != UNTOUCHED,
-            "isend hands out a request",
-            || format!("{:#x}", made.pointer),
-        )?;
-        Ok(made.pointer)
+        require_made(&format!("isend of {bytes} bytes"), made, "isend hands out a request")
     }
 
     /// The raw isend.
@@ -120,13 +114,9 @@ impl CommPair {
     /// Posts a receive of `bytes` at `offset` of the incoming buffer.
     pub(crate) fn receive(&self, offset: u64, bytes: u64) -> Verdict<Receive> {
         let made = self.irecv(self.incoming.at + offset, bytes)?;
-        require_rc(&format!("irecv of {bytes} bytes"), made.rc, 0)?;
-        require(
-            made.pointer != 0 && made.pointer != UNTOUCHED,
-            "irecv hands out a request",
-            || format!("{:#x}", made.pointer),
-        )?;
-        Ok(self.posted(made.pointer, self.incoming.at + offset))
+        let call = format!("irecv of {bytes} bytes");
+        let request = require_made(&call, made, "irecv hands out a request")?;
+        Ok(self.posted(request, self.incoming.at + offset))
     }
 
     /// The raw irecv. One that succeeds must be told to [`posted`](Self::posted).

@@ -2,6 +2,7 @@
 
 use tcpx_sys::NcclResult;
 
+use crate::link::values::{Made, UNTOUCHED};
 use crate::outcome::Outcome;
 
 /// What a check returns: to its end is a pass.
@@ -67,6 +68,14 @@ pub(crate) fn require_rc(what: &str, got: i32, want: i32) -> Verdict {
         return Ok(());
     }
     Err(fail(format!("{what} returns {}", NcclResult(want)), NcclResult(got).to_string()))
+}
+
+/// The pointer that `call` made; fails unless it returned 0 and wrote `what`.
+pub(crate) fn require_made(call: &str, made: Made, what: &str) -> Verdict<u64> {
+    require_rc(call, made.rc, 0)?;
+    let written = made.pointer != 0 && made.pointer != UNTOUCHED;
+    require(written, what, || format!("{:#x}", made.pointer))?;
+    Ok(made.pointer)
 }
 
 /// For what the original accepts and a plugin should refuse: 3 passes, 0 is the original's way,
