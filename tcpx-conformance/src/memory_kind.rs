@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tcpx_cuda::CudaGpu;
 
-/// Kind of memory behind the registrations of the data checks.
+/// The memory that the data checks register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

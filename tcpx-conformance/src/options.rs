@@ -30,11 +30,11 @@ pub struct Options {
     /// CUDA ordinal, for [`MemoryKind::Cuda`]; 0 by default. Its context is current on the agents'
     /// thread that calls the plugin.
     pub gpu: Option<u32>,
-    /// Names or prefixes (`fifo`, `fifo.test_out_of_order`) of the checks to run; empty runs all.
+    /// Checks to run, by name or group: `fifo.test_null`, `fifo`. Empty runs all.
     pub only: Vec<String>,
     /// Also run the checks that crash version 3.1.9.
     pub destructive: bool,
-    /// Time for one check. Version 3.1.9 sleeps 5 s in every accept unless
+    /// Time for one check, at least 1 s. Version 3.1.9 sleeps 5 s in every accept unless
     /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five
     /// times.
     pub deadline: Duration,

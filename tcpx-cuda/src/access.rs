@@ -37,7 +37,8 @@ pub fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, Cuda
     Ok(true)
 }
 
-/// Whether `address` is host memory as the driver sees it; unknown memory is.
+/// Whether `address` is host memory, as the driver sees it. Memory that it does not know counts as
+/// host memory.
 ///
 /// # Errors
 /// The driver's error.

@@ -22,13 +22,13 @@ pub enum LoadError {
     /// There is no such file.
     #[error("plugin {path}: no such file; install the plugin there or name another path")]
     Missing {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
     },
     /// The dynamic linker refused the file.
     #[error("plugin {path}: cannot be loaded: {reason}; check its libraries with `ldd {path}`")]
     Open {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
         /// The linker's words.
         reason: String,
@@ -36,7 +36,7 @@ pub enum LoadError {
     /// The file is a library, but not an ncclNet v7 plugin.
     #[error("plugin {path}: has no symbol ncclNetPlugin_v7, so it is not an ncclNet v7 plugin")]
     MissingSymbol {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
     },
     /// The symbol is there, but what it names is not a table: NCCL's v7 table is the symbol itself,
@@ -46,7 +46,7 @@ pub enum LoadError {
          the file is damaged or exports something else under this name"
     )]
     WrongSize {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
         /// Bytes of the symbol.
         found: usize,
@@ -59,7 +59,7 @@ pub enum LoadError {
          the file is damaged or of another version"
     )]
     NullMember {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
         /// The C name of the member.
         member: &'static str,
@@ -70,7 +70,7 @@ pub enum LoadError {
          another vendor's libnccl-net may shadow the right one"
     )]
     WrongName {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
         /// Its `name` member.
         found: String,
@@ -79,7 +79,7 @@ pub enum LoadError {
     },
 }
 
-/// The table's functions, every one known to be there. `regMrDmaBuf` is left out: it is NULL in the
+/// The table's functions, each known to be there. `regMrDmaBuf` is left out: it is NULL in the
 /// original.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each member is documented at its type")]

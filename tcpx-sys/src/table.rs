@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! The function table behind the symbol `ncclNetPlugin_v7`.
+//! The function table behind the symbol `ncclNetPlugin_v7`: docs/plugin-contract.md has it in §1.2,
+//! and what each function does in §2.
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 use core::mem::{align_of, offset_of, size_of};

@@ -1,5 +1,5 @@
 //! Constants and structs of the v7 ABI. Sizes and offsets are those of the plugin's own headers
-//! (x86-64, 3.1.9).
+//! (x86-64, 3.1.9): docs/plugin-contract.md has them in §1.3 to §1.6.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt;

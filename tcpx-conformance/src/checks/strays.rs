@@ -135,7 +135,7 @@ fn heard(mut socket: TcpStream, until: Instant) -> std::io::Result<Vec<u8>> {
     Ok(hello)
 }
 
-/// Every kind of stranger once at one door; those that stay are returned.
+/// Connects once as each kind of stranger, and returns the connections that stay.
 fn knock(fixture: &Fixture<'_>, door: SocketAddrV4, hello: &[u8]) -> Verdict<Vec<TcpStream>> {
     let call = |words: &[u8]| {
         let limit = fixture.share(1, 6);

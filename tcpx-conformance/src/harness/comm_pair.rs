@@ -42,7 +42,7 @@ pub(crate) struct CommPair {
     received: Cell<u64>,
 }
 
-/// A posted receive and its place in the comm's history.
+/// A posted receive: how many came before it on the comm, and where its message lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Receive {
     pub request: u64,
@@ -272,7 +272,7 @@ impl Fixture<'_> {
     }
 }
 
-/// Tests a request once; whether it is done now.
+/// Tests a request once, and says whether it is done now.
 pub(crate) fn step(process: &Process, request: u64, what: &str) -> Verdict<bool> {
     let Tested { rc, done, .. } = process.test(request)?;
     require_rc(&format!("test of the oldest {what}"), rc, 0)?;

@@ -19,7 +19,7 @@ impl Observation {
         Self { until: Instant::now() + time, looks_left: LOOKS }
     }
 
-    /// Counts a look; whether to take it.
+    /// Whether to look once more. Counts the look.
     pub(crate) fn goes_on(&mut self) -> bool {
         let promised = self.looks_left > 0;
         self.looks_left = self.looks_left.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Tables that a plugin's file shows the dynamic linker, read from the file: nothing is loaded.
+//! The plugin tables that a file exports, read from its symbols. Nothing is loaded.
 
 use std::fs;
 use std::path::{Path, PathBuf};

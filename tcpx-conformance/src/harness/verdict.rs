@@ -5,7 +5,7 @@ use tcpx_sys::NcclResult;
 use crate::link::values::{Made, UNTOUCHED};
 use crate::outcome::Outcome;
 
-/// What a check returns: to its end is a pass.
+/// What a check returns. One that comes to its end has passed.
 pub(crate) type Verdict<T = ()> = Result<T, Halt>;
 
 /// A check stopped here.

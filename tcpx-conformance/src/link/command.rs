@@ -12,7 +12,7 @@ use crate::link::values::{
 use crate::message::pattern::Mismatch;
 use crate::message::unpack_row::Entry;
 
-/// An agent's answer; the text says why it could not carry the command out at all, for a reason
+/// An agent's answer. The text says why it could not carry the command out at all, for a reason
 /// that lies outside the plugin.
 pub(crate) type Answer<T> = Result<T, String>;
 
