@@ -60,8 +60,11 @@ fn the_list_has_every_check_once() {
     assert_eq!(text.status, Some(0), "{text}");
     let json = Tcpx::new(&["conformance", "--list", "--json"]).run().json();
     let checks = json["checks"].as_array().unwrap();
-    assert!(checks.len() >= 60 && checks.len() == text.stdout.lines().count(), "{text}");
-    for (line, check) in text.stdout.lines().zip(checks) {
+    let mut lines: Vec<&str> = text.stdout.lines().collect();
+    assert_eq!(lines.pop(), Some("§ = docs/plugin-contract.md"), "{text}");
+    assert_eq!(json["contract"], "docs/plugin-contract.md");
+    assert!(checks.len() >= 60 && checks.len() == lines.len(), "{text}");
+    for (line, check) in lines.into_iter().zip(checks) {
         assert!(line.starts_with(check["name"].as_str().unwrap()), "{line}");
         assert!(line.contains(check["what"].as_str().unwrap()), "{line}");
         assert_eq!(line.ends_with(" [destructive]"), check["destructive"] == true, "{line}");

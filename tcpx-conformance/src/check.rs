@@ -1,15 +1,21 @@
-//! One check: a rule, where it is written, and how it is tried.
+//! One check: a rule, where it is written (a section of docs/plugin-contract.md), and how it is
+//! tried.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Bench;
-use crate::halt::Verdict;
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::Verdict;
+
+/// The page whose sections checks cite, as a path from the root of tcpx's source tree: `§2.7` is
+/// the heading `§2.7` there.
+pub const CONTRACT: &str = "docs/plugin-contract.md";
 
 /// What a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Group {
     /// Symbol, table, properties.
     Abi,
@@ -61,7 +67,7 @@ impl fmt::Display for Group {
 pub struct Check {
     /// `group.rule`, unique.
     pub name: &'static str,
-    /// Section of the plugin contract, such as `§2.7`.
+    /// Section of the plugin contract ([`CONTRACT`]), such as `§2.7`.
     pub section: &'static str,
     /// What it is about; the first part of the name.
     pub group: Group,
@@ -69,7 +75,7 @@ pub struct Check {
     pub destructive: bool,
     /// The rule in one sentence.
     pub what: &'static str,
-    pub(crate) body: fn(&Bench<'_>) -> Verdict,
+    pub(crate) body: fn(&Fixture<'_>) -> Verdict,
 }
 
 impl fmt::Debug for Check {
@@ -78,20 +84,22 @@ impl fmt::Debug for Check {
     }
 }
 
-impl Check {
-    /// A harmless check.
-    pub(crate) const fn new(
-        group: Group,
-        name: &'static str,
-        section: &'static str,
-        what: &'static str,
-        body: fn(&Bench<'_>) -> Verdict,
-    ) -> Self {
-        Self { name, section, group, destructive: false, what, body }
-    }
-
-    /// The same, known to crash version 3.1.9.
-    pub(crate) const fn destructive(self) -> Self {
-        Self { destructive: true, ..self }
-    }
+/// The checks of one file, as its `CHECKS`: name, section and the function that tries it, then the
+/// rule. `#[destructive]` stands before those that crash version 3.1.9.
+macro_rules! checks {
+    ($group:ident: $(
+        $(#[$mark:ident])? $name:literal, $section:literal, $body:expr => $what:literal;
+    )*) => {
+        pub(super) const CHECKS: &[$crate::check::Check] = &[$($crate::check::Check {
+            name: $name,
+            section: $section,
+            group: $crate::check::Group::$group,
+            destructive: $crate::check::checks!(@marked $($mark)?),
+            what: $what,
+            body: $body,
+        }),*];
+    };
+    (@marked) => { false };
+    (@marked destructive) => { true };
 }
+pub(crate) use checks;

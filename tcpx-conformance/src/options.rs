@@ -6,39 +6,44 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::MemoryKind;
+use crate::memory_kind::MemoryKind;
 
 /// The plugin under check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Target {
     /// A shared library that exports `ncclNetPlugin_v7`.
     Path(PathBuf),
-    /// The table that the program hands to [`child_main`](crate::child_main). It is named there and not here because
-    /// addresses of this process mean nothing in the agents.
+    /// The table that the program hands to [`child_main`](crate::child_main). It is named there and
+    /// not here because addresses of this process mean nothing in the agents.
     Table,
 }
 
 /// Settings of one run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// The plugin.
     pub target: Target,
     /// Kind of memory that the data checks register.
     pub memory: MemoryKind,
-    /// CUDA ordinal, for [`MemoryKind::Cuda`]; 0 by default. Its context is current on the agents' thread that calls the
-    /// plugin.
+    /// CUDA ordinal, for [`MemoryKind::Cuda`]; 0 by default. Its context is current on the agents'
+    /// thread that calls the plugin.
     pub gpu: Option<u32>,
-    /// Names or prefixes (`fifo`, `fifo.test_out_of_order`) of the checks to run; empty runs all.
+    /// Checks to run, by name or group: `fifo.test_null`, `fifo`. Empty runs all.
     pub only: Vec<String>,
     /// Also run the checks that crash version 3.1.9.
     pub destructive: bool,
-    /// Time for one check. Version 3.1.9 sleeps 5 s in every accept unless
-    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five times.
+    /// Time for one check, at least 1 s. Version 3.1.9 sleeps 5 s in every accept unless
+    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five
+    /// times.
     pub deadline: Duration,
-    /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it is set here or in the
-    /// environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` is set to `lo` in the same way.
+    /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it
+    /// is set here or in the environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`
+    /// is set to `lo` in the same way.
     pub environment: Vec<(OsString, OsString)>,
-    /// Program to start as agent; the running one by default. It calls [`child_main`](crate::child_main).
+    /// Program to start as agent; the running one by default. It calls
+    /// [`child_main`](crate::child_main).
     pub program: Option<PathBuf>,
     /// Its arguments.
     pub arguments: Vec<OsString>,

@@ -17,8 +17,10 @@ pub enum Outcome {
         /// What the plugin did.
         got: String,
     },
-    /// The plugin does something else than version 3.1.9, which the contract allows: it is stricter where the original
-    /// corrupts or crashes, or as loose as the original where a plugin should be stricter.
+    /// The plugin differs from version 3.1.9 in a way that is allowed, or shares a weakness of it.
+    ///
+    /// It is stricter where the original corrupts or crashes, or as loose as the original where a
+    /// plugin should be stricter.
     Differs {
         /// What it does.
         text: String,

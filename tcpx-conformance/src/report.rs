@@ -1,4 +1,6 @@
 //! What a run found.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::time::Duration;
 
@@ -9,10 +11,11 @@ use crate::outcome::Outcome;
 
 /// One check and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CheckReport {
     /// `group.rule`.
     pub name: String,
-    /// Section of the plugin contract.
+    /// Section of the plugin contract ([`CONTRACT`](crate::CONTRACT)), such as `§2.7`.
     pub section: String,
     /// What it is about.
     pub group: Group,
@@ -25,7 +28,9 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    pub(crate) fn new(check: &Check, outcome: Outcome, elapsed: Duration) -> Self {
+    /// The answer to `check`, which took `elapsed`.
+    #[must_use]
+    pub fn new(check: &Check, outcome: Outcome, elapsed: Duration) -> Self {
         Self {
             name: check.name.to_owned(),
             section: check.section.to_owned(),
@@ -39,6 +44,7 @@ impl CheckReport {
 
 /// How many checks ended which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Totals {
     /// Rules kept.
     pub passed: usize,
@@ -52,6 +58,7 @@ pub struct Totals {
 
 /// All answers of one run, in the order of [`checks`](crate::checks).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Report {
     /// One per selected check.
     pub checks: Vec<CheckReport>,

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bench::Bench;
 use crate::check::Check;
 use crate::checks::checks;
+use crate::harness::fixture::Fixture;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::{CheckReport, Report};
@@ -24,7 +24,8 @@ pub enum RunError {
     },
     /// A check cannot do anything in this time.
     #[error(
-        "a deadline of {deadline:?} per check is too short; it must be at least {SHORTEST_DEADLINE:?}"
+        "a deadline of {deadline:?} per check is too short; \
+         it must be at least {SHORTEST_DEADLINE:?}"
     )]
     DeadlineTooShort {
         /// What was asked for.
@@ -34,7 +35,7 @@ pub enum RunError {
 
 /// Runs the checks that `options` selects and tells `on_result` of each as it ends.
 ///
-/// No plugin is loaded into this process. It takes at most the deadline and a few seconds per check.
+/// No plugin is loaded into this process. A check takes at most its deadline and a few seconds.
 ///
 /// # Errors
 /// [`RunError`] when the options make no sense; what the plugin does is in the report.
@@ -64,7 +65,7 @@ fn run_one(options: &Options, check: &Check) -> CheckReport {
         return CheckReport::new(check, Outcome::Skip { reason }, Duration::ZERO);
     }
     let start = Instant::now();
-    let outcome = match (check.body)(&Bench::new(options)) {
+    let outcome = match (check.body)(&Fixture::new(options)) {
         Ok(()) => Outcome::Pass,
         Err(halt) => halt.into(),
     };

@@ -28,9 +28,11 @@ fn table() -> NcclNetV7 {
 fn options() -> Options {
     let mut options = Options::new(Target::Table);
     options.arguments = ["agent", "--exact", "--nocapture"].map(Into::into).to_vec();
-    // No check of a healthy plugin comes near it; a busy machine, or one that runs instrumented code, may be slow.
+    // No check of a healthy plugin comes near it; a busy machine, or one that runs instrumented
+    // code, may be slow.
     options.deadline = Duration::from_secs(120);
-    // Pages that come back are overwritten, and there are few of them: a leak or an early recycling shows.
+    // Pages that come back are overwritten, and there are few of them: a leak or an early recycling
+    // shows.
     options.environment = [("TCPX_SOFT_POISON", "1"), ("TCPX_SOFT_POOL_BYTES", "33554432")]
         .map(|(k, v)| (k.into(), v.into()))
         .to_vec();
@@ -68,7 +70,9 @@ fn assert_conforms(report: &Report, may_skip: impl Fn(&str) -> bool) {
 
 #[test]
 fn emulated_device_memory_conforms_destructive_checks_included() {
-    let report = run_all(&Options { destructive: true, ..options() });
+    let mut options = options();
+    options.destructive = true;
+    let report = run_all(&options);
     assert_eq!(report.checks.len(), checks().len());
     assert_conforms(&report, |name| NO_FILE.contains(&name));
     for check in STRICT {
@@ -78,7 +82,8 @@ fn emulated_device_memory_conforms_destructive_checks_included() {
 
 #[test]
 fn host_memory_conforms() {
-    let mut options = Options { memory: MemoryKind::Host, ..options() };
+    let mut options = options();
+    options.memory = MemoryKind::Host;
     options.only = ["requests", "fifo", "sizes", "progress", "comms"].map(str::to_owned).to_vec();
     let report = run_all(&options);
     // What only device receives have.
@@ -118,7 +123,8 @@ fn helper_threads_and_several_sockets_conform() {
 
 #[test]
 fn cuda_memory_conforms_or_is_skipped_with_its_reason() {
-    let mut options = Options { memory: MemoryKind::Cuda, ..options() };
+    let mut options = options();
+    options.memory = MemoryKind::Cuda;
     options.only = ["abi", "sizes", "entries", "host"].map(str::to_owned).to_vec();
     let gpus = CudaGpu::count();
     for check in run_all(&options).checks {
@@ -139,7 +145,8 @@ fn cuda_memory_conforms_or_is_skipped_with_its_reason() {
 #[test]
 fn a_gpu_that_is_not_there_is_the_reason_of_a_skip() {
     let missing = CudaGpu::count().unwrap_or(0) + 3;
-    let mut options = Options { memory: MemoryKind::Cuda, gpu: Some(missing), ..options() };
+    let mut options = options();
+    (options.memory, options.gpu) = (MemoryKind::Cuda, Some(missing));
     options.only = vec!["sizes.bytes_1".to_owned()];
     let expected = match CudaGpu::count() {
         Ok(_) => format!("there is no GPU {missing}"),
@@ -175,11 +182,13 @@ fn a_report_survives_json() {
 
 #[test]
 fn unknown_names_and_hopeless_deadlines_are_errors() {
-    let unknown = Options { only: vec!["fifo.nonsense".to_owned()], ..options() };
+    let mut unknown = options();
+    unknown.only = vec!["fifo.nonsense".to_owned()];
     let name = "fifo.nonsense".to_owned();
     assert_eq!(run(&unknown, &mut |_| {}), Err(RunError::UnknownCheck { name }));
     let deadline = Duration::from_millis(5);
-    let hurried = Options { deadline, ..options() };
+    let mut hurried = options();
+    hurried.deadline = deadline;
     assert_eq!(run(&hurried, &mut |_| {}), Err(RunError::DeadlineTooShort { deadline }));
 }
 

@@ -3,8 +3,8 @@
 
 use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
 
-use crate::CudaGpu;
 use crate::driver::{CudaError, ok};
+use crate::gpu::CudaGpu;
 
 /// Read access, in the driver's bit mask of access rights.
 const READ: u32 = 1;
@@ -37,7 +37,8 @@ pub fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, Cuda
     Ok(true)
 }
 
-/// Whether `address` is host memory as the driver sees it; unknown memory is.
+/// Whether `address` is host memory, as the driver sees it. Memory that it does not know counts as
+/// host memory.
 ///
 /// # Errors
 /// The driver's error.

@@ -3,8 +3,9 @@
 
 use cudarc::driver::sys;
 
-use crate::driver::{CudaError, check_range, ok};
-use crate::{CudaGpu, PAGE_BYTES};
+use crate::driver::{CudaError, ok};
+use crate::extent::{PAGE_BYTES, check_range, whole_pages};
+use crate::gpu::CudaGpu;
 
 /// Owned memory of one GPU, in whole pages that start at a page boundary, as registrations need it.
 ///
@@ -25,20 +26,16 @@ impl DeviceBuffer {
     /// [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
     /// [`CudaError::Call`] when the GPU has no room.
     pub fn new(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError> {
-        let impossible = CudaError::OutOfBounds { offset: 0, len: bytes, bytes: 0 };
-        let rounded = bytes.checked_next_multiple_of(PAGE_BYTES).filter(|&rounded| rounded > 0);
+        let bytes = whole_pages(bytes)?;
         // One page more leaves room to start at a page boundary: small allocations need not.
-        let allocated = rounded.and_then(|rounded| rounded.checked_add(PAGE_BYTES));
-        let (Some(rounded), Some(allocated)) = (rounded, allocated) else {
-            return Err(impossible);
-        };
+        let allocated = bytes + PAGE_BYTES;
         let _entered = gpu.enter()?;
         let mut allocation = 0;
         // SAFETY: a context is current; the driver writes one address, which drop frees.
         let status = unsafe { sys::cuMemAlloc_v2(&raw mut allocation, allocated as usize) };
         ok("cuMemAlloc", status)?;
         let address = allocation.next_multiple_of(PAGE_BYTES);
-        Ok(Self { gpu: gpu.clone(), allocation, address, bytes: rounded })
+        Ok(Self { gpu: gpu.clone(), allocation, address, bytes })
     }
 
     /// The GPU that holds the memory.

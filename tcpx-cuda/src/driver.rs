@@ -102,28 +102,3 @@ fn name_of(result: CUresult) -> String {
     // SAFETY: on success the pointer is a string constant of the driver.
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
-
-/// Checks that `offset..offset + len` lies inside a buffer of `bytes`.
-pub(crate) fn check_range(offset: u64, len: u64, bytes: u64) -> Result<(), CudaError> {
-    if len > bytes || offset > bytes - len {
-        return Err(CudaError::OutOfBounds { offset, len, bytes });
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_checked_without_wrapping() {
-        assert_eq!(check_range(0, 10, 10), Ok(()));
-        assert_eq!(check_range(10, 0, 10), Ok(()));
-        for (offset, len) in [(0, 11), (1, 10), (u64::MAX, 1), (1, u64::MAX), (11, 0)] {
-            assert_eq!(
-                check_range(offset, len, 10),
-                Err(CudaError::OutOfBounds { offset, len, bytes: 10 })
-            );
-        }
-    }
-}

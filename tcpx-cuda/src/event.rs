@@ -5,8 +5,8 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUevent, CUevent_flags};
 
-use crate::CudaGpu;
 use crate::driver::{CudaError, done, ok};
+use crate::gpu::CudaGpu;
 
 /// A mark without a time, which is what makes recording one cheap.
 #[derive(Debug)]

@@ -226,9 +226,9 @@ impl CudaGpu {
 
     /// Ordinal of the GPU whose context is current on this thread, if there is one.
     ///
-    /// Does not load the driver: without it in the process no context can be current. A context that
-    /// is not the primary one counts as its GPU's; what was made in it is reached all the same, as
-    /// addresses are the same in all contexts.
+    /// Does not load the driver: without it in the process no context can be current. A context
+    /// that is not the primary one counts as its GPU's; what was made in it is reached all the
+    /// same, as addresses are the same in all contexts.
     ///
     /// # Errors
     /// [`CudaError::Call`] when the driver refuses.
@@ -248,7 +248,8 @@ impl CudaGpu {
         ok("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&raw mut device) })?;
         for ordinal in 0..Self::count()? {
             let mut known = 0;
-            // SAFETY: the driver has this ordinal, which therefore fits an int; it writes one device.
+            // SAFETY: the driver has this ordinal, which therefore fits an int; it writes one
+            // device.
             ok("cuDeviceGet", unsafe { sys::cuDeviceGet(&raw mut known, ordinal as c_int) })?;
             if known == device {
                 return Ok(Some(ordinal));

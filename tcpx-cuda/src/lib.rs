@@ -5,18 +5,43 @@
 //! context, works from any thread, and leaves the calling thread's current context as it was,
 //! except while the guard of [`CudaGpu::enter`] lives.
 //!
+//! A GPU's memory, if there is a GPU:
+//!
+//! ```
+//! use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PAGE_BYTES};
+//!
+//! fn round_trip() -> Result<[u8; 5], CudaError> {
+//!     let gpu = CudaGpu::open(0)?;
+//!     let buffer = DeviceBuffer::new(&gpu, 5)?;
+//!     assert_eq!((buffer.bytes(), buffer.address() % PAGE_BYTES), (PAGE_BYTES, 0));
+//!     buffer.copy_from_host(0, b"hello")?;
+//!     let mut copy = [0; 5];
+//!     buffer.copy_to_host(0, &mut copy)?;
+//!     Ok(copy)
+//! }
+//!
+//! match round_trip() {
+//!     Ok(copy) => assert_eq!(&copy, b"hello"),
+//!     // Where there is no driver, or no GPU, that is the answer: nothing panics or waits.
+//!     Err(error) => println!("skipped: {error}"),
+//! }
+//! ```
+//!
 //! # Waiting
-//! Copies and fills that return when they are done ([`DeviceBuffer`], [`CudaGpu::read`], [`CudaGpu::write`]), and the
-//! freeing of memory, have no deadline, because none could be kept: the driver copies from and to ordinary memory inside
-//! the call that queues the copy, where there is nothing to poll yet, and the memory of a copy that was given up cannot be
-//! let go, since freeing it waits as well. What they wait for is the GPU's copy engine alone, on a stream of their own; the
-//! driver ends the wait with an error when the GPU is lost. They are for setting up and for callers who ask for bytes.
-//! Whatever moves chunks queues its copies on a [`Stream`] and looks at an [`Event`].
+//! Copies and fills that return when they are done ([`DeviceBuffer`], [`CudaGpu::read`],
+//! [`CudaGpu::write`]) and the freeing of memory have no deadline, because none could be kept. The
+//! driver copies from and to ordinary memory inside the call that queues the copy, where there is
+//! nothing to poll yet. And the memory of a copy that was given up cannot be let go, since freeing
+//! it waits as well. What they wait for is the GPU's copy engine alone, on a stream of their own.
+//! The driver ends the wait with an error when the GPU is lost. They are for setting up, and for
+//! callers who ask for bytes. Whatever moves chunks queues its copies on a [`Stream`] and looks at
+//! an [`Event`].
 
 mod access;
 mod device_buffer;
 mod driver;
 mod event;
+mod extent;
 mod gpu;
 mod module;
 mod pinned_buffer;
@@ -28,12 +53,10 @@ pub use access::{allocation_end, host_alias, is_device_memory, is_host_memory, i
 pub use device_buffer::DeviceBuffer;
 pub use driver::CudaError;
 pub use event::Event;
+pub use extent::PAGE_BYTES;
 pub use gpu::{CudaGpu, Entered};
 pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
 pub use stream::Stream;
 #[cfg(any(test, feature = "test-gpu"))]
 pub use test_gpu::test_gpu;
-
-/// Size of the pages that device buffers start and end on: the plugin registers whole ones.
-pub const PAGE_BYTES: u64 = 4096;

@@ -7,7 +7,8 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUfunction, CUmodule, CUresult};
 
 use crate::driver::{CudaError, ok};
-use crate::{CudaGpu, Stream};
+use crate::gpu::CudaGpu;
+use crate::stream::Stream;
 
 /// A module: PTX that the driver has compiled for one GPU.
 #[derive(Debug)]
@@ -150,8 +151,8 @@ mod tests {
         let Some(gpu) = test_gpu() else { return };
         let too_new = GOOD.replacen(".version 8.2", ".version 99.9", 1);
         assert_ne!(too_new, GOOD);
-        // SAFETY: the images are a kernel that returns at once, one of them with a version of PTX that does
-        // not exist.
+        // SAFETY: the images are a kernel that returns at once, one of them with a version of PTX
+        // that does not exist.
         let module = unsafe { Module::load(&gpu, &[&too_new, GOOD]) }.unwrap();
         module.function(c"tcpx_nothing").unwrap();
         assert!(module.function(c"no_such_kernel").is_err());

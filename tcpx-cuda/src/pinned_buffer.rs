@@ -5,8 +5,9 @@ use std::ptr::{self, NonNull};
 
 use cudarc::driver::sys;
 
-use crate::driver::{CudaError, check_range, ok};
-use crate::{CudaGpu, PAGE_BYTES};
+use crate::driver::{CudaError, ok};
+use crate::extent::{check_range, whole_pages};
+use crate::gpu::CudaGpu;
 
 /// Owned, page-locked host memory, mapped into every GPU at the address the host uses.
 ///
@@ -24,15 +25,14 @@ unsafe impl Send for PinnedBuffer {}
 unsafe impl Sync for PinnedBuffer {}
 
 impl PinnedBuffer {
-    /// Allocates at least `bytes` zeroed bytes, rounded up to whole pages of [`PAGE_BYTES`].
+    /// Allocates at least `bytes` zeroed bytes, rounded up to whole pages of
+    /// [`PAGE_BYTES`](crate::PAGE_BYTES).
     ///
     /// # Errors
     /// [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
     /// [`CudaError::Call`] when the host has no room or the GPU cannot map host memory.
     pub fn new(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError> {
-        let impossible = CudaError::OutOfBounds { offset: 0, len: bytes, bytes: 0 };
-        let rounded = bytes.checked_next_multiple_of(PAGE_BYTES).filter(|&rounded| rounded > 0);
-        let bytes = rounded.filter(|&rounded| rounded <= isize::MAX as u64).ok_or(impossible)?;
+        let bytes = whole_pages(bytes)?;
         let _entered = gpu.enter()?;
         let mut first = ptr::null_mut();
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
@@ -50,7 +50,8 @@ impl PinnedBuffer {
         Ok(Self { gpu: gpu.clone(), first, bytes })
     }
 
-    /// Address of the first byte, for the host and for every GPU; a multiple of [`PAGE_BYTES`].
+    /// Address of the first byte, for the host and for every GPU; a multiple of
+    /// [`PAGE_BYTES`](crate::PAGE_BYTES).
     #[must_use]
     pub fn address(&self) -> u64 {
         self.first.as_ptr().addr() as u64
@@ -63,7 +64,7 @@ impl PinnedBuffer {
         self.first.as_ptr()
     }
 
-    /// Size in bytes, a multiple of [`PAGE_BYTES`].
+    /// Size in bytes, a multiple of [`PAGE_BYTES`](crate::PAGE_BYTES).
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -6,7 +6,8 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUstream, CUstream_flags};
 
 use crate::driver::{CudaError, done, ok};
-use crate::{CudaGpu, Event};
+use crate::event::Event;
+use crate::gpu::CudaGpu;
 
 /// A stream that does not wait for the default stream, nor the default stream for it.
 ///

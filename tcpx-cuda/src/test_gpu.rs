@@ -3,7 +3,7 @@
 
 use std::env;
 
-use crate::CudaGpu;
+use crate::gpu::CudaGpu;
 
 /// The first GPU. Without one the calling test is to skip, which this says on standard error.
 ///

@@ -1,11 +1,39 @@
 //! Raw interface of an ncclNet v7 plugin, as `libnccl-net-tcpx.so` exports it.
 //!
-//! For whoever drives such a plugin (`tcpx-core`, the conformance checks) or is one (`tcpx-softnet`).
-//! Types match the C ABI byte for byte; every size and offset is asserted at compile time and compared with a
-//! C compiler's view in `tests/abi_probe.rs`.
+//! For whoever drives such a plugin (`tcpx-core`, the conformance checks) or is one
+//! (`tcpx-softnet`). Types match the C ABI byte for byte. Every size and offset is asserted at
+//! compile time, and compared with a C compiler's view in `tests/abi_probe.rs`.
 //!
-//! This crate holds no policy: it never retries, never waits, never interprets a return code. It opens a plugin by
-//! path ([`Plugin::load`]) and forwards the plugin's log lines to `tracing` ([`log_callback`]).
+//! This crate holds no policy: it never retries, never waits, never interprets a return code. It
+//! opens a plugin by path ([`Plugin::load`]) and forwards the plugin's log lines to `tracing`
+//! ([`log_callback`]).
+//!
+//! ```
+//! use std::path::Path;
+//! use tcpx_sys::{LoadError, Plugin, log_callback};
+//!
+//! /// Starts the plugin at `path` and says how many NICs it found.
+//! ///
+//! /// # Safety
+//! /// The file is what it claims to be, and no plugin was started in this process before.
+//! unsafe fn start(path: &Path) -> Result<i32, LoadError> {
+//!     // SAFETY: the caller's word for the file.
+//!     let plugin = unsafe { Plugin::load(path, &["GPUDirectTCPX_v7", "TCPXSoft_v7"]) }?;
+//!     let (init, devices) = (plugin.entries().init, plugin.entries().devices);
+//!     let mut count = 0;
+//!     // SAFETY: this is the first init in the process, and the logger lives for ever.
+//!     let code = unsafe { init(Some(log_callback())) };
+//!     if code.is_success() {
+//!         // SAFETY: the plugin is initialised, and the output is a live variable.
+//!         unsafe { devices(&raw mut count) };
+//!     }
+//!     Ok(count)
+//! }
+//!
+//! // SAFETY: nothing is started, for there is no such file.
+//! let error = unsafe { start(Path::new("/nonexistent/libnccl-net.so")) }.unwrap_err();
+//! assert!(matches!(error, LoadError::Missing { .. }));
+//! ```
 
 mod load;
 mod logger;

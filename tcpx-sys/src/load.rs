@@ -22,13 +22,13 @@ pub enum LoadError {
     /// There is no such file.
     #[error("plugin {path}: no such file; install the plugin there or name another path")]
     Missing {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
     },
     /// The dynamic linker refused the file.
     #[error("plugin {path}: cannot be loaded: {reason}; check its libraries with `ldd {path}`")]
     Open {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
         /// The linker's words.
         reason: String,
@@ -36,16 +36,17 @@ pub enum LoadError {
     /// The file is a library, but not an ncclNet v7 plugin.
     #[error("plugin {path}: has no symbol ncclNetPlugin_v7, so it is not an ncclNet v7 plugin")]
     MissingSymbol {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
     },
-    /// The symbol is there, but what it names is not a table: NCCL's v7 table is the symbol itself, not a pointer.
+    /// The symbol is there, but what it names is not a table: NCCL's v7 table is the symbol itself,
+    /// not a pointer.
     #[error(
-        "plugin {path}: ncclNetPlugin_v7 has {found} bytes, a v7 table has {expected}; the file is damaged or \
-         exports something else under this name"
+        "plugin {path}: ncclNetPlugin_v7 has {found} bytes, a v7 table has {expected}; \
+         the file is damaged or exports something else under this name"
     )]
     WrongSize {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
         /// Bytes of the symbol.
         found: usize,
@@ -54,20 +55,22 @@ pub enum LoadError {
     },
     /// A member of the table that must be set is NULL.
     #[error(
-        "plugin {path}: member `{member}` of ncclNetPlugin_v7 is NULL; the file is damaged or of another version"
+        "plugin {path}: member `{member}` of ncclNetPlugin_v7 is NULL; \
+         the file is damaged or of another version"
     )]
     NullMember {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
         /// The C name of the member.
         member: &'static str,
     },
     /// A plugin of the right version, but of another kind.
     #[error(
-        "plugin {path}: is \"{found}\", expected one of {expected:?}; another vendor's libnccl-net may shadow the right one"
+        "plugin {path}: is \"{found}\", expected one of {expected:?}; \
+         another vendor's libnccl-net may shadow the right one"
     )]
     WrongName {
-        /// What was asked for.
+        /// The file that was asked for.
         path: PathBuf,
         /// Its `name` member.
         found: String,
@@ -76,7 +79,8 @@ pub enum LoadError {
     },
 }
 
-/// The table's functions, every one known to be there. `regMrDmaBuf` is left out: it is NULL in the original.
+/// The table's functions, each known to be there. `regMrDmaBuf` is left out: it is NULL in the
+/// original.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each member is documented at its type")]
 pub struct Entries {
@@ -99,8 +103,8 @@ pub struct Entries {
     pub irecv_consumed: IrecvConsumedFn,
 }
 
-/// A plugin whose table was checked. The library stays loaded for the life of the process: its helper threads are
-/// detached and may run at any time.
+/// A plugin whose table was checked. The library stays loaded for the life of the process: its
+/// helper threads are detached and may run at any time.
 #[derive(Clone, Debug)]
 pub struct Plugin {
     path: PathBuf,
@@ -110,19 +114,20 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Opens `path` and checks symbol, members and name. No expected name at all means that any will do.
+    /// Opens `path` and checks symbol, members and name. An empty list of names takes any.
     ///
     /// # Errors
     /// One [`LoadError`] variant per cause.
     ///
     /// # Safety
-    /// Loading runs the library's constructors, and its table is trusted to hold functions of the v7 types: the caller
-    /// vouches that the file at `path` is what it claims to be.
+    /// Loading runs the library's constructors, and its table is trusted to hold functions of the
+    /// v7 types: the caller vouches that the file at `path` is what it claims to be.
     pub unsafe fn load(path: &Path, expected_names: &[&str]) -> Result<Self, LoadError> {
         if !path.is_file() {
             return Err(LoadError::Missing { path: path.to_owned() });
         }
-        // A bare file name would make dlopen search the library path and open another file than the one just seen.
+        // A bare file name would make dlopen search the library path and open another file than the
+        // one just seen.
         let file = std::path::absolute(path).map_err(|error| LoadError::Open {
             path: path.to_owned(),
             reason: error.to_string(),
@@ -131,7 +136,8 @@ impl Plugin {
         let library = unsafe { libloading::Library::new(&file) }.map_err(|error| {
             LoadError::Open { path: path.to_owned(), reason: innermost(&error) }
         })?;
-        // A plugin runs detached threads, so it must never be unmapped, not even when it turns out to be a wrong one.
+        // A plugin runs detached threads, so it must never be unmapped, not even when it turns out
+        // to be a wrong one.
         let library = std::mem::ManuallyDrop::new(library);
         // SAFETY: only the symbol's address is taken here; nothing is read through it yet.
         let symbol = unsafe { library.get::<*const NcclNetV7>(SYMBOL) }
@@ -157,15 +163,15 @@ impl Plugin {
         unsafe { Self::from_table(path, table, expected_names) }
     }
 
-    /// Takes a table that is already in this process, such as the built-in software plugin's. No expected name at
-    /// all means that any will do.
+    /// Takes a table that is already in this process, such as the built-in software plugin's. An
+    /// empty list of names takes any.
     ///
     /// # Errors
     /// [`LoadError::NullMember`] and [`LoadError::WrongName`], naming `label`.
     ///
     /// # Safety
-    /// `table.name` is NULL or a NUL-terminated string that lives for the rest of the process; the functions are of
-    /// the v7 types and stay callable for as long.
+    /// `table.name` is NULL or a NUL-terminated string that lives for the rest of the process; the
+    /// functions are of the v7 types and stay callable for as long.
     pub unsafe fn from_table(
         label: &Path,
         table: NcclNetV7,
@@ -191,10 +197,11 @@ impl Plugin {
             return Err(LoadError::WrongName { path, found: name, expected });
         }
         let entries = required!(
-            init "init", devices "devices", get_properties "getProperties", listen "listen", connect "connect",
-            accept "accept", reg_mr "regMr", dereg_mr "deregMr", isend "isend", irecv "irecv", iflush "iflush",
-            test "test", close_send "closeSend", close_recv "closeRecv", close_listen "closeListen",
-            get_device_mr "getDeviceMr", irecv_consumed "irecvConsumed",
+            init "init", devices "devices", get_properties "getProperties", listen "listen",
+            connect "connect", accept "accept", reg_mr "regMr", dereg_mr "deregMr", isend "isend",
+            irecv "irecv", iflush "iflush", test "test", close_send "closeSend",
+            close_recv "closeRecv", close_listen "closeListen", get_device_mr "getDeviceMr",
+            irecv_consumed "irecvConsumed",
         );
         Ok(Self { path, name, table, entries })
     }
@@ -224,13 +231,8 @@ impl Plugin {
     }
 }
 
-// SAFETY: the table holds addresses of functions and of an immutable string, all of which live as long as the process.
-// Whether two threads may *call* the functions at once is the business of whoever calls them.
-unsafe impl Send for Plugin {}
-// SAFETY: as above; nothing is mutated through a shared `Plugin`.
-unsafe impl Sync for Plugin {}
-
-/// Size of the object that starts at `address`, as the dynamic symbol table has it; `None` where it says nothing.
+/// Size of the object that starts at `address`, as the dynamic symbol table has it; `None` where it
+/// says nothing.
 ///
 /// # Safety
 /// `address` is the value of a symbol of a library that stays loaded.
@@ -249,12 +251,14 @@ unsafe fn symbol_bytes(address: *const c_void) -> Option<usize> {
     }
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
     let mut entry: *mut c_void = core::ptr::null_mut();
-    // SAFETY: both results point to live variables of the declared types; dladdr1 takes any address.
+    // SAFETY: both results point to live variables of the declared types; dladdr1 takes any
+    // address.
     let found = unsafe { dladdr1(address, info.as_mut_ptr(), &raw mut entry, SYMBOL_ENTRY) };
     if found == 0 || entry.is_null() {
         return None;
     }
-    // SAFETY: with this flag a found entry is the linker's own `ElfW(Sym)`, which lives as long as the library.
+    // SAFETY: with this flag a found entry is the linker's own `ElfW(Sym)`, which lives as long as
+    // the library.
     let bytes = unsafe { entry.cast::<libc::Elf64_Sym>().read() }.st_size;
     // Hand-written assembly may leave the size out.
     usize::try_from(bytes).ok().filter(|&bytes| bytes != 0)

@@ -1,9 +1,11 @@
-/* Stable Rust cannot define a C-variadic function, so the plugin's printf arguments are formatted here. */
+/* Stable Rust cannot define a C-variadic function, so the plugin's printf arguments are formatted
+   here. */
 #include <stdarg.h>
 #include <stdio.h>
 
 typedef int enabled_fn(int level);
-typedef void line_fn(int level, unsigned long flags, const char *function, int line, const char *text);
+typedef void line_fn(int level, unsigned long flags, const char *function, int line,
+                     const char *text);
 
 static enabled_fn *log_enabled;
 static line_fn *log_line;
@@ -14,10 +16,12 @@ void tcpx_sys_log_install(enabled_fn *enabled, line_fn *line) {
   log_line = line;
 }
 
-/* One line of log; longer ones are cut. On the stack, so that any number of threads may log at once. */
+/* One line of log; longer ones are cut. On the stack, so that any number of threads may log at
+   once. */
 enum { TCPX_LOG_BYTES = 2048 };
 
-void tcpx_sys_log_callback(int level, unsigned long flags, const char *function, int line, const char *format, ...) {
+void tcpx_sys_log_callback(int level, unsigned long flags, const char *function, int line,
+                           const char *format, ...) {
   if (!log_enabled(level)) return;
   char text[TCPX_LOG_BYTES];
   text[0] = '\0';

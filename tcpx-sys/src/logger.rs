@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! The plugin's log callback: formats in C, filters by level, ends in `tracing` (target `tcpx::plugin`).
+//! The plugin's log callback. Lines are filtered by level, formatted in C, and end in `tracing`
+//! under the target `tcpx::plugin`.
 
 use core::ffi::{CStr, c_char, c_int, c_ulong};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,13 +32,16 @@ unsafe extern "C" {
 #[must_use]
 pub fn log_callback() -> Logger {
     static INSTALL: Once = Once::new();
-    // The C half gets its two ways back as pointers, so that no symbol of ours is exported from a cdylib.
-    // SAFETY: both functions have the declared types and live for ever; `Once` keeps the two stores to one thread.
+    // The C half gets its two ways back as pointers, so that no symbol of ours is exported from a
+    // cdylib.
+    // SAFETY: both functions have the declared types and live for ever; `Once` keeps the two stores
+    // to one thread.
     INSTALL.call_once(|| unsafe { tcpx_sys_log_install(log_enabled, log_line) });
     tcpx_sys_log_callback
 }
 
-/// Drops plugin lines above `level` before they are formatted. ABORT counts as WARN, VERSION as INFO.
+/// Drops plugin lines above `level` before they are formatted. ABORT counts as WARN, VERSION as
+/// INFO.
 pub fn set_max_log_level(level: LogLevel) {
     MAX_LEVEL.store(level.0, Ordering::Relaxed);
 }
@@ -101,16 +105,17 @@ unsafe extern "C" fn log_line(
         let text = text.trim_end();
         let function = function.map(|f| f.to_string_lossy()).unwrap_or_default();
         let subsystem = subsystem_name(flags);
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::$level!(
+                    target: "tcpx::plugin", subsystem, function = %function, line, "{text}"
+                )
+            };
+        }
         match severity(LogLevel(level)) {
-            tracing::Level::WARN => {
-                tracing::warn!(target: "tcpx::plugin", subsystem, function = %function, line, "{text}");
-            }
-            tracing::Level::DEBUG => {
-                tracing::debug!(target: "tcpx::plugin", subsystem, function = %function, line, "{text}");
-            }
-            _ => {
-                tracing::trace!(target: "tcpx::plugin", subsystem, function = %function, line, "{text}")
-            }
+            tracing::Level::WARN => log!(warn),
+            tracing::Level::DEBUG => log!(debug),
+            _ => log!(trace),
         }
     }));
 }

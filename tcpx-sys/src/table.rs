@@ -1,4 +1,6 @@
-//! The function table behind the symbol `ncclNetPlugin_v7`.
+#![allow(unsafe_code)]
+//! The function table behind the symbol `ncclNetPlugin_v7`: docs/plugin-contract.md has it in §1.2,
+//! and what each function does in §2.
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 use core::mem::{align_of, offset_of, size_of};
@@ -28,14 +30,16 @@ pub type ListenFn = unsafe extern "C" fn(
     handle: *mut c_void,
     listen_comm: *mut *mut c_void,
 ) -> NcclResult;
-/// `connect(dev, handle, sendComm, sendDevComm)`. Polled with the same buffer until the comm is not NULL.
+/// `connect(dev, handle, sendComm, sendDevComm)`. Polled with the same buffer until the comm is not
+/// NULL.
 pub type ConnectFn = unsafe extern "C" fn(
     dev: c_int,
     handle: *mut c_void,
     send_comm: *mut *mut c_void,
     send_dev_comm: *mut *mut NetDeviceHandle,
 ) -> NcclResult;
-/// `accept(listenComm, recvComm, recvDevComm)`. Polled until the comm is not NULL; `*recvDevComm` must be preallocated.
+/// `accept(listenComm, recvComm, recvDevComm)`. Polled until the comm is not NULL; `*recvDevComm`
+/// must be preallocated.
 pub type AcceptFn = unsafe extern "C" fn(
     listen_comm: *mut c_void,
     recv_comm: *mut *mut c_void,
@@ -80,7 +84,8 @@ pub type IrecvFn = unsafe extern "C" fn(
     mhandles: *mut *mut c_void,
     request: *mut *mut c_void,
 ) -> NcclResult;
-/// `iflush(recvComm, n, data, sizes, mhandles, request)`: a query of the received size of `*request`, not a flush.
+/// `iflush(recvComm, n, data, sizes, mhandles, request)`: a query of the received size of
+/// `*request`, not a flush.
 pub type IflushFn = unsafe extern "C" fn(
     recv_comm: *mut c_void,
     n: c_int,
@@ -104,7 +109,8 @@ pub type GetDeviceMrFn = unsafe extern "C" fn(
 pub type IrecvConsumedFn =
     unsafe extern "C" fn(recv_comm: *mut c_void, n: c_int, request: *mut c_void) -> NcclResult;
 
-/// `ncclNet_v7_t`: the 152 bytes that the symbol `ncclNetPlugin_v7` *is*. Every member may be NULL in a strange plugin.
+/// `ncclNet_v7_t`: the 152 bytes that the symbol `ncclNetPlugin_v7` *is*. Any member may be NULL
+/// in a plugin that is not the original.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct NcclNetV7 {
@@ -148,8 +154,14 @@ pub struct NcclNetV7 {
     pub irecv_consumed: Option<IrecvConsumedFn>,
 }
 
+// SAFETY: a table is addresses of functions and of a string, and copying them is all that a shared
+// one allows. Whoever calls or reads through them vouches for it, on whatever thread.
+unsafe impl Send for NcclNetV7 {}
+// SAFETY: as above. So a plugin can export its table as a plain `static`.
+unsafe impl Sync for NcclNetV7 {}
+
 assert_layout!(NcclNetV7, size 152, align 8, {
-    name 0, init 8, devices 16, get_properties 24, listen 32, connect 40, accept 48, reg_mr 56, reg_mr_dma_buf 64,
-    dereg_mr 72, isend 80, irecv 88, iflush 96, test 104, close_send 112, close_recv 120, close_listen 128,
-    get_device_mr 136, irecv_consumed 144,
+    name 0, init 8, devices 16, get_properties 24, listen 32, connect 40, accept 48, reg_mr 56,
+    reg_mr_dma_buf 64, dereg_mr 72, isend 80, irecv 88, iflush 96, test 104, close_send 112,
+    close_recv 120, close_listen 128, get_device_mr 136, irecv_consumed 144,
 });

@@ -1,4 +1,5 @@
-//! Constants and structs of the v7 ABI. Sizes and offsets are those of the plugin's own headers (x86-64, 3.1.9).
+//! Constants and structs of the v7 ABI. Sizes and offsets are those of the plugin's own headers
+//! (x86-64, 3.1.9): docs/plugin-contract.md has them in §1.3 to §1.6.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt;
@@ -127,8 +128,9 @@ impl LogLevel {
 
 /// The 128 bytes that `listen` fills and `connect` takes.
 ///
-/// A value: it may be copied to the peer. `connect` keeps its state at byte 80 of the buffer it is given, so the
-/// same buffer must be passed to every poll of one connection. Aligned to 8 because of that pointer.
+/// A value: it may be copied to the peer. `connect` keeps its state at byte 80 of the buffer it is
+/// given, so the same buffer must be passed to every poll of one connection. Aligned to 8 because
+/// of that pointer.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NetHandle(pub [u8; HANDLE_BYTES]);
@@ -207,8 +209,8 @@ pub struct LoadMeta {
     pub dst_off: u64,
 }
 
-/// The public unpack queue of one receive comm. `cnt[slot]` and `mem[slot]` are final once `test` said done and until
-/// `irecvConsumed`; before that `cnt` still holds the value of request k − 16.
+/// The public unpack queue of one receive comm. `cnt[slot]` and `mem[slot]` are final once `test`
+/// said done and until `irecvConsumed`; before that `cnt` still holds the value of request k − 16.
 #[repr(C)]
 #[derive(Debug)]
 pub struct NetUnpackMeta {
@@ -231,7 +233,10 @@ pub struct UnpackNetDeviceHandle {
 }
 
 macro_rules! assert_layout {
-    ($type:ty, size $size:literal, align $align:literal, { $($field:ident $offset:literal),* $(,)? }) => {
+    (
+        $type:ty, size $size:literal, align $align:literal,
+        { $($field:ident $offset:literal),* $(,)? }
+    ) => {
         const _: () = {
             assert!(size_of::<$type>() == $size);
             assert!(align_of::<$type>() == $align);
@@ -244,8 +249,8 @@ pub(crate) use assert_layout;
 assert_layout!(NcclResult, size 4, align 4, {});
 assert_layout!(NetHandle, size 128, align 8, {});
 assert_layout!(NetProperties, size 56, align 8, {
-    name 0, pci_path 8, guid 16, ptr_support 24, speed 28, port 32, latency 36, max_comms 40, max_recvs 44,
-    net_device_type 48, net_device_version 52,
+    name 0, pci_path 8, guid 16, ptr_support 24, speed 28, port 32, latency 36, max_comms 40,
+    max_recvs 44, net_device_type 48, net_device_version 52,
 });
 assert_layout!(NetDeviceHandle, size 32, align 8, {
     net_device_type 0, net_device_version 4, handle 8, size 16, needs_proxy_progress 24,

@@ -1,11 +1,12 @@
-/* The v7 ABI in C's own words, member for member in the order of the plugin's headers. Prints one line per type
-   ("NAME size align") and one per member ("NAME.member offset size"). */
+/* The v7 ABI in C's own words, member for member in the order of the plugin's headers. Prints one
+   line per type ("NAME size align") and one per member ("NAME.member offset size"). */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t;
-typedef void (*ncclDebugLogger_t)(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
+typedef void (*ncclDebugLogger_t)(int level, unsigned long flags, const char *file, int line,
+                                  const char *fmt, ...);
 
 typedef struct {
   char *name;
@@ -35,14 +36,19 @@ typedef struct {
   ncclResult_t (*devices)(int *ndev);
   ncclResult_t (*getProperties)(int dev, ncclNetProperties_v7_t *props);
   ncclResult_t (*listen)(int dev, void *handle, void **listenComm);
-  ncclResult_t (*connect)(int dev, void *handle, void **sendComm, ncclNetDeviceHandle_v7_t **sendDevComm);
+  ncclResult_t (*connect)(int dev, void *handle, void **sendComm,
+                          ncclNetDeviceHandle_v7_t **sendDevComm);
   ncclResult_t (*accept)(void *listenComm, void **recvComm, ncclNetDeviceHandle_v7_t **recvDevComm);
   ncclResult_t (*regMr)(void *comm, void *data, int size, int type, void **mhandle);
-  ncclResult_t (*regMrDmaBuf)(void *comm, void *data, size_t size, int type, uint64_t offset, int fd, void **mhandle);
+  ncclResult_t (*regMrDmaBuf)(void *comm, void *data, size_t size, int type, uint64_t offset,
+                              int fd, void **mhandle);
   ncclResult_t (*deregMr)(void *comm, void *mhandle);
-  ncclResult_t (*isend)(void *sendComm, void *data, int size, int tag, void *mhandle, void **request);
-  ncclResult_t (*irecv)(void *recvComm, int n, void **data, int *sizes, int *tags, void **mhandles, void **request);
-  ncclResult_t (*iflush)(void *recvComm, int n, void **data, int *sizes, void **mhandles, void **request);
+  ncclResult_t (*isend)(void *sendComm, void *data, int size, int tag, void *mhandle,
+                        void **request);
+  ncclResult_t (*irecv)(void *recvComm, int n, void **data, int *sizes, int *tags,
+                        void **mhandles, void **request);
+  ncclResult_t (*iflush)(void *recvComm, int n, void **data, int *sizes, void **mhandles,
+                         void **request);
   ncclResult_t (*test)(void *request, int *done, int *sizes);
   ncclResult_t (*closeSend)(void *sendComm);
   ncclResult_t (*closeRecv)(void *recvComm);
@@ -78,14 +84,14 @@ int main(void) {
 
 #define T(member) MEMBER(ncclNet_v7_t, "table", member)
   TYPE(ncclNet_v7_t, "table");
-  T(name), T(init), T(devices), T(getProperties), T(listen), T(connect), T(accept), T(regMr), T(regMrDmaBuf);
-  T(deregMr), T(isend), T(irecv), T(iflush), T(test), T(closeSend), T(closeRecv), T(closeListen), T(getDeviceMr);
-  T(irecvConsumed);
+  T(name), T(init), T(devices), T(getProperties), T(listen), T(connect), T(accept), T(regMr);
+  T(regMrDmaBuf), T(deregMr), T(isend), T(irecv), T(iflush), T(test), T(closeSend), T(closeRecv);
+  T(closeListen), T(getDeviceMr), T(irecvConsumed);
 
 #define P(member) MEMBER(ncclNetProperties_v7_t, "properties", member)
   TYPE(ncclNetProperties_v7_t, "properties");
-  P(name), P(pciPath), P(guid), P(ptrSupport), P(speed), P(port), P(latency), P(maxComms), P(maxRecvs);
-  P(netDeviceType), P(netDeviceVersion);
+  P(name), P(pciPath), P(guid), P(ptrSupport), P(speed), P(port), P(latency), P(maxComms);
+  P(maxRecvs), P(netDeviceType), P(netDeviceVersion);
 
 #define H(member) MEMBER(ncclNetDeviceHandle_v7_t, "handle", member)
   TYPE(ncclNetDeviceHandle_v7_t, "handle");

@@ -33,20 +33,20 @@ fn rust_layout() -> Layout {
     layout!(layout, "result", NcclResult, {});
     layout!(layout, "logger", Option<Logger>, {});
     layout!(layout, "table", NcclNetV7, {
-        name "name", init "init", devices "devices", get_properties "getProperties", listen "listen",
-        connect "connect", accept "accept", reg_mr "regMr", reg_mr_dma_buf "regMrDmaBuf", dereg_mr "deregMr",
-        isend "isend", irecv "irecv", iflush "iflush", test "test", close_send "closeSend",
-        close_recv "closeRecv", close_listen "closeListen", get_device_mr "getDeviceMr",
-        irecv_consumed "irecvConsumed",
+        name "name", init "init", devices "devices", get_properties "getProperties",
+        listen "listen", connect "connect", accept "accept", reg_mr "regMr",
+        reg_mr_dma_buf "regMrDmaBuf", dereg_mr "deregMr", isend "isend", irecv "irecv",
+        iflush "iflush", test "test", close_send "closeSend", close_recv "closeRecv",
+        close_listen "closeListen", get_device_mr "getDeviceMr", irecv_consumed "irecvConsumed",
     });
     layout!(layout, "properties", NetProperties, {
-        name "name", pci_path "pciPath", guid "guid", ptr_support "ptrSupport", speed "speed", port "port",
-        latency "latency", max_comms "maxComms", max_recvs "maxRecvs", net_device_type "netDeviceType",
-        net_device_version "netDeviceVersion",
+        name "name", pci_path "pciPath", guid "guid", ptr_support "ptrSupport", speed "speed",
+        port "port", latency "latency", max_comms "maxComms", max_recvs "maxRecvs",
+        net_device_type "netDeviceType", net_device_version "netDeviceVersion",
     });
     layout!(layout, "handle", NetDeviceHandle, {
-        net_device_type "netDeviceType", net_device_version "netDeviceVersion", handle "handle", size "size",
-        needs_proxy_progress "needsProxyProgress",
+        net_device_type "netDeviceType", net_device_version "netDeviceVersion", handle "handle",
+        size "size", needs_proxy_progress "needsProxyProgress",
     });
     layout!(layout, "entry", LoadMeta, { src_off "src_off", len "len", dst_off "dst_off" });
     layout!(layout, "queue", NetUnpackMeta, { mem "mem", cnt "cnt" });
@@ -54,7 +54,9 @@ fn rust_layout() -> Layout {
         "queue.mem[0]".to_string(),
         (0, size_of_member(|q: &NetUnpackMeta| &q.mem) / UNPACK_QUEUE_DEPTH),
     );
-    layout!(layout, "unpack", UnpackNetDeviceHandle, { meta "meta", bounce_buf "bounce_buf", head "head" });
+    layout!(layout, "unpack", UnpackNetDeviceHandle, {
+        meta "meta", bounce_buf "bounce_buf", head "head",
+    });
     layout
 }
 

@@ -32,7 +32,8 @@ const MEMBERS: [&str; 18] = [
 ];
 
 fn load(path: &Path, names: &[&str]) -> Result<Plugin, LoadError> {
-    // SAFETY: the files are fixtures of this test; their tables hold functions, and none is called through them.
+    // SAFETY: the files are fixtures of this test; their tables hold functions, and none is called
+    // through them.
     unsafe { Plugin::load(path, names) }
 }
 
@@ -143,7 +144,8 @@ fn a_null_member_is_named_as_c_names_it() {
 #[test]
 fn a_plugin_of_another_name_is_refused_unless_any_name_will_do() {
     let folder = tempfile::tempdir().expect("folder");
-    // Another kind may have NULL members of its own: the name is what the reader needs to hear about.
+    // Another kind may have NULL members of its own: the name is what the reader needs to hear
+    // about.
     let path = library(folder.path(), "ofi.so", &table("\"AWS Libfabric\"", &["iflush"]));
     let error = load(&path, NAMES).expect_err("another vendor");
     let LoadError::WrongName { found, expected, .. } = &error else { panic!("{error:?}") };

@@ -1,20 +1,23 @@
-/* Logs as the plugin does: printf arguments behind the format, NULL strings, from several threads at once. */
+/* Logs as the plugin does: printf arguments behind the format, NULL strings, from several threads
+   at once. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef void (*logger)(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
+typedef void (*logger)(int level, unsigned long flags, const char *file, int line, const char *fmt,
+                       ...);
 enum { WARN = 2, INFO = 3, TRACE = 5 };
 #define NET 16ul
 
-/* Out of the compiler's sight: it would warn about a NULL string, which the original passes all the same. */
+/* Out of the compiler's sight: it would warn about a NULL string, which the original passes all the
+   same. */
 static const char *volatile no_string;
 static const char *volatile no_format;
 
 void log_arguments(logger log) {
-  log(WARN, ~0ul, "int tcpxConnect(int, void *)", 42, "NET/TCPX : %s has %d of %lu, %.2f and %s", "eth1", -7,
-      18446744073709551615ul, 0.25, no_string);
+  log(WARN, ~0ul, "int tcpxConnect(int, void *)", 42, "NET/TCPX : %s has %d of %lu, %.2f and %s",
+      "eth1", -7, 18446744073709551615ul, 0.25, no_string);
 }
 
 void log_no_format(logger log) { log(WARN, NET, "f", 1, no_format); }
@@ -42,7 +45,8 @@ struct job {
 
 static void *log_lines(void *argument) {
   const struct job *job = argument;
-  for (int i = 0; i < job->lines; i++) job->log(WARN, NET, "f", i, "thread %d line %d of %lu", job->thread, i, 99ul);
+  for (int i = 0; i < job->lines; i++)
+    job->log(WARN, NET, "f", i, "thread %d line %d of %lu", job->thread, i, 99ul);
   return NULL;
 }
 

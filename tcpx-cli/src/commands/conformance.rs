@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tcpx_conformance::{
-    Check, CheckReport, MemoryKind, Options, Outcome, Report, Target, checks, run as run_checks,
+    CONTRACT, Check, CheckReport, MemoryKind, Options, Outcome, Report, Target, checks,
+    run as run_checks,
 };
 use tcpx_core::PluginChoice;
 use tcpx_sys::LoadError;
@@ -142,7 +143,7 @@ fn with_rows(options: &Options, transport: &Transport) -> Result<Report, Failure
     .map_err(|error| Failure::Usage(error.to_string()))?;
     drop(progress);
     printed?;
-    print(&format!("\n{}", summary(&report)))?;
+    print(&format!("\n{}\n{}", legend(), summary(&report)))?;
     Ok(report)
 }
 
@@ -168,6 +169,11 @@ fn row(check: &CheckReport) -> String {
     text
 }
 
+/// What the sections are sections of.
+fn legend() -> String {
+    format!("§ = {CONTRACT}")
+}
+
 fn summary(report: &Report) -> String {
     let totals = report.totals();
     format!(
@@ -191,10 +197,11 @@ fn list(json: bool) -> Result<(), Failure> {
                 "destructive": check.destructive,
             })
         });
-        return print_json(&json!({ "checks": rows.collect::<Vec<_>>() }));
+        let rows: Vec<_> = rows.collect();
+        return print_json(&json!({ "contract": CONTRACT, "checks": rows }));
     }
-    let rows: Vec<String> = checks().iter().map(listed).collect();
-    print(&rows.join("\n"))
+    let rows = checks().iter().map(listed).chain([legend()]);
+    print(&rows.collect::<Vec<String>>().join("\n"))
 }
 
 fn listed(check: &Check) -> String {
@@ -205,27 +212,30 @@ fn listed(check: &Check) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpx_conformance::Group;
+    use std::time::Duration;
 
     fn report(outcome: Outcome) -> CheckReport {
-        CheckReport {
-            name: "fifo.retest".into(),
-            section: "§2.9".into(),
-            group: Group::Fifo,
-            what: "a request that is done is done once".into(),
-            outcome,
-            elapsed_ms: 3,
-        }
+        let check = checks().iter().find(|check| check.name == "fifo.receive_done_once");
+        CheckReport::new(check.expect("a check"), outcome, Duration::from_millis(3))
+    }
+
+    fn of(checks: Vec<CheckReport>) -> Report {
+        let mut report = Report::default();
+        report.checks = checks;
+        report
     }
 
     #[test]
     fn a_row_says_all_there_is_to_say() {
         let text = row(&report(Outcome::Pass));
-        assert!(text.starts_with("  pass     fifo.retest ") && text.ends_with("§2.9"), "{text}");
+        assert!(
+            text.starts_with("  pass     fifo.receive_done_once ") && text.ends_with("§2.9"),
+            "{text}"
+        );
         let failed = Outcome::Fail { expected: "rc 3".into(), got: "rc 0".into() };
         let text = row(&report(failed));
-        assert!(text.starts_with("  FAIL     fifo.retest "), "{text}");
-        for words in ["a request that is done", "expected: rc 3", "got:      rc 0"] {
+        assert!(text.starts_with("  FAIL     fifo.receive_done_once "), "{text}");
+        for words in ["a receive is reported done once", "expected: rc 3", "got:      rc 0"] {
             assert!(text.contains(words), "{text}");
         }
         let text = row(&report(Outcome::Skip { reason: "no GPU".into() }));
@@ -243,7 +253,7 @@ mod tests {
     fn only_checks_that_were_tried_make_a_good_run() {
         let skip = || report(Outcome::Skip { reason: "no GPU".into() });
         let fail = report(Outcome::Fail { expected: "3".into(), got: "0".into() });
-        let run = |checks: Vec<CheckReport>| is_good(&Report { checks });
+        let run = |checks: Vec<CheckReport>| is_good(&of(checks));
         assert!(run(vec![skip(), report(Outcome::Pass)]));
         assert!(!run(vec![skip(), skip()]));
         assert!(!run(vec![report(Outcome::Pass), fail]));
@@ -252,7 +262,7 @@ mod tests {
     #[test]
     fn the_summary_counts_by_outcome() {
         let differs = Outcome::Differs { text: "stricter".into() };
-        let report = Report { checks: vec![report(Outcome::Pass), report(differs)] };
+        let report = of(vec![report(Outcome::Pass), report(differs)]);
         assert_eq!(summary(&report), "2 checks: 1 passed, 0 failed, 1 differing, 0 skipped");
     }
 }

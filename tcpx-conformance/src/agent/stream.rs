@@ -3,14 +3,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tcpx_cuda::CudaError;
 use tcpx_sys::{LoadMeta, MAX_REQUESTS, UNPACK_QUEUE_DEPTH};
 
-use super::calls::Calls;
-use super::gpu::Memory;
-use super::memory::allocate;
-use crate::command::{Reply, Stream, StreamQueue, Tested};
-use crate::rows;
+use crate::link::command::Commands;
+use crate::link::values::{Stream, StreamQueue, Tested};
+use crate::message::unpack_row;
 
 /// Requests in flight at each end.
 const WINDOW: usize = MAX_REQUESTS;
@@ -39,17 +36,16 @@ impl Stall {
 }
 
 /// Sends `stream.messages` messages and waits for the last to be done.
-pub(super) fn send(calls: &mut Calls, memory: &Memory<'_>, stream: &Stream) -> Result<(), String> {
+pub(super) fn send(agent: &mut impl Commands, stream: &Stream) -> Result<(), String> {
     let (mut inflight, mut posted, mut done) = (VecDeque::with_capacity(WINDOW), 0, 0);
     let mut stall = Stall::new(stream.stall_ms);
     while done < stream.messages {
         while posted < stream.messages && inflight.len() < WINDOW {
             // The place of the oldest message is free again once its send is done.
             let place = stream.buffer + (posted % WINDOW as u64) * u64::from(stream.message_bytes);
-            memory
-                .fill(place, stream.message_bytes as usize, stream.first_seed + posted)
-                .map_err(on_gpu)?;
-            let made = calls.isend(stream.comm, place, int(stream.message_bytes)?, stream.mhandle);
+            agent.fill(place, u64::from(stream.message_bytes), stream.first_seed + posted)?;
+            let bytes = int(stream.message_bytes)?;
+            let made = agent.isend(stream.comm, place, bytes, 0, stream.mhandle)?;
             if made.rc != 0 {
                 return Err(format!(
                     "isend of message {posted} returned {} with {} in flight",
@@ -60,7 +56,7 @@ pub(super) fn send(calls: &mut Calls, memory: &Memory<'_>, stream: &Stream) -> R
             inflight.push_back(made.pointer);
             posted += 1;
         }
-        if finished(calls, inflight[0], done)? {
+        if finished(agent, inflight[0], done)? {
             inflight.pop_front();
             done += 1;
             stall.moved();
@@ -72,20 +68,18 @@ pub(super) fn send(calls: &mut Calls, memory: &Memory<'_>, stream: &Stream) -> R
 
 /// Receives `stream.messages` messages, checks every row and every byte, and consumes in order.
 pub(super) fn receive(
-    calls: &mut Calls,
-    memory: &Memory<'_>,
+    agent: &mut impl Commands,
     stream: &Stream,
     queue: Option<StreamQueue>,
 ) -> Result<(), String> {
-    let Reply::Address(scratch) = allocate(u64::from(stream.message_bytes)) else {
-        return Err("no memory for one message".to_owned());
-    };
+    let scratch = agent.allocate(u64::from(stream.message_bytes))?;
     let (mut inflight, mut posted, mut done) = (VecDeque::with_capacity(WINDOW), 0, 0);
     let mut stall = Stall::new(stream.stall_ms);
     while done < stream.messages {
         while posted < stream.messages && inflight.len() < WINDOW {
             let place = stream.buffer + (posted % WINDOW as u64) * u64::from(stream.message_bytes);
-            let made = calls.irecv(stream.comm, place, int(stream.message_bytes)?, stream.mhandle);
+            let bytes = int(stream.message_bytes)?;
+            let made = agent.irecv(stream.comm, 1, place, bytes, Some(0), stream.mhandle)?;
             if made.rc != 0 {
                 return Err(format!(
                     "irecv of message {posted} returned {} with {} in flight",
@@ -97,20 +91,19 @@ pub(super) fn receive(
             posted += 1;
         }
         let (request, place) = inflight[0];
-        if finished(calls, request, done)? {
+        if finished(agent, request, done)? {
             let bytes = match &queue {
                 Some(queue) => {
-                    unpack(memory, queue, done, stream.message_bytes, scratch)?;
+                    unpack(agent, queue, done, stream.message_bytes, scratch)?;
                     scratch
                 }
                 None => place,
             };
             let seed = stream.first_seed + done;
-            let length = stream.message_bytes as usize;
-            if let Some(wrong) = memory.verify(bytes, length, seed).map_err(on_gpu)? {
+            if let Some(wrong) = agent.verify(bytes, u64::from(stream.message_bytes), seed)? {
                 return Err(format!("message {done} is not what was sent: {wrong:?}"));
             }
-            let rc = calls.consumed(stream.comm, request);
+            let rc = agent.irecv_consumed(stream.comm, 1, request)?;
             if rc != 0 {
                 return Err(format!("irecvConsumed of message {done} returned {rc}"));
             }
@@ -127,8 +120,8 @@ fn int(bytes: u32) -> Result<i32, String> {
     i32::try_from(bytes).map_err(|_| format!("a message of {bytes} bytes"))
 }
 
-fn finished(calls: &mut Calls, request: u64, message: u64) -> Result<bool, String> {
-    match calls.test(request) {
+fn finished(agent: &mut impl Commands, request: u64, message: u64) -> Result<bool, String> {
+    match agent.test(request)? {
         Tested { rc: 0, done: 0, .. } => Ok(false),
         Tested { rc: 0, done: 1, .. } => Ok(true),
         Tested { rc, done, .. } => {
@@ -139,7 +132,7 @@ fn finished(calls: &mut Calls, request: u64, message: u64) -> Result<bool, Strin
 
 /// Checks the row of message `index` of the stream and copies its bytes to `scratch`.
 fn unpack(
-    memory: &Memory<'_>,
+    agent: &mut impl Commands,
     queue: &StreamQueue,
     index: u64,
     bytes: u32,
@@ -147,15 +140,11 @@ fn unpack(
 ) -> Result<(), String> {
     let slot = (queue.received + index) % UNPACK_QUEUE_DEPTH as u64;
     let named = |text| format!("message {index}, slot {slot}: {text}");
-    let row = rows::row_address(queue.meta, slot);
-    let count = memory.read_word(rows::count_address(queue.meta, slot)).map_err(on_gpu)?;
-    let count = rows::check_count(count).map_err(named)?;
-    let row = memory.read(row, count * size_of::<LoadMeta>()).map_err(on_gpu)?;
-    let entries = rows::parse_row(&row);
-    rows::check_cover(&entries, u64::from(bytes)).map_err(named)?;
-    memory.gather(queue.bounce, &entries, scratch).map_err(on_gpu)
-}
-
-fn on_gpu(error: CudaError) -> String {
-    format!("memory of the GPU: {error}")
+    let row = unpack_row::row_address(queue.meta, slot);
+    let count = agent.word(unpack_row::count_address(queue.meta, slot))?;
+    let count = unpack_row::check_count(count).map_err(named)?;
+    let row = agent.read_bytes(row, (count * size_of::<LoadMeta>()) as u32)?;
+    let entries = unpack_row::parse_row(&row);
+    unpack_row::check_cover(&entries, u64::from(bytes)).map_err(named)?;
+    agent.gather(queue.bounce, entries, scratch)
 }

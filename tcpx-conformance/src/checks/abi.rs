@@ -1,68 +1,36 @@
 //! Symbol, table and properties.
+//!
+//! § is a section of docs/plugin-contract.md.
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Abi};
-use crate::command::{Loaded, Properties};
-use crate::halt::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
-use crate::symbols;
+use crate::check::checks;
+use crate::harness::fixture::Fixture;
+use crate::harness::symbols;
+use crate::harness::verdict::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
+use crate::link::values::{Loaded, Properties};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Abi,
-        "abi.symbol",
-        "§1.1",
-        "the file exports ncclNetPlugin_v7 as a table of 152 bytes",
-        symbol,
-    ),
-    Check::new(
-        Abi,
-        "abi.other_symbols",
-        "§1.1",
-        "the file exports no table of another version and no CollNet table",
-        other_symbols,
-    ),
-    Check::new(Abi, "abi.members", "§1.2", "every member but regMrDmaBuf is set", members),
-    Check::new(Abi, "abi.dma_buf", "§1.2", "regMrDmaBuf is NULL", dma_buf),
-    Check::new(Abi, "abi.name", "§1.2", "the name is that of the original", name),
-    Check::new(
-        Abi,
-        "abi.memory_types",
-        "§1.6",
-        "host and CUDA memory are supported, dma-buf is not",
-        memory_types,
-    ),
-    Check::new(Abi, "abi.limits", "§1.6", "one receive per irecv, 65536 comms", limits),
-    Check::new(Abi, "abi.net_device", "§1.3", "the device type is UNPACK, version 7", net_device),
-    Check::new(
-        Abi,
-        "abi.identity",
-        "§1.6",
-        "every device has a name of its own and its number as guid",
-        identity,
-    ),
-    Check::new(Abi, "abi.link", "§1.6", "speed is positive, port and latency are 0", link),
-    Check::new(
-        Abi,
-        "abi.properties_stable",
-        "§1.6",
-        "getProperties answers the same every time",
-        stable,
-    ),
-    Check::new(
-        Abi,
-        "abi.properties_range",
-        "§1.6",
-        "getProperties refuses a device beyond the last",
-        range,
-    )
-    .destructive(),
-];
+checks! { Abi:
+    "abi.symbol", "§1.1", symbol => "the file exports ncclNetPlugin_v7 as a table of 152 bytes";
+    "abi.other_symbols", "§1.1", other_symbols =>
+        "the file exports no table of another version and no CollNet table";
+    "abi.members", "§1.2", members => "every member but regMrDmaBuf is set";
+    "abi.dma_buf", "§1.2", dma_buf => "regMrDmaBuf is NULL";
+    "abi.name", "§1.2", name => "the name is that of the original";
+    "abi.memory_types", "§1.6", memory_types =>
+        "host and CUDA memory are supported, dma-buf is not";
+    "abi.limits", "§1.6", limits => "one receive per irecv, 65536 comms";
+    "abi.net_device", "§1.3", net_device => "the device type is UNPACK, version 7";
+    "abi.identity", "§1.6", identity => "every device has a name of its own and its number as guid";
+    "abi.link", "§1.6", link => "speed is positive, port and latency are 0";
+    "abi.properties_stable", "§1.6", stable => "getProperties answers the same every time";
+    #[destructive]
+    "abi.properties_range", "§1.6", range => "getProperties refuses a device beyond the last";
+}
 
 const ORIGINAL_NAME: &str = "GPUDirectTCPX_v7";
 
 /// Properties of every device.
-fn all(bench: &Bench<'_>) -> Verdict<Vec<Properties>> {
-    let process = bench.ready()?;
+fn all(fixture: &Fixture<'_>) -> Verdict<Vec<Properties>> {
+    let process = fixture.ready()?;
     let count = process.devices()?.count;
     let of = |dev| {
         let properties = process.properties(dev)?;
@@ -72,11 +40,11 @@ fn all(bench: &Bench<'_>) -> Verdict<Vec<Properties>> {
     (0..count).map(of).collect()
 }
 
-fn symbol(bench: &Bench<'_>) -> Verdict {
-    if bench.file().is_none() {
+fn symbol(fixture: &Fixture<'_>) -> Verdict {
+    if fixture.file().is_none() {
         return Err(skip("a built-in table has no symbol"));
     }
-    match bench.bare(&[])?.load()? {
+    match fixture.bare(&[])?.load()? {
         Err(failure) if !failure.member => {
             Err(fail("a file with the symbol ncclNetPlugin_v7, 152 bytes long", failure.text))
         }
@@ -84,8 +52,8 @@ fn symbol(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn other_symbols(bench: &Bench<'_>) -> Verdict {
-    let Some(path) = bench.file() else {
+fn other_symbols(fixture: &Fixture<'_>) -> Verdict {
+    let Some(path) = fixture.file() else {
         return Err(skip("a built-in table has no symbol"));
     };
     let found = symbols::plugin_tables(path).map_err(|error| skip(error.to_string()))?;
@@ -93,32 +61,33 @@ fn other_symbols(bench: &Bench<'_>) -> Verdict {
     if others.is_empty() {
         return Ok(());
     }
-    // A program that prefers another version would take another table than the one that was checked.
+    // A program that prefers another version would take another table than the one that was
+    // checked.
     Err(differs(format!("it also exports {}; 3.1.9 does not", others.join(", "))))
 }
 
 /// The table, for checks that only look at it.
-fn table(bench: &Bench<'_>) -> Verdict<Loaded> {
-    bench.bare(&[])?.load()?.map_err(|failure| skip(failure.text))
+fn table(fixture: &Fixture<'_>) -> Verdict<Loaded> {
+    fixture.bare(&[])?.load()?.map_err(|failure| skip(failure.text))
 }
 
-fn members(bench: &Bench<'_>) -> Verdict {
-    match bench.bare(&[])?.load()? {
+fn members(fixture: &Fixture<'_>) -> Verdict {
+    match fixture.bare(&[])?.load()? {
         Ok(_) => Ok(()),
         Err(failure) if failure.member => Err(fail("a whole table", failure.text)),
         Err(failure) => Err(skip(failure.text)),
     }
 }
 
-fn dma_buf(bench: &Bench<'_>) -> Verdict {
-    if table(bench)?.dma_buf {
+fn dma_buf(fixture: &Fixture<'_>) -> Verdict {
+    if table(fixture)?.dma_buf {
         return Err(differs("regMrDmaBuf is set; it is NULL in 3.1.9"));
     }
     Ok(())
 }
 
-fn name(bench: &Bench<'_>) -> Verdict {
-    let name = table(bench)?.name;
+fn name(fixture: &Fixture<'_>) -> Verdict {
+    let name = table(fixture)?.name;
     require(!name.is_empty(), "a name", || "an empty one".to_owned())?;
     if name == ORIGINAL_NAME {
         return Ok(());
@@ -126,8 +95,8 @@ fn name(bench: &Bench<'_>) -> Verdict {
     Err(differs(format!("the name is \"{name}\"; it is \"{ORIGINAL_NAME}\" in 3.1.9")))
 }
 
-fn memory_types(bench: &Bench<'_>) -> Verdict {
-    for properties in all(bench)? {
+fn memory_types(fixture: &Fixture<'_>) -> Verdict {
+    for properties in all(fixture)? {
         require(properties.ptr_support == 3, "ptrSupport 3 (HOST | CUDA)", || {
             properties.ptr_support.to_string()
         })?;
@@ -135,8 +104,8 @@ fn memory_types(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn limits(bench: &Bench<'_>) -> Verdict {
-    for properties in all(bench)? {
+fn limits(fixture: &Fixture<'_>) -> Verdict {
+    for properties in all(fixture)? {
         require(properties.max_recvs == 1, "maxRecvs 1", || properties.max_recvs.to_string())?;
         require(properties.max_comms > 0, "a positive maxComms", || {
             properties.max_comms.to_string()
@@ -151,8 +120,8 @@ fn limits(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn net_device(bench: &Bench<'_>) -> Verdict {
-    for properties in all(bench)? {
+fn net_device(fixture: &Fixture<'_>) -> Verdict {
+    for properties in all(fixture)? {
         let found = (properties.net_device_type, properties.net_device_version);
         require(found == (1, 7), "netDeviceType 1 and netDeviceVersion 7", || {
             format!("{found:?}")
@@ -161,8 +130,8 @@ fn net_device(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn identity(bench: &Bench<'_>) -> Verdict {
-    let devices = all(bench)?;
+fn identity(fixture: &Fixture<'_>) -> Verdict {
+    let devices = all(fixture)?;
     let mut names = Vec::new();
     for (dev, properties) in devices.iter().enumerate() {
         let Some(name) = properties.name.as_deref().filter(|name| !name.is_empty()) else {
@@ -184,8 +153,8 @@ fn identity(bench: &Bench<'_>) -> Verdict {
     require(names.is_sorted(), "devices in the order of their names", || format!("{names:?}"))
 }
 
-fn link(bench: &Bench<'_>) -> Verdict {
-    for properties in all(bench)? {
+fn link(fixture: &Fixture<'_>) -> Verdict {
+    for properties in all(fixture)? {
         require(properties.speed > 0, "a positive speed in Mbit/s", || {
             properties.speed.to_string()
         })?;
@@ -195,14 +164,14 @@ fn link(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn stable(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn stable(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     let (first, second) = (process.properties(0)?, process.properties(0)?);
     require(first == second, "the same properties twice", || format!("{first:?}, then {second:?}"))
 }
 
-fn range(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn range(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     for dev in [-1, process.devices()?.count] {
         strict_refusal(&format!("getProperties of device {dev}"), process.properties(dev)?.rc)?;
     }

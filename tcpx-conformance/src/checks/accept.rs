@@ -1,71 +1,46 @@
 //! `accept`, and what it publishes.
+//!
+//! § is a section of docs/plugin-contract.md.
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Lifecycle};
-use crate::command::DeviceArgument;
-use crate::halt::{Halt, Verdict, differs, may_die, require, require_rc};
-use crate::meeting::Meeting;
+use crate::check::checks;
+use crate::harness::fixture::Fixture;
+use crate::harness::pending_pair::PendingPair;
+use crate::harness::verdict::{Halt, Verdict, differs, may_die, require, require_rc};
+use crate::link::values::DeviceArgument;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_pending",
-        "§2.5",
-        "accept without a peer returns 0 and no comm",
-        pending,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_device_handle",
-        "§2.5",
-        "the device handle is written only with the comm",
-        handle,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_device_struct",
-        "§2.5",
-        "queue, bounce buffer and head -1 are there",
-        device,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_one_peer",
-        "§2.3",
-        "a listen comm hands out one comm only",
-        one_peer,
-    )
-    .destructive(),
-    Check::new(
-        Lifecycle,
-        "lifecycle.accept_no_device_handle",
-        "§2.5",
-        "accept refuses a NULL device argument",
-        no_device,
-    )
-    .destructive(),
-];
+checks! { Lifecycle:
+    "lifecycle.accept_pending", "§2.5", pending => "accept without a peer returns 0 and no comm";
+    "lifecycle.accept_device_handle", "§2.5", handle =>
+        "the device handle is written only with the comm";
+    "lifecycle.accept_device_struct", "§2.5", device =>
+        "queue, bounce buffer and head -1 are there";
+    #[destructive]
+    "lifecycle.accept_one_peer", "§2.3", one_peer => "a listen comm hands out one comm only";
+    #[destructive]
+    "lifecycle.accept_no_device_handle", "§2.5", no_device =>
+        "accept refuses a NULL device argument";
+}
 
-fn pending(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
+fn pending(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
     for _ in 0..10 {
-        let made = meeting.accept(DeviceArgument::At(meeting.device))?;
+        let made = pending.accept(DeviceArgument::At(pending.device))?;
         require_rc("accept without a peer", made.rc, 0)?;
         require(made.pointer == 0, "no comm without a peer", || format!("{:#x}", made.pointer))?;
     }
-    require(!meeting.written()?, "an untouched device handle", || {
+    require(!pending.written()?, "an untouched device handle", || {
         "it was written without a peer".to_owned()
     })
 }
 
-fn handle(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.meet_with(bench, DeviceArgument::PointsToNull, || {
-        require(!meeting.written()?, "the device handle untouched while accept is pending", || {
+fn handle(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.establish_with(fixture, DeviceArgument::PointsToNull, || {
+        require(!pending.written()?, "the device handle untouched while accept is pending", || {
             "it was written".to_owned()
         })
     })?;
-    let device = meeting.listener.device(meeting.device)?;
+    let device = pending.listener.device(pending.device)?;
     let fields = (device.kind, device.version, device.size, device.needs_proxy_progress);
     require(fields == (1, 7, 24, 1), "{type 1, version 7, size 24, needsProxyProgress 1}", || {
         format!("{device:?}")
@@ -73,11 +48,11 @@ fn handle(bench: &Bench<'_>) -> Verdict {
     require(device.handle != 0, "a device struct", || "a NULL handle".to_owned())
 }
 
-fn device(bench: &Bench<'_>) -> Verdict {
-    bench.require_available()?;
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.meet(bench)?;
-    let queue = meeting.listener.queue(meeting.listener.device(meeting.device)?.handle)?;
+fn device(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_available()?;
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.establish(fixture)?;
+    let queue = pending.listener.queue(pending.listener.device(pending.device)?.handle)?;
     require(queue.head == u64::MAX, "head 2^64-1", || format!("{:#x}", queue.head))?;
     require(
         queue.meta != 0 && queue.meta.is_multiple_of(16),
@@ -91,23 +66,23 @@ fn device(bench: &Bench<'_>) -> Verdict {
     )
 }
 
-fn one_peer(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.meet(bench)?;
+fn one_peer(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.establish(fixture)?;
     may_die(
         "accept after it gave its comm",
-        meeting.accept(DeviceArgument::At(meeting.device)).map(|made| made.rc),
+        pending.accept(DeviceArgument::At(pending.device)).map(|made| made.rc),
     )
 }
 
-fn no_device(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
+fn no_device(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
     let mut connected = 0;
     loop {
         if connected == 0 {
-            connected = meeting.connect(DeviceArgument::PointsToNull)?.pointer;
+            connected = pending.connect(DeviceArgument::PointsToNull)?.pointer;
         }
-        match meeting.accept(DeviceArgument::PointsToNull) {
+        match pending.accept(DeviceArgument::PointsToNull) {
             Ok(made) if made.rc != 0 => return Ok(()),
             Ok(made) if made.pointer != 0 => {
                 return Err(differs("accept hands out a comm without a device handle"));
@@ -120,7 +95,7 @@ fn no_device(bench: &Bench<'_>) -> Verdict {
             }
             Err(other) => return Err(other),
         }
-        require(!bench.used(1, 1), "accept ends", || {
+        require(!fixture.used(1, 1), "accept ends", || {
             "it was still pending at the deadline".to_owned()
         })?;
     }

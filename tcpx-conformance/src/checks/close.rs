@@ -1,81 +1,53 @@
 //! The three closes.
+//!
+//! § is a section of docs/plugin-contract.md.
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Lifecycle};
-use crate::command::{CommKind, Command, DeviceArgument};
-use crate::halt::{Halt, Verdict, differs, require, require_rc};
-use crate::meeting::Meeting;
+use crate::check::checks;
+use crate::harness::calls::CommKind;
+use crate::harness::fixture::Fixture;
+use crate::harness::pending_pair::PendingPair;
+use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc};
+use crate::link::values::DeviceArgument;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(Lifecycle, "lifecycle.close_null", "§2.12", "closing a NULL comm returns 0", null),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_listen_early",
-        "§2.5",
-        "closeListen without a peer returns 0",
-        listen_early,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_listen_pending",
-        "§2.5",
-        "closeListen during a pending accept returns 0",
-        listen_pending,
-    )
-    .destructive(),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_listen_after_accept",
-        "§2.12",
-        "closeListen after accept leaves the comm",
-        listen_late,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_in_flight",
-        "§2.12",
-        "closing with requests in flight returns 0 and soon",
-        in_flight,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_unconsumed",
-        "§2.12",
-        "closeRecv with unconsumed receives returns 0",
-        unconsumed,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.close_leaks_nothing",
-        "§8",
-        "connecting and closing leaves no descriptor or thread",
-        leaks,
-    ),
-];
+checks! { Lifecycle:
+    "lifecycle.close_null", "§2.12", null => "closing a NULL comm returns 0";
+    "lifecycle.close_listen_early", "§2.5", listen_early => "closeListen without a peer returns 0";
+    #[destructive]
+    "lifecycle.close_listen_pending", "§2.5", listen_pending =>
+        "closeListen during a pending accept returns 0";
+    "lifecycle.close_listen_after_accept", "§2.12", listen_late =>
+        "closeListen after accept leaves the comm";
+    "lifecycle.close_in_flight", "§2.12", in_flight =>
+        "closing with requests in flight returns 0 and soon";
+    "lifecycle.close_unconsumed", "§2.12", unconsumed =>
+        "closeRecv with unconsumed receives returns 0";
+    "lifecycle.close_leaks_nothing", "§8", leaks =>
+        "connecting and closing leaves no descriptor or thread";
+}
 
-fn null(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn null(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     for kind in [CommKind::Send, CommKind::Recv, CommKind::Listen] {
         process.close(kind, 0)?;
     }
     Ok(())
 }
 
-fn listen_early(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
-    let (comm, _) = bench.listening(&process)?;
+fn listen_early(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
+    let (comm, _) = fixture.listening(&process)?;
     process.close(CommKind::Listen, comm)
 }
 
-fn listen_pending(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    let made = meeting.accept(DeviceArgument::At(meeting.device))?;
+fn listen_pending(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let made = pending.accept(DeviceArgument::At(pending.device))?;
     require_rc("accept without a peer", made.rc, 0)?;
-    let close = Command::Close { kind: CommKind::Listen, comm: meeting.listen_comm };
-    require_rc("closeListen during accept", meeting.listener.rc(&close)?, 0)?;
+    let rc = pending.listener.close_listen(pending.listen_comm)?;
+    require_rc("closeListen during accept", rc, 0)?;
     // The peer that comes now meets nobody; neither end may crash over it.
     for _ in 0..20 {
-        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        let made = pending.connect(DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm with a closed listener", || {
             format!("{:#x}", made.pointer)
         })?;
@@ -83,7 +55,7 @@ fn listen_pending(bench: &Bench<'_>) -> Verdict {
             break;
         }
     }
-    match meeting.listener.devices() {
+    match pending.listener.devices() {
         Ok(_) => Ok(()),
         Err(Halt::Died { how, .. }) => {
             Err(differs(format!("the process ends later, as in 3.1.9: {how}")))
@@ -92,15 +64,15 @@ fn listen_pending(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn listen_late(bench: &Bench<'_>) -> Verdict {
+fn listen_late(fixture: &Fixture<'_>) -> Verdict {
     // Every pair closes its listener as soon as accept is through.
-    let pair = bench.pair()?;
-    pair.transfer(bench, 10_000, 1)
+    let pair = fixture.pair()?;
+    pair.transfer(fixture, 10_000, 1)
 }
 
-fn in_flight(bench: &Bench<'_>) -> Verdict {
+fn in_flight(fixture: &Fixture<'_>) -> Verdict {
     const BYTES: u64 = 256 * 1024;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     for i in 0..4 {
         let receive = pair.receive(i * BYTES, BYTES)?;
         let send = pair.send(i * BYTES, BYTES, i)?;
@@ -114,29 +86,30 @@ fn in_flight(bench: &Bench<'_>) -> Verdict {
     pair.receiver.close(CommKind::Recv, pair.recv_comm)
 }
 
-fn unconsumed(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn unconsumed(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let mut posted = (Vec::new(), Vec::new());
     for i in 0..3 {
         posted.1.push(pair.receive(i * 4096, 4096)?);
         posted.0.push(pair.send(i * 4096, 4096, i)?);
     }
-    pair.complete_all(bench, &posted.0, &posted.1)?;
+    pair.complete_all(fixture, &posted.0, &posted.1)?;
     pair.sender.close(CommKind::Send, pair.send_comm)?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)
 }
 
-fn leaks(bench: &Bench<'_>) -> Verdict {
+fn leaks(fixture: &Fixture<'_>) -> Verdict {
     const ROUNDS: u64 = 4;
-    let pair = bench.pair()?;
-    pair.transfer(bench, 1000, 1)?;
+    let pair = fixture.pair()?;
+    pair.transfer(fixture, 1000, 1)?;
     let before = (pair.sender.census()?, pair.receiver.census()?);
     for round in 0..ROUNDS {
         let (send_kind, recv_kind) = (pair.memory.pointer_type(), pair.memory.pointer_type());
         let (sender, receiver) = (pair.sender.clone(), pair.receiver.clone());
-        let other =
-            crate::comm_pair::CommPair::connect(bench, sender, receiver, send_kind, recv_kind)?;
-        other.transfer(bench, 1000, round)?;
+        let other = crate::harness::comm_pair::CommPair::connect(
+            fixture, sender, receiver, send_kind, recv_kind,
+        )?;
+        other.transfer(fixture, 1000, round)?;
         other.release()?;
     }
     // Helper threads may still be on their way out when close returns.
@@ -148,7 +121,7 @@ fn leaks(bench: &Bench<'_>) -> Verdict {
         {
             return Ok(());
         }
-        require(!bench.used(1, 2), "as many descriptors and threads as before", || {
+        require(!fixture.used(1, 2), "as many descriptors and threads as before", || {
             format!("{before:?} before and {after:?} after {ROUNDS} more comms")
         })?;
     }

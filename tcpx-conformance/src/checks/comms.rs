@@ -1,72 +1,52 @@
 //! Several comms between the same two processes.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::rc::Rc;
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Comms};
-use crate::comm_pair::{CommPair, Receive};
-use crate::command::CommKind;
-use crate::halt::{Verdict, require_rc};
-use crate::meeting::Meeting;
-use crate::process::Process;
+use crate::check::checks;
+use crate::harness::calls::CommKind;
+use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::fixture::Fixture;
+use crate::harness::pending_pair::PendingPair;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, require_rc};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Comms,
-        "comms.listeners",
-        "§2.3",
-        "several listen comms meet their own peers, last first",
-        listeners,
-    ),
-    Check::new(
-        Comms,
-        "comms.independent",
-        "§2",
-        "comms have windows and orders of their own",
-        independent,
-    ),
-    Check::new(Comms, "comms.interleaved", "§2", "messages on four comms do not mix", interleaved),
-    Check::new(
-        Comms,
-        "comms.both_directions",
-        "§2",
-        "a process can send and receive at once",
-        both_directions,
-    ),
-    Check::new(
-        Comms,
-        "comms.close_one",
-        "§2.12",
-        "closing one comm leaves the others alone",
-        close_one,
-    ),
-];
+checks! { Comms:
+    "comms.listeners", "§2.3", listeners => "several listen comms meet their own peers, last first";
+    "comms.independent", "§2", independent => "comms have windows and orders of their own";
+    "comms.interleaved", "§2", interleaved => "messages on four comms do not mix";
+    "comms.both_directions", "§2", both_directions => "a process can send and receive at once";
+    "comms.close_one", "§2.12", close_one => "closing one comm leaves the others alone";
+}
 
 /// More comms between two new processes.
-fn comms(bench: &Bench<'_>, count: usize) -> Verdict<Vec<CommPair>> {
-    let first = bench.pair()?;
+fn comms(fixture: &Fixture<'_>, count: usize) -> Verdict<Vec<CommPair>> {
+    let first = fixture.pair()?;
     let (sender, receiver, kind) =
         (first.sender.clone(), first.receiver.clone(), first.memory.pointer_type());
     let mut all = vec![first];
     for _ in 1..count {
-        all.push(CommPair::connect(bench, sender.clone(), receiver.clone(), kind, kind)?);
+        all.push(CommPair::connect(fixture, sender.clone(), receiver.clone(), kind, kind)?);
     }
     Ok(all)
 }
 
-fn listeners(bench: &Bench<'_>) -> Verdict {
+fn listeners(fixture: &Fixture<'_>) -> Verdict {
     let (sender, receiver): (Rc<Process>, Rc<Process>) =
-        (bench.ready()?.into(), bench.ready()?.into());
-    let arrange = |_| Meeting::arrange(bench, Rc::clone(&sender), Rc::clone(&receiver));
-    let meetings: Vec<Meeting> = (0..4).map(arrange).collect::<Verdict<_>>()?;
-    for meeting in meetings.iter().rev() {
-        meeting.meet(bench)?;
+        (fixture.ready()?.into(), fixture.ready()?.into());
+    let arrange = |_| PendingPair::between(fixture, Rc::clone(&sender), Rc::clone(&receiver));
+    let pending_pairs: Vec<PendingPair> = (0..4).map(arrange).collect::<Verdict<_>>()?;
+    for pending in pending_pairs.iter().rev() {
+        pending.establish(fixture)?;
     }
-    meetings.iter().try_for_each(|meeting| receiver.close(CommKind::Listen, meeting.listen_comm))
+    pending_pairs
+        .iter()
+        .try_for_each(|pending| receiver.close(CommKind::Listen, pending.listen_comm))
 }
 
-fn independent(bench: &Bench<'_>) -> Verdict {
-    let pairs = comms(bench, 2)?;
+fn independent(fixture: &Fixture<'_>) -> Verdict {
+    let pairs = comms(fixture, 2)?;
     // The first comm is full and its oldest receive waits; the second must not care.
     let waiting: Vec<Receive> =
         (0..16).map(|i| pairs[0].receive(i * 8192, 5000)).collect::<Verdict<_>>()?;
@@ -77,11 +57,11 @@ fn independent(bench: &Bench<'_>) -> Verdict {
     )?;
     for seed in 0..20 {
         pairs[0].receiver.test(waiting[0].request)?;
-        pairs[1].transfer(bench, 9000, seed)?;
+        pairs[1].transfer(fixture, 9000, seed)?;
     }
     let sends: Vec<u64> =
         (0..16).map(|i| pairs[0].send(i * 8192, 5000, i)).collect::<Verdict<_>>()?;
-    pairs[0].complete_all(bench, &sends, &waiting)?;
+    pairs[0].complete_all(fixture, &sends, &waiting)?;
     for (seed, receive) in (0..).zip(&waiting) {
         pairs[0].check(receive, 5000, seed)?;
         pairs[0].consume(receive)?;
@@ -89,9 +69,9 @@ fn independent(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn interleaved(bench: &Bench<'_>) -> Verdict {
+fn interleaved(fixture: &Fixture<'_>) -> Verdict {
     const ROUNDS: u64 = 10;
-    let pairs = comms(bench, 4)?;
+    let pairs = comms(fixture, 4)?;
     let mut posted: Vec<(Vec<u64>, Vec<Receive>)> = vec![(Vec::new(), Vec::new()); pairs.len()];
     let seed = |comm: usize, round: u64| comm as u64 * 1000 + round;
     let bytes = |comm: usize, round: u64| 100 + seed(comm, round) * 7;
@@ -107,7 +87,7 @@ fn interleaved(bench: &Bench<'_>) -> Verdict {
     }
     // Last comm first: none may depend on another.
     for (comm, pair) in pairs.iter().enumerate().rev() {
-        pair.complete_all(bench, &posted[comm].0, &posted[comm].1)?;
+        pair.complete_all(fixture, &posted[comm].0, &posted[comm].1)?;
         for (round, receive) in (0..).zip(&posted[comm].1) {
             pair.check(receive, bytes(comm, round), seed(comm, round))?;
             pair.consume(receive)?;
@@ -116,17 +96,18 @@ fn interleaved(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn both_directions(bench: &Bench<'_>) -> Verdict {
-    let there = bench.pair()?;
+fn both_directions(fixture: &Fixture<'_>) -> Verdict {
+    let there = fixture.pair()?;
     let kind = there.memory.pointer_type();
-    let back = CommPair::connect(bench, there.receiver.clone(), there.sender.clone(), kind, kind)?;
+    let back =
+        CommPair::connect(fixture, there.receiver.clone(), there.sender.clone(), kind, kind)?;
     for seed in 0..10 {
         let bytes = 1000 + seed * 9000;
         let receives = [there.receive(0, bytes)?, back.receive(0, bytes)?];
         let sends = [there.send(0, bytes, seed)?, back.send(0, bytes, seed + 100)?];
         // Posted on both before either is driven.
-        back.complete(bench, sends[1], &receives[1])?;
-        there.complete(bench, sends[0], &receives[0])?;
+        back.complete(fixture, sends[1], &receives[1])?;
+        there.complete(fixture, sends[0], &receives[0])?;
         there.check(&receives[0], bytes, seed)?;
         back.check(&receives[1], bytes, seed + 100)?;
         there.consume(&receives[0])?;
@@ -135,13 +116,13 @@ fn both_directions(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn close_one(bench: &Bench<'_>) -> Verdict {
-    let pairs = comms(bench, 3)?;
-    pairs.iter().try_for_each(|pair| pair.transfer(bench, 20_000, 1))?;
+fn close_one(fixture: &Fixture<'_>) -> Verdict {
+    let pairs = comms(fixture, 3)?;
+    pairs.iter().try_for_each(|pair| pair.transfer(fixture, 20_000, 1))?;
     pairs[1].release()?;
     for seed in 2..20 {
-        pairs[0].transfer(bench, 20_000, seed)?;
-        pairs[2].transfer(bench, 20_000, seed)?;
+        pairs[0].transfer(fixture, 20_000, seed)?;
+        pairs[2].transfer(fixture, 20_000, seed)?;
     }
     Ok(())
 }

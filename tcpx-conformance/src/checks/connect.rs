@@ -1,88 +1,41 @@
 //! `connect`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::time::{Duration, Instant};
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Lifecycle};
-use crate::comm_pair::CommPair;
-use crate::command::{CommKind, Command, DeviceArgument};
-use crate::halt::{Verdict, differs, fail, may_die, require, require_rc};
-use crate::meeting::{DEVICE_BYTES, MARK, Meeting};
-use crate::observation::Observation;
-use crate::process::Process;
+use crate::check::checks;
+use crate::harness::calls::CommKind;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Fixture;
+use crate::harness::observation::Observation;
+use crate::harness::pending_pair::{DEVICE_BYTES, MARK, PendingPair};
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc};
+use crate::link::values::DeviceArgument;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_pending",
-        "§2.4",
-        "the first connect returns 0 and no comm yet",
-        pending,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_prompt",
-        "§2.4",
-        "connect never blocks, even with nobody there",
-        prompt,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_refused",
-        "§2.4",
-        "connect to a closed listener hands out no comm",
-        refused,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_negative",
-        "§2.4",
-        "connect on device -1 returns 3 at once",
-        negative,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_beyond",
-        "§2.4",
-        "connect beyond the last device ends in 3",
-        beyond,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_no_device_handle",
-        "§2.4",
-        "connect works with a NULL device argument",
-        null_device,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_leaves_device_handle",
-        "§2.4",
-        "connect never writes a device handle",
-        device_left,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_after_comm",
-        "§2.4",
-        "connect after the comm came is refused",
-        again,
-    )
-    .destructive(),
-    Check::new(
-        Lifecycle,
-        "lifecycle.connect_copies",
-        "§2.4",
-        "connect with a fresh copy of the handle each time yields one comm at most",
-        copies,
-    ),
-];
+checks! { Lifecycle:
+    "lifecycle.connect_pending", "§2.4", pending => "the first connect returns 0 and no comm yet";
+    "lifecycle.connect_prompt", "§2.4", prompt => "connect never blocks, even with nobody there";
+    "lifecycle.connect_refused", "§2.4", refused =>
+        "connect to a closed listener hands out no comm";
+    "lifecycle.connect_negative", "§2.4", negative => "connect on device -1 returns 3 at once";
+    "lifecycle.connect_beyond", "§2.4", beyond => "connect beyond the last device ends in 3";
+    "lifecycle.connect_no_device_handle", "§2.4", null_device =>
+        "connect works with a NULL device argument";
+    "lifecycle.connect_leaves_device_handle", "§2.4", device_left =>
+        "connect never writes a device handle";
+    #[destructive]
+    "lifecycle.connect_after_comm", "§2.4", again => "connect after the comm came is refused";
+    "lifecycle.connect_copies", "§2.4", copies =>
+        "connect with a fresh copy of the handle each time yields one comm at most";
+}
 
-fn pending(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    let made = meeting.connect(DeviceArgument::PointsToNull)?;
+fn pending(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let made = pending.connect(DeviceArgument::PointsToNull)?;
     require_rc("the first connect", made.rc, 0)?;
     if made.pointer == 0 {
         Ok(())
@@ -97,18 +50,18 @@ const PROMPT: Duration = Duration::from_millis(500);
 /// A busy machine may hold up any one call, but not in every one of these tries.
 const PROMPT_TRIES: u32 = 3;
 
-fn prompt(bench: &Bench<'_>) -> Verdict {
-    let tries = (1..PROMPT_TRIES).map(|_| prompt_once(bench));
-    tries.into_iter().find(Result::is_ok).unwrap_or_else(|| prompt_once(bench))
+fn prompt(fixture: &Fixture<'_>) -> Verdict {
+    let tries = (1..PROMPT_TRIES).map(|_| prompt_once(fixture));
+    tries.into_iter().find(Result::is_ok).unwrap_or_else(|| prompt_once(fixture))
 }
 
-fn prompt_once(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
+fn prompt_once(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
     // Nobody accepts; the calls must return all the same.
     let mut observation = Observation::of(Duration::from_secs(1));
     while observation.goes_on() {
         let start = Instant::now();
-        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        let made = pending.connect(DeviceArgument::PointsToNull)?;
         let took = start.elapsed();
         require(took < PROMPT, "connect returns at once", || format!("after {took:?}"))?;
         if made.rc != 0 {
@@ -121,13 +74,13 @@ fn prompt_once(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn refused(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.listener.close(CommKind::Listen, meeting.listen_comm)?;
+fn refused(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.listener.close(CommKind::Listen, pending.listen_comm)?;
     // The original retries for 20 s (§2.4); whatever happens, no comm may come of it.
     let mut observation = Observation::of(Duration::from_secs(1));
     while observation.goes_on() {
-        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        let made = pending.connect(DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm without a listener", || {
             format!("{:#x}", made.pointer)
         })?;
@@ -140,20 +93,17 @@ fn refused(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn negative(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    let command =
-        Command::Connect { dev: -1, handle: meeting.handle, device: DeviceArgument::PointsToNull };
-    require_rc("connect on device -1", meeting.connector.made(&command)?.rc, 3)
+fn negative(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let made = pending.connector.connect(-1, pending.handle, DeviceArgument::PointsToNull)?;
+    require_rc("connect on device -1", made.rc, 3)
 }
 
-fn beyond(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    let dev = meeting.connector.devices()?.count;
+fn beyond(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let dev = pending.connector.devices()?.count;
     loop {
-        let command =
-            Command::Connect { dev, handle: meeting.handle, device: DeviceArgument::PointsToNull };
-        let made = meeting.connector.made(&command)?;
+        let made = pending.connector.connect(dev, pending.handle, DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm on a device that is not there", || {
             format!("{:#x}", made.pointer)
         })?;
@@ -161,53 +111,55 @@ fn beyond(bench: &Bench<'_>) -> Verdict {
             0 => {}
             rc => return require_rc(&format!("connect on device {dev}"), rc, 3),
         }
-        require(!bench.used(1, 1), "connect ends in 3", || {
+        require(!fixture.used(1, 1), "connect ends in 3", || {
             "it was still pending at the deadline".to_owned()
         })?;
     }
 }
 
-fn null_device(bench: &Bench<'_>) -> Verdict {
-    Meeting::of_strangers(bench)?.meet_with(bench, DeviceArgument::Null, || Ok(())).map(drop)
+fn null_device(fixture: &Fixture<'_>) -> Verdict {
+    PendingPair::of_new_processes(fixture)?
+        .establish_with(fixture, DeviceArgument::Null, || Ok(()))
+        .map(drop)
 }
 
-fn device_left(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    let at = meeting.connector.allocate(DEVICE_BYTES as u64)?;
-    meeting.connector.write(at, vec![MARK; DEVICE_BYTES])?;
-    meeting.meet_with(bench, DeviceArgument::At(at), || Ok(()))?;
-    let after = meeting.connector.read(at, DEVICE_BYTES as u32)?;
+fn device_left(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let at = pending.connector.allocate(DEVICE_BYTES as u64)?;
+    pending.connector.write(at, vec![MARK; DEVICE_BYTES])?;
+    pending.establish_with(fixture, DeviceArgument::At(at), || Ok(()))?;
+    let after = pending.connector.read(at, DEVICE_BYTES as u32)?;
     require(after == vec![MARK; DEVICE_BYTES], "an untouched device handle", || {
         format!("{after:x?}")
     })
 }
 
-fn again(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.meet(bench)?;
-    let again = meeting.connect(DeviceArgument::PointsToNull).map(|made| made.rc);
+fn again(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.establish(fixture)?;
+    let again = pending.connect(DeviceArgument::PointsToNull).map(|made| made.rc);
     may_die("connect with a handle that already gave its comm", again)
 }
 
 /// How often the handle is copied.
 const COPIES: usize = 4;
 
-fn copies(bench: &Bench<'_>) -> Verdict {
-    bench.require_available()?;
-    let meeting = Meeting::of_strangers(bench)?;
-    let connector = &meeting.connector;
-    let fresh = connector.read(meeting.handle, HANDLE_BYTES as u32)?;
+fn copies(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_available()?;
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let connector = &pending.connector;
+    let fresh = connector.read(pending.handle, HANDLE_BYTES as u32)?;
     let copy = |_| {
         let at = connector.allocate(HANDLE_BYTES as u64)?;
         connector.write(at, fresh.clone()).map(|()| at)
     };
-    let mut pending: Vec<u64> = (0..COPIES).map(copy).collect::<Verdict<_>>()?;
+    let mut attempts: Vec<u64> = (0..COPIES).map(copy).collect::<Verdict<_>>()?;
     let (mut send_comm, mut recv_comm) = (0, 0);
     // The attempts that come too late may stay pending for good, as in 3.1.9.
-    while (send_comm == 0 || recv_comm == 0 || !pending.is_empty()) && !bench.used(1, 3) {
-        for handle in std::mem::take(&mut pending) {
+    while (send_comm == 0 || recv_comm == 0 || !attempts.is_empty()) && !fixture.used(1, 3) {
+        for handle in std::mem::take(&mut attempts) {
             match attempt(connector, handle)? {
-                None => pending.push(handle),
+                None => attempts.push(handle),
                 Some(0) => {}
                 Some(comm) => {
                     require(send_comm == 0, "one send comm from one listener", || {
@@ -218,7 +170,7 @@ fn copies(bench: &Bench<'_>) -> Verdict {
             }
         }
         if recv_comm == 0 {
-            let made = meeting.accept(DeviceArgument::At(meeting.device))?;
+            let made = pending.accept(DeviceArgument::At(pending.device))?;
             if made.rc != 0 {
                 return Err(differs(format!("accept ends in {} among several peers", made.rc)));
             }
@@ -228,15 +180,14 @@ fn copies(bench: &Bench<'_>) -> Verdict {
     if send_comm == 0 || recv_comm == 0 {
         return Err(differs("none of several attempts with copies of one handle gets its comm"));
     }
-    let kind = bench.memory().pointer_type();
-    let pair = CommPair::of(bench, &meeting, (send_comm, recv_comm), kind, kind)?;
-    pair.transfer(bench, 20_000, 1)
+    let kind = fixture.memory().pointer_type();
+    let pair = CommPair::of(fixture, &pending, (send_comm, recv_comm), kind, kind)?;
+    pair.transfer(fixture, 20_000, 1)
 }
 
 /// Polls one attempt: `None` while it is pending, 0 when it ended without a comm.
 fn attempt(connector: &Process, handle: u64) -> Verdict<Option<u64>> {
-    let device = DeviceArgument::PointsToNull;
-    let made = connector.made(&Command::Connect { dev: 0, handle, device })?;
+    let made = connector.connect(0, handle, DeviceArgument::PointsToNull)?;
     match (made.rc, made.pointer) {
         (0, 0) => Ok(None),
         (0, comm) => Ok(Some(comm)),

@@ -1,63 +1,36 @@
 //! `irecvConsumed`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Fifo};
-use crate::comm_pair::{CommPair, Receive};
-use crate::command::Command;
-use crate::halt::{Verdict, differs, loose_acceptance, require_rc};
+use crate::check::checks;
+use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::{Verdict, differs, loose_acceptance, require_rc};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(Fifo, "fifo.consume_early", "§2.10", "irecvConsumed before done returns 3", early),
-    Check::new(Fifo, "fifo.consume_twice", "§2.10", "a second irecvConsumed returns 3", twice),
-    Check::new(
-        Fifo,
-        "fifo.consume_out_of_order",
-        "§2.10",
-        "irecvConsumed of the second returns 3",
-        out_of_order,
-    ),
-    Check::new(Fifo, "fifo.consume_n", "§2.10", "irecvConsumed of two requests returns 3", n),
-    Check::new(Fifo, "fifo.consume_null", "§2.10", "irecvConsumed of NULL returns 3", null),
-    Check::new(
-        Fifo,
-        "fifo.consume_send",
-        "§2.10",
-        "irecvConsumed of a send frees nothing",
-        send_request,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.consume_empty_early",
-        "§2.10",
-        "an empty receive cannot be consumed before done",
-        empty_early,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.consume_empty_out_of_order",
-        "§2.10",
-        "an empty receive is consumed in its turn",
-        empty_out_of_order,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.consume_empty_twice",
-        "§2.10",
-        "an empty receive is consumed once",
-        empty_twice,
-    ),
-];
+checks! { Fifo:
+    "fifo.consume_early", "§2.10", early => "irecvConsumed before done returns 3";
+    "fifo.consume_twice", "§2.10", twice => "a second irecvConsumed returns 3";
+    "fifo.consume_out_of_order", "§2.10", out_of_order => "irecvConsumed of the second returns 3";
+    "fifo.consume_n", "§2.10", n => "irecvConsumed of two requests returns 3";
+    "fifo.consume_null", "§2.10", null => "irecvConsumed of NULL returns 3";
+    "fifo.consume_send", "§2.10", send_request => "irecvConsumed of a send frees nothing";
+    "fifo.consume_empty_early", "§2.10", empty_early =>
+        "an empty receive cannot be consumed before done";
+    "fifo.consume_empty_out_of_order", "§2.10", empty_out_of_order =>
+        "an empty receive is consumed in its turn";
+    "fifo.consume_empty_twice", "§2.10", empty_twice => "an empty receive is consumed once";
+}
 
 const BYTES: u64 = 5000;
 
 /// Messages of these sizes, done at both ends; message i has seed i.
-fn finished(bench: &Bench<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Vec<Receive>> {
+fn finished(fixture: &Fixture<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Vec<Receive>> {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for (i, &bytes) in (0..).zip(sizes) {
         receives.push(pair.receive(i * 8192, bytes)?);
         sends.push(pair.send(i * 8192, bytes, i)?);
     }
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     Ok(receives)
 }
 
@@ -65,67 +38,67 @@ fn refused(pair: &CommPair, request: u64, what: &str) -> Verdict {
     require_rc(what, pair.consumed(request)?, 3)
 }
 
-fn early(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn early(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     refused(&pair, receive.request, "irecvConsumed before anything was sent")?;
     pair.receiver.test(receive.request)?;
     refused(&pair, receive.request, "irecvConsumed of a running receive")?;
     let send = pair.send(0, BYTES, 1)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.check(&receive, BYTES, 1)?;
     pair.consume(&receive)
 }
 
-fn twice(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    let receives = finished(bench, &pair, &[BYTES, BYTES])?;
+fn twice(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let receives = finished(fixture, &pair, &[BYTES, BYTES])?;
     pair.consume(&receives[0])?;
     refused(&pair, receives[0].request, "a second irecvConsumed")?;
     pair.check(&receives[1], BYTES, 1)?;
     pair.consume(&receives[1])?;
     refused(&pair, receives[1].request, "a second irecvConsumed with nothing left")?;
-    pair.transfer(bench, BYTES, 9)
+    pair.transfer(fixture, BYTES, 9)
 }
 
-fn out_of_order(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    let receives = finished(bench, &pair, &[BYTES, BYTES, BYTES])?;
+fn out_of_order(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let receives = finished(fixture, &pair, &[BYTES, BYTES, BYTES])?;
     refused(&pair, receives[1].request, "irecvConsumed of the second before the first")?;
     refused(&pair, receives[2].request, "irecvConsumed of the third before the first")?;
     for (seed, receive) in (0..).zip(&receives) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;
     }
-    pair.transfer(bench, BYTES, 9)
+    pair.transfer(fixture, BYTES, 9)
 }
 
-fn n(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    let receives = finished(bench, &pair, &[BYTES])?;
+fn n(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let receives = finished(fixture, &pair, &[BYTES])?;
     for n in [0, 2] {
-        let command = Command::Consumed { comm: pair.recv_comm, n, request: receives[0].request };
-        require_rc(&format!("irecvConsumed with n = {n}"), pair.receiver.rc(&command)?, 3)?;
+        let rc = pair.receiver.irecv_consumed(pair.recv_comm, n, receives[0].request)?;
+        require_rc(&format!("irecvConsumed with n = {n}"), rc, 3)?;
     }
     pair.consume(&receives[0])
 }
 
-fn null(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn null(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     refused(&pair, 0, "irecvConsumed of NULL")?;
-    let receives = finished(bench, &pair, &[BYTES])?;
+    let receives = finished(fixture, &pair, &[BYTES])?;
     refused(&pair, 0, "irecvConsumed of NULL")?;
     pair.consume(&receives[0])
 }
 
-fn send_request(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn send_request(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let send = pair.send(0, BYTES, 0)?;
     // The send comm lives in the sender's process; so must this call.
-    let command = Command::Consumed { comm: pair.send_comm, n: 1, request: send };
-    let accepted = loose_acceptance("irecvConsumed of a send", pair.sender.rc(&command)?)?;
+    let rc = pair.sender.irecv_consumed(pair.send_comm, 1, send)?;
+    let accepted = loose_acceptance("irecvConsumed of a send", rc)?;
     let receive = pair.receive(0, BYTES)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.check(&receive, BYTES, 0)?;
     pair.consume(&receive)?;
     if accepted {
@@ -143,29 +116,29 @@ fn strict(pair: &CommPair, request: u64, what: &str) -> Verdict {
     Ok(())
 }
 
-fn empty_early(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn empty_early(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 0)?;
     strict(&pair, receive.request, "irecvConsumed of an empty receive before done")?;
     let send = pair.send(0, 0, 0)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.consume(&receive)?;
-    pair.transfer(bench, BYTES, 1)
+    pair.transfer(fixture, BYTES, 1)
 }
 
-fn empty_out_of_order(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    let receives = finished(bench, &pair, &[BYTES, 0])?;
+fn empty_out_of_order(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let receives = finished(fixture, &pair, &[BYTES, 0])?;
     strict(&pair, receives[1].request, "irecvConsumed of an empty receive before an earlier one")?;
     pair.check(&receives[0], BYTES, 0)?;
     pair.consume(&receives[0])?;
     pair.consume(&receives[1])?;
-    pair.transfer(bench, BYTES, 9)
+    pair.transfer(fixture, BYTES, 9)
 }
 
-fn empty_twice(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    let receives = finished(bench, &pair, &[0, BYTES])?;
+fn empty_twice(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let receives = finished(fixture, &pair, &[0, BYTES])?;
     pair.consume(&receives[0])?;
     strict(&pair, receives[0].request, "a second irecvConsumed of an empty receive")?;
     pair.check(&receives[1], BYTES, 1)?;

@@ -1,93 +1,48 @@
 //! Entries of a finished receive.
+//!
+//! § is a section of docs/plugin-contract.md.
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Entries};
-use crate::comm_pair::{CommPair, Receive};
-use crate::halt::{Verdict, fail, require};
-use crate::rows::{self, Entry};
+use crate::check::checks;
+use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::{Verdict, fail, require};
+use crate::message::unpack_row::{self, Entry};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Entries,
-        "entries.cover",
-        "§3.3",
-        "entries cover the message exactly, in any order",
-        cover,
-    ),
-    Check::new(
-        Entries,
-        "entries.cover_chunks",
-        "§3.3",
-        "a message of several chunks is covered, too",
-        cover_chunks,
-    ),
-    Check::new(
-        Entries,
-        "entries.content",
-        "§3.4",
-        "the bytes behind the entries are those that were sent",
-        content,
-    ),
-    Check::new(
-        Entries,
-        "entries.pages",
-        "§3.7",
-        "no entry crosses a page of the bounce buffer",
-        pages,
-    ),
-    Check::new(
-        Entries,
-        "entries.region",
-        "§3.4",
-        "every entry lies in the mapped bounce buffer",
-        region,
-    ),
-    Check::new(
-        Entries,
-        "entries.sources_disjoint",
-        "§3.4",
-        "unconsumed receives share no bounce bytes",
-        disjoint,
-    ),
-    Check::new(
-        Entries,
-        "entries.unconsumed_stay",
-        "§3.5",
-        "unconsumed bytes stay as they are",
-        stay,
-    ),
-    Check::new(
-        Entries,
-        "entries.relative",
-        "§3.4",
-        "dst_off counts from the message, wherever it was posted",
-        relative,
-    ),
-    Check::new(Entries, "entries.count", "§1.3", "4 MiB fit the 2048 entries of a slot", count),
-];
+checks! { Entries:
+    "entries.cover", "§3.3", cover => "entries cover the message exactly, in any order";
+    "entries.cover_chunks", "§3.3", cover_chunks => "a message of several chunks is covered, too";
+    "entries.content", "§3.4", content => "the bytes behind the entries are those that were sent";
+    "entries.pages", "§3.7", pages => "no entry crosses a page of the bounce buffer";
+    "entries.region", "§3.4", region => "every entry lies in the mapped bounce buffer";
+    "entries.sources_disjoint", "§3.4", disjoint => "unconsumed receives share no bounce bytes";
+    "entries.unconsumed_stay", "§3.5", stay => "unconsumed bytes stay as they are";
+    "entries.relative", "§3.4", relative =>
+        "dst_off counts from the message, wherever it was posted";
+    "entries.count", "§1.3", count => "4 MiB fit the 2048 entries of a slot";
+}
 
 const SIZES: [u64; 6] = [1, 4097, 65_536, 99_999, 300_001, 524_288];
 const PLACE: u64 = 512 * 1024;
 
 /// Messages of these sizes, done and not consumed; message i has seed i.
-fn finished(bench: &Bench<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Vec<Receive>> {
+fn finished(fixture: &Fixture<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Vec<Receive>> {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for (i, &bytes) in (0..).zip(sizes) {
         receives.push(pair.receive(i * PLACE, bytes)?);
         sends.push(pair.send(i * PLACE, bytes, i)?);
     }
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     Ok(receives)
 }
 
 /// Rows of finished messages of all sizes, over enough receives to use every slot twice.
 fn rows_of_many(
-    bench: &Bench<'_>,
+    fixture: &Fixture<'_>,
     mut each: impl FnMut(&CommPair, Vec<Entry>, u64) -> Verdict,
 ) -> Verdict {
-    let pair = bench.unpack_pair()?;
+    let pair = fixture.unpack_pair()?;
     for _ in 0..6 {
-        let receives = finished(bench, &pair, &SIZES)?;
+        let receives = finished(fixture, &pair, &SIZES)?;
         for (receive, bytes) in receives.iter().zip(SIZES) {
             each(&pair, pair.row(receive)?, bytes)?;
             pair.consume(receive)?;
@@ -96,21 +51,21 @@ fn rows_of_many(
     Ok(())
 }
 
-fn cover(bench: &Bench<'_>) -> Verdict {
-    rows_of_many(bench, |_, row, bytes| covered(&row, bytes))
+fn cover(fixture: &Fixture<'_>) -> Verdict {
+    rows_of_many(fixture, |_, row, bytes| covered(&row, bytes))
 }
 
 fn covered(row: &[Entry], bytes: u64) -> Verdict {
-    rows::check_cover(row, bytes)
+    unpack_row::check_cover(row, bytes)
         .map_err(|text| fail(format!("entries for exactly {bytes} bytes"), text))
 }
 
-fn cover_chunks(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn cover_chunks(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for (seed, bytes) in (0..).zip([1_048_576, 2_000_003]) {
         let receive = pair.receive(0, bytes)?;
         let send = pair.send(0, bytes, seed)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         covered(&pair.row(&receive)?, bytes)?;
         pair.check(&receive, bytes, seed)?;
         pair.consume(&receive)?;
@@ -118,10 +73,10 @@ fn cover_chunks(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn content(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn content(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for _ in 0..3 {
-        let receives = finished(bench, &pair, &SIZES)?;
+        let receives = finished(fixture, &pair, &SIZES)?;
         for ((seed, receive), bytes) in (0..).zip(&receives).zip(SIZES) {
             pair.check(receive, bytes, seed)?;
             pair.consume(receive)?;
@@ -130,44 +85,45 @@ fn content(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn pages(bench: &Bench<'_>) -> Verdict {
-    rows_of_many(bench, |_, row, _| {
-        rows::check_pages(&row).map_err(|text| fail("entries within pages of 4096 bytes", text))
+fn pages(fixture: &Fixture<'_>) -> Verdict {
+    rows_of_many(fixture, |_, row, _| {
+        unpack_row::check_pages(&row)
+            .map_err(|text| fail("entries within pages of 4096 bytes", text))
     })
 }
 
-fn region(bench: &Bench<'_>) -> Verdict {
-    rows_of_many(bench, |pair, row, _| {
+fn region(fixture: &Fixture<'_>) -> Verdict {
+    rows_of_many(fixture, |pair, row, _| {
         let mapped = pair.receiver.mapped_bytes(pair.queue.bounce)?;
         let Some(mapped) = mapped else {
             return Err(fail("a mapped bounce buffer", "an unmapped one"));
         };
-        rows::check_region(&row, mapped)
+        unpack_row::check_region(&row, mapped)
             .map_err(|text| fail("entries inside the bounce buffer", text))
     })
 }
 
-fn disjoint(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn disjoint(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for _ in 0..3 {
-        let receives = finished(bench, &pair, &SIZES)?;
+        let receives = finished(fixture, &pair, &SIZES)?;
         let mut live = Vec::new();
         for receive in &receives {
             live.extend(pair.row(receive)?);
         }
-        rows::check_sources(&live)
+        unpack_row::check_sources(&live)
             .map_err(|text| fail("bounce bytes that belong to one receive each", text))?;
         receives.iter().try_for_each(|receive| pair.consume(receive))?;
     }
     Ok(())
 }
 
-fn stay(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
-    let kept = finished(bench, &pair, &[65_536, 4097])?;
+fn stay(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
+    let kept = finished(fixture, &pair, &[65_536, 4097])?;
     let rows = [pair.row(&kept[0])?, pair.row(&kept[1])?];
     // Later messages come and are not consumed either: they may not touch the earlier ones.
-    let later = finished(bench, &pair, &SIZES)?;
+    let later = finished(fixture, &pair, &SIZES)?;
     for (seed, (receive, row)) in (0..).zip(kept.iter().zip(&rows)) {
         let now = pair.row(receive)?;
         require(now == *row, "the row of an unconsumed receive as it was", || {
@@ -178,12 +134,12 @@ fn stay(bench: &Bench<'_>) -> Verdict {
     kept.iter().chain(&later).try_for_each(|receive| pair.consume(receive))
 }
 
-fn relative(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn relative(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for (seed, offset) in (0..).zip([0, 1, 4096, 70_001]) {
         let receive = pair.receive(offset, 9000)?;
         let send = pair.send(0, 9000, seed)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         covered(&pair.row(&receive)?, 9000)?;
         pair.check(&receive, 9000, seed)?;
         pair.consume(&receive)?;
@@ -191,12 +147,12 @@ fn relative(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn count(bench: &Bench<'_>) -> Verdict {
+fn count(fixture: &Fixture<'_>) -> Verdict {
     const SLICE: u64 = tcpx_sys::UNPACK_SLICE_BYTES as u64;
-    let pair = bench.unpack_pair()?;
+    let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, SLICE)?;
     let send = pair.send(0, SLICE, 0)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     let entries = pair.row(&receive)?.len() as u64;
     require(entries >= SLICE / 4096, "an entry per page or more", || format!("{entries} entries"))?;
     pair.consume(&receive)

@@ -1,81 +1,32 @@
 //! Order of `test`, and its outputs.
+//!
+//! § is a section of docs/plugin-contract.md.
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Fifo};
-use crate::comm_pair::{CommPair, Receive, step};
-use crate::command::{Tested, UNTOUCHED_INT};
-use crate::halt::{Verdict, fail, may_die, require, require_rc};
-use crate::process::Process;
+use crate::check::checks;
+use crate::harness::comm_pair::{CommPair, Receive, step};
+use crate::harness::fixture::Fixture;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, fail, may_die, require, require_rc};
+use crate::link::values::{Tested, UNTOUCHED_INT};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Fifo,
-        "fifo.receive_out_of_order",
-        "§2.9",
-        "the second receive is not done before the first",
-        receive_order,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.send_out_of_order",
-        "§2.9",
-        "the second send is not done before the first",
-        send_order,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.receive_done_once",
-        "§2.9",
-        "a receive is reported done once",
-        receive_once,
-    ),
-    Check::new(Fifo, "fifo.send_done_once", "§2.9", "a send is reported done once", send_once),
-    Check::new(
-        Fifo,
-        "fifo.refusal_not_fatal",
-        "§2.9",
-        "a refused test leaves the comm in order",
-        not_fatal,
-    ),
-    Check::new(Fifo, "fifo.test_null", "§2.9", "test of NULL returns 3", test_null),
-    Check::new(
-        Fifo,
-        "fifo.done_written",
-        "§2.9",
-        "test writes 0 to done while the request runs",
-        done_written,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.sizes_untouched",
-        "§2.9",
-        "test never writes its sizes",
-        sizes_untouched,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.iflush_size",
-        "§2.11",
-        "iflush tells the received size of an unconsumed receive",
-        iflush_size,
-    ),
-    Check::new(
-        Fifo,
-        "fifo.iflush_size_differs",
-        "§2.11",
-        "iflush tells what was sent, not what was posted",
-        iflush_differs,
-    ),
-    Check::new(Fifo, "fifo.iflush_n", "§2.11", "iflush of two buffers returns 3", iflush_n),
-    Check::new(
-        Fifo,
-        "fifo.iflush_null",
-        "§2.11",
-        "iflush of a NULL request is refused",
-        iflush_null,
-    )
-    .destructive(),
-];
+checks! { Fifo:
+    "fifo.receive_out_of_order", "§2.9", receive_order =>
+        "the second receive is not done before the first";
+    "fifo.send_out_of_order", "§2.9", send_order => "the second send is not done before the first";
+    "fifo.receive_done_once", "§2.9", receive_once => "a receive is reported done once";
+    "fifo.send_done_once", "§2.9", send_once => "a send is reported done once";
+    "fifo.refusal_not_fatal", "§2.9", not_fatal => "a refused test leaves the comm in order";
+    "fifo.test_null", "§2.9", test_null => "test of NULL returns 3";
+    "fifo.done_written", "§2.9", done_written => "test writes 0 to done while the request runs";
+    "fifo.sizes_untouched", "§2.9", sizes_untouched => "test never writes its sizes";
+    "fifo.iflush_size", "§2.11", iflush_size =>
+        "iflush tells the received size of an unconsumed receive";
+    "fifo.iflush_size_differs", "§2.11", iflush_differs =>
+        "iflush tells what was sent, not what was posted";
+    "fifo.iflush_n", "§2.11", iflush_n => "iflush of two buffers returns 3";
+    #[destructive]
+    "fifo.iflush_null", "§2.11", iflush_null => "iflush of a NULL request is refused";
+}
 
 const BYTES: u64 = 5000;
 
@@ -94,8 +45,13 @@ fn too_early(process: &Process, request: u64) -> Verdict {
 }
 
 /// Completes, checks and consumes both messages in the right order.
-fn in_order(bench: &Bench<'_>, pair: &CommPair, sends: &[u64], receives: &[Receive]) -> Verdict {
-    pair.complete_all(bench, sends, receives)?;
+fn in_order(
+    fixture: &Fixture<'_>,
+    pair: &CommPair,
+    sends: &[u64],
+    receives: &[Receive],
+) -> Verdict {
+    pair.complete_all(fixture, sends, receives)?;
     take(pair, receives)
 }
 
@@ -111,8 +67,8 @@ fn take(pair: &CommPair, receives: &[Receive]) -> Verdict {
 /// Polls of the wrong request while everything that the right one needs goes on.
 const EARLY_POLLS: usize = 60;
 
-fn receive_order(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn receive_order(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let (sends, receives) = two(&pair)?;
     let mut sent = 0;
     for _ in 0..EARLY_POLLS {
@@ -121,11 +77,11 @@ fn receive_order(bench: &Bench<'_>) -> Verdict {
         }
         too_early(&pair.receiver, receives[1].request)?;
     }
-    in_order(bench, &pair, &sends[sent..], &receives)
+    in_order(fixture, &pair, &sends[sent..], &receives)
 }
 
-fn send_order(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn send_order(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let (sends, receives) = two(&pair)?;
     let mut got = 0;
     for _ in 0..EARLY_POLLS {
@@ -134,7 +90,7 @@ fn send_order(bench: &Bench<'_>) -> Verdict {
             got += usize::from(step(&pair.receiver, receive.request, "receive")?);
         }
     }
-    pair.complete_all(bench, &sends, &receives[got..])?;
+    pair.complete_all(fixture, &sends, &receives[got..])?;
     take(&pair, &receives)
 }
 
@@ -152,49 +108,49 @@ fn not_again(process: &Process, request: u64) -> Verdict {
     Ok(())
 }
 
-fn receive_once(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn receive_once(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let (sends, receives) = two(&pair)?;
-    pair.complete(bench, sends[0], &receives[0])?;
+    pair.complete(fixture, sends[0], &receives[0])?;
     not_again(&pair.receiver, receives[0].request)?;
-    pair.complete(bench, sends[1], &receives[1])?;
+    pair.complete(fixture, sends[1], &receives[1])?;
     // Nothing is in flight any more; neither may come back.
     not_again(&pair.receiver, receives[0].request)?;
     not_again(&pair.receiver, receives[1].request)?;
     take(&pair, &receives)
 }
 
-fn send_once(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn send_once(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let (sends, receives) = two(&pair)?;
-    pair.complete(bench, sends[0], &receives[0])?;
+    pair.complete(fixture, sends[0], &receives[0])?;
     not_again(&pair.sender, sends[0])?;
-    pair.complete(bench, sends[1], &receives[1])?;
+    pair.complete(fixture, sends[1], &receives[1])?;
     not_again(&pair.sender, sends[0])?;
     not_again(&pair.sender, sends[1])
 }
 
-fn not_fatal(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn not_fatal(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     for _ in 0..3 {
         let (sends, receives) = two(&pair)?;
         for _ in 0..5 {
             too_early(&pair.sender, sends[1])?;
             too_early(&pair.receiver, receives[1].request)?;
         }
-        in_order(bench, &pair, &sends, &receives)?;
+        in_order(fixture, &pair, &sends, &receives)?;
     }
     Ok(())
 }
 
-fn test_null(bench: &Bench<'_>) -> Verdict {
-    let tested = bench.ready()?.test(0)?;
+fn test_null(fixture: &Fixture<'_>) -> Verdict {
+    let tested = fixture.ready()?.test(0)?;
     require_rc("test of NULL", tested.rc, 3)?;
     require(tested.done != 1, "not done", || "done".to_owned())
 }
 
-fn done_written(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn done_written(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     // The peer sends nothing, so this cannot be done.
     let tested = pair.receiver.test(receive.request)?;
@@ -202,8 +158,8 @@ fn done_written(bench: &Bench<'_>) -> Verdict {
     require(tested.done == 0, "done 0", || tested.done.to_string())
 }
 
-fn sizes_untouched(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn sizes_untouched(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     let send = pair.send(0, BYTES, 0)?;
     let (mut sent, mut got) = (false, false);
@@ -219,7 +175,9 @@ fn sizes_untouched(bench: &Bench<'_>) -> Verdict {
             require(tested.sizes == UNTOUCHED_INT, "untouched sizes", || tested.sizes.to_string())?;
             *done = tested.done == 1;
         }
-        require(!bench.used(1, 1), "both requests are done", || "not at the deadline".to_owned())?;
+        require(!fixture.used(1, 1), "both requests are done", || {
+            "not at the deadline".to_owned()
+        })?;
     }
     Ok(())
 }
@@ -231,10 +189,10 @@ fn flushed(pair: &CommPair, receive: &Receive) -> Verdict<i32> {
     Ok(counted.count)
 }
 
-fn iflush_size(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn iflush_size(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let (sends, receives) = two(&pair)?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     for receive in &receives {
         let size = flushed(&pair, receive)?;
         require(size == 5000, "a size of 5000", || size.to_string())?;
@@ -242,11 +200,11 @@ fn iflush_size(bench: &Bench<'_>) -> Verdict {
     take(&pair, &receives)
 }
 
-fn iflush_differs(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn iflush_differs(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 100_000)?;
     let send = pair.send(0, 12_345, 0)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     let size = flushed(&pair, &receive)?;
     if size == 100_000 {
         return Err(fail("the 12345 bytes that were sent", "the 100000 that were posted"));
@@ -256,11 +214,11 @@ fn iflush_differs(bench: &Bench<'_>) -> Verdict {
     pair.consume(&receive)
 }
 
-fn iflush_n(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn iflush_n(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     let send = pair.send(0, BYTES, 0)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     for n in [0, 2] {
         let counted = pair.receiver.iflush(pair.recv_comm, n, receive.request)?;
         require_rc(&format!("iflush with n = {n}"), counted.rc, 3)?;
@@ -268,8 +226,8 @@ fn iflush_n(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn iflush_null(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn iflush_null(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     may_die(
         "iflush of a NULL request",
         pair.receiver.iflush(pair.recv_comm, 1, 0).map(|counted| counted.rc),

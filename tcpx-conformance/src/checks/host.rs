@@ -1,64 +1,31 @@
 //! Host memory, and its mixes with device memory.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::{PTR_CUDA, PTR_HOST};
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Host};
-use crate::comm_pair::CommPair;
-use crate::command::Tested;
-use crate::halt::{Verdict, differs, require, require_rc, skip};
-use crate::rows;
+use crate::check::checks;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::{Verdict, differs, require, require_rc, skip};
+use crate::link::values::Tested;
+use crate::message::unpack_row;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Host,
-        "host.to_host",
-        "§4",
-        "host to host: the bytes land in place and cnt is 0",
-        to_host,
-    ),
-    Check::new(
-        Host,
-        "host.to_device",
-        "§4",
-        "host to device: the bytes come as entries",
-        to_device,
-    ),
-    Check::new(
-        Host,
-        "host.from_device",
-        "§4",
-        "device to host: the bytes land in place",
-        from_device,
-    ),
-    Check::new(Host, "host.alignment", "§4", "host messages begin and end anywhere", alignment),
-    Check::new(
-        Host,
-        "host.bounds",
-        "§4",
-        "a host receive writes nothing around its message",
-        bounds,
-    ),
-    Check::new(
-        Host,
-        "host.order",
-        "§4",
-        "window, order and consume are as for device memory",
-        order,
-    ),
-    Check::new(
-        Host,
-        "host.mixed_comm",
-        "§4",
-        "host and device messages alternate on one comm",
-        mixed,
-    ),
-];
+checks! { Host:
+    "host.to_host", "§4", to_host => "host to host: the bytes land in place and cnt is 0";
+    "host.to_device", "§4", to_device => "host to device: the bytes come as entries";
+    "host.from_device", "§4", from_device => "device to host: the bytes land in place";
+    "host.alignment", "§4", alignment => "host messages begin and end anywhere";
+    "host.bounds", "§4", bounds => "a host receive writes nothing around its message";
+    "host.order", "§4", order => "window, order and consume are as for device memory";
+    "host.mixed_comm", "§4", mixed => "host and device messages alternate on one comm";
+}
 
 const SIZES: [u64; 6] = [0, 1, 4097, 65_536, 100_001, 524_288];
 
-/// One message; `false` when a receive into host memory hangs, as it does where the socket is steered to a GPU.
-fn moved(bench: &Bench<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<bool> {
+/// One message; `false` when a receive into host memory hangs, as it does where the socket is
+/// steered to a GPU.
+fn moved(fixture: &Fixture<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<bool> {
     let receive = pair.receive(0, bytes)?;
     let send = pair.send(0, bytes, seed)?;
     let (mut sent, mut got) = (false, false);
@@ -72,7 +39,7 @@ fn moved(bench: &Bench<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<b
                 *done = now == 1;
             }
         }
-        if bench.used(1, 2) {
+        if fixture.used(1, 2) {
             return Ok(false);
         }
     }
@@ -82,13 +49,13 @@ fn moved(bench: &Bench<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<b
 }
 
 /// A pair of these types, each size moved once.
-fn every_size(bench: &Bench<'_>, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
+fn every_size(fixture: &Fixture<'_>, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
     if send_kind == PTR_CUDA || recv_kind == PTR_CUDA {
-        bench.memory().require_entries()?;
+        fixture.require_entries()?;
     }
-    let pair = bench.pair_of(send_kind, recv_kind)?;
+    let pair = fixture.pair_of(send_kind, recv_kind)?;
     for (seed, bytes) in (0..).zip(SIZES) {
-        if moved(bench, &pair, bytes, seed)? {
+        if moved(fixture, &pair, bytes, seed)? {
             continue;
         }
         require(recv_kind == PTR_HOST, "the message arrives", || format!("not {bytes} bytes"))?;
@@ -99,29 +66,29 @@ fn every_size(bench: &Bench<'_>, send_kind: i32, recv_kind: i32) -> Verdict<Comm
     Ok(pair)
 }
 
-fn to_host(bench: &Bench<'_>) -> Verdict {
-    let pair = every_size(bench, PTR_HOST, PTR_HOST)?;
+fn to_host(fixture: &Fixture<'_>) -> Verdict {
+    let pair = every_size(fixture, PTR_HOST, PTR_HOST)?;
     for slot in 0..SIZES.len() as u64 {
-        let cnt = pair.receiver.word(rows::count_address(pair.queue.meta, slot))?;
+        let cnt = pair.receiver.word(unpack_row::count_address(pair.queue.meta, slot))?;
         require(cnt == 0, "cnt 0 for host receives", || format!("{cnt} in slot {slot}"))?;
     }
     Ok(())
 }
 
-fn to_device(bench: &Bench<'_>) -> Verdict {
-    every_size(bench, PTR_HOST, PTR_CUDA).map(drop)
+fn to_device(fixture: &Fixture<'_>) -> Verdict {
+    every_size(fixture, PTR_HOST, PTR_CUDA).map(drop)
 }
 
-fn from_device(bench: &Bench<'_>) -> Verdict {
-    every_size(bench, PTR_CUDA, PTR_HOST).map(drop)
+fn from_device(fixture: &Fixture<'_>) -> Verdict {
+    every_size(fixture, PTR_CUDA, PTR_HOST).map(drop)
 }
 
-fn alignment(bench: &Bench<'_>) -> Verdict {
-    let pair = works(bench)?;
+fn alignment(fixture: &Fixture<'_>) -> Verdict {
+    let pair = works(fixture)?;
     for (seed, (from, to)) in (0..).zip([(1, 0), (0, 3), (4095, 4097), (17, 100_003)]) {
         let receive = pair.receive(to, 30_001)?;
         let send = pair.send(from, 30_001, seed)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         pair.check(&receive, 30_001, seed)?;
         pair.consume(&receive)?;
     }
@@ -129,24 +96,24 @@ fn alignment(bench: &Bench<'_>) -> Verdict {
 }
 
 /// A host pair that moves bytes at all.
-fn works(bench: &Bench<'_>) -> Verdict<CommPair> {
-    let pair = bench.pair_of(PTR_HOST, PTR_HOST)?;
-    if moved(bench, &pair, 1000, 1)? {
+fn works(fixture: &Fixture<'_>) -> Verdict<CommPair> {
+    let pair = fixture.pair_of(PTR_HOST, PTR_HOST)?;
+    if moved(fixture, &pair, 1000, 1)? {
         Ok(pair)
     } else {
         Err(skip("receives into host memory hang here"))
     }
 }
 
-fn bounds(bench: &Bench<'_>) -> Verdict {
+fn bounds(fixture: &Fixture<'_>) -> Verdict {
     const MARK: u8 = 0xa5;
-    let pair = works(bench)?;
+    let pair = works(fixture)?;
     let (at, whole) = (pair.incoming.at, 64 * 1024_usize);
     pair.receiver.write(at, vec![MARK; whole])?;
     // Posted for more than is sent: what was not sent must not be written.
     let receive = pair.receive(4096, 50_000)?;
     let send = pair.send(0, 20_000, 1)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.check(&receive, 20_000, 1)?;
     pair.consume(&receive)?;
     let bytes = pair.receiver.read(at, whole as u32)?;
@@ -155,8 +122,8 @@ fn bounds(bench: &Bench<'_>) -> Verdict {
     require(touched == 0, "nothing written around the message", || format!("{touched} bytes"))
 }
 
-fn order(bench: &Bench<'_>) -> Verdict {
-    let pair = works(bench)?;
+fn order(fixture: &Fixture<'_>) -> Verdict {
+    let pair = works(fixture)?;
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for i in 0..16 {
         receives.push(pair.receive(i * 65_536, 60_000)?);
@@ -165,7 +132,7 @@ fn order(bench: &Bench<'_>) -> Verdict {
     require_rc("the 17th irecv", pair.irecv(pair.incoming.at, 100)?.rc, 3)?;
     require_rc("the 17th isend", pair.isend(pair.outgoing.at, 100)?.rc, 3)?;
     require_rc("irecvConsumed before done", pair.consumed(receives[0].request)?, 3)?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     require_rc(
         "irecvConsumed of the second before the first",
         pair.consumed(receives[1].request)?,
@@ -178,17 +145,20 @@ fn order(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn mixed(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_entries()?;
-    let device = bench.pair_of(PTR_CUDA, PTR_CUDA)?;
-    let from =
-        device.sender.registered(device.send_comm, crate::comm_pair::BUFFER_BYTES, PTR_HOST)?;
+fn mixed(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_entries()?;
+    let device = fixture.pair_of(PTR_CUDA, PTR_CUDA)?;
+    let from = device.sender.registered(
+        device.send_comm,
+        crate::harness::comm_pair::BUFFER_BYTES,
+        PTR_HOST,
+    )?;
     // Device receives take what host memory sends, in turns with what device memory sends.
     let mut host = device;
     let device_buffer = host.outgoing;
     for seed in 0..12 {
         host.outgoing = if seed % 2 == 0 { from } else { device_buffer };
-        host.transfer(bench, 1 + seed * 5000, seed)?;
+        host.transfer(fixture, 1 + seed * 5000, seed)?;
     }
     Ok(())
 }

@@ -1,115 +1,49 @@
 //! `init`, `devices`, `listen`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Lifecycle};
-use crate::command::{CommKind, Command, Made, UNTOUCHED};
-use crate::halt::{Verdict, differs, fail, may_die, require, require_rc};
-use crate::process::Process;
+use crate::check::checks;
+use crate::harness::calls::CommKind;
+use crate::harness::fixture::Fixture;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_made, require_rc};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Lifecycle,
-        "lifecycle.devices_before_init",
-        "§2.2",
-        "devices writes -1 before init and returns 0",
-        devices_early,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.init",
-        "§2.1",
-        "init returns 0 and leaves at least one device",
-        init,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.init_twice",
-        "§2.1",
-        "a second init in the process returns 3",
-        init_twice,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.init_no_logger",
-        "§1.3",
-        "init with a NULL logger is refused or works",
-        no_logger,
-    )
-    .destructive(),
-    Check::new(
-        Lifecycle,
-        "lifecycle.disabled",
-        "§2.1",
-        "init returns 3 when the plugin is switched off",
-        disabled,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.no_interface",
-        "§2.1",
-        "init returns 3 when no interface matches",
-        no_interface,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.listen_negative",
-        "§2.3",
-        "listen on device -1 returns 3",
-        listen_negative,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.listen_beyond",
-        "§2.3",
-        "listen beyond the last device returns 3",
-        listen_beyond,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.handle_tail",
-        "§2.3",
-        "listen leaves bytes 88 to 127 of the handle alone",
-        handle_tail,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.handle_bounds",
-        "§2.3",
-        "listen writes nothing beyond the 128 bytes",
-        handle_bounds,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.handle_state",
-        "§2.3",
-        "listen clears the place where connect keeps its state",
-        handle_state,
-    ),
-    Check::new(
-        Lifecycle,
-        "lifecycle.handles_differ",
-        "§2.3",
-        "two listen comms have different handles",
-        handles_differ,
-    ),
-];
+checks! { Lifecycle:
+    "lifecycle.devices_before_init", "§2.2", devices_early =>
+        "devices writes -1 before init and returns 0";
+    "lifecycle.init", "§2.1", init => "init returns 0 and leaves at least one device";
+    "lifecycle.init_twice", "§2.1", init_twice => "a second init in the process returns 3";
+    #[destructive]
+    "lifecycle.init_no_logger", "§1.3", no_logger => "init with a NULL logger is refused or works";
+    "lifecycle.disabled", "§2.1", disabled => "init returns 3 when the plugin is switched off";
+    "lifecycle.no_interface", "§2.1", no_interface => "init returns 3 when no interface matches";
+    "lifecycle.listen_negative", "§2.3", listen_negative => "listen on device -1 returns 3";
+    "lifecycle.listen_beyond", "§2.3", listen_beyond => "listen beyond the last device returns 3";
+    "lifecycle.handle_tail", "§2.3", handle_tail =>
+        "listen leaves bytes 88 to 127 of the handle alone";
+    "lifecycle.handle_bounds", "§2.3", handle_bounds =>
+        "listen writes nothing beyond the 128 bytes";
+    "lifecycle.handle_state", "§2.3", handle_state =>
+        "listen clears the place where connect keeps its state";
+    "lifecycle.handles_differ", "§2.3", handles_differ => "two listen comms have different handles";
+}
 
-fn devices_early(bench: &Bench<'_>) -> Verdict {
-    let counted = bench.loaded()?.devices()?;
+fn devices_early(fixture: &Fixture<'_>) -> Verdict {
+    let counted = fixture.loaded()?.devices()?;
     require_rc("devices before init", counted.rc, 0)?;
     require(counted.count == -1, "-1 devices before init", || counted.count.to_string())
 }
 
-fn init(bench: &Bench<'_>) -> Verdict {
-    let counted = bench.ready()?.devices()?;
+fn init(fixture: &Fixture<'_>) -> Verdict {
+    let counted = fixture.ready()?.devices()?;
     require_rc("devices after init", counted.rc, 0)?;
     require(counted.count >= 1, "at least one device after init", || counted.count.to_string())
 }
 
-fn init_twice(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn init_twice(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     let count = process.devices()?.count;
     require_rc("a second init", process.init(true)?, 3)?;
     let after = process.devices()?.count;
@@ -118,8 +52,8 @@ fn init_twice(bench: &Bench<'_>) -> Verdict {
     })
 }
 
-fn no_logger(bench: &Bench<'_>) -> Verdict {
-    match bench.loaded()?.init(false) {
+fn no_logger(fixture: &Fixture<'_>) -> Verdict {
+    match fixture.loaded()?.init(false) {
         // Working without a log is as good as refusing.
         Ok(0) => Ok(()),
         other => may_die("init with a NULL logger", other),
@@ -127,41 +61,37 @@ fn no_logger(bench: &Bench<'_>) -> Verdict {
 }
 
 /// What init returns with one more variable set.
-fn init_with(bench: &Bench<'_>, variable: &str, value: &str) -> Verdict<i32> {
-    let process = bench.bare(&[(variable, value)])?;
+fn init_with(fixture: &Fixture<'_>, variable: &str, value: &str) -> Verdict<i32> {
+    let process = fixture.bare(&[(variable, value)])?;
     process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
     process.init(true)
 }
 
-fn disabled(bench: &Bench<'_>) -> Verdict {
-    match init_with(bench, "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", "0")? {
+fn disabled(fixture: &Fixture<'_>) -> Verdict {
+    match init_with(fixture, "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", "0")? {
         // The switch belongs to the original; a plugin may have another, or none.
         0 => Err(differs("init works with NCCL_GPUDIRECTTCPX_SOCKET_ENABLE=0; 3.1.9 returns 3")),
         rc => require_rc("init with NCCL_GPUDIRECTTCPX_SOCKET_ENABLE=0", rc, 3),
     }
 }
 
-fn no_interface(bench: &Bench<'_>) -> Verdict {
-    let rc = init_with(bench, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "=no-such-nic")?;
+fn no_interface(fixture: &Fixture<'_>) -> Verdict {
+    let rc = init_with(fixture, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "=no-such-nic")?;
     require_rc("init with an interface that is not there", rc, 3)
-}
-
-fn listen(process: &Process, dev: i32, handle: u64) -> Verdict<Made> {
-    process.made(&Command::Listen { dev, handle })
 }
 
 fn refuses_to_listen(process: &Process, dev: i32) -> Verdict {
     let handle = process.allocate(HANDLE_BYTES as u64)?;
-    let made = listen(process, dev, handle)?;
+    let made = process.listen(dev, handle)?;
     require_rc(&format!("listen on device {dev}"), made.rc, 3)
 }
 
-fn listen_negative(bench: &Bench<'_>) -> Verdict {
-    refuses_to_listen(&bench.ready()?, -1)
+fn listen_negative(fixture: &Fixture<'_>) -> Verdict {
+    refuses_to_listen(&fixture.ready()?, -1)
 }
 
-fn listen_beyond(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn listen_beyond(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     let count = process.devices()?.count;
     refuses_to_listen(&process, count)?;
     refuses_to_listen(&process, i32::MAX)
@@ -170,22 +100,19 @@ fn listen_beyond(bench: &Bench<'_>) -> Verdict {
 const MARK: u8 = 0xa5;
 
 /// The bytes around a fresh handle, all marked before `listen`.
-fn listened(bench: &Bench<'_>) -> Verdict<Vec<u8>> {
-    let process = bench.ready()?;
+fn listened(fixture: &Fixture<'_>) -> Verdict<Vec<u8>> {
+    let process = fixture.ready()?;
     let at = process.allocate(3 * HANDLE_BYTES as u64)?;
     process.write(at, vec![MARK; 3 * HANDLE_BYTES])?;
-    let made = listen(&process, 0, at + HANDLE_BYTES as u64)?;
-    require_rc("listen on device 0", made.rc, 0)?;
-    require(made.pointer != 0 && made.pointer != UNTOUCHED, "listen hands out a comm", || {
-        format!("{:#x}", made.pointer)
-    })?;
+    let made = process.listen(0, at + HANDLE_BYTES as u64)?;
+    let comm = require_made("listen on device 0", made, "listen hands out a comm")?;
     let bytes = process.read(at, 3 * HANDLE_BYTES as u32)?;
-    process.close(CommKind::Listen, made.pointer)?;
+    process.close(CommKind::Listen, comm)?;
     Ok(bytes)
 }
 
-fn handle_tail(bench: &Bench<'_>) -> Verdict {
-    let bytes = listened(bench)?;
+fn handle_tail(fixture: &Fixture<'_>) -> Verdict {
+    let bytes = listened(fixture)?;
     let tail = &bytes[HANDLE_BYTES + 88..2 * HANDLE_BYTES];
     match tail.iter().position(|&byte| byte != MARK) {
         None => Ok(()),
@@ -193,8 +120,8 @@ fn handle_tail(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn handle_bounds(bench: &Bench<'_>) -> Verdict {
-    let bytes = listened(bench)?;
+fn handle_bounds(fixture: &Fixture<'_>) -> Verdict {
+    let bytes = listened(fixture)?;
     let outside = bytes[..HANDLE_BYTES].iter().chain(&bytes[2 * HANDLE_BYTES..]);
     let touched = outside.filter(|&&byte| byte != MARK).count();
     require(touched == 0, "nothing written outside the handle", || {
@@ -202,15 +129,15 @@ fn handle_bounds(bench: &Bench<'_>) -> Verdict {
     })
 }
 
-fn handle_state(bench: &Bench<'_>) -> Verdict {
-    let bytes = listened(bench)?;
+fn handle_state(fixture: &Fixture<'_>) -> Verdict {
+    let bytes = listened(fixture)?;
     let state = &bytes[HANDLE_BYTES + 80..HANDLE_BYTES + 88];
     require(state == [0; 8], "zeros at bytes 80 to 87 of the handle", || format!("{state:x?}"))
 }
 
-fn handles_differ(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
-    let (first, second) = (bench.listening(&process)?, bench.listening(&process)?);
+fn handles_differ(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
+    let (first, second) = (fixture.listening(&process)?, fixture.listening(&process)?);
     require(first.0 != second.0, "two listen comms", || "the same one twice".to_owned())?;
     let (a, b) =
         (process.read(first.1, HANDLE_BYTES as u32)?, process.read(second.1, HANDLE_BYTES as u32)?);

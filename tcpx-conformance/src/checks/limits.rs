@@ -1,58 +1,27 @@
 //! Sixteen requests per comm.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::MAX_REQUESTS;
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Requests};
-use crate::comm_pair::{CommPair, Receive};
-use crate::command::{Made, UNTOUCHED};
-use crate::halt::{Verdict, require, require_rc};
+use crate::check::checks;
+use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::{Verdict, require, require_rc};
+use crate::link::values::{Made, UNTOUCHED};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(Requests, "requests.sixteen_sends", "§2.7", "a comm holds 16 sends", sixteen_sends),
-    Check::new(
-        Requests,
-        "requests.seventeenth_send",
-        "§2.7",
-        "the 17th isend returns 3 and no request",
-        seventeenth_send,
-    ),
-    Check::new(
-        Requests,
-        "requests.sixteen_receives",
-        "§2.7",
-        "a comm holds 16 receives",
-        sixteen_receives,
-    ),
-    Check::new(
-        Requests,
-        "requests.seventeenth_receive",
-        "§2.7",
-        "the 17th irecv returns 3 and no request",
-        receive_17,
-    ),
-    Check::new(
-        Requests,
-        "requests.send_retry",
-        "§2.7",
-        "a refused isend succeeds once a send is done",
-        send_retry,
-    ),
-    Check::new(
-        Requests,
-        "requests.receive_retry",
-        "§2.7",
-        "a refused irecv succeeds once a receive is consumed",
-        receive_retry,
-    ),
-    Check::new(
-        Requests,
-        "requests.unconsumed_count",
-        "§2.7",
-        "finished receives count until they are consumed",
-        unconsumed,
-    ),
-];
+checks! { Requests:
+    "requests.sixteen_sends", "§2.7", sixteen_sends => "a comm holds 16 sends";
+    "requests.seventeenth_send", "§2.7", seventeenth_send =>
+        "the 17th isend returns 3 and no request";
+    "requests.sixteen_receives", "§2.7", sixteen_receives => "a comm holds 16 receives";
+    "requests.seventeenth_receive", "§2.7", receive_17 => "the 17th irecv returns 3 and no request";
+    "requests.send_retry", "§2.7", send_retry => "a refused isend succeeds once a send is done";
+    "requests.receive_retry", "§2.7", receive_retry =>
+        "a refused irecv succeeds once a receive is consumed";
+    "requests.unconsumed_count", "§2.7", unconsumed =>
+        "finished receives count until they are consumed";
+}
 
 const BYTES: u64 = 3000;
 const COUNT: u64 = MAX_REQUESTS as u64;
@@ -71,23 +40,23 @@ fn refused(what: &str, made: Made) -> Verdict {
     require(made.pointer == UNTOUCHED, "an untouched request", || format!("{:#x}", made.pointer))
 }
 
-fn sixteen_sends(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn sixteen_sends(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let requests = sends(&pair)?;
     let mut sorted = requests.clone();
     sorted.sort_unstable();
     sorted.dedup();
     require(sorted.len() == requests.len(), "16 different requests", || format!("{requests:x?}"))?;
     let receives = receives(&pair)?;
-    pair.complete_all(bench, &requests, &receives)?;
+    pair.complete_all(fixture, &requests, &receives)?;
     in_order(&pair, &receives)
 }
 
-fn sixteen_receives(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn sixteen_receives(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receives = receives(&pair)?;
     let sends = sends(&pair)?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     in_order(&pair, &receives)
 }
 
@@ -100,8 +69,8 @@ fn in_order(pair: &CommPair, receives: &[Receive]) -> Verdict {
     Ok(())
 }
 
-fn seventeenth_send(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn seventeenth_send(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     sends(&pair)?;
     for _ in 0..3 {
         refused("the 17th isend", pair.isend(pair.outgoing.at, BYTES)?)?;
@@ -109,8 +78,8 @@ fn seventeenth_send(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn receive_17(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn receive_17(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     receives(&pair)?;
     for _ in 0..3 {
         refused("the 17th irecv", pair.irecv(pair.incoming.at, BYTES)?)?;
@@ -118,17 +87,17 @@ fn receive_17(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn send_retry(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn send_retry(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let mut sends = sends(&pair)?;
     refused("the 17th isend", pair.isend(pair.outgoing.at, BYTES)?)?;
     let mut receives = receives(&pair)?;
-    pair.complete(bench, sends.remove(0), &receives[0])?;
+    pair.complete(fixture, sends.remove(0), &receives[0])?;
     sends.push(pair.send(COUNT * 4096, BYTES, COUNT)?);
     pair.check(&receives[0], BYTES, 0)?;
     pair.consume(&receives.remove(0))?;
     receives.push(pair.receive(COUNT * 4096, BYTES)?);
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     for (seed, receive) in (1..).zip(&receives) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;
@@ -136,18 +105,18 @@ fn send_retry(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn receive_retry(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn receive_retry(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let mut receives = receives(&pair)?;
     refused("the 17th irecv", pair.irecv(pair.incoming.at, BYTES)?)?;
     let send = pair.send(0, BYTES, 0)?;
-    pair.complete(bench, send, &receives[0])?;
+    pair.complete(fixture, send, &receives[0])?;
     pair.check(&receives[0], BYTES, 0)?;
     pair.consume(&receives.remove(0))?;
     receives.push(pair.receive(COUNT * 4096, BYTES)?);
     let sends: Vec<u64> =
         (1..=COUNT).map(|i| pair.send(i * 4096, BYTES, i)).collect::<Verdict<_>>()?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     for (seed, receive) in (1..).zip(&receives) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;
@@ -155,18 +124,18 @@ fn receive_retry(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn unconsumed(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn unconsumed(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receives = receives(&pair)?;
     let sends = sends(&pair)?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     // All are done, none is consumed: the comm is as full as before.
     refused("irecv with 16 finished receives unconsumed", pair.irecv(pair.incoming.at, BYTES)?)?;
     pair.check(&receives[0], BYTES, 0)?;
     pair.consume(&receives[0])?;
     let next = pair.receive(0, BYTES)?;
     let send = pair.send(0, BYTES, 99)?;
-    pair.complete(bench, send, &next)?;
+    pair.complete(fixture, send, &next)?;
     for (seed, receive) in (1..).zip(&receives[1..]) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;

@@ -1,90 +1,38 @@
-//! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash, hang or invent data.
+//! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash,
+//! hang or invent data.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Peer};
-use crate::comm_pair::{CHUNK_BYTES, CommPair, step};
-use crate::command::{CommKind, DeviceArgument, Tested};
-use crate::halt::{Halt, Verdict, differs, fail, require, skip};
-use crate::meeting::Meeting;
-use crate::observation::Observation;
-use crate::process::Process;
+use crate::check::checks;
+use crate::harness::calls::CommKind;
+use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
+use crate::harness::fixture::Fixture;
+use crate::harness::observation::Observation;
+use crate::harness::pending_pair::PendingPair;
+use crate::harness::process::Process;
+use crate::harness::verdict::{Halt, Verdict, differs, fail, require, skip};
+use crate::link::values::{DeviceArgument, Tested};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Peer,
-        "peer.closed_idle",
-        "§2.9",
-        "a receive from a closed sender ends in rc 2",
-        closed_idle,
-    ),
-    Check::new(
-        Peer,
-        "peer.closed_after_sending",
-        "§2.9",
-        "what was sent before the close arrives",
-        closed_after,
-    ),
-    Check::new(
-        Peer,
-        "peer.closed_unsent",
-        "§2.12",
-        "a send that was not done may be lost, never torn",
-        closed_unsent,
-    ),
-    Check::new(
-        Peer,
-        "peer.closed_receiver",
-        "§2.9",
-        "a send to a closed receiver does not hang the caller",
-        closed_receiver,
-    ),
-    Check::new(
-        Peer,
-        "peer.sigpipe",
-        "§2.9",
-        "a send to a closed receiver raises no SIGPIPE",
-        sigpipe,
-    )
-    .destructive(),
-    Check::new(
-        Peer,
-        "peer.killed_sender",
-        "§2.9",
-        "a killed sender leaves the receiver alive",
-        killed_sender,
-    ),
-    Check::new(
-        Peer,
-        "peer.killed_receiver",
-        "§2.9",
-        "a killed receiver leaves the sender alive",
-        killed_receiver,
-    ),
-    Check::new(
-        Peer,
-        "peer.killed_connector",
-        "§2.5",
-        "a connector killed half-way leaves the listener alive",
-        connector,
-    ),
-    Check::new(
-        Peer,
-        "peer.killed_listener",
-        "§2.4",
-        "a listener killed half-way leaves the connector alive",
-        listener,
-    ),
-    Check::new(
-        Peer,
-        "peer.close_after_death",
-        "§2.12",
-        "a comm whose peer is dead closes",
-        close_after_death,
-    ),
-];
+checks! { Peer:
+    "peer.closed_idle", "§2.9", closed_idle => "a receive from a closed sender ends in rc 2";
+    "peer.closed_after_sending", "§2.9", closed_after => "what was sent before the close arrives";
+    "peer.closed_unsent", "§2.12", closed_unsent =>
+        "a send that was not done may be lost, never torn";
+    "peer.closed_receiver", "§2.9", closed_receiver =>
+        "a send to a closed receiver does not hang the caller";
+    #[destructive]
+    "peer.sigpipe", "§2.9", sigpipe => "a send to a closed receiver raises no SIGPIPE";
+    "peer.killed_sender", "§2.9", killed_sender => "a killed sender leaves the receiver alive";
+    "peer.killed_receiver", "§2.9", killed_receiver => "a killed receiver leaves the sender alive";
+    "peer.killed_connector", "§2.5", connector =>
+        "a connector killed half-way leaves the listener alive";
+    "peer.killed_listener", "§2.4", listener =>
+        "a listener killed half-way leaves the connector alive";
+    "peer.close_after_death", "§2.12", close_after_death => "a comm whose peer is dead closes";
+}
 
 /// Time that the survivor is watched for.
 const WATCH: Duration = Duration::from_millis(600);
@@ -99,7 +47,8 @@ enum End {
     Silent,
 }
 
-/// Tests a request for a while: every answer must be one that a dead peer allows, and must come at once.
+/// Tests a request for a while: every answer must be one that a dead peer allows, and must come at
+/// once.
 fn watch(process: &Process, request: u64) -> Verdict<End> {
     watch_for(process, request, WATCH)
 }
@@ -112,7 +61,8 @@ fn watch_for(process: &Process, request: u64, patience: Duration) -> Verdict<End
             Tested { rc: 0, done: 0, .. } => {}
             Tested { rc: 0, done: 1, .. } => return Ok(End::Done),
             Tested { rc: 2, done: 0, .. } => {
-                // Not sticky in the original (§2.9): the data may still come, so this is not the end yet.
+                // Not sticky in the original (§2.9): the data may still come, so this is not the
+                // end yet.
                 return again(process, request);
             }
             Tested { rc, done, .. } => {
@@ -137,28 +87,28 @@ fn again(process: &Process, request: u64) -> Verdict<End> {
     Ok(End::Failed)
 }
 
-fn closed_idle(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn closed_idle(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 1000)?;
     pair.receiver.test(receive.request)?;
     pair.sender.close(CommKind::Send, pair.send_comm)?;
-    let end = watch_for(&pair.receiver, receive.request, bench.share(1, 4))?;
+    let end = watch_for(&pair.receiver, receive.request, fixture.share(1, 4))?;
     require(end == End::Failed, "test returns 2", || format!("{end:?}"))
 }
 
-fn closed_after(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn closed_after(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 5000)?;
     let send = pair.send(0, 5000, 1)?;
     // The receiver keeps still: everything it gets, it gets after the close.
     while !step(&pair.sender, send, "send")? {
-        if bench.used(1, 3) {
+        if fixture.used(1, 3) {
             // A sender that waits for the receiver cannot have closed before it.
             return Err(differs("a small send is not done before the receiver calls test"));
         }
     }
     pair.sender.close(CommKind::Send, pair.send_comm)?;
-    let end = watch_for(&pair.receiver, receive.request, bench.share(1, 4))?;
+    let end = watch_for(&pair.receiver, receive.request, fixture.share(1, 4))?;
     require(end == End::Done, "the message arrives, after one rc 2 at most", || {
         format!("{end:?}")
     })?;
@@ -166,9 +116,9 @@ fn closed_after(bench: &Bench<'_>) -> Verdict {
     pair.consume(&receive)
 }
 
-fn closed_unsent(bench: &Bench<'_>) -> Verdict {
+fn closed_unsent(fixture: &Fixture<'_>) -> Verdict {
     const BYTES: u64 = 400_000;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     let send = pair.send(0, BYTES, 1)?;
     pair.sender.test(send)?;
@@ -181,9 +131,9 @@ fn closed_unsent(bench: &Bench<'_>) -> Verdict {
     pair.receiver.close(CommKind::Recv, pair.recv_comm)
 }
 
-fn closed_receiver(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    pair.transfer(bench, 1000, 1)?;
+fn closed_receiver(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    pair.transfer(fixture, 1000, 1)?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
     sends_end(&pair)?;
     pair.sender.close(CommKind::Send, pair.send_comm)
@@ -200,9 +150,9 @@ fn sends_end(pair: &CommPair) -> Verdict {
     Ok(())
 }
 
-fn sigpipe(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    pair.transfer(bench, 1000, 1)?;
+fn sigpipe(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    pair.transfer(fixture, 1000, 1)?;
     pair.sender.default_sigpipe()?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
     match sends_end(&pair) {
@@ -213,8 +163,8 @@ fn sigpipe(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn killed_sender(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn killed_sender(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receives = [pair.receive(0, 400_000)?, pair.receive(524_288, 400_000)?];
     let send = pair.send(0, 400_000, 0)?;
     pair.sender.test(send)?;
@@ -225,8 +175,8 @@ fn killed_sender(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn killed_receiver(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn killed_receiver(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     kill_receiver(&pair)
 }
 
@@ -234,7 +184,8 @@ fn killed_receiver(bench: &Bench<'_>) -> Verdict {
 fn kill_receiver(pair: &CommPair) -> Verdict {
     let post = |i: u64| pair.send(i % 16 * CHUNK_BYTES, CHUNK_BYTES, i);
     let mut waiting = (0..16).map(post).collect::<Verdict<VecDeque<u64>>>()?;
-    // Nobody receives: what the sockets and the plugin's threads take is done at once, until they are full.
+    // Nobody receives: what the sockets and the plugin's threads take is done at once, until they
+    // are full.
     for posted in 16..MOST_TAKEN / CHUNK_BYTES {
         let Some(oldest) = waiting.pop_front() else { break };
         if !step(&pair.sender, oldest, "send")? {
@@ -246,30 +197,30 @@ fn kill_receiver(pair: &CommPair) -> Verdict {
     Err(skip(format!("{MOST_TAKEN} bytes were sent before the peer could be killed")))
 }
 
-fn connector(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.connect(DeviceArgument::PointsToNull)?;
-    meeting.accept(DeviceArgument::At(meeting.device))?;
-    meeting.connector.kill();
+fn connector(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.connect(DeviceArgument::PointsToNull)?;
+    pending.accept(DeviceArgument::At(pending.device))?;
+    pending.connector.kill();
     // Any later answer but a crash will do: pending, a comm that fails, or an error.
     let mut observation = Observation::of(WATCH);
     while observation.goes_on() {
-        let made = meeting.accept(DeviceArgument::At(meeting.device))?;
+        let made = pending.accept(DeviceArgument::At(pending.device))?;
         require(matches!(made.rc, 0 | 2 | 3), "accept returns 0, 2 or 3", || made.rc.to_string())?;
         if made.rc != 0 || made.pointer != 0 {
             break;
         }
     }
-    meeting.listener.devices().map(drop)
+    pending.listener.devices().map(drop)
 }
 
-fn listener(bench: &Bench<'_>) -> Verdict {
-    let meeting = Meeting::of_strangers(bench)?;
-    meeting.connect(DeviceArgument::PointsToNull)?;
-    meeting.listener.kill();
+fn listener(fixture: &Fixture<'_>) -> Verdict {
+    let pending = PendingPair::of_new_processes(fixture)?;
+    pending.connect(DeviceArgument::PointsToNull)?;
+    pending.listener.kill();
     let mut observation = Observation::of(WATCH);
     while observation.goes_on() {
-        let made = meeting.connect(DeviceArgument::PointsToNull)?;
+        let made = pending.connect(DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm with a dead listener", || {
             format!("{:#x}", made.pointer)
         })?;
@@ -278,17 +229,17 @@ fn listener(bench: &Bench<'_>) -> Verdict {
             break;
         }
     }
-    meeting.connector.devices().map(drop)
+    pending.connector.devices().map(drop)
 }
 
-fn close_after_death(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn close_after_death(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 100_000)?;
     pair.receiver.test(receive.request)?;
     pair.sender.kill();
     watch(&pair.receiver, receive.request)?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
-    let other = bench.pair()?;
+    let other = fixture.pair()?;
     kill_receiver(&other)?;
     other.sender.close(CommKind::Send, other.send_comm)
 }

@@ -1,80 +1,37 @@
 //! What moves bytes, and that it never stops.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::time::{Duration, Instant};
 
-use crate::bench::Bench;
-use crate::calls::run_streams;
-use crate::check::{Check, Group::Progress};
-use crate::comm_pair::{CHUNK_BYTES, CommPair, step};
-use crate::command::{Stream, StreamQueue};
-use crate::halt::{Verdict, differs, require, skip};
-use crate::observation::Observation;
-use crate::rows;
+use crate::check::checks;
+use crate::harness::calls::Buffer;
+use crate::harness::calls::run_streams;
+use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
+use crate::harness::fixture::Fixture;
+use crate::harness::observation::Observation;
+use crate::harness::verdict::{Verdict, differs, require, skip};
+use crate::link::values::{Stream, StreamQueue};
+use crate::message::unpack_row;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Progress,
-        "progress.none_without_test",
-        "§2.7",
-        "nothing moves before the sender calls test",
-        none,
-    ),
-    Check::new(
-        Progress,
-        "progress.receiver_needs_test",
-        "§2.7",
-        "a receive publishes nothing before test is called",
-        receiver,
-    ),
-    Check::new(
-        Progress,
-        "progress.oldest_drives_all",
-        "§2.9",
-        "testing the oldest moves the later ones along",
-        oldest,
-    ),
-    Check::new(
-        Progress,
-        "progress.eager",
-        "§2.9",
-        "a small send completes before the peer posts a receive",
-        eager,
-    ),
-    Check::new(
-        Progress,
-        "progress.rendezvous",
-        "§3.2",
-        "with RECV_SYNC=1 a send waits for its receive",
-        rendezvous,
-    ),
-    Check::new(
-        Progress,
-        "progress.small_messages",
-        "§2.7",
-        "4000 messages of 64 bytes in a full window",
-        small,
-    ),
-    Check::new(
-        Progress,
-        "progress.recycling",
-        "§3.6",
-        "1 GiB, or what time allows, with every page given back",
-        recycling,
-    ),
-    Check::new(
-        Progress,
-        "progress.held_back",
-        "§3.6",
-        "consuming after a full window lets the rest arrive",
-        held_back,
-    ),
-];
+checks! { Progress:
+    "progress.none_without_test", "§2.7", none => "nothing moves before the sender calls test";
+    "progress.receiver_needs_test", "§2.7", receiver =>
+        "a receive publishes nothing before test is called";
+    "progress.oldest_drives_all", "§2.9", oldest => "testing the oldest moves the later ones along";
+    "progress.eager", "§2.9", eager => "a small send completes before the peer posts a receive";
+    "progress.rendezvous", "§3.2", rendezvous => "with RECV_SYNC=1 a send waits for its receive";
+    "progress.small_messages", "§2.7", small => "4000 messages of 64 bytes in a full window";
+    "progress.recycling", "§3.6", recycling =>
+        "1 GiB, or what time allows, with every page given back";
+    "progress.held_back", "§3.6", held_back => "consuming after a full window lets the rest arrive";
+}
 
 /// Time in which something that must not happen would have happened.
 const QUIET: Duration = Duration::from_millis(300);
 
-fn none(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn none(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let receive = pair.receive(0, 4096)?;
     let send = pair.send(0, 4096, 1)?;
     let mut observation = Observation::of(QUIET);
@@ -84,14 +41,14 @@ fn none(bench: &Bench<'_>) -> Verdict {
             "the receive was done".to_owned()
         })?;
     }
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.check(&receive, 4096, 1)?;
     pair.consume(&receive)
 }
 
-fn receiver(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
-    let first_count = rows::count_address(pair.queue.meta, 0);
+fn receiver(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
+    let first_count = unpack_row::count_address(pair.queue.meta, 0);
     let before = pair.receiver.word(first_count)?;
     let receive = pair.receive(0, 4096)?;
     let send = pair.send(0, 4096, 1)?;
@@ -105,20 +62,21 @@ fn receiver(bench: &Bench<'_>) -> Verdict {
         })?;
     }
     let sends: &[u64] = if sent { &[] } else { &[send] };
-    pair.complete_all(bench, sends, &[receive])?;
+    pair.complete_all(fixture, sends, &[receive])?;
     pair.check(&receive, 4096, 1)?;
     pair.consume(&receive)
 }
 
-fn oldest(bench: &Bench<'_>) -> Verdict {
+fn oldest(fixture: &Fixture<'_>) -> Verdict {
     const COUNT: u64 = 8;
-    let pair = bench.pair()?;
-    // The oldest send is large and its receive comes last in time, so that its test is called often.
+    let pair = fixture.pair()?;
+    // The oldest send is large and its receive comes last in time, so that its test is called
+    // often.
     let sends: Vec<u64> =
         (0..COUNT).map(|i| pair.send(i * CHUNK_BYTES, 50_000, i)).collect::<Verdict<_>>()?;
     let receives: Vec<_> =
         (0..COUNT).map(|i| pair.receive(i * CHUNK_BYTES, 50_000)).collect::<Verdict<_>>()?;
-    pair.complete_all(bench, &sends, &receives)?;
+    pair.complete_all(fixture, &sends, &receives)?;
     for (seed, receive) in (0..).zip(&receives) {
         pair.check(receive, 50_000, seed)?;
         pair.consume(receive)?;
@@ -126,8 +84,8 @@ fn oldest(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn eager(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn eager(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let send = pair.send(0, 1000, 1)?;
     let mut observation = Observation::of(Duration::from_secs(1));
     let mut sent = false;
@@ -135,7 +93,7 @@ fn eager(bench: &Bench<'_>) -> Verdict {
         sent = step(&pair.sender, send, "send")?;
     }
     let receive = pair.receive(0, 1000)?;
-    pair.complete_all(bench, if sent { &[] } else { std::slice::from_ref(&send) }, &[receive])?;
+    pair.complete_all(fixture, if sent { &[] } else { std::slice::from_ref(&send) }, &[receive])?;
     pair.check(&receive, 1000, 1)?;
     pair.consume(&receive)?;
     if sent {
@@ -145,12 +103,12 @@ fn eager(bench: &Bench<'_>) -> Verdict {
     }
 }
 
-fn rendezvous(bench: &Bench<'_>) -> Verdict {
+fn rendezvous(fixture: &Fixture<'_>) -> Verdict {
     const SYNC: &[(&str, &str)] = &[("NCCL_GPUDIRECTTCPX_RECV_SYNC", "1")];
-    bench.require_available()?;
-    let kind = bench.memory().pointer_type();
-    let (sender, receiver) = (bench.ready_with(SYNC)?, bench.ready_with(SYNC)?);
-    let pair = CommPair::connect(bench, sender.into(), receiver.into(), kind, kind)?;
+    fixture.require_available()?;
+    let kind = fixture.memory().pointer_type();
+    let (sender, receiver) = (fixture.ready_with(SYNC)?, fixture.ready_with(SYNC)?);
+    let pair = CommPair::connect(fixture, sender.into(), receiver.into(), kind, kind)?;
     let send = pair.send(0, 1000, 1)?;
     let mut observation = Observation::of(QUIET);
     while observation.goes_on() {
@@ -160,22 +118,22 @@ fn rendezvous(bench: &Bench<'_>) -> Verdict {
         })?;
     }
     let receive = pair.receive(0, 1000)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.check(&receive, 1000, 1)?;
     pair.consume(&receive)?;
-    (2..8).try_for_each(|seed| pair.transfer(bench, 20_000, seed))
+    (2..8).try_for_each(|seed| pair.transfer(fixture, 20_000, seed))
 }
 
 /// Messages from the agents' own loops, which run until all arrived or nothing does.
 fn stream(
-    bench: &Bench<'_>,
+    fixture: &Fixture<'_>,
     pair: &CommPair,
     message_bytes: u32,
     messages: u64,
     first_seed: u64,
 ) -> Verdict {
-    let stall_ms = u64::try_from(bench.share(1, 3).as_millis()).unwrap_or(u64::MAX);
-    let half = |comm, buffer: crate::comm_pair::Buffer| Stream {
+    let stall_ms = u64::try_from(fixture.share(1, 3).as_millis()).unwrap_or(u64::MAX);
+    let half = |comm, buffer: Buffer| Stream {
         comm,
         mhandle: buffer.mhandle,
         buffer: buffer.at,
@@ -197,33 +155,33 @@ fn stream(
     Ok(())
 }
 
-fn small(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    stream(bench, &pair, 64, 4000, 0)
+fn small(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    stream(fixture, &pair, 64, 4000, 0)
 }
 
-fn recycling(bench: &Bench<'_>) -> Verdict {
+fn recycling(fixture: &Fixture<'_>) -> Verdict {
     const TOTAL: u64 = (1 << 30) / CHUNK_BYTES;
     const ROUND: u64 = 64;
     /// 128 MiB: with fewer messages a plugin may live on pages that it never gave back.
     const ENOUGH: u64 = 4 * ROUND;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     let mut messages = 0;
-    while messages < ENOUGH || (messages < TOTAL && !bench.used(1, 6)) {
-        if bench.used(1, 1) {
+    while messages < ENOUGH || (messages < TOTAL && !fixture.used(1, 6)) {
+        if fixture.used(1, 1) {
             return Err(skip(format!(
                 "only {messages} messages of 512 KiB moved in the time that there was"
             )));
         }
-        stream(bench, &pair, CHUNK_BYTES as u32, ROUND, messages)?;
+        stream(fixture, &pair, CHUNK_BYTES as u32, ROUND, messages)?;
         messages += ROUND;
     }
     Ok(())
 }
 
-fn held_back(bench: &Bench<'_>) -> Verdict {
+fn held_back(fixture: &Fixture<'_>) -> Verdict {
     const COUNT: u64 = 16;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     for round in 0..4 {
         let receives: Vec<_> = (0..COUNT)
             .map(|i| pair.receive(i * CHUNK_BYTES, CHUNK_BYTES))
@@ -232,7 +190,8 @@ fn held_back(bench: &Bench<'_>) -> Verdict {
             .map(|i| pair.send(i * CHUNK_BYTES, CHUNK_BYTES, round * COUNT + i))
             .collect::<Verdict<_>>()?;
         let (mut sent, mut consumed) = (0, 0);
-        // Nothing is consumed while receives come in; once they stop, each consume must let more in.
+        // Nothing is consumed while receives come in; once they stop, each consume must let more
+        // in.
         let mut finished = 0;
         let mut last = Instant::now();
         while sent < sends.len() || consumed < receives.len() {
@@ -251,7 +210,7 @@ fn held_back(bench: &Bench<'_>) -> Verdict {
                 pair.consume(&receives[consumed])?;
                 consumed += 1;
             }
-            require(!bench.used(1, 1), "all 16 receives arrive and are consumed", || {
+            require(!fixture.used(1, 1), "all 16 receives arrive and are consumed", || {
                 format!("{finished} arrived, {consumed} consumed at the deadline")
             })?;
         }

@@ -1,39 +1,23 @@
 //! Slots of the unpack queue.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::{UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle};
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Queue};
-use crate::comm_pair::CommPair;
-use crate::halt::{Verdict, require};
-use crate::rows;
+use crate::check::checks;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::{Verdict, require};
+use crate::message::unpack_row;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Queue,
-        "queue.slots",
-        "§1.5",
-        "the k-th receive uses slot k mod 16, empty ones included",
-        slots,
-    ),
-    Check::new(
-        Queue,
-        "queue.one_slot_each",
-        "§3.5",
-        "a receive writes the cnt of its own slot only",
-        one_slot,
-    ),
-    Check::new(Queue, "queue.cnt_stale", "§3.5", "cnt is not the new count before done", stale),
-    Check::new(Queue, "queue.empty_cnt", "§3.5", "an empty message leaves cnt 0", empty),
-    Check::new(Queue, "queue.head", "§3.5", "the plugin never writes head", head),
-    Check::new(
-        Queue,
-        "queue.final",
-        "§3.5",
-        "cnt and row stay until the receive is consumed",
-        r#final,
-    ),
-];
+checks! { Queue:
+    "queue.slots", "§1.5", slots => "the k-th receive uses slot k mod 16, empty ones included";
+    "queue.one_slot_each", "§3.5", one_slot => "a receive writes the cnt of its own slot only";
+    "queue.cnt_stale", "§3.5", stale => "cnt is not the new count before done";
+    "queue.empty_cnt", "§3.5", empty => "an empty message leaves cnt 0";
+    "queue.head", "§3.5", head => "the plugin never writes head";
+    "queue.final", "§3.5", r#final => "cnt and row stay until the receive is consumed";
+}
 
 /// Bytes from the start of the device struct to its `head`.
 const HEAD_OFFSET: u64 = std::mem::offset_of!(UnpackNetDeviceHandle, head) as u64;
@@ -41,26 +25,28 @@ const HEAD_OFFSET: u64 = std::mem::offset_of!(UnpackNetDeviceHandle, head) as u6
 const DEPTH: u64 = UNPACK_QUEUE_DEPTH as u64;
 
 fn counts(pair: &CommPair) -> Verdict<Vec<u64>> {
-    (0..DEPTH).map(|slot| pair.receiver.word(rows::count_address(pair.queue.meta, slot))).collect()
+    (0..DEPTH)
+        .map(|slot| pair.receiver.word(unpack_row::count_address(pair.queue.meta, slot)))
+        .collect()
 }
 
-fn slots(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn slots(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for k in 0..2 * DEPTH + 8 {
         // Every message has another size, so a row of another slot cannot pass for this one's.
         let bytes = if k % 5 == 3 { 0 } else { 1000 + k * 37 };
-        pair.transfer(bench, bytes, k)?;
+        pair.transfer(fixture, bytes, k)?;
     }
     Ok(())
 }
 
-fn one_slot(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn one_slot(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for k in 0..DEPTH + 4 {
         let before = counts(&pair)?;
         let receive = pair.receive(0, 20_000)?;
         let send = pair.send(0, 20_000 - k, k)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         let after = counts(&pair)?;
         for slot in (0..DEPTH).filter(|&slot| slot != k % DEPTH) {
             let (was, is) = (before[slot as usize], after[slot as usize]);
@@ -73,11 +59,11 @@ fn one_slot(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn stale(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn stale(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     // One round of the ring with large messages: their counts are what the slots hold afterwards.
     for k in 0..DEPTH {
-        pair.transfer(bench, 200_000, k)?;
+        pair.transfer(fixture, 200_000, k)?;
     }
     let old = counts(&pair)?[0];
     let receive = pair.receive(0, 100)?;
@@ -105,21 +91,21 @@ fn stale(bench: &Bench<'_>) -> Verdict {
         require(cnt == old || cnt == 0, "the old count or 0 before done", || {
             format!("{cnt} after {old}")
         })?;
-        require(!bench.used(1, 1), "the receive is done", || "not at the deadline".to_owned())?;
+        require(!fixture.used(1, 1), "the receive is done", || "not at the deadline".to_owned())?;
     }
     pair.check(&receive, 100, 50)?;
     pair.consume(&receive)
 }
 
-fn empty(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn empty(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for k in 0..DEPTH {
-        pair.transfer(bench, 5000, k)?;
+        pair.transfer(fixture, 5000, k)?;
     }
     for slot in 0..3 {
         let receive = pair.receive(0, 0)?;
         let send = pair.send(0, 0, 0)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         let cnt = counts(&pair)?[slot];
         require(cnt == 0, "cnt 0", || cnt.to_string())?;
         pair.consume(&receive)?;
@@ -127,28 +113,28 @@ fn empty(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn head(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn head(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     let handle_head =
         |pair: &CommPair| pair.receiver.word(pair.device_struct.wrapping_add(HEAD_OFFSET));
     for k in 0..DEPTH + 4 {
-        pair.transfer(bench, 5000, k)?;
+        pair.transfer(fixture, 5000, k)?;
         let head = handle_head(&pair)?;
         require(head == u64::MAX, "head 2^64-1", || format!("{head:#x} after {} receives", k + 1))?;
     }
     Ok(())
 }
 
-fn r#final(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn r#final(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, 100_000)?;
     let send = pair.send(0, 100_000, 1)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     let row = pair.row(&receive)?;
     for k in 1..DEPTH {
         let receive = pair.receive(0, 3000)?;
         let send = pair.send(0, 3000, k)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
     }
     let now = pair.row(&receive)?;
     require(now == row, "the row as it was", || {

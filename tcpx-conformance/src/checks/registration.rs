@@ -1,150 +1,68 @@
 //! `regMr`, `deregMr`, `getDeviceMr`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::{PTR_CUDA, PTR_DMABUF, PTR_HOST};
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Registration};
-use crate::comm_pair::CommPair;
-use crate::command::{Command, UNTOUCHED};
-use crate::halt::{Verdict, differs, fail, loose_acceptance, require, require_rc};
+use crate::check::checks;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::{
+    Verdict, differs, fail, loose_acceptance, require, require_made, require_rc,
+};
+use crate::link::values::UNTOUCHED;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Registration,
-        "registration.null_comm",
-        "§2.6",
-        "regMr on a NULL comm returns 3",
-        null_comm,
-    ),
-    Check::new(
-        Registration,
-        "registration.unaligned",
-        "§2.6",
-        "device memory must be aligned to 4096",
-        unaligned,
-    ),
-    Check::new(
-        Registration,
-        "registration.host_unaligned",
-        "§2.6",
-        "host memory needs no alignment",
-        host_unaligned,
-    ),
-    Check::new(
-        Registration,
-        "registration.type_dma_buf",
-        "§2.6",
-        "type 4 (dma-buf) returns 3",
-        dma_buf,
-    ),
-    Check::new(Registration, "registration.type_unknown", "§2.6", "other types return 3", unknown),
-    Check::new(
-        Registration,
-        "registration.null_host",
-        "§2.6",
-        "a NULL host range is only a tag",
-        null_host,
-    ),
-    Check::new(
-        Registration,
-        "registration.null_device",
-        "§2.6",
-        "a NULL device range is refused or a tag",
-        null_device,
-    ),
-    Check::new(
-        Registration,
-        "registration.negative_size",
-        "§2.6",
-        "a negative size is refused or ignored",
-        negative,
-    ),
-    Check::new(
-        Registration,
-        "registration.overlapping",
-        "§8",
-        "the same range may be registered twice",
-        overlapping,
-    ),
-    Check::new(
-        Registration,
-        "registration.both_ends",
-        "§2.6",
-        "send and receive comms take registrations",
-        both_ends,
-    ),
-    Check::new(
-        Registration,
-        "registration.across_comms",
-        "§8",
-        "a registration serves other comms, too",
-        across,
-    ),
-    Check::new(
-        Registration,
-        "registration.outlives_comm",
-        "§8",
-        "deregMr works after the comm is closed",
-        outlives,
-    ),
-    Check::new(
-        Registration,
-        "registration.dereg_null",
-        "§2.6",
-        "deregMr of NULL returns 0",
-        dereg_null,
-    ),
-    Check::new(
-        Registration,
-        "registration.no_leak",
-        "§8",
-        "1000 registrations leave no descriptor behind",
-        no_leak,
-    ),
-    Check::new(
-        Registration,
-        "registration.device_mr",
-        "§1.2",
-        "getDeviceMr returns 0 and writes nothing",
-        device_mr,
-    ),
-];
+checks! { Registration:
+    "registration.null_comm", "§2.6", null_comm => "regMr on a NULL comm returns 3";
+    "registration.unaligned", "§2.6", unaligned => "device memory must be aligned to 4096";
+    "registration.host_unaligned", "§2.6", host_unaligned => "host memory needs no alignment";
+    "registration.type_dma_buf", "§2.6", dma_buf => "type 4 (dma-buf) returns 3";
+    "registration.type_unknown", "§2.6", unknown => "other types return 3";
+    "registration.null_host", "§2.6", null_host => "a NULL host range is only a tag";
+    "registration.null_device", "§2.6", null_device => "a NULL device range is refused or a tag";
+    "registration.negative_size", "§2.6", negative => "a negative size is refused or ignored";
+    "registration.overlapping", "§8", overlapping => "the same range may be registered twice";
+    "registration.both_ends", "§2.6", both_ends => "send and receive comms take registrations";
+    "registration.across_comms", "§8", across => "a registration serves other comms, too";
+    "registration.outlives_comm", "§8", outlives => "deregMr works after the comm is closed";
+    "registration.dereg_null", "§2.6", dereg_null => "deregMr of NULL returns 0";
+    "registration.no_leak", "§8", no_leak => "1000 registrations leave no descriptor behind";
+    "registration.device_mr", "§1.2", device_mr => "getDeviceMr returns 0 and writes nothing";
+}
 
 const BYTES: u64 = 16 * 4096;
 
-fn null_comm(bench: &Bench<'_>) -> Verdict {
-    let process = bench.ready()?;
+fn null_comm(fixture: &Fixture<'_>) -> Verdict {
+    let process = fixture.ready()?;
     let at = process.allocate(BYTES)?;
     for kind in [PTR_HOST, PTR_CUDA] {
         require_rc(
             &format!("regMr of type {kind} on a NULL comm"),
-            process.reg_mr(0, at, BYTES, kind)?.rc,
+            process.register(0, at, BYTES, kind)?.rc,
             3,
         )?;
     }
     Ok(())
 }
 
-fn unaligned(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_entries()?;
-    let pair = bench.pair()?;
+fn unaligned(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_entries()?;
+    let pair = fixture.pair()?;
     let at = pair.sender.allocate_device(BYTES)?;
     for shift in [1, 16, 2048, 4095] {
-        let made = pair.sender.reg_mr(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
+        let made = pair.sender.register(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
         require_rc(&format!("regMr of device memory at a page + {shift}"), made.rc, 3)?;
     }
     Ok(())
 }
 
-fn host_unaligned(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn host_unaligned(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let at = pair.sender.allocate(BYTES)?;
     for shift in [1, 7, 4095] {
-        let made = pair.sender.reg_mr(pair.send_comm, at + shift, 100, PTR_HOST)?;
-        require_rc(&format!("regMr of host memory at a page + {shift}"), made.rc, 0)?;
-        require(made.pointer != 0 && made.pointer != UNTOUCHED, "a registration", || {
-            format!("{:#x}", made.pointer)
-        })?;
+        let made = pair.sender.register(pair.send_comm, at + shift, 100, PTR_HOST)?;
+        let call = format!("regMr of host memory at a page + {shift}");
+        require_made(&call, made, "a registration")?;
     }
     Ok(())
 }
@@ -153,67 +71,67 @@ fn refuses_type(pair: &CommPair, kind: i32) -> Verdict {
     let at = pair.sender.allocate(BYTES)?;
     require_rc(
         &format!("regMr of type {kind}"),
-        pair.sender.reg_mr(pair.send_comm, at, BYTES, kind)?.rc,
+        pair.sender.register(pair.send_comm, at, BYTES, kind)?.rc,
         3,
     )
 }
 
-fn dma_buf(bench: &Bench<'_>) -> Verdict {
-    refuses_type(&bench.pair()?, PTR_DMABUF)
+fn dma_buf(fixture: &Fixture<'_>) -> Verdict {
+    refuses_type(&fixture.pair()?, PTR_DMABUF)
 }
 
-fn unknown(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn unknown(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     [0, 3, 8, -1].into_iter().try_for_each(|kind| refuses_type(&pair, kind))
 }
 
-fn null_host(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_HOST)?;
+fn null_host(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let made = pair.sender.register(pair.send_comm, 0, BYTES, PTR_HOST)?;
     if loose_acceptance("regMr of a NULL host range", made.rc)? {
         return Ok(());
     }
     Err(differs("regMr refuses a NULL host range; 3.1.9 takes any"))
 }
 
-fn null_device(bench: &Bench<'_>) -> Verdict {
-    bench.memory().require_entries()?;
-    let pair = bench.pair()?;
-    let made = pair.sender.reg_mr(pair.send_comm, 0, BYTES, PTR_CUDA)?;
+fn null_device(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_entries()?;
+    let pair = fixture.pair()?;
+    let made = pair.sender.register(pair.send_comm, 0, BYTES, PTR_CUDA)?;
     // CUDA refuses it in the original; where nothing asks CUDA, it is as good a tag as any.
     loose_acceptance("regMr of a NULL device range", made.rc).map(drop)
 }
 
-fn negative(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn negative(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let at = pair.sender.allocate(BYTES)?;
-    let command = Command::RegMr { comm: pair.send_comm, data: at, bytes: -1, kind: PTR_HOST };
-    if loose_acceptance("regMr of -1 bytes", pair.sender.made(&command)?.rc)? {
+    let made = pair.sender.reg_mr(pair.send_comm, at, -1, PTR_HOST)?;
+    if loose_acceptance("regMr of -1 bytes", made.rc)? {
         return Err(differs("regMr takes a negative size, as 3.1.9 does"));
     }
     Ok(())
 }
 
-fn overlapping(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn overlapping(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
-    let first = pair.sender.reg_mr(pair.send_comm, pair.outgoing.at, BYTES, kind)?;
-    let second = pair.sender.reg_mr(pair.send_comm, pair.outgoing.at + 4096, BYTES, kind)?;
+    let first = pair.sender.register(pair.send_comm, pair.outgoing.at, BYTES, kind)?;
+    let second = pair.sender.register(pair.send_comm, pair.outgoing.at + 4096, BYTES, kind)?;
     require_rc("regMr of a registered range", first.rc, 0)?;
     require_rc("regMr of an overlapping range", second.rc, 0)?;
     require(first.pointer != second.pointer, "two registrations", || {
         "the same one twice".to_owned()
     })?;
     for mhandle in [first.pointer, second.pointer] {
-        let command = Command::DeregMr { comm: pair.send_comm, mhandle };
-        require_rc("deregMr of one of several", pair.sender.rc(&command)?, 0)?;
+        let rc = pair.sender.dereg_mr(pair.send_comm, mhandle)?;
+        require_rc("deregMr of one of several", rc, 0)?;
     }
     // The first registration of the range is still good.
-    pair.transfer(bench, 10_000, 3)
+    pair.transfer(fixture, 10_000, 3)
 }
 
-fn both_ends(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn both_ends(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     for kind in [PTR_HOST, pair.memory.pointer_type()] {
         pair.sender.registered(pair.send_comm, BYTES, kind)?;
         pair.receiver.registered(pair.recv_comm, BYTES, kind)?;
@@ -221,48 +139,42 @@ fn both_ends(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn across(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn across(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
     let mut other =
-        CommPair::connect(bench, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
+        CommPair::connect(fixture, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
     (other.outgoing, other.incoming) = (pair.outgoing, pair.incoming);
-    other.transfer(bench, 10_000, 1)
+    other.transfer(fixture, 10_000, 1)
 }
 
-fn outlives(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn outlives(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
-    let other = CommPair::connect(bench, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
-    other.transfer(bench, 100, 1)?;
-    other.sender.close(crate::command::CommKind::Send, other.send_comm)?;
-    let command = Command::DeregMr { comm: pair.send_comm, mhandle: other.outgoing.mhandle };
-    require_rc(
-        "deregMr through another comm, after its own was closed",
-        pair.sender.rc(&command)?,
-        0,
-    )
+    let other = CommPair::connect(fixture, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
+    other.transfer(fixture, 100, 1)?;
+    other.sender.close(crate::harness::calls::CommKind::Send, other.send_comm)?;
+    let rc = pair.sender.dereg_mr(pair.send_comm, other.outgoing.mhandle)?;
+    require_rc("deregMr through another comm, after its own was closed", rc, 0)
 }
 
-fn dereg_null(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    let command = Command::DeregMr { comm: pair.send_comm, mhandle: 0 };
-    require_rc("deregMr of NULL", pair.sender.rc(&command)?, 0)
+fn dereg_null(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    require_rc("deregMr of NULL", pair.sender.dereg_mr(pair.send_comm, 0)?, 0)
 }
 
-fn no_leak(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn no_leak(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let before = pair.sender.census()?;
     for _ in 0..1000 {
-        let made = pair.sender.reg_mr(
+        let made = pair.sender.register(
             pair.send_comm,
             pair.outgoing.at,
             BYTES,
             pair.memory.pointer_type(),
         )?;
         require_rc("regMr", made.rc, 0)?;
-        let command = Command::DeregMr { comm: pair.send_comm, mhandle: made.pointer };
-        require_rc("deregMr", pair.sender.rc(&command)?, 0)?;
+        require_rc("deregMr", pair.sender.dereg_mr(pair.send_comm, made.pointer)?, 0)?;
     }
     let after = pair.sender.census()?;
     require(after.descriptors <= before.descriptors, "no more descriptors than before", || {
@@ -270,10 +182,9 @@ fn no_leak(bench: &Bench<'_>) -> Verdict {
     })
 }
 
-fn device_mr(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    let command = Command::DeviceMr { comm: pair.recv_comm, mhandle: pair.incoming.mhandle };
-    let made = pair.receiver.made(&command)?;
+fn device_mr(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let made = pair.receiver.get_device_mr(pair.recv_comm, pair.incoming.mhandle)?;
     require_rc("getDeviceMr", made.rc, 0)?;
     if made.pointer == UNTOUCHED {
         return Ok(());

@@ -1,175 +1,97 @@
 //! Arguments of `isend` and `irecv`.
+//!
+//! § is a section of docs/plugin-contract.md.
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Requests};
-use crate::comm_pair::{BUFFER_BYTES, CommPair};
-use crate::command::{Command, Made};
-use crate::halt::{Verdict, may_die, require_rc, strict_refusal};
+use crate::check::checks;
+use crate::harness::comm_pair::{BUFFER_BYTES, CommPair};
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::{Verdict, may_die, require_rc, strict_refusal};
+use crate::link::values::Made;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(Requests, "requests.irecv_n", "§2.7", "irecv of 0 or 2 buffers returns 3", irecv_n),
-    Check::new(
-        Requests,
-        "requests.irecv_no_mhandle",
-        "§2.7",
-        "irecv without a registration returns 3",
-        irecv_no_mhandle,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_no_mhandle",
-        "§2.7",
-        "isend without a registration returns 3",
-        isend_no_mhandle,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_negative",
-        "§2.7",
-        "isend refuses a negative size",
-        isend_negative,
-    ),
-    Check::new(
-        Requests,
-        "requests.irecv_negative",
-        "§2.7",
-        "irecv refuses a negative size",
-        irecv_negative,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_below",
-        "§2.7",
-        "isend refuses data below the registration",
-        isend_below,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_past",
-        "§2.7",
-        "isend refuses data past the registration",
-        isend_past,
-    ),
-    Check::new(
-        Requests,
-        "requests.refusal_harmless",
-        "§2.7",
-        "a refused isend or irecv changes nothing",
-        refusal_harmless,
-    ),
-    Check::new(
-        Requests,
-        "requests.isend_unaligned",
-        "§8",
-        "data may begin anywhere in the registration",
-        isend_unaligned,
-    ),
-    Check::new(
-        Requests,
-        "requests.irecv_wild_data",
-        "§2.6",
-        "a device receive never uses its data pointer",
-        wild_data,
-    ),
-    Check::new(
-        Requests,
-        "requests.irecv_small_mhandle",
-        "§2.6",
-        "a device receive takes any device registration",
-        small_mhandle,
-    ),
-    Check::new(Requests, "requests.tags_null", "§2.8", "the tags of irecv may be NULL", tags_null),
-    Check::new(
-        Requests,
-        "requests.tags_ignored",
-        "§2.8",
-        "tags match nothing: order does",
-        tags_ignored,
-    ),
-    Check::new(
-        Requests,
-        "requests.null_comm",
-        "§2.7",
-        "isend and irecv refuse a NULL comm",
-        null_comm,
-    )
-    .destructive(),
-    Check::new(
-        Requests,
-        "requests.irecv_on_send_comm",
-        "§2.7",
-        "irecv refuses a send comm",
-        wrong_direction,
-    )
-    .destructive(),
-];
+checks! { Requests:
+    "requests.irecv_n", "§2.7", irecv_n => "irecv of 0 or 2 buffers returns 3";
+    "requests.irecv_no_mhandle", "§2.7", irecv_no_mhandle =>
+        "irecv without a registration returns 3";
+    "requests.isend_no_mhandle", "§2.7", isend_no_mhandle =>
+        "isend without a registration returns 3";
+    "requests.isend_negative", "§2.7", isend_negative => "isend refuses a negative size";
+    "requests.irecv_negative", "§2.7", irecv_negative => "irecv refuses a negative size";
+    "requests.isend_below", "§2.7", isend_below => "isend refuses data below the registration";
+    "requests.isend_past", "§2.7", isend_past => "isend refuses data past the registration";
+    "requests.refusal_harmless", "§2.7", refusal_harmless =>
+        "a refused isend or irecv changes nothing";
+    "requests.isend_unaligned", "§8", isend_unaligned =>
+        "data may begin anywhere in the registration";
+    "requests.irecv_wild_data", "§2.6", wild_data => "a device receive never uses its data pointer";
+    "requests.irecv_small_mhandle", "§2.6", small_mhandle =>
+        "a device receive takes any device registration";
+    "requests.tags_null", "§2.8", tags_null => "the tags of irecv may be NULL";
+    "requests.tags_ignored", "§2.8", tags_ignored => "tags match nothing: order does";
+    #[destructive]
+    "requests.null_comm", "§2.7", null_comm => "isend and irecv refuse a NULL comm";
+    #[destructive]
+    "requests.irecv_on_send_comm", "§2.7", wrong_direction => "irecv refuses a send comm";
+}
 
 fn irecv(pair: &CommPair, n: i32, data: u64, bytes: i32, mhandle: u64) -> Verdict<Made> {
-    pair.receiver.made(&Command::Irecv {
-        comm: pair.recv_comm,
-        n,
-        data,
-        bytes,
-        tag: Some(0),
-        mhandle,
-    })
+    pair.receiver.irecv(pair.recv_comm, n, data, bytes, Some(0), mhandle)
 }
 
 fn isend(pair: &CommPair, data: u64, bytes: i32, mhandle: u64) -> Verdict<Made> {
-    pair.sender.made(&Command::Isend { comm: pair.send_comm, data, bytes, tag: 0, mhandle })
+    pair.sender.isend(pair.send_comm, data, bytes, 0, mhandle)
 }
 
-fn irecv_n(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn irecv_n(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     for n in [0, 2, -1] {
         let made = irecv(&pair, n, pair.incoming.at, 100, pair.incoming.mhandle)?;
         require_rc(&format!("irecv with n = {n}"), made.rc, 3)?;
     }
-    pair.transfer(bench, 100, 1)
+    pair.transfer(fixture, 100, 1)
 }
 
-fn irecv_no_mhandle(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn irecv_no_mhandle(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     require_rc("irecv with a NULL mhandle", irecv(&pair, 1, pair.incoming.at, 100, 0)?.rc, 3)?;
-    pair.transfer(bench, 100, 1)
+    pair.transfer(fixture, 100, 1)
 }
 
-fn isend_no_mhandle(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn isend_no_mhandle(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     require_rc("isend with a NULL mhandle", isend(&pair, pair.outgoing.at, 100, 0)?.rc, 3)?;
-    pair.transfer(bench, 100, 1)
+    pair.transfer(fixture, 100, 1)
 }
 
-fn isend_negative(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn isend_negative(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     strict_refusal(
         "isend of -1 bytes",
         isend(&pair, pair.outgoing.at, -1, pair.outgoing.mhandle)?.rc,
     )
 }
 
-fn irecv_negative(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn irecv_negative(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     strict_refusal(
         "irecv of -1 bytes",
         irecv(&pair, 1, pair.incoming.at, -1, pair.incoming.mhandle)?.rc,
     )
 }
 
-fn isend_below(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn isend_below(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let made = isend(&pair, pair.outgoing.at - 4096, 100, pair.outgoing.mhandle)?;
     strict_refusal("isend from below the registration", made.rc)
 }
 
-fn isend_past(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn isend_past(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let made = isend(&pair, pair.outgoing.at + BUFFER_BYTES - 50, 100, pair.outgoing.mhandle)?;
     strict_refusal("isend that ends past the registration", made.rc)
 }
 
-fn refusal_harmless(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn refusal_harmless(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     // More refusals than a comm has requests: none may hold one.
     for _ in 0..20 {
         require_rc("isend with a NULL mhandle", isend(&pair, pair.outgoing.at, 100, 0)?.rc, 3)?;
@@ -180,16 +102,16 @@ fn refusal_harmless(bench: &Bench<'_>) -> Verdict {
         )?;
         require_rc("irecv with a NULL mhandle", irecv(&pair, 1, pair.incoming.at, 100, 0)?.rc, 3)?;
     }
-    (0..20).try_for_each(|seed| pair.transfer(bench, 500, seed))
+    (0..20).try_for_each(|seed| pair.transfer(fixture, 500, seed))
 }
 
-fn isend_unaligned(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn isend_unaligned(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     for (seed, offset) in [1, 3, 100, 4095, 4097].into_iter().enumerate() {
         let (seed, bytes) = (seed as u64, 9999);
         let receive = pair.receive(0, bytes)?;
         let send = pair.send(offset, bytes, seed)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         pair.check(&receive, bytes, seed)?;
         pair.consume(&receive)?;
     }
@@ -197,76 +119,55 @@ fn isend_unaligned(bench: &Bench<'_>) -> Verdict {
 }
 
 /// One message into a receive that was posted with other arguments.
-fn into(bench: &Bench<'_>, pair: &CommPair, made: Made, what: &str) -> Verdict {
+fn into(fixture: &Fixture<'_>, pair: &CommPair, made: Made, what: &str) -> Verdict {
     require_rc(what, made.rc, 0)?;
     let receive = pair.posted(made.pointer, pair.incoming.at);
     let send = pair.send(0, 20_000, 6)?;
-    pair.complete(bench, send, &receive)?;
+    pair.complete(fixture, send, &receive)?;
     pair.check(&receive, 20_000, 6)?;
     pair.consume(&receive)
 }
 
-fn wild_data(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn wild_data(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     for data in [0, 1, 0xdead_0000] {
         let made = irecv(&pair, 1, data, 20_000, pair.incoming.mhandle)?;
-        into(bench, &pair, made, &format!("irecv with data {data:#x}"))?;
+        into(fixture, &pair, made, &format!("irecv with data {data:#x}"))?;
     }
     Ok(())
 }
 
-fn small_mhandle(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.unpack_pair()?;
+fn small_mhandle(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     let small = pair.receiver.registered(pair.recv_comm, 4096, pair.memory.pointer_type())?;
     let made = irecv(&pair, 1, pair.incoming.at, 20_000, small.mhandle)?;
-    into(bench, &pair, made, "irecv of 20000 bytes with the registration of an unrelated page")
+    into(fixture, &pair, made, "irecv of 20000 bytes with the registration of an unrelated page")
 }
 
-fn tags_null(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn tags_null(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let (comm, data, mhandle) = (pair.recv_comm, pair.incoming.at, pair.incoming.mhandle);
-    let made = pair.receiver.made(&Command::Irecv {
-        comm,
-        n: 1,
-        data,
-        bytes: 20_000,
-        tag: None,
-        mhandle,
-    })?;
-    into(bench, &pair, made, "irecv with NULL tags")
+    let made = pair.receiver.irecv(comm, 1, data, 20_000, None, mhandle)?;
+    into(fixture, &pair, made, "irecv with NULL tags")
 }
 
-fn tags_ignored(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn tags_ignored(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let mut posted = (Vec::new(), Vec::new());
     // The tags of the two ends cross over; the order must win.
     for (seed, tag) in [(1_u64, 5), (2, 777)] {
         let (place, mhandle) = (pair.incoming.at + seed * 4096, pair.incoming.mhandle);
-        let command = Command::Irecv {
-            comm: pair.recv_comm,
-            n: 1,
-            data: place,
-            bytes: 900,
-            tag: Some(tag),
-            mhandle,
-        };
-        let made = pair.receiver.made(&command)?;
+        let made = pair.receiver.irecv(pair.recv_comm, 1, place, 900, Some(tag), mhandle)?;
         require_rc("irecv", made.rc, 0)?;
         posted.1.push(pair.posted(made.pointer, place));
         let data = pair.outgoing.at + seed * 4096;
         pair.sender.fill(data, 900, seed)?;
-        let (comm, mhandle) = (pair.send_comm, pair.outgoing.mhandle);
-        let made = pair.sender.made(&Command::Isend {
-            comm,
-            data,
-            bytes: 900,
-            tag: 782 - tag,
-            mhandle,
-        })?;
+        let mhandle = pair.outgoing.mhandle;
+        let made = pair.sender.isend(pair.send_comm, data, 900, 782 - tag, mhandle)?;
         require_rc("isend", made.rc, 0)?;
         posted.0.push(made.pointer);
     }
-    pair.complete_all(bench, &posted.0, &posted.1)?;
+    pair.complete_all(fixture, &posted.0, &posted.1)?;
     for (seed, receive) in (1..).zip(&posted.1) {
         pair.check(receive, 900, seed)?;
         pair.consume(receive)?;
@@ -274,20 +175,19 @@ fn tags_ignored(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn null_comm(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn null_comm(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let (data, mhandle) = (pair.outgoing.at, pair.outgoing.mhandle);
-    let send = Command::Isend { comm: 0, data, bytes: 100, tag: 0, mhandle };
-    may_die("isend on a NULL comm", pair.sender.made(&send).map(|made| made.rc))?;
+    let posted = pair.sender.isend(0, data, 100, 0, mhandle);
+    may_die("isend on a NULL comm", posted.map(|made| made.rc))?;
     let (data, mhandle) = (pair.incoming.at, pair.incoming.mhandle);
-    let receive = Command::Irecv { comm: 0, n: 1, data, bytes: 100, tag: None, mhandle };
-    may_die("irecv on a NULL comm", pair.receiver.made(&receive).map(|made| made.rc))
+    let posted = pair.receiver.irecv(0, 1, data, 100, None, mhandle);
+    may_die("irecv on a NULL comm", posted.map(|made| made.rc))
 }
 
-fn wrong_direction(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn wrong_direction(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     let (comm, data, mhandle) = (pair.send_comm, pair.outgoing.at, pair.outgoing.mhandle);
-    let receive = Command::Irecv { comm, n: 1, data, bytes: 100, tag: Some(0), mhandle };
-    let posted = pair.sender.made(&receive);
+    let posted = pair.sender.irecv(comm, 1, data, 100, Some(0), mhandle);
     may_die("irecv on a send comm", posted.map(|made| made.rc))
 }

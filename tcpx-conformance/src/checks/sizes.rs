@@ -1,95 +1,51 @@
 //! Messages of every awkward size, and receives that were posted for another.
+//!
+//! § is a section of docs/plugin-contract.md.
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Sizes};
-use crate::command::Tested;
-use crate::halt::{Verdict, fail, require};
+use crate::check::checks;
+use crate::harness::fixture::Fixture;
+use crate::harness::verdict::{Verdict, fail, require};
+use crate::link::values::Tested;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check::new(
-        Sizes,
-        "sizes.bytes_0",
-        "§2.7",
-        "an empty message takes a request, a slot and a consume",
-        exact::<0>,
-    ),
-    Check::new(Sizes, "sizes.bytes_1", "§3.7", "1 byte arrives", exact::<1>),
-    Check::new(Sizes, "sizes.bytes_4095", "§3.7", "a page less a byte arrives", exact::<4095>),
-    Check::new(Sizes, "sizes.bytes_4096", "§3.7", "a page arrives", exact::<4096>),
-    Check::new(Sizes, "sizes.bytes_4097", "§3.7", "a page and a byte arrive", exact::<4097>),
-    Check::new(Sizes, "sizes.bytes_65536", "§3.7", "64 KiB arrive", exact::<65_536>),
-    Check::new(
-        Sizes,
-        "sizes.bytes_77777",
-        "§3.7",
-        "an odd number of bytes arrives",
-        exact::<77_777>,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.bytes_524287",
-        "§3.3",
-        "a chunk less a byte arrives",
-        exact::<524_287>,
-    ),
-    Check::new(Sizes, "sizes.bytes_524288", "§3.3", "a whole chunk arrives", exact::<524_288>),
-    Check::new(Sizes, "sizes.bytes_524289", "§3.3", "a chunk and a byte arrive", exact::<524_289>),
-    Check::new(
-        Sizes,
-        "sizes.bytes_4194304",
-        "§2.7",
-        "4 MiB, the nominal slice, arrive",
-        exact::<4_194_304>,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.sequence",
-        "§2.7",
-        "messages of all sizes keep their order, empty ones included",
-        sequence,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.posted_larger",
-        "§2.7",
-        "a shorter message than posted arrives in its own size",
-        larger,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.posted_smaller",
-        "§2.7",
-        "a longer message than posted is whole or an error",
-        smaller,
-    ),
-    Check::new(
-        Sizes,
-        "sizes.posted_zero",
-        "§2.7",
-        "a message into an empty receive is whole or an error",
-        zero,
-    ),
-];
-
-/// Twice each, since the second meets pages and slots that were in use.
-fn exact<const BYTES: u64>(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
-    pair.transfer(bench, BYTES, 1)?;
-    pair.transfer(bench, BYTES, 2)
+checks! { Sizes:
+    "sizes.bytes_0", "§2.7", exact::<0> => "an empty message takes a request, a slot and a consume";
+    "sizes.bytes_1", "§3.7", exact::<1> => "1 byte arrives";
+    "sizes.bytes_4095", "§3.7", exact::<4095> => "a page less a byte arrives";
+    "sizes.bytes_4096", "§3.7", exact::<4096> => "a page arrives";
+    "sizes.bytes_4097", "§3.7", exact::<4097> => "a page and a byte arrive";
+    "sizes.bytes_65536", "§3.7", exact::<65_536> => "64 KiB arrive";
+    "sizes.bytes_77777", "§3.7", exact::<77_777> => "an odd number of bytes arrives";
+    "sizes.bytes_524287", "§3.3", exact::<524_287> => "a chunk less a byte arrives";
+    "sizes.bytes_524288", "§3.3", exact::<524_288> => "a whole chunk arrives";
+    "sizes.bytes_524289", "§3.3", exact::<524_289> => "a chunk and a byte arrive";
+    "sizes.bytes_4194304", "§2.7", exact::<4_194_304> => "4 MiB, the nominal slice, arrive";
+    "sizes.sequence", "§2.7", sequence =>
+        "messages of all sizes keep their order, empty ones included";
+    "sizes.posted_larger", "§2.7", larger =>
+        "a shorter message than posted arrives in its own size";
+    "sizes.posted_smaller", "§2.7", smaller => "a longer message than posted is whole or an error";
+    "sizes.posted_zero", "§2.7", zero => "a message into an empty receive is whole or an error";
 }
 
-fn sequence(bench: &Bench<'_>) -> Verdict {
+/// Twice each, since the second meets pages and slots that were in use.
+fn exact<const BYTES: u64>(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    pair.transfer(fixture, BYTES, 1)?;
+    pair.transfer(fixture, BYTES, 2)
+}
+
+fn sequence(fixture: &Fixture<'_>) -> Verdict {
     const SIZES: [u64; 16] =
         [0, 1, 4096, 0, 0, 65_537, 3, 100_000, 4095, 262_144, 0, 17, 8193, 2, 300_001, 0];
     const PLACE: u64 = 320 * 1024;
-    let pair = bench.pair()?;
+    let pair = fixture.pair()?;
     for round in 0..2 {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         for (i, bytes) in (0..).zip(SIZES) {
             receives.push(pair.receive(i * PLACE, bytes)?);
             sends.push(pair.send(i * PLACE, bytes, round * 100 + i)?);
         }
-        pair.complete_all(bench, &sends, &receives)?;
+        pair.complete_all(fixture, &sends, &receives)?;
         for ((i, bytes), receive) in (0..).zip(SIZES).zip(&receives) {
             pair.check(receive, bytes, round * 100 + i)?;
             pair.consume(receive)?;
@@ -98,29 +54,30 @@ fn sequence(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-fn larger(bench: &Bench<'_>) -> Verdict {
-    let pair = bench.pair()?;
+fn larger(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
     for (seed, sent) in (0..).zip([0, 1, 4097, 100_000]) {
         let receive = pair.receive(0, 400_000)?;
         let send = pair.send(0, sent, seed)?;
-        pair.complete(bench, send, &receive)?;
+        pair.complete(fixture, send, &receive)?;
         pair.check(&receive, sent, seed)?;
         pair.consume(&receive)?;
     }
     Ok(())
 }
 
-fn smaller(bench: &Bench<'_>) -> Verdict {
-    overlong(bench, 100, 50_000)
+fn smaller(fixture: &Fixture<'_>) -> Verdict {
+    overlong(fixture, 100, 50_000)
 }
 
-fn zero(bench: &Bench<'_>) -> Verdict {
-    overlong(bench, 0, 5000)
+fn zero(fixture: &Fixture<'_>) -> Verdict {
+    overlong(fixture, 0, 5000)
 }
 
-/// A message that is longer than its receive: the original delivers all of it, a stricter plugin may refuse it.
-fn overlong(bench: &Bench<'_>, posted: u64, sent: u64) -> Verdict {
-    let pair = bench.unpack_pair()?;
+/// A message that is longer than its receive: the original delivers all of it, a stricter plugin
+/// may refuse it.
+fn overlong(fixture: &Fixture<'_>, posted: u64, sent: u64) -> Verdict {
+    let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, posted)?;
     let send = pair.send(0, sent, 4)?;
     let (mut sent_off, mut delivered) = (false, false);
@@ -142,7 +99,7 @@ fn overlong(bench: &Bench<'_>, posted: u64, sent: u64) -> Verdict {
                 ));
             }
         }
-        require(!bench.used(1, 1), "the message arrives or test fails", || {
+        require(!fixture.used(1, 1), "the message arrives or test fails", || {
             "neither at the deadline".to_owned()
         })?;
     }

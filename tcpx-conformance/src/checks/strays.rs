@@ -1,4 +1,6 @@
 //! Strangers at the listener's port, before the peer comes and beside it.
+//!
+//! § is a section of docs/plugin-contract.md.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -6,21 +8,18 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::HANDLE_BYTES;
 
-use crate::bench::Bench;
-use crate::check::{Check, Group::Lifecycle};
-use crate::comm_pair::CommPair;
-use crate::command::{Command, DeviceArgument};
-use crate::halt::{Halt, Verdict, differs, require, require_rc, skip};
-use crate::meeting::Meeting;
+use crate::check::checks;
+use crate::harness::comm_pair::CommPair;
+use crate::harness::fixture::Fixture;
+use crate::harness::pending_pair::PendingPair;
+use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc, skip};
+use crate::link::values::DeviceArgument;
 use crate::outcome::Outcome;
 
-pub(super) const CHECKS: &[Check] = &[Check::new(
-    Lifecycle,
-    "lifecycle.strays",
-    "§3.1",
-    "stray connections get no comm and leave the peer's unharmed",
-    strays,
-)];
+checks! { Lifecycle:
+    "lifecycle.strays", "§3.1", strays =>
+        "stray connections get no comm and leave the peer's unharmed";
+}
 
 /// Where a handle holds the address of the data sockets, and of the control socket (§1.5).
 const ADDRESS_OFFSETS: [usize; 2] = [0, 48];
@@ -31,38 +30,38 @@ const HELLO_BYTES: usize = 512;
 /// Silence after which a hello is taken to be whole.
 const HELLO_PAUSE: Duration = Duration::from_millis(200);
 
-fn strays(bench: &Bench<'_>) -> Verdict {
-    bench.require_available()?;
-    let meeting = Meeting::of_strangers(bench)?;
-    let handle = meeting.connector.read(meeting.handle, HANDLE_BYTES as u32)?;
+fn strays(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_available()?;
+    let pending = PendingPair::of_new_processes(fixture)?;
+    let handle = pending.connector.read(pending.handle, HANDLE_BYTES as u32)?;
     let Some(doors) = addresses(&handle) else {
         return Err(skip("the handle does not begin with an IPv4 address to knock at"));
     };
-    let hello = recorded_hello(bench, &meeting, &handle, doors[0])?;
+    let hello = recorded_hello(fixture, &pending, &handle, doors[0])?;
     let mut held = Vec::new();
     for _ in 0..2 {
         for door in doors {
-            held.extend(knock(bench, door, &hello)?);
+            held.extend(knock(fixture, door, &hello)?);
         }
         for _ in 0..POLLS {
-            let made = meeting.accept(DeviceArgument::At(meeting.device))?;
+            let made = pending.accept(DeviceArgument::At(pending.device))?;
             if made.rc != 0 {
                 return Err(differs(format!("strangers end accept with {}", made.rc)));
             }
             require(made.pointer == 0, "no comm for strangers", || format!("{:#x}", made.pointer))?;
         }
     }
-    let comms = meeting.meet(bench).map_err(|halt| match halt {
+    let comms = pending.establish(fixture).map_err(|halt| match halt {
         Halt::Answer(Outcome::Fail { got, .. }) => {
             differs(format!("strangers keep the peer out, as in 3.1.9: {got}"))
         }
         other => other,
     })?;
-    let kind = bench.memory().pointer_type();
-    let pair = CommPair::of(bench, &meeting, comms, kind, kind)?;
-    pair.transfer(bench, 20_000, 1)?;
+    let kind = fixture.memory().pointer_type();
+    let pair = CommPair::of(fixture, &pending, comms, kind, kind)?;
+    pair.transfer(fixture, 20_000, 1)?;
     drop(held);
-    pair.transfer(bench, 20_000, 2)
+    pair.transfer(fixture, 20_000, 2)
 }
 
 /// The two addresses in a handle.
@@ -78,11 +77,11 @@ fn addresses(handle: &[u8]) -> Option<[SocketAddrV4; 2]> {
     Some([data?, control?])
 }
 
-/// What the plugin's own connect says first, told to a listener of ours by a changed handle. Empty where it waits for
-/// the listener to speak, as 3.1.9 does.
+/// What the plugin's own connect says first, told to a listener of ours by a changed handle. Empty
+/// where it waits for the listener to speak, as 3.1.9 does.
 fn recorded_hello(
-    bench: &Bench<'_>,
-    meeting: &Meeting,
+    fixture: &Fixture<'_>,
+    pending: &PendingPair,
     handle: &[u8],
     door: SocketAddrV4,
 ) -> Verdict<Vec<u8>> {
@@ -94,12 +93,12 @@ fn recorded_hello(
     for offset in ADDRESS_OFFSETS {
         changed[offset + 2..offset + 4].copy_from_slice(&port);
     }
-    let at = meeting.connector.allocate(HANDLE_BYTES as u64)?;
-    meeting.connector.write(at, changed)?;
+    let at = pending.connector.allocate(HANDLE_BYTES as u64)?;
+    pending.connector.write(at, changed)?;
     let device = DeviceArgument::PointsToNull;
-    let made = meeting.connector.made(&Command::Connect { dev: 0, handle: at, device })?;
+    let made = pending.connector.connect(0, at, device)?;
     require_rc("the first connect", made.rc, 0)?;
-    let until = Instant::now() + bench.share(1, 6);
+    let until = Instant::now() + fixture.share(1, 6);
     let mut hello = Vec::new();
     while Instant::now() < until {
         match listener.accept() {
@@ -136,10 +135,10 @@ fn heard(mut socket: TcpStream, until: Instant) -> std::io::Result<Vec<u8>> {
     Ok(hello)
 }
 
-/// Every kind of stranger once at one door; those that stay are returned.
-fn knock(bench: &Bench<'_>, door: SocketAddrV4, hello: &[u8]) -> Verdict<Vec<TcpStream>> {
+/// Connects once as each kind of stranger, and returns the connections that stay.
+fn knock(fixture: &Fixture<'_>, door: SocketAddrV4, hello: &[u8]) -> Verdict<Vec<TcpStream>> {
     let call = |words: &[u8]| {
-        let limit = bench.share(1, 6);
+        let limit = fixture.share(1, 6);
         let socket = TcpStream::connect_timeout(&door.into(), limit);
         let said = socket.and_then(|mut socket| {
             socket.set_write_timeout(Some(limit))?;

@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-softnet", &["tcpx-sys", "tcpx-cuda"]),
     ("tcpx-diagnosis", &["tcpx-sys"]),
     ("tcpx-doctor", &["tcpx-diagnosis"]),
-    ("tcpx-conformance", &["tcpx-sys", "tcpx-cuda"]),
+    ("tcpx-conformance", &["tcpx-sys", "tcpx-cuda", "tcpx-wire"]),
     (
         "tcpx-core",
         &["tcpx-sys", "tcpx-rx", "tcpx-cuda", "tcpx-unpack", "tcpx-softnet", "tcpx-diagnosis"],

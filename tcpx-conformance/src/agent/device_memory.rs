@@ -1,0 +1,172 @@
+#![allow(unsafe_code)]
+//! The agent's memory by number, its GPU's included: each access finds out which of the two an
+//! address is.
+//!
+//! As with ordinary memory, a wrong address costs this process alone.
+
+use std::io;
+
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, allocation_end, is_device_memory};
+
+use super::host_memory;
+use crate::link::command::Answer;
+use crate::message::pattern::{self, Mismatch};
+use crate::message::unpack_row::Entry;
+
+/// All memory that commands may name.
+pub(super) struct Memory<'gpu> {
+    gpu: Option<&'gpu CudaGpu>,
+}
+
+impl<'gpu> Memory<'gpu> {
+    /// Without a GPU, device memory is ordinary memory.
+    pub(super) const fn new(gpu: Option<&'gpu CudaGpu>) -> Self {
+        Self { gpu }
+    }
+
+    /// Page-aligned, zeroed, never freed: requests may refer to it until the process ends.
+    pub(super) fn allocate_device(&self, bytes: u64) -> Answer<u64> {
+        let Some(gpu) = self.gpu else { return host_memory::allocate(bytes) };
+        let buffer = DeviceBuffer::new(gpu, bytes.max(1)).map_err(on_gpu)?;
+        buffer.fill(0).map_err(on_gpu)?;
+        let at = buffer.address();
+        std::mem::forget(buffer);
+        Ok(at)
+    }
+
+    /// The GPU, if the address is of its memory.
+    fn gpu_of(&self, at: u64) -> Result<Option<&'gpu CudaGpu>, CudaError> {
+        let Some(gpu) = self.gpu else { return Ok(None) };
+        Ok(is_device_memory(gpu, at)?.then_some(gpu))
+    }
+
+    pub(super) fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>, CudaError> {
+        let Some(gpu) = self.gpu_of(at)? else { return Ok(host_memory::read(at, bytes)) };
+        let mut copy = vec![0; bytes];
+        // SAFETY: the check names memory that it allocated or that the plugin published; see the
+        // head of this file.
+        unsafe { gpu.read(at, &mut copy) }?;
+        Ok(copy)
+    }
+
+    /// One aligned word.
+    pub(super) fn read_word(&self, at: u64) -> Result<u64, CudaError> {
+        let Some(gpu) = self.gpu_of(at)? else { return Ok(host_memory::read_word(at)) };
+        let mut word = [0; 8];
+        // SAFETY: as for `read`.
+        unsafe { gpu.read(at, &mut word) }?;
+        Ok(u64::from_ne_bytes(word))
+    }
+
+    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), CudaError> {
+        match self.gpu_of(at)? {
+            // SAFETY: the check names memory that it allocated, of at least this length.
+            Some(gpu) => unsafe { gpu.write(at, bytes) },
+            None => {
+                host_memory::write(at, bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes the message of `seed`.
+    pub(super) fn fill(&self, at: u64, bytes: usize, seed: u64) -> Result<(), CudaError> {
+        let mut message = vec![0; bytes];
+        pattern::fill(&mut message, seed);
+        self.write(at, &message)
+    }
+
+    /// The first byte that is not the message of `seed`.
+    pub(super) fn verify(
+        &self,
+        at: u64,
+        bytes: usize,
+        seed: u64,
+    ) -> Result<Option<Mismatch>, CudaError> {
+        Ok(pattern::verify(&self.read(at, bytes)?, seed))
+    }
+
+    /// Copies each entry to its place in ordinary memory; the check has bounded the destinations.
+    pub(super) fn gather(&self, bounce: u64, entries: &[Entry], to: u64) -> Result<(), CudaError> {
+        if self.gpu_of(bounce)?.is_none() {
+            host_memory::gather(bounce, entries, to);
+            return Ok(());
+        }
+        for run in runs(entries) {
+            let bytes = self.read(bounce + u64::from(run.src_off), run.len as usize)?;
+            self.write(to + run.dst_off, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes from `at` to the end of the memory that holds it, the driver's or the system's; `None`
+    /// if none does.
+    pub(super) fn mapped_bytes(&self, at: u64) -> io::Result<Option<u64>> {
+        let end =
+            self.gpu.map(|gpu| allocation_end(gpu, at)).transpose().map_err(io::Error::other)?;
+        match end.flatten() {
+            Some(end) => Ok(Some(end - at)),
+            None => host_memory::mapped_bytes(at),
+        }
+    }
+}
+
+/// What an agent says when the driver refuses.
+pub(super) fn on_gpu(error: CudaError) -> String {
+    format!("memory of the GPU: {error}")
+}
+
+/// Joins entries that continue each other on both sides: each costs a copy.
+fn runs(entries: &[Entry]) -> Vec<Entry> {
+    let mut runs: Vec<Entry> = Vec::new();
+    for entry in entries {
+        match runs.last_mut() {
+            Some(last)
+                if last.src_end() == u64::from(entry.src_off)
+                    && last.dst_off + u64::from(last.len) == entry.dst_off =>
+            {
+                last.len += entry.len;
+            }
+            _ => runs.push(*entry),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_continue_each_other_are_one_copy() {
+        let entry = |src_off, len, dst_off| Entry { src_off, len, dst_off };
+        let joined = runs(&[entry(0, 10, 5), entry(10, 4, 15), entry(14, 1, 20), entry(4, 2, 21)]);
+        assert_eq!(joined, [entry(0, 14, 5), entry(14, 1, 20), entry(4, 2, 21)]);
+    }
+
+    #[test]
+    fn without_a_gpu_device_memory_is_ordinary_memory() {
+        let memory = Memory::new(None);
+        let at = memory.allocate_device(8192).expect("an address");
+        memory.fill(at, 5000, 3).expect("no driver is asked");
+        assert_eq!(memory.verify(at, 5000, 3), Ok(None));
+        assert!(memory.verify(at, 5000, 4).expect("no driver is asked").is_some());
+        assert!(memory.mapped_bytes(at).expect("maps are readable").is_some_and(|b| b >= 8192));
+    }
+
+    #[test]
+    fn memory_of_a_gpu_is_filled_checked_and_gathered() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        let memory = Memory::new(Some(&gpu));
+        let device = memory.allocate_device(8192).expect("device memory");
+        let host = host_memory::allocate(8192).expect("host memory");
+        memory.fill(device, 5000, 3).expect("a fill");
+        assert_eq!(memory.verify(device, 5000, 3), Ok(None));
+        let half = |src_off, dst_off| Entry { src_off, len: 2500, dst_off };
+        memory.gather(device, &[half(2500, 2500), half(0, 0)], host).expect("a gather");
+        assert_eq!(memory.verify(host, 5000, 3), Ok(None));
+        assert_eq!(memory.read_word(device), Ok(host_memory::read_word(host)));
+        let mapped = memory.mapped_bytes(device + 100).expect("the driver answers");
+        assert!(mapped.is_some_and(|bytes| bytes >= 8092));
+    }
+}

@@ -1,0 +1,150 @@
+#![allow(unsafe_code)]
+//! Memory that the host reaches, by number.
+//!
+//! The process is expendable: a wrong address ends it, and with it the check, but never the program
+//! that runs the checks. Nothing here forms a reference to memory that the plugin may write.
+
+use std::alloc::{Layout, alloc_zeroed};
+use std::io;
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+
+use tcpx_sys::UNPACK_PAGE_BYTES;
+
+use crate::link::command::Answer;
+use crate::message::unpack_row::Entry;
+
+/// The pointer behind a number that a check sent.
+pub(super) fn pointer<T>(address: u64) -> *mut T {
+    with_exposed_provenance_mut(address as usize)
+}
+
+/// The number that stands for a pointer.
+pub(super) fn address<T>(pointer: *const T) -> u64 {
+    pointer.expose_provenance() as u64
+}
+
+/// Page-aligned, zeroed, never freed: requests may refer to it until the process ends.
+pub(super) fn allocate(bytes: u64) -> Answer<u64> {
+    let layout = usize::try_from(bytes.max(1))
+        .ok()
+        .and_then(|b| Layout::from_size_align(b, UNPACK_PAGE_BYTES).ok());
+    let Some(layout) = layout else {
+        return Err(format!("cannot allocate {bytes} bytes"));
+    };
+    // SAFETY: the layout is of at least one byte.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        return Err(format!("cannot allocate {bytes} bytes"));
+    }
+    Ok(address(memory))
+}
+
+/// Copies bytes out: the plugin may own them, so they are read as memory that somebody else writes.
+pub(super) fn read(at: u64, bytes: usize) -> Vec<u8> {
+    let mut copy = vec![0; bytes];
+    // SAFETY: the check names bytes that it allocated or that the plugin published; see the head of
+    // this file. The vector has room for as many and does not overlap them.
+    unsafe { copy_volatile(with_exposed_provenance(at as usize), copy.as_mut_ptr(), bytes) };
+    copy
+}
+
+/// One aligned word, in a single access.
+pub(super) fn read_word(at: u64) -> u64 {
+    // SAFETY: the check names a word of the unpack queue, whose words are aligned; see the head of
+    // this file.
+    unsafe { with_exposed_provenance::<u64>(at as usize).read_volatile() }
+}
+
+pub(super) fn write(at: u64, bytes: &[u8]) {
+    // SAFETY: the check names memory that it allocated, of at least this length; a fresh vector
+    // does not overlap it.
+    unsafe { pointer::<u8>(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+}
+
+/// Copies each entry to its place; the check has bounded the destinations.
+pub(super) fn gather(bounce: u64, entries: &[Entry], to: u64) {
+    let (bounce, to): (*const u8, *mut u8) =
+        (with_exposed_provenance(bounce as usize), pointer(to));
+    for entry in entries {
+        // SAFETY: the destination was checked against the buffer by the check; the source is the
+        // plugin's word, and if it lies outside the bounce buffer this process is what pays for it.
+        unsafe {
+            copy_volatile(
+                bounce.add(entry.src_off as usize),
+                to.add(entry.dst_off as usize),
+                entry.len as usize,
+            );
+        }
+    }
+}
+
+/// Copies from memory that somebody else may write.
+///
+/// # Safety
+/// `bytes` are readable at `from` and writable at `to`, and the two do not overlap.
+pub(super) unsafe fn copy_volatile(from: *const u8, to: *mut u8, bytes: usize) {
+    let head = from.align_offset(size_of::<u64>()).min(bytes);
+    let words = (bytes - head) / size_of::<u64>();
+    let byte = |i: usize| {
+        // SAFETY: `i` is below `bytes`, for which the caller vouches on both sides.
+        unsafe { to.add(i).write(from.add(i).read_volatile()) };
+    };
+    (0..head).for_each(byte);
+    for i in 0..words {
+        let at = head + i * size_of::<u64>();
+        // SAFETY: `at + 8` is at most `bytes`; `from + at` is aligned by the choice of `head`.
+        unsafe {
+            to.add(at).cast::<u64>().write_unaligned(from.add(at).cast::<u64>().read_volatile())
+        };
+    }
+    (head + words * size_of::<u64>()..bytes).for_each(byte);
+}
+
+/// Bytes from `at` to the end of the readable mappings that follow it without a gap; `None` if none
+/// holds it.
+pub(super) fn mapped_bytes(at: u64) -> io::Result<Option<u64>> {
+    Ok(mapped_in(&std::fs::read_to_string("/proc/self/maps")?, at))
+}
+
+fn mapped_in(maps: &str, at: u64) -> Option<u64> {
+    let mut end = None;
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let (range, rights) = (words.next()?, words.next()?);
+        let (from, to) = range.split_once('-')?;
+        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+        let continues = end == Some(from) || (from <= at && at < to);
+        if continues && rights.starts_with('r') {
+            end = Some(to);
+        }
+    }
+    end.map(|end| end - at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_readable_mappings_count_as_one() {
+        let maps = "1000-2000 r--p 0 0 0\n2000-4000 rw-p 0 0 0 x\n\
+                    4000-5000 ---p 0 0 0\n5000-6000 r--p 0 0 0\n";
+        assert_eq!(mapped_in(maps, 0x1800), Some(0x2800));
+        assert_eq!(mapped_in(maps, 0x2000), Some(0x2000));
+        assert_eq!(mapped_in(maps, 0x4000), None);
+        assert_eq!(mapped_in(maps, 0x7000), None);
+    }
+
+    #[test]
+    fn a_volatile_copy_copies_every_byte_at_every_alignment() {
+        let source: Vec<u8> = (0..=255).collect();
+        for (shift, bytes) in [(0, 64), (1, 64), (7, 3), (3, 0), (5, 200)] {
+            let mut copy = vec![0; bytes];
+            // SAFETY: the slice bounds both sides.
+            unsafe {
+                copy_volatile(source[shift..shift + bytes].as_ptr(), copy.as_mut_ptr(), bytes)
+            };
+            assert_eq!(copy, source[shift..shift + bytes]);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a check works with: agents on demand and the time it has.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tcpx_sys::{HANDLE_BYTES, NcclResult};
+
+use crate::harness::process::Process;
+use crate::harness::verdict::{Verdict, fail, require_rc, skip};
+use crate::link::values::Made;
+use crate::memory_kind::MemoryKind;
+use crate::options::{Options, Target};
+
+/// Loops of a check end this long before calls are given up, so that a loop can say what it was
+/// waiting for.
+const CALL_GRACE: Duration = Duration::from_secs(2);
+
+/// The surroundings of one check.
+#[derive(Debug)]
+pub(crate) struct Fixture<'a> {
+    options: &'a Options,
+    deadline: Instant,
+}
+
+impl<'a> Fixture<'a> {
+    pub(crate) fn new(options: &'a Options) -> Self {
+        Self { options, deadline: Instant::now() + options.deadline }
+    }
+
+    /// Kind of memory that the data checks use.
+    pub(crate) const fn memory(&self) -> MemoryKind {
+        self.options.memory
+    }
+
+    /// The plugin's file, if it is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.options.target {
+            Target::Path(path) => Some(path),
+            Target::Table => None,
+        }
+    }
+
+    /// Whether the check has used up the share `part / whole` of its time.
+    pub(crate) fn used(&self, part: u32, whole: u32) -> bool {
+        self.deadline.saturating_duration_since(Instant::now())
+            <= self.options.deadline * (whole - part) / whole
+    }
+
+    /// A share of the time of a check.
+    pub(crate) fn share(&self, part: u32, whole: u32) -> Duration {
+        self.options.deadline * part / whole
+    }
+
+    /// An agent that has not loaded the plugin.
+    pub(crate) fn bare(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
+        Process::start(self.options, environment, self.deadline + CALL_GRACE)
+    }
+
+    /// An agent with the plugin loaded, not initialised.
+    pub(crate) fn loaded(&self) -> Verdict<Process> {
+        let process = self.bare(&[])?;
+        process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
+        Ok(process)
+    }
+
+    /// An agent with the plugin initialised.
+    pub(crate) fn ready(&self) -> Verdict<Process> {
+        self.ready_with(&[])
+    }
+
+    /// The same, with more environment.
+    pub(crate) fn ready_with(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
+        let process = self.bare(environment)?;
+        process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
+        match process.init(true)? {
+            0 => Ok(process),
+            rc => {
+                let words = process.last_words().unwrap_or_else(|| "it logged nothing".to_owned());
+                Err(fail("init returns 0", format!("{}: {words}", NcclResult(rc))))
+            }
+        }
+    }
+
+    /// A listen comm and the address of its handle in `process`.
+    pub(crate) fn listening(&self, process: &Process) -> Verdict<(u64, u64)> {
+        let handle = process.allocate(HANDLE_BYTES as u64)?;
+        let Made { rc, pointer } = process.listen(0, handle)?;
+        require_rc("listen on device 0", rc, 0)?;
+        Ok((pointer, handle))
+    }
+
+    /// Skips the check where an agent cannot allocate the run's kind of memory.
+    pub(crate) fn require_available(&self) -> Verdict {
+        let gpu = self.memory().gpu(self.options.gpu);
+        gpu.map(drop).map_err(|reason| skip(format!("CUDA memory: {reason}")))
+    }
+
+    /// Skips the check where receives do not come as entries of the unpack queue.
+    pub(crate) fn require_entries(&self) -> Verdict {
+        match self.memory() {
+            MemoryKind::Emulated | MemoryKind::Cuda => Ok(()),
+            MemoryKind::Host => Err(skip("receives into host memory have no entries")),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+#![allow(unsafe_code)]
+//! One agent, seen from its check: started, asked, and gone when dropped.
+//!
+//! § is a section of docs/plugin-contract.md.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command as Program, ExitStatus, Stdio};
+use std::time::Instant;
+
+use serde::de::DeserializeOwned;
+
+use crate::harness::verdict::{Halt, Verdict, fail};
+use crate::link::command::{Answer, Command};
+use crate::link::socket::{LINK_VARIABLE, Link};
+use crate::link::values::Assignment;
+use crate::options::{Options, Target};
+
+/// Bytes of an agent's output that are searched for its last words.
+const OUTPUT_TAIL_BYTES: usize = 4096;
+/// Longest last words that a report repeats.
+const LAST_WORDS_CHARS: usize = 240;
+
+/// What the plugin needs and a caller may have forgotten: unset, it transfers nothing (§3.3).
+const CHUNK_VARIABLE: (&str, &str) = ("NCCL_DYNAMIC_CHUNK_SIZE", "524288");
+/// The software plugin takes any interface; the one that every machine has is named.
+const INTERFACE_VARIABLE: (&str, &str) = ("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo");
+
+/// An agent and the link to it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    running: RefCell<Running>,
+    /// When calls stop being waited for.
+    deadline: Instant,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    link: Link,
+    output: File,
+    /// How it ended, once it has.
+    ended: Option<String>,
+}
+
+impl Process {
+    /// Starts an agent that will load the plugin of `options`.
+    pub(crate) fn start(
+        options: &Options,
+        environment: &[(&str, &str)],
+        deadline: Instant,
+    ) -> Verdict<Self> {
+        let started = Running::start(options, environment, deadline);
+        let running = started.map_err(|error| fail("an agent starts", error.to_string()))?;
+        Ok(Self { running: RefCell::new(running), deadline })
+    }
+
+    /// Makes one call and waits for its answer.
+    pub(crate) fn call<T: DeserializeOwned>(&self, command: &Command) -> Verdict<T> {
+        self.begin(command)?;
+        self.finish(command.name())
+    }
+
+    /// Sends a command whose answer [`finish`](Self::finish) will fetch, so that two agents can
+    /// work at once.
+    pub(crate) fn begin(&self, command: &Command) -> Verdict {
+        let mut running = self.running.borrow_mut();
+        let sent = running.link.send(command, Some(self.deadline));
+        sent.map_err(|error| running.lost(command.name(), &error))
+    }
+
+    /// Waits for the answer to the last command, which was `call`.
+    pub(crate) fn finish<T: DeserializeOwned>(&self, call: &'static str) -> Verdict<T> {
+        let mut running = self.running.borrow_mut();
+        match running.link.receive::<Answer<T>>(Some(self.deadline)) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(reason)) => Err(fail("the agent can do its part", reason)),
+            Err(error) => Err(running.lost(call, &error)),
+        }
+    }
+
+    /// The last line that the agent wrote, which is usually the plugin's last warning.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        self.running.borrow().last_words()
+    }
+
+    /// Kills the process as `kill -9` does and waits until it is gone.
+    pub(crate) fn kill(&self) {
+        self.running.borrow_mut().end();
+    }
+}
+
+impl Running {
+    fn start(
+        options: &Options,
+        environment: &[(&str, &str)],
+        deadline: Instant,
+    ) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let theirs = OwnedFd::from(theirs);
+        let output = tempfile::tempfile()?;
+        let mut program = Program::new(match &options.program {
+            Some(program) => program.clone(),
+            // Not the path: the file may have been replaced since.
+            None => PathBuf::from("/proc/self/exe"),
+        });
+        program.args(&options.arguments).stdin(Stdio::null());
+        program.stdout(output.try_clone()?).stderr(output.try_clone()?).process_group(0);
+        for (name, value) in defaults(&options.target) {
+            if std::env::var_os(name).is_none() {
+                program.env(name, value);
+            }
+        }
+        program.envs(options.environment.iter().map(|(name, value)| (name, value)));
+        program.envs(environment.iter().copied());
+        inherit(&mut program, theirs.as_raw_fd());
+        let child = program.spawn()?;
+        drop(theirs);
+        let mut running = Self { child, link: Link::new(ours), output, ended: None };
+        // Without the GPU that was asked for, the checks that need none still run.
+        let gpu = options.memory.gpu(options.gpu).unwrap_or(None);
+        let assignment = Assignment { target: options.target.clone(), gpu };
+        running.link.send(&assignment, Some(deadline))?;
+        Ok(running)
+    }
+
+    /// What a broken link means.
+    fn lost(&mut self, call: &'static str, error: &io::Error) -> Halt {
+        if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) {
+            self.end();
+            return Halt::Hung { call };
+        }
+        self.end();
+        let how = self.ended.clone().unwrap_or_else(|| error.to_string());
+        Halt::Died { call, how }
+    }
+
+    /// Ends the process and all that it started. A process that was ending already keeps its own
+    /// status.
+    fn end(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
+        // The agent leads a group of its own, and is not reaped yet, so the number is still its.
+        // SAFETY: kill touches no memory.
+        unsafe { libc::kill(-self.child.id().cast_signed(), libc::SIGKILL) };
+        let how = match self.child.wait() {
+            Ok(status) => describe(status),
+            Err(error) => error.to_string(),
+        };
+        self.ended = Some(match self.last_words() {
+            Some(words) => format!("{how}; its last words: {words}"),
+            None => how,
+        });
+    }
+
+    /// The last line of the agent's output.
+    fn last_words(&self) -> Option<String> {
+        let length = self.output.metadata().ok()?.len();
+        let mut tail = vec![0; OUTPUT_TAIL_BYTES];
+        // Without moving the offset, which is where the agent writes on.
+        let read =
+            self.output.read_at(&mut tail, length.saturating_sub(OUTPUT_TAIL_BYTES as u64)).ok()?;
+        tail.truncate(read);
+        let text = String::from_utf8_lossy(&tail);
+        let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+        Some(line.chars().take(LAST_WORDS_CHARS).collect())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn defaults(target: &Target) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let interface = matches!(target, Target::Table).then_some(INTERFACE_VARIABLE);
+    [CHUNK_VARIABLE].into_iter().chain(interface)
+}
+
+/// Lets the program keep the link, die with its parent and leave no core file.
+fn inherit(program: &mut Program, link: i32) {
+    program.env(LINK_VARIABLE, link.to_string());
+    // SAFETY: between fork and exec only async-signal-safe calls are made: fcntl, prctl, setrlimit;
+    // nothing allocates.
+    unsafe {
+        program.pre_exec(move || {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            if libc::fcntl(link, libc::F_SETFD, 0) < 0
+                || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0
+                || libc::setrlimit(libc::RLIMIT_CORE, &raw const none) < 0
+            {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => {
+            let name = match signal {
+                libc::SIGABRT => " (SIGABRT)",
+                libc::SIGBUS => " (SIGBUS)",
+                libc::SIGFPE => " (SIGFPE)",
+                libc::SIGKILL => " (SIGKILL)",
+                libc::SIGPIPE => " (SIGPIPE)",
+                libc::SIGSEGV => " (SIGSEGV)",
+                _ => "",
+            };
+            format!("the process was killed by signal {signal}{name}")
+        }
+        (None, Some(code)) => format!("the process exited with status {code}"),
+        (None, None) => "the process ended".to_owned(),
+    }
+}
