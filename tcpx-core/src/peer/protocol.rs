@@ -197,10 +197,16 @@ impl PeerProtocol {
                 return if connecting.leaves { Leaving::Begun } else { Leaving::NobodyThere };
             }
             Stage::Closing(_) | Stage::Over => return Leaving::Begun,
-            Stage::Up { peer_left } => self.stage = Stage::Closing(Shutdown::new(*peer_left)),
-        }
-        for op in self.operations.keys().collect::<Vec<_>>() {
-            self.handle_cancel(op);
+            Stage::Up { peer_left: true } => {
+                self.stage = Stage::Closing(Shutdown::new(true));
+                self.end_unmatched();
+            }
+            Stage::Up { peer_left: false } => {
+                self.stage = Stage::Closing(Shutdown::new(false));
+                for op in self.operations.keys().collect::<Vec<_>>() {
+                    self.handle_cancel(op);
+                }
+            }
         }
         Leaving::Begun
     }
