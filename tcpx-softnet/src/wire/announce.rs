@@ -1,7 +1,7 @@
 //! Whether a control record may follow the ones before it. Pure.
 
-use crate::flow::chunk_at;
-use crate::wire::{Record, RecordError};
+use crate::comm::chunk_at;
+use crate::wire::protocol::{Record, RecordError};
 
 /// A record that fits: the next chunk, or all, of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::connect::handle::ListenHandle;
+use crate::connect::pairing::{Decision, Pairing};
 use crate::failure::Failure;
-use crate::handle::ListenHandle;
 use crate::log;
-use crate::pairing::{Decision, Pairing};
 use crate::sync::AtomicBool;
 use crate::wake::{Interest, Wake, wait};
 use crate::wire::{Answer, ConnectionId, Hello, Role, Verdict};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dice::Dice;
-use crate::fault::{CutSocket, Fault, Side};
-use crate::settings::Settings;
+use crate::faults::dice::Dice;
+use crate::faults::fault::{CutSocket, Fault, Side};
+use crate::plugin::Settings;
 
 /// Longest rest of a delayed socket.
 const MAX_DELAY_MICROS: usize = 1000;
@@ -113,7 +113,7 @@ impl Disturbance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Shape;
+    use crate::faults::shape::Shape;
 
     #[test]
     fn undisturbed_sockets_cost_nothing() {

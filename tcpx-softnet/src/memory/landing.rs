@@ -2,9 +2,9 @@
 
 use tcpx_sys::{LoadMeta, UNPACK_PAGE_BYTES};
 
-use crate::bounce::Bounce;
-use crate::memory::{Piece, Region};
-use crate::pool::Run;
+use crate::memory::bounce::Bounce;
+use crate::memory::page_pool::Run;
+use crate::memory::region::{Piece, Region};
 
 /// Bounce pages of a message, given out chunk by chunk; every chunk starts on a page of its own.
 #[derive(Debug, Default)]

@@ -4,12 +4,11 @@ use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use crate::disturb::Disturbance;
-use crate::fault::{CutSocket, Side};
-use crate::flow::harvest_order;
-use crate::helper::Helpers;
-use crate::lane::{Direction, Lane, Task};
-use crate::settings::Settings;
+use crate::comm::flow::harvest_order;
+use crate::comm::helper_threads::Helpers;
+use crate::comm::lane::{Direction, Lane, Task};
+use crate::faults::{CutSocket, Disturbance, Side};
+use crate::plugin::Settings;
 
 /// Bytes queued on a lane that the caller runs itself: no more than one call moves, so that bounce pages are handed out
 /// late and stay few and hot.

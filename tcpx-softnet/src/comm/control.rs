@@ -6,12 +6,10 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use crate::disturb::{Disturbance, Permit};
-use crate::fault::{CutSocket, Side};
+use crate::faults::{CutSocket, Disturbance, Permit, Side, reset};
 use crate::log;
 use crate::memory::{IoList, Moved, Piece};
-use crate::reset::reset;
-use crate::settings::Settings;
+use crate::plugin::Settings;
 use crate::wire::{MAX_INLINE_BYTES, Record};
 
 /// A control socket, with what is done to it for testing.

@@ -6,20 +6,17 @@ use std::sync::Arc;
 
 use tcpx_sys::MAX_REQUESTS;
 
-use crate::control::{ControlOut, ControlSocket, GrantIn};
-use crate::device_memory::failed;
+use crate::comm::control::{ControlOut, ControlSocket, GrantIn};
+use crate::comm::flow::{RoundRobin, chunk_at};
+use crate::comm::lane::{Direction, Task};
+use crate::comm::lanes::Lanes;
+use crate::comm::requests::{Ring, Turn};
+use crate::connect::Sockets;
 use crate::failure::{Breakage, Failure};
-use crate::fault::{Killer, Side, lost_message};
-use crate::flow::{RoundRobin, chunk_at};
-use crate::lane::{Direction, Task};
-use crate::lanes::Lanes;
-use crate::listen::Sockets;
+use crate::faults::{Killer, Side, lost_message};
 use crate::log;
-use crate::memory::Piece;
-use crate::registration::Registration;
-use crate::request::{Ring, Turn};
-use crate::settings::Settings;
-use crate::stager::{Staged, Stager};
+use crate::memory::{Piece, Registration, Staged, Stager, failed};
+use crate::plugin::Settings;
 use crate::wire::Record;
 
 /// One isend.

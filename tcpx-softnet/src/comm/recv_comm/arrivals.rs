@@ -1,10 +1,9 @@
 //! What becomes of bytes that have come: they are collected, by way of the GPU's own memory where the bounce region is there.
 
 use super::RecvComm;
-use crate::device_memory::failed;
+use crate::comm::receive::{Destination, Receive};
 use crate::failure::Failure;
-use crate::memory::Piece;
-use crate::receive::{Destination, Receive};
+use crate::memory::{Piece, failed};
 
 impl RecvComm {
     pub(super) fn land_inline(&mut self, number: u64, size: u32) {

@@ -4,10 +4,9 @@
 use std::env;
 use std::time::Duration;
 
-use crate::device_memory::{BounceMemory, DeviceMemory};
-use crate::fault::{self, Fault};
-use crate::shape::{self, Shape};
-use crate::variables::Variables;
+use crate::faults::{ALLOWED_FAULTS, ALLOWED_SHAPES, Fault, Shape};
+use crate::memory::{BounceMemory, DeviceMemory};
+use crate::plugin::variables::Variables;
 use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 /// Who moves payload between sockets and memory.
@@ -173,7 +172,7 @@ impl Settings {
             bounce: read.parsed("TCPX_SOFT_BOUNCE", "host or device")?.unwrap_or_default(),
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
-            shape: read.parsed("TCPX_SOFT_SHAPE", shape::ALLOWED)?.unwrap_or_default(),
+            shape: read.parsed("TCPX_SOFT_SHAPE", ALLOWED_SHAPES)?.unwrap_or_default(),
             seed: read.number("TCPX_SOFT_SEED", 0, u64::MAX)?.unwrap_or(default.seed),
             faults: read.faults("TCPX_SOFT_FAULTS")?,
         };
@@ -209,7 +208,7 @@ impl Settings {
             return Err(SettingsError::Invalid {
                 variable: "faults",
                 value,
-                allowed: fault::ALLOWED,
+                allowed: ALLOWED_FAULTS,
             });
         }
         if self.connect_timeout.is_zero() {

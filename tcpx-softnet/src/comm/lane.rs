@@ -11,10 +11,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::disturb::{Disturbance, Permit};
+use crate::faults::{Disturbance, Permit, reset};
 use crate::log;
 use crate::memory::{IoList, Moved, Piece};
-use crate::reset::reset;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::wake::Interest;
 

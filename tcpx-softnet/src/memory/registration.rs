@@ -7,7 +7,7 @@ use tcpx_sys::{PTR_CUDA, PTR_HOST, UNPACK_PAGE_BYTES};
 
 use crate::failure::Failure;
 use crate::log;
-use crate::memory::Piece;
+use crate::memory::region::Piece;
 
 /// What memory a registration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

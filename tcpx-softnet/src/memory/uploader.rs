@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
 
-use crate::memory::{Piece, Region};
-use crate::staging::{BusyClock, UP};
+use crate::memory::copy_clock::{BusyClock, UP};
+use crate::memory::region::{Piece, Region};
 
 /// Marks in the stream; when all are taken, the newest moves on instead.
 const EVENTS: usize = 64;

@@ -7,25 +7,18 @@ use std::collections::VecDeque;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
-use crate::announce::{Announced, Step};
-use crate::bounce::Bounce;
-use crate::control::{Arrived, ControlIn, ControlSocket, GrantOut};
-use crate::device_memory::failed;
+use crate::comm::control::{Arrived, ControlIn, ControlSocket, GrantOut};
+use crate::comm::lane::{Direction, Task};
+use crate::comm::lanes::Lanes;
+use crate::comm::receive::{Destination, Receive};
+use crate::comm::requests::{ConsumeError, Ring, Turn};
+use crate::connect::Sockets;
 use crate::failure::{Breakage, Failure};
-use crate::fault::{Killer, Side, leak_period};
-use crate::landing::{Landing, pages_of};
-use crate::lane::{Direction, Task};
-use crate::lanes::Lanes;
-use crate::listen::Sockets;
+use crate::faults::{Killer, Shaper, Side, leak_period};
 use crate::log;
-use crate::memory::Piece;
-use crate::queue::UnpackQueue;
-use crate::receive::{Destination, Receive};
-use crate::request::{ConsumeError, Ring, Turn};
-use crate::settings::Settings;
-use crate::shaper::Shaper;
-use crate::uploader::Uploader;
-use crate::wire::Record;
+use crate::memory::{Bounce, Landing, Piece, UnpackQueue, Uploader, failed, pages_of};
+use crate::plugin::Settings;
+use crate::wire::{Announced, Record, Step};
 
 /// Announced chunks that may wait for room on their data socket before no more records are read.
 const MAX_WAITING_CHUNKS: usize = 64;

@@ -2,9 +2,9 @@
 
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES};
 
-use crate::dice::Dice;
-use crate::flow::chunk_at;
-use crate::shape::Shape;
+use crate::comm::chunk_at;
+use crate::faults::dice::Dice;
+use crate::faults::shape::Shape;
 
 /// One fragment. No fragment crosses a page or a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Plan {
             offset += left;
             while left > 0 {
                 // The rest in whole pages must still fit.
-                let rest = crate::landing::pages_of(total - offset, chunk_bytes)
+                let rest = crate::memory::pages_of(total - offset, chunk_bytes)
                     + u64::from(left.div_ceil(PAGE));
                 let tight = plan.fragments.len() as u64 + rest + 1 >= MAX_UNPACK_ENTRIES as u64;
                 let fragment = if tight {
@@ -97,7 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::landing::pages_of;
+    use crate::memory::pages_of;
 
     fn shapes() -> impl Strategy<Value = Shape> {
         any::<[bool; 3]>().prop_map(|[fragments, unaligned, share]| Shape {

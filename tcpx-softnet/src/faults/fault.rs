@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
-use crate::settings::Settings;
+use crate::plugin::Settings;
 use crate::sync::AtomicU64;
 
 /// One thing that goes wrong.

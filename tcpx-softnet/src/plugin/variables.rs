@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use crate::device_memory::DeviceMemory;
-use crate::fault::{self, Fault};
-use crate::settings::{Helpers, SettingsError};
+use crate::faults::{ALLOWED_FAULTS, Fault};
+use crate::memory::DeviceMemory;
+use crate::plugin::settings::{Helpers, SettingsError};
 
 /// Strict reading: an empty variable is unset, and anything else must be a whole allowed value.
 pub(crate) struct Variables<'a> {
@@ -48,7 +48,7 @@ impl Variables<'_> {
             .split(';')
             .map(|text| text.parse().ok().filter(Fault::is_valid))
             .collect::<Option<_>>();
-        faults.ok_or(SettingsError::Invalid { variable, value, allowed: fault::ALLOWED })
+        faults.ok_or(SettingsError::Invalid { variable, value, allowed: ALLOWED_FAULTS })
     }
 
     pub(crate) fn flag(&self, variable: &'static str) -> Result<Option<bool>, SettingsError> {

@@ -8,13 +8,12 @@ use std::time::Instant;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{Logger, NetProperties};
 
-use crate::bounce::{Bounce, PoolStats};
-use crate::device_memory::{BounceMemory, failed};
 use crate::failure::Failure;
-use crate::fault::{CallCounter, Entry, ScriptedCall};
+use crate::faults::{CallCounter, Entry, ScriptedCall};
 use crate::log;
-use crate::nic::{self, Device};
-use crate::settings::{Settings, SettingsError};
+use crate::memory::{Bounce, BounceMemory, PoolStats, failed};
+use crate::plugin::nic::{self, Device};
+use crate::plugin::settings::{Settings, SettingsError};
 use crate::sync::{AtomicU64, Mutex, OnceLock};
 
 /// What `init` made.

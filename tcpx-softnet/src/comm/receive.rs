@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::bounce::Bounce;
-use crate::landing::{Landing, entries};
-use crate::memory::Piece;
-use crate::queue::UnpackQueue;
-use crate::registration::Registration;
-use crate::request::Ring;
+use crate::comm::requests::Ring;
+use crate::memory::{Bounce, Landing, Piece, Registration, UnpackQueue, entries};
 
 /// Where a receive goes.
 #[derive(Debug)]

@@ -1,13 +1,10 @@
 //! Gives shaped messages their pages.
 
-use crate::bounce::Bounce;
-use crate::dice::Dice;
-use crate::landing::Landing;
-use crate::memory::Piece;
-use crate::plan::{Fragment, Plan};
-use crate::pool::Run;
-use crate::settings::Settings;
-use crate::shape::Shape;
+use crate::faults::dice::Dice;
+use crate::faults::plan::{Fragment, Plan};
+use crate::faults::shape::Shape;
+use crate::memory::{Bounce, Landing, Piece, Run};
+use crate::plugin::Settings;
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
 

@@ -11,13 +11,13 @@ use tcpx_sys::{
     UNPACK_VERSION, UnpackNetDeviceHandle,
 };
 
+use crate::connect::{ListenHandle, STATE_OFFSET};
 use crate::failure::Failure;
-use crate::fault::{Entry, ScriptedCall};
-use crate::handle::{ListenHandle, STATE_OFFSET};
+use crate::faults::{Entry, ScriptedCall};
 use crate::log;
 use crate::memory::Piece;
-use crate::plugin::{self, Close};
-use crate::runtime;
+use crate::plugin::entries::{self, Close};
+use crate::plugin::runtime;
 
 /// The ncclNet v7 table of the software plugin, as a value.
 ///
@@ -152,7 +152,7 @@ unsafe extern "C" fn listen(
     guard(Entry::Listen, || {
         not_null("listen", "handle", handle)?;
         not_null("listen", "listenComm", listen_comm)?;
-        let (filled, comm) = plugin::listen(dev)?;
+        let (filled, comm) = entries::listen(dev)?;
         // SAFETY: not NULL; the ABI asks for 128 bytes.
         unsafe { put(handle.cast::<[u8; HANDLE_BYTES]>(), filled.encode()) };
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
@@ -177,7 +177,7 @@ unsafe extern "C" fn connect(
         // SAFETY: eight bytes of the handle, see above.
         let attempt = unsafe { get(state) };
         if attempt != 0 {
-            let comm = plugin::connect_poll(dev, attempt)?;
+            let comm = entries::connect_poll(dev, attempt)?;
             // SAFETY: not NULL; the ABI asks for a valid `void**`.
             unsafe { put(send_comm, comm.unwrap_or(ptr::null_mut())) };
             return Ok(());
@@ -188,7 +188,7 @@ unsafe extern "C" fn connect(
             log::warn!("connect: not a handle of the software plugin: {error}");
             Failure::Internal
         })?;
-        let attempt = plugin::connect_start(dev, &decoded)?;
+        let attempt = entries::connect_start(dev, &decoded)?;
         // SAFETY: eight bytes of the handle, see above.
         unsafe { put(state, attempt) };
         Ok(())
@@ -208,7 +208,7 @@ unsafe extern "C" fn accept(
         not_null("accept", "*recvDevComm", device_handle)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         unsafe { put(recv_comm, ptr::null_mut()) };
-        let Some((comm, device)) = plugin::accept(listen_comm)? else { return Ok(()) };
+        let Some((comm, device)) = entries::accept(listen_comm)? else { return Ok(()) };
         let filled = NetDeviceHandle {
             net_device_type: NET_DEVICE_UNPACK,
             net_device_version: UNPACK_VERSION,
@@ -233,7 +233,7 @@ unsafe extern "C" fn reg_mr(
 ) -> NcclResult {
     guard(Entry::RegMr, || {
         not_null("regMr", "mhandle", mhandle)?;
-        let registered = plugin::register(comm, data.expose_provenance(), size, ptr_type)?;
+        let registered = entries::register(comm, data.expose_provenance(), size, ptr_type)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         unsafe { put(mhandle, registered) };
         Ok(())
@@ -241,7 +241,7 @@ unsafe extern "C" fn reg_mr(
 }
 
 unsafe extern "C" fn dereg_mr(_comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
-    guard(Entry::DeregMr, || plugin::deregister(mhandle))
+    guard(Entry::DeregMr, || entries::deregister(mhandle))
 }
 
 unsafe extern "C" fn isend(
@@ -257,7 +257,7 @@ unsafe extern "C" fn isend(
         let bytes = length("isend", size)?;
         // SAFETY: the ABI's rule for isend: `data` stays valid and unchanged until `test` says done or the comm closes.
         let memory = unsafe { Piece::lent(data.expose_provenance(), bytes) };
-        let posted = plugin::isend(comm, memory, mhandle)?;
+        let posted = entries::isend(comm, memory, mhandle)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         unsafe { put(request, posted) };
         Ok(())
@@ -285,7 +285,7 @@ unsafe extern "C" fn irecv(
         // SAFETY: the ABI's rule for irecv: `data` stays valid, and only the plugin's, until `test` says done or the
         // comm closes. For device receives it is never accessed.
         let memory = unsafe { Piece::lent(data.expose_provenance(), bytes) };
-        let posted = plugin::irecv(comm, memory, mhandle)?;
+        let posted = entries::irecv(comm, memory, mhandle)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         unsafe { put(request, posted) };
         Ok(())
@@ -305,7 +305,7 @@ unsafe extern "C" fn iflush(
         not_null("iflush", "sizes", sizes)?;
         not_null("iflush", "request", request)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
-        let bytes = plugin::received_bytes(comm, unsafe { get(request) })?;
+        let bytes = entries::received_bytes(comm, unsafe { get(request) })?;
         // SAFETY: not NULL; the ABI asks for an array of n = 1 elements. A message is at most `i32::MAX` long.
         unsafe { put(sizes, bytes as c_int) };
         Ok(())
@@ -321,7 +321,7 @@ unsafe extern "C" fn test(
         not_null("test", "done", done)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
         unsafe { put(done, 0) };
-        if plugin::test(request)? {
+        if entries::test(request)? {
             // SAFETY: as above.
             unsafe { put(done, 1) };
         }
@@ -330,11 +330,11 @@ unsafe extern "C" fn test(
 }
 
 unsafe extern "C" fn close_transfer(comm: *mut c_void) -> NcclResult {
-    guard(Entry::CloseTransfer, || plugin::close(comm, Close::Transfer))
+    guard(Entry::CloseTransfer, || entries::close(comm, Close::Transfer))
 }
 
 unsafe extern "C" fn close_listen(comm: *mut c_void) -> NcclResult {
-    guard(Entry::CloseListen, || plugin::close(comm, Close::Listen))
+    guard(Entry::CloseListen, || entries::close(comm, Close::Listen))
 }
 
 unsafe extern "C" fn get_device_mr(
@@ -352,6 +352,6 @@ unsafe extern "C" fn irecv_consumed(
 ) -> NcclResult {
     guard(Entry::IrecvConsumed, || {
         single("irecvConsumed", n)?;
-        plugin::consumed(comm, request)
+        entries::consumed(comm, request)
     })
 }
