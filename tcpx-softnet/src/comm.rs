@@ -2,25 +2,29 @@
 //!
 //! - `send_comm`: sends
 //! - `recv_comm`: receives
+//! - `options`: what a new comm is told
 //! - `receive`: one irecv
 //! - `requests`: the sixteen requests of a comm
-//! - `control`: the control socket
-//! - `flow`: how a message is cut and which data socket each chunk takes
+//! - `control_socket`: the control socket, and records on their way
+//! - `grants`: the count of posted receives, when sends wait for them
+//! - `lane_order`: which data socket each chunk takes
 //! - `lane`: one data socket
 //! - `lanes`: the data sockets of a comm
 //! - `helper_threads`: threads that run lanes
 
-mod control;
-mod flow;
+mod control_socket;
+mod grants;
 mod helper_threads;
 mod lane;
+mod lane_order;
 mod lanes;
+mod options;
 mod receive;
 mod recv_comm;
 mod requests;
 mod send_comm;
 
-pub(crate) use flow::chunk_at;
+pub(crate) use options::CommOptions;
 pub(crate) use receive::Destination;
 pub(crate) use recv_comm::RecvComm;
 pub(crate) use send_comm::SendComm;

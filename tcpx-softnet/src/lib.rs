@@ -94,20 +94,20 @@
 
 mod comm;
 mod connect;
+mod entry;
 mod failure;
 mod faults;
 mod log;
 mod memory;
+mod parse_error;
 mod plugin;
 mod sync;
 mod wake;
 mod wire;
 
-pub use faults::Shape;
-pub use faults::{CutSocket, Entry, Fault, Side};
-pub use memory::PoolStats;
-pub use memory::{BounceMemory, DeviceMemory};
-pub use memory::{StagingStats, staging_stats};
-pub use plugin::table;
-pub use plugin::{Helpers, Settings, SettingsError};
-pub use plugin::{bounce_bytes, configure, pool_stats};
+pub use entry::Entry;
+pub use faults::{Fault, FaultScript, Shape};
+pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
+pub use parse_error::ParseError;
+pub use plugin::{Helpers, Settings, SettingsError, bounce_bytes, configure, pool_stats, table};
+pub use wire::{Side, SocketRole};

@@ -1,6 +1,8 @@
 //! Memory that bytes move from and to, the caller's and the bounce region.
 //!
-//! - `region`: pieces of memory, the bounce region, and socket calls on them
+//! - `piece`: a range of memory that bytes may move from or to
+//! - `io_list`: socket calls on pieces
+//! - `region`: the memory of a bounce region
 //! - `page_pool`: which pages of the bounce region are free
 //! - `bounce`: the bounce region with its page pool
 //! - `landing`: the pages of one device receive
@@ -14,8 +16,10 @@
 mod bounce;
 mod copy_clock;
 mod device;
+mod io_list;
 mod landing;
 mod page_pool;
+mod piece;
 mod region;
 mod registration;
 mod stager;
@@ -27,9 +31,10 @@ pub use bounce::PoolStats;
 pub use copy_clock::{StagingStats, staging_stats};
 pub use device::{BounceMemory, DeviceMemory};
 pub(crate) use device::{failed, gpu_of_thread};
+pub(crate) use io_list::{IoList, Moved};
 pub(crate) use landing::{Landing, entries, pages_of};
 pub(crate) use page_pool::Run;
-pub(crate) use region::{IoList, Moved, Piece};
+pub(crate) use piece::Piece;
 pub(crate) use registration::{MemoryKind, Registration};
 pub(crate) use stager::{Staged, Stager};
 pub(crate) use unpack_queue::UnpackQueue;

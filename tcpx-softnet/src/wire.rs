@@ -1,13 +1,24 @@
-//! What travels on a comm's sockets. Pure: bytes in, checked values out.
+//! What travels between two software plugins: hello, answer, control record. Pure; every field is
+//! checked.
 //!
-//! - `protocol`: hello, answer and control record
-//! - `announce`: whether a control record may follow the ones before it
+//! A comm is one control socket and 1..=8 data sockets. The connector opens each of them with a
+//! [`Hello`] and the listener replies with an [`Answer`]. After that the control socket carries
+//! [`Record`]s from sender to receiver (and, with receive synchronisation, a running 32-bit count
+//! of posted receives the other way), and the data sockets carry bare payload. All numbers are
+//! little-endian.
+//!
+//! - `protocol`: numbers and names that both ends know
+//! - `hello`: the first bytes on every socket, and the listener's answer
+//! - `record`: the records on the control socket
+//! - `chunking`: how a message is cut into chunks, and which record may follow which
 
-mod announce;
+mod chunking;
+mod hello;
 mod protocol;
+mod record;
 
-pub(crate) use announce::{Announced, Step};
-pub(crate) use protocol::{
-    Answer, ConnectionId, Hello, MAGIC, MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS, Record,
-    RecordError, Role, VERSION, Verdict,
-};
+pub(crate) use chunking::{Announced, Step, chunk_at};
+pub(crate) use hello::{Answer, ConnectionId, Hello, Verdict};
+pub(crate) use protocol::{MAGIC, MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS, VERSION};
+pub use protocol::{Side, SocketRole};
+pub(crate) use record::{Record, RecordError};

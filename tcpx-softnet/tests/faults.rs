@@ -45,7 +45,7 @@ fn scripted() -> tcpx_softnet::Settings {
         Helpers::Off
     };
     let script = std::env::var(VARIABLE).expect("a script");
-    settings.faults =
+    settings.script.faults =
         script.split(';').map(|text| text.parse::<Fault>().expect("a fault")).collect();
     settings
 }

@@ -14,7 +14,7 @@ fn net() -> Net {
         settings.helpers = Helpers::On;
         settings.chunk_bytes = 65_536;
         settings.recv_sync = true;
-        settings.shape = "fragments,short,again".parse().expect("a shape");
+        settings.script.shape = "fragments,short,again".parse().expect("a shape");
         settings
     })
 }

@@ -12,8 +12,8 @@ fn net() -> Net {
         let mut settings = settings();
         settings.sockets = 3;
         settings.chunk_bytes = 100_000;
-        settings.shape = Shape::ALL;
-        settings.seed = 20_240_607;
+        settings.script.shape = Shape::ALL;
+        settings.script.seed = 20_240_607;
         settings
     })
 }

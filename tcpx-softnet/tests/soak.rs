@@ -103,9 +103,9 @@ fn soaking(dice: &mut Dice) -> Settings {
         if env::var(HELPERS).is_ok_and(|on| on == "1") { Helpers::On } else { Helpers::Off };
     // A few of the largest messages fill it.
     settings.pool_bytes = 32 << 20;
-    settings.shape = Shape::ALL;
-    settings.seed = dice.roll(u64::MAX);
-    settings.faults = faults(dice);
+    settings.script.shape = Shape::ALL;
+    settings.script.seed = dice.roll(u64::MAX);
+    settings.script.faults = faults(dice);
     settings
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
-use crate::comm::lane::{Lane, Ran};
+use super::lane::{Lane, Ran};
 use crate::log;
 use crate::sync::AtomicBool;
 use crate::wake::{Interest, Wake, wait};

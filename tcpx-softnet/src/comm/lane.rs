@@ -5,30 +5,23 @@
 //! each, so that handing over a task never waits for a system call.
 
 use std::collections::VecDeque;
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use crate::faults::{Disturbance, Permit, reset};
+use crate::faults::SocketFaults;
 use crate::log;
 use crate::memory::{IoList, Moved, Piece};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::wake::Interest;
+use crate::wire::Side;
 
 /// Tasks that a lane takes before it counts as full.
 const MAX_TASKS: usize = 32;
 
 /// Most bytes that one socket call is asked to move.
 const CALL_BYTES: usize = 1 << 20;
-
-/// Which way a lane moves bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Send,
-    Receive,
-}
 
 /// One chunk on its way.
 #[derive(Debug)]
@@ -92,11 +85,11 @@ pub(crate) enum Ran {
     Idle,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Working {
     tasks: VecDeque<Task>,
     dead: bool,
-    disturbance: Option<Box<Disturbance>>,
+    faults: SocketFaults,
 }
 
 /// See the module.
@@ -104,7 +97,7 @@ struct Working {
 pub(crate) struct Lane {
     socket: TcpStream,
     index: usize,
-    direction: Direction,
+    side: Side,
     incoming: Mutex<VecDeque<Task>>,
     working: Mutex<Working>,
     finished: Mutex<VecDeque<Task>>,
@@ -118,18 +111,13 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// `socket` is connected and non-blocking.
-    pub(crate) fn new(
-        socket: TcpStream,
-        index: usize,
-        direction: Direction,
-        disturbance: Option<Box<Disturbance>>,
-    ) -> Self {
+    pub(crate) fn new(socket: TcpStream, index: usize, side: Side, faults: SocketFaults) -> Self {
         Self {
             socket,
             index,
-            direction,
+            side,
             incoming: Mutex::default(),
-            working: Mutex::new(Working { disturbance, ..Working::default() }),
+            working: Mutex::new(Working { tasks: VecDeque::new(), dead: false, faults }),
             finished: Mutex::default(),
             tasks: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -177,20 +165,15 @@ impl Lane {
             self.fail_all(&mut working);
             return Ran::Idle;
         }
-        let permit =
-            working.disturbance.as_mut().map(|disturbance| disturbance.permit(Instant::now()));
-        let limit = match permit {
-            None => CALL_BYTES,
-            Some(Permit::Bytes(bytes)) => bytes.min(CALL_BYTES),
-            Some(Permit::NotReady) => return Ran::Blocked,
-            Some(Permit::Cut) => {
-                // If it fails, the connection is gone already.
-                let _ = self.socket.shutdown(Shutdown::Both);
-                self.die(&mut working, &"cut by the fault script");
+        let limit = match working.faults.limit(&self.socket) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ran::Blocked,
+            Err(error) => {
+                self.die(&mut working, &error);
                 return Ran::Idle;
             }
         };
-        let mut list = IoList::new(limit);
+        let mut list = IoList::new(limit.min(CALL_BYTES));
         for task in &working.tasks {
             if !task.list(&mut list) {
                 break;
@@ -199,15 +182,13 @@ impl Lane {
         if list.is_empty() {
             return Ran::Idle;
         }
-        let moved = match self.direction {
-            Direction::Send => list.send(self.socket.as_fd()),
-            Direction::Receive => list.receive(self.socket.as_fd()),
+        let moved = match self.side {
+            Side::Send => list.send(self.socket.as_fd()),
+            Side::Recv => list.receive(self.socket.as_fd()),
         };
         match moved {
             Moved::Bytes(bytes) => {
-                if let Some(disturbance) = &mut working.disturbance {
-                    disturbance.moved(bytes);
-                }
+                working.faults.moved(bytes);
                 self.advance(&mut working, bytes);
                 Ran::Moved
             }
@@ -230,18 +211,15 @@ impl Lane {
         self.die(&mut working, reason);
     }
 
-    /// Ends the connection as the death of the process would.
-    pub(crate) fn reset(&self) {
-        if let Err(error) = reset(&self.socket) {
-            log::warn!("data socket {}: cannot reset: {error}", self.index);
-        }
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.socket
     }
 
     /// The socket and what a blocked lane waits for.
     pub(crate) fn readiness(&self) -> (BorrowedFd<'_>, Interest) {
-        let interest = match self.direction {
-            Direction::Send => Interest::Write,
-            Direction::Receive => Interest::Read,
+        let interest = match self.side {
+            Side::Send => Interest::Write,
+            Side::Recv => Interest::Read,
         };
         (self.socket.as_fd(), interest)
     }

@@ -4,11 +4,12 @@ use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use crate::comm::flow::harvest_order;
-use crate::comm::helper_threads::Helpers;
-use crate::comm::lane::{Direction, Lane, Task};
-use crate::faults::{CutSocket, Disturbance, Side};
-use crate::plugin::Settings;
+use super::helper_threads::Helpers;
+use super::lane::{Lane, Task};
+use super::lane_order::harvest_order;
+use super::options::CommOptions;
+use crate::faults::SocketFaults;
+use crate::wire::{Side, SocketRole};
 
 /// Bytes queued on a lane that the caller runs itself: no more than one call moves, so that bounce pages are handed out
 /// late and stay few and hot.
@@ -25,22 +26,18 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Takes the connected, non-blocking sockets of comm number `comm`; `threads` is 0 when the caller runs the lanes.
+    /// Takes the connected, non-blocking sockets of a comm.
     pub(crate) fn new(
         sockets: Vec<TcpStream>,
-        direction: Direction,
-        threads: usize,
-        settings: &Settings,
-        comm: u64,
+        side: Side,
+        options: &CommOptions<'_>,
     ) -> io::Result<Self> {
-        let side = match direction {
-            Direction::Send => Side::Send,
-            Direction::Receive => Side::Recv,
-        };
+        let CommOptions { number, threads, script, .. } = *options;
         let lane = |(index, socket)| {
             // At most eight.
-            let disturbance = Disturbance::new(settings, comm, side, CutSocket::Data(index as u16));
-            Arc::new(Lane::new(socket, index, direction, disturbance))
+            let role = SocketRole::Data(index as u16);
+            let faults = SocketFaults::new(script, number, side, role);
+            Arc::new(Lane::new(socket, index, side, faults))
         };
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers = if threads == 0 { None } else { Some(Helpers::start(&lanes, threads)?) };
@@ -82,9 +79,8 @@ impl Lanes {
         }
     }
 
-    /// Ends all connections as the death of the process would.
-    pub(crate) fn reset(&self) {
-        self.lanes.iter().for_each(|lane| lane.reset());
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = &TcpStream> {
+        self.lanes.iter().map(|lane| lane.socket())
     }
 
     /// Ends the helper threads; nothing touches the tasks' memory after that.

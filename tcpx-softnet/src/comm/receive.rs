@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::comm::requests::Ring;
+use super::requests::Ring;
 use crate::memory::{Bounce, Landing, Piece, Registration, UnpackQueue, entries};
 
 /// Where a receive goes.

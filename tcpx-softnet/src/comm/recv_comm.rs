@@ -7,18 +7,19 @@ use std::collections::VecDeque;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
-use crate::comm::control::{Arrived, ControlIn, ControlSocket, GrantOut};
-use crate::comm::lane::{Direction, Task};
-use crate::comm::lanes::Lanes;
-use crate::comm::receive::{Destination, Receive};
-use crate::comm::requests::{ConsumeError, Ring, Turn};
+use super::control_socket::{Arrived, ControlIn, ControlSocket};
+use super::grants::GrantOut;
+use super::lane::Task;
+use super::lanes::Lanes;
+use super::options::CommOptions;
+use super::receive::{Destination, Receive};
+use super::requests::{ConsumeError, Ring, Turn};
 use crate::connect::Sockets;
 use crate::failure::{Breakage, Failure};
-use crate::faults::{Killer, Shaper, Side, leak_period};
+use crate::faults::{CommFaults, Shaper};
 use crate::log;
 use crate::memory::{Bounce, Landing, Piece, UnpackQueue, Uploader, failed, pages_of};
-use crate::plugin::Settings;
-use crate::wire::{Announced, Record, Step};
+use crate::wire::{Announced, Record, Side, Step};
 
 /// Announced chunks that may wait for room on their data socket before no more records are read.
 const MAX_WAITING_CHUNKS: usize = 64;
@@ -46,11 +47,8 @@ pub(crate) struct RecvComm {
     ring: Ring<Receive>,
     queue: UnpackQueue,
     bounce: &'static Bounce,
-    /// Present when messages are shaped.
-    shaper: Option<Shaper>,
-    killer: Killer,
-    /// Every how many messages their pages are forgotten.
-    leak: Option<u64>,
+    shaper: Shaper,
+    faults: CommFaults,
     broken: Breakage,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
@@ -61,16 +59,15 @@ pub(crate) struct RecvComm {
 }
 
 impl RecvComm {
-    /// Comm number `comm` of the process; `threads` helper threads, or none. `bounce` fits what device memory is: that of
-    /// `gpu`, or emulated.
+    /// Starts helper threads, if the options ask for them. `bounce` fits what device memory is:
+    /// that of `gpu`, or emulated.
     pub(crate) fn new(
         sockets: Sockets,
-        settings: &Settings,
-        threads: usize,
-        comm: u64,
+        options: &CommOptions<'_>,
         bounce: &'static Bounce,
         gpu: Option<&CudaGpu>,
     ) -> Result<Self, Failure> {
+        let CommOptions { number, script, .. } = *options;
         let base = bounce.region().consumer_base();
         let queue = match gpu {
             None => UnpackQueue::new(base),
@@ -81,25 +78,24 @@ impl RecvComm {
         let uploads = gpu.filter(|_| bounce.region().is_on_gpu());
         let uploader =
             uploads.map(Uploader::new).transpose().map_err(|error| failed("accept", &error))?;
-        let lanes = Lanes::new(sockets.data, Direction::Receive, threads, settings, comm);
+        let lanes = Lanes::new(sockets.data, Side::Recv, options);
         let lanes = lanes.map_err(|error| {
             log::warn!("accept: cannot start helper threads: {error}");
             Failure::System
         })?;
         Ok(Self {
             lanes,
-            control: ControlSocket::new(sockets.control, settings, comm, Side::Recv),
+            control: ControlSocket::new(sockets.control, script, number, Side::Recv),
             input: ControlIn::new(),
-            grants: settings.recv_sync.then(GrantOut::default),
+            grants: options.recv_sync.then(GrantOut::default),
             announced: Announced::new(sockets.chunk_bytes),
             chunk_bytes: sockets.chunk_bytes,
             chunks: VecDeque::new(),
             ring: Ring::new(),
             queue,
             bounce,
-            shaper: Shaper::new(settings, comm),
-            killer: Killer::new(settings, Side::Recv),
-            leak: leak_period(settings),
+            shaper: Shaper::new(script, number),
+            faults: CommFaults::new(script, Side::Recv),
             broken: Breakage::default(),
             uploader,
             harvested: Vec::new(),
@@ -168,7 +164,7 @@ impl RecvComm {
         match self.ring.may_consume(number) {
             Ok(()) => {
                 if let Some(mut receive) = self.ring.free() {
-                    if self.leak.is_none_or(|every| !(number + 1).is_multiple_of(every)) {
+                    if !self.faults.leaks(number) {
                         self.bounce.release(receive.landing.runs());
                     }
                     receive.landing.reset();
@@ -198,10 +194,7 @@ impl RecvComm {
     }
 
     fn progress(&mut self) {
-        if self.killer.strikes() {
-            self.lanes.reset();
-            self.control.reset();
-        }
+        self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
         self.announce_receives();
         self.match_records();
         self.feed_lanes();
@@ -310,12 +303,8 @@ impl RecvComm {
             log::warn!("message of {total} bytes needs {pages} bounce pages, there are {all}");
             return Err(Failure::Internal);
         }
-        receive.granted = match &mut self.shaper {
-            None => receive.landing.take_pages(self.bounce, total, self.chunk_bytes),
-            Some(shaper) => {
-                shaper.grant(self.bounce, number, total, self.chunk_bytes, &mut receive.landing)
-            }
-        };
+        let (bounce, landing) = (self.bounce, &mut receive.landing);
+        receive.granted = self.shaper.grant(bounce, number, total, self.chunk_bytes, landing);
         Ok(receive.granted)
     }
 
@@ -372,9 +361,7 @@ impl Drop for RecvComm {
             unfreed |= !receive.landing.runs().is_empty();
             self.bounce.release(receive.landing.runs());
         }
-        if let Some(shaper) = &mut self.shaper {
-            shaper.close(self.bounce);
-        }
+        self.shaper.close(self.bounce);
         if unfreed {
             log::warn!("some pages not yet freed?");
         }

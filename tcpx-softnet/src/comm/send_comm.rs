@@ -6,18 +6,19 @@ use std::sync::Arc;
 
 use tcpx_sys::MAX_REQUESTS;
 
-use crate::comm::control::{ControlOut, ControlSocket, GrantIn};
-use crate::comm::flow::{RoundRobin, chunk_at};
-use crate::comm::lane::{Direction, Task};
-use crate::comm::lanes::Lanes;
-use crate::comm::requests::{Ring, Turn};
+use super::control_socket::{ControlOut, ControlSocket};
+use super::grants::GrantIn;
+use super::lane::Task;
+use super::lane_order::RoundRobin;
+use super::lanes::Lanes;
+use super::options::CommOptions;
+use super::requests::{Ring, Turn};
 use crate::connect::Sockets;
 use crate::failure::{Breakage, Failure};
-use crate::faults::{Killer, Side, lost_message};
+use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{Piece, Registration, Staged, Stager, failed};
-use crate::plugin::Settings;
-use crate::wire::Record;
+use crate::wire::{Record, Side, chunk_at};
 
 /// One isend.
 #[derive(Debug)]
@@ -50,35 +51,28 @@ pub(crate) struct SendComm {
     broken: Breakage,
     chunk_bytes: u32,
     inline_bytes: u32,
-    killer: Killer,
-    /// The message that is reported done and never leaves.
-    lost: Option<u64>,
+    faults: CommFaults,
     spare: Vec<Vec<Piece>>,
     /// Made with the first send of GPU memory.
     stager: Option<Stager>,
 }
 
 impl SendComm {
-    /// Comm number `comm` of the process; `threads` helper threads, or none.
-    pub(crate) fn new(
-        sockets: Sockets,
-        settings: &Settings,
-        threads: usize,
-        comm: u64,
-    ) -> io::Result<Self> {
-        let lanes = Lanes::new(sockets.data, Direction::Send, threads, settings, comm)?;
+    /// Starts helper threads, if the options ask for them.
+    pub(crate) fn new(sockets: Sockets, options: &CommOptions<'_>) -> io::Result<Self> {
+        let CommOptions { number, script, .. } = *options;
+        let lanes = Lanes::new(sockets.data, Side::Send, options)?;
         Ok(Self {
             flow: RoundRobin::new(lanes.len()),
             lanes,
-            control: ControlSocket::new(sockets.control, settings, comm, Side::Send),
+            control: ControlSocket::new(sockets.control, script, number, Side::Send),
             output: ControlOut::default(),
-            grants: settings.recv_sync.then(GrantIn::default),
+            grants: options.recv_sync.then(GrantIn::default),
             ring: Ring::new(),
             broken: Breakage::default(),
             chunk_bytes: sockets.chunk_bytes,
-            inline_bytes: settings.inline_bytes,
-            killer: Killer::new(settings, Side::Send),
-            lost: lost_message(settings),
+            inline_bytes: options.inline_bytes,
+            faults: CommFaults::new(script, Side::Send),
             spare: Vec::new(),
             stager: None,
         })
@@ -165,10 +159,7 @@ impl SendComm {
     }
 
     fn progress(&mut self) {
-        if self.killer.strikes() {
-            self.lanes.reset();
-            self.control.reset();
-        }
+        self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
         self.read_grants();
         self.queue_chunks();
         self.flush_records();
@@ -200,7 +191,7 @@ impl SendComm {
             if !granted || self.broken.of(number).is_some() {
                 break;
             }
-            if self.lost == Some(number) {
+            if self.faults.loses(number) {
                 self.ring.hand();
                 continue;
             }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::connect::handle::ListenHandle;
-use crate::connect::listen::Sockets;
+use super::handle::ListenHandle;
+use super::sockets::Sockets;
 use crate::failure::Failure;
 use crate::log;
-use crate::wire::{Answer, Hello, Role, Verdict};
+use crate::wire::{Answer, Hello, SocketRole, Verdict};
 
 /// What polling an attempt gives.
 #[derive(Debug)]
@@ -94,16 +94,16 @@ struct Dialer {
 impl Dialer {
     /// The control socket first: it claims the listen comm. The data sockets follow from the last to the first.
     fn dial_all(&self) -> Result<Sockets, DialError> {
-        let control = self.dial(Role::Control)?;
+        let control = self.dial(SocketRole::Control)?;
         let mut data = (0..self.handle.sockets)
             .rev()
-            .map(|index| self.dial(Role::Data(index)))
+            .map(|index| self.dial(SocketRole::Data(index)))
             .collect::<Result<Vec<_>, _>>()?;
         data.reverse();
         Ok(Sockets { control, data, chunk_bytes: self.chunk_bytes })
     }
 
-    fn dial(&self, role: Role) -> Result<TcpStream, DialError> {
+    fn dial(&self, role: SocketRole) -> Result<TcpStream, DialError> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         socket.bind(&SocketAddrV4::new(self.from, 0).into())?;
         socket.connect_timeout(&self.handle.address.into(), self.time_left()?)?;

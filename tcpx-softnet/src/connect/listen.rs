@@ -1,35 +1,17 @@
-//! Listen comms: a listening socket, and a thread that puts together the sockets of one peer.
+//! Listen comms: a listening socket, and a thread that waits for one peer.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::connect::handle::ListenHandle;
-use crate::connect::pairing::{Decision, Pairing};
+use super::acceptor::{Acceptor, Stop};
+use super::handle::ListenHandle;
+use super::sockets::Sockets;
 use crate::failure::Failure;
 use crate::log;
-use crate::sync::AtomicBool;
-use crate::wake::{Interest, Wake, wait};
-use crate::wire::{Answer, ConnectionId, Hello, Role, Verdict};
-
-/// Sockets that may be in the middle of their hello; the oldest is dropped for another one.
-const MAX_STRANGERS: usize = 64;
-/// Longest time between a socket's connect and the end of its hello.
-const HELLO_TIME: Duration = Duration::from_secs(5);
-
-/// The connected, non-blocking sockets of one comm.
-#[derive(Debug)]
-pub(crate) struct Sockets {
-    pub(crate) control: TcpStream,
-    /// By index.
-    pub(crate) data: Vec<TcpStream>,
-    /// The sender's chunk size.
-    pub(crate) chunk_bytes: u32,
-}
+use crate::wire::ConnectionId;
 
 /// What `accept` finds.
 #[derive(Debug)]
@@ -50,12 +32,6 @@ enum Phase {
     Over,
 }
 
-#[derive(Debug)]
-struct Stop {
-    wake: Wake,
-    stopped: AtomicBool,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ListenComm {
@@ -68,7 +44,7 @@ pub(crate) struct ListenComm {
 impl ListenComm {
     /// Binds an ephemeral port of `address`.
     pub(crate) fn open(
-        address: std::net::Ipv4Addr,
+        address: Ipv4Addr,
         sockets: u16,
         threads: u16,
         recv_sync: bool,
@@ -82,7 +58,7 @@ impl ListenComm {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = ListenHandle { address, sockets, threads, recv_sync, id: ConnectionId(id) };
-        let stop = Arc::new(Stop { wake: Wake::new()?, stopped: AtomicBool::new(false) });
+        let stop = Arc::new(Stop::new()?);
         Ok(Self { phase: Phase::Open(listener), handle, stop, timeout })
     }
 
@@ -109,16 +85,8 @@ impl ListenComm {
         let Phase::Open(listener) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return Ok(());
         };
-        let handle = self.handle;
-        let mut acceptor = Acceptor {
-            listener,
-            stop: Arc::clone(&self.stop),
-            pairing: Pairing::new(handle.id, handle.sockets, handle.recv_sync),
-            strangers: Vec::new(),
-            control: None,
-            data: (0..handle.sockets).map(|_| None).collect(),
-            deadline: Instant::now() + self.timeout,
-        };
+        let deadline = Instant::now() + self.timeout;
+        let mut acceptor = Acceptor::new(listener, Arc::clone(&self.stop), &self.handle, deadline);
         let run = move || {
             acceptor.run().map_err(|error| {
                 log::warn!("accept failed: {error}");
@@ -143,8 +111,7 @@ impl ListenComm {
         let Phase::Accepting(thread) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return None;
         };
-        self.stop.stopped.store(true, Ordering::SeqCst);
-        self.stop.wake.notify();
+        self.stop.request();
         thread.join().inspect_err(|_| log::warn!("the accept thread panicked")).ok()
     }
 }
@@ -153,206 +120,5 @@ impl Drop for ListenComm {
     fn drop(&mut self) {
         // Nobody asks for the answer any more.
         let _ = self.join();
-    }
-}
-
-/// A connection that has not finished its hello.
-#[derive(Debug)]
-struct Stranger {
-    socket: TcpStream,
-    hello: [u8; Hello::BYTES],
-    filled: usize,
-    deadline: Instant,
-}
-
-/// How far a stranger's hello has come.
-enum Heard {
-    All,
-    More,
-    Gone,
-}
-
-impl Stranger {
-    fn hear(&mut self) -> Heard {
-        match self.socket.read(&mut self.hello[self.filled..]) {
-            Ok(0) => Heard::Gone,
-            Ok(count) => {
-                self.filled += count;
-                if self.filled == Hello::BYTES { Heard::All } else { Heard::More }
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                Heard::More
-            }
-            Err(_) => Heard::Gone,
-        }
-    }
-}
-
-/// The thread's state.
-struct Acceptor {
-    listener: TcpListener,
-    stop: Arc<Stop>,
-    pairing: Pairing,
-    strangers: Vec<Stranger>,
-    control: Option<TcpStream>,
-    data: Vec<Option<TcpStream>>,
-    deadline: Instant,
-}
-
-impl Acceptor {
-    fn run(&mut self) -> io::Result<Sockets> {
-        loop {
-            if self.stop.stopped.load(Ordering::SeqCst) {
-                return Err(io::Error::other("the listen comm was closed"));
-            }
-            let now = Instant::now();
-            if now >= self.deadline {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "no peer within the time allowed",
-                ));
-            }
-            self.strangers.retain(|stranger| stranger.deadline > now);
-            let (knocking, peer_ready, speaking) = self.wait(now)?;
-            if peer_ready {
-                self.drop_claimant();
-            }
-            self.hear(&speaking);
-            if knocking {
-                self.welcome_all(now)?;
-            }
-            if let Some(chunk_bytes) = self.pairing.complete()
-                && let Some(control) = self.control.take()
-            {
-                let data = self.data.iter_mut().filter_map(Option::take).collect();
-                return Ok(Sockets { control, data, chunk_bytes });
-            }
-        }
-    }
-
-    /// Waits for anything to happen: a connection, a word from the claimant (which must be silent until the comm is
-    /// complete, so it can only be its end), bytes from strangers (by index).
-    fn wait(&self, now: Instant) -> io::Result<(bool, bool, Vec<bool>)> {
-        let kept: Vec<BorrowedFd<'_>> =
-            self.control.iter().chain(self.data.iter().flatten()).map(AsFd::as_fd).collect();
-        let descriptors: Vec<_> = [self.stop.wake.as_fd(), self.listener.as_fd()]
-            .into_iter()
-            .chain(kept.iter().copied())
-            .chain(self.strangers.iter().map(|stranger| stranger.socket.as_fd()))
-            .map(|fd| (fd, Interest::Read))
-            .collect();
-        let next = self.strangers.iter().map(|s| s.deadline).fold(self.deadline, Instant::min);
-        let ready = wait(&descriptors, Some(next.saturating_duration_since(now)))?;
-        let (kept_ready, strangers) = ready[2..].split_at(kept.len());
-        Ok((ready[1], kept_ready.contains(&true), strangers.to_vec()))
-    }
-
-    /// Whether the claimant's end came since the last wait: a word from it can be nothing else.
-    fn claimant_is_gone(&self) -> bool {
-        let kept: Vec<_> = self
-            .control
-            .iter()
-            .chain(self.data.iter().flatten())
-            .map(|socket| (socket.as_fd(), Interest::Read))
-            .collect();
-        wait(&kept, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
-    }
-
-    /// The peer has closed, or spoken out of turn, before all its sockets were there.
-    fn drop_claimant(&mut self) {
-        log::warn!(
-            "accept: the peer went away in the middle of the handshake; waiting for another"
-        );
-        self.pairing.reset();
-        self.control = None;
-        self.data.iter_mut().for_each(|socket| *socket = None);
-    }
-
-    fn welcome_all(&mut self, now: Instant) -> io::Result<()> {
-        loop {
-            match self.listener.accept() {
-                Ok((socket, _)) => {
-                    if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_err()
-                    {
-                        continue;
-                    }
-                    if self.strangers.len() >= MAX_STRANGERS {
-                        self.strangers.remove(0);
-                    }
-                    let deadline = (now + HELLO_TIME).min(self.deadline);
-                    self.strangers.push(Stranger {
-                        socket,
-                        hello: [0; Hello::BYTES],
-                        filled: 0,
-                        deadline,
-                    });
-                }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return Ok(()),
-                    // The connection was gone before it was accepted: the stray's problem.
-                    io::ErrorKind::Interrupted
-                    | io::ErrorKind::ConnectionAborted
-                    | io::ErrorKind::ConnectionReset => {}
-                    _ => return Err(error),
-                },
-            }
-        }
-    }
-
-    /// Reads hellos; a stranger leaves the list when it has said one, or has closed.
-    fn hear(&mut self, speaking: &[bool]) {
-        let strangers = std::mem::take(&mut self.strangers);
-        let speaking = speaking.iter().copied().chain(std::iter::repeat(false));
-        for (mut stranger, speaks) in strangers.into_iter().zip(speaking) {
-            match if speaks { stranger.hear() } else { Heard::More } {
-                Heard::More => self.strangers.push(stranger),
-                Heard::Gone => {}
-                Heard::All => self.greet(stranger),
-            }
-        }
-    }
-
-    fn greet(&mut self, stranger: Stranger) {
-        let hello = match Hello::decode(&stranger.hello) {
-            Ok(hello) => hello,
-            Err(error) => {
-                log::info!("accept: a stray connection was closed: {error}");
-                return;
-            }
-        };
-        let mut decision = self.pairing.offer(&hello);
-        if decision == Decision::Refuse(Verdict::Taken) && self.claimant_is_gone() {
-            self.drop_claimant();
-            decision = self.pairing.offer(&hello);
-        }
-        let verdict = match decision {
-            Decision::Ignore => {
-                log::info!("accept: a stray connection was closed: unknown connection id");
-                return;
-            }
-            Decision::Refuse(verdict) => verdict,
-            Decision::Keep(_) => Verdict::Welcome,
-        };
-        if verdict != Verdict::Welcome {
-            log::warn!("accept: a connection was refused: {verdict:?}");
-        }
-        let answer = Answer { attempt: hello.attempt, verdict }.encode();
-        // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its socket shows it.
-        let answered = (&stranger.socket).write(&answer).is_ok_and(|count| count == answer.len());
-        match decision {
-            Decision::Keep(Role::Control) => self.control = Some(stranger.socket),
-            Decision::Keep(Role::Data(index)) => {
-                self.data[usize::from(index)] = Some(stranger.socket)
-            }
-            Decision::Refuse(_) | Decision::Ignore => return,
-        }
-        if !answered {
-            self.drop_claimant();
-        }
     }
 }

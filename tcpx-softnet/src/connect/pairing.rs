@@ -1,12 +1,12 @@
 //! Which sockets make up the one peer of a listen comm. Pure: hellos go in, verdicts come out.
 
-use crate::wire::{ConnectionId, Hello, MAX_SOCKETS, Role, Verdict};
+use crate::wire::{ConnectionId, Hello, MAX_SOCKETS, SocketRole, Verdict};
 
 /// What to do with a socket that has said hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Keep it: it is this part of the comm.
-    Keep(Role),
+    Keep(SocketRole),
     /// Answer, then close it.
     Refuse(Verdict),
     /// Close it without a word: it does not know the connection id, so it gets to know nothing.
@@ -43,15 +43,15 @@ impl Pairing {
             return Decision::Refuse(Verdict::Mismatch);
         }
         match (&mut self.claim, hello.role) {
-            (None, Role::Control) => {
+            (None, SocketRole::Control) => {
                 self.claim = Some(Claim {
                     attempt: hello.attempt,
                     chunk_bytes: hello.chunk_bytes,
                     attached: [false; MAX_SOCKETS as usize],
                 });
-                Decision::Keep(Role::Control)
+                Decision::Keep(SocketRole::Control)
             }
-            (Some(claim), Role::Data(index)) if claim.attempt == hello.attempt => {
+            (Some(claim), SocketRole::Data(index)) if claim.attempt == hello.attempt => {
                 match claim.attached.get_mut(usize::from(index)) {
                     Some(attached) if !*attached && claim.chunk_bytes == hello.chunk_bytes => {
                         *attached = true;
@@ -83,17 +83,26 @@ mod tests {
 
     const ID: ConnectionId = ConnectionId([3; 16]);
 
-    fn hello(attempt: u64, role: Role) -> Hello {
+    fn hello(attempt: u64, role: SocketRole) -> Hello {
         Hello { id: ID, attempt, role, sockets: 2, recv_sync: false, chunk_bytes: 4096 }
     }
 
     #[test]
     fn one_attempt_gets_all_its_sockets_in_any_order() {
         let mut pairing = Pairing::new(ID, 2, false);
-        assert_eq!(pairing.offer(&hello(1, Role::Control)), Decision::Keep(Role::Control));
-        assert_eq!(pairing.offer(&hello(1, Role::Data(1))), Decision::Keep(Role::Data(1)));
+        assert_eq!(
+            pairing.offer(&hello(1, SocketRole::Control)),
+            Decision::Keep(SocketRole::Control)
+        );
+        assert_eq!(
+            pairing.offer(&hello(1, SocketRole::Data(1))),
+            Decision::Keep(SocketRole::Data(1))
+        );
         assert_eq!(pairing.complete(), None);
-        assert_eq!(pairing.offer(&hello(1, Role::Data(0))), Decision::Keep(Role::Data(0)));
+        assert_eq!(
+            pairing.offer(&hello(1, SocketRole::Data(0))),
+            Decision::Keep(SocketRole::Data(0))
+        );
         assert_eq!(pairing.complete(), Some(4096));
     }
 
@@ -101,27 +110,40 @@ mod tests {
     fn others_are_told_that_the_comm_is_taken() {
         let mut pairing = Pairing::new(ID, 2, false);
         let taken = Decision::Refuse(Verdict::Taken);
-        assert_eq!(pairing.offer(&hello(1, Role::Data(0))), taken, "data before control");
-        pairing.offer(&hello(1, Role::Control));
-        assert_eq!(pairing.offer(&hello(2, Role::Control)), taken);
-        assert_eq!(pairing.offer(&hello(2, Role::Data(0))), taken);
+        assert_eq!(pairing.offer(&hello(1, SocketRole::Data(0))), taken, "data before control");
+        pairing.offer(&hello(1, SocketRole::Control));
+        assert_eq!(pairing.offer(&hello(2, SocketRole::Control)), taken);
+        assert_eq!(pairing.offer(&hello(2, SocketRole::Data(0))), taken);
         pairing.reset();
-        assert_eq!(pairing.offer(&hello(2, Role::Control)), Decision::Keep(Role::Control));
+        assert_eq!(
+            pairing.offer(&hello(2, SocketRole::Control)),
+            Decision::Keep(SocketRole::Control)
+        );
     }
 
     #[test]
     fn strays_and_mismatches_leave_the_claim_alone() {
         let mut pairing = Pairing::new(ID, 2, false);
-        pairing.offer(&hello(1, Role::Control));
-        let stray = Hello { id: ConnectionId([4; 16]), ..hello(1, Role::Data(0)) };
+        pairing.offer(&hello(1, SocketRole::Control));
+        let stray = Hello { id: ConnectionId([4; 16]), ..hello(1, SocketRole::Data(0)) };
         assert_eq!(pairing.offer(&stray), Decision::Ignore);
         let mismatch = Decision::Refuse(Verdict::Mismatch);
-        assert_eq!(pairing.offer(&Hello { sockets: 3, ..hello(1, Role::Data(0)) }), mismatch);
-        assert_eq!(pairing.offer(&Hello { recv_sync: true, ..hello(1, Role::Data(0)) }), mismatch);
-        assert_eq!(pairing.offer(&Hello { chunk_bytes: 5, ..hello(1, Role::Data(0)) }), mismatch);
-        pairing.offer(&hello(1, Role::Data(0)));
-        assert_eq!(pairing.offer(&hello(1, Role::Data(0))), mismatch, "the same socket twice");
-        pairing.offer(&hello(1, Role::Data(1)));
+        assert_eq!(pairing.offer(&Hello { sockets: 3, ..hello(1, SocketRole::Data(0)) }), mismatch);
+        assert_eq!(
+            pairing.offer(&Hello { recv_sync: true, ..hello(1, SocketRole::Data(0)) }),
+            mismatch
+        );
+        assert_eq!(
+            pairing.offer(&Hello { chunk_bytes: 5, ..hello(1, SocketRole::Data(0)) }),
+            mismatch
+        );
+        pairing.offer(&hello(1, SocketRole::Data(0)));
+        assert_eq!(
+            pairing.offer(&hello(1, SocketRole::Data(0))),
+            mismatch,
+            "the same socket twice"
+        );
+        pairing.offer(&hello(1, SocketRole::Data(1)));
         assert_eq!(pairing.complete(), Some(4096));
     }
 }

@@ -2,9 +2,10 @@
 
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES};
 
-use crate::comm::chunk_at;
-use crate::faults::dice::Dice;
-use crate::faults::shape::Shape;
+use super::dice::Dice;
+use super::shape::Shape;
+use crate::memory::pages_of;
+use crate::wire::chunk_at;
 
 /// One fragment. No fragment crosses a page or a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,7 @@ impl Plan {
             offset += left;
             while left > 0 {
                 // The rest in whole pages must still fit.
-                let rest = crate::memory::pages_of(total - offset, chunk_bytes)
-                    + u64::from(left.div_ceil(PAGE));
+                let rest = pages_of(total - offset, chunk_bytes) + u64::from(left.div_ceil(PAGE));
                 let tight = plan.fragments.len() as u64 + rest + 1 >= MAX_UNPACK_ENTRIES as u64;
                 let fragment = if tight {
                     used = PAGE;
@@ -97,7 +97,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::memory::pages_of;
 
     fn shapes() -> impl Strategy<Value = Shape> {
         any::<[bool; 3]>().prop_map(|[fragments, unaligned, share]| Shape {

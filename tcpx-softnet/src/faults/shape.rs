@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::parse_error::ParseError;
+
 /// What the plugin does the hard way. None of it ever changes the bytes that are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -37,19 +39,20 @@ impl Shape {
         starve: true,
     };
 
+    /// The words that `from_str` takes.
+    const ALLOWED: &str = "a comma-separated list of fragments, unaligned, share, shuffle, short, \
+         again, delay, starve; or all";
+
     /// Whether messages are cut into other fragments than whole pages in order.
     pub(crate) fn cuts(self) -> bool {
         self.fragments || self.unaligned || self.share || self.shuffle
     }
 }
 
-/// The names that [`Shape::from_str`] takes.
-pub(crate) const ALLOWED: &str = "a comma-separated list of fragments, unaligned, share, shuffle, short, again, delay, starve; or all";
-
 impl FromStr for Shape {
-    type Err = ();
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut shape = Self::default();
         for name in text.split(',') {
             match name.trim() {
@@ -62,7 +65,7 @@ impl FromStr for Shape {
                 "again" => shape.again = true,
                 "delay" => shape.delay = true,
                 "starve" => shape.starve = true,
-                _ => return Err(()),
+                _ => return Err(ParseError::new(Self::ALLOWED)),
             }
         }
         Ok(shape)
@@ -79,7 +82,7 @@ mod tests {
         let every = "fragments, unaligned,share,shuffle,short,again,delay,starve";
         assert_eq!(every.parse(), Ok(Shape::ALL));
         assert_eq!("short".parse(), Ok(Shape { short: true, ..Shape::default() }));
-        assert_eq!("short;again".parse::<Shape>(), Err(()));
-        assert_eq!("".parse::<Shape>(), Err(()));
+        assert!("short;again".parse::<Shape>().is_err());
+        assert!("".parse::<Shape>().is_err());
     }
 }

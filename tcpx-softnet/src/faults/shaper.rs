@@ -1,12 +1,12 @@
 //! Gives shaped messages their pages.
 
-use crate::faults::dice::Dice;
-use crate::faults::plan::{Fragment, Plan};
-use crate::faults::shape::Shape;
-use crate::memory::{Bounce, Landing, Piece, Run};
-use crate::plugin::Settings;
-
 use tcpx_sys::UNPACK_PAGE_BYTES;
+
+use super::dice::Dice;
+use super::plan::{Fragment, Plan};
+use super::script::FaultScript;
+use super::shape::Shape;
+use crate::memory::{Bounce, Landing, Piece, Run};
 
 /// The shaping state of one receive comm.
 #[derive(Debug)]
@@ -22,14 +22,13 @@ pub(crate) struct Shaper {
 }
 
 impl Shaper {
-    /// For receive comm number `comm`; `None` when messages land in whole pages.
-    pub(crate) fn new(settings: &Settings, comm: u64) -> Option<Self> {
-        let (shape, seed) = (settings.shape, settings.seed);
-        let starving = Dice::new(seed, [comm, u64::MAX, 0]);
-        (shape.cuts() || shape.starve).then_some(Self { shape, seed, comm, starving, open: None })
+    /// For receive comm number `comm`.
+    pub(crate) fn new(script: &FaultScript, comm: u64) -> Self {
+        let (shape, seed) = (script.shape, script.seed);
+        Self { shape, seed, comm, starving: Dice::new(seed, [comm, u64::MAX, 0]), open: None }
     }
 
-    /// Gives message `number` its pages; false when there are not enough now, or seem not to be. Trying again draws the
+    /// Gives message `number` its pages, cut as the shape asks, or whole ones in order; false when there are not enough now, or seem not to be. Trying again draws the
     /// same fragments.
     pub(crate) fn grant(
         &mut self,
@@ -42,10 +41,13 @@ impl Shaper {
         if self.shape.starve && self.starving.one_in(2) {
             return false;
         }
+        if !self.shape.cuts() {
+            return landing.take_pages(bounce, total, chunk_bytes);
+        }
         let mut dice = Dice::new(self.seed, [self.comm, number, 1]);
         let open = self.open.map_or(0, |(_, used)| used);
         let plan = Plan::draw(self.shape, &mut dice, total, chunk_bytes, open);
-        if !self.shape.cuts() || plan.pages > bounce.total_pages() {
+        if plan.pages > bounce.total_pages() {
             // In whole pages it may fit.
             return landing.take_pages(bounce, total, chunk_bytes);
         }

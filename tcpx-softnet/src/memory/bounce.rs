@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use crate::memory::page_pool::{PagePool, Run};
-use crate::memory::region::Region;
+use super::page_pool::{PagePool, Run};
+use super::region::Region;
 use crate::sync::{Mutex, MutexGuard};
 
 /// What recycled pages are overwritten with.

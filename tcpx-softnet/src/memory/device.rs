@@ -7,6 +7,7 @@ use tcpx_cuda::{CudaError, CudaGpu};
 
 use crate::failure::Failure;
 use crate::log;
+use crate::parse_error::ParseError;
 use crate::sync::Mutex;
 
 /// What device memory is.
@@ -21,6 +22,19 @@ pub enum DeviceMemory {
     Cuda,
 }
 
+impl FromStr for DeviceMemory {
+    type Err = ParseError;
+
+    fn from_str(word: &str) -> Result<Self, ParseError> {
+        match word {
+            "auto" => Ok(Self::Auto),
+            "emulated" => Ok(Self::Emulated),
+            "cuda" => Ok(Self::Cuda),
+            _ => Err(ParseError::new("auto, emulated or cuda")),
+        }
+    }
+}
+
 /// Where the bounce region for a GPU is. Emulated device memory has an ordinary one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BounceMemory {
@@ -31,19 +45,14 @@ pub enum BounceMemory {
     Device,
 }
 
-/// A word that is no [`BounceMemory`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("neither host nor device")]
-pub struct UnknownBounceMemory;
-
 impl FromStr for BounceMemory {
-    type Err = UnknownBounceMemory;
+    type Err = ParseError;
 
-    fn from_str(word: &str) -> Result<Self, UnknownBounceMemory> {
+    fn from_str(word: &str) -> Result<Self, ParseError> {
         match word {
             "host" => Ok(Self::Host),
             "device" => Ok(Self::Device),
-            _ => Err(UnknownBounceMemory),
+            _ => Err(ParseError::new("host or device")),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use tcpx_sys::{LoadMeta, UNPACK_PAGE_BYTES};
 
-use crate::memory::bounce::Bounce;
-use crate::memory::page_pool::Run;
-use crate::memory::region::{Piece, Region};
+use super::bounce::Bounce;
+use super::page_pool::Run;
+use super::piece::Piece;
+use super::region::Region;
 
 /// Bounce pages of a message, given out chunk by chunk; every chunk starts on a page of its own.
 #[derive(Debug, Default)]

@@ -5,9 +5,9 @@ use std::ffi::c_int;
 use tcpx_cuda::{CudaError, CudaGpu, is_device_memory};
 use tcpx_sys::{PTR_CUDA, PTR_HOST, UNPACK_PAGE_BYTES};
 
+use super::piece::Piece;
 use crate::failure::Failure;
 use crate::log;
-use crate::memory::region::Piece;
 
 /// What memory a registration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

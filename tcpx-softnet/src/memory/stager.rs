@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use tcpx_cuda::{CudaError, CudaGpu, Event, PinnedBuffer, Stream};
 
+use super::copy_clock::{BusyClock, DOWN};
+use super::piece::Piece;
 use crate::log;
-use crate::memory::copy_clock::{BusyClock, DOWN};
-use crate::memory::region::Piece;
 
 /// Bytes that the slots of a comm have together, where a chunk is not larger than half of it.
 const TOTAL_BYTES: usize = 8 << 20;

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
 
-use crate::memory::copy_clock::{BusyClock, UP};
-use crate::memory::region::{Piece, Region};
+use super::copy_clock::{BusyClock, UP};
+use super::piece::Piece;
+use super::region::Region;
 
 /// Marks in the stream; when all are taken, the newest moves on instead.
 const EVENTS: usize = 64;

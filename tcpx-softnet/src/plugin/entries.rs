@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use tcpx_sys::UnpackNetDeviceHandle;
 
+use super::registry::{Id, Kind, Missing, Registry, RequestId};
+use super::runtime::runtime;
 use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::{MemoryKind, Piece, Registration, gpu_of_thread};
-use crate::plugin::registry::{Id, Kind, Missing, Registry, RequestId};
-use crate::plugin::runtime::runtime;
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
 enum Comm {
@@ -93,9 +93,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     };
     // The only holder of this id: the word in the caller's handle is stale from here on.
     let _ = CONNECTS.remove_if(id, |_| true);
-    let settings = &runtime.settings;
-    let comm = SendComm::new(answer?, settings, runtime.threads, runtime.next_comm());
-    let comm = comm.map_err(|error| {
+    let comm = SendComm::new(answer?, &runtime.next_comm()).map_err(|error| {
         log::warn!("connect: cannot start helper threads: {error}");
         Failure::System
     })?;
@@ -112,11 +110,9 @@ pub(crate) fn accept(
         Comm::Send(_) | Comm::Recv(_) => wrong_kind("accept", "listen"),
     })?;
     let Accepted::Ready(sockets) = accepted else { return Ok(None) };
-    let settings = &runtime.settings;
-    let gpu = gpu_of_thread("accept", settings.memory)?;
+    let gpu = gpu_of_thread("accept", runtime.settings.memory)?;
     let bounce = runtime.bounce(gpu.as_ref())?;
-    let number = runtime.next_comm();
-    let comm = RecvComm::new(sockets, settings, runtime.threads, number, bounce, gpu.as_ref())?;
+    let comm = RecvComm::new(sockets, &runtime.next_comm(), bounce, gpu.as_ref())?;
     let device = comm.device();
     Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))
 }

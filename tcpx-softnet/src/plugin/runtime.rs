@@ -8,12 +8,15 @@ use std::time::Instant;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{Logger, NetProperties};
 
+use super::nic::{self, Device};
+use super::settings::Settings;
+use super::settings_error::SettingsError;
+use crate::comm::CommOptions;
+use crate::entry::Entry;
 use crate::failure::Failure;
-use crate::faults::{CallCounter, Entry, ScriptedCall};
+use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
 use crate::memory::{Bounce, BounceMemory, PoolStats, failed};
-use crate::plugin::nic::{self, Device};
-use crate::plugin::settings::{Settings, SettingsError};
 use crate::sync::{AtomicU64, Mutex, OnceLock};
 
 /// What `init` made.
@@ -22,7 +25,7 @@ pub(crate) struct Runtime {
     pub(crate) settings: Settings,
     devices: Vec<Device>,
     /// Helper threads per comm; 0 when the caller of `test` moves the payload.
-    pub(crate) threads: usize,
+    threads: usize,
     /// Mapped by the first receive comm.
     bounce: OnceLock<Bounce>,
     /// Pinned by the first receive comm for a GPU.
@@ -34,9 +37,15 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// The number of a new comm, which shapes are drawn by.
-    pub(crate) fn next_comm(&self) -> u64 {
-        self.comms.fetch_add(1, Ordering::Relaxed)
+    /// What a new send or receive comm is told.
+    pub(crate) fn next_comm(&self) -> CommOptions<'_> {
+        CommOptions {
+            number: self.comms.fetch_add(1, Ordering::Relaxed),
+            threads: self.threads,
+            recv_sync: self.settings.recv_sync,
+            inline_bytes: self.settings.inline_bytes,
+            script: &self.settings.script,
+        }
     }
 
     /// Interface `dev` and its index.
@@ -143,9 +152,9 @@ pub(crate) fn scripted_call(entry: Entry) -> Option<ScriptedCall> {
     static CALLS: CallCounter = CallCounter::new();
     let Some(runtime) = RUNTIME.get() else {
         let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-        return CALLS.count(entry, &configured.as_ref()?.faults);
+        return CALLS.count(entry, &configured.as_ref()?.script.faults);
     };
-    let faults = &runtime.settings.faults;
+    let faults = &runtime.settings.script.faults;
     if faults.is_empty() { None } else { CALLS.count(entry, faults) }
 }
 

@@ -2,11 +2,14 @@
 //! variable with its default and reason.
 
 use std::env;
+use std::str::FromStr;
 use std::time::Duration;
 
-use crate::faults::{ALLOWED_FAULTS, ALLOWED_SHAPES, Fault, Shape};
+use super::settings_error::SettingsError;
+use super::variables::Variables;
+use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
-use crate::plugin::variables::Variables;
+use crate::parse_error::ParseError;
 use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 /// Who moves payload between sockets and memory.
@@ -19,6 +22,19 @@ pub enum Helpers {
     Off,
     /// Helper threads, as many per comm as [`Settings::threads`].
     On,
+}
+
+impl FromStr for Helpers {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "0" => Ok(Self::Off),
+            "1" => Ok(Self::On),
+            _ => Err(ParseError::new("0, 1 or auto")),
+        }
+    }
 }
 
 /// Everything that can be set, once per process and before `init`.
@@ -50,12 +66,8 @@ pub struct Settings {
     pub poison: bool,
     /// How long one connect or accept may take.
     pub connect_timeout: Duration,
-    /// Legal but inconvenient behaviour, for testing consumers.
-    pub shape: Shape,
-    /// What the shape is drawn from: the same seed gives the same run.
-    pub seed: u64,
-    /// What goes wrong on purpose, for testing consumers.
-    pub faults: Vec<Fault>,
+    /// What goes wrong, or is inconvenient, on purpose: for testing consumers.
+    pub script: FaultScript,
 }
 
 impl Default for Settings {
@@ -73,38 +85,9 @@ impl Default for Settings {
             bounce: BounceMemory::Host,
             poison: false,
             connect_timeout: Duration::from_secs(20),
-            shape: Shape::default(),
-            seed: 0,
-            faults: Vec::new(),
+            script: FaultScript::default(),
         }
     }
-}
-
-/// A setting that the plugin refuses to start with.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SettingsError {
-    /// The variable has no default that could be right.
-    #[error("{variable} is not set; {reason}")]
-    Unset {
-        /// Name of the variable.
-        variable: &'static str,
-        /// Why it is needed.
-        reason: &'static str,
-    },
-    /// The value is not one of those allowed.
-    #[error("{variable} is {value:?}; allowed: {allowed}")]
-    Invalid {
-        /// Name of the variable, or of the field of [`Settings`].
-        variable: &'static str,
-        /// What it was.
-        value: String,
-        /// What it may be.
-        allowed: &'static str,
-    },
-    /// [`crate::configure`] came after `init`.
-    #[error("the plugin is already initialised; settings are read once, by init")]
-    TooLate,
 }
 
 const PAGE_BYTES: u64 = tcpx_sys::UNPACK_PAGE_BYTES as u64;
@@ -161,20 +144,18 @@ impl Settings {
             sockets: narrow(sockets),
             threads: narrow(threads),
             recv_sync: read.flag("NCCL_GPUDIRECTTCPX_RECV_SYNC")?.unwrap_or(default.recv_sync),
-            helpers: read.helpers("TCPX_SOFT_HELPERS")?.unwrap_or_default(),
+            helpers: read.parsed("TCPX_SOFT_HELPERS")?.unwrap_or_default(),
             inline_bytes: read
                 .number("TCPX_SOFT_INLINE_BYTES", 0, u64::from(MAX_INLINE_BYTES))?
                 .map_or(default.inline_bytes, narrow),
             pool_bytes: read
                 .number("TCPX_SOFT_POOL_BYTES", PAGE_BYTES, MAX_POOL_BYTES)?
                 .unwrap_or(default.pool_bytes),
-            memory: read.memory("TCPX_SOFT_MEMORY")?.unwrap_or_default(),
-            bounce: read.parsed("TCPX_SOFT_BOUNCE", "host or device")?.unwrap_or_default(),
+            memory: read.parsed("TCPX_SOFT_MEMORY")?.unwrap_or_default(),
+            bounce: read.parsed("TCPX_SOFT_BOUNCE")?.unwrap_or_default(),
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
-            shape: read.parsed("TCPX_SOFT_SHAPE", ALLOWED_SHAPES)?.unwrap_or_default(),
-            seed: read.number("TCPX_SOFT_SEED", 0, u64::MAX)?.unwrap_or(default.seed),
-            faults: read.faults("TCPX_SOFT_FAULTS")?,
+            script: script(&read)?,
         };
         settings.check()?;
         Ok(settings)
@@ -203,13 +184,8 @@ impl Settings {
         let pool = "a multiple of 4096 up to 4 GiB";
         in_range("pool_bytes", self.pool_bytes, PAGE_BYTES, MAX_POOL_BYTES, pool)?;
         in_range("pool_bytes", self.pool_bytes % PAGE_BYTES, 0, 0, pool)?;
-        if let Some(fault) = self.faults.iter().find(|fault| !fault.is_valid()) {
-            let value = format!("{fault:?}");
-            return Err(SettingsError::Invalid {
-                variable: "faults",
-                value,
-                allowed: ALLOWED_FAULTS,
-            });
+        if let Err((value, ParseError { allowed })) = self.script.check() {
+            return Err(SettingsError::Invalid { variable: "script", value, allowed });
         }
         if self.connect_timeout.is_zero() {
             let value = format!("{:?}", self.connect_timeout);
@@ -243,6 +219,14 @@ impl Settings {
 
 const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const ENABLE: &str = "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE";
+
+fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
+    Ok(FaultScript {
+        shape: read.parsed("TCPX_SOFT_SHAPE")?.unwrap_or_default(),
+        seed: read.number("TCPX_SOFT_SEED", 0, u64::MAX)?.unwrap_or_default(),
+        faults: read.list("TCPX_SOFT_FAULTS")?,
+    })
+}
 
 /// The range was checked before, so nothing is cut.
 fn narrow<T: TryFrom<u64> + Default>(value: u64) -> T {

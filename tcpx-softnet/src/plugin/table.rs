@@ -11,13 +11,14 @@ use tcpx_sys::{
     UNPACK_VERSION, UnpackNetDeviceHandle,
 };
 
+use super::entries::{self, Close};
+use super::runtime;
 use crate::connect::{ListenHandle, STATE_OFFSET};
+use crate::entry::Entry;
 use crate::failure::Failure;
-use crate::faults::{Entry, ScriptedCall};
+use crate::faults::ScriptedCall;
 use crate::log;
 use crate::memory::Piece;
-use crate::plugin::entries::{self, Close};
-use crate::plugin::runtime;
 
 /// The ncclNet v7 table of the software plugin, as a value.
 ///

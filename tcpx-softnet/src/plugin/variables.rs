@@ -2,9 +2,8 @@
 
 use std::str::FromStr;
 
-use crate::faults::{ALLOWED_FAULTS, Fault};
-use crate::memory::DeviceMemory;
-use crate::plugin::settings::{Helpers, SettingsError};
+use super::settings_error::SettingsError;
+use crate::parse_error::ParseError;
 
 /// Strict reading: an empty variable is unset, and anything else must be a whole allowed value.
 pub(crate) struct Variables<'a> {
@@ -33,56 +32,29 @@ impl Variables<'_> {
         }
     }
 
-    pub(crate) fn parsed<T: FromStr>(
+    pub(crate) fn parsed<T: FromStr<Err = ParseError>>(
         &self,
         variable: &'static str,
-        allowed: &'static str,
     ) -> Result<Option<T>, SettingsError> {
         let Some(value) = self.text(variable) else { return Ok(None) };
-        value.parse().map(Some).map_err(|_| SettingsError::Invalid { variable, value, allowed })
+        value.parse().map(Some).map_err(|ParseError { allowed }| SettingsError::Invalid {
+            variable,
+            value,
+            allowed,
+        })
     }
 
-    pub(crate) fn faults(&self, variable: &'static str) -> Result<Vec<Fault>, SettingsError> {
+    /// Values separated by semicolons; none when the variable is unset.
+    pub(crate) fn list<T: FromStr<Err = ParseError>>(
+        &self,
+        variable: &'static str,
+    ) -> Result<Vec<T>, SettingsError> {
         let Some(value) = self.text(variable) else { return Ok(Vec::new()) };
-        let faults = value
-            .split(';')
-            .map(|text| text.parse().ok().filter(Fault::is_valid))
-            .collect::<Option<_>>();
-        faults.ok_or(SettingsError::Invalid { variable, value, allowed: ALLOWED_FAULTS })
+        let items = value.split(';').map(str::parse).collect::<Result<_, _>>();
+        items.map_err(|ParseError { allowed }| SettingsError::Invalid { variable, value, allowed })
     }
 
     pub(crate) fn flag(&self, variable: &'static str) -> Result<Option<bool>, SettingsError> {
         Ok(self.number(variable, 0, 1)?.map(|number| number == 1))
-    }
-
-    pub(crate) fn memory(
-        &self,
-        variable: &'static str,
-    ) -> Result<Option<DeviceMemory>, SettingsError> {
-        match self.text(variable).as_deref() {
-            None => Ok(None),
-            Some("auto") => Ok(Some(DeviceMemory::Auto)),
-            Some("emulated") => Ok(Some(DeviceMemory::Emulated)),
-            Some("cuda") => Ok(Some(DeviceMemory::Cuda)),
-            Some(value) => Err(SettingsError::Invalid {
-                variable,
-                value: value.to_owned(),
-                allowed: "auto, emulated or cuda",
-            }),
-        }
-    }
-
-    pub(crate) fn helpers(&self, variable: &'static str) -> Result<Option<Helpers>, SettingsError> {
-        match self.text(variable).as_deref() {
-            None => Ok(None),
-            Some("auto") => Ok(Some(Helpers::Auto)),
-            Some("0") => Ok(Some(Helpers::Off)),
-            Some("1") => Ok(Some(Helpers::On)),
-            Some(value) => Err(SettingsError::Invalid {
-                variable,
-                value: value.to_owned(),
-                allowed: "0, 1 or auto",
-            }),
-        }
     }
 }

@@ -1,10 +1,13 @@
-//! What the shape and the fault script do to one socket. Pure: it is told the time and says what the caller must do.
+//! What a script does to one socket.
 
+use std::io;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::faults::dice::Dice;
-use crate::faults::fault::{CutSocket, Fault, Side};
-use crate::plugin::Settings;
+use super::dice::Dice;
+use super::fault::Fault;
+use super::script::FaultScript;
+use crate::wire::{Side, SocketRole};
 
 /// Longest rest of a delayed socket.
 const MAX_DELAY_MICROS: usize = 1000;
@@ -13,7 +16,7 @@ const MAX_STORM: usize = 20;
 
 /// What may be done with the socket now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Permit {
+enum Permit {
     /// Move at most so many bytes.
     Bytes(usize),
     /// Behave as if the socket were not ready.
@@ -22,9 +25,42 @@ pub(crate) enum Permit {
     Cut,
 }
 
-/// See the module. Absent on sockets that nothing is asked of.
+/// What the script wants of one socket; of most, nothing.
 #[derive(Debug)]
-pub(crate) struct Disturbance {
+pub(crate) struct SocketFaults(Option<Box<Disturbance>>);
+
+impl SocketFaults {
+    /// For one socket of comm number `comm`.
+    pub(crate) fn new(script: &FaultScript, comm: u64, side: Side, socket: SocketRole) -> Self {
+        Self(Disturbance::new(script, comm, side, socket).map(Box::new))
+    }
+
+    /// Most bytes that the next call may move; `None` when it must not be made now, an error when
+    /// the socket has just been cut.
+    pub(crate) fn limit(&mut self, socket: &TcpStream) -> io::Result<Option<usize>> {
+        let Some(disturbance) = &mut self.0 else { return Ok(Some(usize::MAX)) };
+        match disturbance.permit(Instant::now()) {
+            Permit::Bytes(bytes) => Ok(Some(bytes)),
+            Permit::NotReady => Ok(None),
+            Permit::Cut => {
+                // If it fails, the connection is gone already.
+                let _ = socket.shutdown(Shutdown::Both);
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by the fault script"))
+            }
+        }
+    }
+
+    /// So many bytes were moved.
+    pub(crate) fn moved(&mut self, bytes: usize) {
+        if let Some(disturbance) = &mut self.0 {
+            disturbance.moved(bytes);
+        }
+    }
+}
+
+/// One socket that something is asked of. Pure: it is told the time and says what to do.
+#[derive(Debug)]
+struct Disturbance {
     dice: Dice,
     short: bool,
     again: bool,
@@ -37,15 +73,10 @@ pub(crate) struct Disturbance {
 }
 
 impl Disturbance {
-    /// For one socket of comm number `comm`; `None` when it is to be left alone.
-    pub(crate) fn new(
-        settings: &Settings,
-        comm: u64,
-        side: Side,
-        socket: CutSocket,
-    ) -> Option<Box<Self>> {
-        let shape = settings.shape;
-        let cuts = settings.faults.iter().filter_map(|fault| match *fault {
+    /// `None` when the socket is to be left alone.
+    fn new(script: &FaultScript, comm: u64, side: Side, socket: SocketRole) -> Option<Self> {
+        let shape = script.shape;
+        let cuts = script.faults.iter().filter_map(|fault| match *fault {
             Fault::Cut { side: s, socket: which, after_bytes } if (s, which) == (side, socket) => {
                 Some(after_bytes)
             }
@@ -56,22 +87,22 @@ impl Disturbance {
             return None;
         }
         let place = match socket {
-            CutSocket::Control => 0,
-            CutSocket::Data(index) => 1 + u64::from(index),
+            SocketRole::Control => 0,
+            SocketRole::Data(index) => 1 + u64::from(index),
         };
-        Some(Box::new(Self {
-            dice: Dice::new(settings.seed, [comm, side as u64, place]),
+        Some(Self {
+            dice: Dice::new(script.seed, [comm, side as u64, place]),
             short: shape.short,
             again: shape.again,
             delay: shape.delay,
             storm: 0,
             resting_until: None,
             left,
-        }))
+        })
     }
 
     /// Asked before every call on the socket.
-    pub(crate) fn permit(&mut self, now: Instant) -> Permit {
+    fn permit(&mut self, now: Instant) -> Permit {
         if self.left == Some(0) {
             return Permit::Cut;
         }
@@ -102,8 +133,7 @@ impl Disturbance {
         )
     }
 
-    /// So many bytes were moved.
-    pub(crate) fn moved(&mut self, bytes: usize) {
+    fn moved(&mut self, bytes: usize) {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(bytes as u64);
         }
@@ -117,18 +147,18 @@ mod tests {
 
     #[test]
     fn undisturbed_sockets_cost_nothing() {
-        let settings = Settings::default();
-        assert!(Disturbance::new(&settings, 0, Side::Send, CutSocket::Control).is_none());
+        let script = FaultScript::default();
+        assert!(Disturbance::new(&script, 0, Side::Send, SocketRole::Control).is_none());
     }
 
     #[test]
     fn a_cut_comes_after_exactly_its_bytes_and_only_on_its_socket() {
         let fault = "cut:recv.data1@10".parse().expect("a fault");
-        let settings = Settings { faults: vec![fault], ..Settings::default() };
-        assert!(Disturbance::new(&settings, 0, Side::Send, CutSocket::Data(1)).is_none());
-        assert!(Disturbance::new(&settings, 0, Side::Recv, CutSocket::Data(0)).is_none());
+        let script = FaultScript { faults: vec![fault], ..FaultScript::default() };
+        assert!(Disturbance::new(&script, 0, Side::Send, SocketRole::Data(1)).is_none());
+        assert!(Disturbance::new(&script, 0, Side::Recv, SocketRole::Data(0)).is_none());
         let mut cut =
-            Disturbance::new(&settings, 0, Side::Recv, CutSocket::Data(1)).expect("a fault");
+            Disturbance::new(&script, 0, Side::Recv, SocketRole::Data(1)).expect("a fault");
         let now = Instant::now();
         assert_eq!(cut.permit(now), Permit::Bytes(10));
         cut.moved(4);
@@ -139,10 +169,10 @@ mod tests {
 
     #[test]
     fn a_disturbed_socket_still_moves_and_does_so_the_same_way_each_time() {
-        let settings = Settings { shape: Shape::ALL, seed: 5, ..Settings::default() };
+        let script = FaultScript { shape: Shape::ALL, seed: 5, ..FaultScript::default() };
         let run = || {
             let mut socket =
-                Disturbance::new(&settings, 3, Side::Send, CutSocket::Data(0)).expect("shaped");
+                Disturbance::new(&script, 3, Side::Send, SocketRole::Data(0)).expect("shaped");
             let mut now = Instant::now();
             let mut permits = Vec::new();
             for _ in 0..500 {

@@ -1,7 +1,11 @@
-//! Whether a control record may follow the ones before it. Pure.
+//! How a message is cut into chunks, and whether a record may follow the ones before it. Pure.
 
-use crate::comm::chunk_at;
-use crate::wire::protocol::{Record, RecordError};
+use super::record::{Record, RecordError};
+
+/// Bytes of the chunk at `offset` of a message of `total` bytes: the chunk size, or what is left.
+pub(crate) fn chunk_at(offset: u32, total: u32, chunk_bytes: u32) -> u32 {
+    chunk_bytes.min(total - offset)
+}
 
 /// A record that fits: the next chunk, or all, of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +55,8 @@ impl Announced {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn chunk(size: u32, offset: u32, total: u32) -> Record {
@@ -84,5 +90,19 @@ mod tests {
             refused(&[chunk(100, 0, 250), Record::Inline { size: 3 }]),
             "a message inside a message"
         );
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_cover_the_message(total in 1u32..3_000_000, chunk_bytes in 1000u32..600_000) {
+            let mut offset = 0;
+            while offset < total {
+                let size = chunk_at(offset, total, chunk_bytes);
+                prop_assert!(size > 0 && size <= chunk_bytes);
+                prop_assert!(size == chunk_bytes || offset + size == total);
+                offset += size;
+            }
+            prop_assert_eq!(offset, total);
+        }
     }
 }

@@ -1,0 +1,63 @@
+//! Faults of calls: codes that are returned, a process that freezes or dies.
+
+use std::sync::atomic::Ordering;
+
+use super::fault::Fault;
+use crate::entry::Entry;
+use crate::sync::AtomicU64;
+
+/// What the script wants of one call instead of, or before, what the call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScriptedCall {
+    /// Return this code and do nothing.
+    Return(i32),
+    /// Stop the process, then do the call.
+    Freeze,
+    /// End the process.
+    Die,
+}
+
+/// The calls of every entry so far, as far as scripts ask for them.
+#[derive(Debug)]
+pub(crate) struct CallCounter {
+    calls: [AtomicU64; Entry::COUNT],
+}
+
+impl CallCounter {
+    pub(crate) const fn new() -> Self {
+        Self { calls: [const { AtomicU64::new(0) }; Entry::COUNT] }
+    }
+
+    /// Counts a call; what the script wants of it, if anything.
+    pub(crate) fn count(&self, entry: Entry, faults: &[Fault]) -> Option<ScriptedCall> {
+        let call = 1 + self.calls[entry as usize].fetch_add(1, Ordering::Relaxed);
+        faults.iter().find_map(|fault| {
+            let (e, c, scripted) = match *fault {
+                Fault::Return { entry, call, code } => (entry, call, ScriptedCall::Return(code)),
+                Fault::Freeze { entry, call } => (entry, call, ScriptedCall::Freeze),
+                Fault::Die { entry, call } => (entry, call, ScriptedCall::Die),
+                _ => return None,
+            };
+            ((e, c) == (entry, call)).then_some(scripted)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_entry_is_counted_by_itself() {
+        let faults: Vec<Fault> = ["rc:test@2=6", "freeze:isend@1", "die:test@3"]
+            .map(|text| text.parse().expect("a fault"))
+            .to_vec();
+        let counter = CallCounter::new();
+        let count = |entry| counter.count(entry, &faults);
+        assert_eq!(count(Entry::Test), None);
+        assert_eq!(count(Entry::Isend), Some(ScriptedCall::Freeze));
+        assert_eq!(count(Entry::Test), Some(ScriptedCall::Return(6)));
+        assert_eq!(count(Entry::Test), Some(ScriptedCall::Die));
+        assert_eq!((count(Entry::Test), count(Entry::Isend)), (None, None));
+    }
+}
