@@ -10,6 +10,7 @@ macro_rules! entries {
 
         impl Entry {
             /// How many there are.
+            #[cfg(feature = "faults")]
             pub(crate) const COUNT: usize = [$(Self::$variant),*].len();
 
             /// The entry's C name.
@@ -19,6 +20,7 @@ macro_rules! entries {
             }
 
             /// The entry of a C name.
+            #[cfg(feature = "faults")]
             pub(crate) fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }

@@ -1,5 +1,6 @@
 //! What goes wrong, or is inconvenient, on request: for testing consumers.
 //!
+//! With the feature `faults`:
 //! - `fault`: faults, and how they are spelled
 //! - `shape`: legal but inconvenient behaviour
 //! - `script`: both together, as settings have them
@@ -10,22 +11,43 @@
 //! - `plan`: how a shaped message is cut into fragments
 //! - `dice`: random numbers that a seed repeats
 //! - `reset`: ending a connection as the death of its process does
+//!
+//! Without it:
+//! - `absent`: what other rooms ask for, with nothing behind it
 
+#[cfg(not(feature = "faults"))]
+mod absent;
+#[cfg(feature = "faults")]
 mod calls;
+#[cfg(feature = "faults")]
 mod comm_faults;
+#[cfg(feature = "faults")]
 mod dice;
+#[cfg(feature = "faults")]
 mod fault;
+#[cfg(feature = "faults")]
 mod plan;
+#[cfg(feature = "faults")]
 mod reset;
+#[cfg(feature = "faults")]
 mod script;
+#[cfg(feature = "faults")]
 mod shape;
+#[cfg(feature = "faults")]
 mod shaper;
+#[cfg(feature = "faults")]
 mod socket_faults;
 
-pub(crate) use calls::{CallCounter, ScriptedCall};
-pub(crate) use comm_faults::CommFaults;
-pub use fault::Fault;
-pub use script::FaultScript;
-pub use shape::Shape;
-pub(crate) use shaper::Shaper;
-pub(crate) use socket_faults::SocketFaults;
+#[cfg(not(feature = "faults"))]
+pub use absent::FaultScript;
+#[cfg(not(feature = "faults"))]
+pub(crate) use absent::{CallCounter, CommFaults, ScriptedCall, Shaper, SocketFaults};
+#[cfg(feature = "faults")]
+pub(crate) use {
+    calls::{CallCounter, ScriptedCall},
+    comm_faults::CommFaults,
+    shaper::Shaper,
+    socket_faults::SocketFaults,
+};
+#[cfg(feature = "faults")]
+pub use {fault::Fault, script::FaultScript, shape::Shape};

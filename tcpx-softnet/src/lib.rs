@@ -85,11 +85,11 @@
 //! | `TCPX_SOFT_BOUNCE` | host | host, device | where a GPU finds the bounce region: see [`BounceMemory`] |
 //! | `TCPX_SOFT_POISON` | 0 | 0, 1 | recycled pages become 0xDB; costs a pass over every byte |
 //! | `TCPX_SOFT_CONNECT_TIMEOUT_MS` | 20000 | 1..=3600000 | one connect or accept |
-//! | `TCPX_SOFT_SHAPE` | none | see [`Shape`] | inconvenient but legal behaviour |
+//! | `TCPX_SOFT_SHAPE` | none | see `Shape` | inconvenient but legal behaviour |
 //! | `TCPX_SOFT_SEED` | 0 | a number | what shapes are drawn from |
-//! | `TCPX_SOFT_FAULTS` | none | see [`Fault`] | what goes wrong on purpose |
+//! | `TCPX_SOFT_FAULTS` | none | see `Fault` | what goes wrong on purpose |
 //!
-//! `TCPX_SOFT_SHAPE` is a comma-separated list of the fields of [`Shape`], or `all`. `TCPX_SOFT_FAULTS` is a list
+//! `TCPX_SOFT_SHAPE` is a comma-separated list of the fields of `Shape`, or `all`. `TCPX_SOFT_FAULTS` is a list
 //! separated by semicolons, for example `cut:send.data0@65536;kill:recv@37;lose:send@1;leak:recv@4;rc:isend@5=2;freeze:irecv@3;die:accept@1`.
 
 mod comm;
@@ -106,7 +106,9 @@ mod wake;
 mod wire;
 
 pub use entry::Entry;
-pub use faults::{Fault, FaultScript, Shape};
+pub use faults::FaultScript;
+#[cfg(feature = "faults")]
+pub use faults::{Fault, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
 pub use parse_error::ParseError;
 pub use plugin::{Helpers, Settings, SettingsError, bounce_bytes, configure, pool_stats, table};

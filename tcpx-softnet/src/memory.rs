@@ -33,6 +33,7 @@ pub use device::{BounceMemory, DeviceMemory};
 pub(crate) use device::{failed, gpu_of_thread};
 pub(crate) use io_list::{IoList, Moved};
 pub(crate) use landing::{Landing, entries, pages_of};
+#[cfg(feature = "faults")]
 pub(crate) use page_pool::Run;
 pub(crate) use piece::Piece;
 pub(crate) use registration::{MemoryKind, Registration};

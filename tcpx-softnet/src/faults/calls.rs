@@ -1,8 +1,10 @@
+#![allow(unsafe_code)]
 //! Faults of calls: codes that are returned, a process that freezes or dies.
 
 use std::sync::atomic::Ordering;
 
 use super::fault::Fault;
+use super::script::FaultScript;
 use crate::entry::Entry;
 use crate::sync::AtomicU64;
 
@@ -17,6 +19,22 @@ pub(crate) enum ScriptedCall {
     Die,
 }
 
+impl ScriptedCall {
+    /// Does to the process what is to be done; the code to return instead of doing the call, if
+    /// there is one.
+    pub(crate) fn play(self) -> Option<i32> {
+        let signal = match self {
+            Self::Return(code) => return Some(code),
+            Self::Freeze => libc::SIGSTOP,
+            Self::Die => libc::SIGKILL,
+        };
+        // SAFETY: raise touches no memory. It is this thread that gets the signal, so nothing runs
+        // in it before the effect.
+        unsafe { libc::raise(signal) };
+        None
+    }
+}
+
 /// The calls of every entry so far, as far as scripts ask for them.
 #[derive(Debug)]
 pub(crate) struct CallCounter {
@@ -29,9 +47,12 @@ impl CallCounter {
     }
 
     /// Counts a call; what the script wants of it, if anything.
-    pub(crate) fn count(&self, entry: Entry, faults: &[Fault]) -> Option<ScriptedCall> {
+    pub(crate) fn count(&self, entry: Entry, script: &FaultScript) -> Option<ScriptedCall> {
+        if script.faults.is_empty() {
+            return None;
+        }
         let call = 1 + self.calls[entry as usize].fetch_add(1, Ordering::Relaxed);
-        faults.iter().find_map(|fault| {
+        script.faults.iter().find_map(|fault| {
             let (e, c, scripted) = match *fault {
                 Fault::Return { entry, call, code } => (entry, call, ScriptedCall::Return(code)),
                 Fault::Freeze { entry, call } => (entry, call, ScriptedCall::Freeze),
@@ -49,11 +70,12 @@ mod tests {
 
     #[test]
     fn each_entry_is_counted_by_itself() {
-        let faults: Vec<Fault> = ["rc:test@2=6", "freeze:isend@1", "die:test@3"]
+        let faults = ["rc:test@2=6", "freeze:isend@1", "die:test@3"]
             .map(|text| text.parse().expect("a fault"))
             .to_vec();
+        let script = FaultScript { faults, ..FaultScript::default() };
         let counter = CallCounter::new();
-        let count = |entry| counter.count(entry, &faults);
+        let count = |entry| counter.count(entry, &script);
         assert_eq!(count(Entry::Test), None);
         assert_eq!(count(Entry::Isend), Some(ScriptedCall::Freeze));
         assert_eq!(count(Entry::Test), Some(ScriptedCall::Return(6)));

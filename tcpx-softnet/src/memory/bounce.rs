@@ -84,6 +84,7 @@ impl Bounce {
     }
 
     /// Adds a use to a page that is in use.
+    #[cfg(feature = "faults")]
     pub(crate) fn share(&self, page: u32) {
         self.lock().share(page);
     }

@@ -15,6 +15,7 @@ pub(crate) struct Landing {
     /// Pages of the current run that were given out.
     within: u32,
     /// Memory of a shaped message, last piece first; empty for others.
+    #[cfg(feature = "faults")]
     pieces: Vec<Piece>,
 }
 
@@ -37,6 +38,7 @@ impl Landing {
     }
 
     /// Makes the message lie in these pieces, which cut it at every chunk.
+    #[cfg(feature = "faults")]
     pub(crate) fn set_pieces(&mut self, pieces: impl DoubleEndedIterator<Item = Piece>) {
         self.pieces.extend(pieces.rev());
     }
@@ -44,6 +46,7 @@ impl Landing {
     /// Appends the memory of the next chunk to `pieces`.
     pub(crate) fn next_chunk(&mut self, region: &Region, bytes: usize, pieces: &mut Vec<Piece>) {
         let mut left = bytes;
+        #[cfg(feature = "faults")]
         while left > 0
             && let Some(piece) = self.pieces.pop()
         {
@@ -71,6 +74,7 @@ impl Landing {
     /// Empties the list for the next message; the pages must have been given back.
     pub(crate) fn reset(&mut self) {
         self.runs.clear();
+        #[cfg(feature = "faults")]
         self.pieces.clear();
         self.run = 0;
         self.within = 0;

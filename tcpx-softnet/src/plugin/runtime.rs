@@ -152,10 +152,9 @@ pub(crate) fn scripted_call(entry: Entry) -> Option<ScriptedCall> {
     static CALLS: CallCounter = CallCounter::new();
     let Some(runtime) = RUNTIME.get() else {
         let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-        return CALLS.count(entry, &configured.as_ref()?.script.faults);
+        return CALLS.count(entry, &configured.as_ref()?.script);
     };
-    let faults = &runtime.settings.script.faults;
-    if faults.is_empty() { None } else { CALLS.count(entry, faults) }
+    CALLS.count(entry, &runtime.settings.script)
 }
 
 /// What `init` made, or an error before it.

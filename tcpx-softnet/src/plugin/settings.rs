@@ -220,12 +220,26 @@ impl Settings {
 const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const ENABLE: &str = "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE";
 
+/// What the variables of the fault script say.
+#[cfg(feature = "faults")]
 fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
     Ok(FaultScript {
         shape: read.parsed("TCPX_SOFT_SHAPE")?.unwrap_or_default(),
         seed: read.number("TCPX_SOFT_SEED", 0, u64::MAX)?.unwrap_or_default(),
         faults: read.list("TCPX_SOFT_FAULTS")?,
     })
+}
+
+/// A script that would do nothing is refused, so that nobody takes the run for a test of it.
+#[cfg(not(feature = "faults"))]
+fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
+    for variable in ["TCPX_SOFT_SHAPE", "TCPX_SOFT_SEED", "TCPX_SOFT_FAULTS"] {
+        if let Some(value) = read.text(variable) {
+            let allowed = "nothing; this build leaves faults out";
+            return Err(SettingsError::Invalid { variable, value, allowed });
+        }
+    }
+    Ok(FaultScript::default())
 }
 
 /// The range was checked before, so nothing is cut.
@@ -303,6 +317,21 @@ mod tests {
         assert!(parse(&[(CHUNK, "1"), (ENABLE, "1")]).is_ok());
         assert!(parse(&[(CHUNK, "1"), ("TCPX_SOFT_IFNAME", "l")]).is_err());
         assert!(parse(&[(CHUNK, "1"), ("TCPX_SOFT_POOL_BYTES", "4097")]).is_err());
+    }
+
+    #[cfg(not(feature = "faults"))]
+    #[test]
+    fn a_build_without_faults_refuses_to_be_scripted() {
+        for (name, value) in [
+            ("TCPX_SOFT_SHAPE", "all"),
+            ("TCPX_SOFT_SEED", "1"),
+            ("TCPX_SOFT_FAULTS", "lose:send@1"),
+        ] {
+            let refused = parse(&[(CHUNK, "1"), (name, value)]);
+            assert!(
+                matches!(refused, Err(SettingsError::Invalid { variable, .. }) if variable == name)
+            );
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub enum SettingsError {
     /// The value is not one of those allowed.
     #[error("{variable} is {value:?}; allowed: {allowed}")]
     Invalid {
-        /// Name of the variable, or of the field of [`Settings`].
+        /// Name of the variable, or of the field of [`crate::Settings`].
         variable: &'static str,
         /// What it was.
         value: String,

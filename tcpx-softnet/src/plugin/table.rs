@@ -52,14 +52,9 @@ pub const fn table() -> NcclNetV7 {
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
 fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
-    match runtime::scripted_call(entry) {
-        Some(ScriptedCall::Return(code)) => {
-            log::warn!("{}: returns {code} as scripted", entry.name());
-            return NcclResult(code);
-        }
-        Some(ScriptedCall::Freeze) => signal_own_process(libc::SIGSTOP),
-        Some(ScriptedCall::Die) => signal_own_process(libc::SIGKILL),
-        None => {}
+    if let Some(code) = runtime::scripted_call(entry).and_then(ScriptedCall::play) {
+        log::warn!("{}: returns {code} as scripted", entry.name());
+        return NcclResult(code);
     }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => NcclResult::SUCCESS,
@@ -70,12 +65,6 @@ fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult
             NcclResult::INTERNAL_ERROR
         }
     }
-}
-
-/// What a fault script does to the whole process, from inside.
-fn signal_own_process(signal: c_int) {
-    // SAFETY: raise touches no memory. It is this thread that gets the signal, so nothing runs in it before the effect.
-    unsafe { libc::raise(signal) };
 }
 
 /// Refuses a NULL pointer by name.

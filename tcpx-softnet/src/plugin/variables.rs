@@ -45,6 +45,7 @@ impl Variables<'_> {
     }
 
     /// Values separated by semicolons; none when the variable is unset.
+    #[cfg(feature = "faults")]
     pub(crate) fn list<T: FromStr<Err = ParseError>>(
         &self,
         variable: &'static str,
