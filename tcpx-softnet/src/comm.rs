@@ -13,18 +13,18 @@
 //! - `helper_threads`: threads that run lanes
 
 mod control_socket;
-mod grants;
+mod credit;
 mod helper_threads;
 mod lane;
 mod lane_order;
 mod lanes;
 mod options;
-mod receive;
 mod recv_comm;
-mod requests;
+mod recv_request;
+mod request_ring;
 mod send_comm;
 
 pub(crate) use options::CommOptions;
-pub(crate) use receive::Destination;
 pub(crate) use recv_comm::RecvComm;
+pub(crate) use recv_request::Destination;
 pub(crate) use send_comm::SendComm;

@@ -26,9 +26,9 @@ impl From<Failure> for NcclResult {
 /// From which request on a comm has failed. Requests are served in order, so one that fails takes all later ones with it;
 /// earlier ones still complete.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Breakage(Option<(u64, Failure)>);
+pub(crate) struct FirstFailure(Option<(u64, Failure)>);
 
-impl Breakage {
+impl FirstFailure {
     /// Request `from` cannot complete.
     pub(crate) fn note(&mut self, from: u64, failure: Failure) {
         if self.0.is_none_or(|(known, _)| from < known) {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_earliest_failure_counts_from_its_request_on() {
-        let mut broken = Breakage::default();
+        let mut broken = FirstFailure::default();
         assert_eq!(broken.of(u64::MAX), None);
         broken.note(7, Failure::System);
         broken.note(9, Failure::Internal);

@@ -22,13 +22,13 @@ mod calls;
 #[cfg(feature = "faults")]
 mod comm_faults;
 #[cfg(feature = "faults")]
-mod dice;
-#[cfg(feature = "faults")]
 mod fault;
 #[cfg(feature = "faults")]
-mod plan;
+mod fragment_plan;
 #[cfg(feature = "faults")]
 mod reset;
+#[cfg(feature = "faults")]
+mod rng;
 #[cfg(feature = "faults")]
 mod script;
 #[cfg(feature = "faults")]

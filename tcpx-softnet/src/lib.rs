@@ -101,8 +101,8 @@ mod log;
 mod memory;
 mod parse_error;
 mod plugin;
+mod poll;
 mod sync;
-mod wake;
 mod wire;
 
 pub use entry::Entry;

@@ -13,29 +13,29 @@
 //! - `uploader`: copies up to a GPU after receiving
 //! - `copy_clock`: how long such copies were under way
 
-mod bounce;
+mod bounce_buffer;
 mod copy_clock;
-mod device;
+mod device_memory;
 mod io_list;
-mod landing;
 mod page_pool;
 mod piece;
+mod receive_pages;
 mod region;
 mod registration;
 mod stager;
 mod unpack_queue;
 mod uploader;
 
-pub(crate) use bounce::Bounce;
-pub use bounce::PoolStats;
+pub(crate) use bounce_buffer::BounceBuffer;
+pub use bounce_buffer::PoolStats;
 pub use copy_clock::{StagingStats, staging_stats};
-pub use device::{BounceMemory, DeviceMemory};
-pub(crate) use device::{failed, gpu_of_thread};
-pub(crate) use io_list::{IoList, Moved};
-pub(crate) use landing::{Landing, entries, pages_of};
+pub use device_memory::{BounceMemory, DeviceMemory};
+pub(crate) use device_memory::{cuda_failure, gpu_of_thread};
+pub(crate) use io_list::{IoList, IoOutcome};
 #[cfg(feature = "faults")]
-pub(crate) use page_pool::Run;
+pub(crate) use page_pool::PageRange;
 pub(crate) use piece::Piece;
+pub(crate) use receive_pages::{ReceivePages, entries, pages_of};
 pub(crate) use registration::{MemoryKind, Registration};
 pub(crate) use stager::{Staged, Stager};
 pub(crate) use unpack_queue::UnpackQueue;

@@ -10,17 +10,17 @@ pub(crate) use std::sync::{
 };
 
 #[cfg(tcpx_helgrind)]
+mod annotated_atomic;
+#[cfg(tcpx_helgrind)]
+mod annotated_mutex;
+#[cfg(tcpx_helgrind)]
+mod annotated_once;
+#[cfg(tcpx_helgrind)]
 mod client_request;
-#[cfg(tcpx_helgrind)]
-mod told_atomic;
-#[cfg(tcpx_helgrind)]
-mod told_mutex;
-#[cfg(tcpx_helgrind)]
-mod told_once;
 
 #[cfg(tcpx_helgrind)]
 pub(crate) use {
-    told_atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize},
-    told_mutex::{Mutex, MutexGuard},
-    told_once::OnceLock,
+    annotated_atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize},
+    annotated_mutex::{Mutex, MutexGuard},
+    annotated_once::OnceLock,
 };

@@ -17,7 +17,7 @@ mod hello;
 mod protocol;
 mod record;
 
-pub(crate) use chunking::{Announced, Step, chunk_at};
+pub(crate) use chunking::{MessagePart, RecordOrder, chunk_at};
 pub(crate) use hello::{Answer, ConnectionId, Hello, Verdict};
 pub(crate) use protocol::{MAGIC, MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS, VERSION};
 pub use protocol::{Side, SocketRole};

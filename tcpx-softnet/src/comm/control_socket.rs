@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 use crate::faults::{FaultScript, SocketFaults};
-use crate::memory::{IoList, Moved, Piece};
+use crate::memory::{IoList, IoOutcome, Piece};
 use crate::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
 
 /// A control socket, with what is done to it for testing.
@@ -85,13 +85,13 @@ impl ControlOut {
         while !self.segments.is_empty() {
             let Some(limit) = socket.faults.limit(&socket.stream)? else { return Ok(()) };
             match self.list(limit).send(socket.stream.as_fd()) {
-                Moved::Bytes(bytes) => {
+                IoOutcome::Bytes(bytes) => {
                     socket.faults.moved(bytes);
                     self.advance(bytes, &mut sent);
                 }
-                Moved::Blocked => return Ok(()),
-                Moved::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Moved::Failed(error) => return Err(error),
+                IoOutcome::Blocked => return Ok(()),
+                IoOutcome::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
+                IoOutcome::Failed(error) => return Err(error),
             }
         }
         Ok(())
@@ -134,7 +134,7 @@ pub(crate) struct ControlIn {
 
 /// What reading the control socket gave.
 #[derive(Debug)]
-pub(crate) enum Arrived {
+pub(crate) enum ControlRead {
     /// More bytes.
     Bytes,
     /// Nothing yet.
@@ -162,20 +162,22 @@ impl ControlIn {
     }
 
     /// One read of the socket into the free end of the buffer.
-    pub(crate) fn read(&mut self, socket: &mut ControlSocket) -> io::Result<Arrived> {
-        let Some(limit) = socket.faults.limit(&socket.stream)? else { return Ok(Arrived::Nothing) };
+    pub(crate) fn read(&mut self, socket: &mut ControlSocket) -> io::Result<ControlRead> {
+        let Some(limit) = socket.faults.limit(&socket.stream)? else {
+            return Ok(ControlRead::Nothing);
+        };
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
         let room = limit.min(self.buffer.len() - self.end);
         match socket.try_read(&mut self.buffer[self.end..self.end + room])? {
-            None => Ok(Arrived::Nothing),
-            Some(0) if room == 0 => Ok(Arrived::Nothing),
-            Some(0) => Ok(Arrived::End),
+            None => Ok(ControlRead::Nothing),
+            Some(0) if room == 0 => Ok(ControlRead::Nothing),
+            Some(0) => Ok(ControlRead::End),
             Some(bytes) => {
                 socket.faults.moved(bytes);
                 self.end += bytes;
-                Ok(Arrived::Bytes)
+                Ok(ControlRead::Bytes)
             }
         }
     }

@@ -6,39 +6,39 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
-use super::lane::{Lane, Ran};
+use super::lane::{Lane, Progress};
 use crate::log;
+use crate::poll::{Interest, Waker, wait};
 use crate::sync::AtomicBool;
-use crate::wake::{Interest, Wake, wait};
 
 #[derive(Debug)]
 struct Shared {
-    wake: Wake,
+    wake: Waker,
     stop: AtomicBool,
     /// Set by a helper that is about to wait: a new task must wake it.
     asleep: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Helper {
+struct HelperThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The helper threads of one comm; dropping it stops and joins them.
 #[derive(Debug)]
-pub(crate) struct Helpers {
-    helpers: Vec<Helper>,
+pub(crate) struct HelperThreads {
+    helpers: Vec<HelperThread>,
 }
 
-impl Helpers {
+impl HelperThreads {
     /// Starts `threads` threads; lane i belongs to thread i mod `threads`.
     pub(crate) fn start(lanes: &[Arc<Lane>], threads: usize) -> io::Result<Self> {
         let mut helpers = Vec::new();
         for thread in 0..threads.min(lanes.len()) {
             let mine: Vec<_> = lanes.iter().skip(thread).step_by(threads).cloned().collect();
             let shared = Arc::new(Shared {
-                wake: Wake::new()?,
+                wake: Waker::new()?,
                 stop: AtomicBool::new(false),
                 asleep: AtomicBool::new(false),
             });
@@ -46,7 +46,7 @@ impl Helpers {
             let handle = std::thread::Builder::new()
                 .name(format!("tcpx-soft-{thread}"))
                 .spawn(move || run(&mine, &theirs))?;
-            helpers.push(Helper { shared, thread: Some(handle) });
+            helpers.push(HelperThread { shared, thread: Some(handle) });
         }
         Ok(Self { helpers })
     }
@@ -62,7 +62,7 @@ impl Helpers {
     }
 }
 
-impl Drop for Helpers {
+impl Drop for HelperThreads {
     fn drop(&mut self) {
         for helper in &self.helpers {
             helper.shared.stop.store(true, Ordering::SeqCst);
@@ -101,12 +101,12 @@ fn run(lanes: &[Arc<Lane>], shared: &Shared) {
 
 /// Runs every lane once; whether any moved.
 fn run_all(lanes: &[Arc<Lane>]) -> bool {
-    lanes.iter().filter(|lane| lane.run_once() == Ran::Moved).count() > 0
+    lanes.iter().filter(|lane| lane.run_once() == Progress::Moved).count() > 0
 }
 
 /// Waits for new tasks and for the sockets of lanes that have some.
 fn sleep(lanes: &[Arc<Lane>], shared: &Shared) -> io::Result<()> {
     let mut descriptors = vec![(shared.wake.as_fd(), Interest::Read)];
-    descriptors.extend(lanes.iter().filter(|lane| lane.has_tasks()).map(|lane| lane.readiness()));
+    descriptors.extend(lanes.iter().filter(|lane| lane.has_chunks()).map(|lane| lane.readiness()));
     wait(&descriptors, None).map(drop)
 }

@@ -12,20 +12,20 @@ use std::sync::atomic::Ordering;
 
 use crate::faults::SocketFaults;
 use crate::log;
-use crate::memory::{IoList, Moved, Piece};
+use crate::memory::{IoList, IoOutcome, Piece};
+use crate::poll::Interest;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
-use crate::wake::Interest;
 use crate::wire::Side;
 
 /// Tasks that a lane takes before it counts as full.
-const MAX_TASKS: usize = 32;
+const MAX_CHUNKS: usize = 32;
 
 /// Most bytes that one socket call is asked to move.
 const CALL_BYTES: usize = 1 << 20;
 
 /// One chunk on its way.
 #[derive(Debug)]
-pub(crate) struct Task {
+pub(crate) struct Chunk {
     /// Request that the chunk belongs to.
     pub(crate) number: u64,
     /// Where the chunk starts in its message.
@@ -41,7 +41,7 @@ pub(crate) struct Task {
     left: usize,
 }
 
-impl Task {
+impl Chunk {
     pub(crate) fn new(number: u64, offset: u32, pieces: Vec<Piece>) -> Self {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
         Self { number, offset, bytes, pieces, failed: false, piece: 0, within: 0, left: bytes }
@@ -76,7 +76,7 @@ impl Task {
 
 /// What running a lane once has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ran {
+pub(crate) enum Progress {
     /// Bytes moved, and more may.
     Moved,
     /// The socket must become ready first.
@@ -87,7 +87,7 @@ pub(crate) enum Ran {
 
 #[derive(Debug)]
 struct Working {
-    tasks: VecDeque<Task>,
+    chunks: VecDeque<Chunk>,
     dead: bool,
     faults: SocketFaults,
 }
@@ -98,11 +98,11 @@ pub(crate) struct Lane {
     socket: TcpStream,
     index: usize,
     side: Side,
-    incoming: Mutex<VecDeque<Task>>,
+    incoming: Mutex<VecDeque<Chunk>>,
     working: Mutex<Working>,
-    finished: Mutex<VecDeque<Task>>,
+    finished: Mutex<VecDeque<Chunk>>,
     /// Tasks that are not finished.
-    tasks: AtomicUsize,
+    chunks: AtomicUsize,
     /// Bytes of those tasks.
     bytes: AtomicUsize,
     /// Tasks that are finished and not collected.
@@ -117,9 +117,9 @@ impl Lane {
             index,
             side,
             incoming: Mutex::default(),
-            working: Mutex::new(Working { tasks: VecDeque::new(), dead: false, faults }),
+            working: Mutex::new(Working { chunks: VecDeque::new(), dead: false, faults }),
             finished: Mutex::default(),
-            tasks: AtomicUsize::new(0),
+            chunks: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
         }
@@ -127,79 +127,80 @@ impl Lane {
 
     /// Whether another task is welcome while at most `bytes` are queued.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.tasks.load(Ordering::Relaxed) < MAX_TASKS && self.bytes.load(Ordering::Relaxed) < bytes
+        self.chunks.load(Ordering::Relaxed) < MAX_CHUNKS
+            && self.bytes.load(Ordering::Relaxed) < bytes
     }
 
     /// Whether there is anything to move.
-    pub(crate) fn has_tasks(&self) -> bool {
-        self.tasks.load(Ordering::Acquire) > 0
+    pub(crate) fn has_chunks(&self) -> bool {
+        self.chunks.load(Ordering::Acquire) > 0
     }
 
     /// Queues a task behind those that are here.
-    pub(crate) fn push(&self, task: Task) {
-        self.bytes.fetch_add(task.bytes, Ordering::Relaxed);
+    pub(crate) fn push(&self, chunk: Chunk) {
+        self.bytes.fetch_add(chunk.bytes, Ordering::Relaxed);
         let mut incoming = lock(&self.incoming);
-        incoming.push_back(task);
+        incoming.push_back(chunk);
         // Counted under the lock: whoever runs the lane then finds as many tasks as it was told.
-        self.tasks.fetch_add(1, Ordering::Release);
+        self.chunks.fetch_add(1, Ordering::Release);
     }
 
     /// Takes the oldest finished task.
-    pub(crate) fn collect(&self) -> Option<Task> {
+    pub(crate) fn collect(&self) -> Option<Chunk> {
         if self.done.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let task = lock(&self.finished).pop_front()?;
+        let chunk = lock(&self.finished).pop_front()?;
         self.done.fetch_sub(1, Ordering::Relaxed);
-        Some(task)
+        Some(chunk)
     }
 
     /// Moves what can be moved with one system call. Never waits for the socket.
-    pub(crate) fn run_once(&self) -> Ran {
-        if self.tasks.load(Ordering::Acquire) == 0 {
-            return Ran::Idle;
+    pub(crate) fn run_once(&self) -> Progress {
+        if self.chunks.load(Ordering::Acquire) == 0 {
+            return Progress::Idle;
         }
         let mut working = lock(&self.working);
-        working.tasks.append(&mut lock(&self.incoming));
+        working.chunks.append(&mut lock(&self.incoming));
         if working.dead {
             self.fail_all(&mut working);
-            return Ran::Idle;
+            return Progress::Idle;
         }
         let limit = match working.faults.limit(&self.socket) {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ran::Blocked,
+            Ok(None) => return Progress::Blocked,
             Err(error) => {
                 self.die(&mut working, &error);
-                return Ran::Idle;
+                return Progress::Idle;
             }
         };
         let mut list = IoList::new(limit.min(CALL_BYTES));
-        for task in &working.tasks {
-            if !task.list(&mut list) {
+        for chunk in &working.chunks {
+            if !chunk.list(&mut list) {
                 break;
             }
         }
         if list.is_empty() {
-            return Ran::Idle;
+            return Progress::Idle;
         }
         let moved = match self.side {
             Side::Send => list.send(self.socket.as_fd()),
             Side::Recv => list.receive(self.socket.as_fd()),
         };
         match moved {
-            Moved::Bytes(bytes) => {
+            IoOutcome::Bytes(bytes) => {
                 working.faults.moved(bytes);
                 self.advance(&mut working, bytes);
-                Ran::Moved
+                Progress::Moved
             }
-            Moved::Blocked => Ran::Blocked,
-            Moved::Closed => {
+            IoOutcome::Blocked => Progress::Blocked,
+            IoOutcome::Closed => {
                 self.die(&mut working, &"the peer closed it");
-                Ran::Idle
+                Progress::Idle
             }
-            Moved::Failed(error) => {
+            IoOutcome::Failed(error) => {
                 self.die(&mut working, &error);
-                Ran::Idle
+                Progress::Idle
             }
         }
     }
@@ -207,7 +208,7 @@ impl Lane {
     /// Fails every task, now and from now on.
     pub(crate) fn kill(&self, reason: &dyn core::fmt::Display) {
         let mut working = lock(&self.working);
-        working.tasks.append(&mut lock(&self.incoming));
+        working.chunks.append(&mut lock(&self.incoming));
         self.die(&mut working, reason);
     }
 
@@ -225,22 +226,22 @@ impl Lane {
     }
 
     fn advance(&self, working: &mut Working, mut bytes: usize) {
-        while let Some(task) = working.tasks.front_mut() {
-            bytes = task.advance(bytes);
-            if task.left > 0 {
+        while let Some(chunk) = working.chunks.front_mut() {
+            bytes = chunk.advance(bytes);
+            if chunk.left > 0 {
                 break;
             }
             self.finish_front(working);
         }
-        debug_assert_eq!(bytes, 0, "more bytes than the tasks have");
+        debug_assert_eq!(bytes, 0, "more bytes than the chunks have");
     }
 
     fn finish_front(&self, working: &mut Working) {
-        let Some(task) = working.tasks.pop_front() else { return };
-        self.bytes.fetch_sub(task.bytes, Ordering::Relaxed);
-        self.tasks.fetch_sub(1, Ordering::Relaxed);
+        let Some(chunk) = working.chunks.pop_front() else { return };
+        self.bytes.fetch_sub(chunk.bytes, Ordering::Relaxed);
+        self.chunks.fetch_sub(1, Ordering::Relaxed);
         let mut finished = lock(&self.finished);
-        finished.push_back(task);
+        finished.push_back(chunk);
         self.done.fetch_add(1, Ordering::Release);
     }
 
@@ -251,8 +252,8 @@ impl Lane {
     }
 
     fn fail_all(&self, working: &mut Working) {
-        while let Some(task) = working.tasks.front_mut() {
-            task.failed = true;
+        while let Some(chunk) = working.chunks.front_mut() {
+            chunk.failed = true;
             self.finish_front(working);
         }
     }

@@ -4,8 +4,8 @@ use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use super::helper_threads::Helpers;
-use super::lane::{Lane, Task};
+use super::helper_threads::HelperThreads;
+use super::lane::{Chunk, Lane};
 use super::lane_order::harvest_order;
 use super::options::CommOptions;
 use crate::faults::SocketFaults;
@@ -21,7 +21,7 @@ const HELPER_QUEUE_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Lanes {
     /// Before the lanes: the threads end first.
-    helpers: Option<Helpers>,
+    helpers: Option<HelperThreads>,
     lanes: Vec<Arc<Lane>>,
 }
 
@@ -40,7 +40,8 @@ impl Lanes {
             Arc::new(Lane::new(socket, index, side, faults))
         };
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
-        let helpers = if threads == 0 { None } else { Some(Helpers::start(&lanes, threads)?) };
+        let helpers =
+            if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads)?) };
         Ok(Self { helpers, lanes })
     }
 
@@ -54,8 +55,8 @@ impl Lanes {
         self.lanes[index].has_room(bytes)
     }
 
-    pub(crate) fn push(&self, index: usize, task: Task) {
-        self.lanes[index].push(task);
+    pub(crate) fn push(&self, index: usize, chunk: Chunk) {
+        self.lanes[index].push(chunk);
         if let Some(helpers) = &self.helpers {
             helpers.notify(index);
         }
@@ -71,10 +72,10 @@ impl Lanes {
     }
 
     /// Calls `collected` with every finished task, in harvest order.
-    pub(crate) fn harvest(&self, mut collected: impl FnMut(Task)) {
+    pub(crate) fn harvest(&self, mut collected: impl FnMut(Chunk)) {
         for index in harvest_order(self.lanes.len()) {
-            while let Some(task) = self.lanes[index].collect() {
-                collected(task);
+            while let Some(chunk) = self.lanes[index].collect() {
+                collected(chunk);
             }
         }
     }

@@ -7,26 +7,28 @@ use std::collections::VecDeque;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
-use super::control_socket::{Arrived, ControlIn, ControlSocket};
-use super::grants::GrantOut;
-use super::lane::Task;
+use super::control_socket::{ControlIn, ControlRead, ControlSocket};
+use super::credit::CreditOut;
+use super::lane::Chunk;
 use super::lanes::Lanes;
 use super::options::CommOptions;
-use super::receive::{Destination, Receive};
-use super::requests::{ConsumeError, Ring, Turn};
+use super::recv_request::{Destination, RecvRequest};
+use super::request_ring::{ConsumeError, Ring, Turn};
 use crate::connect::Sockets;
-use crate::failure::{Breakage, Failure};
+use crate::failure::{Failure, FirstFailure};
 use crate::faults::{CommFaults, Shaper};
 use crate::log;
-use crate::memory::{Bounce, Landing, Piece, UnpackQueue, Uploader, failed, pages_of};
-use crate::wire::{Announced, Record, Side, Step};
+use crate::memory::{
+    BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cuda_failure, pages_of,
+};
+use crate::wire::{MessagePart, Record, RecordOrder, Side};
 
-/// Announced chunks that may wait for room on their data socket before no more records are read.
+/// RecordOrder chunks that may wait for room on their data socket before no more records are read.
 const MAX_WAITING_CHUNKS: usize = 64;
 
 /// An announced chunk that is not on its lane yet.
 #[derive(Clone, Copy, Debug)]
-struct Chunk {
+struct AnnouncedChunk {
     number: u64,
     lane: usize,
     offset: u32,
@@ -40,22 +42,22 @@ pub(crate) struct RecvComm {
     control: ControlSocket,
     input: ControlIn,
     /// Present when the sender waits for receives.
-    grants: Option<GrantOut>,
-    announced: Announced,
+    credit: Option<CreditOut>,
+    order: RecordOrder,
     chunk_bytes: u32,
-    chunks: VecDeque<Chunk>,
-    ring: Ring<Receive>,
+    chunks: VecDeque<AnnouncedChunk>,
+    ring: Ring<RecvRequest>,
     queue: UnpackQueue,
-    bounce: &'static Bounce,
+    bounce: &'static BounceBuffer,
     shaper: Shaper,
     faults: CommFaults,
-    broken: Breakage,
+    broken: FirstFailure,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
     /// Empty between harvests.
-    harvested: Vec<Task>,
+    harvested: Vec<Chunk>,
     spare_pieces: Vec<Vec<Piece>>,
-    spare_landings: Vec<Landing>,
+    spare_pages: Vec<ReceivePages>,
 }
 
 impl RecvComm {
@@ -64,7 +66,7 @@ impl RecvComm {
     pub(crate) fn new(
         sockets: Sockets,
         options: &CommOptions<'_>,
-        bounce: &'static Bounce,
+        bounce: &'static BounceBuffer,
         gpu: Option<&CudaGpu>,
     ) -> Result<Self, Failure> {
         let CommOptions { number, script, .. } = *options;
@@ -72,12 +74,14 @@ impl RecvComm {
         let queue = match gpu {
             None => UnpackQueue::new(base),
             Some(gpu) => {
-                UnpackQueue::on_gpu(gpu, base).map_err(|error| failed("accept", &error))?
+                UnpackQueue::on_gpu(gpu, base).map_err(|error| cuda_failure("accept", &error))?
             }
         };
         let uploads = gpu.filter(|_| bounce.region().is_on_gpu());
-        let uploader =
-            uploads.map(Uploader::new).transpose().map_err(|error| failed("accept", &error))?;
+        let uploader = uploads
+            .map(Uploader::new)
+            .transpose()
+            .map_err(|error| cuda_failure("accept", &error))?;
         let lanes = Lanes::new(sockets.data, Side::Recv, options);
         let lanes = lanes.map_err(|error| {
             log::warn!("accept: cannot start helper threads: {error}");
@@ -87,8 +91,8 @@ impl RecvComm {
             lanes,
             control: ControlSocket::new(sockets.control, script, number, Side::Recv),
             input: ControlIn::new(),
-            grants: options.recv_sync.then(GrantOut::default),
-            announced: Announced::new(sockets.chunk_bytes),
+            credit: options.recv_sync.then(CreditOut::default),
+            order: RecordOrder::new(sockets.chunk_bytes),
             chunk_bytes: sockets.chunk_bytes,
             chunks: VecDeque::new(),
             ring: Ring::new(),
@@ -96,11 +100,11 @@ impl RecvComm {
             bounce,
             shaper: Shaper::new(script, number),
             faults: CommFaults::new(script, Side::Recv),
-            broken: Breakage::default(),
+            broken: FirstFailure::default(),
             uploader,
             harvested: Vec::new(),
             spare_pieces: Vec::new(),
-            spare_landings: Vec::new(),
+            spare_pages: Vec::new(),
         })
     }
 
@@ -111,8 +115,8 @@ impl RecvComm {
 
     /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before [`Self::test`].
     pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
-        let landing = self.spare_landings.pop().unwrap_or_default();
-        let receive = Receive::new(destination, posted, landing);
+        let pages = self.spare_pages.pop().unwrap_or_default();
+        let receive = RecvRequest::new(destination, posted, pages);
         self.ring.post(receive).ok_or_else(|| {
             log::warn!("unable to allocate requests");
             Failure::Internal
@@ -140,7 +144,7 @@ impl RecvComm {
             Turn::Oldest => {
                 let done = self.is_finished(number);
                 if let Some(receive) = self.ring.get(number).filter(|_| done) {
-                    self.queue.publish(Ring::<Receive>::slot(number), receive.entries as u64);
+                    self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
                     self.ring.report();
                 }
                 Ok(done)
@@ -165,10 +169,10 @@ impl RecvComm {
             Ok(()) => {
                 if let Some(mut receive) = self.ring.free() {
                     if !self.faults.leaks(number) {
-                        self.bounce.release(receive.landing.runs());
+                        self.bounce.release(receive.pages.ranges());
                     }
-                    receive.landing.reset();
-                    self.spare_landings.push(receive.landing);
+                    receive.pages.reset();
+                    self.spare_pages.push(receive.pages);
                 }
                 Ok(())
             }
@@ -190,12 +194,12 @@ impl RecvComm {
 
     /// Whether all of a message has landed.
     fn is_finished(&self, number: u64) -> bool {
-        self.ring.get(number).is_some_and(Receive::is_finished)
+        self.ring.get(number).is_some_and(RecvRequest::is_finished)
     }
 
     fn progress(&mut self) {
         self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
-        self.announce_receives();
+        self.send_credit();
         self.match_records();
         self.feed_lanes();
         self.lanes.run();
@@ -203,11 +207,11 @@ impl RecvComm {
         self.take_uploads();
     }
 
-    fn announce_receives(&mut self) {
+    fn send_credit(&mut self) {
         let posted = self.ring.posted();
-        let Some(grants) = &mut self.grants else { return };
-        if let Err(error) = grants.announce(&mut self.control, posted)
-            && let Some(next) = self.ring.next_to_hand()
+        let Some(credit) = &mut self.credit else { return };
+        if let Err(error) = credit.announce(&mut self.control, posted)
+            && let Some(next) = self.ring.next_to_queue()
             && self.broken.of(next).is_none()
         {
             log::warn!("control socket failed: {error}");
@@ -217,17 +221,17 @@ impl RecvComm {
 
     /// Takes records off the control socket for as long as a receive waits for one.
     fn match_records(&mut self) {
-        while let Some(number) = self.ring.next_to_hand() {
+        while let Some(number) = self.ring.next_to_queue() {
             if self.broken.of(number).is_some() || self.chunks.len() >= MAX_WAITING_CHUNKS {
                 return;
             }
             match self.take_record(number) {
-                Ok(Taken::Record) => {}
-                Ok(Taken::NoRoom) => return,
-                Ok(Taken::Incomplete) => match self.input.read(&mut self.control) {
-                    Ok(Arrived::Bytes) => {}
-                    Ok(Arrived::Nothing) => return,
-                    Ok(Arrived::End) => {
+                Ok(RecordUse::Record) => {}
+                Ok(RecordUse::NoRoom) => return,
+                Ok(RecordUse::Incomplete) => match self.input.read(&mut self.control) {
+                    Ok(ControlRead::Bytes) => {}
+                    Ok(ControlRead::Nothing) => return,
+                    Ok(ControlRead::End) => {
                         return self.lose_control(number, &"connection closed by remote peer");
                     }
                     Err(error) => return self.lose_control(number, &error),
@@ -243,46 +247,51 @@ impl RecvComm {
     }
 
     /// Uses the next record for request `number`, if all of it is there.
-    fn take_record(&mut self, number: u64) -> Result<Taken, Failure> {
+    fn take_record(&mut self, number: u64) -> Result<RecordUse, Failure> {
         let Some(bytes) = self.input.bytes().first_chunk::<{ Record::BYTES }>() else {
-            return Ok(Taken::Incomplete);
+            return Ok(RecordUse::Incomplete);
         };
         // At most eight data sockets.
         let record =
             Record::decode(bytes, self.lanes.len() as u16).map_err(|error| refuse(&error))?;
         if let Record::Inline { size } = record {
             if self.input.bytes().len() < Record::BYTES + size as usize {
-                return Ok(Taken::Incomplete);
+                return Ok(RecordUse::Incomplete);
             }
             // Pages go to messages in order, or two of them could wait for each other's.
-            if !self.chunks.is_empty() || !self.grant(number, size)? {
-                return Ok(Taken::NoRoom);
+            if !self.chunks.is_empty() || !self.allocate_pages(number, size)? {
+                return Ok(RecordUse::NoRoom);
             }
         }
-        let step = self.announced.check(record).map_err(|error| refuse(&error))?;
+        let part = self.order.check(record).map_err(|error| refuse(&error))?;
         self.input.consume(Record::BYTES);
-        self.start_message(number, step)?;
+        self.start_message(number, part)?;
         match record {
-            Record::Inline { size } => self.land_inline(number, size),
+            Record::Inline { size } => self.receive_inline(number, size),
             Record::Chunk { index, size, offset, .. } => {
-                self.chunks.push_back(Chunk { number, lane: usize::from(index), offset, size });
+                self.chunks.push_back(AnnouncedChunk {
+                    number,
+                    lane: usize::from(index),
+                    offset,
+                    size,
+                });
             }
         }
-        if step.last {
-            self.ring.hand();
+        if part.last {
+            self.ring.mark_queued();
         }
-        Ok(Taken::Record)
+        Ok(RecordUse::Record)
     }
 
     /// Checks a message against the receive it was matched with.
-    fn start_message(&mut self, number: u64, step: Step) -> Result<(), Failure> {
-        let Some(receive) = self.ring.get_mut(number).filter(|_| step.first) else { return Ok(()) };
-        receive.total = Some(step.total);
-        if step.total > receive.posted {
-            log::warn!("message of {} bytes for a receive of {}", step.total, receive.posted);
+    fn start_message(&mut self, number: u64, part: MessagePart) -> Result<(), Failure> {
+        let Some(receive) = self.ring.get_mut(number).filter(|_| part.first) else { return Ok(()) };
+        receive.total = Some(part.total);
+        if part.total > receive.posted {
+            log::warn!("message of {} bytes for a receive of {}", part.total, receive.posted);
             return Err(Failure::Internal);
         }
-        let pages = pages_of(step.total, self.chunk_bytes);
+        let pages = pages_of(part.total, self.chunk_bytes);
         if matches!(receive.destination, Destination::Device) && pages > MAX_UNPACK_ENTRIES as u64 {
             log::warn!(
                 "too many pages: {pages} fragments, the unpack queue holds {MAX_UNPACK_ENTRIES}"
@@ -293,9 +302,9 @@ impl RecvComm {
     }
 
     /// Gives a message all its bounce pages at once; false when there are not enough free ones now.
-    fn grant(&mut self, number: u64, total: u32) -> Result<bool, Failure> {
+    fn allocate_pages(&mut self, number: u64, total: u32) -> Result<bool, Failure> {
         let Some(receive) = self.ring.get_mut(number) else { return Ok(false) };
-        if receive.granted || !matches!(receive.destination, Destination::Device) {
+        if receive.allocated || !matches!(receive.destination, Destination::Device) {
             return Ok(true);
         }
         let (pages, all) = (pages_of(total, self.chunk_bytes), self.bounce.total_pages());
@@ -303,9 +312,10 @@ impl RecvComm {
             log::warn!("message of {total} bytes needs {pages} bounce pages, there are {all}");
             return Err(Failure::Internal);
         }
-        let (bounce, landing) = (self.bounce, &mut receive.landing);
-        receive.granted = self.shaper.grant(bounce, number, total, self.chunk_bytes, landing);
-        Ok(receive.granted)
+        let (bounce, pages) = (self.bounce, &mut receive.pages);
+        receive.allocated =
+            self.shaper.allocate_pages(bounce, number, total, self.chunk_bytes, pages);
+        Ok(receive.allocated)
     }
 
     /// Moves announced chunks to their lanes, in order, as far as lanes and pages allow.
@@ -315,7 +325,7 @@ impl RecvComm {
                 return;
             }
             let total = self.ring.get(chunk.number).and_then(|receive| receive.total).unwrap_or(0);
-            match self.grant(chunk.number, total) {
+            match self.allocate_pages(chunk.number, total) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(failure) => {
@@ -327,15 +337,15 @@ impl RecvComm {
             self.chunks.pop_front();
             let mut pieces = self.spare_pieces.pop().unwrap_or_default();
             if let Some(receive) = self.ring.get_mut(chunk.number) {
-                receive.place_chunk(self.bounce, chunk.offset, chunk.size as usize, &mut pieces);
+                receive.chunk_memory(self.bounce, chunk.offset, chunk.size as usize, &mut pieces);
             }
-            self.lanes.push(chunk.lane, Task::new(chunk.number, chunk.offset, pieces));
+            self.lanes.push(chunk.lane, Chunk::new(chunk.number, chunk.offset, pieces));
         }
     }
 }
 
 /// What became of the record at the front of the control stream.
-enum Taken {
+enum RecordUse {
     /// It was used.
     Record,
     /// Part of it has not come yet.
@@ -358,8 +368,8 @@ impl Drop for RecvComm {
         }
         let mut unfreed = false;
         while let Some(mut receive) = self.ring.remove_oldest() {
-            unfreed |= !receive.landing.runs().is_empty();
-            self.bounce.release(receive.landing.runs());
+            unfreed |= !receive.pages.ranges().is_empty();
+            self.bounce.release(receive.pages.ranges());
         }
         self.shaper.close(self.bounce);
         if unfreed {

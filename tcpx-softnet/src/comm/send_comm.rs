@@ -7,22 +7,22 @@ use std::sync::Arc;
 use tcpx_sys::MAX_REQUESTS;
 
 use super::control_socket::{ControlOut, ControlSocket};
-use super::grants::GrantIn;
-use super::lane::Task;
+use super::credit::CreditIn;
+use super::lane::Chunk;
 use super::lane_order::RoundRobin;
 use super::lanes::Lanes;
 use super::options::CommOptions;
-use super::requests::{Ring, Turn};
+use super::request_ring::{Ring, Turn};
 use crate::connect::Sockets;
-use crate::failure::{Breakage, Failure};
+use crate::failure::{Failure, FirstFailure};
 use crate::faults::CommFaults;
 use crate::log;
-use crate::memory::{Piece, Registration, Staged, Stager, failed};
+use crate::memory::{Piece, Registration, Staged, Stager, cuda_failure};
 use crate::wire::{Record, Side, chunk_at};
 
 /// One isend.
 #[derive(Debug)]
-struct Send {
+struct SendRequest {
     memory: Piece,
     /// Whether it is memory of a GPU.
     staged: bool,
@@ -45,10 +45,10 @@ pub(crate) struct SendComm {
     control: ControlSocket,
     output: ControlOut,
     /// Present when sends wait for the peer's receives.
-    grants: Option<GrantIn>,
+    credit: Option<CreditIn>,
     flow: RoundRobin,
-    ring: Ring<Send>,
-    broken: Breakage,
+    ring: Ring<SendRequest>,
+    broken: FirstFailure,
     chunk_bytes: u32,
     inline_bytes: u32,
     faults: CommFaults,
@@ -67,9 +67,9 @@ impl SendComm {
             lanes,
             control: ControlSocket::new(sockets.control, script, number, Side::Send),
             output: ControlOut::default(),
-            grants: options.recv_sync.then(GrantIn::default),
+            credit: options.recv_sync.then(CreditIn::default),
             ring: Ring::new(),
-            broken: Breakage::default(),
+            broken: FirstFailure::default(),
             chunk_bytes: sockets.chunk_bytes,
             inline_bytes: options.inline_bytes,
             faults: CommFaults::new(script, Side::Send),
@@ -85,7 +85,7 @@ impl SendComm {
         registration: Arc<Registration>,
     ) -> Result<u64, Failure> {
         let staged = self.prepare_staging(memory, &registration)?;
-        let send = Send {
+        let send = SendRequest {
             memory,
             staged,
             inline: None,
@@ -106,7 +106,7 @@ impl SendComm {
         memory: Piece,
         registration: &Registration,
     ) -> Result<bool, Failure> {
-        let refused = |error| failed("isend", &error);
+        let refused = |error| cuda_failure("isend", &error);
         let Some(gpu) = registration.gpu_of(memory).map_err(refused)? else { return Ok(false) };
         if self.stager.is_none() {
             self.stager = Some(Stager::new(gpu, self.chunk_bytes).map_err(refused)?);
@@ -160,20 +160,20 @@ impl SendComm {
 
     fn progress(&mut self) {
         self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
-        self.read_grants();
+        self.read_credit();
         self.queue_chunks();
         self.flush_records();
         self.lanes.run();
         self.harvest();
     }
 
-    fn read_grants(&mut self) {
-        let Some(grants) = &mut self.grants else { return };
-        let Some(next) = self.ring.next_to_hand() else { return };
-        if grants.covers(next) || self.broken.of(next).is_some() {
+    fn read_credit(&mut self) {
+        let Some(credit) = &mut self.credit else { return };
+        let Some(next) = self.ring.next_to_queue() else { return };
+        if credit.covers(next) || self.broken.of(next).is_some() {
             return;
         }
-        if let Err(error) = grants.read(&mut self.control, next, MAX_REQUESTS as u64) {
+        if let Err(error) = credit.read(&mut self.control, next, MAX_REQUESTS as u64) {
             log::warn!("control socket failed: {error}");
             let failure = match error.kind() {
                 io::ErrorKind::InvalidData => Failure::Internal,
@@ -186,13 +186,13 @@ impl SendComm {
     /// Hands messages to the sockets, in order, as far as there is room.
     fn queue_chunks(&mut self) {
         self.queue_staged();
-        while let Some(number) = self.ring.next_to_hand() {
-            let granted = self.grants.as_ref().is_none_or(|grants| grants.covers(number));
+        while let Some(number) = self.ring.next_to_queue() {
+            let granted = self.credit.as_ref().is_none_or(|credit| credit.covers(number));
             if !granted || self.broken.of(number).is_some() {
                 break;
             }
             if self.faults.loses(number) {
-                self.ring.hand();
+                self.ring.mark_queued();
                 continue;
             }
             let all = match self.ring.get(number).is_some_and(|send| send.staged) {
@@ -205,7 +205,7 @@ impl SendComm {
             if !all {
                 break;
             }
-            self.ring.hand();
+            self.ring.mark_queued();
         }
         self.queue_staged();
     }
@@ -222,7 +222,7 @@ impl SendComm {
                 Ok(true) => {}
                 Ok(false) => return false,
                 Err(error) => {
-                    self.broken.note(number, failed("test", &error));
+                    self.broken.note(number, cuda_failure("test", &error));
                     return false;
                 }
             }
@@ -243,7 +243,7 @@ impl SendComm {
                     if let Some(number) = stager.oldest()
                         && self.broken.of(number).is_none()
                     {
-                        self.broken.note(number, failed("test", &error));
+                        self.broken.note(number, cuda_failure("test", &error));
                     }
                     return;
                 }
@@ -273,7 +273,7 @@ impl SendComm {
             // At most eight data sockets.
             let record = Record::Chunk { index: lane as u16, size, offset, total };
             self.output.push(number, record, Piece::EMPTY);
-            self.lanes.push(lane, Task::new(number, offset, pieces));
+            self.lanes.push(lane, Chunk::new(number, offset, pieces));
         }
         send.records += 1;
         true
@@ -298,7 +298,7 @@ impl SendComm {
             // At most eight data sockets.
             let record = Record::Chunk { index: lane as u16, size, offset, total };
             self.output.push(number, record, Piece::EMPTY);
-            self.lanes.push(lane, Task::new(number, offset, pieces));
+            self.lanes.push(lane, Chunk::new(number, offset, pieces));
             send.records += 1;
             send.queued += size;
             send.unsent += size;
@@ -326,17 +326,17 @@ impl SendComm {
 
     fn harvest(&mut self) {
         let Self { lanes, ring, broken, spare, stager, .. } = self;
-        lanes.harvest(|mut task| {
-            if task.failed {
-                broken.note(task.number, Failure::System);
-            } else if let Some(send) = ring.get_mut(task.number) {
-                send.unsent -= task.bytes as u32;
+        lanes.harvest(|mut chunk| {
+            if chunk.failed {
+                broken.note(chunk.number, Failure::System);
+            } else if let Some(send) = ring.get_mut(chunk.number) {
+                send.unsent -= chunk.bytes as u32;
             }
-            if let (Some(stager), Some(memory)) = (stager.as_mut(), task.pieces.first()) {
+            if let (Some(stager), Some(memory)) = (stager.as_mut(), chunk.pieces.first()) {
                 stager.release(*memory);
             }
-            task.pieces.clear();
-            spare.push(task.pieces);
+            chunk.pieces.clear();
+            spare.push(chunk.pieces);
         });
     }
 }

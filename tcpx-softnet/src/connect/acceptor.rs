@@ -11,25 +11,25 @@ use super::handle::ListenHandle;
 use super::pairing::{Decision, Pairing};
 use super::sockets::Sockets;
 use crate::log;
+use crate::poll::{Interest, Waker, wait};
 use crate::sync::AtomicBool;
-use crate::wake::{Interest, Wake, wait};
 use crate::wire::{Answer, Hello, SocketRole, Verdict};
 
 /// Sockets that may be in the middle of their hello; the oldest is dropped for another one.
-const MAX_STRANGERS: usize = 64;
+const MAX_HANDSHAKES: usize = 64;
 /// Longest time between a socket's connect and the end of its hello.
-const HELLO_TIME: Duration = Duration::from_secs(5);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Tells the thread to end.
 #[derive(Debug)]
 pub(super) struct Stop {
-    wake: Wake,
+    wake: Waker,
     stopped: AtomicBool,
 }
 
 impl Stop {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { wake: Wake::new()?, stopped: AtomicBool::new(false) })
+        Ok(Self { wake: Waker::new()?, stopped: AtomicBool::new(false) })
     }
 
     /// The thread ends soon, with an error.
@@ -41,7 +41,7 @@ impl Stop {
 
 /// A connection that has not finished its hello.
 #[derive(Debug)]
-struct Stranger {
+struct Handshake {
     socket: TcpStream,
     hello: [u8; Hello::BYTES],
     filled: usize,
@@ -49,19 +49,19 @@ struct Stranger {
 }
 
 /// How far a stranger's hello has come.
-enum Heard {
+enum HelloRead {
     All,
     More,
-    Gone,
+    Closed,
 }
 
-impl Stranger {
-    fn hear(&mut self) -> Heard {
+impl Handshake {
+    fn read_hello(&mut self) -> HelloRead {
         match self.socket.read(&mut self.hello[self.filled..]) {
-            Ok(0) => Heard::Gone,
+            Ok(0) => HelloRead::Closed,
             Ok(count) => {
                 self.filled += count;
-                if self.filled == Hello::BYTES { Heard::All } else { Heard::More }
+                if self.filled == Hello::BYTES { HelloRead::All } else { HelloRead::More }
             }
             Err(error)
                 if matches!(
@@ -69,9 +69,9 @@ impl Stranger {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
                 ) =>
             {
-                Heard::More
+                HelloRead::More
             }
-            Err(_) => Heard::Gone,
+            Err(_) => HelloRead::Closed,
         }
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct Acceptor {
     listener: TcpListener,
     stop: Arc<Stop>,
     pairing: Pairing,
-    strangers: Vec<Stranger>,
+    handshakes: Vec<Handshake>,
     control: Option<TcpStream>,
     data: Vec<Option<TcpStream>>,
     deadline: Instant,
@@ -99,7 +99,7 @@ impl Acceptor {
             listener,
             stop,
             pairing: Pairing::new(handle.id, handle.sockets, handle.recv_sync),
-            strangers: Vec::new(),
+            handshakes: Vec::new(),
             control: None,
             data: (0..handle.sockets).map(|_| None).collect(),
             deadline,
@@ -119,14 +119,14 @@ impl Acceptor {
                     "no peer within the time allowed",
                 ));
             }
-            self.strangers.retain(|stranger| stranger.deadline > now);
-            let (knocking, peer_ready, speaking) = self.wait(now)?;
+            self.handshakes.retain(|handshake| handshake.deadline > now);
+            let (connecting, peer_ready, readable) = self.wait(now)?;
             if peer_ready {
                 self.drop_claimant();
             }
-            self.hear(&speaking);
-            if knocking {
-                self.welcome_all(now)?;
+            self.read_hellos(&readable);
+            if connecting {
+                self.accept_all(now)?;
             }
             if let Some(chunk_bytes) = self.pairing.complete()
                 && let Some(control) = self.control.take()
@@ -145,13 +145,13 @@ impl Acceptor {
         let descriptors: Vec<_> = [self.stop.wake.as_fd(), self.listener.as_fd()]
             .into_iter()
             .chain(kept.iter().copied())
-            .chain(self.strangers.iter().map(|stranger| stranger.socket.as_fd()))
+            .chain(self.handshakes.iter().map(|handshake| handshake.socket.as_fd()))
             .map(|fd| (fd, Interest::Read))
             .collect();
-        let next = self.strangers.iter().map(|s| s.deadline).fold(self.deadline, Instant::min);
+        let next = self.handshakes.iter().map(|s| s.deadline).fold(self.deadline, Instant::min);
         let ready = wait(&descriptors, Some(next.saturating_duration_since(now)))?;
-        let (kept_ready, strangers) = ready[2..].split_at(kept.len());
-        Ok((ready[1], kept_ready.contains(&true), strangers.to_vec()))
+        let (kept_ready, handshakes) = ready[2..].split_at(kept.len());
+        Ok((ready[1], kept_ready.contains(&true), handshakes.to_vec()))
     }
 
     /// Whether the claimant's end came since the last wait: a word from it can be nothing else.
@@ -175,7 +175,7 @@ impl Acceptor {
         self.data.iter_mut().for_each(|socket| *socket = None);
     }
 
-    fn welcome_all(&mut self, now: Instant) -> io::Result<()> {
+    fn accept_all(&mut self, now: Instant) -> io::Result<()> {
         loop {
             match self.listener.accept() {
                 Ok((socket, _)) => {
@@ -183,11 +183,11 @@ impl Acceptor {
                     {
                         continue;
                     }
-                    if self.strangers.len() >= MAX_STRANGERS {
-                        self.strangers.remove(0);
+                    if self.handshakes.len() >= MAX_HANDSHAKES {
+                        self.handshakes.remove(0);
                     }
-                    let deadline = (now + HELLO_TIME).min(self.deadline);
-                    self.strangers.push(Stranger {
+                    let deadline = (now + HELLO_TIMEOUT).min(self.deadline);
+                    self.handshakes.push(Handshake {
                         socket,
                         hello: [0; Hello::BYTES],
                         filled: 0,
@@ -207,20 +207,20 @@ impl Acceptor {
     }
 
     /// Reads hellos; a stranger leaves the list when it has said one, or has closed.
-    fn hear(&mut self, speaking: &[bool]) {
-        let strangers = std::mem::take(&mut self.strangers);
-        let speaking = speaking.iter().copied().chain(std::iter::repeat(false));
-        for (mut stranger, speaks) in strangers.into_iter().zip(speaking) {
-            match if speaks { stranger.hear() } else { Heard::More } {
-                Heard::More => self.strangers.push(stranger),
-                Heard::Gone => {}
-                Heard::All => self.greet(stranger),
+    fn read_hellos(&mut self, readable: &[bool]) {
+        let handshakes = std::mem::take(&mut self.handshakes);
+        let readable = readable.iter().copied().chain(std::iter::repeat(false));
+        for (mut handshake, speaks) in handshakes.into_iter().zip(readable) {
+            match if speaks { handshake.read_hello() } else { HelloRead::More } {
+                HelloRead::More => self.handshakes.push(handshake),
+                HelloRead::Closed => {}
+                HelloRead::All => self.answer_hello(handshake),
             }
         }
     }
 
-    fn greet(&mut self, stranger: Stranger) {
-        let hello = match Hello::decode(&stranger.hello) {
+    fn answer_hello(&mut self, handshake: Handshake) {
+        let hello = match Hello::decode(&handshake.hello) {
             Ok(hello) => hello,
             Err(error) => {
                 log::info!("accept: a stray connection was closed: {error}");
@@ -228,7 +228,7 @@ impl Acceptor {
             }
         };
         let mut decision = self.pairing.offer(&hello);
-        if decision == Decision::Refuse(Verdict::Taken) && self.claimant_is_gone() {
+        if decision == Decision::Refuse(Verdict::InUse) && self.claimant_is_gone() {
             self.drop_claimant();
             decision = self.pairing.offer(&hello);
         }
@@ -238,18 +238,18 @@ impl Acceptor {
                 return;
             }
             Decision::Refuse(verdict) => verdict,
-            Decision::Keep(_) => Verdict::Welcome,
+            Decision::Keep(_) => Verdict::Accepted,
         };
-        if verdict != Verdict::Welcome {
+        if verdict != Verdict::Accepted {
             log::warn!("accept: a connection was refused: {verdict:?}");
         }
         let answer = Answer { attempt: hello.attempt, verdict }.encode();
         // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its socket shows it.
-        let answered = (&stranger.socket).write(&answer).is_ok_and(|count| count == answer.len());
+        let answered = (&handshake.socket).write(&answer).is_ok_and(|count| count == answer.len());
         match decision {
-            Decision::Keep(SocketRole::Control) => self.control = Some(stranger.socket),
+            Decision::Keep(SocketRole::Control) => self.control = Some(handshake.socket),
             Decision::Keep(SocketRole::Data(index)) => {
-                self.data[usize::from(index)] = Some(stranger.socket)
+                self.data[usize::from(index)] = Some(handshake.socket)
             }
             Decision::Refuse(_) | Decision::Ignore => return,
         }

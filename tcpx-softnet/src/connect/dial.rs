@@ -51,7 +51,7 @@ impl ConnectAttempt {
                     log::warn!("connect to {} failed: {error}", dialer.handle.address);
                     match error {
                         DialError::Refused(Verdict::Mismatch) => Failure::Internal,
-                        DialError::Refused(_) | DialError::Io(_) | DialError::Stranger => {
+                        DialError::Refused(_) | DialError::Io(_) | DialError::Foreign => {
                             Failure::System
                         }
                     }
@@ -80,7 +80,7 @@ enum DialError {
     #[error("the listener refused: {0:?}")]
     Refused(Verdict),
     #[error("what answered is not the software plugin")]
-    Stranger,
+    Foreign,
 }
 
 struct Dialer {
@@ -121,8 +121,8 @@ impl Dialer {
         socket.write_all(&hello.encode())?;
         let mut answer = [0; Answer::BYTES];
         self.read_all(&mut socket, &mut answer)?;
-        match Answer::decode(&answer, self.attempt).ok_or(DialError::Stranger)?.verdict {
-            Verdict::Welcome => {}
+        match Answer::decode(&answer, self.attempt).ok_or(DialError::Foreign)?.verdict {
+            Verdict::Accepted => {}
             refusal => return Err(DialError::Refused(refusal)),
         }
         socket.set_nonblocking(true)?;

@@ -60,7 +60,7 @@ impl Pairing {
                     _ => Decision::Refuse(Verdict::Mismatch),
                 }
             }
-            _ => Decision::Refuse(Verdict::Taken),
+            _ => Decision::Refuse(Verdict::InUse),
         }
     }
 
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn others_are_told_that_the_comm_is_taken() {
         let mut pairing = Pairing::new(ID, 2, false);
-        let taken = Decision::Refuse(Verdict::Taken);
+        let taken = Decision::Refuse(Verdict::InUse);
         assert_eq!(pairing.offer(&hello(1, SocketRole::Data(0))), taken, "data before control");
         pairing.offer(&hello(1, SocketRole::Control));
         assert_eq!(pairing.offer(&hello(2, SocketRole::Control)), taken);

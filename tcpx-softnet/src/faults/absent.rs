@@ -4,7 +4,7 @@ use std::io;
 use std::net::TcpStream;
 
 use crate::entry::Entry;
-use crate::memory::{Bounce, Landing};
+use crate::memory::{BounceBuffer, ReceivePages};
 use crate::parse_error::ParseError;
 use crate::wire::{Side, SocketRole};
 
@@ -85,16 +85,16 @@ impl Shaper {
         Self
     }
 
-    pub(crate) fn grant(
+    pub(crate) fn allocate_pages(
         &mut self,
-        bounce: &Bounce,
+        bounce: &BounceBuffer,
         _: u64,
         total: u32,
         chunk_bytes: u32,
-        landing: &mut Landing,
+        pages: &mut ReceivePages,
     ) -> bool {
-        landing.take_pages(bounce, total, chunk_bytes)
+        pages.take_pages(bounce, total, chunk_bytes)
     }
 
-    pub(crate) fn close(&mut self, _: &Bounce) {}
+    pub(crate) fn close(&mut self, _: &BounceBuffer) {}
 }

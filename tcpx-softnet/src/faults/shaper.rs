@@ -2,11 +2,11 @@
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::dice::Dice;
-use super::plan::{Fragment, Plan};
+use super::fragment_plan::{Fragment, FragmentPlan};
+use super::rng::SeededRng;
 use super::script::FaultScript;
 use super::shape::Shape;
-use crate::memory::{Bounce, Landing, Piece, Run};
+use crate::memory::{BounceBuffer, PageRange, Piece, ReceivePages};
 
 /// The shaping state of one receive comm.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Shaper {
     seed: u64,
     comm: u64,
     /// Decides when pages seem to have run out.
-    starving: Dice,
+    starving: SeededRng,
     /// The last message's last page, which the next message may share, and how many of its bytes are taken. One use of
     /// the page is the shaper's.
     open: Option<(u32, u32)>,
@@ -25,44 +25,47 @@ impl Shaper {
     /// For receive comm number `comm`.
     pub(crate) fn new(script: &FaultScript, comm: u64) -> Self {
         let (shape, seed) = (script.shape, script.seed);
-        Self { shape, seed, comm, starving: Dice::new(seed, [comm, u64::MAX, 0]), open: None }
+        Self { shape, seed, comm, starving: SeededRng::new(seed, [comm, u64::MAX, 0]), open: None }
     }
 
     /// Gives message `number` its pages, cut as the shape asks, or whole ones in order; false when there are not enough now, or seem not to be. Trying again draws the
     /// same fragments.
-    pub(crate) fn grant(
+    pub(crate) fn allocate_pages(
         &mut self,
-        bounce: &Bounce,
+        bounce: &BounceBuffer,
         number: u64,
         total: u32,
         chunk_bytes: u32,
-        landing: &mut Landing,
+        receive: &mut ReceivePages,
     ) -> bool {
         if self.shape.starve && self.starving.one_in(2) {
             return false;
         }
         if !self.shape.cuts() {
-            return landing.take_pages(bounce, total, chunk_bytes);
+            return receive.take_pages(bounce, total, chunk_bytes);
         }
-        let mut dice = Dice::new(self.seed, [self.comm, number, 1]);
+        let mut rng = SeededRng::new(self.seed, [self.comm, number, 1]);
         let open = self.open.map_or(0, |(_, used)| used);
-        let plan = Plan::draw(self.shape, &mut dice, total, chunk_bytes, open);
+        let plan = FragmentPlan::draw(self.shape, &mut rng, total, chunk_bytes, open);
         if plan.pages > bounce.total_pages() {
             // In whole pages it may fit.
-            return landing.take_pages(bounce, total, chunk_bytes);
+            return receive.take_pages(bounce, total, chunk_bytes);
         }
         let own = plan.pages - u32::from(open > 0);
-        if !bounce.take(own, landing.runs()) {
+        if !bounce.take(own, receive.ranges()) {
             return false;
         }
-        let mut pages: Vec<u32> =
-            landing.runs().iter().flat_map(|run| run.first..run.first + run.count).collect();
+        let mut pages: Vec<u32> = receive
+            .ranges()
+            .iter()
+            .flat_map(|range| range.first..range.first + range.count)
+            .collect();
         if self.shape.shuffle {
-            dice.shuffle(&mut pages);
+            rng.shuffle(&mut pages);
         }
         if let Some((page, _)) = self.open {
             bounce.share(page);
-            landing.runs().push(Run { first: page, count: 1 });
+            receive.ranges().push(PageRange { first: page, count: 1 });
             pages.insert(0, page);
         }
         let place = |fragment: &Fragment| -> Piece {
@@ -71,7 +74,7 @@ impl Shaper {
                 .region()
                 .piece(page * UNPACK_PAGE_BYTES + fragment.offset as usize, fragment.len as usize)
         };
-        landing.set_pieces(plan.fragments.iter().map(place));
+        receive.set_pieces(plan.fragments.iter().map(place));
         self.close(bounce);
         if let (Some(used), Some(last)) = (plan.open_after(self.shape), plan.fragments.last()) {
             let page = pages[last.page as usize];
@@ -82,9 +85,9 @@ impl Shaper {
     }
 
     /// Gives up the page that is kept for the next message.
-    pub(crate) fn close(&mut self, bounce: &Bounce) {
+    pub(crate) fn close(&mut self, bounce: &BounceBuffer) {
         if let Some((page, _)) = self.open.take() {
-            bounce.release(&mut vec![Run { first: page, count: 1 }]);
+            bounce.release(&mut vec![PageRange { first: page, count: 1 }]);
         }
     }
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::dice::Dice;
 use super::fault::Fault;
+use super::rng::SeededRng;
 use super::script::FaultScript;
 use crate::wire::{Side, SocketRole};
 
@@ -61,7 +61,7 @@ impl SocketFaults {
 /// One socket that something is asked of. Pure: it is told the time and says what to do.
 #[derive(Debug)]
 struct Disturbance {
-    dice: Dice,
+    rng: SeededRng,
     short: bool,
     again: bool,
     delay: bool,
@@ -91,7 +91,7 @@ impl Disturbance {
             SocketRole::Data(index) => 1 + u64::from(index),
         };
         Some(Self {
-            dice: Dice::new(script.seed, [comm, side as u64, place]),
+            rng: SeededRng::new(script.seed, [comm, side as u64, place]),
             short: shape.short,
             again: shape.again,
             delay: shape.delay,
@@ -110,8 +110,8 @@ impl Disturbance {
             return Permit::NotReady;
         }
         self.resting_until = None;
-        if self.delay && self.dice.one_in(50) {
-            let micros = self.dice.up_to(MAX_DELAY_MICROS) as u64;
+        if self.delay && self.rng.one_in(50) {
+            let micros = self.rng.up_to(MAX_DELAY_MICROS) as u64;
             self.resting_until = Some(now + Duration::from_micros(micros));
             return Permit::NotReady;
         }
@@ -119,14 +119,13 @@ impl Disturbance {
             self.storm -= 1;
             return Permit::NotReady;
         }
-        if self.again && self.dice.one_in(4) {
-            self.storm = self.dice.up_to(MAX_STORM);
+        if self.again && self.rng.one_in(4) {
+            self.storm = self.rng.up_to(MAX_STORM);
         }
         let mut bytes = usize::MAX;
         if self.short {
             // Mostly large pieces, so that a long message still ends; some of a few bytes.
-            bytes =
-                if self.dice.one_in(8) { self.dice.up_to(7) } else { self.dice.up_to(64 << 10) };
+            bytes = if self.rng.one_in(8) { self.rng.up_to(7) } else { self.rng.up_to(64 << 10) };
         }
         Permit::Bytes(
             self.left.map_or(bytes, |left| bytes.min(usize::try_from(left).unwrap_or(usize::MAX))),
@@ -170,7 +169,7 @@ mod tests {
     #[test]
     fn a_disturbed_socket_still_moves_and_does_so_the_same_way_each_time() {
         let script = FaultScript { shape: Shape::ALL, seed: 5, ..FaultScript::default() };
-        let run = || {
+        let range = || {
             let mut socket =
                 Disturbance::new(&script, 3, Side::Send, SocketRole::Data(0)).expect("shaped");
             let mut now = Instant::now();
@@ -181,8 +180,8 @@ mod tests {
             }
             permits
         };
-        let permits = run();
-        assert_eq!(permits, run());
+        let permits = range();
+        assert_eq!(permits, range());
         let bytes = |permit: &&Permit| matches!(permit, Permit::Bytes(1..=65_536));
         assert!(permits.iter().filter(bytes).count() > 50);
         assert!(permits.contains(&Permit::NotReady));

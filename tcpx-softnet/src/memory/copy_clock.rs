@@ -21,31 +21,31 @@ pub struct StagingStats {
 
 /// Which way copies go.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct CopyCounters {
     bytes: AtomicU64,
     nanos: AtomicU64,
 }
 
-impl Way {
+impl CopyCounters {
     const fn new() -> Self {
         Self { bytes: AtomicU64::new(0), nanos: AtomicU64::new(0) }
     }
 }
 
 /// From GPUs to pinned memory.
-pub(crate) static DOWN: Way = Way::new();
+pub(crate) static DOWN: CopyCounters = CopyCounters::new();
 /// From pinned memory to GPUs.
-pub(crate) static UP: Way = Way::new();
+pub(crate) static UP: CopyCounters = CopyCounters::new();
 
 /// The clock of one comm. It is read twice for a whole series of copies.
 #[derive(Debug)]
 pub(crate) struct BusyClock {
-    way: &'static Way,
+    way: &'static CopyCounters,
     since: Option<Instant>,
 }
 
 impl BusyClock {
-    pub(crate) fn new(way: &'static Way) -> Self {
+    pub(crate) fn new(way: &'static CopyCounters) -> Self {
         Self { way, since: None }
     }
 
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_series_of_copies_counts_once_and_all_its_bytes() {
-        static WAY: Way = Way::new();
+        static WAY: CopyCounters = CopyCounters::new();
         let mut clock = BusyClock::new(&WAY);
         clock.idle();
         assert_eq!(WAY.nanos.load(Ordering::Relaxed), 0, "nothing was under way");

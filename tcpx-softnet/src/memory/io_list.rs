@@ -12,7 +12,7 @@ const MAX_PIECES: usize = 64;
 
 /// What one socket call did.
 #[derive(Debug)]
-pub(crate) enum Moved {
+pub(crate) enum IoOutcome {
     /// More than nothing.
     Bytes(usize),
     /// The socket has no room, or no data, now.
@@ -74,7 +74,7 @@ impl<'a> IoList<'a> {
     }
 
     /// Sends from the listed memory without waiting and without SIGPIPE.
-    pub(crate) fn send(mut self, socket: BorrowedFd<'_>) -> Moved {
+    pub(crate) fn send(mut self, socket: BorrowedFd<'_>) -> IoOutcome {
         let message = self.message();
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY:
@@ -82,13 +82,13 @@ impl<'a> IoList<'a> {
         // - the kernel only reads the listed memory, and answers EFAULT where the process has none.
         let result = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
         match moved(result) {
-            Moved::Closed => Moved::Blocked,
+            IoOutcome::Closed => IoOutcome::Blocked,
             moved => moved,
         }
     }
 
     /// Receives into the listed memory without waiting. Must not be called after [`Self::push_bytes`].
-    pub(crate) fn receive(mut self, socket: BorrowedFd<'_>) -> Moved {
+    pub(crate) fn receive(mut self, socket: BorrowedFd<'_>) -> IoOutcome {
         let mut message = self.message();
         // SAFETY:
         // - `message` points to `self.vectors`, which outlives the call;
@@ -100,15 +100,15 @@ impl<'a> IoList<'a> {
     }
 }
 
-fn moved(result: isize) -> Moved {
+fn moved(result: isize) -> IoOutcome {
     match usize::try_from(result) {
-        Ok(0) => Moved::Closed,
-        Ok(bytes) => Moved::Bytes(bytes),
+        Ok(0) => IoOutcome::Closed,
+        Ok(bytes) => IoOutcome::Bytes(bytes),
         Err(_) => {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Moved::Blocked,
-                _ => Moved::Failed(error),
+                Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => IoOutcome::Blocked,
+                _ => IoOutcome::Failed(error),
             }
         }
     }
@@ -133,21 +133,21 @@ mod tests {
         let mut list = IoList::new(usize::MAX);
         assert!(list.push_bytes(b"own "));
         assert!(list.push(region.piece(10, 4)));
-        assert!(matches!(list.send(left.as_fd()), Moved::Bytes(8)));
+        assert!(matches!(list.send(left.as_fd()), IoOutcome::Bytes(8)));
         let mut list = IoList::new(7);
         assert!(list.push(region.piece(4094, 4)));
         assert!(!list.push(region.piece(0, 4)), "the limit is reached");
-        assert!(matches!(list.receive(right.as_fd()), Moved::Bytes(7)));
+        assert!(matches!(list.receive(right.as_fd()), IoOutcome::Bytes(7)));
         let mut rest = [0; 1];
         (&right).read_exact(&mut rest).expect("the eighth byte");
         assert_eq!(&rest, b"e");
         let mut list = IoList::new(4);
         list.push(region.piece(0, 4));
-        assert!(matches!(list.receive(right.as_fd()), Moved::Blocked));
+        assert!(matches!(list.receive(right.as_fd()), IoOutcome::Blocked));
         drop(left);
         let mut list = IoList::new(4);
         list.push(region.piece(0, 4));
-        assert!(matches!(list.receive(right.as_fd()), Moved::Closed));
+        assert!(matches!(list.receive(right.as_fd()), IoOutcome::Closed));
         assert!((&right).write(b"x").is_err());
     }
 
@@ -157,7 +157,7 @@ mod tests {
         let mut list = IoList::new(8);
         // SAFETY: the kernel is meant to refuse this range; nothing else touches it.
         list.push(unsafe { Piece::lent(8, 8) });
-        let Moved::Failed(error) = list.send(left.as_fd()) else { panic!("must fail") };
+        let IoOutcome::Failed(error) = list.send(left.as_fd()) else { panic!("must fail") };
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
     }
 }

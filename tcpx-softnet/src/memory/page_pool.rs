@@ -1,12 +1,12 @@
 //! Which pages of the bounce region are in use. Pure: numbers only, no memory.
 //!
 //! A page is free or has a count of fragments that lie in it. Allocation takes the lowest free pages, so a steady stream
-//! keeps reusing the few pages that were consumed last, in ascending runs: they stay in the cache, and a run becomes one
+//! keeps reusing the few pages that were consumed last, in ascending ranges: they stay in the cache, and a run becomes one
 //! entry of a scatter list.
 
 /// Pages that lie one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct PageRange {
     pub(crate) first: u32,
     pub(crate) count: u32,
 }
@@ -49,8 +49,8 @@ impl PagePool {
         self.low_water
     }
 
-    /// Appends `count` pages, one use each, to `runs`; all of them or none.
-    pub(crate) fn take(&mut self, count: u32, runs: &mut Vec<Run>) -> bool {
+    /// Appends `count` pages, one use each, to `ranges`; all of them or none.
+    pub(crate) fn take(&mut self, count: u32, ranges: &mut Vec<PageRange>) -> bool {
         if count > self.free_pages {
             return false;
         }
@@ -68,7 +68,7 @@ impl PagePool {
             let mask = if length == WORD_PAGES { u64::MAX } else { ((1 << length) - 1) << start };
             self.free[word] &= !mask;
             wanted -= length;
-            push_run(runs, word as u32 * WORD_PAGES + start, length);
+            push_range(ranges, word as u32 * WORD_PAGES + start, length);
             let first = word * WORD_PAGES as usize + start as usize;
             self.uses[first..first + length as usize].fill(1);
         }
@@ -87,8 +87,8 @@ impl PagePool {
     }
 
     /// One use less for each page of the run; `freed` is called with every page that became free.
-    pub(crate) fn release(&mut self, run: Run, mut freed: impl FnMut(u32)) {
-        for page in run.first..run.first + run.count {
+    pub(crate) fn release(&mut self, range: PageRange, mut freed: impl FnMut(u32)) {
+        for page in range.first..range.first + range.count {
             let uses = &mut self.uses[page as usize];
             debug_assert!(*uses > 0, "page {page} is already free");
             // A page that is free already stays free, rather than being counted twice.
@@ -105,10 +105,10 @@ impl PagePool {
     }
 }
 
-fn push_run(runs: &mut Vec<Run>, first: u32, count: u32) {
-    match runs.last_mut() {
+fn push_range(ranges: &mut Vec<PageRange>, first: u32, count: u32) {
+    match ranges.last_mut() {
         Some(last) if last.first + last.count == first => last.count += count,
-        _ => runs.push(Run { first, count }),
+        _ => ranges.push(PageRange { first, count }),
     }
 }
 
@@ -118,18 +118,18 @@ mod tests {
 
     use super::*;
 
-    fn take(pool: &mut PagePool, count: u32) -> Option<Vec<Run>> {
-        let mut runs = Vec::new();
-        pool.take(count, &mut runs).then_some(runs)
+    fn take(pool: &mut PagePool, count: u32) -> Option<Vec<PageRange>> {
+        let mut ranges = Vec::new();
+        pool.take(count, &mut ranges).then_some(ranges)
     }
 
     #[test]
     fn a_steady_stream_reuses_one_ascending_run() {
         let mut pool = PagePool::new(1000);
         for _ in 0..50 {
-            let runs = take(&mut pool, 128).expect("room");
-            assert_eq!(runs, [Run { first: 0, count: 128 }]);
-            pool.release(runs[0], |_| ());
+            let ranges = take(&mut pool, 128).expect("room");
+            assert_eq!(ranges, [PageRange { first: 0, count: 128 }]);
+            pool.release(ranges[0], |_| ());
         }
         assert_eq!((pool.free_pages(), pool.low_water(), pool.total_pages()), (1000, 872, 1000));
     }
@@ -138,7 +138,7 @@ mod tests {
     fn all_or_nothing() {
         let mut pool = PagePool::new(70);
         assert_eq!(take(&mut pool, 71), None);
-        assert_eq!(take(&mut pool, 70), Some(vec![Run { first: 0, count: 70 }]));
+        assert_eq!(take(&mut pool, 70), Some(vec![PageRange { first: 0, count: 70 }]));
         assert_eq!(take(&mut pool, 1), None);
         assert_eq!(take(&mut pool, 0), Some(vec![]));
     }
@@ -146,12 +146,12 @@ mod tests {
     #[test]
     fn a_shared_page_is_freed_by_its_last_user() {
         let mut pool = PagePool::new(4);
-        let runs = take(&mut pool, 1).expect("room");
+        let ranges = take(&mut pool, 1).expect("room");
         pool.share(0);
         let mut freed = Vec::new();
-        pool.release(runs[0], |page| freed.push(page));
+        pool.release(ranges[0], |page| freed.push(page));
         assert!(freed.is_empty());
-        pool.release(runs[0], |page| freed.push(page));
+        pool.release(ranges[0], |page| freed.push(page));
         assert_eq!(freed, [0]);
     }
 
@@ -162,18 +162,18 @@ mod tests {
         ) {
             let mut pool = PagePool::new(pages);
             let mut users = vec![0u32; pages as usize];
-            let mut held: Vec<Run> = Vec::new();
+            let mut held: Vec<PageRange> = Vec::new();
             for (count, which, share) in steps {
                 let before = held.len();
-                let mut runs = Vec::new();
-                if pool.take(count, &mut runs) {
-                    prop_assert_eq!(runs.iter().map(|run| run.count).sum::<u32>(), count);
-                    for run in runs {
-                        for page in run.first..run.first + run.count {
+                let mut ranges = Vec::new();
+                if pool.take(count, &mut ranges) {
+                    prop_assert_eq!(ranges.iter().map(|range| range.count).sum::<u32>(), count);
+                    for range in ranges {
+                        for page in range.first..range.first + range.count {
                             prop_assert_eq!(users[page as usize], 0);
                             users[page as usize] = 1;
                         }
-                        held.push(run);
+                        held.push(range);
                     }
                 } else {
                     prop_assert!(count > pool.free_pages() && held.len() == before);
@@ -181,20 +181,20 @@ mod tests {
                 if held.is_empty() {
                     continue;
                 }
-                let run = held[which % held.len()];
+                let range = held[which % held.len()];
                 if share {
-                    pool.share(run.first);
-                    users[run.first as usize] += 1;
-                    held.push(Run { first: run.first, count: 1 });
+                    pool.share(range.first);
+                    users[range.first as usize] += 1;
+                    held.push(PageRange { first: range.first, count: 1 });
                 } else {
                     held.swap_remove(which % held.len());
-                    for page in run.first..run.first + run.count {
+                    for page in range.first..range.first + range.count {
                         users[page as usize] -= 1;
                     }
                     let mut freed = Vec::new();
-                    pool.release(run, |page| freed.push(page));
+                    pool.release(range, |page| freed.push(page));
                     let expected: Vec<u32> =
-                        (run.first..run.first + run.count).filter(|&page| users[page as usize] == 0).collect();
+                        (range.first..range.first + range.count).filter(|&page| users[page as usize] == 0).collect();
                     prop_assert_eq!(freed, expected);
                 }
                 let free = users.iter().filter(|&&n| n == 0).count();

@@ -7,7 +7,7 @@ use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::page_pool::Run;
+use super::page_pool::PageRange;
 use super::piece::Piece;
 use crate::log;
 
@@ -98,9 +98,11 @@ impl Region {
     }
 
     /// Overwrites pages that nobody holds any more.
-    pub(crate) fn fill(&self, run: Run, value: u8) {
-        let piece = self
-            .piece(run.first as usize * UNPACK_PAGE_BYTES, run.count as usize * UNPACK_PAGE_BYTES);
+    pub(crate) fn fill(&self, range: PageRange, value: u8) {
+        let piece = self.piece(
+            range.first as usize * UNPACK_PAGE_BYTES,
+            range.count as usize * UNPACK_PAGE_BYTES,
+        );
         let target = core::ptr::with_exposed_provenance_mut::<u8>(piece.address());
         // SAFETY: `piece` lies in the mapping, which is writable and never unmapped.
         unsafe { core::ptr::write_bytes(target, value, piece.len()) };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tcpx_sys::UnpackNetDeviceHandle;
 
-use super::registry::{Id, Kind, Missing, Registry, RequestId};
+use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
 use super::runtime::runtime;
 use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
@@ -31,7 +31,7 @@ const NUMBER_BITS: u32 = 20;
 pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure> {
     let runtime = runtime()?;
     let settings = &runtime.settings;
-    let address = runtime.device(dev)?.1.nic.address;
+    let address = runtime.nic(dev)?.1.interface.address;
     let timeout = settings.connect_timeout;
     let comm =
         ListenComm::open(address, settings.sockets, settings.threads, settings.recv_sync, timeout)
@@ -44,7 +44,7 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
 }
 
 fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
-    COMMS.insert(comm).map(|id| id.pointer(Kind::Comm)).ok_or_else(|| {
+    COMMS.insert(comm).map(|id| id.pointer(IdKind::Comm)).ok_or_else(|| {
         log::warn!("too many comms");
         Failure::Internal
     })
@@ -54,7 +54,7 @@ fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
 pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Failure> {
     let runtime = runtime()?;
     let settings = &runtime.settings;
-    let from: Ipv4Addr = runtime.device(dev)?.1.nic.address;
+    let from: Ipv4Addr = runtime.nic(dev)?.1.interface.address;
     if handle.recv_sync != settings.recv_sync {
         log::warn!(
             "RECV_SYNC is {} here and {} at the listener",
@@ -69,7 +69,7 @@ pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Fa
         log::warn!("connect: cannot start a thread: {error}");
         Failure::System
     })?;
-    CONNECTS.insert(attempt).map(|id| id.word(Kind::Connect)).ok_or_else(|| {
+    CONNECTS.insert(attempt).map(|id| id.word(IdKind::Connect)).ok_or_else(|| {
         log::warn!("too many connect attempts");
         Failure::Internal
     })
@@ -78,8 +78,8 @@ pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Fa
 /// Polls an attempt: `None` while it runs, then once its comm or failure.
 pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>, Failure> {
     let runtime = runtime()?;
-    runtime.device(dev)?;
-    let attempt = Id::from_word(state, Kind::Connect).ok_or(Missing::Stale);
+    runtime.nic(dev)?;
+    let attempt = Id::from_word(state, IdKind::Connect).ok_or(LookupError::Stale);
     let answer = attempt.and_then(|id| Ok((id, CONNECTS.with(id, ConnectAttempt::poll)?)));
     let (id, answer) = match answer {
         Ok((_, Connected::Pending)) => return Ok(None),
@@ -126,17 +126,19 @@ fn with_comm<R>(
         log::warn!("{entry}: NULL communicator");
         return Err(Failure::Internal);
     }
-    let found = Id::from_pointer(comm, Kind::Comm).ok_or(Missing::Stale);
+    let found = Id::from_pointer(comm, IdKind::Comm).ok_or(LookupError::Stale);
     found.and_then(|id| COMMS.with(id, body)).unwrap_or_else(|missing| Err(explain(entry, missing)))
 }
 
-fn explain(entry: &str, missing: Missing) -> Failure {
+fn explain(entry: &str, missing: LookupError) -> Failure {
     match missing {
-        Missing::Stale => log::warn!("{entry}: the comm is closed, or none of this plugin's"),
-        Missing::Busy => log::warn!(
+        LookupError::Stale => log::warn!("{entry}: the comm is closed, or none of this plugin's"),
+        LookupError::Busy => log::warn!(
             "{entry}: the comm is in use by another thread; calls on a comm must take turns"
         ),
-        Missing::Broken => log::warn!("{entry}: an earlier call on the comm panicked; close it"),
+        LookupError::Broken => {
+            log::warn!("{entry}: an earlier call on the comm panicked; close it")
+        }
     }
     Failure::Internal
 }
@@ -161,7 +163,7 @@ pub(crate) fn register(
         registration = registration.on_gpu(gpu_of_thread("regMr", runtime()?.settings.memory)?);
     }
     let registration = Arc::new(registration);
-    REGISTRATIONS.insert(registration).map(|id| id.pointer(Kind::Registration)).ok_or_else(|| {
+    REGISTRATIONS.insert(registration).map(|id| id.pointer(IdKind::Registration)).ok_or_else(|| {
         log::warn!("too many registrations");
         Failure::Internal
     })
@@ -172,17 +174,17 @@ pub(crate) fn deregister(mhandle: *mut c_void) -> Result<(), Failure> {
     if mhandle.is_null() {
         return Ok(());
     }
-    let id = Id::from_pointer(mhandle, Kind::Registration).ok_or(Missing::Stale);
+    let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
     // One count is the registry's own; any other is a request that still reads or writes the memory.
     match id.and_then(|id| {
         REGISTRATIONS.remove_if(id, |registration| Arc::strong_count(registration) == 1)
     }) {
         Ok(_) => Ok(()),
-        Err(Missing::Busy) => {
+        Err(LookupError::Busy) => {
             log::warn!("deregMr: requests in flight use the registration");
             Err(Failure::Internal)
         }
-        Err(Missing::Stale | Missing::Broken) => {
+        Err(LookupError::Stale | LookupError::Broken) => {
             log::warn!("deregMr: not a registration, or not any more");
             Err(Failure::Internal)
         }
@@ -190,7 +192,7 @@ pub(crate) fn deregister(mhandle: *mut c_void) -> Result<(), Failure> {
 }
 
 fn registration(entry: &str, mhandle: *mut c_void) -> Result<Arc<Registration>, Failure> {
-    let id = Id::from_pointer(mhandle, Kind::Registration).ok_or(Missing::Stale);
+    let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
     id.and_then(|id| REGISTRATIONS.with(id, |registration| Arc::clone(registration))).map_err(
         |_| {
             log::warn!("{entry}: mhandle is NULL, deregistered or foreign");
@@ -200,7 +202,7 @@ fn registration(entry: &str, mhandle: *mut c_void) -> Result<Arc<Registration>, 
 }
 
 fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
-    Id::from_pointer(comm, Kind::Comm).ok_or_else(|| explain(entry, Missing::Stale))
+    Id::from_pointer(comm, IdKind::Comm).ok_or_else(|| explain(entry, LookupError::Stale))
 }
 
 /// `memory` is what the caller wants sent.
@@ -265,7 +267,7 @@ fn with_request<R>(
         log::warn!("{entry}: NULL or foreign request");
         Failure::Internal
     })?;
-    let owner = COMMS.owner(request).ok_or(Missing::Stale);
+    let owner = COMMS.owner(request).ok_or(LookupError::Stale);
     let found = owner.and_then(|id| COMMS.with(id, |comm| body(comm, request.number)));
     found.unwrap_or_else(|missing| Err(explain(entry, missing)))
 }
@@ -331,7 +333,7 @@ pub(crate) fn close(comm: *mut c_void, entry: Close) -> Result<(), Failure> {
             drop(comm);
             Ok(())
         }
-        Err(Missing::Busy) => {
+        Err(LookupError::Busy) => {
             wrong_kind(name, if entry == Close::Listen { "listen" } else { "send or receive" })
         }
         Err(missing) => Err(explain(name, missing)),

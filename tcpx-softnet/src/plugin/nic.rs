@@ -17,7 +17,7 @@ const DEFAULT_SPEED_MBPS: i32 = 10_000;
 
 /// One interface with an IPv4 address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Nic {
+pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
     loopback: bool,
@@ -25,26 +25,26 @@ pub(crate) struct Nic {
 
 /// One offered interface and the strings that its properties point to. Never dropped: callers keep the pointers.
 #[derive(Debug)]
-pub(crate) struct Device {
-    pub(crate) nic: Nic,
+pub(crate) struct Nic {
+    pub(crate) interface: Interface,
     name: CString,
     pci_path: Option<CString>,
     speed_mbps: i32,
 }
 
-impl Device {
-    fn new(nic: Nic) -> Self {
+impl Nic {
+    fn new(interface: Interface) -> Self {
         // An interface name comes from the kernel and holds no NUL.
-        let name = CString::new(nic.name.as_str()).unwrap_or_default();
-        let pci_path = fs::canonicalize(format!("/sys/class/net/{}/device", nic.name))
+        let name = CString::new(interface.name.as_str()).unwrap_or_default();
+        let pci_path = fs::canonicalize(format!("/sys/class/net/{}/device", interface.name))
             .ok()
             .and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
-        let speed_mbps = fs::read_to_string(format!("/sys/class/net/{}/speed", nic.name))
+        let speed_mbps = fs::read_to_string(format!("/sys/class/net/{}/speed", interface.name))
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .filter(|&speed| speed > 0)
             .unwrap_or(DEFAULT_SPEED_MBPS);
-        Self { nic, name, pci_path, speed_mbps }
+        Self { interface, name, pci_path, speed_mbps }
     }
 
     /// The properties of device `dev`; `pci_path` is NULL for virtual interfaces.
@@ -66,30 +66,30 @@ impl Device {
 }
 
 /// The interfaces to offer, sorted by name.
-pub(crate) fn discover(filter: Option<&str>) -> io::Result<Vec<Device>> {
-    Ok(select(interfaces()?, filter).into_iter().map(Device::new).collect())
+pub(crate) fn discover(filter: Option<&str>) -> io::Result<Vec<Nic>> {
+    Ok(select(interfaces()?, filter).into_iter().map(Nic::new).collect())
 }
 
 /// Applies the filter: a comma-separated list of prefixes, `=` for exact names, `^` for exclusion. Without one the
 /// classes of the original are tried in turn: InfiniBand, anything but docker and loopback, docker, loopback.
-pub(crate) fn select(mut nics: Vec<Nic>, filter: Option<&str>) -> Vec<Nic> {
-    nics.sort_by(|a, b| a.name.cmp(&b.name));
-    nics.dedup_by(|a, b| a.name == b.name);
+pub(crate) fn select(mut interfaces: Vec<Interface>, filter: Option<&str>) -> Vec<Interface> {
+    interfaces.sort_by(|a, b| a.name.cmp(&b.name));
+    interfaces.dedup_by(|a, b| a.name == b.name);
     if let Some(filter) = filter {
-        nics.retain(|nic| matches(&nic.name, filter));
+        interfaces.retain(|interface| matches(&interface.name, filter));
     } else {
-        let docker = |nic: &Nic| nic.name.starts_with("docker");
-        let classes: [&dyn Fn(&Nic) -> bool; 4] = [
-            &|nic| nic.name.starts_with("ib"),
-            &|nic| !docker(nic) && !nic.loopback,
+        let docker = |interface: &Interface| interface.name.starts_with("docker");
+        let classes: [&dyn Fn(&Interface) -> bool; 4] = [
+            &|interface| interface.name.starts_with("ib"),
+            &|interface| !docker(interface) && !interface.loopback,
             &docker,
-            &|nic| nic.loopback,
+            &|interface| interface.loopback,
         ];
-        let class = classes.into_iter().find(|class| nics.iter().any(class));
-        nics.retain(|nic| class.is_some_and(|class| class(nic)));
+        let class = classes.into_iter().find(|class| interfaces.iter().any(class));
+        interfaces.retain(|interface| class.is_some_and(|class| class(interface)));
     }
-    nics.truncate(MAX_NICS);
-    nics
+    interfaces.truncate(MAX_NICS);
+    interfaces
 }
 
 fn matches(name: &str, filter: &str) -> bool {
@@ -103,29 +103,29 @@ fn matches(name: &str, filter: &str) -> bool {
 }
 
 /// Interfaces that are up and have an IPv4 address; the first address of each.
-fn interfaces() -> io::Result<Vec<Nic>> {
+fn interfaces() -> io::Result<Vec<Interface>> {
     let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
     // SAFETY: `list` is a valid place for the result.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut nics = Vec::new();
+    let mut interfaces = Vec::new();
     let mut next = NonNull::new(list);
     while let Some(entry) = next {
         // SAFETY: entries of the list are valid until `freeifaddrs`; the copy is plain data.
         let entry = unsafe { entry.read() };
         next = NonNull::new(entry.ifa_next);
         // SAFETY: the entry's pointers are valid until `freeifaddrs`.
-        nics.extend(unsafe { ipv4_interface(&entry) });
+        interfaces.extend(unsafe { ipv4_interface(&entry) });
     }
     // SAFETY: the list came from `getifaddrs` and is not used after this.
     unsafe { libc::freeifaddrs(list) };
-    Ok(nics)
+    Ok(interfaces)
 }
 
 /// # Safety
 /// The entry's name is NUL-terminated, and its address NULL or as long as its family says.
-unsafe fn ipv4_interface(entry: &libc::ifaddrs) -> Option<Nic> {
+unsafe fn ipv4_interface(entry: &libc::ifaddrs) -> Option<Interface> {
     let flags = entry.ifa_flags;
     if entry.ifa_addr.is_null() || entry.ifa_name.is_null() || flags & libc::IFF_UP as u32 == 0 {
         return None;
@@ -139,7 +139,7 @@ unsafe fn ipv4_interface(entry: &libc::ifaddrs) -> Option<Nic> {
     let address = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-    Some(Nic {
+    Some(Interface {
         name: name.to_str().ok()?.to_owned(),
         address: Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()),
         loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
@@ -150,17 +150,17 @@ unsafe fn ipv4_interface(entry: &libc::ifaddrs) -> Option<Nic> {
 mod tests {
     use super::*;
 
-    fn named(names: &[&str]) -> Vec<Nic> {
-        let nic = |name: &&str| Nic {
+    fn named(names: &[&str]) -> Vec<Interface> {
+        let interface = |name: &&str| Interface {
             name: (*name).to_owned(),
             address: Ipv4Addr::new(192, 0, 2, 1),
             loopback: name.starts_with("lo"),
         };
-        names.iter().map(nic).collect()
+        names.iter().map(interface).collect()
     }
 
     fn chosen(names: &[&str], filter: Option<&str>) -> Vec<String> {
-        select(named(names), filter).into_iter().map(|nic| nic.name).collect()
+        select(named(names), filter).into_iter().map(|interface| interface.name).collect()
     }
 
     #[test]
@@ -185,10 +185,10 @@ mod tests {
 
     #[test]
     fn this_machine_has_loopback() {
-        let nics = interfaces().expect("getifaddrs");
-        let loopback = nics.iter().find(|nic| nic.name == "lo").expect("lo is up");
+        let found = interfaces().expect("getifaddrs");
+        let loopback = found.iter().find(|interface| interface.name == "lo").expect("lo is up");
         assert_eq!(loopback.address, Ipv4Addr::LOCALHOST);
-        let device = Device::new(loopback.clone());
+        let device = Nic::new(loopback.clone());
         let properties = device.properties(3);
         assert!(properties.pci_path.is_null(), "lo has no PCI path");
         assert_eq!((properties.guid, properties.speed), (3, DEFAULT_SPEED_MBPS));

@@ -23,14 +23,14 @@ const MARK_MASK: u64 = 0xff << 56;
 /// What an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum IdKind {
     Comm = 1,
     Registration = 2,
     Connect = 3,
     Request = 4,
 }
 
-impl Kind {
+impl IdKind {
     const fn bits(self) -> u64 {
         (self as u64) << 52
     }
@@ -48,23 +48,23 @@ pub(crate) struct Id {
 
 impl Id {
     /// The word that the caller gets.
-    pub(crate) fn word(self, kind: Kind) -> u64 {
+    pub(crate) fn word(self, kind: IdKind) -> u64 {
         MARK | kind.bits() | u64::from(self.generation) << 20 | u64::from(self.index)
     }
 
     /// The id behind a word of this kind, or `None` if it cannot have come from [`Id::word`].
-    pub(crate) fn from_word(word: u64, kind: Kind) -> Option<Self> {
-        (word & (MARK_MASK | Kind::MASK) == MARK | kind.bits()).then_some(Self {
+    pub(crate) fn from_word(word: u64, kind: IdKind) -> Option<Self> {
+        (word & (MARK_MASK | IdKind::MASK) == MARK | kind.bits()).then_some(Self {
             index: (word & 0xf_ffff) as u32,
             generation: (word >> 20 & 0xffff_ffff) as u32,
         })
     }
 
-    pub(crate) fn pointer(self, kind: Kind) -> *mut c_void {
+    pub(crate) fn pointer(self, kind: IdKind) -> *mut c_void {
         core::ptr::without_provenance_mut(self.word(kind) as usize)
     }
 
-    pub(crate) fn from_pointer(pointer: *mut c_void, kind: Kind) -> Option<Self> {
+    pub(crate) fn from_pointer(pointer: *mut c_void, kind: IdKind) -> Option<Self> {
         Self::from_word(pointer.addr() as u64, kind)
     }
 }
@@ -90,7 +90,7 @@ impl RequestId {
 
     pub(crate) fn pointer(self) -> *mut c_void {
         let word = MARK
-            | Kind::Request.bits()
+            | IdKind::Request.bits()
             | u64::from(self.number) << 32
             | u64::from(self.comm_generation) << 16
             | u64::from(self.comm_index);
@@ -99,7 +99,7 @@ impl RequestId {
 
     pub(crate) fn from_pointer(pointer: *mut c_void) -> Option<Self> {
         let word = pointer.addr() as u64;
-        (word & (MARK_MASK | Kind::MASK) == MARK | Kind::Request.bits()).then_some(Self {
+        (word & (MARK_MASK | IdKind::MASK) == MARK | IdKind::Request.bits()).then_some(Self {
             comm_index: (word & 0xffff) as u16,
             comm_generation: (word >> 16 & 0xffff) as u16,
             number: (word >> 32 & 0xf_ffff) as u32,
@@ -114,7 +114,7 @@ impl RequestId {
 
 /// Why a lookup failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum LookupError {
     /// Nothing (any more) has this id.
     Stale,
     /// Another thread is using the object right now.
@@ -174,16 +174,16 @@ impl<T, const SEGMENTS: usize> Registry<T, SEGMENTS> {
     }
 
     /// Runs `body` on the object, or says why not. Never waits.
-    pub(crate) fn with<R>(&self, id: Id, body: impl FnOnce(&mut T) -> R) -> Result<R, Missing> {
-        let slot = self.slot(id.index).ok_or(Missing::Stale)?;
+    pub(crate) fn with<R>(&self, id: Id, body: impl FnOnce(&mut T) -> R) -> Result<R, LookupError> {
+        let slot = self.slot(id.index).ok_or(LookupError::Stale)?;
         if slot.generation.load(Ordering::Acquire) != id.generation {
-            return Err(Missing::Stale);
+            return Err(LookupError::Stale);
         }
         let mut object = try_lock(slot)?;
         if slot.generation.load(Ordering::Relaxed) != id.generation {
-            return Err(Missing::Stale);
+            return Err(LookupError::Stale);
         }
-        object.as_mut().map(body).ok_or(Missing::Stale)
+        object.as_mut().map(body).ok_or(LookupError::Stale)
     }
 
     /// The id of the live object that owns a request, without touching the object.
@@ -195,16 +195,20 @@ impl<T, const SEGMENTS: usize> Registry<T, SEGMENTS> {
     }
 
     /// Takes the object out, waiting for a call that is using it. The id is stale from here on.
-    pub(crate) fn remove_if(&self, id: Id, wanted: impl FnOnce(&T) -> bool) -> Result<T, Missing> {
-        let slot = self.slot(id.index).ok_or(Missing::Stale)?;
+    pub(crate) fn remove_if(
+        &self,
+        id: Id,
+        wanted: impl FnOnce(&T) -> bool,
+    ) -> Result<T, LookupError> {
+        let slot = self.slot(id.index).ok_or(LookupError::Stale)?;
         let mut object = slot.object.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.generation.load(Ordering::Relaxed) != id.generation {
-            return Err(Missing::Stale);
+            return Err(LookupError::Stale);
         }
         let taken = match object.as_ref() {
-            None => return Err(Missing::Stale),
-            Some(present) if !wanted(present) => return Err(Missing::Busy),
-            Some(_) => object.take().ok_or(Missing::Stale)?,
+            None => return Err(LookupError::Stale),
+            Some(present) if !wanted(present) => return Err(LookupError::Busy),
+            Some(_) => object.take().ok_or(LookupError::Stale)?,
         };
         slot.generation.store(id.generation.wrapping_add(1), Ordering::Release);
         slot.object.clear_poison();
@@ -229,10 +233,10 @@ impl<T, const SEGMENTS: usize> Registry<T, SEGMENTS> {
     }
 }
 
-fn try_lock<T>(slot: &Slot<T>) -> Result<MutexGuard<'_, Option<T>>, Missing> {
+fn try_lock<T>(slot: &Slot<T>) -> Result<MutexGuard<'_, Option<T>>, LookupError> {
     slot.object.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => Missing::Busy,
-        TryLockError::Poisoned(_) => Missing::Broken,
+        TryLockError::WouldBlock => LookupError::Busy,
+        TryLockError::Poisoned(_) => LookupError::Broken,
     })
 }
 
@@ -250,8 +254,8 @@ mod tests {
         assert_eq!(registry.remove_if(first, |_| true), Ok(7));
         let second = registry.insert(8).expect("room");
         assert_eq!(second.index, first.index);
-        assert_eq!(registry.with(first, |value| *value), Err(Missing::Stale));
-        assert_eq!(registry.remove_if(first, |_| true), Err(Missing::Stale));
+        assert_eq!(registry.with(first, |value| *value), Err(LookupError::Stale));
+        assert_eq!(registry.remove_if(first, |_| true), Err(LookupError::Stale));
         assert_eq!(registry.with(second, |value| *value), Ok(8));
     }
 
@@ -259,7 +263,7 @@ mod tests {
     fn a_refused_removal_leaves_the_object() {
         let registry = Small::new();
         let id = registry.insert(7).expect("room");
-        assert_eq!(registry.remove_if(id, |_| false), Err(Missing::Busy));
+        assert_eq!(registry.remove_if(id, |_| false), Err(LookupError::Busy));
         assert_eq!(registry.with(id, |value| *value), Ok(7));
     }
 
@@ -268,7 +272,7 @@ mod tests {
         let registry = Small::new();
         let id = registry.insert(7).expect("room");
         let nested = registry.with(id, |_| registry.with(id, |value| *value));
-        assert_eq!(nested, Ok(Err(Missing::Busy)));
+        assert_eq!(nested, Ok(Err(LookupError::Busy)));
     }
 
     #[test]
@@ -284,12 +288,12 @@ mod tests {
     #[test]
     fn foreign_pointers_are_no_ids() {
         let id = Id { index: 5, generation: 9 };
-        assert_eq!(Id::from_pointer(id.pointer(Kind::Comm), Kind::Comm), Some(id));
-        assert_eq!(Id::from_pointer(id.pointer(Kind::Comm), Kind::Registration), None);
+        assert_eq!(Id::from_pointer(id.pointer(IdKind::Comm), IdKind::Comm), Some(id));
+        assert_eq!(Id::from_pointer(id.pointer(IdKind::Comm), IdKind::Registration), None);
         let mut local = 0u8;
-        assert_eq!(Id::from_pointer((&raw mut local).cast(), Kind::Comm), None);
-        assert_eq!(Id::from_pointer(core::ptr::null_mut(), Kind::Comm), None);
-        assert_eq!(RequestId::from_pointer(id.pointer(Kind::Comm)), None);
+        assert_eq!(Id::from_pointer((&raw mut local).cast(), IdKind::Comm), None);
+        assert_eq!(Id::from_pointer(core::ptr::null_mut(), IdKind::Comm), None);
+        assert_eq!(RequestId::from_pointer(id.pointer(IdKind::Comm)), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{Logger, NetProperties};
 
-use super::nic::{self, Device};
+use super::nic::{self, Nic};
 use super::settings::Settings;
 use super::settings_error::SettingsError;
 use crate::comm::CommOptions;
@@ -16,22 +16,22 @@ use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
-use crate::memory::{Bounce, BounceMemory, PoolStats, failed};
+use crate::memory::{BounceBuffer, BounceMemory, PoolStats, cuda_failure};
 use crate::sync::{AtomicU64, Mutex, OnceLock};
 
 /// What `init` made.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) settings: Settings,
-    devices: Vec<Device>,
+    nics: Vec<Nic>,
     /// Helper threads per comm; 0 when the caller of `test` moves the payload.
     threads: usize,
     /// Mapped by the first receive comm.
-    bounce: OnceLock<Bounce>,
+    bounce: OnceLock<BounceBuffer>,
     /// Pinned by the first receive comm for a GPU.
-    pinned_bounce: OnceLock<Bounce>,
+    pinned_bounce: OnceLock<BounceBuffer>,
     /// By GPU: memory of its own, made by the first receive comm for it. Empty unless the settings ask for it.
-    gpu_bounces: OnceLock<Box<[OnceLock<Bounce>]>>,
+    gpu_bounces: OnceLock<Box<[OnceLock<BounceBuffer>]>>,
     /// Send and receive comms so far.
     comms: AtomicU64,
 }
@@ -49,24 +49,24 @@ impl Runtime {
     }
 
     /// Interface `dev` and its index.
-    pub(crate) fn device(&self, dev: c_int) -> Result<(usize, &Device), Failure> {
+    pub(crate) fn nic(&self, dev: c_int) -> Result<(usize, &Nic), Failure> {
         let index = usize::try_from(dev).ok();
-        index.and_then(|index| Some((index, self.devices.get(index)?))).ok_or_else(|| {
-            log::warn!("device {dev} of {}", self.devices.len());
+        index.and_then(|index| Some((index, self.nics.get(index)?))).ok_or_else(|| {
+            log::warn!("device {dev} of {}", self.nics.len());
             Failure::Internal
         })
     }
 
     /// The bounce region for emulated memory, or for that of a GPU, made by the first who asks.
-    pub(crate) fn bounce(&self, gpu: Option<&CudaGpu>) -> Result<&Bounce, Failure> {
+    pub(crate) fn bounce(&self, gpu: Option<&CudaGpu>) -> Result<&BounceBuffer, Failure> {
         let (bytes, poison) = (self.settings.pool_bytes, self.settings.poison);
         match (gpu, self.settings.bounce) {
-            (None, _) => made(&self.bounce, || Bounce::new(bytes, poison)),
+            (None, _) => made(&self.bounce, || BounceBuffer::new(bytes, poison)),
             (Some(gpu), BounceMemory::Host) => {
-                made(&self.pinned_bounce, || Bounce::pinned(gpu, bytes, poison))
+                made(&self.pinned_bounce, || BounceBuffer::pinned(gpu, bytes, poison))
             }
             (Some(gpu), BounceMemory::Device) => {
-                made(self.place_on(gpu)?, || Bounce::on_gpu(gpu, bytes, poison))
+                made(self.region_of(gpu)?, || BounceBuffer::on_gpu(gpu, bytes, poison))
             }
         }
         .map_err(|error| {
@@ -76,19 +76,19 @@ impl Runtime {
     }
 
     /// Where the bounce region in a GPU's own memory is kept.
-    fn place_on(&self, gpu: &CudaGpu) -> Result<&OnceLock<Bounce>, Failure> {
-        let places = match self.gpu_bounces.get() {
-            Some(places) => places,
+    fn region_of(&self, gpu: &CudaGpu) -> Result<&OnceLock<BounceBuffer>, Failure> {
+        let regions = match self.gpu_bounces.get() {
+            Some(regions) => regions,
             None => {
-                let gpus = CudaGpu::count().map_err(|error| failed("accept", &error))?;
-                let places = (0..gpus).map(|_| OnceLock::new()).collect();
-                self.gpu_bounces.get_or_init(|| places)
+                let gpus = CudaGpu::count().map_err(|error| cuda_failure("accept", &error))?;
+                let regions = (0..gpus).map(|_| OnceLock::new()).collect();
+                self.gpu_bounces.get_or_init(|| regions)
             }
         };
-        places.get(gpu.ordinal() as usize).ok_or(Failure::Internal)
+        regions.get(gpu.ordinal() as usize).ok_or(Failure::Internal)
     }
 
-    fn bounces(&self) -> impl Iterator<Item = &Bounce> {
+    fn bounces(&self) -> impl Iterator<Item = &BounceBuffer> {
         let on_gpus = self.gpu_bounces.get().into_iter().flatten();
         [&self.bounce, &self.pinned_bounce].into_iter().chain(on_gpus).filter_map(OnceLock::get)
     }
@@ -97,9 +97,9 @@ impl Runtime {
 /// The region of a place, made if nobody has. Its memory is taken and zeroed at once where a GPU has to reach it, which
 /// takes time that a log line shows.
 fn made(
-    place: &OnceLock<Bounce>,
-    make: impl FnOnce() -> std::io::Result<Bounce>,
-) -> std::io::Result<&Bounce> {
+    place: &OnceLock<BounceBuffer>,
+    make: impl FnOnce() -> std::io::Result<BounceBuffer>,
+) -> std::io::Result<&BounceBuffer> {
     if let Some(bounce) = place.get() {
         return Ok(bounce);
     }
@@ -137,7 +137,7 @@ pub fn configure(settings: Settings) -> Result<(), SettingsError> {
 #[must_use]
 pub fn pool_stats() -> PoolStats {
     let regions = RUNTIME.get().into_iter().flat_map(Runtime::bounces);
-    regions.map(Bounce::stats).fold(PoolStats::default(), PoolStats::plus)
+    regions.map(BounceBuffer::stats).fold(PoolStats::default(), PoolStats::plus)
 }
 
 /// Bytes of a bounce region that every unpack entry must lie in, or 0 before `init`.
@@ -176,22 +176,22 @@ pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
         log::warn!("{error}");
         Failure::Internal
     })?;
-    let devices = nic::discover(settings.interfaces.as_deref()).map_err(|error| {
+    let nics = nic::discover(settings.interfaces.as_deref()).map_err(|error| {
         log::warn!("cannot list network interfaces: {error}");
         Failure::System
     })?;
-    if devices.is_empty() {
+    if nics.is_empty() {
         log::warn!("no network interface with an IPv4 address matches {:?}", settings.interfaces);
         return Err(Failure::Internal);
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
-    for device in &devices {
-        log::info!("software plugin: using {}: {}", device.nic.name, device.nic.address);
+    for nic in &nics {
+        log::info!("software plugin: using {}: {}", nic.interface.name, nic.interface.address);
     }
     let _ = RUNTIME.set(Runtime {
         settings,
-        devices,
+        nics,
         threads,
         bounce: OnceLock::new(),
         pinned_bounce: OnceLock::new(),
@@ -203,11 +203,11 @@ pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
 
 /// Number of interfaces, or −1 before `init`.
 pub(crate) fn devices() -> c_int {
-    RUNTIME.get().map_or(-1, |runtime| c_int::try_from(runtime.devices.len()).unwrap_or(c_int::MAX))
+    RUNTIME.get().map_or(-1, |runtime| c_int::try_from(runtime.nics.len()).unwrap_or(c_int::MAX))
 }
 
 /// What `getProperties` says of interface `dev`.
 pub(crate) fn properties(dev: c_int) -> Result<NetProperties, Failure> {
-    let (index, device) = runtime()?.device(dev)?;
-    Ok(device.properties(index))
+    let (index, nic) = runtime()?.nic(dev)?;
+    Ok(nic.properties(index))
 }

@@ -9,7 +9,7 @@ pub(crate) fn chunk_at(offset: u32, total: u32, chunk_bytes: u32) -> u32 {
 
 /// A record that fits: the next chunk, or all, of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct MessagePart {
     /// Bytes of the whole message.
     pub(crate) total: u32,
     /// Nothing of the message was announced before.
@@ -20,22 +20,24 @@ pub(crate) struct Step {
 
 /// The message that is being announced.
 #[derive(Debug)]
-pub(crate) struct Announced {
+pub(crate) struct RecordOrder {
     chunk_bytes: u32,
     /// Total and announced bytes of a message whose last chunk has not come.
     current: Option<(u32, u32)>,
 }
 
-impl Announced {
+impl RecordOrder {
     /// `chunk_bytes` is what the sender said in its hello.
     pub(crate) fn new(chunk_bytes: u32) -> Self {
         Self { chunk_bytes, current: None }
     }
 
     /// Checks the next record against the sender's own rule for cutting messages.
-    pub(crate) fn check(&mut self, record: Record) -> Result<Step, RecordError> {
+    pub(crate) fn check(&mut self, record: Record) -> Result<MessagePart, RecordError> {
         match (record, self.current) {
-            (Record::Inline { size }, None) => Ok(Step { total: size, first: true, last: true }),
+            (Record::Inline { size }, None) => {
+                Ok(MessagePart { total: size, first: true, last: true })
+            }
             (Record::Inline { size }, Some(_)) => Err(RecordError::Inline(size)),
             (Record::Chunk { size, offset, total, .. }, current) => {
                 let (message, announced) = current.unwrap_or((total, 0));
@@ -47,7 +49,7 @@ impl Announced {
                 }
                 let last = offset + size == total;
                 self.current = (!last).then_some((total, offset + size));
-                Ok(Step { total, first: offset == 0, last })
+                Ok(MessagePart { total, first: offset == 0, last })
             }
         }
     }
@@ -65,19 +67,19 @@ mod tests {
 
     #[test]
     fn chunks_follow_each_other_to_the_end() {
-        let mut announced = Announced::new(100);
-        let step = |first, last| Ok(Step { total: 250, first, last });
+        let mut announced = RecordOrder::new(100);
+        let step = |first, last| Ok(MessagePart { total: 250, first, last });
         assert_eq!(announced.check(chunk(100, 0, 250)), step(true, false));
         assert_eq!(announced.check(chunk(100, 100, 250)), step(false, false));
         assert_eq!(announced.check(chunk(50, 200, 250)), step(false, true));
         let inline = announced.check(Record::Inline { size: 7 });
-        assert_eq!(inline, Ok(Step { total: 7, first: true, last: true }));
+        assert_eq!(inline, Ok(MessagePart { total: 7, first: true, last: true }));
     }
 
     #[test]
     fn a_record_out_of_line_is_refused() {
         let refused = |records: &[Record]| {
-            let mut announced = Announced::new(100);
+            let mut announced = RecordOrder::new(100);
             let (last, before) = records.split_last().expect("a record");
             assert!(before.iter().all(|&record| announced.check(record).is_ok()));
             announced.check(*last).is_err()

@@ -110,9 +110,9 @@ impl Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The socket is part of the comm.
-    Welcome,
+    Accepted,
     /// The listen comm has, or is about to have, another peer.
-    Taken,
+    InUse,
     /// The two ends are configured differently.
     Mismatch,
 }
@@ -130,8 +130,8 @@ impl Answer {
 
     pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
         let verdict: u64 = match self.verdict {
-            Verdict::Welcome => 0,
-            Verdict::Taken => 1,
+            Verdict::Accepted => 0,
+            Verdict::InUse => 1,
             Verdict::Mismatch => 2,
         };
         let mut bytes = [0; Self::BYTES];
@@ -146,8 +146,8 @@ impl Answer {
         let ours = u64::from_le_bytes(take(bytes, 0)) == MAGIC
             && u64::from_le_bytes(take(bytes, 8)) == attempt;
         let verdict = match u64::from_le_bytes(take(bytes, 16)) {
-            0 => Verdict::Welcome,
-            1 => Verdict::Taken,
+            0 => Verdict::Accepted,
+            1 => Verdict::InUse,
             2 => Verdict::Mismatch,
             _ => return None,
         };
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn an_answer_belongs_to_one_attempt() {
-        let answer = Answer { attempt: 5, verdict: Verdict::Taken };
+        let answer = Answer { attempt: 5, verdict: Verdict::InUse };
         assert_eq!(Answer::decode(&answer.encode(), 5), Some(answer));
         assert_eq!(Answer::decode(&answer.encode(), 6), None);
         assert_eq!(Answer::decode(&[0; Answer::BYTES], 0), None);

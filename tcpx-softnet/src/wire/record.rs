@@ -41,7 +41,7 @@ impl Record {
         bytes
     }
 
-    /// Checks what can be told from one record; [`super::chunking::Announced`] checks it against its neighbours.
+    /// Checks what can be told from one record; [`super::chunking::RecordOrder`] checks it against its neighbours.
     pub(crate) fn decode(bytes: &[u8; Self::BYTES], sockets: u16) -> Result<Self, RecordError> {
         let kind = u16::from_le_bytes(take(bytes, 0));
         let index = u16::from_le_bytes(take(bytes, 2));

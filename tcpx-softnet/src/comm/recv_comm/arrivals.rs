@@ -1,15 +1,15 @@
 //! What becomes of bytes that have come: they are collected, by way of the GPU's own memory where the bounce region is there.
 
 use super::RecvComm;
-use crate::comm::receive::{Destination, Receive};
+use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
-use crate::memory::{Piece, failed};
+use crate::memory::{Piece, cuda_failure};
 
 impl RecvComm {
-    pub(super) fn land_inline(&mut self, number: u64, size: u32) {
+    pub(super) fn receive_inline(&mut self, number: u64, size: u32) {
         let mut pieces = self.spare_pieces.pop().unwrap_or_default();
         if let Some(receive) = self.ring.get_mut(number) {
-            receive.place_chunk(self.bounce, 0, size as usize, &mut pieces);
+            receive.chunk_memory(self.bounce, 0, size as usize, &mut pieces);
             let mut payload = &self.input.bytes()[..size as usize];
             for piece in &pieces {
                 let (now, later) = payload.split_at(piece.len().min(payload.len()));
@@ -18,30 +18,30 @@ impl RecvComm {
             }
         }
         self.input.consume(size as usize);
-        self.landed(number, 0, pieces);
+        self.arrived(number, 0, pieces);
     }
 
     pub(super) fn harvest(&mut self) {
         let mut harvested = std::mem::take(&mut self.harvested);
-        self.lanes.harvest(|task| harvested.push(task));
-        for task in harvested.drain(..) {
-            if task.failed {
-                self.broken.note(task.number, Failure::System);
-                self.spare(task.pieces);
+        self.lanes.harvest(|chunk| harvested.push(chunk));
+        for chunk in harvested.drain(..) {
+            if chunk.failed {
+                self.broken.note(chunk.number, Failure::System);
+                self.spare(chunk.pieces);
             } else {
-                self.landed(task.number, task.offset, task.pieces);
+                self.arrived(chunk.number, chunk.offset, chunk.pieces);
             }
         }
         self.harvested = harvested;
     }
 
     /// A chunk has landed in `pieces`: it is the consumer's, or on its way there.
-    fn landed(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
-        let in_pages = |receive: &Receive| matches!(receive.destination, Destination::Device);
+    fn arrived(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
+        let in_pages = |receive: &RecvRequest| matches!(receive.destination, Destination::Device);
         match &mut self.uploader {
             Some(uploader) if self.ring.get(number).is_some_and(in_pages) => {
                 if let Err(error) = uploader.start(self.bounce.region(), number, offset, pieces) {
-                    self.broken.note(number, failed("test", &error));
+                    self.broken.note(number, cuda_failure("test", &error));
                 }
             }
             _ => self.collect(number, offset, pieces),
@@ -58,7 +58,7 @@ impl RecvComm {
                     if let Some(number) = uploader.oldest()
                         && self.broken.of(number).is_none()
                     {
-                        self.broken.note(number, failed("test", &error));
+                        self.broken.note(number, cuda_failure("test", &error));
                     }
                     return;
                 }

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::page_pool::{PagePool, Run};
+use super::page_pool::{PagePool, PageRange};
 use super::region::Region;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -41,13 +41,13 @@ impl PoolStats {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Bounce {
+pub(crate) struct BounceBuffer {
     region: Region,
     pool: Mutex<PagePool>,
     poison: bool,
 }
 
-impl Bounce {
+impl BounceBuffer {
     /// `bytes` is a multiple of the page size, at most 4 GiB.
     pub(crate) fn new(bytes: u64, poison: bool) -> io::Result<Self> {
         Self::over(bytes, poison, Region::new)
@@ -78,9 +78,9 @@ impl Bounce {
         &self.region
     }
 
-    /// Appends `pages` pages to `runs`; all of them or none.
-    pub(crate) fn take(&self, pages: u32, runs: &mut Vec<Run>) -> bool {
-        self.lock().take(pages, runs)
+    /// Appends `pages` pages to `ranges`; all of them or none.
+    pub(crate) fn take(&self, pages: u32, ranges: &mut Vec<PageRange>) -> bool {
+        self.lock().take(pages, ranges)
     }
 
     /// Adds a use to a page that is in use.
@@ -89,13 +89,13 @@ impl Bounce {
         self.lock().share(page);
     }
 
-    /// Gives pages back and empties `runs`.
-    pub(crate) fn release(&self, runs: &mut Vec<Run>) {
+    /// Gives pages back and empties `ranges`.
+    pub(crate) fn release(&self, ranges: &mut Vec<PageRange>) {
         let mut pool = self.lock();
-        for run in runs.drain(..) {
-            pool.release(run, |page| {
+        for range in ranges.drain(..) {
+            pool.release(range, |page| {
                 if self.poison {
-                    self.region.fill(Run { first: page, count: 1 }, POISON);
+                    self.region.fill(PageRange { first: page, count: 1 }, POISON);
                 }
             });
         }

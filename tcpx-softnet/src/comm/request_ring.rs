@@ -46,13 +46,13 @@ pub(crate) struct Ring<T> {
     slots: [Option<T>; MAX_REQUESTS],
     freed: u64,
     reported: u64,
-    handed: u64,
+    queued: u64,
     posted: u64,
 }
 
 impl<T> Ring<T> {
     pub(crate) const fn new() -> Self {
-        Self { slots: [const { None }; MAX_REQUESTS], freed: 0, reported: 0, handed: 0, posted: 0 }
+        Self { slots: [const { None }; MAX_REQUESTS], freed: 0, reported: 0, queued: 0, posted: 0 }
     }
 
     /// Slot of a request number, which is also its slot in the unpack queue.
@@ -94,14 +94,14 @@ impl<T> Ring<T> {
     }
 
     /// First request that is not wholly on the sockets yet, if one is posted.
-    pub(crate) fn next_to_hand(&self) -> Option<u64> {
-        (self.handed < self.posted).then_some(self.handed)
+    pub(crate) fn next_to_queue(&self) -> Option<u64> {
+        (self.queued < self.posted).then_some(self.queued)
     }
 
     /// The request [`Self::next_to_hand`] names is wholly on the sockets now.
-    pub(crate) fn hand(&mut self) {
-        debug_assert!(self.handed < self.posted, "nothing to hand over");
-        self.handed += 1;
+    pub(crate) fn mark_queued(&mut self) {
+        debug_assert!(self.queued < self.posted, "nothing to queue");
+        self.queued += 1;
     }
 
     /// Number of the oldest request that has not been reported done, if there is one.
@@ -118,7 +118,7 @@ impl<T> Ring<T> {
     pub(crate) fn turn(&self, number: u64) -> Turn {
         if !(self.freed..self.posted).contains(&number) {
             Turn::Stale
-        } else if self.reported == self.handed {
+        } else if self.reported == self.queued {
             Turn::NothingMoves
         } else if number == self.reported {
             Turn::Oldest
@@ -129,7 +129,7 @@ impl<T> Ring<T> {
 
     /// Marks the oldest moving request as reported done; it stays live until [`Self::free`].
     pub(crate) fn report(&mut self) {
-        debug_assert!(self.reported < self.handed, "nothing to report");
+        debug_assert!(self.reported < self.queued, "nothing to report");
         self.reported += 1;
     }
 
@@ -152,7 +152,7 @@ impl<T> Ring<T> {
         let request = self.slots[Self::slot(self.freed)].take();
         self.freed += 1;
         self.reported = self.reported.max(self.freed);
-        self.handed = self.handed.max(self.freed);
+        self.queued = self.queued.max(self.freed);
         request
     }
 
@@ -180,7 +180,7 @@ mod tests {
             assert_eq!(ring.post(number), Some(number));
         }
         assert_eq!(ring.post(99), None);
-        ring.hand();
+        ring.mark_queued();
         ring.report();
         assert_eq!(ring.post(99), None, "done but unconsumed still counts");
         assert_eq!(ring.free(), Some(0));
@@ -193,7 +193,7 @@ mod tests {
         ring.post('a');
         ring.post('b');
         assert_eq!(ring.turn(1), Turn::NothingMoves);
-        ring.hand();
+        ring.mark_queued();
         assert_eq!(ring.turn(1), Turn::OutOfOrder { expected: 0 });
         assert_eq!(ring.turn(0), Turn::Oldest);
         ring.report();
@@ -244,9 +244,9 @@ mod tests {
                         }
                     }
                     Step::Hand => {
-                        prop_assert_eq!(ring.next_to_hand(), waiting.front().copied());
+                        prop_assert_eq!(ring.next_to_queue(), waiting.front().copied());
                         if let Some(number) = waiting.pop_front() {
-                            ring.hand();
+                            ring.mark_queued();
                             moving.push_back(number);
                         }
                     }

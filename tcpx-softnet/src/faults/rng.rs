@@ -2,18 +2,18 @@
 
 /// A SplitMix64 stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice {
+pub(crate) struct SeededRng {
     state: u64,
 }
 
-impl Dice {
+impl SeededRng {
     /// The stream of one consumer: the same seed and label give the same numbers, in whatever order consumers run.
     pub(crate) fn new(seed: u64, label: [u64; 3]) -> Self {
-        let mut dice = Self { state: seed };
+        let mut rng = Self { state: seed };
         for word in label {
-            dice.state = dice.next() ^ word;
+            rng.state = rng.next() ^ word;
         }
-        dice
+        rng
     }
 
     fn next(&mut self) -> u64 {
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn the_seed_and_the_label_decide() {
         let draw = |seed, label| {
-            let mut dice = Dice::new(seed, label);
-            std::array::from_fn::<usize, 8, _>(|_| dice.up_to(1000))
+            let mut rng = SeededRng::new(seed, label);
+            std::array::from_fn::<usize, 8, _>(|_| rng.up_to(1000))
         };
         assert_eq!(draw(1, [2, 3, 4]), draw(1, [2, 3, 4]));
         assert_ne!(draw(1, [2, 3, 4]), draw(2, [2, 3, 4]));
@@ -58,14 +58,14 @@ mod tests {
 
     #[test]
     fn numbers_stay_in_range_and_a_shuffle_keeps_all() {
-        let mut dice = Dice::new(7, [0; 3]);
+        let mut rng = SeededRng::new(7, [0; 3]);
         let mut seen = [false; 6];
         for _ in 0..200 {
-            seen[dice.up_to(6) - 1] = true;
+            seen[rng.up_to(6) - 1] = true;
         }
         assert_eq!(seen, [true; 6]);
         let mut items: Vec<_> = (0..50).collect();
-        dice.shuffle(&mut items);
+        rng.shuffle(&mut items);
         assert_ne!(items, (0..50).collect::<Vec<_>>());
         items.sort_unstable();
         assert_eq!(items, (0..50).collect::<Vec<_>>());

@@ -21,7 +21,7 @@ fn was_read<T>(place: &T, order: Ordering) {
     }
 }
 
-macro_rules! told {
+macro_rules! annotated {
     ($name:ident, $value:ty, $($both:ident),*) => {
         #[doc = concat!("As `std::sync::atomic::", stringify!($name), "`.")]
         #[derive(Debug)]
@@ -56,10 +56,10 @@ macro_rules! told {
     };
 }
 
-told!(AtomicBool, bool, swap);
-told!(AtomicU32, u32, swap, fetch_add);
-told!(AtomicU64, u64, swap, fetch_add);
-told!(AtomicUsize, usize, swap, fetch_add, fetch_sub);
+annotated!(AtomicBool, bool, swap);
+annotated!(AtomicU32, u32, swap, fetch_add);
+annotated!(AtomicU64, u64, swap, fetch_add);
+annotated!(AtomicUsize, usize, swap, fetch_add, fetch_sub);
 
 impl AtomicU64 {
     /// # Safety

@@ -6,13 +6,13 @@ use super::control_socket::ControlSocket;
 
 /// The receiver's running count of posted receives, on its way to a sender that waits for it.
 #[derive(Debug, Default)]
-pub(crate) struct GrantOut {
+pub(crate) struct CreditOut {
     announced: u32,
     /// Encoded count that is partly out, and how much of it.
     partial: Option<([u8; 4], usize)>,
 }
 
-impl GrantOut {
+impl CreditOut {
     /// Tells the sender that `posted` receives were posted, as far as the socket takes it.
     pub(crate) fn announce(&mut self, socket: &mut ControlSocket, posted: u64) -> io::Result<()> {
         // The count wraps, as both ends know.
@@ -37,14 +37,14 @@ impl GrantOut {
 
 /// The sender's view of how many receives the peer has posted.
 #[derive(Debug, Default)]
-pub(crate) struct GrantIn {
+pub(crate) struct CreditIn {
     /// Receives posted by the peer.
     granted: u64,
     partial: [u8; 4],
     filled: usize,
 }
 
-impl GrantIn {
+impl CreditIn {
     /// Whether the peer has posted the receive for request `number`.
     pub(crate) fn covers(&self, number: u64) -> bool {
         number < self.granted

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::requests::Ring;
-use crate::memory::{Bounce, Landing, Piece, Registration, UnpackQueue, entries};
+use super::request_ring::Ring;
+use crate::memory::{BounceBuffer, Piece, ReceivePages, Registration, UnpackQueue, entries};
 
 /// Where a receive goes.
 #[derive(Debug)]
@@ -20,42 +20,42 @@ pub(crate) enum Destination {
 
 /// One irecv.
 #[derive(Debug)]
-pub(crate) struct Receive {
+pub(crate) struct RecvRequest {
     pub(crate) destination: Destination,
     /// Most bytes that may come.
     pub(crate) posted: u32,
     /// Bytes that the sender announced.
     pub(crate) total: Option<u32>,
-    pub(crate) landed: u32,
+    pub(crate) arrived: u32,
     /// Entries written to the unpack queue.
     pub(crate) entries: usize,
     /// Whether the bounce pages were given out.
-    pub(crate) granted: bool,
-    pub(crate) landing: Landing,
+    pub(crate) allocated: bool,
+    pub(crate) pages: ReceivePages,
 }
 
-impl Receive {
+impl RecvRequest {
     /// Nothing has come yet; `landing` is an empty one.
-    pub(crate) fn new(destination: Destination, posted: u32, landing: Landing) -> Self {
-        Self { destination, posted, total: None, landed: 0, entries: 0, granted: false, landing }
+    pub(crate) fn new(destination: Destination, posted: u32, pages: ReceivePages) -> Self {
+        Self { destination, posted, total: None, arrived: 0, entries: 0, allocated: false, pages }
     }
 
     /// Whether all of the message has landed.
     pub(crate) fn is_finished(&self) -> bool {
-        self.total == Some(self.landed)
+        self.total == Some(self.arrived)
     }
 
     /// The memory of the chunk at `offset`.
-    pub(crate) fn place_chunk(
+    pub(crate) fn chunk_memory(
         &mut self,
-        bounce: &Bounce,
+        bounce: &BounceBuffer,
         offset: u32,
         bytes: usize,
         pieces: &mut Vec<Piece>,
     ) {
         match &self.destination {
             Destination::Host { memory, .. } => pieces.push(memory.part(offset as usize, bytes)),
-            Destination::Device => self.landing.next_chunk(bounce.region(), bytes, pieces),
+            Destination::Device => self.pages.next_chunk(bounce.region(), bytes, pieces),
         }
     }
 
@@ -65,10 +65,10 @@ impl Receive {
         number: u64,
         offset: u32,
         pieces: &[Piece],
-        bounce: &Bounce,
+        bounce: &BounceBuffer,
         queue: &mut UnpackQueue,
     ) {
-        self.landed += pieces.iter().map(|piece| piece.len() as u32).sum::<u32>();
+        self.arrived += pieces.iter().map(|piece| piece.len() as u32).sum::<u32>();
         if matches!(self.destination, Destination::Device) {
             for entry in entries(bounce.region(), pieces, offset) {
                 queue.put(Ring::<Self>::slot(number), self.entries, entry);

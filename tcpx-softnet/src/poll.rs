@@ -8,11 +8,11 @@ use std::time::Duration;
 
 /// An event that ends another thread's [`wait`].
 #[derive(Debug)]
-pub(crate) struct Wake {
+pub(crate) struct Waker {
     event: File,
 }
 
-impl Wake {
+impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: takes no pointers; the result is checked below.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -37,7 +37,7 @@ impl Wake {
     }
 }
 
-impl AsFd for Wake {
+impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_notification_ends_one_wait() {
-        let wake = Wake::new().expect("eventfd");
+        let wake = Waker::new().expect("eventfd");
         wake.notify();
         let wait_for = |time| wait(&[(wake.as_fd(), Interest::Read)], Some(time)).expect("poll");
         assert_eq!(wait_for(Duration::from_secs(60)), [true]);

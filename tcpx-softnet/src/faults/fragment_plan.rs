@@ -2,7 +2,7 @@
 
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES};
 
-use super::dice::Dice;
+use super::rng::SeededRng;
 use super::shape::Shape;
 use crate::memory::pages_of;
 use crate::wire::chunk_at;
@@ -18,7 +18,7 @@ pub(crate) struct Fragment {
 
 /// How a message lies in pages that it has not been given yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct FragmentPlan {
     /// In message order.
     pub(crate) fragments: Vec<Fragment>,
     /// Pages that it needs.
@@ -27,12 +27,12 @@ pub(crate) struct Plan {
 
 const PAGE: u32 = UNPACK_PAGE_BYTES as u32;
 
-impl Plan {
+impl FragmentPlan {
     /// Cuts a message of `total` bytes. `open` bytes of page 0 belong to the message before, which shares it (0: the page
     /// is the message's own). A message that fits the unpack queue in whole pages also fits when shaped.
     pub(crate) fn draw(
         shape: Shape,
-        dice: &mut Dice,
+        rng: &mut SeededRng,
         total: u32,
         chunk_bytes: u32,
         open: u32,
@@ -52,7 +52,7 @@ impl Plan {
                     plan.next_page();
                     Fragment { page: plan.pages - 1, offset: 0, len: left.min(PAGE) }
                 } else {
-                    plan.fragment(shape, dice, left, &mut used)
+                    plan.fragment(shape, rng, left, &mut used)
                 };
                 left -= fragment.len;
                 plan.fragments.push(fragment);
@@ -65,20 +65,26 @@ impl Plan {
         self.pages += 1;
     }
 
-    fn fragment(&mut self, shape: Shape, dice: &mut Dice, left: u32, used: &mut u32) -> Fragment {
-        if !shape.share || *used >= PAGE || dice.one_in(3) {
+    fn fragment(
+        &mut self,
+        shape: Shape,
+        rng: &mut SeededRng,
+        left: u32,
+        used: &mut u32,
+    ) -> Fragment {
+        if !shape.share || *used >= PAGE || rng.one_in(3) {
             self.next_page();
             *used = 0;
         }
         let mut offset = *used;
-        if shape.unaligned && dice.one_in(2) {
-            offset += dice.up_to((PAGE - offset) as usize) as u32 - 1;
+        if shape.unaligned && rng.one_in(2) {
+            offset += rng.up_to((PAGE - offset) as usize) as u32 - 1;
         }
         let room = PAGE - offset;
         let mut len = left.min(room);
         if shape.fragments {
-            let most = if dice.one_in(4) { len.min(16) } else { len };
-            len = dice.up_to(most as usize) as u32;
+            let most = if rng.one_in(4) { len.min(16) } else { len };
+            len = rng.up_to(most as usize) as u32;
         }
         *used = offset + len;
         Fragment { page: self.pages - 1, offset, len }
@@ -114,7 +120,7 @@ mod tests {
         ) {
             prop_assume!(pages_of(total, chunk_bytes) <= 2046);
             let open = if shape.share { open } else { 0 };
-            let plan = Plan::draw(shape, &mut Dice::new(seed, [0; 3]), total, chunk_bytes, open);
+            let plan = FragmentPlan::draw(shape, &mut SeededRng::new(seed, [0; 3]), total, chunk_bytes, open);
             prop_assert!(plan.fragments.len() <= MAX_UNPACK_ENTRIES);
             let mut taken: Vec<(u32, u32, u32)> = vec![(0, 0, open)];
             let mut at = 0;
@@ -135,7 +141,9 @@ mod tests {
 
     #[test]
     fn the_same_dice_give_the_same_plan() {
-        let draw = || Plan::draw(Shape::ALL, &mut Dice::new(9, [1, 2, 3]), 100_000, 30_000, 17);
+        let draw = || {
+            FragmentPlan::draw(Shape::ALL, &mut SeededRng::new(9, [1, 2, 3]), 100_000, 30_000, 17)
+        };
         assert_eq!(draw(), draw());
     }
 }

@@ -2,16 +2,16 @@
 
 use tcpx_sys::{LoadMeta, UNPACK_PAGE_BYTES};
 
-use super::bounce::Bounce;
-use super::page_pool::Run;
+use super::bounce_buffer::BounceBuffer;
+use super::page_pool::PageRange;
 use super::piece::Piece;
 use super::region::Region;
 
 /// Bounce pages of a message, given out chunk by chunk; every chunk starts on a page of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Landing {
-    runs: Vec<Run>,
-    run: usize,
+pub(crate) struct ReceivePages {
+    ranges: Vec<PageRange>,
+    range: usize,
     /// Pages of the current run that were given out.
     within: u32,
     /// Memory of a shaped message, last piece first; empty for others.
@@ -25,16 +25,21 @@ pub(crate) fn pages_of(total: u32, chunk_bytes: u32) -> u64 {
     u64::from(total / chunk_bytes) * pages(chunk_bytes) + pages(total % chunk_bytes)
 }
 
-impl Landing {
+impl ReceivePages {
     /// The list to put pages in.
-    pub(crate) fn runs(&mut self) -> &mut Vec<Run> {
-        &mut self.runs
+    pub(crate) fn ranges(&mut self) -> &mut Vec<PageRange> {
+        &mut self.ranges
     }
 
     /// Takes the pages of a message of `total` bytes; all or none.
-    pub(crate) fn take_pages(&mut self, bounce: &Bounce, total: u32, chunk_bytes: u32) -> bool {
+    pub(crate) fn take_pages(
+        &mut self,
+        bounce: &BounceBuffer,
+        total: u32,
+        chunk_bytes: u32,
+    ) -> bool {
         let pages = u32::try_from(pages_of(total, chunk_bytes)).unwrap_or(u32::MAX);
-        bounce.take(pages, &mut self.runs)
+        bounce.take(pages, &mut self.ranges)
     }
 
     /// Makes the message lie in these pieces, which cut it at every chunk.
@@ -54,17 +59,17 @@ impl Landing {
             pieces.push(piece);
         }
         while left > 0 {
-            let Some(run) = self.runs.get(self.run) else {
+            let Some(range) = self.ranges.get(self.range) else {
                 debug_assert!(false, "a message took more pages than it was given");
                 return;
             };
-            let start = (run.first + self.within) as usize * UNPACK_PAGE_BYTES;
-            let room = (run.count - self.within) as usize * UNPACK_PAGE_BYTES;
+            let start = (range.first + self.within) as usize * UNPACK_PAGE_BYTES;
+            let room = (range.count - self.within) as usize * UNPACK_PAGE_BYTES;
             let piece = region.piece(start, room.min(left));
             left -= piece.len();
             self.within += piece.len().div_ceil(UNPACK_PAGE_BYTES) as u32;
-            if self.within == run.count {
-                self.run += 1;
+            if self.within == range.count {
+                self.range += 1;
                 self.within = 0;
             }
             pieces.push(piece);
@@ -73,10 +78,10 @@ impl Landing {
 
     /// Empties the list for the next message; the pages must have been given back.
     pub(crate) fn reset(&mut self) {
-        self.runs.clear();
+        self.ranges.clear();
         #[cfg(feature = "faults")]
         self.pieces.clear();
-        self.run = 0;
+        self.range = 0;
         self.within = 0;
     }
 }
@@ -137,10 +142,10 @@ mod tests {
     #[test]
     fn chunks_go_over_runs_and_entries_over_pages() {
         let region = Region::new(8 * UNPACK_PAGE_BYTES).expect("mapping");
-        let mut landing = Landing::default();
-        landing.runs().extend([Run { first: 6, count: 2 }, Run { first: 1, count: 2 }]);
+        let mut pages = ReceivePages::default();
+        pages.ranges().extend([PageRange { first: 6, count: 2 }, PageRange { first: 1, count: 2 }]);
         let mut pieces = Vec::new();
-        landing.next_chunk(&region, 3 * 4096 - 1, &mut pieces);
+        pages.next_chunk(&region, 3 * 4096 - 1, &mut pieces);
         let found: Vec<_> = entries(&region, &pieces, 100).collect();
         let entry = |src_off, len, dst_off| LoadMeta { src_off, len, dst_off };
         assert_eq!(
@@ -148,7 +153,7 @@ mod tests {
             [entry(24576, 4096, 100), entry(28672, 4096, 4196), entry(4096, 4095, 8292)]
         );
         pieces.clear();
-        landing.next_chunk(&region, 10, &mut pieces);
+        pages.next_chunk(&region, 10, &mut pieces);
         let found: Vec<_> = entries(&region, &pieces, 0).collect();
         assert_eq!(found, [entry(8192, 10, 0)]);
     }

@@ -66,11 +66,13 @@ pub(crate) fn gpu_of_thread(entry: &str, kind: DeviceMemory) -> Result<Option<Cu
             CudaGpu::current_ordinal().map(|ordinal| Some(ordinal.unwrap_or_default()))
         }
     };
-    current.and_then(|ordinal| ordinal.map(open).transpose()).map_err(|error| failed(entry, &error))
+    current
+        .and_then(|ordinal| ordinal.map(open).transpose())
+        .map_err(|error| cuda_failure(entry, &error))
 }
 
 /// Logs what the driver said.
-pub(crate) fn failed(entry: &str, error: &CudaError) -> Failure {
+pub(crate) fn cuda_failure(entry: &str, error: &CudaError) -> Failure {
     log::warn!("{entry}: CUDA: {error}");
     Failure::Cuda
 }
