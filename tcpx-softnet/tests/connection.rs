@@ -180,18 +180,6 @@ fn a_claimant_that_died_before_it_was_heard_gives_way() {
 }
 
 #[test]
-fn several_listen_comms_at_once() {
-    let net = net();
-    let mut open: Vec<_> = (0..8).map(|_| net.listen()).collect();
-    let pairs: Vec<_> =
-        open.iter_mut().rev().map(|(handle, listen)| finish_pair(net, handle, *listen)).collect();
-    for (_, listen) in open {
-        assert_eq!(net.close_listen(listen), 0);
-    }
-    pairs.into_iter().for_each(use_and_close);
-}
-
-#[test]
 fn closing_the_listen_comm_wakes_its_thread() {
     let net = net();
     let (handle, listen) = net.listen();

@@ -98,7 +98,7 @@ impl<T> Ring<T> {
         (self.queued < self.posted).then_some(self.queued)
     }
 
-    /// The request [`Self::next_to_hand`] names is wholly on the sockets now.
+    /// The request [`Self::next_to_queue`] names is wholly on the sockets now.
     pub(crate) fn mark_queued(&mut self) {
         debug_assert!(self.queued < self.posted, "nothing to queue");
         self.queued += 1;

@@ -332,7 +332,7 @@ impl Receiver {
     }
 
     /// The count of a slot as it is now, done or not.
-    pub fn raw_count(&self, slot: usize) -> u64 {
+    fn raw_count(&self, slot: usize) -> u64 {
         // SAFETY: the queue lives as long as the comm; a racing write is what `read_volatile` is for.
         unsafe { (&raw const (*self.meta).cnt).cast::<u64>().add(slot).read_volatile() }
     }
