@@ -22,9 +22,11 @@ mod options;
 mod recv_comm;
 mod recv_request;
 mod request_ring;
+mod requests;
 mod send_comm;
 
 pub(crate) use options::CommOptions;
 pub(crate) use recv_comm::RecvComm;
 pub(crate) use recv_request::Destination;
+pub(crate) use request_ring::NUMBER_BITS;
 pub(crate) use send_comm::SendComm;

@@ -13,9 +13,10 @@ use super::lane::Chunk;
 use super::lanes::Lanes;
 use super::options::CommOptions;
 use super::recv_request::{Destination, RecvRequest};
-use super::request_ring::{ConsumeError, Ring, Turn};
+use super::request_ring::{ConsumeError, Ring};
+use super::requests::Requests;
 use crate::connect::Sockets;
-use crate::failure::{Failure, FirstFailure};
+use crate::failure::Failure;
 use crate::faults::{CommFaults, Shaper};
 use crate::log;
 use crate::memory::{
@@ -46,12 +47,11 @@ pub(crate) struct RecvComm {
     order: RecordOrder,
     chunk_bytes: u32,
     chunks: VecDeque<AnnouncedChunk>,
-    ring: Ring<RecvRequest>,
+    requests: Requests<RecvRequest>,
     queue: UnpackQueue,
     bounce: &'static BounceBuffer,
     shaper: Shaper,
     faults: CommFaults,
-    broken: FirstFailure,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
     /// Empty between harvests.
@@ -95,12 +95,11 @@ impl RecvComm {
             order: RecordOrder::new(sockets.chunk_bytes),
             chunk_bytes: sockets.chunk_bytes,
             chunks: VecDeque::new(),
-            ring: Ring::new(),
+            requests: Requests::new(),
             queue,
             bounce,
             shaper: Shaper::new(script, number),
             faults: CommFaults::new(script, Side::Recv),
-            broken: FirstFailure::default(),
             uploader,
             harvested: Vec::new(),
             spare_pieces: Vec::new(),
@@ -116,58 +115,30 @@ impl RecvComm {
     /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before [`Self::test`].
     pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
         let pages = self.spare_pages.pop().unwrap_or_default();
-        let receive = RecvRequest::new(destination, posted, pages);
-        self.ring.post(receive).ok_or_else(|| {
-            log::warn!("unable to allocate requests");
-            Failure::Internal
-        })
+        self.requests.post(RecvRequest::new(destination, posted, pages))
     }
 
-    /// Drives the comm, then says whether request `low` (low bits of its number) is done; its entries and their count
-    /// are in the queue by then.
-    pub(crate) fn test(&mut self, low: u32, bits: u32) -> Result<bool, Failure> {
-        let number = self.ring.number_from_low_bits(low, bits).unwrap_or(u64::MAX);
-        // A request that is finished already is reported without a system call; the next unfinished one drives the comm
-        // for all that were posted meanwhile. That is what makes many small messages cheap.
-        if self.ring.turn(number) != Turn::Oldest || !self.is_finished(number) {
+    /// Drives the comm, then says whether the request is done, whose number ends in the bits `low`;
+    /// its entries and their count are in the queue by then.
+    pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
+        let number = self.requests.ring.number_from_low_bits(low);
+        if !self.requests.is_done(number) {
             self.progress();
         }
-        let turn = self.ring.turn(number);
-        if let Some(oldest) = self.ring.oldest_unreported()
-            && turn != Turn::Stale
-            && let Some(failure) = self.broken.of(oldest)
-        {
-            return Err(failure);
+        let done = self.requests.answer(number)?;
+        if let Some(receive) = self.requests.ring.get(number).filter(|_| done) {
+            self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
+            self.requests.ring.report();
         }
-        match turn {
-            Turn::NothingMoves => Ok(false),
-            Turn::Oldest => {
-                let done = self.is_finished(number);
-                if let Some(receive) = self.ring.get(number).filter(|_| done) {
-                    self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
-                    self.ring.report();
-                }
-                Ok(done)
-            }
-            Turn::OutOfOrder { expected } => {
-                log::warn!(
-                    "test called with invalid request, recv {number}, {expected} comes first"
-                );
-                Err(Failure::Internal)
-            }
-            Turn::Stale => {
-                log::warn!("test called with invalid request: it is consumed already");
-                Err(Failure::Internal)
-            }
-        }
+        Ok(done)
     }
 
     /// Frees the oldest done request and recycles its pages.
-    pub(crate) fn consume(&mut self, low: u32, bits: u32) -> Result<(), Failure> {
-        let number = self.ring.number_from_low_bits(low, bits).unwrap_or(u64::MAX);
-        match self.ring.may_consume(number) {
+    pub(crate) fn consume(&mut self, low: u32) -> Result<(), Failure> {
+        let number = self.requests.ring.number_from_low_bits(low);
+        match self.requests.ring.may_consume(number) {
             Ok(()) => {
-                if let Some(mut receive) = self.ring.free() {
+                if let Some(mut receive) = self.requests.ring.free() {
                     if !self.faults.leaks(number) {
                         self.bounce.release(receive.pages.ranges());
                     }
@@ -188,13 +159,9 @@ impl RecvComm {
     }
 
     /// Bytes that the sender announced for a live request, once it has.
-    pub(crate) fn received_bytes(&self, low: u32, bits: u32) -> Option<u32> {
-        self.ring.get(self.ring.number_from_low_bits(low, bits)?)?.total
-    }
-
-    /// Whether all of a message has landed.
-    fn is_finished(&self, number: u64) -> bool {
-        self.ring.get(number).is_some_and(RecvRequest::is_finished)
+    pub(crate) fn received_bytes(&self, low: u32) -> Option<u32> {
+        let ring = &self.requests.ring;
+        ring.get(ring.number_from_low_bits(low))?.total
     }
 
     fn progress(&mut self) {
@@ -208,21 +175,19 @@ impl RecvComm {
     }
 
     fn send_credit(&mut self) {
-        let posted = self.ring.posted();
         let Some(credit) = &mut self.credit else { return };
-        if let Err(error) = credit.announce(&mut self.control, posted)
-            && let Some(next) = self.ring.next_to_queue()
-            && self.broken.of(next).is_none()
-        {
-            log::warn!("control socket failed: {error}");
-            self.broken.note(next, Failure::System);
+        if let Err(error) = credit.announce(&mut self.control, self.requests.ring.posted()) {
+            self.requests.fail_once(self.requests.next(), || {
+                log::warn!("control socket failed: {error}");
+                Failure::System
+            });
         }
     }
 
     /// Takes records off the control socket for as long as a receive waits for one.
     fn match_records(&mut self) {
-        while let Some(number) = self.ring.next_to_queue() {
-            if self.broken.of(number).is_some() || self.chunks.len() >= MAX_WAITING_CHUNKS {
+        while let Some(number) = self.requests.next() {
+            if self.chunks.len() >= MAX_WAITING_CHUNKS {
                 return;
             }
             match self.take_record(number) {
@@ -236,14 +201,14 @@ impl RecvComm {
                     }
                     Err(error) => return self.lose_control(number, &error),
                 },
-                Err(failure) => self.broken.note(number, failure),
+                Err(failure) => self.requests.fail(number, failure),
             }
         }
     }
 
     fn lose_control(&mut self, number: u64, reason: &dyn core::fmt::Display) {
         log::warn!("control socket failed: {reason}");
-        self.broken.note(number, Failure::System);
+        self.requests.fail(number, Failure::System);
     }
 
     /// Uses the next record for request `number`, if all of it is there.
@@ -278,14 +243,16 @@ impl RecvComm {
             }
         }
         if part.last {
-            self.ring.mark_queued();
+            self.requests.ring.mark_queued();
         }
         Ok(RecordUse::Record)
     }
 
     /// Checks a message against the receive it was matched with.
     fn start_message(&mut self, number: u64, part: MessagePart) -> Result<(), Failure> {
-        let Some(receive) = self.ring.get_mut(number).filter(|_| part.first) else { return Ok(()) };
+        let Some(receive) = self.requests.ring.get_mut(number).filter(|_| part.first) else {
+            return Ok(());
+        };
         receive.total = Some(part.total);
         if part.total > receive.posted {
             log::warn!("message of {} bytes for a receive of {}", part.total, receive.posted);
@@ -303,7 +270,7 @@ impl RecvComm {
 
     /// Gives a message all its bounce pages at once; false when there are not enough free ones now.
     fn allocate_pages(&mut self, number: u64, total: u32) -> Result<bool, Failure> {
-        let Some(receive) = self.ring.get_mut(number) else { return Ok(false) };
+        let Some(receive) = self.requests.ring.get_mut(number) else { return Ok(false) };
         if receive.allocated || !matches!(receive.destination, Destination::Device) {
             return Ok(true);
         }
@@ -324,19 +291,20 @@ impl RecvComm {
             if !self.lanes.has_room(chunk.lane) {
                 return;
             }
-            let total = self.ring.get(chunk.number).and_then(|receive| receive.total).unwrap_or(0);
+            let total =
+                self.requests.ring.get(chunk.number).and_then(|receive| receive.total).unwrap_or(0);
             match self.allocate_pages(chunk.number, total) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(failure) => {
-                    self.broken.note(chunk.number, failure);
+                    self.requests.fail(chunk.number, failure);
                     self.chunks.clear();
                     return;
                 }
             }
             self.chunks.pop_front();
             let mut pieces = self.spare_pieces.pop().unwrap_or_default();
-            if let Some(receive) = self.ring.get_mut(chunk.number) {
+            if let Some(receive) = self.requests.ring.get_mut(chunk.number) {
                 receive.chunk_memory(self.bounce, chunk.offset, chunk.size as usize, &mut pieces);
             }
             self.lanes.push(chunk.lane, Chunk::new(chunk.number, chunk.offset, pieces));
@@ -367,7 +335,7 @@ impl Drop for RecvComm {
             return log::warn!("copies to the GPU do not end; their bounce pages are kept");
         }
         let mut unfreed = false;
-        while let Some(mut receive) = self.ring.remove_oldest() {
+        while let Some(mut receive) = self.requests.ring.remove_oldest() {
             unfreed |= !receive.pages.ranges().is_empty();
             self.bounce.release(receive.pages.ranges());
         }

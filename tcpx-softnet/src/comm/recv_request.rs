@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::request_ring::Ring;
+use super::requests::Request;
 use crate::memory::{BounceBuffer, Piece, ReceivePages, Registration, UnpackQueue, entries};
 
 /// Where a receive goes.
@@ -34,15 +35,19 @@ pub(crate) struct RecvRequest {
     pub(crate) pages: ReceivePages,
 }
 
+impl Request for RecvRequest {
+    const NAME: &'static str = "recv";
+
+    /// Whether all of the message has arrived.
+    fn is_finished(&self) -> bool {
+        self.total == Some(self.arrived)
+    }
+}
+
 impl RecvRequest {
     /// Nothing has come yet; `landing` is an empty one.
     pub(crate) fn new(destination: Destination, posted: u32, pages: ReceivePages) -> Self {
         Self { destination, posted, total: None, arrived: 0, entries: 0, allocated: false, pages }
-    }
-
-    /// Whether all of the message has landed.
-    pub(crate) fn is_finished(&self) -> bool {
-        self.total == Some(self.arrived)
     }
 
     /// The memory of the chunk at `offset`.

@@ -40,6 +40,9 @@ pub(crate) enum ConsumeError {
     },
 }
 
+/// Bits of a request's number that its id carries.
+pub(crate) const NUMBER_BITS: u32 = 20;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
@@ -87,10 +90,11 @@ impl<T> Ring<T> {
         self.slots[Self::slot(number)].as_mut()
     }
 
-    /// The live request whose number ends in these bits; ids carry only the low end of a number.
-    pub(crate) fn number_from_low_bits(&self, low: u32, bits: u32) -> Option<u64> {
-        let mask = (1u64 << bits) - 1;
-        (self.freed..self.posted).find(|number| number & mask == u64::from(low))
+    /// The number of the live request whose number ends in these bits, or one that is never live.
+    pub(crate) fn number_from_low_bits(&self, low: u32) -> u64 {
+        let mask = (1u64 << NUMBER_BITS) - 1;
+        let live = (self.freed..self.posted).find(|number| number & mask == u64::from(low));
+        live.unwrap_or(u64::MAX)
     }
 
     /// First request that is not wholly on the sockets yet, if one is posted.

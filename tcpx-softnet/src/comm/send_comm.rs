@@ -12,9 +12,9 @@ use super::lane::Chunk;
 use super::lane_order::RoundRobin;
 use super::lanes::Lanes;
 use super::options::CommOptions;
-use super::request_ring::{Ring, Turn};
+use super::requests::{Request, Requests};
 use crate::connect::Sockets;
-use crate::failure::{Failure, FirstFailure};
+use crate::failure::Failure;
 use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{Piece, Registration, Staged, Stager, cuda_failure};
@@ -38,21 +38,55 @@ struct SendRequest {
     _registration: Arc<Registration>,
 }
 
+impl Request for SendRequest {
+    const NAME: &'static str = "send";
+
+    /// Whether every byte has left for the kernel.
+    fn is_finished(&self) -> bool {
+        self.unsent == 0 && self.records == 0
+    }
+}
+
+/// Records and chunks on their way to the sockets.
+#[derive(Debug)]
+struct Outgoing {
+    lanes: Lanes,
+    order: RoundRobin,
+    records: ControlOut,
+    spare: Vec<Vec<Piece>>,
+}
+
+impl Outgoing {
+    /// Queues a whole message behind its record.
+    fn push_inline(&mut self, number: u64, memory: Piece) {
+        // `isend` took the length from a positive `int`.
+        self.records.push(number, Record::Inline { size: memory.len() as u32 }, memory);
+    }
+
+    /// Queues a chunk and its record; false when no socket has room.
+    fn push_chunk(&mut self, number: u64, offset: u32, total: u32, memory: Piece) -> bool {
+        let Some(lane) = self.order.pick(|lane| self.lanes.has_room(lane)) else { return false };
+        let mut pieces = self.spare.pop().unwrap_or_default();
+        pieces.push(memory);
+        // At most eight data sockets, and a chunk is no longer than its message.
+        let (index, size) = (lane as u16, memory.len() as u32);
+        self.records.push(number, Record::Chunk { index, size, offset, total }, Piece::EMPTY);
+        self.lanes.push(lane, Chunk::new(number, offset, pieces));
+        true
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct SendComm {
-    lanes: Lanes,
+    outgoing: Outgoing,
     control: ControlSocket,
-    output: ControlOut,
     /// Present when sends wait for the peer's receives.
     credit: Option<CreditIn>,
-    flow: RoundRobin,
-    ring: Ring<SendRequest>,
-    broken: FirstFailure,
+    requests: Requests<SendRequest>,
     chunk_bytes: u32,
     inline_bytes: u32,
     faults: CommFaults,
-    spare: Vec<Vec<Piece>>,
     /// Made with the first send of GPU memory.
     stager: Option<Stager>,
 }
@@ -63,17 +97,18 @@ impl SendComm {
         let CommOptions { number, script, .. } = *options;
         let lanes = Lanes::new(sockets.data, Side::Send, options)?;
         Ok(Self {
-            flow: RoundRobin::new(lanes.len()),
-            lanes,
+            outgoing: Outgoing {
+                order: RoundRobin::new(lanes.len()),
+                lanes,
+                records: ControlOut::default(),
+                spare: Vec::new(),
+            },
             control: ControlSocket::new(sockets.control, script, number, Side::Send),
-            output: ControlOut::default(),
             credit: options.recv_sync.then(CreditIn::default),
-            ring: Ring::new(),
-            broken: FirstFailure::default(),
+            requests: Requests::new(),
             chunk_bytes: sockets.chunk_bytes,
             inline_bytes: options.inline_bytes,
             faults: CommFaults::new(script, Side::Send),
-            spare: Vec::new(),
             stager: None,
         })
     }
@@ -94,10 +129,7 @@ impl SendComm {
             records: 0,
             _registration: registration,
         };
-        self.ring.post(send).ok_or_else(|| {
-            log::warn!("unable to allocate requests");
-            Failure::Internal
-        })
+        self.requests.post(send)
     }
 
     /// Whether a message must be staged, and the stager for it.
@@ -114,63 +146,32 @@ impl SendComm {
         Ok(true)
     }
 
-    /// Drives the comm, then says whether request `low` (low bits of its number) is done.
-    pub(crate) fn test(&mut self, low: u32, bits: u32) -> Result<bool, Failure> {
-        let number = self.ring.number_from_low_bits(low, bits).unwrap_or(u64::MAX);
-        // A request that is finished already is reported without a system call; the next unfinished one drives the comm
-        // for all that were posted meanwhile. That is what makes many small messages cheap.
-        if self.ring.turn(number) != Turn::Oldest || !self.is_finished(number) {
+    /// Drives the comm, then says whether the request is done, whose number ends in the bits `low`.
+    pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
+        let number = self.requests.ring.number_from_low_bits(low);
+        if !self.requests.is_done(number) {
             self.progress();
         }
-        let turn = self.ring.turn(number);
-        if let Some(oldest) = self.ring.oldest_unreported()
-            && turn != Turn::Stale
-            && let Some(failure) = self.broken.of(oldest)
-        {
-            return Err(failure);
+        let done = self.requests.answer(number)?;
+        if done {
+            self.requests.ring.report();
+            self.requests.ring.free();
         }
-        match turn {
-            Turn::NothingMoves => Ok(false),
-            Turn::Oldest => {
-                let done =
-                    self.ring.get(number).is_some_and(|send| send.unsent == 0 && send.records == 0);
-                if done {
-                    self.ring.report();
-                    self.ring.free();
-                }
-                Ok(done)
-            }
-            Turn::OutOfOrder { expected } => {
-                log::warn!(
-                    "test called with invalid request, send {number}, {expected} comes first"
-                );
-                Err(Failure::Internal)
-            }
-            Turn::Stale => {
-                log::warn!("test called with invalid request: it is done already");
-                Err(Failure::Internal)
-            }
-        }
-    }
-
-    /// Whether every byte of a message that is on the sockets has left for the kernel.
-    fn is_finished(&self, number: u64) -> bool {
-        self.ring.get(number).is_some_and(|send| send.unsent == 0 && send.records == 0)
+        Ok(done)
     }
 
     fn progress(&mut self) {
-        self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
+        self.faults.step(self.outgoing.lanes.sockets().chain([self.control.stream()]));
         self.read_credit();
         self.queue_chunks();
         self.flush_records();
-        self.lanes.run();
+        self.outgoing.lanes.run();
         self.harvest();
     }
 
     fn read_credit(&mut self) {
-        let Some(credit) = &mut self.credit else { return };
-        let Some(next) = self.ring.next_to_queue() else { return };
-        if credit.covers(next) || self.broken.of(next).is_some() {
+        let (Some(credit), Some(next)) = (&mut self.credit, self.requests.next()) else { return };
+        if credit.covers(next) {
             return;
         }
         if let Err(error) = credit.read(&mut self.control, next, MAX_REQUESTS as u64) {
@@ -179,40 +180,38 @@ impl SendComm {
                 io::ErrorKind::InvalidData => Failure::Internal,
                 _ => Failure::System,
             };
-            self.broken.note(next, failure);
+            self.requests.fail(next, failure);
         }
     }
 
     /// Hands messages to the sockets, in order, as far as there is room.
     fn queue_chunks(&mut self) {
         self.queue_staged();
-        while let Some(number) = self.ring.next_to_queue() {
-            let granted = self.credit.as_ref().is_none_or(|credit| credit.covers(number));
-            if !granted || self.broken.of(number).is_some() {
+        while let Some(number) = self.requests.next() {
+            if !self.credit.as_ref().is_none_or(|credit| credit.covers(number)) {
                 break;
             }
-            if self.faults.loses(number) {
-                self.ring.mark_queued();
-                continue;
-            }
-            let all = match self.ring.get(number).is_some_and(|send| send.staged) {
-                true => self.stage_message(number),
-                // Records are in the order of the messages, so nothing overtakes what is being staged.
-                false => {
-                    self.stager.as_ref().is_none_or(Stager::is_idle) && self.queue_message(number)
-                }
+            let staged = self.requests.ring.get(number).is_some_and(|send| send.staged);
+            let all = if self.faults.loses(number) {
+                true
+            } else if staged {
+                self.stage_message(number)
+            } else {
+                // Records are in the order of the messages, so nothing overtakes what is staged.
+                self.stager.as_ref().is_none_or(Stager::is_idle) && self.queue_message(number)
             };
             if !all {
                 break;
             }
-            self.ring.mark_queued();
+            self.requests.ring.mark_queued();
         }
         self.queue_staged();
     }
 
     /// Begins to copy what is left of a message to pinned pages; false when not all of it has room there.
     fn stage_message(&mut self, number: u64) -> bool {
-        let (Some(send), Some(stager)) = (self.ring.get_mut(number), &mut self.stager) else {
+        let (Some(send), Some(stager)) = (self.requests.ring.get_mut(number), &mut self.stager)
+        else {
             return false;
         };
         let total = send.memory.len() as u32;
@@ -222,7 +221,7 @@ impl SendComm {
                 Ok(true) => {}
                 Ok(false) => return false,
                 Err(error) => {
-                    self.broken.note(number, cuda_failure("test", &error));
+                    self.requests.fail(number, cuda_failure("test", &error));
                     return false;
                 }
             }
@@ -240,12 +239,8 @@ impl SendComm {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return,
                 Err(error) => {
-                    if let Some(number) = stager.oldest()
-                        && self.broken.of(number).is_none()
-                    {
-                        self.broken.note(number, cuda_failure("test", &error));
-                    }
-                    return;
+                    let oldest = stager.oldest();
+                    return self.requests.fail_once(oldest, || cuda_failure("test", &error));
                 }
             };
             if !self.queue_copied(chunk) {
@@ -260,20 +255,14 @@ impl SendComm {
     /// Queues one chunk whose bytes are in pinned pages; false when the sockets have no room.
     fn queue_copied(&mut self, chunk: Staged) -> bool {
         let Staged { number, offset, memory, .. } = chunk;
-        let Some(send) = self.ring.get_mut(number) else { return false };
+        let Some(send) = self.requests.ring.get_mut(number) else { return false };
         let (size, total) = (memory.len() as u32, send.memory.len() as u32);
         if total <= self.inline_bytes && size == total {
             send.unsent -= size;
             send.inline = Some(memory);
-            self.output.push(number, Record::Inline { size: total }, memory);
-        } else {
-            let Some(lane) = self.flow.pick(|lane| self.lanes.has_room(lane)) else { return false };
-            let mut pieces = self.spare.pop().unwrap_or_default();
-            pieces.push(memory);
-            // At most eight data sockets.
-            let record = Record::Chunk { index: lane as u16, size, offset, total };
-            self.output.push(number, record, Piece::EMPTY);
-            self.lanes.push(lane, Chunk::new(number, offset, pieces));
+            self.outgoing.push_inline(number, memory);
+        } else if !self.outgoing.push_chunk(number, offset, total, memory) {
+            return false;
         }
         send.records += 1;
         true
@@ -281,24 +270,21 @@ impl SendComm {
 
     /// Queues what is left of a message; false when the sockets have no room for all of it.
     fn queue_message(&mut self, number: u64) -> bool {
-        let Some(send) = self.ring.get_mut(number) else { return false };
+        let Some(send) = self.requests.ring.get_mut(number) else { return false };
         // `isend` took the length from a positive `int`.
         let total = send.memory.len() as u32;
         if total <= self.inline_bytes {
             send.records += 1;
             send.queued = total;
-            self.output.push(number, Record::Inline { size: total }, send.memory);
+            self.outgoing.push_inline(number, send.memory);
             return true;
         }
         while send.queued < total {
-            let Some(lane) = self.flow.pick(|lane| self.lanes.has_room(lane)) else { return false };
             let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
-            let mut pieces = self.spare.pop().unwrap_or_default();
-            pieces.push(send.memory.part(offset as usize, size as usize));
-            // At most eight data sockets.
-            let record = Record::Chunk { index: lane as u16, size, offset, total };
-            self.output.push(number, record, Piece::EMPTY);
-            self.lanes.push(lane, Chunk::new(number, offset, pieces));
+            let memory = send.memory.part(offset as usize, size as usize);
+            if !self.outgoing.push_chunk(number, offset, total, memory) {
+                return false;
+            }
             send.records += 1;
             send.queued += size;
             send.unsent += size;
@@ -307,29 +293,29 @@ impl SendComm {
     }
 
     fn flush_records(&mut self) {
-        let (ring, stager) = (&mut self.ring, &mut self.stager);
-        let flushed = self.output.flush(&mut self.control, |number| {
-            if let Some(send) = ring.get_mut(number) {
+        let Self { outgoing, control, requests, stager, .. } = self;
+        let flushed = outgoing.records.flush(control, |number| {
+            if let Some(send) = requests.ring.get_mut(number) {
                 send.records -= 1;
                 if let (Some(memory), Some(stager)) = (send.inline.take(), stager.as_mut()) {
                     stager.release(memory);
                 }
             }
         });
-        if let (Err(error), Some(first)) = (flushed, self.output.first())
-            && self.broken.of(first).is_none()
-        {
-            log::warn!("control socket failed: {error}");
-            self.broken.note(first, Failure::System);
+        if let Err(error) = flushed {
+            requests.fail_once(outgoing.records.first(), || {
+                log::warn!("control socket failed: {error}");
+                Failure::System
+            });
         }
     }
 
     fn harvest(&mut self) {
-        let Self { lanes, ring, broken, spare, stager, .. } = self;
+        let Self { outgoing: Outgoing { lanes, spare, .. }, requests, stager, .. } = self;
         lanes.harvest(|mut chunk| {
             if chunk.failed {
-                broken.note(chunk.number, Failure::System);
-            } else if let Some(send) = ring.get_mut(chunk.number) {
+                requests.fail(chunk.number, Failure::System);
+            } else if let Some(send) = requests.ring.get_mut(chunk.number) {
                 send.unsent -= chunk.bytes as u32;
             }
             if let (Some(stager), Some(memory)) = (stager.as_mut(), chunk.pieces.first()) {
@@ -344,7 +330,7 @@ impl SendComm {
 impl Drop for SendComm {
     fn drop(&mut self) {
         // The threads end before the requests let go of their registrations.
-        self.lanes.stop();
+        self.outgoing.lanes.stop();
         // Waits for copies, which read memory that the requests below hold on to.
         self.stager = None;
         self.control.drain();

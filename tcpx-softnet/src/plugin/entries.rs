@@ -25,9 +25,6 @@ static COMMS: Registry<Comm, 256> = Registry::new();
 static REGISTRATIONS: Registry<Arc<Registration>, 4096> = Registry::new();
 static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
 
-/// Bits of a request's number that its id carries.
-const NUMBER_BITS: u32 = 20;
-
 pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure> {
     let runtime = runtime()?;
     let settings = &runtime.settings;
@@ -274,8 +271,8 @@ fn with_request<R>(
 
 pub(crate) fn test(request: *mut c_void) -> Result<bool, Failure> {
     with_request("test", request, |comm, number| match comm {
-        Comm::Send(send) => send.test(number, NUMBER_BITS),
-        Comm::Recv(recv) => recv.test(number, NUMBER_BITS),
+        Comm::Send(send) => send.test(number),
+        Comm::Recv(recv) => recv.test(number),
         Comm::Listen(_) => wrong_kind("test", "send or receive"),
     })
 }
@@ -284,7 +281,7 @@ pub(crate) fn test(request: *mut c_void) -> Result<bool, Failure> {
 pub(crate) fn received_bytes(comm: *mut c_void, request: *mut c_void) -> Result<u32, Failure> {
     same_comm("iflush", comm, request)?;
     with_request("iflush", request, |comm, number| match comm {
-        Comm::Recv(recv) => recv.received_bytes(number, NUMBER_BITS).ok_or_else(|| {
+        Comm::Recv(recv) => recv.received_bytes(number).ok_or_else(|| {
             log::warn!("iflush: the request is consumed, or its size is not known yet");
             Failure::Internal
         }),
@@ -295,7 +292,7 @@ pub(crate) fn received_bytes(comm: *mut c_void, request: *mut c_void) -> Result<
 pub(crate) fn consumed(comm: *mut c_void, request: *mut c_void) -> Result<(), Failure> {
     same_comm("irecvConsumed", comm, request)?;
     with_request("irecvConsumed", request, |comm, number| match comm {
-        Comm::Recv(recv) => recv.consume(number, NUMBER_BITS),
+        Comm::Recv(recv) => recv.consume(number),
         Comm::Listen(_) | Comm::Send(_) => wrong_kind("irecvConsumed", "receive"),
     })
 }

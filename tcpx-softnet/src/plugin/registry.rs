@@ -11,6 +11,7 @@ use core::ffi::c_void;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, TryLockError};
 
+use crate::comm::NUMBER_BITS;
 use crate::sync::{AtomicU32, Mutex, MutexGuard, OnceLock};
 
 /// Slots that are allocated at once.
@@ -19,6 +20,9 @@ const SEGMENT_SLOTS: usize = 256;
 /// Top byte of every id. On x86-64 and AArch64 it makes the value a non-canonical address.
 const MARK: u64 = 0x5c << 56;
 const MARK_MASK: u64 = 0xff << 56;
+
+/// What of a request's number its id carries.
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
 /// What an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +79,7 @@ impl Id {
 pub(crate) struct RequestId {
     comm_index: u16,
     comm_generation: u16,
-    /// Request number modulo 2^20.
+    /// The low [`NUMBER_BITS`] of the request's number.
     pub(crate) number: u32,
 }
 
@@ -84,7 +88,7 @@ impl RequestId {
         Self {
             comm_index: comm.index as u16,
             comm_generation: comm.generation as u16,
-            number: (number & 0xf_ffff) as u32,
+            number: (number & NUMBER_MASK) as u32,
         }
     }
 
@@ -102,7 +106,7 @@ impl RequestId {
         (word & (MARK_MASK | IdKind::MASK) == MARK | IdKind::Request.bits()).then_some(Self {
             comm_index: (word & 0xffff) as u16,
             comm_generation: (word >> 16 & 0xffff) as u16,
-            number: (word >> 32 & 0xf_ffff) as u32,
+            number: (word >> 32 & NUMBER_MASK) as u32,
         })
     }
 

@@ -8,7 +8,7 @@ use crate::memory::{Piece, cuda_failure};
 impl RecvComm {
     pub(super) fn receive_inline(&mut self, number: u64, size: u32) {
         let mut pieces = self.spare_pieces.pop().unwrap_or_default();
-        if let Some(receive) = self.ring.get_mut(number) {
+        if let Some(receive) = self.requests.ring.get_mut(number) {
             receive.chunk_memory(self.bounce, 0, size as usize, &mut pieces);
             let mut payload = &self.input.bytes()[..size as usize];
             for piece in &pieces {
@@ -26,7 +26,7 @@ impl RecvComm {
         self.lanes.harvest(|chunk| harvested.push(chunk));
         for chunk in harvested.drain(..) {
             if chunk.failed {
-                self.broken.note(chunk.number, Failure::System);
+                self.requests.fail(chunk.number, Failure::System);
                 self.spare(chunk.pieces);
             } else {
                 self.arrived(chunk.number, chunk.offset, chunk.pieces);
@@ -39,9 +39,9 @@ impl RecvComm {
     fn arrived(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
         let in_pages = |receive: &RecvRequest| matches!(receive.destination, Destination::Device);
         match &mut self.uploader {
-            Some(uploader) if self.ring.get(number).is_some_and(in_pages) => {
+            Some(uploader) if self.requests.ring.get(number).is_some_and(in_pages) => {
                 if let Err(error) = uploader.start(self.bounce.region(), number, offset, pieces) {
-                    self.broken.note(number, cuda_failure("test", &error));
+                    self.requests.fail(number, cuda_failure("test", &error));
                 }
             }
             _ => self.collect(number, offset, pieces),
@@ -55,19 +55,15 @@ impl RecvComm {
                 Ok(Some(upload)) => self.collect(upload.number, upload.offset, upload.pieces),
                 Ok(None) => return,
                 Err(error) => {
-                    if let Some(number) = uploader.oldest()
-                        && self.broken.of(number).is_none()
-                    {
-                        self.broken.note(number, cuda_failure("test", &error));
-                    }
-                    return;
+                    let oldest = uploader.oldest();
+                    return self.requests.fail_once(oldest, || cuda_failure("test", &error));
                 }
             }
         }
     }
 
     fn collect(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
-        if let Some(receive) = self.ring.get_mut(number) {
+        if let Some(receive) = self.requests.ring.get_mut(number) {
             receive.collect(number, offset, &pieces, self.bounce, &mut self.queue);
         }
         self.spare(pieces);
