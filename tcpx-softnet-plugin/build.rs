@@ -1,4 +1,5 @@
-//! Names the library as plugins are named: Cargo has no hyphens in library names, the loader's `soname` does.
+//! Names the library as plugins are named: Cargo has no hyphens in library names, the loader's
+//! `soname` does.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

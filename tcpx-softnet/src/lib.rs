@@ -1,11 +1,13 @@
 //! The software plugin: an ncclNet v7 transport over plain TCP sockets.
 //!
-//! It offers the same table and keeps the same rules as Google's GPUDirect-TCPX plugin, so that a program written for
-//! the one runs over the other, on machines with ordinary NICs and without a GPU. Where the original corrupts memory,
-//! crashes, ends the process or hangs, this plugin returns an error and logs a WARN line.
+//! It offers the same table and keeps the same rules as Google's GPUDirect-TCPX plugin, so that a
+//! program written for the one runs over the other, on machines with ordinary NICs and without a
+//! GPU. Where the original corrupts memory, crashes, ends the process or hangs, this plugin returns
+//! an error and logs a WARN line.
 //!
-//! For `tcpx-core`, which links [`table`], and, as a shared library (`tcpx-softnet-plugin`), for whoever loads plugins by
-//! path. It never exits the process, never prints, never raises SIGPIPE, and never waits without a deadline.
+//! For `tcpx-core`, which links [`table`], and, as a shared library (`tcpx-softnet-plugin`), for
+//! whoever loads plugins by path. It never exits the process, never prints, never raises SIGPIPE,
+//! and never waits without a deadline.
 //!
 //! ```
 //! use tcpx_softnet::{Settings, configure, table};
@@ -18,28 +20,33 @@
 //! ```
 //!
 //! # How bytes travel
-//! A comm is one control socket and one to eight data sockets. A message up to [`Settings::inline_bytes`] follows its
-//! record on the control socket. A longer one is cut into chunks of [`Settings::chunk_bytes`]; each chunk is announced by
-//! a record and sent bare on the next data socket that has room. Nothing moves unless `test` is called: it drives
-//! the whole comm, except that a request which is finished already is reported without a system call.
+//! A comm is one control socket and one to eight data sockets. A message up to
+//! [`Settings::inline_bytes`] follows its record on the control socket. A longer one is cut into
+//! chunks of [`Settings::chunk_bytes`]; each chunk is announced by a record and sent bare on the
+//! next data socket that has room. Nothing moves unless `test` is called: it drives the whole comm,
+//! except that a request which is finished already is reported without a system call.
 //!
-//! A receive into host memory lands where it was posted and leaves an empty slot in the unpack queue. A receive into
-//! device memory lands in 4 KiB pages of the bounce region, one region per process; the unpack queue says where, in the
-//! order in which chunks were collected, which with several chunks is not the order of the message. A message gets all its
-//! pages at once and in order, so messages that wait for pages never wait for each other's.
-//! Between comms there is no queue: whoever asks when there are enough free pages gets them.
+//! A receive into host memory lands where it was posted and leaves an empty slot in the unpack
+//! queue. A receive into device memory lands in 4 KiB pages of the bounce region, one region per
+//! process; the unpack queue says where, in the order in which chunks were collected, which with
+//! several chunks is not the order of the message. A message gets all its pages at once and in
+//! order, so messages that wait for pages never wait for each other's. Between comms there is no
+//! queue: whoever asks when there are enough free pages gets them.
 //!
 //! # Device memory
-//! As in the original, the calling thread's current CUDA context decides what device memory is, of a receive comm when
-//! accept returns it and of a registration in regMr. Without a context, device memory is ordinary memory, and so is the
-//! struct behind the device handle. With one, the bounce region and the unpack queue are pinned host memory that the
-//! GPU reads over PCIe, the struct behind the device handle is in the GPU's memory, and sends from the GPU's memory are
-//! copied down chunk by chunk to pinned pages, on a stream of the comm's own; `test` looks at those copies and never
-//! waits for them. With `TCPX_SOFT_BOUNCE=device` the bounce region is memory of the GPU instead, one region for each: bytes
-//! still land in pinned pages first, and are copied up on a stream before the request is done. That takes as much device
-//! memory as pinned memory and one more copy; it is for consumers that cannot read pinned memory, and for trying out on any
-//! network what the original's consumers see. A failure of the driver is 1, with a WARN line that has its words. The driver is only ever loaded by
-//! `TCPX_SOFT_MEMORY=cuda`; a process that has not loaded it itself works without.
+//! As in the original, the calling thread's current CUDA context decides what device memory is, of
+//! a receive comm when accept returns it and of a registration in regMr. Without a context, device
+//! memory is ordinary memory, and so is the struct behind the device handle. With one, the bounce
+//! region and the unpack queue are pinned host memory that the GPU reads over PCIe, the struct
+//! behind the device handle is in the GPU's memory, and sends from the GPU's memory are copied down
+//! chunk by chunk to pinned pages, on a stream of the comm's own; `test` looks at those copies and
+//! never waits for them. With `TCPX_SOFT_BOUNCE=device` the bounce region is memory of the GPU
+//! instead, one region for each: bytes still land in pinned pages first, and are copied up on a
+//! stream before the request is done. That takes as much device memory as pinned memory and one
+//! more copy; it is for consumers that cannot read pinned memory, and for trying out on any network
+//! what the original's consumers see. A failure of the driver is 1, with a WARN line that has its
+//! words. The driver is only ever loaded by `TCPX_SOFT_MEMORY=cuda`; a process that has not loaded
+//! it itself works without.
 //!
 //! # Where it is stricter than the original
 //! | situation | original | here |
@@ -66,8 +73,8 @@
 //! | NCCL_DYNAMIC_CHUNK_SIZE unset or `512K` | hang, 512-byte chunks | init returns 3 and names it |
 //!
 //! # Settings
-//! Read by `init` from the environment, or given by [`configure`]. A value that is not allowed makes `init` return 3
-//! with a WARN line that names the variable. Empty counts as unset.
+//! Read by `init` from the environment, or given by [`configure`]. A value that is not allowed
+//! makes `init` return 3 with a WARN line that names the variable. Empty counts as unset.
 //!
 //! | variable | default | allowed | what for |
 //! |---|---|---|---|
@@ -89,8 +96,9 @@
 //! | `TCPX_SOFT_SEED` | 0 | a number | what shapes are drawn from |
 //! | `TCPX_SOFT_FAULTS` | none | see `Fault` | what goes wrong on purpose |
 //!
-//! `TCPX_SOFT_SHAPE` is a comma-separated list of the fields of `Shape`, or `all`. `TCPX_SOFT_FAULTS` is a list
-//! separated by semicolons, for example `cut:send.data0@65536;kill:recv@37;lose:send@1;leak:recv@4;rc:isend@5=2;freeze:irecv@3;die:accept@1`.
+//! `TCPX_SOFT_SHAPE` is a comma-separated list of the fields of `Shape`, or `all`.
+//! `TCPX_SOFT_FAULTS` is a list separated by semicolons, for example
+//! `cut:send.data0@65536;kill:recv@37;lose:send@1;leak:recv@4;rc:isend@5=2;freeze:irecv@3;die:accept@1`.
 
 mod comm;
 mod connect;

@@ -50,7 +50,8 @@ pub(crate) enum Interest {
     Write,
 }
 
-/// Waits until one of the descriptors is ready or has failed, or the time is over; true for those that are.
+/// Waits until one of the descriptors is ready or has failed, or the time is over; true for those
+/// that are.
 pub(crate) fn wait(
     descriptors: &[(BorrowedFd<'_>, Interest)],
     timeout: Option<Duration>,

@@ -1,7 +1,8 @@
 //! Locks and atomics of the data path: the standard library's.
 //!
-//! Under `--cfg tcpx_helgrind` (see `scripts/sanitize.sh`) the same names tell valgrind's helgrind what they do. The
-//! standard library's locks are futexes and its atomics plain instructions, which helgrind takes for races.
+//! Under `--cfg tcpx_helgrind` (see `scripts/sanitize.sh`) the same names tell valgrind's helgrind
+//! what they do. The standard library's locks are futexes and its atomics plain instructions, which
+//! helgrind takes for races.
 
 #[cfg(not(tcpx_helgrind))]
 pub(crate) use std::sync::{

@@ -128,7 +128,8 @@ fn strays_do_not_disturb_the_pairing() {
     let net = net();
     let (mut handle, listen) = net.listen();
     assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
-    // A port scanner, a silent one, one in the middle of a hello, a web client, and far too many of them.
+    // A port scanner, a silent one, one in the middle of a hello, a web client, and far too many of
+    // them.
     drop(stranger(&handle, b""));
     let hello = control_hello(&handle, 1);
     let silent: Vec<_> = (0..100).map(|k| stranger(&handle, &hello[..k % 40])).collect();

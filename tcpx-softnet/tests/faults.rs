@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! The fault script, each script in a process of its own: what was delivered is right, the rest is an error in time.
+//! The fault script, each script in a process of its own: what was delivered is right, the rest is
+//! an error in time.
 
 mod support;
 

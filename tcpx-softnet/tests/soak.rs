@@ -1,9 +1,10 @@
-//! Several comms at once over the raw table: random sizes and memory, every shape, every fault that a caller can get over,
-//! with and without helper threads. Every byte is verified; at the end of each lap files and threads are what they were
-//! and no bounce page is missing, and memory does not grow.
+//! Several comms at once over the raw table: random sizes and memory, every shape, every fault that
+//! a caller can get over, with and without helper threads. Every byte is verified; at the end of
+//! each lap files and threads are what they were and no bounce page is missing, and memory does not
+//! grow.
 //!
-//! Runs for five seconds; `TCPX_SOAK_SECONDS=600` for a real soak. The seed is printed and can be set with
-//! `TCPX_SOAK_SEED`.
+//! Runs for five seconds; `TCPX_SOAK_SECONDS=600` for a real soak. The seed is printed and can be
+//! set with `TCPX_SOAK_SEED`.
 
 mod support;
 

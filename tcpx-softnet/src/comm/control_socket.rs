@@ -1,4 +1,5 @@
-//! The control socket's two ends: records with their inline payload on the way out, a bounded buffer on the way in.
+//! The control socket's two ends: records with their inline payload on the way out, a bounded
+//! buffer on the way in.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -36,7 +37,8 @@ impl ControlSocket {
         ready(self.stream.write(bytes))
     }
 
-    /// Throws away what the peer has sent. A socket that is closed with unread bytes takes the unsent ones with it.
+    /// Throws away what the peer has sent. A socket that is closed with unread bytes takes the
+    /// unsent ones with it.
     pub(crate) fn drain(&mut self) {
         let mut bytes = [0; 256];
         while matches!(self.stream.read(&mut bytes), Ok(1..)) {}
@@ -76,7 +78,8 @@ impl ControlOut {
         self.segments.front().map(|segment| segment.number)
     }
 
-    /// Sends what the socket takes, several records to a call; `sent` is told the request of each record that is out.
+    /// Sends what the socket takes, several records to a call; `sent` is told the request of each
+    /// record that is out.
     pub(crate) fn flush(
         &mut self,
         socket: &mut ControlSocket,

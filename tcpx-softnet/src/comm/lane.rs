@@ -1,8 +1,9 @@
 //! One data socket and the queue of tasks on it.
 //!
-//! Whoever has the time runs a lane: the thread that calls `test`, or a helper thread. Tasks go in at one end, in the
-//! order of the control records; finished ones come out at the other, in the same order. The three queues have a lock
-//! each, so that handing over a task never waits for a system call.
+//! Whoever has the time runs a lane: the thread that calls `test`, or a helper thread. Tasks go in
+//! at one end, in the order of the control records; finished ones come out at the other, in the
+//! same order. The three queues have a lock each, so that handing over a task never waits for a
+//! system call.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;

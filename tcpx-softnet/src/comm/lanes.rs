@@ -11,8 +11,8 @@ use super::options::CommOptions;
 use crate::faults::SocketFaults;
 use crate::wire::{Side, SocketRole};
 
-/// Bytes queued on a lane that the caller runs itself: no more than one call moves, so that bounce pages are handed out
-/// late and stay few and hot.
+/// Bytes queued on a lane that the caller runs itself: no more than one call moves, so that bounce
+/// pages are handed out late and stay few and hot.
 const INLINE_QUEUE_BYTES: usize = 1 << 20;
 /// Bytes queued on a lane with a helper thread, which must not run dry between two calls of `test`.
 const HELPER_QUEUE_BYTES: usize = 4 << 20;

@@ -1,4 +1,5 @@
-//! Receive comms: control records are matched with posted receives, payload lands in bounce pages or in host memory.
+//! Receive comms: control records are matched with posted receives, payload lands in bounce pages
+//! or in host memory.
 
 mod arrivals;
 
@@ -112,7 +113,8 @@ impl RecvComm {
         self.queue.device()
     }
 
-    /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before [`Self::test`].
+    /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before
+    /// [`Self::test`].
     pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
         let pages = self.spare_pages.pop().unwrap_or_default();
         self.requests.post(RecvRequest::new(destination, posted, pages))

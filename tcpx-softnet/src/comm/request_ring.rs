@@ -1,7 +1,7 @@
 //! The sixteen requests of a comm as a ring. Pure: it decides order, the comms move bytes.
 //!
-//! Requests are numbered from 0 over the life of the comm; request k lives in slot k mod 16. Four cursors split the live
-//! ones, oldest first:
+//! Requests are numbered from 0 over the life of the comm; request k lives in slot k mod 16. Four
+//! cursors split the live ones, oldest first:
 //!
 //! ```text
 //!   freed ..... reported ..... handed ..... posted

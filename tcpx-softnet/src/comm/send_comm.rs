@@ -1,5 +1,5 @@
-//! Send comms: messages are cut into chunks, announced on the control socket and queued on the data sockets; those of GPU
-//! memory are staged before that.
+//! Send comms: messages are cut into chunks, announced on the control socket and queued on the data
+//! sockets; those of GPU memory are staged before that.
 
 use std::io;
 use std::sync::Arc;
@@ -208,7 +208,8 @@ impl SendComm {
         self.queue_staged();
     }
 
-    /// Begins to copy what is left of a message to pinned pages; false when not all of it has room there.
+    /// Begins to copy what is left of a message to pinned pages; false when not all of it has room
+    /// there.
     fn stage_message(&mut self, number: u64) -> bool {
         let (Some(send), Some(stager)) = (self.requests.ring.get_mut(number), &mut self.stager)
         else {
@@ -231,7 +232,8 @@ impl SendComm {
         true
     }
 
-    /// Queues the chunks whose bytes are in pinned pages, in order, as far as the sockets have room.
+    /// Queues the chunks whose bytes are in pinned pages, in order, as far as the sockets have
+    /// room.
     fn queue_staged(&mut self) {
         loop {
             let Some(stager) = &mut self.stager else { return };

@@ -137,8 +137,8 @@ impl Acceptor {
         }
     }
 
-    /// Waits for anything to happen: a connection, a word from the claimant (which must be silent until the comm is
-    /// complete, so it can only be its end), bytes from strangers (by index).
+    /// Waits for anything to happen: a connection, a word from the claimant (which must be silent
+    /// until the comm is complete, so it can only be its end), bytes from strangers (by index).
     fn wait(&self, now: Instant) -> io::Result<(bool, bool, Vec<bool>)> {
         let kept: Vec<BorrowedFd<'_>> =
             self.control.iter().chain(self.data.iter().flatten()).map(AsFd::as_fd).collect();
@@ -244,7 +244,8 @@ impl Acceptor {
             log::warn!("accept: a connection was refused: {verdict:?}");
         }
         let answer = Answer { attempt: hello.attempt, verdict }.encode();
-        // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its socket shows it.
+        // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its
+        // socket shows it.
         let answered = (&handshake.socket).write(&answer).is_ok_and(|count| count == answer.len());
         match decision {
             Decision::Keep(SocketRole::Control) => self.control = Some(handshake.socket),

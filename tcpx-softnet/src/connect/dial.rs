@@ -92,7 +92,8 @@ struct Dialer {
 }
 
 impl Dialer {
-    /// The control socket first: it claims the listen comm. The data sockets follow from the last to the first.
+    /// The control socket first: it claims the listen comm. The data sockets follow from the last
+    /// to the first.
     fn dial_all(&self) -> Result<Sockets, DialError> {
         let control = self.dial(SocketRole::Control)?;
         let mut data = (0..self.handle.sockets)

@@ -1,8 +1,8 @@
 //! The 128 connect handle bytes that `listen` fills: pure encoding and decoding.
 //!
-//! The first 88 bytes lie as in the original plugin: address at 0, port range at 28 (−1: any), socket count at 36,
-//! thread count at 40, control address at 48, `connect`'s state at 80. The rest is ours: magic, version, flags and the
-//! connection id that tells a legitimate peer from a stray.
+//! The first 88 bytes lie as in the original plugin: address at 0, port range at 28 (−1: any),
+//! socket count at 36, thread count at 40, control address at 48, `connect`'s state at 80. The rest
+//! is ours: magic, version, flags and the connection id that tells a legitimate peer from a stray.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

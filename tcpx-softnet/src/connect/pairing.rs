@@ -34,7 +34,8 @@ impl Pairing {
         Self { id, sockets, recv_sync, claim: None }
     }
 
-    /// The first control socket that knows the id claims the comm; data sockets must be of the same attempt.
+    /// The first control socket that knows the id claims the comm; data sockets must be of the same
+    /// attempt.
     pub(crate) fn offer(&mut self, hello: &Hello) -> Decision {
         if hello.id != self.id {
             return Decision::Ignore;

@@ -28,8 +28,8 @@ impl ScriptedCall {
             Self::Freeze => libc::SIGSTOP,
             Self::Die => libc::SIGKILL,
         };
-        // SAFETY: raise touches no memory. It is this thread that gets the signal, so nothing ranges
-        // in it before the effect.
+        // SAFETY: raise touches no memory. It is this thread that gets the signal, so nothing
+        // ranges in it before the effect.
         unsafe { libc::raise(signal) };
         None
     }

@@ -10,7 +10,8 @@ use crate::wire::{MAX_SOCKETS, Side, SocketRole};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A socket ends after a number of payload (or control) bytes, with all bytes before that delivered.
+    /// A socket ends after a number of payload (or control) bytes, with all bytes before that
+    /// delivered.
     Cut {
         /// Which end's comms.
         side: Side,

@@ -28,8 +28,9 @@ pub(crate) struct FragmentPlan {
 const PAGE: u32 = UNPACK_PAGE_BYTES as u32;
 
 impl FragmentPlan {
-    /// Cuts a message of `total` bytes. `open` bytes of page 0 belong to the message before, which shares it (0: the page
-    /// is the message's own). A message that fits the unpack queue in whole pages also fits when shaped.
+    /// Cuts a message of `total` bytes. `open` bytes of page 0 belong to the message before, which
+    /// shares it (0: the page is the message's own). A message that fits the unpack queue in whole
+    /// pages also fits when shaped.
     pub(crate) fn draw(
         shape: Shape,
         rng: &mut SeededRng,

@@ -5,12 +5,13 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
-/// Drops what was not sent and tells the peer with a reset. The descriptor stays open, and every later call on it fails.
+/// Drops what was not sent and tells the peer with a reset. The descriptor stays open, and every
+/// later call on it fails.
 pub(crate) fn reset(socket: &TcpStream) -> io::Result<()> {
     let nowhere =
         libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
-    // SAFETY: the address is as long as the call is told, and outlives it. Connecting to AF_UNSPEC dissolves a
-    // connection.
+    // SAFETY: the address is as long as the call is told, and outlives it. Connecting to AF_UNSPEC
+    // dissolves a connection.
     let result = unsafe {
         libc::connect(socket.as_raw_fd(), &raw const nowhere, size_of_val(&nowhere) as u32)
     };

@@ -7,7 +7,8 @@ pub(crate) struct SeededRng {
 }
 
 impl SeededRng {
-    /// The stream of one consumer: the same seed and label give the same numbers, in whatever order consumers run.
+    /// The stream of one consumer: the same seed and label give the same numbers, in whatever order
+    /// consumers run.
     pub(crate) fn new(seed: u64, label: [u64; 3]) -> Self {
         let mut rng = Self { state: seed };
         for word in label {

@@ -1,4 +1,5 @@
-//! Shapes: legal but inconvenient behaviour on request, so that consumers are tested against more than the easy case.
+//! Shapes: legal but inconvenient behaviour on request, so that consumers are tested against more
+//! than the easy case.
 
 use std::str::FromStr;
 

@@ -16,8 +16,8 @@ pub(crate) struct Shaper {
     comm: u64,
     /// Decides when pages seem to have run out.
     starving: SeededRng,
-    /// The last message's last page, which the next message may share, and how many of its bytes are taken. One use of
-    /// the page is the shaper's.
+    /// The last message's last page, which the next message may share, and how many of its bytes
+    /// are taken. One use of the page is the shaper's.
     open: Option<(u32, u32)>,
 }
 
@@ -28,8 +28,8 @@ impl Shaper {
         Self { shape, seed, comm, starving: SeededRng::new(seed, [comm, u64::MAX, 0]), open: None }
     }
 
-    /// Gives message `number` its pages, cut as the shape asks, or whole ones in order; false when there are not enough now, or seem not to be. Trying again draws the
-    /// same fragments.
+    /// Gives message `number` its pages, cut as the shape asks, or whole ones in order; false when
+    /// there are not enough now, or seem not to be. Trying again draws the same fragments.
     pub(crate) fn allocate_pages(
         &mut self,
         bounce: &BounceBuffer,

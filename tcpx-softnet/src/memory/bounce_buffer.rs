@@ -1,4 +1,5 @@
-//! A bounce region of the process with its page pool, shared by all receive comms with the same kind of device memory.
+//! A bounce region of the process with its page pool, shared by all receive comms with the same
+//! kind of device memory.
 
 use std::io;
 use std::sync::PoisonError;
@@ -53,7 +54,8 @@ impl BounceBuffer {
         Self::over(bytes, poison, Region::new)
     }
 
-    /// As [`new`](Self::new), in pinned memory that GPUs read. The system's error is in the driver's words.
+    /// As [`new`](Self::new), in pinned memory that GPUs read. The system's error is in the
+    /// driver's words.
     pub(crate) fn pinned(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
         Self::over(bytes, poison, |bytes| Region::pinned(gpu, bytes).map_err(io::Error::other))
     }

@@ -1,4 +1,5 @@
-//! How long copies between GPUs and pinned memory were under way: what a report needs to say what bounds a run.
+//! How long copies between GPUs and pinned memory were under way: what a report needs to say what
+//! bounds a run.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -11,7 +12,8 @@ use crate::sync::AtomicU64;
 pub struct StagingStats {
     /// Bytes copied down from GPU memory before they were sent.
     pub down_bytes: u64,
-    /// Nanoseconds in which a comm had such a copy under way, summed over comms. A copy ends when `test` sees it.
+    /// Nanoseconds in which a comm had such a copy under way, summed over comms. A copy ends when
+    /// `test` sees it.
     pub down_ns: u64,
     /// Bytes copied up to a bounce region in GPU memory.
     pub up_bytes: u64,

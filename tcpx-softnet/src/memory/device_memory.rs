@@ -13,7 +13,8 @@ use crate::sync::Mutex;
 /// What device memory is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceMemory {
-    /// CUDA memory where the thread that calls accept or regMr has a current CUDA context, ordinary memory elsewhere.
+    /// CUDA memory where the thread that calls accept or regMr has a current CUDA context, ordinary
+    /// memory elsewhere.
     #[default]
     Auto,
     /// Ordinary memory stands in for it; the driver is never asked.

@@ -87,13 +87,14 @@ impl<'a> IoList<'a> {
         }
     }
 
-    /// Receives into the listed memory without waiting. Must not be called after [`Self::push_bytes`].
+    /// Receives into the listed memory without waiting. Must not be called after
+    /// [`Self::push_bytes`].
     pub(crate) fn receive(mut self, socket: BorrowedFd<'_>) -> IoOutcome {
         let mut message = self.message();
         // SAFETY:
         // - `message` points to `self.vectors`, which outlives the call;
-        // - every piece is memory lent for writing or pages of the bounce region that the task holds, and the kernel
-        //   answers EFAULT where the process has no writable memory.
+        // - every piece is memory lent for writing or pages of the bounce region that the task
+        //   holds, and the kernel answers EFAULT where the process has no writable memory.
         let result =
             unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
         moved(result)

@@ -1,8 +1,8 @@
 //! Which pages of the bounce region are in use. Pure: numbers only, no memory.
 //!
-//! A page is free or has a count of fragments that lie in it. Allocation takes the lowest free pages, so a steady stream
-//! keeps reusing the few pages that were consumed last, in ascending ranges: they stay in the cache, and a run becomes one
-//! entry of a scatter list.
+//! A page is free or has a count of fragments that lie in it. Allocation takes the lowest free
+//! pages, so a steady stream keeps reusing the few pages that were consumed last, in ascending
+//! ranges: they stay in the cache, and a run becomes one entry of a scatter list.
 
 /// Pages that lie one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,8 @@ impl PagePool {
         let mut wanted = count;
         let mut word = self.lowest;
         while wanted > 0 {
-            // There are `free_pages ≥ wanted` set bits at or after `lowest`, so the walk ends before the last word.
+            // There are `free_pages ≥ wanted` set bits at or after `lowest`, so the walk ends
+            // before the last word.
             let bits = self.free[word];
             if bits == 0 {
                 word += 1;

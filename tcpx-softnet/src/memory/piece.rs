@@ -1,10 +1,12 @@
 #![allow(unsafe_code)]
-//! Ranges of memory that are not the plugin's own: what callers lend, and parts of the bounce region.
+//! Ranges of memory that are not the plugin's own: what callers lend, and parts of the bounce
+//! region.
 //!
-//! Nothing here forms a reference to such memory: the consumer, or a GPU, may touch it at any time. Socket calls get
-//! addresses and the kernel checks them; the only copies made in user space are [`Piece::write`] and
-//! `Region::fill`. GPU memory never comes here: it is received into through pinned pages, from which it is read or
-//! copied up (see `uploader`), and sent from pinned pages (see `stager`).
+//! Nothing here forms a reference to such memory: the consumer, or a GPU, may touch it at any time.
+//! Socket calls get addresses and the kernel checks them; the only copies made in user space are
+//! [`Piece::write`] and `Region::fill`. GPU memory never comes here: it is received into through
+//! pinned pages, from which it is read or copied up (see `uploader`), and sent from pinned pages
+//! (see `stager`).
 
 /// A range of memory that a request may read from, or write to, until it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +19,10 @@ impl Piece {
     pub(crate) const EMPTY: Self = Self { address: 0, len: 0 };
 
     /// # Safety
-    /// The range is memory that the caller of the plugin lends to a request: registered, not freed, and for receives not
-    /// touched by anyone else, until the request is done or its comm closed. (That is what `isend` and `irecv` ask for.)
-    /// Or it is a region of the plugin's own that is never freed.
+    /// The range is memory that the caller of the plugin lends to a request: registered, not freed,
+    /// and for receives not touched by anyone else, until the request is done or its comm closed.
+    /// (That is what `isend` and `irecv` ask for.) Or it is a region of the plugin's own that is
+    /// never freed.
     pub(crate) unsafe fn lent(address: usize, len: usize) -> Self {
         Self { address, len }
     }
@@ -49,7 +52,8 @@ impl Piece {
         let len = bytes.len().min(self.len);
         let target = core::ptr::with_exposed_provenance_mut::<u8>(self.address);
         // SAFETY:
-        // - the piece is lent memory (see `lent`) or a part of the bounce region, writable for `self.len ≥ len` bytes;
+        // - the piece is lent memory (see `lent`) or a part of the bounce region, writable for
+        //   `self.len ≥ len` bytes;
         // - `bytes` is a live slice of the plugin's own, so the two cannot overlap.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
     }

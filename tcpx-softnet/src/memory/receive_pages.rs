@@ -1,4 +1,5 @@
-//! Where the bytes of one device receive land: pages of the bounce region, cut into pieces and entries.
+//! Where the bytes of one device receive land: pages of the bounce region, cut into pieces and
+//! entries.
 
 use tcpx_sys::{LoadMeta, UNPACK_PAGE_BYTES};
 

@@ -18,12 +18,14 @@ pub(crate) enum Region {
     Mapped(MmapRaw),
     /// Page-locked memory, which every GPU reads at the address that the host uses.
     Pinned(PinnedBuffer),
-    /// Memory of a GPU, with pinned memory of the same size beside it: page k of the one is copied to page k of the other.
+    /// Memory of a GPU, with pinned memory of the same size beside it: page k of the one is copied
+    /// to page k of the other.
     OnGpu { pinned: PinnedBuffer, device: DeviceBuffer },
 }
 
 impl Region {
-    /// `bytes` is a multiple of the page size and at most 4 GiB, because entries have 32-bit offsets.
+    /// `bytes` is a multiple of the page size and at most 4 GiB, because entries have 32-bit
+    /// offsets.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let map: MmapMut = MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
         Ok(Self::Mapped(MmapRaw::from(map)))

@@ -1,4 +1,5 @@
-//! Registered memory: a range and its kind. Sends and host receives hold on to it while they move bytes.
+//! Registered memory: a range and its kind. Sends and host receives hold on to it while they move
+//! bytes.
 
 use std::ffi::c_int;
 
@@ -57,7 +58,8 @@ impl Registration {
         Self { gpu, ..self }
     }
 
-    /// The GPU through which a range must be read; `None` when the host can read it, as it can pinned memory.
+    /// The GPU through which a range must be read; `None` when the host can read it, as it can
+    /// pinned memory.
     ///
     /// The range itself is asked about, because registrations are rounded out to whole pages.
     pub(crate) fn gpu_of(&self, range: Piece) -> Result<Option<&CudaGpu>, CudaError> {

@@ -1,8 +1,9 @@
 #![allow(unsafe_code)]
 //! Sends from GPU memory: chunks are copied down to pinned pages, in order, and sent from there.
 //!
-//! Copies run on a stream of the comm's own and are looked at, never waited for. Everything they need is made with the
-//! first such send of a comm; a chunk costs a slot, which is free again when its bytes have left for the kernel.
+//! Copies run on a stream of the comm's own and are looked at, never waited for. Everything they
+//! need is made with the first such send of a comm; a chunk costs a slot, which is free again when
+//! its bytes have left for the kernel.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -78,8 +79,8 @@ impl Stager {
         self.under_way.is_empty()
     }
 
-    /// Begins to copy a chunk of message `number`; false when no slot is free. `source` is lent GPU memory of at most a
-    /// chunk.
+    /// Begins to copy a chunk of message `number`; false when no slot is free. `source` is lent GPU
+    /// memory of at most a chunk.
     pub(crate) fn start(
         &mut self,
         number: u64,
@@ -94,7 +95,8 @@ impl Stager {
         let memory = unsafe { Piece::lent(start, bytes) };
         let queued = self.gpu.enter().and_then(|_entered| {
             // SAFETY:
-            // - the source is lent until its request is done, which counts these bytes, or its comm closed, which waits;
+            // - the source is lent until its request is done, which counts these bytes, or its comm
+            //   closed, which waits;
             // - the slot is free, and nobody reads it before the event says so.
             unsafe { self.stream.copy(start as u64, source.address() as u64, bytes as u64) }?;
             self.stream.record(&self.copied[slot])
@@ -106,7 +108,8 @@ impl Stager {
         Ok(true)
     }
 
-    /// The oldest chunk, if its bytes are there. Looks at one copy, of those that it does not know to have ended.
+    /// The oldest chunk, if its bytes are there. Looks at one copy, of those that it does not know
+    /// to have ended.
     pub(crate) fn ready(&mut self) -> Result<Option<Staged>, CudaError> {
         if let Some(next) = self.under_way.get(self.arrived)
             && self.copied[next.slot].is_done()?
@@ -150,8 +153,8 @@ impl Drop for Stager {
             }
             thread::yield_now();
         }
-        // SAFETY: dropped only here, and not used afterwards. Nothing is queued that writes to it, or the context is
-        // broken, and with it whatever was queued.
+        // SAFETY: dropped only here, and not used afterwards. Nothing is queued that writes to it,
+        // or the context is broken, and with it whatever was queued.
         unsafe { ManuallyDrop::drop(&mut self.buffer) };
     }
 }

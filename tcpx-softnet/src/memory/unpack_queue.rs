@@ -12,8 +12,8 @@ use tcpx_sys::{
 
 use crate::sync::AtomicU64;
 
-/// Owns the queue and the device struct that points to it. Both are shared with the consumer, so they are only ever
-/// written through raw pointers.
+/// Owns the queue and the device struct that points to it. Both are shared with the consumer, so
+/// they are only ever written through raw pointers.
 #[derive(Debug)]
 pub(crate) struct UnpackQueue {
     meta: NonNull<NetUnpackMeta>,
@@ -25,7 +25,8 @@ pub(crate) struct UnpackQueue {
 enum Storage {
     /// Ordinary memory, from `allocate`.
     Host { device: NonNull<UnpackNetDeviceHandle> },
-    /// The queue in pinned memory, which host and GPU reach at one address; the device struct in the GPU's memory.
+    /// The queue in pinned memory, which host and GPU reach at one address; the device struct in
+    /// the GPU's memory.
     Gpu { _meta: PinnedBuffer, device: DeviceBuffer },
 }
 
@@ -70,7 +71,8 @@ impl UnpackQueue {
         }
     }
 
-    /// Writes one entry. Out of range is ignored: the caller counts entries and refuses more than fit.
+    /// Writes one entry. Out of range is ignored: the caller counts entries and refuses more than
+    /// fit.
     pub(crate) fn put(&mut self, slot: usize, index: usize, entry: LoadMeta) {
         debug_assert!(slot < UNPACK_QUEUE_DEPTH && index < MAX_UNPACK_ENTRIES);
         if slot >= UNPACK_QUEUE_DEPTH || index >= MAX_UNPACK_ENTRIES {
@@ -81,21 +83,24 @@ impl UnpackQueue {
         unsafe { row.add(index).write_volatile(entry) };
     }
 
-    /// Makes the first `count` entries of a slot visible: they are written before the count is, and the count before
-    /// the caller can be told that the request is done.
+    /// Makes the first `count` entries of a slot visible: they are written before the count is, and
+    /// the count before the caller can be told that the request is done.
     pub(crate) fn publish(&mut self, slot: usize, count: u64) {
         debug_assert!(slot < UNPACK_QUEUE_DEPTH);
-        // SAFETY: `meta` is a live allocation; the address of a field of it is computed, no reference is formed.
+        // SAFETY: `meta` is a live allocation; the address of a field of it is computed, no
+        // reference is formed.
         let counts = unsafe { &raw mut (*self.meta.as_ptr()).cnt };
         // SAFETY: `slot` is reduced to the sixteen elements of the array.
         let cell = unsafe { counts.cast::<u64>().add(slot % UNPACK_QUEUE_DEPTH) };
-        // SAFETY: the cell is aligned and live, and every other access to it is a read of the consumer's.
+        // SAFETY: the cell is aligned and live, and every other access to it is a read of the
+        // consumer's.
         let cell = unsafe { AtomicU64::from_ptr(cell) };
         cell.store(count, Ordering::Release);
     }
 
     fn row(&self, slot: usize) -> *mut LoadMeta {
-        // SAFETY: `meta` is a live allocation; the address of a field of it is computed, no reference is formed.
+        // SAFETY: `meta` is a live allocation; the address of a field of it is computed, no
+        // reference is formed.
         let rows = unsafe { &raw mut (*self.meta.as_ptr()).mem };
         // SAFETY: the caller checked `slot` against the sixteen rows.
         unsafe { rows.cast::<LoadMeta>().add(slot * MAX_UNPACK_ENTRIES) }

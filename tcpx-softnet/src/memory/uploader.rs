@@ -1,8 +1,9 @@
 #![allow(unsafe_code)]
-//! Receives for a bounce region in GPU memory: bytes land in pinned pages and are copied to the same place of the GPU's.
+//! Receives for a bounce region in GPU memory: bytes land in pinned pages and are copied to the
+//! same place of the GPU's.
 //!
-//! Copies run in order on a stream of the comm's own and are looked at, never waited for. A chunk's entries are
-//! published when its bytes are on the GPU, so the consumer sees no difference.
+//! Copies run in order on a stream of the comm's own and are looked at, never waited for. A chunk's
+//! entries are published when its bytes are on the GPU, so the consumer sees no difference.
 
 use std::collections::VecDeque;
 use std::thread;
@@ -59,7 +60,8 @@ impl Uploader {
         })
     }
 
-    /// Begins to copy a chunk that lies in `pieces` of the region's pinned pages, which its comm holds.
+    /// Begins to copy a chunk that lies in `pieces` of the region's pinned pages, which its comm
+    /// holds.
     pub(crate) fn start(
         &mut self,
         region: &Region,
@@ -72,9 +74,10 @@ impl Uploader {
         for piece in &pieces {
             let address = to + region.offset(*piece) as u64;
             // SAFETY:
-            // - the piece lies in pages that the comm holds until the message is consumed, or until the drain at its end;
-            // - the GPU's region is as large as the pinned one, so the same offsets are inside; the page's holder alone
-            //   writes there.
+            // - the piece lies in pages that the comm holds until the message is consumed, or until
+            //   the drain at its end;
+            // - the GPU's region is as large as the pinned one, so the same offsets are inside; the
+            //   page's holder alone writes there.
             unsafe { self.stream.copy(address, piece.address() as u64, piece.len() as u64) }?;
             self.clock.started(piece.len());
         }

@@ -172,7 +172,8 @@ pub(crate) fn deregister(mhandle: *mut c_void) -> Result<(), Failure> {
         return Ok(());
     }
     let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
-    // One count is the registry's own; any other is a request that still reads or writes the memory.
+    // One count is the registry's own; any other is a request that still reads or writes the
+    // memory.
     match id.and_then(|id| {
         REGISTRATIONS.remove_if(id, |registration| Arc::strong_count(registration) == 1)
     }) {

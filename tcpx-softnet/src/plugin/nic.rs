@@ -23,7 +23,8 @@ pub(crate) struct Interface {
     loopback: bool,
 }
 
-/// One offered interface and the strings that its properties point to. Never dropped: callers keep the pointers.
+/// One offered interface and the strings that its properties point to. Never dropped: callers keep
+/// the pointers.
 #[derive(Debug)]
 pub(crate) struct Nic {
     pub(crate) interface: Interface,
@@ -70,8 +71,9 @@ pub(crate) fn discover(filter: Option<&str>) -> io::Result<Vec<Nic>> {
     Ok(select(interfaces()?, filter).into_iter().map(Nic::new).collect())
 }
 
-/// Applies the filter: a comma-separated list of prefixes, `=` for exact names, `^` for exclusion. Without one the
-/// classes of the original are tried in turn: InfiniBand, anything but docker and loopback, docker, loopback.
+/// Applies the filter: a comma-separated list of prefixes, `=` for exact names, `^` for exclusion.
+/// Without one the classes of the original are tried in turn: InfiniBand, anything but docker and
+/// loopback, docker, loopback.
 pub(crate) fn select(mut interfaces: Vec<Interface>, filter: Option<&str>) -> Vec<Interface> {
     interfaces.sort_by(|a, b| a.name.cmp(&b.name));
     interfaces.dedup_by(|a, b| a.name == b.name);

@@ -1,11 +1,13 @@
 //! Opaque ids for what the caller holds: comms, registrations, connect attempts, requests.
 //!
-//! A value handed out as `void*` is index and generation, never an address. It is not a canonical address either, so a
-//! consumer that peeks behind it faults at once instead of reading something. A stale, closed twice or foreign value
-//! fails the generation check and is an error of the caller's, never a crash.
+//! A value handed out as `void*` is index and generation, never an address. It is not a canonical
+//! address either, so a consumer that peeks behind it faults at once instead of reading something.
+//! A stale, closed twice or foreign value fails the generation check and is an error of the
+//! caller's, never a crash.
 //!
-//! A lookup is two loads and one uncontended lock, which also keeps two threads out of one object: the contract asks
-//! callers to serialise the calls on a comm, and a busy object is reported instead of waited for.
+//! A lookup is two loads and one uncontended lock, which also keeps two threads out of one object:
+//! the contract asks callers to serialise the calls on a comm, and a busy object is reported
+//! instead of waited for.
 
 use core::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -73,8 +75,8 @@ impl Id {
     }
 }
 
-/// A request of a comm: the comm's slot, and which of the comm's requests. Numbers are cut to fit one word, and compared
-/// as cut.
+/// A request of a comm: the comm's slot, and which of the comm's requests. Numbers are cut to fit
+/// one word, and compared as cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId {
     comm_index: u16,

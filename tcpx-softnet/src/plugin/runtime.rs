@@ -30,7 +30,8 @@ pub(crate) struct Runtime {
     bounce: OnceLock<BounceBuffer>,
     /// Pinned by the first receive comm for a GPU.
     pinned_bounce: OnceLock<BounceBuffer>,
-    /// By GPU: memory of its own, made by the first receive comm for it. Empty unless the settings ask for it.
+    /// By GPU: memory of its own, made by the first receive comm for it. Empty unless the settings
+    /// ask for it.
     gpu_bounces: OnceLock<Box<[OnceLock<BounceBuffer>]>>,
     /// Send and receive comms so far.
     comms: AtomicU64,
@@ -94,8 +95,8 @@ impl Runtime {
     }
 }
 
-/// The region of a place, made if nobody has. Its memory is taken and zeroed at once where a GPU has to reach it, which
-/// takes time that a log line shows.
+/// The region of a place, made if nobody has. Its memory is taken and zeroed at once where a GPU
+/// has to reach it, which takes time that a log line shows.
 fn made(
     place: &OnceLock<BounceBuffer>,
     make: impl FnOnce() -> std::io::Result<BounceBuffer>,
@@ -132,8 +133,8 @@ pub fn configure(settings: Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// How full the bounce regions are, those for GPUs and the ordinary one summed; all zero before the first receive
-/// comm.
+/// How full the bounce regions are, those for GPUs and the ordinary one summed; all zero before the
+/// first receive comm.
 #[must_use]
 pub fn pool_stats() -> PoolStats {
     let regions = RUNTIME.get().into_iter().flat_map(Runtime::bounces);
@@ -146,8 +147,8 @@ pub fn bounce_bytes() -> u64 {
     RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
 }
 
-/// What the fault script wants of this call of `entry`. `init` is counted when it was configured by program; before
-/// `init` the environment was not read.
+/// What the fault script wants of this call of `entry`. `init` is counted when it was configured by
+/// program; before `init` the environment was not read.
 pub(crate) fn scripted_call(entry: Entry) -> Option<ScriptedCall> {
     static CALLS: CallCounter = CallCounter::new();
     let Some(runtime) = RUNTIME.get() else {

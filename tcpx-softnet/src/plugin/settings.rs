@@ -1,5 +1,5 @@
-//! What can be set, from the environment or by [`crate::configure`]. The table in the crate documentation lists every
-//! variable with its default and reason.
+//! What can be set, from the environment or by [`crate::configure`]. The table in the crate
+//! documentation lists every variable with its default and reason.
 
 use std::env;
 use std::str::FromStr;
@@ -15,7 +15,8 @@ use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 /// Who moves payload between sockets and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Helpers {
-    /// The thread that calls `test` on machines with fewer than eight processors, helper threads on larger ones.
+    /// The thread that calls `test` on machines with fewer than eight processors, helper threads on
+    /// larger ones.
     #[default]
     Auto,
     /// The thread that calls `test`.
@@ -41,7 +42,8 @@ impl FromStr for Helpers {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Interfaces to offer: comma-separated prefixes, `=` for exact names, `^` to exclude. `None`: the best kind there is.
+    /// Interfaces to offer: comma-separated prefixes, `=` for exact names, `^` to exclude. `None`:
+    /// the best kind there is.
     pub interfaces: Option<String>,
     /// Bytes of one chunk, 1..=2^30; the sender's value counts.
     pub chunk_bytes: u32,
@@ -53,8 +55,8 @@ pub struct Settings {
     pub recv_sync: bool,
     /// Who moves payload.
     pub helpers: Helpers,
-    /// Messages of up to this many bytes, 0..=32768, travel on the control socket with their record: one system call
-    /// instead of two.
+    /// Messages of up to this many bytes, 0..=32768, travel on the control socket with their
+    /// record: one system call instead of two.
     pub inline_bytes: u32,
     /// Bytes of the bounce region, a multiple of 4096 up to 4 GiB. Memory is taken as it is used.
     pub pool_bytes: u64,
@@ -102,7 +104,8 @@ impl Settings {
         Self::from_variables(None, &environment)
     }
 
-    /// Reads the environment, for a program that has a chunk size of its own when none is set there.
+    /// Reads the environment, for a program that has a chunk size of its own when none is set
+    /// there.
     ///
     /// # Errors
     /// The first variable with a value that is not allowed.

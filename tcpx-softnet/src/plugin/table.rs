@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! The table and its `extern "C"` entries. All have one shape: check the pointers, run the safe body behind a panic
-//! boundary, write outputs last and only on success.
+//! The table and its `extern "C"` entries. All have one shape: check the pointers, run the safe
+//! body behind a panic boundary, write outputs last and only on success.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,9 +22,9 @@ use crate::memory::Piece;
 
 /// The ncclNet v7 table of the software plugin, as a value.
 ///
-/// `name` is `"TCPXSoft_v7"` and `regMrDmaBuf` is NULL; every other member is set. All state is the process's, so every
-/// copy of the table drives the same plugin. The entries follow the contract of the original, and return an error where
-/// it would corrupt, crash or hang.
+/// `name` is `"TCPXSoft_v7"` and `regMrDmaBuf` is NULL; every other member is set. All state is the
+/// process's, so every copy of the table drives the same plugin. The entries follow the contract of
+/// the original, and return an error where it would corrupt, crash or hang.
 #[must_use]
 pub const fn table() -> NcclNetV7 {
     NcclNetV7 {
@@ -245,7 +245,8 @@ unsafe extern "C" fn isend(
     guard(Entry::Isend, || {
         not_null("isend", "request", request)?;
         let bytes = length("isend", size)?;
-        // SAFETY: the ABI's rule for isend: `data` stays valid and unchanged until `test` says done or the comm closes.
+        // SAFETY: the ABI's rule for isend: `data` stays valid and unchanged until `test` says done
+        // or the comm closes.
         let memory = unsafe { Piece::lent(data.expose_provenance(), bytes) };
         let posted = entries::isend(comm, memory, mhandle)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
@@ -272,8 +273,8 @@ unsafe extern "C" fn irecv(
         // SAFETY: not NULL; the ABI asks for arrays of n = 1 elements.
         let (data, size, mhandle) = unsafe { (get(data), get(sizes), get(mhandles)) };
         let bytes = length("irecv", size)?;
-        // SAFETY: the ABI's rule for irecv: `data` stays valid, and only the plugin's, until `test` says done or the
-        // comm closes. For device receives it is never accessed.
+        // SAFETY: the ABI's rule for irecv: `data` stays valid, and only the plugin's, until `test`
+        // says done or the comm closes. For device receives it is never accessed.
         let memory = unsafe { Piece::lent(data.expose_provenance(), bytes) };
         let posted = entries::irecv(comm, memory, mhandle)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
@@ -296,7 +297,8 @@ unsafe extern "C" fn iflush(
         not_null("iflush", "request", request)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         let bytes = entries::received_bytes(comm, unsafe { get(request) })?;
-        // SAFETY: not NULL; the ABI asks for an array of n = 1 elements. A message is at most `i32::MAX` long.
+        // SAFETY: not NULL; the ABI asks for an array of n = 1 elements. A message is at most
+        // `i32::MAX` long.
         unsafe { put(sizes, bytes as c_int) };
         Ok(())
     })

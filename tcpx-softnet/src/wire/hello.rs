@@ -1,4 +1,5 @@
-//! What opens a socket: the connector's hello and the listener's answer. Pure; every field is checked.
+//! What opens a socket: the connector's hello and the listener's answer. Pure; every field is
+//! checked.
 
 use super::protocol::{MAGIC, MAX_CHUNK_BYTES, MAX_SOCKETS, SocketRole, VERSION, take};
 

@@ -5,7 +5,8 @@ use super::protocol::{MAX_INLINE_BYTES, take};
 /// One record on the control socket. Records of message i all precede those of i + 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// The next `size` bytes on data socket `index` are bytes `offset..` of a message of `total` bytes.
+    /// The next `size` bytes on data socket `index` are bytes `offset..` of a message of `total`
+    /// bytes.
     Chunk { index: u16, size: u32, offset: u32, total: u32 },
     /// A whole message; its `size` bytes follow this record.
     Inline { size: u32 },
@@ -41,7 +42,8 @@ impl Record {
         bytes
     }
 
-    /// Checks what can be told from one record; [`super::chunking::RecordOrder`] checks it against its neighbours.
+    /// Checks what can be told from one record; [`super::chunking::RecordOrder`] checks it against
+    /// its neighbours.
     pub(crate) fn decode(bytes: &[u8; Self::BYTES], sockets: u16) -> Result<Self, RecordError> {
         let kind = u16::from_le_bytes(take(bytes, 0));
         let index = u16::from_le_bytes(take(bytes, 2));

@@ -1,4 +1,5 @@
-//! What becomes of bytes that have come: they are collected, by way of the GPU's own memory where the bounce region is there.
+//! What becomes of bytes that have come: they are collected, by way of the GPU's own memory where
+//! the bounce region is there.
 
 use super::RecvComm;
 use crate::comm::recv_request::{Destination, RecvRequest};
