@@ -1,15 +1,16 @@
 //! Send and receive comms: what happens between `isend` or `irecv` and a request that is done.
 //!
-//! - `send_comm`: sends
-//! - `recv_comm`: receives
+//! - `send_comm`: a send comm
+//! - `recv_comm`: a receive comm; `recv_comm::arrivals`: what it does with bytes that have come
+//! - `recv_request`: one irecv
 //! - `options`: what a new comm is told
-//! - `receive`: one irecv
-//! - `requests`: the sixteen requests of a comm
-//! - `control_socket`: the control socket, and records on their way
-//! - `grants`: the count of posted receives, when sends wait for them
-//! - `lane_order`: which data socket each chunk takes
-//! - `lane`: one data socket
+//! - `requests`: a comm's requests, and what `test` answers
+//! - `request_ring`: their order. Pure
+//! - `control_socket`: the control socket, with its records on their way out and in
+//! - `credit`: the count of posted receives, for sends that wait for their receive
+//! - `lane`: one data socket with its queue of chunks
 //! - `lanes`: the data sockets of a comm
+//! - `lane_order`: which data socket each chunk takes. Pure
 //! - `helper_threads`: threads that run lanes
 
 mod control_socket;

@@ -1,11 +1,11 @@
-//! How two processes come to have the sockets of one comm.
+//! Listen, connect and accept: how two processes come to have the sockets of one comm.
 //!
-//! - `sockets`: what it leads to
-//! - `listen`: listen comms
-//! - `acceptor`: the thread that accepts one peer
-//! - `dial`: connect attempts
-//! - `handle`: the bytes that travel from listener to connector
-//! - `pairing`: which sockets make up the one peer
+//! - `listen`: a listen comm
+//! - `acceptor`: its thread, which reads hellos and keeps the sockets of one peer
+//! - `pairing`: which sockets those are. Pure
+//! - `dial`: a connect attempt and its thread
+//! - `handle`: the 128 bytes that travel from listener to connector. Pure
+//! - `sockets`: what a finished attempt and a finished accept hand over
 
 mod acceptor;
 mod dial;

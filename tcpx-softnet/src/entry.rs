@@ -1,8 +1,8 @@
-//! The table's entries, by the names that logs and fault scripts use.
+//! The functions of the v7 table, by the names that logs and fault scripts use.
 
 macro_rules! entries {
     ($($variant:ident $name:literal),* $(,)?) => {
-        /// An entry of the table.
+        /// A function of the v7 table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "each is the entry of that name")]
         #[non_exhaustive]
@@ -29,8 +29,9 @@ macro_rules! entries {
 }
 
 entries! {
-    Init "init", Devices "devices", GetProperties "getProperties", Listen "listen", Connect "connect",
-    Accept "accept", RegMr "regMr", DeregMr "deregMr", Isend "isend", Irecv "irecv", Iflush "iflush", Test "test",
-    CloseTransfer "closeSend/closeRecv", CloseListen "closeListen", GetDeviceMr "getDeviceMr",
+    Init "init", Devices "devices", GetProperties "getProperties", Listen "listen",
+    Connect "connect", Accept "accept", RegMr "regMr", DeregMr "deregMr", Isend "isend",
+    Irecv "irecv", Iflush "iflush", Test "test", CloseTransfer "closeSend/closeRecv",
+    CloseListen "closeListen", GetDeviceMr "getDeviceMr",
     IrecvConsumed "irecvConsumed",
 }

@@ -2,7 +2,8 @@
 
 use tcpx_sys::NcclResult;
 
-/// Decided, and logged as WARN, where the error was found; passed up from there.
+/// The code that an entry returns. Whoever finds the error decides it and logs a WARN line; the
+/// callers only pass it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The call was wrong, or the peer broke the protocol: `ncclInternalError` (3).

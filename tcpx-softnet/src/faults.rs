@@ -8,8 +8,8 @@
 //! - `comm_faults`: what it does to a whole comm
 //! - `socket_faults`: what it does to one socket
 //! - `shaper`: gives shaped messages their pages
-//! - `plan`: how a shaped message is cut into fragments
-//! - `dice`: random numbers that a seed repeats
+//! - `fragment_plan`: how a shaped message is cut into fragments
+//! - `rng`: random numbers that a seed repeats
 //! - `reset`: ending a connection as the death of its process does
 //!
 //! Without it:

@@ -54,7 +54,11 @@ macro_rules! place {
 macro_rules! log_warn {
     ($($text:tt)*) => {
         $crate::log::emit(
-            tcpx_sys::LogLevel::WARN, tcpx_sys::subsystem::ALL, $crate::log::place!(), line!(), format_args!($($text)*),
+            tcpx_sys::LogLevel::WARN,
+            tcpx_sys::subsystem::ALL,
+            $crate::log::place!(),
+            line!(),
+            format_args!($($text)*),
         )
     };
 }

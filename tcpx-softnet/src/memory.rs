@@ -1,17 +1,17 @@
-//! Memory that bytes move from and to, the caller's and the bounce region.
+//! The memory that bytes move from and to: the callers' own, and the bounce region.
 //!
 //! - `piece`: a range of memory that bytes may move from or to
 //! - `io_list`: socket calls on pieces
+//! - `registration`: memory that a caller has registered
 //! - `region`: the memory of a bounce region
-//! - `page_pool`: which pages of the bounce region are free
-//! - `bounce`: the bounce region with its page pool
-//! - `landing`: the pages of one device receive
-//! - `registration`: registered memory
-//! - `unpack_queue`: the queue that tells the consumer where bytes lie
-//! - `device`: what device memory is
-//! - `stager`: copies down from a GPU before sending
-//! - `uploader`: copies up to a GPU after receiving
-//! - `copy_clock`: how long such copies were under way
+//! - `page_pool`: which of its pages are free. Pure
+//! - `bounce_buffer`: a region with its page pool
+//! - `receive_pages`: the pages of one device receive, and its unpack entries
+//! - `unpack_queue`: the queue that tells the consumer where the bytes are
+//! - `device_memory`: what device memory is: a GPU's, or ordinary memory that stands in for it
+//! - `stager`: copies from a GPU before sending
+//! - `uploader`: copies to a GPU after receiving
+//! - `copy_clock`: how long such copies take
 
 mod bounce_buffer;
 mod copy_clock;

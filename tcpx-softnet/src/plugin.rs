@@ -1,12 +1,12 @@
-//! The plugin itself: its table, settings and process-wide state.
+//! The plugin as its callers see it: the table, the settings, and the state of the process.
 //!
-//! - `table`: the v7 table and its `extern "C"` entries
-//! - `entries`: what each entry does
-//! - `registry`: ids for what callers hold
-//! - `runtime`: what `init` makes
-//! - `nic`: the network interfaces on offer
+//! - `table`: the v7 table and its `extern "C"` functions
+//! - `entries`: what each of them does, in safe Rust
+//! - `registry`: the ids that callers hold instead of pointers
+//! - `runtime`: the state that `init` makes
+//! - `nic`: the NICs on offer
 //! - `settings`: what can be set
-//! - `settings_error`: why it is refused
+//! - `settings_error`: why a setting is refused
 //! - `variables`: environment variables as typed values
 
 mod entries;

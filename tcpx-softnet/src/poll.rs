@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Waiting for sockets, and being woken from it.
+//! Waits for sockets, and ends such a wait from another thread.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -50,8 +50,8 @@ pub(crate) enum Interest {
     Write,
 }
 
-/// Waits until one of the descriptors is ready or has failed, or the time is over; true for those
-/// that are.
+/// Waits until a descriptor is ready or has failed, or until the time is over. Says of each
+/// descriptor whether it is ready or has failed.
 pub(crate) fn wait(
     descriptors: &[(BorrowedFd<'_>, Interest)],
     timeout: Option<Duration>,

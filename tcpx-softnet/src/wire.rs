@@ -1,5 +1,5 @@
-//! What travels between two software plugins: hello, answer, control record. Pure; every field is
-//! checked.
+//! What travels between two software plugins: hello, answer, control record. Pure, and every field
+//! is checked.
 //!
 //! A comm is one control socket and 1..=8 data sockets. The connector opens each of them with a
 //! [`Hello`] and the listener replies with an [`Answer`]. After that the control socket carries

@@ -316,8 +316,8 @@ fn laps() {
     let (messages, met) = (MESSAGES.load(Ordering::Relaxed), FAULTS_MET.load(Ordering::Relaxed));
     let (grown, bytes) = (resident_bytes().saturating_sub(settled), BYTES.load(Ordering::Relaxed));
     support::say(&format!(
-        "{SEED}={seed} {HELPERS}={}: {laps} laps, {messages} messages, {} MB, {met} scripted codes, \
-         {before:?} files and threads, {} MB more memory",
+        "{SEED}={seed} {HELPERS}={}: {laps} laps, {messages} messages, {} MB, \
+         {met} scripted codes, {before:?} files and threads, {} MB more memory",
         env::var(HELPERS).unwrap_or_default(),
         bytes / 1_000_000,
         grown / 1_000_000

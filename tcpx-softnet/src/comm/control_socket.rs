@@ -1,5 +1,5 @@
-//! The control socket's two ends: records with their inline payload on the way out, a bounded
-//! buffer on the way in.
+//! The control socket: records with their inline payload wait for room on the way out, and are read
+//! into a bounded buffer on the way in.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use crate::faults::{FaultScript, SocketFaults};
 use crate::memory::{IoList, IoOutcome, Piece};
 use crate::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
 
-/// A control socket, with what is done to it for testing.
+/// A control socket.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     stream: TcpStream,

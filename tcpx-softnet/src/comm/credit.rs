@@ -1,4 +1,5 @@
-//! What makes sends wait for receives: the receiver's running count of posted receives.
+//! Credit: the receiver's running count of posted receives, for sends that wait for their receive
+//! (`NCCL_GPUDIRECTTCPX_RECV_SYNC`).
 
 use std::io;
 
@@ -15,7 +16,7 @@ pub(crate) struct CreditOut {
 impl CreditOut {
     /// Tells the sender that `posted` receives were posted, as far as the socket takes it.
     pub(crate) fn announce(&mut self, socket: &mut ControlSocket, posted: u64) -> io::Result<()> {
-        // The count wraps, as both ends know.
+        // The count is cut to 32 bits; the sender adds up the differences.
         let posted = posted as u32;
         loop {
             if self.partial.is_none() {

@@ -15,7 +15,7 @@ use crate::sync::AtomicBool;
 struct Shared {
     wake: Waker,
     stop: AtomicBool,
-    /// Set by a helper that is about to wait: a new task must wake it.
+    /// Set by a helper that is about to wait: a new chunk must wake it.
     asleep: AtomicBool,
 }
 
@@ -51,10 +51,11 @@ impl HelperThreads {
         Ok(Self { helpers })
     }
 
-    /// Tells the thread of a lane that the lane has a new task.
+    /// Tells the thread of a lane that the lane has a new chunk.
     pub(crate) fn notify(&self, lane: usize) {
         let shared = &self.helpers[lane % self.helpers.len()].shared;
-        // Pairs with the fence in `run`: either the helper sees the task, or we see that it sleeps.
+        // Pairs with the fence in `run`: either the helper sees the chunk, or we see that it
+        // sleeps.
         fence(Ordering::SeqCst);
         if shared.asleep.swap(false, Ordering::SeqCst) {
             shared.wake.notify();
@@ -85,7 +86,7 @@ fn run(lanes: &[Arc<Lane>], shared: &Shared) {
         }
         shared.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        // Tasks that came before the store were not announced, so look once more before waiting.
+        // Chunks that came before the store were not announced, so look once more before waiting.
         if run_all(lanes) {
             shared.asleep.store(false, Ordering::SeqCst);
             continue;
@@ -104,7 +105,7 @@ fn run_all(lanes: &[Arc<Lane>]) -> bool {
     lanes.iter().filter(|lane| lane.run_once() == Progress::Moved).count() > 0
 }
 
-/// Waits for new tasks and for the sockets of lanes that have some.
+/// Waits for new chunks and for the sockets of lanes that have some.
 fn sleep(lanes: &[Arc<Lane>], shared: &Shared) -> io::Result<()> {
     let mut descriptors = vec![(shared.wake.as_fd(), Interest::Read)];
     descriptors.extend(lanes.iter().filter(|lane| lane.has_chunks()).map(|lane| lane.readiness()));

@@ -1,9 +1,8 @@
-//! One data socket and the queue of tasks on it.
+//! One data socket and the queue of chunks on it.
 //!
-//! Whoever has the time runs a lane: the thread that calls `test`, or a helper thread. Tasks go in
-//! at one end, in the order of the control records; finished ones come out at the other, in the
-//! same order. The three queues have a lock each, so that handing over a task never waits for a
-//! system call.
+//! The thread that calls `test` runs a lane, or a helper thread does. Chunks go in at one end, in
+//! the order of their control records; finished ones come out at the other, in the same order. The
+//! three queues have a lock each, so that handing over a chunk never waits for a system call.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -18,7 +17,7 @@ use crate::poll::Interest;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::wire::Side;
 
-/// Tasks that a lane takes before it counts as full.
+/// Chunks that a lane takes before it counts as full.
 const MAX_CHUNKS: usize = 32;
 
 /// Most bytes that one socket call is asked to move.
@@ -35,7 +34,7 @@ pub(crate) struct Chunk {
     pub(crate) bytes: usize,
     /// Memory of the chunk, in order; exactly `bytes` long.
     pub(crate) pieces: Vec<Piece>,
-    /// Set when the lane died first.
+    /// Set when the connection ended before the chunk was moved.
     pub(crate) failed: bool,
     piece: usize,
     within: usize,
@@ -58,7 +57,7 @@ impl Chunk {
         })
     }
 
-    /// Counts bytes that were moved; returns how many of them belong to later tasks.
+    /// Counts bytes that were moved; returns how many of them belong to later chunks.
     fn advance(&mut self, mut bytes: usize) -> usize {
         while bytes > 0 && self.piece < self.pieces.len() {
             let rest = self.pieces[self.piece].len() - self.within;
@@ -75,7 +74,7 @@ impl Chunk {
     }
 }
 
-/// What running a lane once has done.
+/// What came of running a lane once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Bytes moved, and more may.
@@ -93,7 +92,7 @@ struct Working {
     faults: SocketFaults,
 }
 
-/// See the module.
+/// One data socket.
 #[derive(Debug)]
 pub(crate) struct Lane {
     socket: TcpStream,
@@ -102,11 +101,11 @@ pub(crate) struct Lane {
     incoming: Mutex<VecDeque<Chunk>>,
     working: Mutex<Working>,
     finished: Mutex<VecDeque<Chunk>>,
-    /// Tasks that are not finished.
+    /// Chunks that are not finished.
     chunks: AtomicUsize,
-    /// Bytes of those tasks.
+    /// Bytes of those chunks.
     bytes: AtomicUsize,
-    /// Tasks that are finished and not collected.
+    /// Chunks that are finished and not collected.
     done: AtomicUsize,
 }
 
@@ -126,7 +125,7 @@ impl Lane {
         }
     }
 
-    /// Whether another task is welcome while at most `bytes` are queued.
+    /// Whether another chunk is welcome while at most `bytes` are queued.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.chunks.load(Ordering::Relaxed) < MAX_CHUNKS
             && self.bytes.load(Ordering::Relaxed) < bytes
@@ -137,16 +136,16 @@ impl Lane {
         self.chunks.load(Ordering::Acquire) > 0
     }
 
-    /// Queues a task behind those that are here.
+    /// Queues a chunk behind those that are here.
     pub(crate) fn push(&self, chunk: Chunk) {
         self.bytes.fetch_add(chunk.bytes, Ordering::Relaxed);
         let mut incoming = lock(&self.incoming);
         incoming.push_back(chunk);
-        // Counted under the lock: whoever runs the lane then finds as many tasks as it was told.
+        // Counted under the lock: whoever runs the lane then finds as many chunks as it was told.
         self.chunks.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes the oldest finished task.
+    /// Takes the oldest finished chunk.
     pub(crate) fn collect(&self) -> Option<Chunk> {
         if self.done.load(Ordering::Acquire) == 0 {
             return None;
@@ -206,7 +205,7 @@ impl Lane {
         }
     }
 
-    /// Fails every task, now and from now on.
+    /// Fails every chunk, now and from now on.
     pub(crate) fn kill(&self, reason: &dyn core::fmt::Display) {
         let mut working = lock(&self.working);
         working.chunks.append(&mut lock(&self.incoming));

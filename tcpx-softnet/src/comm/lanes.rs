@@ -17,10 +17,10 @@ const INLINE_QUEUE_BYTES: usize = 1 << 20;
 /// Bytes queued on a lane with a helper thread, which must not run dry between two calls of `test`.
 const HELPER_QUEUE_BYTES: usize = 4 << 20;
 
-/// See the module.
+/// The data sockets of one comm.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// Before the lanes: the threads end first.
+    /// Dropped before the lanes, so that the threads end first.
     helpers: Option<HelperThreads>,
     lanes: Vec<Arc<Lane>>,
 }
@@ -49,7 +49,7 @@ impl Lanes {
         self.lanes.len()
     }
 
-    /// Whether lane `index` takes another task.
+    /// Whether lane `index` takes another chunk.
     pub(crate) fn has_room(&self, index: usize) -> bool {
         let bytes = if self.helpers.is_some() { HELPER_QUEUE_BYTES } else { INLINE_QUEUE_BYTES };
         self.lanes[index].has_room(bytes)
@@ -71,7 +71,7 @@ impl Lanes {
         }
     }
 
-    /// Calls `collected` with every finished task, in harvest order.
+    /// Calls `collected` with every finished chunk, in harvest order.
     pub(crate) fn harvest(&self, mut collected: impl FnMut(Chunk)) {
         for index in harvest_order(self.lanes.len()) {
             while let Some(chunk) = self.lanes[index].collect() {
@@ -84,7 +84,7 @@ impl Lanes {
         self.lanes.iter().map(|lane| lane.socket())
     }
 
-    /// Ends the helper threads; nothing touches the tasks' memory after that.
+    /// Ends the helper threads; nothing touches the chunks' memory after that.
     pub(crate) fn stop(&mut self) {
         self.helpers = None;
         self.lanes.clear();

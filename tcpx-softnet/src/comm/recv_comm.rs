@@ -1,5 +1,5 @@
-//! Receive comms: control records are matched with posted receives, payload lands in bounce pages
-//! or in host memory.
+//! Receive comms. Control records are matched with posted receives; payload goes to bounce pages,
+//! or to the host memory that was posted.
 
 mod arrivals;
 
@@ -25,7 +25,8 @@ use crate::memory::{
 };
 use crate::wire::{MessagePart, Record, RecordOrder, Side};
 
-/// RecordOrder chunks that may wait for room on their data socket before no more records are read.
+/// Announced chunks that may wait for room on their data socket. With so many, no more records are
+/// read.
 const MAX_WAITING_CHUNKS: usize = 64;
 
 /// An announced chunk that is not on its lane yet.
@@ -37,7 +38,7 @@ struct AnnouncedChunk {
     size: u32,
 }
 
-/// See the module.
+/// A receive comm.
 #[derive(Debug)]
 pub(crate) struct RecvComm {
     lanes: Lanes,
@@ -62,8 +63,8 @@ pub(crate) struct RecvComm {
 }
 
 impl RecvComm {
-    /// Starts helper threads, if the options ask for them. `bounce` fits what device memory is:
-    /// that of `gpu`, or emulated.
+    /// Starts helper threads, if the options ask for them. `bounce` is the region for memory of
+    /// `gpu`, or for emulated memory without one.
     pub(crate) fn new(
         sockets: Sockets,
         options: &CommOptions<'_>,
@@ -135,7 +136,7 @@ impl RecvComm {
         Ok(done)
     }
 
-    /// Frees the oldest done request and recycles its pages.
+    /// Frees the oldest done request, whose number ends in the bits `low`, and recycles its pages.
     pub(crate) fn consume(&mut self, low: u32) -> Result<(), Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
         match self.requests.ring.may_consume(number) {

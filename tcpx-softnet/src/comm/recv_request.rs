@@ -30,7 +30,7 @@ pub(crate) struct RecvRequest {
     pub(crate) arrived: u32,
     /// Entries written to the unpack queue.
     pub(crate) entries: usize,
-    /// Whether the bounce pages were given out.
+    /// Whether it has its bounce pages.
     pub(crate) allocated: bool,
     pub(crate) pages: ReceivePages,
 }
@@ -45,7 +45,7 @@ impl Request for RecvRequest {
 }
 
 impl RecvRequest {
-    /// Nothing has come yet; `landing` is an empty one.
+    /// Nothing has come yet; `pages` is empty.
     pub(crate) fn new(destination: Destination, posted: u32, pages: ReceivePages) -> Self {
         Self { destination, posted, total: None, arrived: 0, entries: 0, allocated: false, pages }
     }
@@ -64,7 +64,7 @@ impl RecvRequest {
         }
     }
 
-    /// Counts a chunk that has landed, and writes its entries.
+    /// Counts a chunk that has arrived, and writes its entries.
     pub(crate) fn collect(
         &mut self,
         number: u64,

@@ -1,10 +1,10 @@
-//! The sixteen requests of a comm as a ring. Pure: it decides order, the comms move bytes.
+//! The sixteen requests of a comm, in order. Pure: no byte moves here.
 //!
 //! Requests are numbered from 0 over the life of the comm; request k lives in slot k mod 16. Four
 //! cursors split the live ones, oldest first:
 //!
 //! ```text
-//!   freed ..... reported ..... handed ..... posted
+//!   freed ..... reported ..... queued ..... posted
 //!         done,         all of it    waiting for
 //!         unconsumed    on sockets   room or records
 //! ```
@@ -43,7 +43,7 @@ pub(crate) enum ConsumeError {
 /// Bits of a request's number that its id carries.
 pub(crate) const NUMBER_BITS: u32 = 20;
 
-/// See the module.
+/// The requests and the four cursors.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     slots: [Option<T>; MAX_REQUESTS],
@@ -233,7 +233,8 @@ mod tests {
         #[test]
         fn behaves_like_three_queues(steps in steps()) {
             use std::collections::VecDeque;
-            let (mut waiting, mut moving, mut done) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+            let (mut waiting, mut moving) = (VecDeque::new(), VecDeque::new());
+            let mut done = VecDeque::new();
             let mut ring = Ring::new();
             let mut next = 0u64;
             for step in steps {

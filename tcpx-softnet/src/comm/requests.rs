@@ -35,7 +35,7 @@ impl FirstFailure {
     }
 }
 
-/// See the module.
+/// The requests of a send or receive comm.
 #[derive(Debug)]
 pub(crate) struct Requests<T> {
     pub(crate) ring: Ring<T>,

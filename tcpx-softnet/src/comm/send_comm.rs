@@ -1,5 +1,5 @@
-//! Send comms: messages are cut into chunks, announced on the control socket and queued on the data
-//! sockets; those of GPU memory are staged before that.
+//! Send comms. A message is cut into chunks, which are announced on the control socket and queued
+//! on the data sockets. Chunks of GPU memory are copied to pinned pages before that.
 
 use std::io;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Outgoing {
     }
 }
 
-/// See the module.
+/// A send comm.
 #[derive(Debug)]
 pub(crate) struct SendComm {
     outgoing: Outgoing,

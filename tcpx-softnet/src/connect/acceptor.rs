@@ -15,12 +15,12 @@ use crate::poll::{Interest, Waker, wait};
 use crate::sync::AtomicBool;
 use crate::wire::{Answer, Hello, SocketRole, Verdict};
 
-/// Sockets that may be in the middle of their hello; the oldest is dropped for another one.
+/// Connections that may be in the middle of their hello. The oldest is dropped for one more.
 const MAX_HANDSHAKES: usize = 64;
 /// Longest time between a socket's connect and the end of its hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Tells the thread to end.
+/// How the listen comm tells its thread to end.
 #[derive(Debug)]
 pub(super) struct Stop {
     wake: Waker,
@@ -48,7 +48,7 @@ struct Handshake {
     deadline: Instant,
 }
 
-/// How far a stranger's hello has come.
+/// How much of a hello has come.
 enum HelloRead {
     All,
     More,
@@ -76,7 +76,7 @@ impl Handshake {
     }
 }
 
-/// The thread's state.
+/// What the thread works on.
 pub(super) struct Acceptor {
     listener: TcpListener,
     stop: Arc<Stop>,
@@ -137,8 +137,11 @@ impl Acceptor {
         }
     }
 
-    /// Waits for anything to happen: a connection, a word from the claimant (which must be silent
-    /// until the comm is complete, so it can only be its end), bytes from strangers (by index).
+    /// Waits for anything to happen. Says whether there are connections to accept, whether a kept
+    /// socket is readable, and which handshakes are.
+    ///
+    /// The peer sends nothing on a kept socket until the comm is complete, so a readable one means
+    /// that the peer is gone.
     fn wait(&self, now: Instant) -> io::Result<(bool, bool, Vec<bool>)> {
         let kept: Vec<BorrowedFd<'_>> =
             self.control.iter().chain(self.data.iter().flatten()).map(AsFd::as_fd).collect();
@@ -154,7 +157,7 @@ impl Acceptor {
         Ok((ready[1], kept_ready.contains(&true), handshakes.to_vec()))
     }
 
-    /// Whether the claimant's end came since the last wait: a word from it can be nothing else.
+    /// Whether the peer whose sockets are kept has gone since the last wait.
     fn claimant_is_gone(&self) -> bool {
         let kept: Vec<_> = self
             .control
@@ -165,7 +168,7 @@ impl Acceptor {
         wait(&kept, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
     }
 
-    /// The peer has closed, or spoken out of turn, before all its sockets were there.
+    /// Drops the kept sockets: their peer closed, or sent bytes, before all of them were there.
     fn drop_claimant(&mut self) {
         log::warn!(
             "accept: the peer went away in the middle of the handshake; waiting for another"
@@ -196,7 +199,7 @@ impl Acceptor {
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Ok(()),
-                    // The connection was gone before it was accepted: the stray's problem.
+                    // The connection was gone before it was accepted.
                     io::ErrorKind::Interrupted
                     | io::ErrorKind::ConnectionAborted
                     | io::ErrorKind::ConnectionReset => {}
@@ -206,7 +209,8 @@ impl Acceptor {
         }
     }
 
-    /// Reads hellos; a stranger leaves the list when it has said one, or has closed.
+    /// Reads from the handshakes that are readable. One leaves the list with its whole hello, or
+    /// when it was closed.
     fn read_hellos(&mut self, readable: &[bool]) {
         let handshakes = std::mem::take(&mut self.handshakes);
         let readable = readable.iter().copied().chain(std::iter::repeat(false));

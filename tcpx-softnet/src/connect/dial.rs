@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::log;
 use crate::wire::{Answer, Hello, SocketRole, Verdict};
 
-/// What polling an attempt gives.
+/// What polling a connect attempt gives.
 #[derive(Debug)]
 pub(crate) enum Connected {
     /// Not yet.
@@ -60,7 +60,7 @@ impl ConnectAttempt {
         Ok(Self { thread: Some(thread) })
     }
 
-    /// Asks for the answer without waiting.
+    /// Looks for the answer without waiting.
     pub(crate) fn poll(&mut self) -> Connected {
         match self.thread.take_if(|thread| thread.is_finished()) {
             None => Connected::Pending,
@@ -92,8 +92,8 @@ struct Dialer {
 }
 
 impl Dialer {
-    /// The control socket first: it claims the listen comm. The data sockets follow from the last
-    /// to the first.
+    /// Opens the control socket first, which claims the listen comm, and then the data sockets from
+    /// the last to the first.
     fn dial_all(&self) -> Result<Sockets, DialError> {
         let control = self.dial(SocketRole::Control)?;
         let mut data = (0..self.handle.sockets)

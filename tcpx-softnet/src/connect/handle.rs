@@ -1,8 +1,9 @@
-//! The 128 connect handle bytes that `listen` fills: pure encoding and decoding.
+//! The 128 bytes of a connect handle, which `listen` fills. Pure.
 //!
-//! The first 88 bytes lie as in the original plugin: address at 0, port range at 28 (−1: any),
-//! socket count at 36, thread count at 40, control address at 48, `connect`'s state at 80. The rest
-//! is ours: magic, version, flags and the connection id that tells a legitimate peer from a stray.
+//! The first 88 bytes lie as in the original plugin (docs/plugin-contract.md §1.5): address at 0,
+//! port range at 28 (−1: any), socket count at 36, thread count at 40, control address at 48,
+//! `connect`'s state at 80. The rest is ours: magic, version, flags and the connection id that
+//! tells a legitimate peer from a stray.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -202,7 +203,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_to_an_error_or_to_what_encodes_back(bytes in prop::array::uniform32(any::<u32>())) {
+        fn any_bytes_decode_to_an_error_or_to_what_encodes_back(
+            bytes in prop::array::uniform32(any::<u32>()),
+        ) {
             let mut handle = example().encode();
             for (place, word) in handle.chunks_exact_mut(4).zip(bytes) {
                 if word % 5 == 0 {

@@ -13,12 +13,12 @@ use crate::failure::Failure;
 use crate::log;
 use crate::wire::ConnectionId;
 
-/// What `accept` finds.
+/// What polling a listen comm gives.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     /// Not yet.
     Pending,
-    /// The peer; said once.
+    /// The peer's sockets. They are handed over once.
     Ready(Sockets),
 }
 
@@ -32,7 +32,7 @@ enum Phase {
     Over,
 }
 
-/// See the module.
+/// A listen comm: it has one peer in its life.
 #[derive(Debug)]
 pub(crate) struct ListenComm {
     phase: Phase,

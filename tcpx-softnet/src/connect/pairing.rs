@@ -13,7 +13,7 @@ pub(crate) enum Decision {
     Ignore,
 }
 
-/// See the module.
+/// The peer of one listen comm, as far as its sockets have come.
 #[derive(Debug)]
 pub(crate) struct Pairing {
     id: ConnectionId,

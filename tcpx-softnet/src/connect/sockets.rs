@@ -1,4 +1,4 @@
-//! What connecting and accepting lead to.
+//! What a finished connect attempt and a finished accept hand over.
 
 use std::net::TcpStream;
 

@@ -20,8 +20,8 @@ pub(crate) enum ScriptedCall {
 }
 
 impl ScriptedCall {
-    /// Does to the process what is to be done; the code to return instead of doing the call, if
-    /// there is one.
+    /// Stops or ends the process, if that is what is asked for. Gives the code to return instead of
+    /// doing the call, if there is one.
     pub(crate) fn play(self) -> Option<i32> {
         let signal = match self {
             Self::Return(code) => return Some(code),
@@ -29,13 +29,13 @@ impl ScriptedCall {
             Self::Die => libc::SIGKILL,
         };
         // SAFETY: raise touches no memory. It is this thread that gets the signal, so nothing
-        // ranges in it before the effect.
+        // runs in it before the effect.
         unsafe { libc::raise(signal) };
         None
     }
 }
 
-/// The calls of every entry so far, as far as scripts ask for them.
+/// How often every entry was called. Calls are counted only when there is a script.
 #[derive(Debug)]
 pub(crate) struct CallCounter {
     calls: [AtomicU64; Entry::COUNT],
@@ -46,7 +46,7 @@ impl CallCounter {
         Self { calls: [const { AtomicU64::new(0) }; Entry::COUNT] }
     }
 
-    /// Counts a call; what the script wants of it, if anything.
+    /// Counts a call, and says what the script wants of it, if anything.
     pub(crate) fn count(&self, entry: Entry, script: &FaultScript) -> Option<ScriptedCall> {
         if script.faults.is_empty() {
             return None;

@@ -20,7 +20,7 @@ pub(crate) struct CommFaults {
 }
 
 impl CommFaults {
-    /// For a comm of this end.
+    /// `side` says whether it is a send or a receive comm.
     pub(crate) fn new(script: &FaultScript, side: Side) -> Self {
         let mut faults = Self { steps_left: None, lost: None, leak: None };
         for fault in &script.faults {

@@ -1,4 +1,4 @@
-//! Faults on request: what goes wrong, and how a script spells it.
+//! Faults: what goes wrong on request, and how a script spells it.
 
 use std::str::FromStr;
 
@@ -10,8 +10,7 @@ use crate::wire::{MAX_SOCKETS, Side, SocketRole};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A socket ends after a number of payload (or control) bytes, with all bytes before that
-    /// delivered.
+    /// A socket is shut down after it has moved a number of bytes. All of those are delivered.
     Cut {
         /// Which end's comms.
         side: Side,
@@ -34,7 +33,7 @@ pub enum Fault {
     },
     /// The pages of every n-th message of every receive comm never go back to the pool.
     Leak {
-        /// n.
+        /// The n.
         every: u64,
     },
     /// A call does nothing and returns a code.

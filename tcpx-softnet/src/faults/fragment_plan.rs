@@ -16,7 +16,7 @@ pub(crate) struct Fragment {
     pub(crate) len: u32,
 }
 
-/// How a message lies in pages that it has not been given yet.
+/// How a message will lie in its pages, before it is given any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FragmentPlan {
     /// In message order.
@@ -117,11 +117,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_plan_covers_the_message_and_no_bytes_share_a_place(
-            shape in shapes(), seed: u64, total in 0u32..6_000_000, chunk_bytes in 4000u32..600_000, open in 0u32..4096,
+            shape in shapes(), seed: u64, total in 0u32..6_000_000,
+            chunk_bytes in 4000u32..600_000, open in 0u32..4096,
         ) {
             prop_assume!(pages_of(total, chunk_bytes) <= 2046);
             let open = if shape.share { open } else { 0 };
-            let plan = FragmentPlan::draw(shape, &mut SeededRng::new(seed, [0; 3]), total, chunk_bytes, open);
+            let mut rng = SeededRng::new(seed, [0; 3]);
+            let plan = FragmentPlan::draw(shape, &mut rng, total, chunk_bytes, open);
             prop_assert!(plan.fragments.len() <= MAX_UNPACK_ENTRIES);
             let mut taken: Vec<(u32, u32, u32)> = vec![(0, 0, open)];
             let mut at = 0;

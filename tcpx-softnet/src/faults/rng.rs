@@ -1,4 +1,5 @@
-//! Random numbers that a seed repeats. For shapes and faults only; nothing secret comes from here.
+//! Random numbers that the same seed repeats. They are for shapes and faults: nothing secret may
+//! come from here.
 
 /// A SplitMix64 stream.
 #[derive(Clone, Debug)]
@@ -7,8 +8,8 @@ pub(crate) struct SeededRng {
 }
 
 impl SeededRng {
-    /// The stream of one consumer: the same seed and label give the same numbers, in whatever order
-    /// consumers run.
+    /// A stream of its own for each label. The same seed and label give the same numbers, whatever
+    /// other streams were asked for.
     pub(crate) fn new(seed: u64, label: [u64; 3]) -> Self {
         let mut rng = Self { state: seed };
         for word in label {
@@ -34,7 +35,7 @@ impl SeededRng {
         self.up_to(times) == 1
     }
 
-    /// Fisher-Yates.
+    /// Brings items into random order (Fisher-Yates).
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.up_to(last + 1) - 1);

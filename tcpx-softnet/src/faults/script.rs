@@ -5,6 +5,13 @@ use super::shape::Shape;
 use crate::parse_error::ParseError;
 
 /// What a process does wrong, or the hard way, so that its consumers are tested.
+///
+/// ```
+/// let mut script = tcpx_softnet::FaultScript::default();
+/// script.shape = "fragments,short".parse()?;
+/// script.faults = vec!["cut:send.data0@65536".parse()?];
+/// # Ok::<(), tcpx_softnet::ParseError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct FaultScript {
@@ -17,8 +24,8 @@ pub struct FaultScript {
 }
 
 impl FaultScript {
-    /// Checks what a program may have filled in; the first fault that makes no sense is in the
-    /// error.
+    /// Checks what a program may have filled in. The error names the first fault that makes no
+    /// sense.
     pub(crate) fn check(&self) -> Result<(), (String, ParseError)> {
         match self.faults.iter().find(|fault| !fault.is_valid()) {
             None => Ok(()),

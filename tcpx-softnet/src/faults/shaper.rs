@@ -1,4 +1,4 @@
-//! Gives shaped messages their pages.
+//! Gives messages their bounce pages, in the way that the shape asks for.
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
@@ -14,7 +14,7 @@ pub(crate) struct Shaper {
     shape: Shape,
     seed: u64,
     comm: u64,
-    /// Decides when pages seem to have run out.
+    /// Decides when to pretend that pages have run out.
     starving: SeededRng,
     /// The last message's last page, which the next message may share, and how many of its bytes
     /// are taken. One use of the page is the shaper's.
@@ -28,8 +28,8 @@ impl Shaper {
         Self { shape, seed, comm, starving: SeededRng::new(seed, [comm, u64::MAX, 0]), open: None }
     }
 
-    /// Gives message `number` its pages, cut as the shape asks, or whole ones in order; false when
-    /// there are not enough now, or seem not to be. Trying again draws the same fragments.
+    /// Gives message `number` its pages, cut as the shape asks. False when there are not enough
+    /// now, or when the shape pretends so. Trying again draws the same fragments.
     pub(crate) fn allocate_pages(
         &mut self,
         bounce: &BounceBuffer,
@@ -48,7 +48,7 @@ impl Shaper {
         let open = self.open.map_or(0, |(_, used)| used);
         let plan = FragmentPlan::draw(self.shape, &mut rng, total, chunk_bytes, open);
         if plan.pages > bounce.total_pages() {
-            // In whole pages it may fit.
+            // Whole pages are fewer, so the message may fit in them.
             return receive.take_pages(bounce, total, chunk_bytes);
         }
         let own = plan.pages - u32::from(open > 0);

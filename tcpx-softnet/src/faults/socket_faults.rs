@@ -9,7 +9,7 @@ use super::rng::SeededRng;
 use super::script::FaultScript;
 use crate::wire::{Side, SocketRole};
 
-/// Longest rest of a delayed socket.
+/// Longest pause of a delayed socket.
 const MAX_DELAY_MICROS: usize = 1000;
 /// Most calls in a row that find a socket not ready.
 const MAX_STORM: usize = 20;
@@ -25,7 +25,7 @@ enum Permit {
     Cut,
 }
 
-/// What the script wants of one socket; of most, nothing.
+/// What the script wants of one socket. Of most it wants nothing.
 #[derive(Debug)]
 pub(crate) struct SocketFaults(Option<Box<Disturbance>>);
 
@@ -58,7 +58,7 @@ impl SocketFaults {
     }
 }
 
-/// One socket that something is asked of. Pure: it is told the time and says what to do.
+/// One socket that the script wants something of. Pure: it is told the time and says what to do.
 #[derive(Debug)]
 struct Disturbance {
     rng: SeededRng,

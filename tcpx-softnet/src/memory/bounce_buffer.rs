@@ -29,7 +29,7 @@ pub struct PoolStats {
 }
 
 impl PoolStats {
-    /// Two regions together; the low water marks need not have been at the same time.
+    /// Adds up two regions. Their low water marks need not have been reached at the same time.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,
@@ -40,7 +40,7 @@ impl PoolStats {
     }
 }
 
-/// See the module.
+/// A bounce region and its page pool.
 #[derive(Debug)]
 pub(crate) struct BounceBuffer {
     region: Region,

@@ -1,5 +1,4 @@
-//! How long copies between GPUs and pinned memory were under way: what a report needs to say what
-//! bounds a run.
+//! How long copies between GPUs and pinned memory take. A report needs it to say what bounds a run.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -21,7 +20,7 @@ pub struct StagingStats {
     pub up_ns: u64,
 }
 
-/// Which way copies go.
+/// Bytes and time of the copies in one direction.
 #[derive(Debug)]
 pub(crate) struct CopyCounters {
     bytes: AtomicU64,

@@ -93,7 +93,7 @@ impl<'a> IoList<'a> {
         let mut message = self.message();
         // SAFETY:
         // - `message` points to `self.vectors`, which outlives the call;
-        // - every piece is memory lent for writing or pages of the bounce region that the task
+        // - every piece is memory lent for writing or pages of the bounce region that the chunk
         //   holds, and the kernel answers EFAULT where the process has no writable memory.
         let result =
             unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };

@@ -2,7 +2,7 @@
 //!
 //! A page is free or has a count of fragments that lie in it. Allocation takes the lowest free
 //! pages, so a steady stream keeps reusing the few pages that were consumed last, in ascending
-//! ranges: they stay in the cache, and a run becomes one entry of a scatter list.
+//! ranges: they stay in the cache, and a range becomes one entry of a scatter list.
 
 /// Pages that lie one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct PageRange {
 
 const WORD_PAGES: u32 = 64;
 
-/// See the module.
+/// The pages of one bounce region.
 #[derive(Debug)]
 pub(crate) struct PagePool {
     /// One bit per page, set when free.
@@ -87,7 +87,7 @@ impl PagePool {
         *uses += 1;
     }
 
-    /// One use less for each page of the run; `freed` is called with every page that became free.
+    /// One use less for each page of the range; `freed` is called with every page that became free.
     pub(crate) fn release(&mut self, range: PageRange, mut freed: impl FnMut(u32)) {
         for page in range.first..range.first + range.count {
             let uses = &mut self.uses[page as usize];
@@ -159,7 +159,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_page_is_ever_handed_out_twice(
-            pages in 1u32..300, steps in prop::collection::vec((0u32..40, 0usize..8, any::<bool>()), 1..200),
+            pages in 1u32..300,
+            steps in prop::collection::vec((0u32..40, 0usize..8, any::<bool>()), 1..200),
         ) {
             let mut pool = PagePool::new(pages);
             let mut users = vec![0u32; pages as usize];
@@ -194,8 +195,9 @@ mod tests {
                     }
                     let mut freed = Vec::new();
                     pool.release(range, |page| freed.push(page));
+                    let all = range.first..range.first + range.count;
                     let expected: Vec<u32> =
-                        (range.first..range.first + range.count).filter(|&page| users[page as usize] == 0).collect();
+                        all.filter(|&page| users[page as usize] == 0).collect();
                     prop_assert_eq!(freed, expected);
                 }
                 let free = users.iter().filter(|&&n| n == 0).count();

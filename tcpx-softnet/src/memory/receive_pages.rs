@@ -1,5 +1,5 @@
-//! Where the bytes of one device receive land: pages of the bounce region, cut into pieces and
-//! entries.
+//! Where the bytes of one device receive go: pages of the bounce region. Each chunk gets pieces of
+//! them for the socket, and unpack entries for the consumer.
 
 use tcpx_sys::{LoadMeta, UNPACK_PAGE_BYTES};
 
@@ -13,7 +13,7 @@ use super::region::Region;
 pub(crate) struct ReceivePages {
     ranges: Vec<PageRange>,
     range: usize,
-    /// Pages of the current run that were given out.
+    /// Pages of the current range that were given out.
     within: u32,
     /// Memory of a shaped message, last piece first; empty for others.
     #[cfg(feature = "faults")]
@@ -87,7 +87,7 @@ impl ReceivePages {
     }
 }
 
-/// The entries of a chunk that landed in `pieces`: none crosses a page.
+/// The unpack entries of a chunk that arrived in `pieces`. None crosses a page.
 pub(crate) fn entries(
     region: &Region,
     pieces: &[Piece],

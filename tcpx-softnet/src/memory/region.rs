@@ -11,7 +11,7 @@ use super::page_pool::PageRange;
 use super::piece::Piece;
 use crate::log;
 
-/// The bounce region: where device receives land. One of each kind per process, there for good.
+/// The memory that device receives go to. There is one of each kind in a process, for good.
 #[derive(Debug)]
 pub(crate) enum Region {
     /// Ordinary memory, touched only as pages are used.
@@ -42,7 +42,7 @@ impl Region {
         Ok(Self::OnGpu { pinned, device: DeviceBuffer::new(gpu, bytes as u64)? })
     }
 
-    /// Where bytes land.
+    /// Where sockets write.
     fn base(&self) -> *mut u8 {
         match self {
             Self::Mapped(map) => map.as_mut_ptr(),
@@ -50,7 +50,7 @@ impl Region {
         }
     }
 
-    /// Where the consumer finds them.
+    /// Where the consumer reads.
     pub(crate) fn consumer_base(&self) -> *mut u8 {
         match self {
             Self::OnGpu { device, .. } => {
@@ -74,7 +74,7 @@ impl Region {
         }
     }
 
-    /// Whether what has landed must be copied to the consumer's memory.
+    /// Whether what has arrived must be copied to the consumer's memory.
     pub(crate) fn is_on_gpu(&self) -> bool {
         matches!(self, Self::OnGpu { .. })
     }

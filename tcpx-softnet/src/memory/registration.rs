@@ -13,13 +13,13 @@ use crate::log;
 /// What memory a registration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryKind {
-    /// Ordinary memory: receives land where they were posted.
+    /// Ordinary memory: receives go where they were posted.
     Host,
-    /// Device memory, of a GPU or emulated by ordinary memory: receives land in the bounce region.
+    /// Device memory, of a GPU or emulated by ordinary memory: receives go to the bounce region.
     Device,
 }
 
-/// See the module.
+/// A range of memory that was registered, and what it is.
 #[derive(Debug)]
 pub(crate) struct Registration {
     address: usize,
@@ -53,7 +53,7 @@ impl Registration {
         Ok(Self { address, bytes, kind, gpu: None })
     }
 
-    /// Device memory is that of a GPU, if there is one.
+    /// Says which GPU the device memory belongs to; `None` for emulated memory.
     pub(crate) fn on_gpu(self, gpu: Option<CudaGpu>) -> Self {
         Self { gpu, ..self }
     }

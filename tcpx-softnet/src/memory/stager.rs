@@ -1,9 +1,9 @@
 #![allow(unsafe_code)]
 //! Sends from GPU memory: chunks are copied down to pinned pages, in order, and sent from there.
 //!
-//! Copies run on a stream of the comm's own and are looked at, never waited for. Everything they
-//! need is made with the first such send of a comm; a chunk costs a slot, which is free again when
-//! its bytes have left for the kernel.
+//! Copies run on a stream of the comm's own; `test` looks whether they have ended and never waits
+//! for them. All that they need is made with the first such send of a comm. A chunk takes a slot,
+//! which is free again when the kernel has the bytes.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -20,7 +20,7 @@ use crate::log;
 const TOTAL_BYTES: usize = 8 << 20;
 /// Fewest slots: one is copied to while the other is sent.
 const MIN_SLOTS: usize = 2;
-/// Most slots: as many as messages in flight, four times over.
+/// Most slots: four for each message that may be in flight.
 const MAX_SLOTS: usize = 64;
 /// How long the end of a comm waits for copies that still run.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub(crate) struct Staged {
     slot: usize,
 }
 
-/// See the module.
+/// The copies of one send comm.
 #[derive(Debug)]
 pub(crate) struct Stager {
     gpu: CudaGpu,

@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! The public unpack queue of one receive comm: written here, read by the consumer at any time.
+//! The unpack queue of one receive comm (docs/plugin-contract.md §3.5). It is written here, and
+//! read by the consumer at any time.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;

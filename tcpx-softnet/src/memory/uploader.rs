@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
-//! Receives for a bounce region in GPU memory: bytes land in pinned pages and are copied to the
-//! same place of the GPU's.
+//! Receives for a bounce region in GPU memory: bytes arrive in pinned pages and are copied to the
+//! same offset of the GPU's region.
 //!
-//! Copies run in order on a stream of the comm's own and are looked at, never waited for. A chunk's
-//! entries are published when its bytes are on the GPU, so the consumer sees no difference.
+//! Copies run in order on a stream of the comm's own; `test` looks whether they have ended and
+//! never waits for them. A chunk's entries are published when its bytes are on the GPU, so the
+//! consumer sees no difference.
 
 use std::collections::VecDeque;
 use std::thread;
@@ -33,7 +34,7 @@ pub(crate) struct Upload {
     mark: u64,
 }
 
-/// See the module.
+/// The copies of one receive comm.
 #[derive(Debug)]
 pub(crate) struct Uploader {
     gpu: CudaGpu,

@@ -83,7 +83,8 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
         Ok((id, Connected::Over(answer))) => (id, answer),
         Err(missing) => {
             log::warn!(
-                "connect polled with a handle that had its final answer, or a foreign one: {missing:?}"
+                "connect polled with a handle that had its final answer, or a foreign one: \
+                 {missing:?}"
             );
             return Err(Failure::Internal);
         }

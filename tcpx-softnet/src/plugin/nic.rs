@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Which network interfaces the plugin offers, and what it says about them.
+//! The NICs that the plugin offers: which interfaces they are, and what it says about them.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -10,12 +10,12 @@ use std::ptr::NonNull;
 
 use tcpx_sys::{NET_DEVICE_UNPACK, NetProperties, PTR_CUDA, PTR_HOST, UNPACK_VERSION};
 
-/// Most interfaces that are offered.
+/// Most NICs that are offered.
 const MAX_NICS: usize = 16;
 /// What is said when the kernel does not know an interface's speed.
 const DEFAULT_SPEED_MBPS: i32 = 10_000;
 
-/// One interface with an IPv4 address.
+/// An interface of this machine with an IPv4 address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub(crate) name: String,
@@ -23,8 +23,8 @@ pub(crate) struct Interface {
     loopback: bool,
 }
 
-/// One offered interface and the strings that its properties point to. Never dropped: callers keep
-/// the pointers.
+/// An interface on offer, and the strings that its properties point to. It is never dropped,
+/// because callers keep the pointers.
 #[derive(Debug)]
 pub(crate) struct Nic {
     pub(crate) interface: Interface,
@@ -48,7 +48,7 @@ impl Nic {
         Self { interface, name, pci_path, speed_mbps }
     }
 
-    /// The properties of device `dev`; `pci_path` is NULL for virtual interfaces.
+    /// The properties of NIC `dev`; `pci_path` is NULL for virtual interfaces.
     pub(crate) fn properties(&self, dev: usize) -> NetProperties {
         NetProperties {
             name: self.name.as_ptr(),

@@ -6,8 +6,8 @@
 //! caller's, never a crash.
 //!
 //! A lookup is two loads and one uncontended lock, which also keeps two threads out of one object:
-//! the contract asks callers to serialise the calls on a comm, and a busy object is reported
-//! instead of waited for.
+//! callers must serialise the calls on a comm (docs/plugin-contract.md), and a busy object is
+//! reported instead of waited for.
 
 use core::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ const SEGMENT_SLOTS: usize = 256;
 const MARK: u64 = 0x5c << 56;
 const MARK_MASK: u64 = 0xff << 56;
 
-/// What of a request's number its id carries.
+/// The part of a request's number that its id carries.
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
 /// What an id names.
@@ -121,7 +121,7 @@ impl RequestId {
 /// Why a lookup failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupError {
-    /// Nothing (any more) has this id.
+    /// Nothing has this id, or nothing has it any more.
     Stale,
     /// Another thread is using the object right now.
     Busy,

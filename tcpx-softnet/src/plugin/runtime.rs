@@ -49,7 +49,7 @@ impl Runtime {
         }
     }
 
-    /// Interface `dev` and its index.
+    /// NIC `dev` and its index.
     pub(crate) fn nic(&self, dev: c_int) -> Result<(usize, &Nic), Failure> {
         let index = usize::try_from(dev).ok();
         index.and_then(|index| Some((index, self.nics.get(index)?))).ok_or_else(|| {
@@ -95,8 +95,8 @@ impl Runtime {
     }
 }
 
-/// The region of a place, made if nobody has. Its memory is taken and zeroed at once where a GPU
-/// has to reach it, which takes time that a log line shows.
+/// The region that is kept in `place`, made if nobody has. Its memory is taken and zeroed at once
+/// where a GPU has to reach it, which takes time that a log line shows.
 fn made(
     place: &OnceLock<BounceBuffer>,
     make: impl FnOnce() -> std::io::Result<BounceBuffer>,
@@ -133,22 +133,22 @@ pub fn configure(settings: Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// How full the bounce regions are, those for GPUs and the ordinary one summed; all zero before the
-/// first receive comm.
+/// How full the bounce regions of this process are, all of them together. All zero before the first
+/// receive comm.
 #[must_use]
 pub fn pool_stats() -> PoolStats {
     let regions = RUNTIME.get().into_iter().flat_map(Runtime::bounces);
     regions.map(BounceBuffer::stats).fold(PoolStats::default(), PoolStats::plus)
 }
 
-/// Bytes of a bounce region that every unpack entry must lie in, or 0 before `init`.
+/// Bytes of a bounce region, or 0 before `init`. Every unpack entry lies within them.
 #[must_use]
 pub fn bounce_bytes() -> u64 {
     RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
 }
 
-/// What the fault script wants of this call of `entry`. `init` is counted when it was configured by
-/// program; before `init` the environment was not read.
+/// What the fault script wants of this call of `entry`. A call of `init` counts only when
+/// [`configure`] was called: before `init` nobody has read the environment.
 pub(crate) fn scripted_call(entry: Entry) -> Option<ScriptedCall> {
     static CALLS: CallCounter = CallCounter::new();
     let Some(runtime) = RUNTIME.get() else {
@@ -202,12 +202,12 @@ pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Number of interfaces, or −1 before `init`.
+/// Number of NICs, or −1 before `init`.
 pub(crate) fn devices() -> c_int {
     RUNTIME.get().map_or(-1, |runtime| c_int::try_from(runtime.nics.len()).unwrap_or(c_int::MAX))
 }
 
-/// What `getProperties` says of interface `dev`.
+/// What `getProperties` says of NIC `dev`.
 pub(crate) fn properties(dev: c_int) -> Result<NetProperties, Failure> {
     let (index, nic) = runtime()?.nic(dev)?;
     Ok(nic.properties(index))

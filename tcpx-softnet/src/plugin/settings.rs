@@ -1,5 +1,5 @@
-//! What can be set, from the environment or by [`crate::configure`]. The table in the crate
-//! documentation lists every variable with its default and reason.
+//! What can be set, from the environment or by [`crate::configure`]. The crate's documentation
+//! (lib.rs, "Settings") lists every variable with its default and reason.
 
 use std::env;
 use std::str::FromStr;
@@ -15,8 +15,8 @@ use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 /// Who moves payload between sockets and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Helpers {
-    /// The thread that calls `test` on machines with fewer than eight processors, helper threads on
-    /// larger ones.
+    /// Helper threads on machines with eight processors or more, and on others the thread that
+    /// calls `test`.
     #[default]
     Auto,
     /// The thread that calls `test`.

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The table and its `extern "C"` entries. All have one shape: check the pointers, run the safe
+//! The table and its `extern "C"` functions. All have one shape: check the pointers, run the safe
 //! body behind a panic boundary, write outputs last and only on success.
 
 use std::ffi::{c_int, c_void};
@@ -23,8 +23,8 @@ use crate::memory::Piece;
 /// The ncclNet v7 table of the software plugin, as a value.
 ///
 /// `name` is `"TCPXSoft_v7"` and `regMrDmaBuf` is NULL; every other member is set. All state is the
-/// process's, so every copy of the table drives the same plugin. The entries follow the contract of
-/// the original, and return an error where it would corrupt, crash or hang.
+/// process's, so every copy of the table drives the same plugin. The entries keep the rules of the
+/// original (docs/plugin-contract.md), and return an error where it would corrupt, crash or hang.
 #[must_use]
 pub const fn table() -> NcclNetV7 {
     NcclNetV7 {

@@ -18,11 +18,11 @@ pub(crate) struct MessagePart {
     pub(crate) last: bool,
 }
 
-/// The message that is being announced.
+/// The message that records announce now.
 #[derive(Debug)]
 pub(crate) struct RecordOrder {
     chunk_bytes: u32,
-    /// Total and announced bytes of a message whose last chunk has not come.
+    /// Total and announced bytes of a message whose last record has not come.
     current: Option<(u32, u32)>,
 }
 

@@ -204,8 +204,12 @@ mod tests {
             id: [u8; 16], attempt: u64, sockets in 1..=MAX_SOCKETS, index: u16, recv_sync: bool,
             chunk_bytes in 1..=MAX_CHUNK_BYTES,
         ) {
-            let role = if index % 4 == 0 { SocketRole::Control } else { SocketRole::Data(index % sockets) };
-            let hello = Hello { id: ConnectionId(id), attempt, role, sockets, recv_sync, chunk_bytes };
+            let role = match index % 4 {
+                0 => SocketRole::Control,
+                _ => SocketRole::Data(index % sockets),
+            };
+            let id = ConnectionId(id);
+            let hello = Hello { id, attempt, role, sockets, recv_sync, chunk_bytes };
             prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
         }
     }

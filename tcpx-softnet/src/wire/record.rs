@@ -93,7 +93,9 @@ mod tests {
                 prop_assert_eq!(record.encode(), bytes);
                 match record {
                     Record::Chunk { index, size, offset, total } => {
-                        prop_assert!(index < sockets && size > 0 && u64::from(offset) + u64::from(size) <= u64::from(total));
+                        prop_assert!(index < sockets && size > 0);
+                        let end = u64::from(offset) + u64::from(size);
+                        prop_assert!(end <= u64::from(total));
                     }
                     Record::Inline { size } => prop_assert!(size <= MAX_INLINE_BYTES),
                 }

@@ -1,5 +1,5 @@
-//! What becomes of bytes that have come: they are collected, by way of the GPU's own memory where
-//! the bounce region is there.
+//! What a receive comm does with bytes that have come: it counts them, and writes their entries.
+//! Where the bounce region is in GPU memory, the bytes are copied there first.
 
 use super::RecvComm;
 use crate::comm::recv_request::{Destination, RecvRequest};
@@ -36,7 +36,7 @@ impl RecvComm {
         self.harvested = harvested;
     }
 
-    /// A chunk has landed in `pieces`: it is the consumer's, or on its way there.
+    /// A chunk has arrived in `pieces`. It is finished, or must be copied to the GPU first.
     fn arrived(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
         let in_pages = |receive: &RecvRequest| matches!(receive.destination, Destination::Device);
         match &mut self.uploader {
