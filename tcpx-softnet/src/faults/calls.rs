@@ -47,10 +47,12 @@ impl CallCounter {
     }
 
     /// Counts a call, and says what the script wants of it, if anything.
+    #[inline]
     pub(crate) fn count(&self, entry: Entry, script: &FaultScript) -> Option<ScriptedCall> {
-        if script.faults.is_empty() {
-            return None;
-        }
+        if script.faults.is_empty() { None } else { self.look_up(entry, script) }
+    }
+
+    fn look_up(&self, entry: Entry, script: &FaultScript) -> Option<ScriptedCall> {
         let call = 1 + self.calls[entry as usize].fetch_add(1, Ordering::Relaxed);
         script.faults.iter().find_map(|fault| {
             let (e, c, scripted) = match *fault {

@@ -37,6 +37,7 @@ impl CommFaults {
     }
 
     /// Called whenever the comm is driven: resets its sockets, once, when their time has come.
+    #[inline]
     pub(crate) fn step<'a>(&mut self, sockets: impl Iterator<Item = &'a TcpStream>) {
         let Some(left) = self.steps_left else { return };
         self.steps_left = left.checked_sub(1);

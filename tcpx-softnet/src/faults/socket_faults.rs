@@ -37,20 +37,13 @@ impl SocketFaults {
 
     /// Most bytes that the next call may move; `None` when it must not be made now, an error when
     /// the socket has just been cut.
+    #[inline]
     pub(crate) fn limit(&mut self, socket: &TcpStream) -> io::Result<Option<usize>> {
-        let Some(disturbance) = &mut self.0 else { return Ok(Some(usize::MAX)) };
-        match disturbance.permit(Instant::now()) {
-            Permit::Bytes(bytes) => Ok(Some(bytes)),
-            Permit::NotReady => Ok(None),
-            Permit::Cut => {
-                // If it fails, the connection is gone already.
-                let _ = socket.shutdown(Shutdown::Both);
-                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by the fault script"))
-            }
-        }
+        self.0.as_mut().map_or(Ok(Some(usize::MAX)), |disturbance| disturbance.limit(socket))
     }
 
     /// So many bytes were moved.
+    #[inline]
     pub(crate) fn moved(&mut self, bytes: usize) {
         if let Some(disturbance) = &mut self.0 {
             disturbance.moved(bytes);
@@ -99,6 +92,18 @@ impl Disturbance {
             resting_until: None,
             left,
         })
+    }
+
+    fn limit(&mut self, socket: &TcpStream) -> io::Result<Option<usize>> {
+        match self.permit(Instant::now()) {
+            Permit::Bytes(bytes) => Ok(Some(bytes)),
+            Permit::NotReady => Ok(None),
+            Permit::Cut => {
+                // If it fails, the connection is gone already.
+                let _ = socket.shutdown(Shutdown::Both);
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by the fault script"))
+            }
+        }
     }
 
     /// Asked before every call on the socket.
