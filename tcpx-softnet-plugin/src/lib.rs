@@ -8,6 +8,9 @@
 //! `scripts/build_softnet_plugin.sh` builds it and puts it at
 //! `target/release/libnccl-net-tcpx-soft.so`. NCCL finds it there with `NCCL_NET_PLUGIN=tcpx-soft`
 //! and the folder in `LD_LIBRARY_PATH`.
+//!
+//! The feature `faults`, on by default, lets the environment script faults. A library for production
+//! is built with `--no-default-features`.
 
 use tcpx_sys::NcclNetV7;
 

@@ -11,11 +11,13 @@
 //! - `device_memory`: what device memory is: a GPU's, or ordinary memory that stands in for it
 //! - `stager`: copies from a GPU before sending
 //! - `uploader`: copies to a GPU after receiving
+//! - `drain`: the end of such copies
 //! - `copy_clock`: how long such copies take
 
 mod bounce_buffer;
 mod copy_clock;
 mod device_memory;
+mod drain;
 mod io_list;
 mod page_pool;
 mod piece;

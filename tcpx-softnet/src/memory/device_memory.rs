@@ -12,6 +12,7 @@ use crate::sync::Mutex;
 
 /// What device memory is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeviceMemory {
     /// CUDA memory where the thread that calls accept or regMr has a current CUDA context, ordinary
     /// memory elsewhere.
@@ -38,6 +39,7 @@ impl FromStr for DeviceMemory {
 
 /// Where the bounce region for a GPU is. Emulated device memory has an ordinary one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BounceMemory {
     /// Pinned host memory, which every GPU reads over PCIe: nothing is copied before the unpack.
     #[default]

@@ -7,12 +7,11 @@
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tcpx_cuda::{CudaError, CudaGpu, Event, PinnedBuffer, Stream};
 
 use super::copy_clock::{BusyClock, DOWN};
+use super::drain::drain;
 use super::piece::Piece;
 use crate::log;
 
@@ -22,8 +21,6 @@ const TOTAL_BYTES: usize = 8 << 20;
 const MIN_SLOTS: usize = 2;
 /// Most slots: four for each message that may be in flight.
 const MAX_SLOTS: usize = 64;
-/// How long the end of a comm waits for copies that still run.
-const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 /// A chunk whose bytes are in its slot, or on their way there.
 #[derive(Clone, Copy, Debug)]
@@ -145,13 +142,8 @@ impl Stager {
 
 impl Drop for Stager {
     fn drop(&mut self) {
-        let start = Instant::now();
-        while matches!(self.stream.is_idle(), Ok(false)) {
-            if start.elapsed() > DRAIN_LIMIT {
-                log::warn!("a copy from the GPU does not end; its pinned pages are kept");
-                return;
-            }
-            thread::yield_now();
+        if !drain(&self.stream) {
+            return log::warn!("a copy from the GPU does not end; its pinned pages are kept");
         }
         // SAFETY: dropped only here, and not used afterwards. Nothing is queued that writes to it,
         // or the context is broken, and with it whatever was queued.

@@ -7,19 +7,16 @@
 //! consumer sees no difference.
 
 use std::collections::VecDeque;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
 
 use super::copy_clock::{BusyClock, UP};
+use super::drain::drain;
 use super::piece::Piece;
 use super::region::Region;
 
 /// Marks in the stream; when all are taken, the newest moves on instead.
 const EVENTS: usize = 64;
-/// How long the end of a comm waits for copies that still run.
-const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 /// A chunk on its way up.
 #[derive(Debug)]
@@ -113,21 +110,16 @@ impl Uploader {
 
     /// Waits until nothing reads or writes pages any more; false when that takes too long.
     pub(crate) fn drain(&mut self) -> bool {
-        let start = Instant::now();
-        // An error means that the context is broken, and with it whatever was queued.
-        while matches!(self.stream.is_idle(), Ok(false)) {
-            if start.elapsed() > DRAIN_LIMIT {
-                return false;
-            }
-            thread::yield_now();
-        }
-        true
+        drain(&self.stream)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
+    use crate::memory::drain::DRAIN_LIMIT;
 
     #[test]
     fn more_chunks_than_marks_arrive_whole_and_in_order() {

@@ -14,6 +14,7 @@ use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 /// Who moves payload between sockets and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Helpers {
     /// Helper threads on machines with eight processors or more, and on others the thread that
     /// calls `test`.
