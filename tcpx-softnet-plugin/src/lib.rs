@@ -9,8 +9,8 @@
 //! `target/release/libnccl-net-tcpx-soft.so`. NCCL finds it there with `NCCL_NET_PLUGIN=tcpx-soft`
 //! and the folder in `LD_LIBRARY_PATH`.
 //!
-//! The feature `faults`, on by default, lets the environment script faults. A library for production
-//! is built with `--no-default-features`.
+//! The feature `faults`, on by default, lets the environment script faults. A library for
+//! production is built with `--no-default-features`.
 
 use tcpx_sys::NcclNetV7;
 

@@ -128,6 +128,10 @@ mod comm;
 mod connect;
 mod entry;
 mod failure;
+#[cfg(feature = "faults")]
+mod faults;
+#[cfg(not(feature = "faults"))]
+#[path = "no_faults.rs"]
 mod faults;
 mod log;
 mod memory;

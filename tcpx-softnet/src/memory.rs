@@ -11,13 +11,11 @@
 //! - `device_memory`: what device memory is: a GPU's, or ordinary memory that stands in for it
 //! - `stager`: copies from a GPU before sending
 //! - `uploader`: copies to a GPU after receiving
-//! - `drain`: the end of such copies
-//! - `copy_clock`: how long such copies take
+//! - `copies`: what both have in common
 
 mod bounce_buffer;
-mod copy_clock;
+mod copies;
 mod device_memory;
-mod drain;
 mod io_list;
 mod page_pool;
 mod piece;
@@ -30,7 +28,7 @@ mod uploader;
 
 pub(crate) use bounce_buffer::BounceBuffer;
 pub use bounce_buffer::PoolStats;
-pub use copy_clock::{StagingStats, staging_stats};
+pub use copies::{StagingStats, staging_stats};
 pub use device_memory::{BounceMemory, DeviceMemory};
 pub(crate) use device_memory::{cuda_failure, gpu_of_thread};
 pub(crate) use io_list::{IoList, IoOutcome};

@@ -6,19 +6,17 @@
 //! - `runtime`: the state that `init` makes
 //! - `nic`: the NICs on offer
 //! - `settings`: what can be set
-//! - `settings_error`: why a setting is refused
-//! - `variables`: environment variables as typed values
+//! - `variables`: environment variables as typed values, and why a setting is refused
 
 mod entries;
 mod nic;
 mod registry;
 mod runtime;
 mod settings;
-mod settings_error;
 mod table;
 mod variables;
 
 pub use runtime::{bounce_bytes, configure, pool_stats};
 pub use settings::{Helpers, Settings};
-pub use settings_error::SettingsError;
 pub use table::table;
+pub use variables::SettingsError;

@@ -10,8 +10,7 @@ use std::mem::ManuallyDrop;
 
 use tcpx_cuda::{CudaError, CudaGpu, Event, PinnedBuffer, Stream};
 
-use super::copy_clock::{BusyClock, DOWN};
-use super::drain::drain;
+use super::copies::{BusyClock, DOWN, drain};
 use super::piece::Piece;
 use crate::log;
 

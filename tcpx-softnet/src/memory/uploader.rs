@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 
 use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
 
-use super::copy_clock::{BusyClock, UP};
-use super::drain::drain;
+use super::copies::{BusyClock, UP, drain};
 use super::piece::Piece;
 use super::region::Region;
 
@@ -119,7 +118,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::memory::drain::DRAIN_LIMIT;
+    use crate::memory::copies::DRAIN_LIMIT;
 
     #[test]
     fn more_chunks_than_marks_arrive_whole_and_in_order() {

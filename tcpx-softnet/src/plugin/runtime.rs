@@ -10,7 +10,7 @@ use tcpx_sys::{Logger, NetProperties};
 
 use super::nic::{self, Nic};
 use super::settings::Settings;
-use super::settings_error::SettingsError;
+use super::variables::SettingsError;
 use crate::comm::CommOptions;
 use crate::entry::Entry;
 use crate::failure::Failure;

@@ -5,8 +5,7 @@ use std::env;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::settings_error::SettingsError;
-use super::variables::Variables;
+use super::variables::{SettingsError, Variables};
 use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;

@@ -1,7 +1,12 @@
-//! How long copies between GPUs and pinned memory take. A report needs it to say what bounds a run.
+//! What copies between GPUs and pinned memory have in common: their clock, and their end.
+//!
+//! A report needs the clock to say what bounds a run.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tcpx_cuda::Stream;
 
 use crate::sync::AtomicU64;
 
@@ -63,6 +68,23 @@ impl BusyClock {
             self.way.nanos.fetch_add(nanos, Ordering::Relaxed);
         }
     }
+}
+
+/// How long the end of a comm waits for copies that still run.
+pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+
+/// Waits until no copy of the stream reads or writes memory any more; false when that takes too
+/// long.
+pub(super) fn drain(stream: &Stream) -> bool {
+    let start = Instant::now();
+    // An error means that the context is broken, and with it whatever was queued.
+    while matches!(stream.is_idle(), Ok(false)) {
+        if start.elapsed() > DRAIN_LIMIT {
+            return false;
+        }
+        thread::yield_now();
+    }
+    true
 }
 
 /// What was copied so far. All zero without GPUs.

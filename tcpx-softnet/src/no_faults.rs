@@ -1,4 +1,5 @@
-//! A build without faults: what other rooms ask for, with nothing behind it.
+//! Takes the place of `faults` in a build without them: what other modules ask for, with nothing
+//! behind it.
 
 use std::io;
 use std::net::TcpStream;
