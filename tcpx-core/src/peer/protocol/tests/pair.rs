@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::driver::{Check, Chunk, Driver, End, Over, Setting, ensure};
+use super::driver::{Check, Chunk, Driver, End, Over, Posted, Setting, ensure};
 use crate::peer::protocol::action::{Ending, Outcome};
 use crate::peer::protocol::stage::PeerStage;
 use crate::types::{Direction, TransferKey};
@@ -248,21 +248,17 @@ impl Pair {
             ensure!(is_in_order, "tag {} met out of order", send.tag);
         }
         for (from, to) in [(sends, receives), (receives, sends)] {
-            let failed = |posted: &super::driver::Posted| match posted.end {
-                Some(End::Completed(Outcome::SizeMismatch { .. })) => true,
-                _ => false,
+            let failed = |posted: &Posted| {
+                matches!(posted.end, Some(End::Completed(Outcome::SizeMismatch { .. })))
             };
-            let wrong = |direction| {
-                move |posted: &&super::driver::Posted| {
-                    failed(posted) && posted.direction == direction
-                }
-            };
+            let wrong =
+                |direction| move |posted: &&Posted| failed(posted) && posted.direction == direction;
             let sent = from.values().filter(wrong(Direction::Send)).count();
             let received = to.values().filter(wrong(Direction::Receive)).count();
             ensure!(sent == received, "{sent} sends and {received} receives of another size");
         }
-        let whole = |posted: &&super::driver::Posted| posted.end == done && posted.bytes > 0;
-        let is_send = |posted: &&super::driver::Posted| posted.direction == Direction::Send;
+        let whole = |posted: &&Posted| posted.end == done && posted.bytes > 0;
+        let is_send = |posted: &&Posted| posted.direction == Direction::Send;
         let sent = sends.values().filter(whole).filter(is_send).count();
         let met = self.matches[sender].len();
         ensure!(sent == met, "{sent} sends are done, the bytes of {met} have arrived");
