@@ -51,8 +51,9 @@ use crate::types::{MemoryType, OpKey};
 /// Receives that one end may announce before they are matched: a bound on memory, far above any real
 /// backlog.
 const MAX_ANNOUNCED: usize = 1 << 22;
-/// Lists of members that are kept to be used again.
-const SPARE_LISTS: usize = 64;
+/// Room for so many members is kept to be used again: as much as a backlog of so many messages takes
+/// anyway.
+const SPARE_MEMBERS: usize = 1 << 15;
 
 /// One end of a conversation with a peer.
 ///
@@ -93,7 +94,9 @@ pub(crate) struct PeerProtocol {
     heard_at: Instant,
     messages: MessageStats,
     actions: VecDeque<Action>,
+    /// Empty lists, to be used again, and the room that they have together.
     spare: Vec<Vec<Member>>,
+    spare_members: usize,
 }
 
 /// How one end begins.
@@ -133,6 +136,7 @@ impl PeerProtocol {
             messages: MessageStats::default(),
             actions: VecDeque::from([Action::Send(Frame::Handles(handles))]),
             spare: Vec::new(),
+            spare_members: 0,
         }
     }
 
