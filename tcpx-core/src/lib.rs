@@ -77,8 +77,10 @@ pub use types::{DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    use crate::control::conn_info::ConnInfo;
-    use crate::control::frame::{Frame, HEADER_BYTES, MAX_PEER_BODY, MAX_STRANGER_BODY};
+    use tcpx_wire::frame::HEADER_BYTES;
+
+    use crate::control::conn_info::{ConnInfo, ENVELOPE};
+    use crate::control::frame::{Frame, MAX_PEER_BODY, MAX_STRANGER_BODY};
     use crate::memory::memory_descriptor::{MemoryDescriptor, seal};
 
     /// Reads frames until the bytes end or break a rule. What was read must come out the same when it is written and
@@ -120,7 +122,7 @@ pub mod fuzzing {
     /// Reads connection info, as it is and with a checksum that fits.
     pub fn conn_info(bytes: &[u8]) {
         let _ = ConnInfo::decode(bytes);
-        if let Ok(info) = ConnInfo::decode(&ConnInfo::seal(bytes)) {
+        if let Ok(info) = ConnInfo::decode(&ENVELOPE.seal(bytes)) {
             assert_eq!(ConnInfo::decode(&info.encode()), Ok(info));
         }
     }

@@ -1,20 +1,19 @@
 //! Frames of the control link.
 //!
-//! A frame is a header of 8 bytes (body length u32 LE, type u16 LE, zero u16) and a body (postcard). The length is
-//! checked against the limit of the link's stage before anything is allocated. Types are never reused; an unknown type
-//! is a protocol error, because both ends agreed on one protocol version in their hellos.
+//! Headers are those of [`tcpx_wire::frame`]. The length is checked against the limit of the link's
+//! stage before anything is allocated. Types are never reused. An unknown type is a protocol error,
+//! because both ends agreed on one protocol version in their hellos.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
+use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
 use super::delivery::Delivery;
 use super::hello::{Challenge, Proven};
 
 /// Version of everything in this module. Two ends with different versions do not talk.
 pub(crate) const PROTOCOL_VERSION: u16 = 3;
-/// Bytes of the header.
-pub(crate) const HEADER_BYTES: usize = 8;
 /// Longest body from somebody who has not proven who they are.
 pub(crate) const MAX_STRANGER_BODY: usize = 1024;
 /// Longest body of a peer: handles of 64 channels are the largest.
@@ -93,12 +92,10 @@ pub(crate) enum Frame {
 /// Why bytes are no frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
-    #[error("frame of {bytes} bytes, at most {limit} are allowed here")]
-    Oversized { bytes: usize, limit: usize },
+    #[error(transparent)]
+    Header(#[from] frame::FrameError),
     #[error("frame of unknown type {0}")]
     UnknownType(u16),
-    #[error("reserved header bits are set")]
-    Reserved,
     #[error("body of frame type {0} is malformed")]
     Body(u16),
 }
@@ -146,9 +143,7 @@ impl Frame {
 
     /// Appends the frame to `out`. Allocates only when `out` has to grow.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; HEADER_BYTES]);
-        match self {
+        frame::append(out, self.kind(), |out| match self {
             Self::Challenge(challenge) => append(out, challenge),
             Self::Hello(proven) | Self::Welcome(proven) => append(out, proven.as_ref()),
             Self::Refuse(reason) | Self::Abort(reason) => append(out, &shortened(reason)),
@@ -172,10 +167,7 @@ impl Frame {
             Self::Mismatch { recv, send_bytes } => append(out, &(recv, send_bytes)),
             Self::Cancel { recv } | Self::Cancelled { recv } => append(out, recv),
             Self::Ready | Self::Ping | Self::Pong | Self::Goodbye | Self::Closed => {}
-        }
-        let body_bytes = u32::try_from(out.len() - start - HEADER_BYTES).unwrap_or(u32::MAX);
-        out[start..start + 4].copy_from_slice(&body_bytes.to_le_bytes());
-        out[start + 4..start + 6].copy_from_slice(&self.kind().to_le_bytes());
+        });
     }
 
     /// Reads one frame from the front of `bytes`; `None` when more bytes are needed. Returns the bytes it took.
@@ -183,18 +175,10 @@ impl Frame {
         bytes: &[u8],
         body_limit: usize,
     ) -> Result<Option<(Self, usize)>, FrameError> {
-        let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-        let [l0, l1, l2, l3, k0, k1, r0, r1] = *header;
-        let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        let kind = u16::from_le_bytes([k0, k1]);
+        let Some(header) = bytes.first_chunk() else { return Ok(None) };
+        let Header { kind, body_bytes } = Header::decode(*header, body_limit)?;
         if kind == 0 || kind > ABORT {
             return Err(FrameError::UnknownType(kind));
-        }
-        if [r0, r1] != [0, 0] {
-            return Err(FrameError::Reserved);
-        }
-        if body_bytes > body_limit {
-            return Err(FrameError::Oversized { bytes: body_bytes, limit: body_limit });
         }
         let Some(body) = bytes[HEADER_BYTES..].get(..body_bytes) else { return Ok(None) };
         let frame = Self::decode_body(kind, body).ok_or(FrameError::Body(kind))?;
@@ -368,13 +352,17 @@ mod tests {
     }
 
     #[test]
-    fn oversized_is_refused_before_the_body_arrives() {
-        let mut bytes = 2000u32.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&[2, 0, 0, 0]);
-        assert_eq!(
-            Frame::decode(&bytes, MAX_STRANGER_BODY),
-            Err(FrameError::Oversized { bytes: 2000, limit: MAX_STRANGER_BODY })
-        );
+    fn oversized_and_unknown_frames_are_refused_before_the_body_arrives() {
+        let refusal = |bytes: u32, kind: u16| {
+            let header = [&bytes.to_le_bytes()[..], &kind.to_le_bytes(), &[0, 0]].concat();
+            Frame::decode(&header, MAX_STRANGER_BODY)
+        };
+        let oversized = frame::FrameError::Oversized { bytes: 2000, limit: MAX_STRANGER_BODY };
+        assert_eq!(refusal(2000, HELLO), Err(FrameError::Header(oversized)));
+        for kind in [0, ABORT + 1, u16::MAX] {
+            assert_eq!(refusal(1, kind), Err(FrameError::UnknownType(kind)));
+        }
+        assert_eq!(refusal(1, ABORT), Ok(None));
     }
 
     #[test]

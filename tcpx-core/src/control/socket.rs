@@ -284,7 +284,7 @@ mod tests {
         left.stream.write_all(&[0xff; 64]).unwrap();
         assert!(matches!(
             receive(&mut right, MAX_STRANGER_BODY),
-            Err(LinkError::Frame(FrameError::UnknownType(_)))
+            Err(LinkError::Frame(FrameError::Header(_)))
         ));
         let (left, mut right) = pair();
         drop(left);
