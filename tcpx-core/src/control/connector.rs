@@ -4,7 +4,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use crate::control::conn_info::ConnInfo;
-use crate::control::frame::{Frame, MAX_STRANGER_BODY};
+use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, HandshakeError, Proven, Role};
 use crate::control::identity::{Identity, random};
 use crate::control::socket::{Dialing, LinkError, LinkSocket};
@@ -105,17 +105,17 @@ impl Connector {
         now: Instant,
         identity: &Identity,
     ) -> Result<()> {
-        match link.receive(now, MAX_STRANGER_BODY) {
+        match link.receive(now) {
             Ok(None) => self.attempt = Attempt::AwaitChallenge(link),
-            Ok(Some(Frame::Challenge(challenge))) => {
+            Ok(Some(HandshakeFrame::Challenge(challenge))) => {
                 let theirs = challenge.check().map_err(|misfit| refused(peer, &misfit))?;
                 let nonce = random()?;
                 let proven =
                     identity.hello(nonce).prove(Role::Connector, &theirs, &self.info.secret);
-                link.queue(&Frame::Hello(Box::new(proven)));
+                link.queue(&HandshakeFrame::Hello(Box::new(proven)));
                 self.attempt = Attempt::AwaitWelcome(link, nonce);
             }
-            Ok(Some(Frame::Refuse(reason))) => {
+            Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
             }
             other => self.give_up_link(&link, &other),
@@ -135,15 +135,15 @@ impl Connector {
             self.give_up_link(&link, &Err(error));
             return Ok(None);
         }
-        match link.receive(now, MAX_STRANGER_BODY) {
+        match link.receive(now) {
             Ok(None) => self.attempt = Attempt::AwaitWelcome(link, nonce),
-            Ok(Some(Frame::Welcome(proven))) => {
+            Ok(Some(HandshakeFrame::Welcome(proven))) => {
                 let agreement = self
                     .check_welcome(&proven, &nonce, identity)
                     .map_err(|misfit| refused(peer, &misfit))?;
                 return Ok(Some((link, agreement)));
             }
-            Ok(Some(Frame::Refuse(reason))) => {
+            Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
             }
             // It knows that the secret holds, or the link would have ended before: no other address does better.
@@ -176,7 +176,7 @@ impl Connector {
     fn give_up_link(
         &mut self,
         link: &LinkSocket,
-        what: &std::result::Result<Option<Frame>, LinkError>,
+        what: &std::result::Result<Option<HandshakeFrame>, LinkError>,
     ) {
         let what = match what {
             Ok(frame) => format!("unexpected answer {frame:?}"),

@@ -10,8 +10,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::frame::PROTOCOL_VERSION;
 use crate::control::conn_info::Secret;
+use crate::control::link_frame::PROTOCOL_VERSION;
 use crate::types::{MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";

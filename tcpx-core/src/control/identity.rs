@@ -5,8 +5,8 @@ use std::time::Duration;
 use tcpx_sys::UNPACK_VERSION;
 
 use super::conn_info::Secret;
-use super::frame::PROTOCOL_VERSION;
 use super::hello::Hello;
+use super::link_frame::PROTOCOL_VERSION;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::control::frame::{Frame, MAX_STRANGER_BODY};
+use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, Challenge, HandshakeError, Proven, Role};
 use crate::control::identity::{Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
@@ -42,28 +42,30 @@ impl Incoming {
         let mut link = LinkSocket::new(stream, identity.host_timeout, now)
             .map_err(|error| Error::io("accepting a control connection", &error))?;
         let nonce = random()?;
-        link.queue(&Frame::Challenge(Challenge::new(nonce)));
+        link.queue(&HandshakeFrame::Challenge(Challenge::new(nonce)));
         Ok(Self { link, from, nonce, give_up_at: now + patience, proven: None })
     }
 
     /// One step.
     pub(crate) fn poll(&mut self, now: Instant, identity: &Identity) -> Reception {
-        let outcome = self.link.flush().and_then(|_| self.link.receive(now, MAX_STRANGER_BODY));
+        let outcome = self.link.flush().and_then(|_| self.link.receive(now));
         match (outcome, &self.proven) {
             (Ok(None), Some(_)) => Reception::Proven,
             (Ok(None), None) if now < self.give_up_at => Reception::Waiting,
             (Ok(None), None) => Reception::Refused("it said no hello in time".into()),
-            (Ok(Some(Frame::Hello(proven))), None) => match self.check(&proven, identity) {
-                Ok(agreement) => {
-                    self.proven = Some((*proven, agreement));
-                    Reception::Proven
+            (Ok(Some(HandshakeFrame::Hello(proven))), None) => {
+                match self.check(&proven, identity) {
+                    Ok(agreement) => {
+                        self.proven = Some((*proven, agreement));
+                        Reception::Proven
+                    }
+                    Err(misfit) => {
+                        self.link.queue(&HandshakeFrame::Refuse(misfit.to_string()));
+                        let _ = self.link.flush();
+                        Reception::Refused(misfit.to_string())
+                    }
                 }
-                Err(misfit) => {
-                    self.link.queue(&Frame::Refuse(misfit.to_string()));
-                    let _ = self.link.flush();
-                    Reception::Refused(misfit.to_string())
-                }
-            },
+            }
             (Ok(Some(_)), _) => Reception::Refused("it said something else than hello".into()),
             (Err(LinkError::Gone(how)), _) => Reception::Refused(how.to_string()),
             (Err(LinkError::Frame(error)), _) => {
@@ -111,7 +113,7 @@ impl Incoming {
             &proven.hello.nonce,
             &identity.secret,
         );
-        self.link.queue(&Frame::Welcome(Box::new(welcome)));
+        self.link.queue(&HandshakeFrame::Welcome(Box::new(welcome)));
         Some((self.link, agreement, proven.hello.name))
     }
 }

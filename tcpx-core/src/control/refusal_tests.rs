@@ -3,8 +3,9 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::frame::{Frame, MAX_STRANGER_BODY, PROTOCOL_VERSION};
+use super::handshake_frame::HandshakeFrame;
 use super::hello::{Challenge, Hello, Role};
+use super::link_frame::PROTOCOL_VERSION;
 use super::socket::LinkSocket;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
@@ -37,15 +38,13 @@ fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {
 }
 
 /// Waits for the next frame, while `meanwhile` keeps the other end going.
-fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> Frame {
+fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> HandshakeFrame {
     let begin = Instant::now();
     loop {
         assert!(begin.elapsed() < PATIENCE, "nothing came");
         meanwhile();
         link.flush().expect("the other end is there");
-        if let Some(frame) =
-            link.receive(Instant::now(), MAX_STRANGER_BODY).expect("the other end is there")
-        {
+        if let Some(frame) = link.receive(Instant::now()).expect("the other end is there") {
             return frame;
         }
     }
@@ -63,17 +62,19 @@ fn a_listener_refuses_who_does_not_fit_and_tells_it_why() {
         let mut listen = || {
             let _ = strangers.progress(Instant::now(), &ours);
         };
-        let Frame::Challenge(challenge) = hear(&mut link, &mut listen) else {
+        let HandshakeFrame::Challenge(challenge) = hear(&mut link, &mut listen) else {
             panic!("a challenge")
         };
         let mut hello = theirs.hello([7; 32]);
         spoil(&mut hello);
-        link.queue(&Frame::Hello(Box::new(hello.prove(
+        link.queue(&HandshakeFrame::Hello(Box::new(hello.prove(
             Role::Connector,
             &challenge.nonce,
             &ours.secret,
         ))));
-        let Frame::Refuse(reason) = hear(&mut link, &mut listen) else { panic!("a refusal") };
+        let HandshakeFrame::Refuse(reason) = hear(&mut link, &mut listen) else {
+            panic!("a refusal")
+        };
         words.iter().for_each(|word| assert!(reason.contains(word), "{word}: {reason}"));
         assert!(strangers.take_proven().is_none(), "{reason}");
     }
@@ -90,13 +91,13 @@ fn a_connector_refuses_who_does_not_fit() {
         let mut outcome = connector.poll("far", Instant::now(), &ours).map(drop);
         let (stream, _) = listener.accept().expect("it was dialled");
         let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
-        link.queue(&Frame::Challenge(Challenge::new([3; 32])));
+        link.queue(&HandshakeFrame::Challenge(Challenge::new([3; 32])));
         let mut dial = || outcome = connector.poll("far", Instant::now(), &ours).map(drop);
-        let Frame::Hello(proven) = hear(&mut link, &mut dial) else { panic!("a hello") };
+        let HandshakeFrame::Hello(proven) = hear(&mut link, &mut dial) else { panic!("a hello") };
         proven.verify(Role::Connector, &[3; 32], &theirs.secret).expect("it knows the secret");
         let mut hello = theirs.hello([7; 32]);
         spoil(&mut hello);
-        link.queue(&Frame::Welcome(Box::new(hello.prove(
+        link.queue(&HandshakeFrame::Welcome(Box::new(hello.prove(
             Role::Listener,
             &proven.hello.nonce,
             &theirs.secret,
@@ -122,7 +123,7 @@ fn a_refused_connector_says_whose_words_it_repeats() {
     let (stream, _) = listener.accept().expect("it was dialled");
     let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
     let reason = format!("control link protocol {PROTOCOL_VERSION} here, 2 there");
-    link.queue(&Frame::Refuse(reason.clone()));
+    link.queue(&HandshakeFrame::Refuse(reason.clone()));
     let begin = Instant::now();
     while outcome.is_ok() {
         assert!(begin.elapsed() < PATIENCE, "no refusal");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::acknowledgement;
-use super::frame::{Frame, FrameError};
+use super::link_frame::{FrameError, LinkFrame};
 use crate::error::Departure;
 
 /// Bytes read by one system call.
@@ -87,7 +87,7 @@ impl LinkSocket {
     }
 
     /// Queues a frame; `flush` sends it.
-    pub(crate) fn queue(&mut self, frame: &Frame) {
+    pub(crate) fn queue(&mut self, frame: &impl LinkFrame) {
         frame.encode(&mut self.outbound);
     }
 
@@ -150,21 +150,17 @@ impl LinkSocket {
     }
 
     /// Reads, and takes the next whole frame. What came before the end of the link still counts.
-    pub(crate) fn receive(
-        &mut self,
-        now: Instant,
-        body_limit: usize,
-    ) -> Result<Option<Frame>, LinkError> {
+    pub(crate) fn receive<F: LinkFrame>(&mut self, now: Instant) -> Result<Option<F>, LinkError> {
         let outcome = self.fill(now);
-        if let Some(frame) = self.next_frame(body_limit)? {
+        if let Some(frame) = self.next_frame()? {
             return Ok(Some(frame));
         }
         outcome.map(|_| None)
     }
 
     /// The next whole frame that has arrived.
-    pub(crate) fn next_frame(&mut self, body_limit: usize) -> Result<Option<Frame>, LinkError> {
-        match Frame::decode(&self.inbound[self.inbound_taken..self.inbound_filled], body_limit) {
+    pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
+        match F::decode(&self.inbound[self.inbound_taken..self.inbound_filled]) {
             Ok(Some((frame, taken))) => {
                 self.inbound_taken += taken;
                 Ok(Some(frame))
@@ -236,7 +232,8 @@ mod tests {
 
     use super::*;
     use crate::control::delivery::Delivery;
-    use crate::control::frame::{MAX_PEER_BODY, MAX_STRANGER_BODY};
+    use crate::control::frame::Frame;
+    use crate::control::handshake_frame::HandshakeFrame;
 
     fn pair() -> (LinkSocket, LinkSocket) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -247,10 +244,10 @@ mod tests {
         (link(left), link(right))
     }
 
-    fn receive(link: &mut LinkSocket, limit: usize) -> Result<Frame, LinkError> {
+    fn receive<F: LinkFrame>(link: &mut LinkSocket) -> Result<F, LinkError> {
         let give_up_at = Instant::now() + Duration::from_secs(60);
         loop {
-            if let Some(frame) = link.receive(Instant::now(), limit)? {
+            if let Some(frame) = link.receive(Instant::now())? {
                 return Ok(frame);
             }
             assert!(Instant::now() < give_up_at, "no frame came");
@@ -270,7 +267,7 @@ mod tests {
         while expected < count {
             left.flush().unwrap();
             right.fill(Instant::now()).unwrap();
-            while let Some(frame) = right.next_frame(MAX_PEER_BODY).unwrap() {
+            while let Some(frame) = right.next_frame::<Frame>().unwrap() {
                 assert_eq!(frame, announce(expected));
                 expected += 1;
             }
@@ -283,13 +280,13 @@ mod tests {
         let (mut left, mut right) = pair();
         left.stream.write_all(&[0xff; 64]).unwrap();
         assert!(matches!(
-            receive(&mut right, MAX_STRANGER_BODY),
+            receive::<HandshakeFrame>(&mut right),
             Err(LinkError::Frame(FrameError::Header(_)))
         ));
         let (left, mut right) = pair();
         drop(left);
         assert_eq!(
-            receive(&mut right, MAX_STRANGER_BODY),
+            receive::<HandshakeFrame>(&mut right),
             Err(LinkError::Gone(Departure::LinkClosed))
         );
     }
@@ -300,8 +297,8 @@ mod tests {
         left.queue(&Frame::Goodbye);
         left.flush().unwrap();
         drop(left);
-        assert_eq!(receive(&mut right, MAX_PEER_BODY), Ok(Frame::Goodbye));
-        assert_eq!(receive(&mut right, MAX_PEER_BODY), Err(LinkError::Gone(Departure::LinkClosed)));
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Goodbye));
+        assert_eq!(receive::<Frame>(&mut right), Err(LinkError::Gone(Departure::LinkClosed)));
     }
 
     #[test]
