@@ -31,18 +31,20 @@ impl fmt::Debug for Secret {
 pub(crate) struct ConnInfo {
     /// Random id of the session.
     pub(crate) session: [u8; 16],
-    /// Proof of belonging together.
+    /// What both ends prove that they know.
     pub(crate) secret: Secret,
-    /// Where its control listener can be reached, most promising first.
+    /// Where the session's control listener can be reached, most promising first.
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
 impl ConnInfo {
+    /// The bytes to give to peers.
     pub(crate) fn encode(&self) -> Vec<u8> {
         // Serialising these plain types cannot fail; `decode` would refuse an empty body.
         ENVELOPE.seal(&postcard::to_allocvec(self).unwrap_or_default())
     }
 
+    /// Reads bytes that [`encode`](Self::encode) made. They may come from anywhere.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ConnInfoError> {
         let (info, rest) = postcard::take_from_bytes::<Self>(ENVELOPE.open(bytes)?)
             .map_err(|_| ConnInfoError::Body("the fields cannot be read"))?;
@@ -58,7 +60,7 @@ impl ConnInfo {
         Ok(info)
     }
 
-    /// Keeps what fits the format's limits, in order.
+    /// Keeps as many addresses as the format allows, the first ones.
     pub(crate) fn limit_addresses(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
         addresses.truncate(MAX_ADDRESSES);
         addresses
@@ -83,7 +85,7 @@ mod tests {
     fn round_trip() {
         let info = sample();
         let bytes = info.encode();
-        assert!(bytes.len() < 512, "the documents' programs read it into 1024 bytes");
+        assert!(bytes.len() < 512, "programs have buffers of 1024 bytes for it");
         assert_eq!(ConnInfo::decode(&bytes), Ok(info));
     }
 

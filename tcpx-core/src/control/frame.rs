@@ -32,14 +32,16 @@ pub(crate) enum Frame {
         /// Where they go.
         delivery: Delivery,
     },
-    /// Sends were matched with announced receives: their chunks follow on the channels, in this order among matches.
+    /// Sends were matched with announced receives. Their chunks follow on the channels, in the
+    /// order of the matches.
     Match {
-        /// Channel of the first chunk; the others go round robin from there.
+        /// Channel of the first chunk. The others follow round robin.
         first_channel: u16,
-        /// The receiver's name for the receive. Several share one chunk, in this order; 1 to `MAX_NAMES`.
+        /// The receiver's names for the receives, 1 to [`MAX_NAMES`]. Several share one chunk, in
+        /// this order.
         recvs: Names,
     },
-    /// A send met an announced receive of another size; both have failed and nothing will be sent.
+    /// A send met an announced receive of another size. Both have failed, and nothing will be sent.
     Mismatch {
         /// The receiver's name for the receive.
         recv: u64,

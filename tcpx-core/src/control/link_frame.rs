@@ -2,8 +2,8 @@
 //!
 //! The header is that of [`tcpx_wire::frame`]. A link speaks two sets of frames, one after the
 //! other: [`HandshakeFrame`](super::handshake_frame::HandshakeFrame) until both ends are proven,
-//! then [`Frame`](super::frame::Frame). A header is refused before its body arrives when the body is
-//! too long for the set, or when the kind is not of the set.
+//! then [`Frame`](super::frame::Frame). A header is refused before its body arrives when the body
+//! is too long for the set, or when the kind is not of the set.
 
 use std::ops::RangeInclusive;
 

@@ -12,7 +12,7 @@ use crate::error::Departure;
 
 /// Bytes read by one system call.
 const READ_BYTES: usize = 64 * 1024;
-/// Unsent bytes above which the peer counts as not reading any more.
+/// Unsent bytes above which the peer is taken to have stopped reading.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
 /// Probes of an idle connection before its host counts as gone.
 const KEEPALIVE_PROBES: u32 = 5;
@@ -20,7 +20,9 @@ const KEEPALIVE_PROBES: u32 = 5;
 /// Why a link ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LinkError {
+    /// The connection has ended.
     Gone(Departure),
+    /// The other end breaks the protocol.
     Frame(FrameError),
 }
 
@@ -28,20 +30,21 @@ pub(crate) enum LinkError {
 #[derive(Debug)]
 pub(crate) struct LinkSocket {
     stream: TcpStream,
-    /// Storage; the bytes in `inbound_taken..inbound_filled` have arrived and wait.
+    /// Storage. The bytes in `inbound_taken..inbound_filled` have arrived and wait to be decoded.
     inbound: Vec<u8>,
     inbound_taken: usize,
     inbound_filled: usize,
     outbound: Vec<u8>,
     outbound_sent: usize,
-    /// When the last byte came, or the connection itself.
+    /// When the last byte came; before the first one, when the connection came.
     pub(crate) heard_at: Instant,
     has_heard: bool,
 }
 
 impl LinkSocket {
-    /// Takes over a connected stream. The system probes an idle one and ends it when nothing acknowledges the probes for
-    /// `host_timeout`; `None`: it never does. What is under way is watched by `acknowledgement`.
+    /// Takes over a connected stream. The system probes it while it is idle, and ends it when
+    /// nothing acknowledges the probes for `host_timeout`. `None`: it does not probe. What is under
+    /// way is watched by [`unacknowledged`](Self::unacknowledged).
     pub(crate) fn new(
         stream: TcpStream,
         host_timeout: Option<Duration>,
@@ -69,7 +72,7 @@ impl LinkSocket {
         self.has_heard
     }
 
-    /// The address of this end, which tells the interface that reaches the peer.
+    /// The address of this end, which belongs to the interface that reaches the peer.
     pub(crate) fn local_ip(&self) -> Option<IpAddr> {
         self.stream.local_addr().ok().map(|address| address.ip())
     }
@@ -81,7 +84,7 @@ impl LinkSocket {
             .map_or_else(|_| "unknown address".to_owned(), |address| address.to_string())
     }
 
-    /// How long the peer's host has acknowledged nothing, if something waits for it.
+    /// How long the peer's host has acknowledged nothing. `None`: nothing waits for it.
     pub(crate) fn unacknowledged(&self) -> io::Result<Option<Duration>> {
         acknowledgement::overdue(&self.stream)
     }
@@ -124,7 +127,8 @@ impl LinkSocket {
 
     /// Reads what has arrived, without waiting. Returns whether any byte came.
     pub(crate) fn fill(&mut self, now: Instant) -> Result<bool, LinkError> {
-        // What is left of a frame moves to the front; a frame longer than the storage makes it grow (frames are bounded).
+        // The part of a frame that is left moves to the front. A frame longer than the storage
+        // makes it grow; frames are bounded.
         self.inbound.copy_within(self.inbound_taken..self.inbound_filled, 0);
         self.inbound_filled -= self.inbound_taken;
         self.inbound_taken = 0;
@@ -149,7 +153,7 @@ impl LinkSocket {
         }
     }
 
-    /// Reads, and takes the next whole frame. What came before the end of the link still counts.
+    /// Reads, and takes the next whole frame. What came before the end of the link is taken first.
     pub(crate) fn receive<F: LinkFrame>(&mut self, now: Instant) -> Result<Option<F>, LinkError> {
         let outcome = self.fill(now);
         if let Some(frame) = self.next_frame()? {
@@ -171,7 +175,7 @@ impl LinkSocket {
     }
 }
 
-/// The system counts in whole seconds, from 1 to 32767.
+/// Probes that give a dead host up after `timeout`. The system takes whole seconds, 1 to 32,767.
 fn keepalive(timeout: Duration) -> TcpKeepalive {
     let seconds = |time: Duration| Duration::from_secs(time.as_secs().clamp(1, 32_767));
     TcpKeepalive::new()

@@ -1,4 +1,4 @@
-//! The listening end of a control link, before there is a peer: one connection that came in and what it has proven.
+//! The listening end of a handshake: one connection that came in, and what it has proven.
 
 use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use crate::control::identity::{Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};
 
-/// One connection that came in.
+/// One connection that came in and is no peer yet.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct InboundHandshake {
     link: LinkSocket,
     from: IpAddr,
     nonce: [u8; 32],
@@ -19,23 +19,23 @@ pub(crate) struct Incoming {
     proven: Option<(Proven, Agreement)>,
 }
 
-/// What became of an incoming connection.
+/// How far a handshake has come.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reception {
-    /// It has not said hello yet.
-    Waiting,
-    /// It has proven that it knows the secret and fits.
+pub(crate) enum HandshakeState {
+    /// The other end has not said hello yet.
+    AwaitingHello,
+    /// The other end knows the secret and fits.
     Proven,
-    /// It is to be dropped, and why.
+    /// The connection is to be dropped, and why.
     Refused(String),
 }
 
-impl Incoming {
-    /// Greets a new connection.
-    pub(crate) fn greet(
+impl InboundHandshake {
+    /// Begins with a new connection: sends it the challenge.
+    pub(crate) fn start(
         stream: TcpStream,
         from: IpAddr,
-        patience: Duration,
+        hello_timeout: Duration,
         now: Instant,
         identity: &Identity,
     ) -> Result<Self> {
@@ -43,34 +43,34 @@ impl Incoming {
             .map_err(|error| Error::io("accepting a control connection", &error))?;
         let nonce = random()?;
         link.queue(&HandshakeFrame::Challenge(Challenge::new(nonce)));
-        Ok(Self { link, from, nonce, give_up_at: now + patience, proven: None })
+        Ok(Self { link, from, nonce, give_up_at: now + hello_timeout, proven: None })
     }
 
-    /// One step.
-    pub(crate) fn poll(&mut self, now: Instant, identity: &Identity) -> Reception {
+    /// Drives the handshake one step.
+    pub(crate) fn poll(&mut self, now: Instant, identity: &Identity) -> HandshakeState {
         let outcome = self.link.flush().and_then(|_| self.link.receive(now));
         match (outcome, &self.proven) {
-            (Ok(None), Some(_)) => Reception::Proven,
-            (Ok(None), None) if now < self.give_up_at => Reception::Waiting,
-            (Ok(None), None) => Reception::Refused("it said no hello in time".into()),
+            (Ok(None), Some(_)) => HandshakeState::Proven,
+            (Ok(None), None) if now < self.give_up_at => HandshakeState::AwaitingHello,
+            (Ok(None), None) => HandshakeState::Refused("it said no hello in time".into()),
             (Ok(Some(HandshakeFrame::Hello(proven))), None) => {
                 match self.check(&proven, identity) {
                     Ok(agreement) => {
                         self.proven = Some((*proven, agreement));
-                        Reception::Proven
+                        HandshakeState::Proven
                     }
-                    Err(misfit) => {
-                        self.link.queue(&HandshakeFrame::Refuse(misfit.to_string()));
+                    Err(error) => {
+                        self.link.queue(&HandshakeFrame::Refuse(error.to_string()));
                         let _ = self.link.flush();
-                        Reception::Refused(misfit.to_string())
+                        HandshakeState::Refused(error.to_string())
                     }
                 }
             }
-            (Ok(Some(_)), _) => Reception::Refused("it said something else than hello".into()),
-            (Err(LinkError::Gone(how)), _) => Reception::Refused(how.to_string()),
-            (Err(LinkError::Frame(error)), _) => {
-                Reception::Refused(format!("it does not speak the control link protocol: {error}"))
-            }
+            (Ok(Some(_)), _) => HandshakeState::Refused("it said something else than hello".into()),
+            (Err(LinkError::Gone(how)), _) => HandshakeState::Refused(how.to_string()),
+            (Err(LinkError::Frame(error)), _) => HandshakeState::Refused(format!(
+                "it does not speak the control link protocol: {error}"
+            )),
         }
     }
 
@@ -83,26 +83,28 @@ impl Incoming {
         identity.hello([0; 32]).agree(&proven.hello)
     }
 
+    /// Whether the other end knows the secret and fits.
     pub(crate) fn is_proven(&self) -> bool {
         self.proven.is_some()
     }
 
-    /// Whether it has sent nothing at all.
+    /// Whether the other end has sent nothing at all.
     pub(crate) fn is_silent(&self) -> bool {
         !self.link.has_heard()
     }
 
-    /// The address it came from.
+    /// The address that the connection came from.
     pub(crate) fn from(&self) -> IpAddr {
         self.from
     }
 
-    /// The address and port it came from, in words.
+    /// Address and port of the other end, in words.
     pub(crate) fn address(&self) -> String {
         self.link.peer_address()
     }
 
-    /// Welcomes a connection that has proven itself: its link, what both ends use, and the name it gave itself.
+    /// Welcomes a proven peer. Returns its link, what both ends will use, and the name that it gave
+    /// itself.
     pub(crate) fn welcome(
         mut self,
         identity: &Identity,
