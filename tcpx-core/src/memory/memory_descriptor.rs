@@ -86,10 +86,11 @@ impl MemoryDescriptor {
     /// Bytes of a serialised descriptor.
     pub const SERIALIZED_BYTES: usize = HEADER_BYTES + BODY_BYTES + DIGEST_BYTES;
 
-    /// Puts the descriptor into bytes that [`deserialize`](Self::deserialize) reads, on any machine.
+    /// Writes the descriptor as bytes, which [`deserialize`](Self::deserialize) reads on any
+    /// machine.
     ///
     /// # Errors
-    /// [`MemoryDescriptorError::Range`] for memory that cannot be.
+    /// [`MemoryDescriptorError::Range`] for an impossible range.
     pub fn serialize(&self) -> Result<[u8; Self::SERIALIZED_BYTES], MemoryDescriptorError> {
         self.check()?;
         Ok(seal(self.address, self.bytes, self.memory.ptr_type()))
@@ -184,7 +185,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_serialised_is_read(address in 1u64..1 << 48, bytes in 1u64..1 << 48, is_host: bool) {
+        fn what_was_serialised_is_read(
+            address in 1u64..1 << 48,
+            bytes in 1u64..1 << 48,
+            is_host: bool,
+        ) {
             let memory = if is_host { MemoryType::Host } else { MemoryType::Device };
             let descriptor = MemoryDescriptor { address, bytes, memory };
             prop_assert_eq!(
