@@ -3,7 +3,7 @@
 //!
 //! - [`backend`]: an unpack backend that is slower than it has to be.
 //! - [`lane`]: a lane whose chunks do not move, or that waits for unpacking or for the network.
-//! - [`matches`]: sends that no receive is found for.
+//! - [`mod@matches`]: sends that no receive is found for.
 //! - [`pages`]: bounce pages that the plugin never uses again.
 //! - [`payload`]: first chunks that arrive as zeros.
 
