@@ -11,7 +11,6 @@ use super::protocol::posting::PostError;
 use super::protocol::stage::{Leaving, PeerStage};
 use super::protocol::{Opening, PeerProtocol};
 use super::session_context::SessionContext;
-use crate::control::frame::MAX_PEER_BODY;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, Phase, Result};
@@ -116,9 +115,7 @@ impl Connection {
             self.protocol.handle_heard(now);
         }
         // What came before the end of the link still counts.
-        while let Some(frame) =
-            self.link.next_frame(MAX_PEER_BODY).map_err(|error| self.link_error(error))?
-        {
+        while let Some(frame) = self.link.next_frame().map_err(|error| self.link_error(error))? {
             self.protocol.handle_frame(frame);
         }
         self.act(cx)?;
