@@ -8,6 +8,8 @@ mod gathering_tests;
 mod late_unpack_tests;
 mod memory;
 #[cfg(all(test, feature = "soft"))]
+mod name_tests;
+#[cfg(all(test, feature = "soft"))]
 mod parking_tests;
 mod progress_thread;
 mod shared;
