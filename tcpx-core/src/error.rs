@@ -1,145 +1,39 @@
 //! What can go wrong, with the numbers that a reader of a log needs, and the id of its diagnosis.
+//!
+//! [`Error`] is here; what its variants hold lies below, and knows nothing of it:
+//! - `phase`, `departure`: when it happened, and how a peer went.
+//! - `plugin_failure`, `unpack_failure`, `conn_info`: what failed.
+//!
+//! Above it, as `impl` blocks:
+//! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
 
 pub(crate) mod conn_info;
+mod departure;
 mod diagnosis;
+mod phase;
+mod plugin_failure;
 pub(crate) mod unpack_failure;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_rx::DescriptorError;
-use tcpx_sys::{LoadError, NcclResult};
+use tcpx_sys::LoadError;
 use tcpx_unpack::UnpackError;
 
+pub use departure::Departure;
 pub(crate) use diagnosis::HOST_RECEIVE;
 pub use diagnosis::of_connecting;
 use diagnosis::suffix;
+pub use phase::Phase;
+pub use plugin_failure::PluginFailure;
 
-use crate::error::unpack_failure::UnpackFailure;
+use self::unpack_failure::UnpackFailure;
 use crate::types::Direction;
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// Where in the life of a session something went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Phase {
-    /// Opening and initialising the plugin.
-    Load,
-    /// Making the control listener or listen comms.
-    Listen,
-    /// Reaching the peer's control link, or connecting comms to it.
-    Connect,
-    /// Waiting for the peer's control link, or accepting its comms.
-    Accept,
-    /// Hello and proof of the secret.
-    Handshake,
-    /// Making memory known to the plugin.
-    Register,
-    /// Sending chunks.
-    Send,
-    /// Receiving chunks.
-    Receive,
-    /// Copying fragments out of the bounce buffer.
-    Unpack,
-    /// Saying goodbye and closing comms.
-    Close,
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Load => "load",
-            Self::Listen => "listen",
-            Self::Connect => "connect",
-            Self::Accept => "accept",
-            Self::Handshake => "handshake",
-            Self::Register => "register",
-            Self::Send => "send",
-            Self::Receive => "receive",
-            Self::Unpack => "unpack",
-            Self::Close => "close",
-        })
-    }
-}
-
-/// A call into the plugin that did not return 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginFailure {
-    /// The member of the v7 table that was called.
-    pub call: &'static str,
-    /// What it returned.
-    pub code: NcclResult,
-    /// Where in the session's life.
-    pub phase: Phase,
-    /// The peer whose comm it was, if any.
-    pub peer: Option<String>,
-    /// The channel whose comm it was, if any.
-    pub channel: Option<u16>,
-    /// The NIC, by name.
-    pub nic: Option<String>,
-}
-
-impl fmt::Display for PluginFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "plugin call {} returned {} during {}", self.call, self.code, self.phase)?;
-        if let Some(peer) = &self.peer {
-            write!(f, ", peer {peer}")?;
-        }
-        if let Some(channel) = self.channel {
-            write!(f, ", channel {channel}")?;
-        }
-        if let Some(nic) = &self.nic {
-            write!(f, ", NIC {nic}")?;
-        }
-        Ok(())
-    }
-}
-
-/// How a peer went away.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Departure {
-    /// It said goodbye.
-    Goodbye,
-    /// Its end of the control link closed without a goodbye: the process ended or was killed.
-    LinkClosed,
-    /// The control link failed with this system error.
-    LinkFailed(String),
-    /// It gave up and said why.
-    Abort(String),
-    /// It makes progress by itself, and yet nothing was heard of it for so long, though it was asked.
-    Silent(Duration),
-    /// Its host has acknowledged nothing for so long, though bytes are under way to it.
-    HostGone(Duration),
-}
-
-impl fmt::Display for Departure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Goodbye => f.write_str("it said goodbye"),
-            Self::LinkClosed => f.write_str(
-                "its control link closed without a goodbye; the process ended or was killed",
-            ),
-            Self::LinkFailed(error) => write!(f, "its control link failed: {error}"),
-            Self::Abort(reason) => write!(f, "it aborted: {reason}"),
-            Self::Silent(silence) => write!(
-                f,
-                "nothing was heard of it for {:.1} s, though it was asked and has a progress thread: it is frozen, or the \
-                 network is cut",
-                silence.as_secs_f64()
-            ),
-            Self::HostGone(silence) => write!(
-                f,
-                "its host has acknowledged nothing for {:.1} s: the network is cut, or the host is down",
-                silence.as_secs_f64()
-            ),
-        }
-    }
-}
 
 /// Every error of this crate. Cloneable, because one dead peer is the error of many transfers.
 ///

@@ -9,7 +9,10 @@ use tcpx_diagnosis::{Code, Diagnosis, explain};
 use tcpx_rx::DescriptorError;
 use tcpx_sys::LoadError;
 
-use super::{Departure, Error, Phase, PluginFailure};
+use super::Error;
+use super::departure::Departure;
+use super::phase::Phase;
+use super::plugin_failure::PluginFailure;
 
 /// Begins the text of a registration that is refused because hardware cannot receive into host memory.
 pub(crate) const HOST_RECEIVE: &str = "the hardware plugin cannot receive into host memory";
