@@ -6,10 +6,12 @@
 //!
 //! Above it, as `impl` blocks:
 //! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
+//! - `display`: an error in words, and the id at their end.
 
 pub(crate) mod conn_info;
 mod departure;
 mod diagnosis;
+mod display;
 mod phase;
 mod plugin_failure;
 pub(crate) mod unpack_failure;
@@ -25,7 +27,6 @@ use tcpx_unpack::UnpackError;
 pub use departure::Departure;
 pub(crate) use diagnosis::HOST_RECEIVE;
 pub use diagnosis::of_connecting;
-use diagnosis::suffix;
 pub use phase::Phase;
 pub use plugin_failure::PluginFailure;
 
@@ -42,7 +43,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A setting is outside its range or contradicts another.
-    #[error("{name} = {value}: {reason}{}", suffix(self))]
     Setting {
         /// Name of the option or variable.
         name: &'static str,
@@ -52,22 +52,14 @@ pub enum Error {
         reason: String,
     },
     /// The plugin file could not be used.
-    #[error("{}{}", .0, suffix(self))]
     Load(Arc<LoadError>),
     /// The hardware plugin would end the process, crash or hang on this host, so it was not loaded.
-    #[error("the plugin was not loaded: {}{}", first_finding(.0), suffix(self))]
     Preflight(Arc<tcpx_diagnosis::Report>),
     /// A plugin was asked for that this build does not contain.
-    #[error(
-        "the software plugin is not part of this build (feature `soft`); name a plugin by path{}",
-        suffix(self)
-    )]
     NoSoftPlugin,
     /// A plugin call failed.
-    #[error("{}{}", .0, suffix(self))]
     Plugin(PluginFailure),
     /// The plugin has properties this library cannot work with.
-    #[error("plugin {path}: {reason}{}", suffix(self))]
     UnusablePlugin {
         /// Which plugin.
         path: PathBuf,
@@ -75,7 +67,6 @@ pub enum Error {
         reason: String,
     },
     /// No NIC fits what was asked for.
-    #[error("no NIC {wanted}; the plugin offers: {available}{}", suffix(self))]
     NoNic {
         /// What was asked for.
         wanted: String,
@@ -83,7 +74,6 @@ pub enum Error {
         available: String,
     },
     /// Memory of a kind that is not to be had here.
-    #[error("{kind} memory is not available: {reason}{}", suffix(self))]
     MemoryUnavailable {
         /// What was asked for.
         kind: &'static str,
@@ -91,13 +81,10 @@ pub enum Error {
         reason: String,
     },
     /// An unpack backend is not available.
-    #[error("unpack: {}{}", .0, suffix(self))]
     Unpack(Arc<UnpackError>),
     /// A chunk could not be unpacked. The session does not recover: every peer of it ends with this.
-    #[error("{}{}", .0, suffix(self))]
     UnpackFailed(Arc<UnpackFailure>),
     /// A deadline passed.
-    #[error("deadline of {waited:?} passed during {phase}{}: {detail}{}", peer_suffix(.peer.as_ref()), suffix(self))]
     Deadline {
         /// What was being done.
         phase: Phase,
@@ -109,7 +96,6 @@ pub enum Error {
         detail: String,
     },
     /// No peer of this name.
-    #[error("unknown peer {peer}; known peers: {known}")]
     UnknownPeer {
         /// The name that was used.
         peer: String,
@@ -117,7 +103,6 @@ pub enum Error {
         known: String,
     },
     /// The peer is not in a state for this call.
-    #[error("peer {peer} is {state}: {cure}")]
     PeerState {
         /// Which peer.
         peer: String,
@@ -127,7 +112,6 @@ pub enum Error {
         cure: &'static str,
     },
     /// The peer went away.
-    #[error("peer {peer} is gone during {phase}: {how}{}", suffix(self))]
     PeerGone {
         /// Which peer.
         peer: String,
@@ -137,7 +121,6 @@ pub enum Error {
         how: Departure,
     },
     /// The two ends do not fit together, or the other end could not prove who it is.
-    #[error("handshake with {peer} failed: {reason}{}", suffix(self))]
     Handshake {
         /// Which peer.
         peer: String,
@@ -145,10 +128,8 @@ pub enum Error {
         reason: String,
     },
     /// Connection info that cannot be used.
-    #[error("connection info: {}{}", .0, suffix(self))]
     ConnInfo(#[from] conn_info::ConnInfoError),
     /// A frame that no well-behaved peer sends.
-    #[error("peer {peer} broke the control link protocol: {detail}{}", suffix(self))]
     Protocol {
         /// Which peer.
         peer: String,
@@ -156,10 +137,6 @@ pub enum Error {
         detail: String,
     },
     /// The two ends posted different sizes for one message.
-    #[error(
-        "size mismatch with peer {peer}, tag {tag}: sender posted {send_bytes} bytes, receiver {recv_bytes}{}",
-        suffix(self)
-    )]
     SizeMismatch {
         /// Which peer.
         peer: String,
@@ -171,13 +148,11 @@ pub enum Error {
         recv_bytes: u64,
     },
     /// No registration has this id.
-    #[error("registration {id} does not exist")]
     UnknownRegistration {
         /// The id that was used.
         id: u64,
     },
     /// A registration cannot serve this post.
-    #[error("registration {id}: {reason}{}", suffix(self))]
     Registration {
         /// The id, 0 when it has none yet.
         id: u64,
@@ -185,10 +160,6 @@ pub enum Error {
         reason: String,
     },
     /// A registration is still used by posted operations.
-    #[error(
-        "registration {id} is in use by {operations} posted operations; wait for their transfers or cancel them{}",
-        suffix(self)
-    )]
     InUse {
         /// The registration.
         id: u64,
@@ -196,10 +167,6 @@ pub enum Error {
         operations: usize,
     },
     /// What arrived is not what was announced. Nothing was copied.
-    #[error(
-        "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}{}",
-        suffix(self)
-    )]
     Fragments {
         /// Which peer.
         peer: String,
@@ -211,37 +178,18 @@ pub enum Error {
         source: DescriptorError,
     },
     /// The operation was cancelled.
-    #[error("cancelled")]
     Cancelled,
     /// A transfer that was released already.
-    #[error("the transfer was released")]
     Released,
     /// The session is closed.
-    #[error("the session is closed")]
     Closed,
     /// A system call failed.
-    #[error("{what}: {error}{}", suffix(self))]
     Io {
         /// What was attempted.
         what: String,
         /// The system's answer.
         error: String,
     },
-}
-
-fn peer_suffix(peer: Option<&String>) -> String {
-    peer.map(|peer| format!(" with peer {peer}")).unwrap_or_default()
-}
-
-fn first_finding(report: &tcpx_diagnosis::Report) -> String {
-    let more = match report.findings().len() {
-        0 | 1 => String::new(),
-        findings => format!(" (and {} more findings)", findings - 1),
-    };
-    report.findings().first().map_or_else(String::new, |first| {
-        let cure = first.cure.join("; ");
-        format!("{}; {}; cure: {cure}{more}", first.seen, first.why)
-    })
 }
 
 impl Error {

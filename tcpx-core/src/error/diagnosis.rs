@@ -1,7 +1,5 @@
 //! Which diagnosis of the table an error is a case of. Pure: the one place that knows.
 
-use std::fmt;
-
 use tcpx_diagnosis::table::{
     connection, daemon, environment, limits, plugin, requests, topology, transfer,
 };
@@ -79,24 +77,8 @@ impl Error {
     }
 }
 
-/// What the text of an error ends with: ` [TCPX-902]`, or nothing.
-pub(super) struct Suffix(Option<Code>);
-
-/// The suffix of an error, unless its text ends with it anyway: a peer that gave up has sent its own.
-pub(super) fn suffix(error: &Error) -> Suffix {
-    let is_there = matches!(error, Error::PeerGone { how: Departure::Abort(reason), .. }
-        if id_at_end(reason).is_some());
-    Suffix(if is_there { None } else { error.id() })
-}
-
-impl fmt::Display for Suffix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |id| write!(f, " [{id}]"))
-    }
-}
-
 /// The diagnosis that a text from the other end names in its last brackets, if this release knows it.
-fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
+pub(super) fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
     let (_, id) = text.strip_suffix(']')?.rsplit_once('[')?;
     explain(id.starts_with("TCPX-").then(|| id.parse().ok())??)
 }
