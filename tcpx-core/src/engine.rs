@@ -35,7 +35,7 @@ use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::control::listener::ControlListener;
 
-use crate::error::{Departure, Error, Result};
+use crate::error::{Departure, Error, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::protocol::Leaving;
@@ -368,11 +368,7 @@ impl Drop for Engine {
 
 fn check_peer_name(name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(Error::Setting {
-            name: "peer name",
-            value: String::new(),
-            reason: "must not be empty".into(),
-        });
+        return Err(Error::setting("peer name", "", SettingProblem::Empty));
     }
     check_name("peer name", name)
 }

@@ -2,7 +2,8 @@
 //!
 //! [`Error`] is here; what its variants hold lies below, and knows nothing of it:
 //! - `phase`, `departure`: when it happened, and how a peer went.
-//! - `plugin_failure`, `unpack_failure`, `conn_info`: what failed.
+//! - `plugin_failure`, `unpack_failure`, `dial_failure`: what failed, with all that is known of it.
+//! - `setting_problem`, `memory_problem`, `conn_info`: why something was refused.
 //!
 //! Above it, as `impl` blocks:
 //! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
@@ -10,10 +11,13 @@
 
 pub(crate) mod conn_info;
 mod departure;
-mod diagnosis;
+pub(crate) mod diagnosis;
+mod dial_failure;
 mod display;
+mod memory_problem;
 mod phase;
 mod plugin_failure;
+mod setting_problem;
 pub(crate) mod unpack_failure;
 
 use std::path::PathBuf;
@@ -25,10 +29,11 @@ use tcpx_sys::LoadError;
 use tcpx_unpack::UnpackError;
 
 pub use departure::Departure;
-pub(crate) use diagnosis::HOST_RECEIVE;
-pub use diagnosis::of_connecting;
+pub use dial_failure::DialFailure;
+pub use memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
 pub use phase::Phase;
 pub use plugin_failure::PluginFailure;
+pub use setting_problem::{PluginChunkProblem, SettingProblem};
 
 use self::unpack_failure::UnpackFailure;
 use crate::types::Direction;
@@ -49,7 +54,7 @@ pub enum Error {
         /// What was given.
         value: String,
         /// What is wrong with it and what would be right.
-        reason: String,
+        problem: SettingProblem,
     },
     /// The plugin file could not be used.
     Load(Arc<LoadError>),
@@ -71,15 +76,10 @@ pub enum Error {
         /// What was asked for.
         wanted: String,
         /// The names the plugin reported.
-        available: String,
+        available: Vec<String>,
     },
     /// Memory of a kind that is not to be had here.
-    MemoryUnavailable {
-        /// What was asked for.
-        kind: &'static str,
-        /// Why not.
-        reason: String,
-    },
+    MemoryUnavailable(MemoryUnavailable),
     /// An unpack backend is not available.
     Unpack(Arc<UnpackError>),
     /// A chunk could not be unpacked. The session does not recover: every peer of it ends with this.
@@ -157,7 +157,7 @@ pub enum Error {
         /// The id, 0 when it has none yet.
         id: u64,
         /// What is wrong and what would be right.
-        reason: String,
+        problem: RegistrationProblem,
     },
     /// A registration is still used by posted operations.
     InUse {
@@ -183,11 +183,20 @@ pub enum Error {
     Released,
     /// The session is closed.
     Closed,
+    /// No address of a peer leads to it.
+    Unreachable {
+        /// Which peer.
+        peer: String,
+        /// Its addresses in the order in which they were tried, and what came of each.
+        attempts: Vec<DialFailure>,
+    },
     /// A system call failed.
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's answer as a kind.
+        kind: std::io::ErrorKind,
+        /// The system's answer in words.
         error: String,
     },
 }
@@ -204,7 +213,15 @@ impl Error {
     }
 
     pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
-        Self::Io { what: what.into(), error: error.to_string() }
+        Self::Io { what: what.into(), kind: error.kind(), error: error.to_string() }
+    }
+
+    pub(crate) fn setting(
+        name: &'static str,
+        value: impl Into<String>,
+        problem: SettingProblem,
+    ) -> Self {
+        Self::Setting { name, value: value.into(), problem }
     }
 }
 

@@ -54,8 +54,12 @@ mod transfer;
 mod types;
 
 pub use error::conn_info::ConnInfoError;
+pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
-pub use error::{Departure, Error, Phase, PluginFailure, Result, of_connecting};
+pub use error::{
+    BounceBufferProblem, Departure, DialFailure, Error, MemoryUnavailable, Phase,
+    PluginChunkProblem, PluginFailure, RegistrationProblem, Result, SettingProblem,
+};
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
 pub use plugin::Nic;
@@ -68,6 +72,7 @@ pub use stats::alarm::AlarmReport;
 pub use stats::channel::ChannelStats;
 pub use stats::report::{ChannelReport, PeerReport, SessionReport, StagingTimes, Totals};
 pub use stats::stages::StageTimes;
+pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;

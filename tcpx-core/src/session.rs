@@ -110,7 +110,7 @@ impl Session {
     /// the other end has called `accept` waits for its counterpart, as always.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Io`] when no address of the peer answers,
+    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Unreachable`] when no address of the peer answers,
     /// [`Error::Deadline`] after [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`].
     pub fn connect(&self, peer: &str) -> Result<()> {
         let key = self.shared.engine().start_connect(peer)?;

@@ -8,7 +8,9 @@ use std::thread;
 
 use gpu_sessions::{PATIENCE, connect, has_gpu, session};
 use serial_test::serial;
-use tcpx_core::{Error, MemoryType, Post, Session, SessionOptions, UnpackChoice, gpu_count};
+use tcpx_core::{
+    Error, MemoryType, MemoryUnavailable, Post, Session, SessionOptions, UnpackChoice, gpu_count,
+};
 use tcpx_cuda::{CudaGpu, DeviceBuffer};
 use tcpx_tests::pattern;
 
@@ -126,5 +128,5 @@ fn device_memory_that_the_gpu_does_not_reach_is_refused() {
 fn a_gpu_that_is_not_there_is_a_typed_error() {
     let options = SessionOptions { gpu: Some(gpu_count() + 1), ..SessionOptions::default() };
     let error = Session::new(options).expect_err("there is no such GPU");
-    assert!(matches!(error, Error::MemoryUnavailable { kind: "CUDA", .. }), "{error}");
+    assert!(matches!(error, Error::MemoryUnavailable(MemoryUnavailable::Cuda(_))), "{error}");
 }

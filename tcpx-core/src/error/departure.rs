@@ -1,6 +1,7 @@
 //! How a peer went away.
 
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 /// How a peer went away.
@@ -11,8 +12,13 @@ pub enum Departure {
     Goodbye,
     /// Its end of the control link closed without a goodbye: the process ended or was killed.
     LinkClosed,
-    /// The control link failed with this system error.
-    LinkFailed(String),
+    /// The control link failed.
+    LinkFailed {
+        /// The system's answer as a kind; `None` where the peer stopped reading.
+        kind: Option<io::ErrorKind>,
+        /// What happened, in words.
+        error: String,
+    },
     /// It gave up and said why.
     Abort(String),
     /// It makes progress by itself, and yet nothing was heard of it for so long, though it was asked.
@@ -28,7 +34,7 @@ impl fmt::Display for Departure {
             Self::LinkClosed => f.write_str(
                 "its control link closed without a goodbye; the process ended or was killed",
             ),
-            Self::LinkFailed(error) => write!(f, "its control link failed: {error}"),
+            Self::LinkFailed { error, .. } => write!(f, "its control link failed: {error}"),
             Self::Abort(reason) => write!(f, "it aborted: {reason}"),
             Self::Silent(silence) => write!(
                 f,

@@ -5,6 +5,7 @@ use std::fmt;
 use super::Error;
 use super::departure::Departure;
 use super::diagnosis::id_at_end;
+use super::dial_failure::DialFailure;
 
 /// The words of [`Text`], then the id of the diagnosis in brackets: ` [TCPX-902]`.
 impl fmt::Display for Error {
@@ -29,7 +30,7 @@ struct Text<'a>(&'a Error);
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Error::Setting { name, value, reason } => write!(f, "{name} = {value}: {reason}"),
+            Error::Setting { name, value, problem } => write!(f, "{name} = {value}: {problem}"),
             Error::Load(error) => write!(f, "{error}"),
             Error::Preflight(report) => {
                 f.write_str("the plugin was not loaded: ")?;
@@ -44,11 +45,9 @@ impl fmt::Display for Text<'_> {
                 write!(f, "plugin {}: {reason}", path.display())
             }
             Error::NoNic { wanted, available } => {
-                write!(f, "no NIC {wanted}; the plugin offers: {available}")
+                write!(f, "no NIC {wanted}; the plugin offers: {}", available.join(", "))
             }
-            Error::MemoryUnavailable { kind, reason } => {
-                write!(f, "{kind} memory is not available: {reason}")
-            }
+            Error::MemoryUnavailable(missing) => write!(f, "{missing}"),
             Error::Unpack(error) => write!(f, "unpack: {error}"),
             Error::UnpackFailed(failure) => write!(f, "{failure}"),
             Error::Deadline { phase, peer, waited, detail } => {
@@ -78,7 +77,7 @@ impl fmt::Display for Text<'_> {
                  receiver {recv_bytes}"
             ),
             Error::UnknownRegistration { id } => write!(f, "registration {id} does not exist"),
-            Error::Registration { id, reason } => write!(f, "registration {id}: {reason}"),
+            Error::Registration { id, problem } => write!(f, "registration {id}: {problem}"),
             Error::InUse { id, operations } => write!(
                 f,
                 "registration {id} is in use by {operations} posted operations; wait for their \
@@ -90,9 +89,20 @@ impl fmt::Display for Text<'_> {
             Error::Cancelled => f.write_str("cancelled"),
             Error::Released => f.write_str("the transfer was released"),
             Error::Closed => f.write_str("the session is closed"),
-            Error::Io { what, error } => write!(f, "{what}: {error}"),
+            Error::Unreachable { peer, attempts } => {
+                write!(f, "reaching the control listener of peer {peer}: ")?;
+                joined(attempts, f)
+            }
+            Error::Io { what, error, .. } => write!(f, "{what}: {error}"),
         }
     }
+}
+
+fn joined(attempts: &[DialFailure], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (number, attempt) in attempts.iter().enumerate() {
+        write!(f, "{}{attempt}", if number == 0 { "" } else { "; " })?;
+    }
+    Ok(())
 }
 
 /// The first finding in words, and how many more there are.
@@ -103,4 +113,78 @@ fn first_finding(report: &tcpx_diagnosis::Report, f: &mut fmt::Formatter<'_>) ->
         write!(f, " (and {} more findings)", more.len())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::time::Duration;
+
+    use tcpx_cuda::CudaError;
+
+    use super::*;
+    use crate::error::memory_problem::{
+        BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
+    };
+    use crate::error::phase::Phase;
+    use crate::error::setting_problem::SettingProblem;
+
+    /// Logs and scripts know these lines.
+    #[test]
+    fn the_words_and_then_the_id() {
+        let deadline = |peer: Option<&str>| Error::Deadline {
+            phase: Phase::Close,
+            peer: peer.map(str::to_owned),
+            waited: Duration::from_millis(1_500),
+            detail: "no goodbye".into(),
+        };
+        let attempt = |address: &str, error: &str| DialFailure {
+            address: address.into(),
+            kind: Some(ErrorKind::ConnectionRefused),
+            error: error.into(),
+        };
+        let bounce = MemoryUnavailable::BounceBuffer(BounceBufferProblem::Missing);
+        let past_end =
+            RegistrationProblem::OutOfBounds { offset: 8, bytes: 9, registered_bytes: 16 };
+        for (error, text) in [
+            (
+                Error::setting("channels", "0", SettingProblem::OutOfRange { low: 1, high: 64 }),
+                "channels = 0: must be 1 to 64 [TCPX-133]",
+            ),
+            (
+                Error::NoNic { wanted: "eth9".into(), available: vec!["a".into(), "b".into()] },
+                "no NIC eth9; the plugin offers: a, b [TCPX-316]",
+            ),
+            (
+                Error::MemoryUnavailable(bounce),
+                "bounce memory is not available: the plugin has no bounce buffer for this GPU; is \
+                 RxDM running? [TCPX-510]",
+            ),
+            (
+                Error::MemoryUnavailable(MemoryUnavailable::Cuda(CudaError::NoDriver)),
+                "CUDA memory is not available: no CUDA driver: libcuda.so.1 cannot be loaded \
+                 [TCPX-221]",
+            ),
+            (deadline(None), "deadline of 1.5s passed during close: no goodbye [TCPX-726]"),
+            (
+                deadline(Some("p")),
+                "deadline of 1.5s passed during close with peer p: no goodbye [TCPX-726]",
+            ),
+            (
+                Error::Registration { id: 3, problem: past_end },
+                "registration 3: offset 8 and size 9 reach past its 16 bytes [TCPX-825]",
+            ),
+            (
+                Error::Unreachable {
+                    peer: "p".into(),
+                    attempts: vec![attempt("10.0.0.1:9", "refused"), attempt("10.0.0.2:9", "no")],
+                },
+                "reaching the control listener of peer p: 10.0.0.1:9: refused; 10.0.0.2:9: no \
+                 [TCPX-607]",
+            ),
+            (Error::io("listening", &ErrorKind::AddrInUse.into()), "listening: address in use"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
 }

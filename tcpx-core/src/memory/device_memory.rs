@@ -9,7 +9,7 @@ use tcpx_cuda::{
 use tcpx_diagnosis::pci::{PciPath, gpus};
 use tcpx_unpack::MemoryKind;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::host_buffer::{HostBuffer, mapped_bytes};
 use crate::types::MemoryType;
 
@@ -169,7 +169,7 @@ pub fn gpu_count() -> u32 {
 }
 
 fn cuda(error: CudaError) -> Error {
-    Error::MemoryUnavailable { kind: "CUDA", reason: error.to_string() }
+    Error::MemoryUnavailable(MemoryUnavailable::Cuda(error))
 }
 
 #[cfg(test)]
@@ -179,13 +179,18 @@ mod tests {
     #[test]
     fn a_gpu_that_is_not_there_is_a_typed_error_with_its_reason() {
         let missing = gpu_count() + 7;
-        let Err(Error::MemoryUnavailable { kind: "CUDA", reason }) =
+        let Err(Error::MemoryUnavailable(MemoryUnavailable::Cuda(error))) =
             DeviceMemory::open(Some(missing))
         else {
             panic!("GPU {missing} must not open");
         };
-        let expected = if gpu_count() == 0 { "no " } else { "there is no GPU" };
-        assert!(reason.contains(expected), "{reason}");
+        match error {
+            CudaError::NoDriver => assert_eq!(gpu_count(), 0),
+            CudaError::NoSuchGpu { gpu, count } => assert_eq!((gpu, count), (missing, gpu_count())),
+            // A driver without a GPU refuses its own initialisation.
+            CudaError::Call { .. } => assert_eq!(gpu_count(), 0),
+            other => panic!("{other}"),
+        }
     }
 
     #[test]

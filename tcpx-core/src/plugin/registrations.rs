@@ -9,7 +9,7 @@ use foldhash::HashMap;
 use slotmap::{SlotMap, new_key_type};
 
 use super::region::Region;
-use crate::error::{Error, Result};
+use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::OwnedMemory;
 use crate::plugin::comm::{MemoryHandle, Registrar};
 use crate::types::{CommId, MemoryType, RegistrationKey, Span};
@@ -66,15 +66,15 @@ impl Registrations {
         is_recv: bool,
         owned: Option<OwnedMemory>,
     ) -> Result<u64> {
-        let refuse = |reason: &str| Err(Error::Registration { id: 0, reason: reason.to_owned() });
+        let refuse = |problem| Err(Error::Registration { id: 0, problem });
         if address == 0 {
-            return refuse("the address is NULL");
+            return refuse(RegistrationProblem::NullAddress);
         }
         if bytes == 0 {
-            return refuse("the size is 0");
+            return refuse(RegistrationProblem::Empty);
         }
         if address.checked_add(bytes).is_none_or(|end| end > i64::MAX as u64) {
-            return refuse("address and size reach past the end of memory");
+            return refuse(RegistrationProblem::PastEndOfMemory);
         }
         self.last_id += 1;
         let id = self.last_id;
@@ -143,15 +143,12 @@ impl Registrations {
     pub(crate) fn span(&self, id: u64, offset: u64, bytes: u64, receives: bool) -> Result<Span> {
         let (key, Registration { info, .. }) = self.by_id(id)?;
         if offset.checked_add(bytes).is_none_or(|end| end > info.bytes) {
-            let reason =
-                format!("offset {offset} and size {bytes} reach past its {} bytes", info.bytes);
-            return Err(Error::Registration { id, reason });
+            let registered_bytes = info.bytes;
+            let problem = RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes };
+            return Err(Error::Registration { id, problem });
         }
         if receives && !info.is_recv {
-            let reason =
-                "it was registered for sending; register it with is_recv to receive into it"
-                    .to_owned();
-            return Err(Error::Registration { id, reason });
+            return Err(Error::Registration { id, problem: RegistrationProblem::ReadOnly });
         }
         Ok(Span { registration: key, address: info.address + offset, memory: info.memory })
     }

@@ -3,7 +3,7 @@
 
 use super::Session;
 use crate::engine::Engine;
-use crate::error::{Error, HOST_RECEIVE, Result};
+use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::plugin::registrations::MemoryInfo;
 use crate::types::{MemoryType, Span};
@@ -38,9 +38,9 @@ impl Session {
     /// # Errors
     /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as for [`register_memory`](Self::register_memory).
     pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<u64> {
-        let length = usize::try_from(bytes).map_err(|_| Error::Registration {
-            id: 0,
-            reason: format!("{bytes} bytes do not fit this machine"),
+        let length = usize::try_from(bytes).map_err(|_| {
+            let problem = RegistrationProblem::TooLarge { bytes };
+            Error::Registration { id: 0, problem }
         })?;
         let buffer = self.shared.engine().commons.session.memory.allocate(length, memory)?;
         self.register(buffer.address(), bytes, memory, true, Some(buffer))
@@ -56,11 +56,8 @@ impl Session {
     ) -> Result<u64> {
         let mut engine = self.shared.engine();
         if is_recv && memory == MemoryType::Host && engine.commons.session.plugin.is_hardware() {
-            let reason = format!(
-                "{HOST_RECEIVE}: its data sockets are steered to the GPU; register GPU memory, or register this for \
-                 sending only"
-            );
-            return Err(Error::Registration { id: 0, reason });
+            let problem = RegistrationProblem::ReceiveIntoHostMemory;
+            return Err(Error::Registration { id: 0, problem });
         }
         // What is wrong with an impossible range is said by `add`.
         let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
@@ -68,11 +65,8 @@ impl Session {
             && memory == MemoryType::Device
             && !engine.commons.session.memory.reaches(address, bytes)?
         {
-            let reason = format!(
-                "the session's GPU does not reach {bytes} bytes at {address:#x}; register memory of that GPU, or host \
-                 memory as host memory"
-            );
-            return Err(Error::Registration { id: 0, reason });
+            let problem = RegistrationProblem::OutOfGpuReach { address, bytes };
+            return Err(Error::Registration { id: 0, problem });
         }
         let id = engine.commons.ledger.registrations.add(address, bytes, memory, is_recv, owned)?;
         tracing::debug!(id, address = format_args!("{address:#x}"), bytes, %memory, is_recv, "registered memory");
@@ -132,10 +126,7 @@ fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<Span>
     let registrations = &engine.commons.ledger.registrations;
     let span = registrations.span(id, offset, bytes as u64, false)?;
     if !registrations.is_owned(id) {
-        let reason =
-            "the session did not allocate this memory, so it cannot know that nobody else uses it"
-                .to_owned();
-        return Err(Error::Registration { id, reason });
+        return Err(Error::Registration { id, problem: RegistrationProblem::NotOwned });
     }
     match registrations.operations(id) {
         0 => Ok(span),

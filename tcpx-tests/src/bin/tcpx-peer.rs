@@ -121,6 +121,7 @@ impl Peer {
             other => {
                 return Err(Error::Io {
                     what: format!("{other:?}"),
+                    kind: io::ErrorKind::Unsupported,
                     error: "no such command here".into(),
                 });
             }
