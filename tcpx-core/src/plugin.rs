@@ -30,6 +30,7 @@ const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 
 /// A network interface as the plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Nic {
     /// The plugin's number for it.
     pub index: i32,

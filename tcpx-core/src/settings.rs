@@ -20,6 +20,8 @@
 //! | `spin` | `TCPX_SPIN_US` | 50 µs |
 //! | `preflight` | `TCPX_PREFLIGHT` | 1 |
 
+mod setters;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -42,6 +44,7 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Which plugin moves the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PluginChoice {
     /// The hardware plugin where it is installed, else the software plugin.
     #[default]
@@ -91,8 +94,18 @@ impl fmt::Display for PluginChoice {
     }
 }
 
-/// How one session is set up. Start from [`SessionOptions::default`] or [`SessionOptions::from_env`].
+/// How one session is set up. Start from [`SessionOptions::default`] or [`SessionOptions::from_env`], and change fields,
+/// or call the setters that have their names:
+///
+/// ```
+/// use tcpx_core::{PluginChoice, SessionOptions};
+///
+/// let mut options = SessionOptions::default().plugin(PluginChoice::Soft).channels(4);
+/// assert_eq!(options.channels, 4);
+/// options.gather = false;
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SessionOptions {
     /// Which plugin moves the bytes.
     pub plugin: PluginChoice,
@@ -166,7 +179,7 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
-    /// The defaults, overruled by the variables of the table above. `TCPX_*` wins over the documents' `UCCL_TCPX_*`.
+    /// The defaults, overruled by the variables `TCPX_*` and, where those are unset, `UCCL_TCPX_*`.
     ///
     /// # Errors
     /// [`Error::Setting`] naming the variable whose value cannot be read.

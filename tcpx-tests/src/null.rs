@@ -53,15 +53,15 @@ impl NullPair {
 
     fn with_chunks_of(chunk_bytes: u64, bytes: u64, memory: MemoryType) -> Self {
         let session = || {
-            Session::new(SessionOptions {
-                plugin: PluginChoice::Path(plugin()),
-                preflight: false,
-                channels: 2,
-                chunk_bytes: chunk_bytes as u32,
-                // Both ends are dropped on one thread: nobody would answer a goodbye.
-                close_timeout: Duration::from_millis(1),
-                ..SessionOptions::default()
-            })
+            Session::new(
+                SessionOptions::default()
+                    .plugin(PluginChoice::Path(plugin()))
+                    .preflight(false)
+                    .channels(2)
+                    .chunk_bytes(chunk_bytes as u32)
+                    // Both ends are dropped on one thread: nobody would answer a goodbye.
+                    .close_timeout(Duration::from_millis(1)),
+            )
             .expect("the plugin is built with this program")
         };
         let (left, right) = (session(), session());

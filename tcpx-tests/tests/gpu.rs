@@ -126,7 +126,7 @@ fn device_memory_that_the_gpu_does_not_reach_is_refused() {
 #[test]
 #[serial]
 fn a_gpu_that_is_not_there_is_a_typed_error() {
-    let options = SessionOptions { gpu: Some(gpu_count() + 1), ..SessionOptions::default() };
+    let options = SessionOptions::default().gpu(Some(gpu_count() + 1));
     let error = Session::new(options).expect_err("there is no such GPU");
     assert!(matches!(error, Error::MemoryUnavailable(MemoryUnavailable::Cuda(_))), "{error}");
 }

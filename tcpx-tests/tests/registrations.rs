@@ -16,12 +16,10 @@ const SLACK_KIB: u64 = 4_000;
 const BYTES: u64 = 8_192;
 
 fn session() -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        chunk_bytes: 4_096,
-        advertise: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        ..SessionOptions::default()
-    };
+    let options = SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .chunk_bytes(4_096)
+        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]);
     Session::new(options).expect("the software plugin is always there")
 }
 

@@ -10,19 +10,17 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 300_000;
 
 fn options(name: &str) -> SessionOptions {
-    SessionOptions {
-        plugin: PluginChoice::Soft,
-        name: name.into(),
-        chunk_bytes: 65_536,
-        advertise: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        connect_timeout: Duration::from_secs(60),
-        close_timeout: Duration::from_secs(60),
-        ..SessionOptions::default()
-    }
+    SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .name(name)
+        .chunk_bytes(65_536)
+        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
+        .connect_timeout(Duration::from_secs(60))
+        .close_timeout(Duration::from_secs(60))
 }
 
 fn server() -> (Session, Vec<u8>) {
-    let options = SessionOptions { progress_thread: true, ..options("server") };
+    let options = options("server").progress_thread(true);
     let server = Session::new(options).expect("the software plugin is always there");
     let conn_info = server.listen().expect("listen");
     (server, conn_info)
@@ -113,7 +111,7 @@ fn a_goodbye_before_the_accept_waits_for_it() {
 #[test]
 fn who_gives_up_before_the_accept_is_passed_over() {
     let (server, conn_info) = server();
-    let hasty = SessionOptions { close_timeout: Duration::from_millis(1), ..options("client") };
+    let hasty = options("client").close_timeout(Duration::from_millis(1));
     let hasty = Session::new(hasty).unwrap();
     hasty.load_remote_conn_info("server", &conn_info).unwrap();
     hasty.connect("server").unwrap();

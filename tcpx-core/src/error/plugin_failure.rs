@@ -8,6 +8,7 @@ use super::phase::Phase;
 
 /// A call into the plugin that did not return 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PluginFailure {
     /// The member of the v7 table that was called.
     pub call: &'static str,

@@ -9,6 +9,7 @@ use tcpx_unpack::UnpackError;
 /// A GPU tells of a failed copy or kernel only later, and not which of those under way it was; then this is the oldest
 /// chunk under way, and `others` counts the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnpackFailure {
     /// Whether the chunk was to be sent: the unpack backend copies scattered small messages together.
     pub is_send: bool,

@@ -16,6 +16,7 @@ use crate::types::{CommId, MemoryType, RegistrationKey, Span};
 
 /// What a caller may know of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryInfo {
     /// Its id.
     pub id: u64,

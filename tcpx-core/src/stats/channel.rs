@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// One lane of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ChannelStats {
     /// Chunks sent, or received and unpacked.
     pub chunks: u64,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// Nanoseconds since the first round, by what was under way in them; together they are all of the time until the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StageTimes {
     /// Nothing was under way.
     pub idle_ns: u64,
