@@ -49,6 +49,7 @@ use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::{Batch, BatchNumber};
 use crate::types::PeerKey;
+use crate::types::memory_id::MemoryId;
 use crate::types::peer_name::PeerName;
 
 /// Everything of a session.
@@ -321,7 +322,7 @@ impl Engine {
     }
 
     /// Takes memory out. Every comm that knows it forgets it.
-    pub(crate) fn deregister(&mut self, id: u64) -> Result<()> {
+    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<()> {
         let (peers, parked) = (&self.peers, &self.parked);
         self.commons.ledger.registrations.remove(id, |comm, handle| {
             let _ = peers.values().any(|peer| peer.deregister(comm, handle))

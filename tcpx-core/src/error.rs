@@ -37,6 +37,7 @@ pub use setting_problem::{PluginChunkProblem, SettingProblem};
 
 use self::unpack_failure::UnpackFailure;
 use crate::types::Direction;
+use crate::types::memory_id::MemoryId;
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -150,19 +151,19 @@ pub enum Error {
     /// No registration has this id.
     UnknownRegistration {
         /// The id that was used.
-        id: u64,
+        id: MemoryId,
     },
     /// A registration cannot serve this post.
     Registration {
-        /// The id, 0 when it has none yet.
-        id: u64,
+        /// The id, if it has one yet.
+        id: Option<MemoryId>,
         /// What is wrong and what would be right.
         problem: RegistrationProblem,
     },
     /// A registration is still used by posted operations.
     InUse {
         /// The registration.
-        id: u64,
+        id: MemoryId,
         /// How many operations use it.
         operations: usize,
     },

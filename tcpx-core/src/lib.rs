@@ -61,6 +61,7 @@ pub use error::{
     PluginChunkProblem, PluginFailure, RegistrationProblem, Result, SettingProblem,
 };
 pub use memory::device_memory::gpu_count;
+pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
 pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
@@ -77,7 +78,8 @@ pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
 pub use transfer::transfers::TransferCounts;
-pub use types::{DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
+pub use types::memory_id::MemoryId;
+pub use types::{Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]

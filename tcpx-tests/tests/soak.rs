@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions};
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 use tcpx_tests::{Agent, pattern};
 
@@ -54,7 +54,7 @@ impl Dice {
 struct Message {
     to_hub: bool,
     bytes: u64,
-    hub_memory: u64,
+    hub_memory: MemoryId,
     peer_memory: u64,
     tag: i32,
     seed: u64,

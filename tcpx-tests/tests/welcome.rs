@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use tcpx_core::{Departure, Error, MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{
+    Departure, Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
+};
 use tcpx_tests::pattern;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -34,7 +36,7 @@ fn connected(name: &str, conn_info: &[u8]) -> Session {
     client
 }
 
-fn filled(session: &Session, seed: u64) -> u64 {
+fn filled(session: &Session, seed: u64) -> MemoryId {
     let memory = session.allocate(BYTES, MemoryType::Device).expect("memory");
     let mut data = vec![0; BYTES as usize];
     pattern::fill(seed, 0, &mut data);
@@ -42,13 +44,13 @@ fn filled(session: &Session, seed: u64) -> u64 {
     memory
 }
 
-fn verify(session: &Session, memory: u64, seed: u64) {
+fn verify(session: &Session, memory: MemoryId, seed: u64) {
     let mut data = vec![0; BYTES as usize];
     session.read_memory(memory, 0, &mut data).expect("read");
     assert_eq!(pattern::first_difference(seed, 0, &data), None);
 }
 
-fn post(memory: u64, tag: i32) -> Post {
+fn post(memory: MemoryId, tag: i32) -> Post {
     Post { memory, offset: 0, bytes: BYTES, tag }
 }
 

@@ -6,6 +6,7 @@ use super::Error;
 use super::departure::Departure;
 use super::diagnosis::id_at_end;
 use super::dial_failure::DialFailure;
+use crate::types::memory_id::MemoryId;
 
 /// The words of [`Text`], then the id of the diagnosis in brackets: ` [TCPX-902]`.
 impl fmt::Display for Error {
@@ -77,7 +78,9 @@ impl fmt::Display for Text<'_> {
                  receiver {recv_bytes}"
             ),
             Error::UnknownRegistration { id } => write!(f, "registration {id} does not exist"),
-            Error::Registration { id, problem } => write!(f, "registration {id}: {problem}"),
+            Error::Registration { id, problem } => {
+                write!(f, "registration {}: {problem}", id.map_or(0, MemoryId::get))
+            }
             Error::InUse { id, operations } => write!(
                 f,
                 "registration {id} is in use by {operations} posted operations; wait for their \
@@ -171,7 +174,7 @@ mod tests {
                 "deadline of 1.5s passed during close with peer p: no goodbye [TCPX-726]",
             ),
             (
-                Error::Registration { id: 3, problem: past_end },
+                Error::Registration { id: MemoryId::new(3), problem: past_end },
                 "registration 3: offset 8 and size 9 reach past its 16 bytes [TCPX-825]",
             ),
             (

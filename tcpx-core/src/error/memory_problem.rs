@@ -82,9 +82,15 @@ pub enum RegistrationProblem {
         registered_bytes: u64,
     },
     /// A receive into memory that is only sent from.
-    #[error("it was registered for sending; register it with is_recv to receive into it")]
+    #[error(
+        "it was registered for sending; register it with Access::ReadWrite (is_recv in C) to \
+         receive into it"
+    )]
     ReadOnly,
     /// The session reads and writes only memory of its own.
     #[error("the session did not allocate this memory, so it cannot know that nobody else uses it")]
     NotOwned,
+    /// It was taken back while something still needed it.
+    #[error("it was taken back")]
+    Deregistered,
 }

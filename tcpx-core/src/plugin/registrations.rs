@@ -12,22 +12,23 @@ use super::region::Region;
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::OwnedMemory;
 use crate::plugin::comm::{MemoryHandle, Registrar};
-use crate::types::{CommId, MemoryType, RegistrationKey, Span};
+use crate::types::memory_id::MemoryId;
+use crate::types::{Access, CommId, MemoryType, RegistrationKey, Span};
 
 /// What a caller may know of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryInfo {
     /// Its id.
-    pub id: u64,
+    pub id: MemoryId,
     /// Address of the first byte.
     pub address: u64,
     /// Size in bytes.
     pub bytes: u64,
     /// Kind of memory.
     pub memory: MemoryType,
-    /// Whether it is received into.
-    pub is_recv: bool,
+    /// What it may be used for.
+    pub access: Access,
 }
 
 new_key_type! {
@@ -37,7 +38,12 @@ new_key_type! {
 
 #[derive(Debug)]
 struct Registration {
-    info: MemoryInfo,
+    /// What the caller knows it by; memory of the session itself has none.
+    id: Option<MemoryId>,
+    address: u64,
+    bytes: u64,
+    memory: MemoryType,
+    access: Access,
     region: RegionKey,
     /// Posted operations that use it.
     operations: usize,
@@ -48,11 +54,11 @@ struct Registration {
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
 #[derive(Debug, Default)]
 pub(crate) struct Registrations {
-    ids: HashMap<u64, RegistrationKey>,
+    ids: HashMap<MemoryId, RegistrationKey>,
     registrations: SlotMap<RegistrationKey, Registration>,
     ranges: HashMap<(u64, u64, MemoryType), RegionKey>,
     regions: SlotMap<RegionKey, Region>,
-    last_id: u64,
+    ids_used: u64,
     free_comms: Vec<CommId>,
     comms: u32,
 }
@@ -64,10 +70,10 @@ impl Registrations {
         address: u64,
         bytes: u64,
         memory: MemoryType,
-        is_recv: bool,
+        access: Access,
         owned: Option<OwnedMemory>,
-    ) -> Result<u64> {
-        let refuse = |problem| Err(Error::Registration { id: 0, problem });
+    ) -> Result<MemoryId> {
+        let refuse = |problem| Err(Error::Registration { id: None, problem });
         if address == 0 {
             return refuse(RegistrationProblem::NullAddress);
         }
@@ -77,9 +83,19 @@ impl Registrations {
         if address.checked_add(bytes).is_none_or(|end| end > i64::MAX as u64) {
             return refuse(RegistrationProblem::PastEndOfMemory);
         }
-        self.last_id += 1;
-        let id = self.last_id;
-        let key = self.insert(MemoryInfo { id, address, bytes, memory, is_recv }, owned);
+        let id = MemoryId::after(self.ids_used);
+        self.ids_used += 1;
+        let region = self.region(address, bytes, memory);
+        let key = self.registrations.insert(Registration {
+            id: Some(id),
+            address,
+            bytes,
+            memory,
+            access,
+            region,
+            operations: 0,
+            owned,
+        });
         self.ids.insert(id, key);
         Ok(id)
     }
@@ -92,11 +108,21 @@ impl Registrations {
         owned: OwnedMemory,
     ) -> RegistrationKey {
         let address = owned.address();
-        self.insert(MemoryInfo { id: 0, address, bytes, memory, is_recv: false }, Some(owned))
+        let region = self.region(address, bytes, memory);
+        self.registrations.insert(Registration {
+            id: None,
+            address,
+            bytes,
+            memory,
+            access: Access::ReadOnly,
+            region,
+            operations: 0,
+            owned: Some(owned),
+        })
     }
 
-    fn insert(&mut self, info: MemoryInfo, owned: Option<OwnedMemory>) -> RegistrationKey {
-        let MemoryInfo { address, bytes, memory, .. } = info;
+    /// The region of a range, which is one registration more than before.
+    fn region(&mut self, address: u64, bytes: u64, memory: MemoryType) -> RegionKey {
         let region = *self.ranges.entry((address, bytes, memory)).or_insert_with(|| {
             self.regions.insert(Region {
                 address,
@@ -107,51 +133,60 @@ impl Registrations {
             })
         });
         self.regions[region].registrations += 1;
-        self.registrations.insert(Registration { info, region, operations: 0, owned })
+        region
     }
 
     /// The id that the caller knows it by.
-    pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<u64> {
-        self.ids.iter().find(|(_, known)| **known == key).map(|(id, _)| *id)
+    pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<MemoryId> {
+        self.registrations.get(key)?.id
     }
 
     /// Address of its first byte.
     pub(crate) fn start_of(&self, key: RegistrationKey) -> Option<u64> {
-        self.registrations.get(key).map(|registration| registration.info.address)
+        self.registrations.get(key).map(|registration| registration.address)
     }
 
-    fn by_id(&self, id: u64) -> Result<(RegistrationKey, &Registration)> {
+    fn by_id(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
         let unknown = || Error::UnknownRegistration { id };
         let key = self.ids.get(&id).copied().ok_or_else(unknown)?;
         self.registrations.get(key).map(|registration| (key, registration)).ok_or_else(unknown)
     }
 
-    pub(crate) fn info(&self, id: u64) -> Result<MemoryInfo> {
-        self.by_id(id).map(|(_, registration)| registration.info)
+    pub(crate) fn info(&self, id: MemoryId) -> Result<MemoryInfo> {
+        let (_, &Registration { address, bytes, memory, access, .. }) = self.by_id(id)?;
+        Ok(MemoryInfo { id, address, bytes, memory, access })
     }
 
     /// Whether the registration owns its memory, which makes reading and writing it through the session safe.
-    pub(crate) fn is_owned(&self, id: u64) -> bool {
+    pub(crate) fn is_owned(&self, id: MemoryId) -> bool {
         self.by_id(id).is_ok_and(|(_, registration)| registration.owned.is_some())
     }
 
     /// Posted operations that use it.
-    pub(crate) fn operations(&self, id: u64) -> usize {
+    pub(crate) fn operations(&self, id: MemoryId) -> usize {
         self.by_id(id).map_or(0, |(_, registration)| registration.operations)
     }
 
-    /// Checks a post against a registration.
-    pub(crate) fn span(&self, id: u64, offset: u64, bytes: u64, receives: bool) -> Result<Span> {
-        let (key, Registration { info, .. }) = self.by_id(id)?;
-        if offset.checked_add(bytes).is_none_or(|end| end > info.bytes) {
-            let registered_bytes = info.bytes;
+    /// Checks a post against a registration: its bytes, and what it needs the memory for.
+    pub(crate) fn span(
+        &self,
+        id: MemoryId,
+        offset: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Span> {
+        let (key, registered) = self.by_id(id)?;
+        if offset.checked_add(bytes).is_none_or(|end| end > registered.bytes) {
+            let registered_bytes = registered.bytes;
             let problem = RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes };
-            return Err(Error::Registration { id, problem });
+            return Err(Error::Registration { id: Some(id), problem });
         }
-        if receives && !info.is_recv {
-            return Err(Error::Registration { id, problem: RegistrationProblem::ReadOnly });
+        if access == Access::ReadWrite && registered.access == Access::ReadOnly {
+            let problem = RegistrationProblem::ReadOnly;
+            return Err(Error::Registration { id: Some(id), problem });
         }
-        Ok(Span { registration: key, address: info.address + offset, memory: info.memory })
+        let Registration { address, memory, .. } = *registered;
+        Ok(Span { registration: key, address: address + offset, memory })
     }
 
     /// An operation begins to use a registration.
@@ -179,7 +214,10 @@ impl Registrations {
         comm_id: CommId,
         comm: &impl Registrar,
     ) -> Result<MemoryHandle> {
-        let gone = || Error::UnknownRegistration { id: 0 };
+        let gone = || {
+            let problem = RegistrationProblem::Deregistered;
+            Error::Registration { id: None, problem }
+        };
         let registration = self.registrations.get(key).ok_or_else(gone)?;
         let region = self.regions.get_mut(registration.region).ok_or_else(gone)?;
         let segment = region.segment_at(address);
@@ -192,7 +230,7 @@ impl Registrations {
         // the same allocation or are never touched; `remove` and `forget_comm` take the handle back before that ends.
         let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
         tracing::debug!(
-            id = registration.info.id, address = format_args!("{start:#x}"), bytes, memory = %region.memory,
+            id = registration.id.map(MemoryId::get), address = format_args!("{start:#x}"), bytes, memory = %region.memory,
             "registered with a comm"
         );
         if region.handles.len() <= index {
@@ -205,7 +243,7 @@ impl Registrations {
     /// Takes a registration out. With the last one of its range, `deregister` is called for each comm that knows it.
     pub(crate) fn remove(
         &mut self,
-        id: u64,
+        id: MemoryId,
         deregister: impl FnMut(CommId, MemoryHandle),
     ) -> Result<()> {
         let (key, Registration { operations, .. }) = self.by_id(id)?;

@@ -5,8 +5,10 @@ use super::Session;
 use crate::engine::Engine;
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
+use crate::memory::memory_address::MemoryAddress;
 use crate::plugin::registrations::MemoryInfo;
-use crate::types::{MemoryType, Span};
+use crate::types::memory_id::MemoryId;
+use crate::types::{Access, MemoryType, Span};
 
 impl Session {
     /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every peer and channel.
@@ -20,16 +22,16 @@ impl Session {
     ///
     /// # Safety
     /// `address` is the start of `bytes` bytes that stay valid until [`deregister_memory`](Self::deregister_memory) has
-    /// returned `Ok` or the session is dropped: readable, and writable if `is_recv`. While an operation is posted on a
+    /// returned `Ok` or the session is dropped: readable, and writable with [`Access::ReadWrite`]. While an operation is posted on a
     /// part of it, nobody else writes that part, and for receives nobody else reads it either.
     pub unsafe fn register_memory(
         &self,
-        address: u64,
+        address: MemoryAddress,
         bytes: u64,
         memory: MemoryType,
-        is_recv: bool,
-    ) -> Result<u64> {
-        self.register(address, bytes, memory, is_recv, None)
+        access: Access,
+    ) -> Result<MemoryId> {
+        self.register(address.get(), bytes, memory, access, None)
     }
 
     /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or for
@@ -37,13 +39,13 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as for [`register_memory`](Self::register_memory).
-    pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<u64> {
+    pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<MemoryId> {
         let length = usize::try_from(bytes).map_err(|_| {
             let problem = RegistrationProblem::TooLarge { bytes };
-            Error::Registration { id: 0, problem }
+            Error::Registration { id: None, problem }
         })?;
         let buffer = self.shared.engine().commons.session.memory.allocate(length, memory)?;
-        self.register(buffer.address(), bytes, memory, true, Some(buffer))
+        self.register(buffer.address(), bytes, memory, Access::ReadWrite, Some(buffer))
     }
 
     fn register(
@@ -51,13 +53,14 @@ impl Session {
         address: u64,
         bytes: u64,
         memory: MemoryType,
-        is_recv: bool,
+        access: Access,
         owned: Option<OwnedMemory>,
-    ) -> Result<u64> {
+    ) -> Result<MemoryId> {
         let mut engine = self.shared.engine();
-        if is_recv && memory == MemoryType::Host && engine.commons.session.plugin.is_hardware() {
+        let receives = access == Access::ReadWrite;
+        if receives && memory == MemoryType::Host && engine.commons.session.plugin.is_hardware() {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
-            return Err(Error::Registration { id: 0, problem });
+            return Err(Error::Registration { id: None, problem });
         }
         // What is wrong with an impossible range is said by `add`.
         let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
@@ -66,10 +69,12 @@ impl Session {
             && !engine.commons.session.memory.reaches(address, bytes)?
         {
             let problem = RegistrationProblem::OutOfGpuReach { address, bytes };
-            return Err(Error::Registration { id: 0, problem });
+            return Err(Error::Registration { id: None, problem });
         }
-        let id = engine.commons.ledger.registrations.add(address, bytes, memory, is_recv, owned)?;
-        tracing::debug!(id, address = format_args!("{address:#x}"), bytes, %memory, is_recv, "registered memory");
+        let id = engine.commons.ledger.registrations.add(address, bytes, memory, access, owned)?;
+        tracing::debug!(
+            %id, address = format_args!("{address:#x}"), bytes, %memory, ?access, "registered memory"
+        );
         Ok(id)
     }
 
@@ -77,7 +82,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted.
-    pub fn deregister_memory(&self, id: u64) -> Result<()> {
+    pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
         self.shared.engine().deregister(id)
     }
 
@@ -85,7 +90,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`].
-    pub fn memory_info(&self, id: u64) -> Result<MemoryInfo> {
+    pub fn memory_info(&self, id: MemoryId) -> Result<MemoryInfo> {
         self.shared.engine().commons.ledger.registrations.info(id)
     }
 
@@ -94,7 +99,7 @@ impl Session {
     /// # Errors
     /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes do not fit or the
     /// memory is not the session's own.
-    pub fn write_memory(&self, id: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write_memory(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<()> {
         let engine = self.shared.engine();
         let span = own_span(&engine, id, offset, bytes.len())?;
         // SAFETY: the span lies in memory that the registration owns; the engine is locked and no operation is posted on
@@ -106,7 +111,7 @@ impl Session {
     ///
     /// # Errors
     /// As for [`write_memory`](Self::write_memory).
-    pub fn read_memory(&self, id: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+    pub fn read_memory(&self, id: MemoryId, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let engine = self.shared.engine();
         let span = own_span(&engine, id, offset, bytes.len())?;
         // SAFETY: as for `write_memory`.
@@ -122,11 +127,12 @@ fn memory_of(engine: &Engine, span: Span) -> &DeviceMemory {
     }
 }
 
-fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<Span> {
+fn own_span(engine: &Engine, id: MemoryId, offset: u64, bytes: usize) -> Result<Span> {
     let registrations = &engine.commons.ledger.registrations;
-    let span = registrations.span(id, offset, bytes as u64, false)?;
+    let span = registrations.span(id, offset, bytes as u64, Access::ReadOnly)?;
     if !registrations.is_owned(id) {
-        return Err(Error::Registration { id, problem: RegistrationProblem::NotOwned });
+        let problem = RegistrationProblem::NotOwned;
+        return Err(Error::Registration { id: Some(id), problem });
     }
     match registrations.operations(id) {
         0 => Ok(span),

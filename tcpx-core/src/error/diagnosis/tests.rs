@@ -11,6 +11,7 @@ use tcpx_unpack::{Backend, UnpackError};
 use super::*;
 use crate::error::memory_problem::BounceBufferProblem;
 use crate::error::unpack_failure::UnpackFailure;
+use crate::types::memory_id::MemoryId;
 
 fn call(call: &'static str, code: i32) -> Error {
     Error::Plugin(PluginFailure {
@@ -49,7 +50,7 @@ fn sizes(send_bytes: u64, recv_bytes: u64) -> Error {
 }
 
 fn registration(problem: RegistrationProblem) -> Error {
-    Error::Registration { id: 1, problem }
+    Error::Registration { id: MemoryId::new(1), problem }
 }
 
 fn cuda(error: CudaError) -> Error {
@@ -77,7 +78,7 @@ fn failed_chunk(source: UnpackError) -> UnpackFailure {
         is_send: false,
         peer,
         channel: 0,
-        registration: 1,
+        registration: MemoryId::new(1),
         tag: 2,
         chunk: 3,
         chunk_bytes,
@@ -145,7 +146,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (sizes(1, 2), 824),
         (registration(RegistrationProblem::ReceiveIntoHostMemory), 820),
         (registration(RegistrationProblem::Empty), 825),
-        (Error::InUse { id: 1, operations: 2 }, 822),
+        (Error::InUse { id: MemoryId::after(0), operations: 2 }, 822),
         (fragments(too_long), 813),
         (fragments(DescriptorError::ZeroLength { index: 0 }), 826),
         (unreachable(&[Some(ErrorKind::ConnectionRefused)]), 607),
@@ -180,7 +181,7 @@ fn mistakes_of_the_calling_program_need_no_id() {
     for error in [
         Error::UnknownPeer { peer: "p".into(), known: String::new() },
         Error::PeerState { peer: "p".into(), state: "up", cure: "wait" },
-        Error::UnknownRegistration { id: 1 },
+        Error::UnknownRegistration { id: MemoryId::after(0) },
         Error::Cancelled,
         Error::Released,
         Error::Closed,
