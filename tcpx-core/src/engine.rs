@@ -37,6 +37,7 @@ use crate::control::listener::ControlListener;
 
 use crate::error::{Departure, Error, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
+use crate::memory::device_memory::OwnedMemory;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::protocol::Leaving;
 use crate::peer::protocol::operation::NewOperation;
@@ -321,8 +322,8 @@ impl Engine {
         }
     }
 
-    /// Takes memory out. Every comm that knows it forgets it.
-    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<()> {
+    /// Takes memory out, and returns it if the session owned it. Every comm that knows it forgets it.
+    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let (peers, parked) = (&self.peers, &self.parked);
         self.commons.ledger.registrations.remove(id, |comm, handle| {
             let _ = peers.values().any(|peer| peer.deregister(comm, handle))

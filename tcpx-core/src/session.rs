@@ -3,6 +3,8 @@
 #[cfg(all(test, feature = "soft"))]
 mod arrival_tests;
 #[cfg(all(test, feature = "soft"))]
+mod buffer_tests;
+#[cfg(all(test, feature = "soft"))]
 mod gathering_tests;
 #[cfg(all(test, feature = "soft"))]
 mod late_unpack_tests;

@@ -90,6 +90,9 @@ pub enum RegistrationProblem {
     /// The session reads and writes only memory of its own.
     #[error("the session did not allocate this memory, so it cannot know that nobody else uses it")]
     NotOwned,
+    /// Only a buffer that was lent can be given back.
+    #[error("it is no buffer that the session was lent")]
+    NotLent,
     /// It was taken back while something still needed it.
     #[error("it was taken back")]
     Deregistered,

@@ -11,6 +11,7 @@ use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::host_buffer::{HostBuffer, mapped_bytes};
+use crate::memory::lent_buffer::LentBuffer;
 use crate::types::MemoryType;
 
 /// How this session reads and writes device memory. Clones share the GPU.
@@ -149,6 +150,7 @@ impl DeviceMemory {
 #[derive(Debug)]
 pub(crate) enum OwnedMemory {
     Host(HostBuffer),
+    Lent(LentBuffer),
     Gpu(DeviceBuffer),
 }
 
@@ -157,6 +159,7 @@ impl OwnedMemory {
     pub(crate) fn address(&self) -> u64 {
         match self {
             Self::Host(buffer) => buffer.address(),
+            Self::Lent(buffer) => buffer.address(),
             Self::Gpu(buffer) => buffer.address(),
         }
     }

@@ -162,6 +162,14 @@ impl Registrations {
         self.by_id(id).is_ok_and(|(_, registration)| registration.owned.is_some())
     }
 
+    /// Refuses a registration whose memory is not a buffer that was lent.
+    pub(crate) fn check_is_lent(&self, id: MemoryId) -> Result<()> {
+        match self.by_id(id)?.1.owned {
+            Some(OwnedMemory::Lent(_)) => Ok(()),
+            _ => Err(Error::Registration { id: Some(id), problem: RegistrationProblem::NotLent }),
+        }
+    }
+
     /// Posted operations that use it.
     pub(crate) fn operations(&self, id: MemoryId) -> usize {
         self.by_id(id).map_or(0, |(_, registration)| registration.operations)
@@ -240,30 +248,34 @@ impl Registrations {
         Ok(handle)
     }
 
-    /// Takes a registration out. With the last one of its range, `deregister` is called for each comm that knows it.
+    /// Takes a registration out, and returns the memory that it owned. With the last one of its range, `deregister` is
+    /// called for each comm that knows it.
     pub(crate) fn remove(
         &mut self,
         id: MemoryId,
         deregister: impl FnMut(CommId, MemoryHandle),
-    ) -> Result<()> {
+    ) -> Result<Option<OwnedMemory>> {
         let (key, Registration { operations, .. }) = self.by_id(id)?;
         if *operations > 0 {
             return Err(Error::InUse { id, operations: *operations });
         }
         self.ids.remove(&id);
-        self.take_out(key, deregister);
-        Ok(())
+        Ok(self.take_out(key, deregister))
     }
 
     /// Frees memory of the session itself. The comm that it was registered with has closed, and nobody touches it.
     pub(crate) fn remove_own(&mut self, key: RegistrationKey) {
-        self.take_out(key, |_, _| {});
+        drop(self.take_out(key, |_, _| {}));
     }
 
-    fn take_out(&mut self, key: RegistrationKey, mut deregister: impl FnMut(CommId, MemoryHandle)) {
-        // The memory it may own is freed at the end of this function, after the plugin has forgotten it.
-        let Some(registration) = self.registrations.remove(key) else { return };
-        let Some(region) = self.regions.get_mut(registration.region) else { return };
+    /// The memory that the registration owned, which the plugin has forgotten by then.
+    fn take_out(
+        &mut self,
+        key: RegistrationKey,
+        mut deregister: impl FnMut(CommId, MemoryHandle),
+    ) -> Option<OwnedMemory> {
+        let registration = self.registrations.remove(key)?;
+        let region = self.regions.get_mut(registration.region)?;
         region.registrations -= 1;
         if region.registrations == 0 {
             let segments = region.segments();
@@ -275,6 +287,7 @@ impl Registrations {
             self.ranges.remove(&(region.address, region.bytes, region.memory));
             self.regions.remove(registration.region);
         }
+        registration.owned
     }
 
     /// A place for a new comm.

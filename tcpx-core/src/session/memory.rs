@@ -5,6 +5,7 @@ use super::Session;
 use crate::engine::Engine;
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
+use crate::memory::lent_buffer::LentBuffer;
 use crate::memory::memory_address::MemoryAddress;
 use crate::plugin::registrations::MemoryInfo;
 use crate::types::memory_id::MemoryId;
@@ -78,12 +79,78 @@ impl Session {
         Ok(id)
     }
 
-    /// Takes a registration back. Afterwards nobody touches its memory any more.
+    /// Takes over a buffer, a `Vec<u8>` or `Box<[u8]>`, and registers it as host memory.
+    /// [`take_buffer`](Self::take_buffer) gives it back with what was received into it; until then
+    /// [`read_memory`](Self::read_memory) and [`write_memory`](Self::write_memory) reach its bytes. A session that ends
+    /// frees it.
+    ///
+    /// ```
+    /// use tcpx_core::{Access, Post, Session, SessionOptions};
+    /// # fn main() -> tcpx_core::Result<()> {
+    /// # let options = || SessionOptions::default().progress_thread(true);
+    /// # let (sender, receiver) = (Session::new(options())?, Session::new(options())?);
+    /// # sender.load_remote_conn_info("receiver", &receiver.listen()?)?;
+    /// # std::thread::scope(|scope| {
+    /// #     let accepted = scope.spawn(|| receiver.accept("sender"));
+    /// #     sender.connect("receiver")?;
+    /// #     accepted.join().expect("no panic")
+    /// # })?;
+    /// // Two sessions that are connected: one sends from its buffer, the other receives into its own.
+    /// let from = sender.register_buffer(b"hello".to_vec(), Access::ReadOnly)?;
+    /// let to = receiver.register_buffer(vec![0; 5], Access::ReadWrite)?;
+    /// let send = sender.create_transfer("receiver")?;
+    /// let receive = receiver.create_transfer("sender")?;
+    /// receive.post_recv(Post { memory: to, offset: 0, bytes: 5, tag: 1 })?;
+    /// // The bytes may arrive at any time: the buffer stays where it is.
+    /// assert!(receiver.take_buffer(to).is_err());
+    /// send.post_send(Post { memory: from, offset: 0, bytes: 5, tag: 1 })?;
+    /// send.wait(None)?;
+    /// receive.wait(None)?;
+    /// assert_eq!(*receiver.take_buffer(to)?, *b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Registration`] when it is empty, or when the plugin cannot receive into host memory. The buffer is freed
+    /// then.
+    pub fn register_buffer(
+        &self,
+        buffer: impl Into<Box<[u8]>>,
+        access: Access,
+    ) -> Result<MemoryId> {
+        let buffer = buffer.into();
+        let bytes = buffer.len() as u64;
+        let lent = LentBuffer::new(buffer);
+        self.register(
+            lent.address(),
+            bytes,
+            MemoryType::Host,
+            access,
+            Some(OwnedMemory::Lent(lent)),
+        )
+    }
+
+    /// Takes a registration back, and with it the buffer that [`register_buffer`](Self::register_buffer) took over.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted; [`Error::Registration`] for
+    /// memory that was registered otherwise.
+    pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
+        let mut engine = self.shared.engine();
+        engine.commons.ledger.registrations.check_is_lent(id)?;
+        match engine.deregister(id)? {
+            Some(OwnedMemory::Lent(buffer)) => Ok(buffer.into_box()),
+            _ => Err(Error::Registration { id: Some(id), problem: RegistrationProblem::NotLent }),
+        }
+    }
+
+    /// Takes a registration back. Afterwards nobody touches its memory any more; memory that the session owns is freed.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
-        self.shared.engine().deregister(id)
+        self.shared.engine().deregister(id).map(drop)
     }
 
     /// What is known of a registration.
@@ -94,7 +161,8 @@ impl Session {
         self.shared.engine().commons.ledger.registrations.info(id)
     }
 
-    /// Copies bytes into memory made by [`allocate`](Self::allocate).
+    /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or given by
+    /// [`register_buffer`](Self::register_buffer).
     ///
     /// # Errors
     /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes do not fit or the
@@ -107,7 +175,7 @@ impl Session {
         unsafe { memory_of(&engine, span).write(span.address, bytes) }
     }
 
-    /// Copies bytes out of memory made by [`allocate`](Self::allocate).
+    /// Copies bytes out of memory of the session.
     ///
     /// # Errors
     /// As for [`write_memory`](Self::write_memory).
