@@ -1,4 +1,5 @@
-//! Names the library as plugins are named: Cargo has no hyphens in library names, the loader's `soname` does.
+//! Names the library in its `soname` as plugins are named, with hyphens. Cargo's name for it cannot
+//! have any.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

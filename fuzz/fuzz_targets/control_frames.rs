@@ -1,4 +1,4 @@
-//! Any bytes on a control link, from a stranger and from a peer.
+//! Any bytes on a control link, in a handshake and from a peer.
 
 #![no_main]
 

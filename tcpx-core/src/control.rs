@@ -1,13 +1,33 @@
-//! The control link: how two sessions find each other and talk beside the comms.
+//! The control link: how two sessions find each other, prove themselves, and talk beside the comms.
+//!
+//! Reaching a peer:
+//! - [`conn_info`]: what one session must know to reach another, as bytes to give away.
+//! - [`identity`]: what a session says of itself, and the secret that proves it.
+//! - [`connector`]: the connecting end of a handshake.
+//! - [`listener`]: the listening socket, and its table of inbound handshakes.
+//! - [`inbound_handshake`]: the listening end of one handshake.
+//! - [`hello`]: what both ends say in a handshake, the proof, and what they agree on.
+//!
+//! The bytes of a link:
+//! - [`socket`]: a non-blocking TCP connection with a buffer each way.
+//! - [`acknowledgement`]: whether the peer's host still acknowledges what is sent.
+//! - [`link_frame`]: what all frames have in common.
+//! - [`handshake_frame`]: the frames until both ends are proven.
+//! - [`frame`]: the frames between two peers.
+//! - [`delivery`]: how the bytes of a receive reach their place, as a frame announces it.
+//!
+//! `refusal_tests` drives both ends of a handshake against incompatible ones.
 
 pub(crate) mod acknowledgement;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod delivery;
 pub(crate) mod frame;
+pub(crate) mod handshake_frame;
 pub(crate) mod hello;
 pub(crate) mod identity;
-pub(crate) mod incoming;
+pub(crate) mod inbound_handshake;
+pub(crate) mod link_frame;
 pub(crate) mod listener;
 #[cfg(test)]
 mod refusal_tests;

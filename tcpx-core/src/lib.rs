@@ -84,25 +84,30 @@ pub use types::{Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, Memo
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    use crate::control::conn_info::ConnInfo;
-    use crate::control::frame::{Frame, HEADER_BYTES, MAX_PEER_BODY, MAX_STRANGER_BODY};
+    use tcpx_wire::frame::HEADER_BYTES;
+
+    use crate::control::conn_info::{ConnInfo, ENVELOPE};
+    use crate::control::frame::Frame;
+    use crate::control::handshake_frame::HandshakeFrame;
+    use crate::control::link_frame::LinkFrame;
     use crate::memory::memory_descriptor::{MemoryDescriptor, seal};
 
-    /// Reads frames until the bytes end or break a rule. What was read must come out the same when it is written and
-    /// read again.
+    /// Reads frames of each set until the bytes end or break a rule. What was read must come out the
+    /// same when it is written and read again.
     pub fn frames(bytes: &[u8]) {
-        for limit in [MAX_STRANGER_BODY, MAX_PEER_BODY] {
-            let mut rest = bytes;
-            while let Ok(Some((frame, taken))) = Frame::decode(rest, limit) {
-                assert!(taken >= HEADER_BYTES && taken <= HEADER_BYTES + limit);
-                let mut written = Vec::new();
-                frame.encode(&mut written);
-                let (again, _) = Frame::decode(&written, limit)
-                    .expect("own frames are good")
-                    .expect("and whole");
-                assert_eq!(again, frame);
-                rest = &rest[taken..];
-            }
+        frames_of_set::<HandshakeFrame>(bytes);
+        frames_of_set::<Frame>(bytes);
+    }
+
+    fn frames_of_set<F: LinkFrame + std::fmt::Debug + PartialEq>(bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Ok(Some((frame, taken))) = F::decode(rest) {
+            assert!(taken >= HEADER_BYTES && taken <= HEADER_BYTES + F::MAX_BODY);
+            let mut written = Vec::new();
+            frame.encode(&mut written);
+            let (again, _) = F::decode(&written).expect("own frames are good").expect("and whole");
+            assert_eq!(again, frame);
+            rest = &rest[taken..];
         }
     }
 
@@ -127,7 +132,7 @@ pub mod fuzzing {
     /// Reads connection info, as it is and with a checksum that fits.
     pub fn conn_info(bytes: &[u8]) {
         let _ = ConnInfo::decode(bytes);
-        if let Ok(info) = ConnInfo::decode(&ConnInfo::seal(bytes)) {
+        if let Ok(info) = ConnInfo::decode(&ENVELOPE.seal(bytes)) {
             assert_eq!(ConnInfo::decode(&info.encode()), Ok(info));
         }
     }

@@ -1,10 +1,10 @@
 //! Memory: what a session moves, and how it is named.
 //!
-//! - `device_memory`: what device memory is in a session; memory that the session owns.
-//! - `host_buffer`: ordinary memory that the session allocates.
-//! - `lent_buffer`: ordinary memory that a program lends to the session.
-//! - `memory_address`: where memory that a program registers begins.
-//! - `memory_descriptor`: how one end tells another of memory.
+//! - [`device_memory`]: memory of a GPU, or ordinary memory that stands in for it.
+//! - [`host_buffer`]: ordinary memory that the session allocates, and how far a mapping reaches.
+//! - [`lent_buffer`]: ordinary memory that a program lends to the session.
+//! - [`memory_address`]: where memory begins that a program registers.
+//! - [`memory_descriptor`]: address, size and kind of memory, as bytes to send to another host.
 
 pub(crate) mod device_memory;
 pub(crate) mod host_buffer;

@@ -1,7 +1,8 @@
 //! One peer: what it is called, where in its life it is, and how it ends.
 //!
 //! - `protocol`: what two peers say to each other. Pure.
-//! - `connection`: drives a proven link, its comms and its lanes as the protocol says.
+//! - `connection`: drives a proven link, its comms and its lanes. `actions`: what it does when the
+//!   protocol says so.
 //! - `commons`: what every peer of a session reads and writes.
 //! - `comm_setup`: connects the comms, both ways at once.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died.
@@ -9,6 +10,7 @@
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
 
+mod actions;
 mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
@@ -21,12 +23,12 @@ pub(crate) mod watch;
 
 use std::time::{Duration, Instant};
 
+use self::comm_setup::CommSetup;
 use self::commons::{Commons, Ledger};
 use self::connection::{ChannelRecord, Connection};
 use self::leftover::Leftover;
-use self::protocol::Leaving;
 use self::protocol::operation::{NewOperation, Operation};
-use self::protocol::stage::PeerStage;
+use self::protocol::stage::{Leaving, PeerStage};
 use self::session_context::SessionContext;
 use self::watch::{PeerWatch, WatchInput};
 use crate::control::connector::Connector;
@@ -105,22 +107,20 @@ impl Peer {
     /// The link is proven: begins connecting comms. A failure is told to the peer.
     pub(crate) fn link_up(
         &mut self,
-        link: LinkSocket,
+        mut link: LinkSocket,
         agreement: Agreement,
         now: Instant,
         session: &SessionContext,
     ) -> Result<()> {
-        match Connection::new(self.key, &self.name, link, agreement, now, session) {
-            Ok(connection) => {
-                self.state = State::Linked(Box::new(connection));
-                Ok(())
-            }
-            Err((mut link, error)) => {
-                link.queue(&Frame::Abort(error.to_string()));
-                let _ = link.flush();
-                Err(error)
-            }
-        }
+        let setup = CommSetup::start(&self.name, link.local_ip(), agreement, session);
+        let setup = setup.inspect_err(|error| {
+            link.queue(&Frame::Abort(error.to_string()));
+            let _ = link.flush();
+        })?;
+        let (key, name) = (self.key, &self.name);
+        let connection = Connection::new(key, name, link, setup, agreement, now, session);
+        self.state = State::Linked(Box::new(connection));
+        Ok(())
     }
 
     pub(crate) fn name(&self) -> &PeerName {

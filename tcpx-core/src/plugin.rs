@@ -1,5 +1,13 @@
 #![allow(unsafe_code)]
-//! The plugin: opened and initialised once per process, its NICs, and checked calls that make comms.
+//! The plugin: this file opens and initialises it, once per process, and reads its NICs.
+//!
+//! - [`comm`]: owning types for the plugin's comms, which make its calls.
+//! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
+//! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
+//! - [`region`]: one range of registered memory, in segments that the plugin can take.
+//! - [`nics`]: which NICs a peer's channels run over.
+//! - `soft`: settings of the software plugin that is linked in, if it is.
+//! - [`log_level`]: how much of what plugins say becomes log lines.
 
 pub(crate) mod comm;
 pub(crate) mod log_level;
@@ -48,15 +56,18 @@ pub(crate) struct Plugin {
     raw: tcpx_sys::Plugin,
     nics: Vec<Nic>,
     chunk_bytes: u32,
-    /// listen, connect, accept, regMr and deregMr touch unlocked globals of the original: one at a time per process.
+    /// Held during listen, connect, accept, regMr and deregMr, which touch unlocked globals of the
+    /// original plugin.
     setup: Mutex<()>,
 }
 
-/// What was opened in this process, and what came of it: `init` works only once, so a failure is final.
+/// What was opened in this process, and with which outcome. `init` works only once, so its failure
+/// is final.
 static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec::new());
 
 impl Plugin {
-    /// Opens what `asked` means here; the same choice gives the same plugin each time.
+    /// Opens the plugin that `asked` means on this machine. The same choice gives the same plugin
+    /// each time.
     pub(crate) fn open(asked: &PluginChoice, preflight: bool) -> Result<Arc<Self>> {
         let choice = asked.resolve();
         if (asked, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
@@ -88,14 +99,16 @@ impl Plugin {
         }
         let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| {
             tracing::info!("{CHUNK_VARIABLE} is unset, which the plugin does not survive: set to {DEFAULT_CHUNK_BYTES}");
-            // SAFETY: the variable is read by the plugin that is loaded below. Another thread that reads the
-            // environment through libc at this moment could race; the standard library's readers are locked against
-            // this call, and a program that must rule out the rest sets the variable itself before it starts.
+            // SAFETY: the plugin that is loaded below reads the variable. Another thread that reads
+            // the environment through libc at this moment could race. The standard library's
+            // readers are locked against this call, and a program that must rule out the rest sets
+            // the variable before it starts.
             unsafe { std::env::set_var(CHUNK_VARIABLE, DEFAULT_CHUNK_BYTES.to_string()) };
             DEFAULT_CHUNK_BYTES
         });
         tracing::info!(path = %path.display(), "loading plugin");
-        // SAFETY: the path is what the user configured as the plugin; tcpx-sys checks symbol, members and name.
+        // SAFETY: the user configured the path as the plugin. tcpx-sys checks symbol, members and
+        // name.
         let raw = unsafe { tcpx_sys::Plugin::load(path, &[HARDWARE_NAME, SOFT_NAME]) }?;
         Self::initialise(raw, chunk_bytes)
     }
@@ -104,7 +117,8 @@ impl Plugin {
     fn open_soft() -> Result<Arc<Self>> {
         let chunk_bytes = chunk_from_env()?.unwrap_or(DEFAULT_CHUNK_BYTES);
         crate::plugin::soft::configure(chunk_bytes)?;
-        // SAFETY: the software plugin's table is a constant of this program with functions of the v7 types.
+        // SAFETY: the software plugin's table is a constant of this program, and its functions have
+        // the v7 types.
         let raw = unsafe {
             tcpx_sys::Plugin::from_table(Path::new("built-in"), tcpx_softnet::table(), &[SOFT_NAME])
         }?;
@@ -118,7 +132,8 @@ impl Plugin {
 
     fn initialise(raw: tcpx_sys::Plugin, chunk_bytes: u32) -> Result<Arc<Self>> {
         let entries = raw.entries();
-        // SAFETY: the callback is thread-safe and lives for ever; this runs once per plugin, under the lock of `OPENED`.
+        // SAFETY: the callback is thread-safe and lives for ever. This runs once per plugin, under
+        // the lock of `OPENED`.
         let code = unsafe { (entries.init)(Some(tcpx_sys::log_callback())) };
         tracing::info!(plugin = raw.name(), path = %raw.path().display(), rc = code.0, "net->init");
         check("init", code, Phase::Load)?;
@@ -142,18 +157,22 @@ impl Plugin {
         Ok(Arc::new(Self { raw, nics, chunk_bytes, setup: Mutex::new(()) }))
     }
 
+    /// Name member of the plugin's table.
     pub(crate) fn name(&self) -> &str {
         self.raw.name()
     }
 
+    /// Where the plugin came from.
     pub(crate) fn path(&self) -> &Path {
         self.raw.path()
     }
 
+    /// The plugin's NICs, in the plugin's order.
     pub(crate) fn nics(&self) -> &[Nic] {
         &self.nics
     }
 
+    /// The plugin's functions.
     pub(crate) fn entries(&self) -> &Entries {
         self.raw.entries()
     }
@@ -163,7 +182,8 @@ impl Plugin {
         self.chunk_bytes
     }
 
-    /// Whether data sockets are steered to a GPU, so that host memory can be sent but not received into.
+    /// Whether data sockets are steered to a GPU. Then host memory can be sent, but not received
+    /// into.
     pub(crate) fn is_hardware(&self) -> bool {
         self.raw.name() == HARDWARE_NAME
     }
@@ -175,7 +195,8 @@ impl Plugin {
     }
 }
 
-/// Checks what would make the hardware plugin end this process, in the environment that it is going to see.
+/// Looks for what would make the hardware plugin end this process, in the environment that it will
+/// see.
 fn check_host(path: &Path) -> Result<()> {
     let mut env = process_env();
     env.entry(CHUNK_VARIABLE.to_owned()).or_insert_with(|| DEFAULT_CHUNK_BYTES.to_string());
@@ -209,11 +230,12 @@ fn read_nic(entries: &Entries, index: i32) -> std::result::Result<Nic, NicError>
         net_device_type: 0,
         net_device_version: 0,
     };
-    // SAFETY: `properties` is a valid struct of the v7 layout; the index is one that `devices` reported.
+    // SAFETY: `properties` is a valid struct of the v7 layout. `devices` reported the index.
     let code = unsafe { (entries.get_properties)(index, &raw mut properties) };
     check("getProperties", code, Phase::Load).map_err(NicError::Call)?;
     let text = |pointer: *const std::ffi::c_char| {
-        // SAFETY: the plugin owns NUL-terminated strings here, which it never frees; NULL was ruled out before.
+        // SAFETY: the pointer is not NULL. It is to a NUL-terminated string of the plugin, which
+        // never frees it.
         (!pointer.is_null())
             .then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
     };
@@ -233,7 +255,8 @@ fn read_nic(entries: &Entries, index: i32) -> std::result::Result<Nic, NicError>
     })
 }
 
-/// The variable as a number of bytes. The plugin would read "512K" as 512 and anything out of range as another default.
+/// The variable as a number of bytes. The plugin would read "512K" as 512, and take another default
+/// for a number that is out of range.
 fn chunk_from_env() -> Result<Option<u32>> {
     let Some(value) = std::env::var_os(CHUNK_VARIABLE).filter(|value| !value.is_empty()) else {
         return Ok(None);

@@ -1,10 +1,10 @@
-//! What a session knows of itself: numbers cheap enough to be always on, and what they mean.
+//! What a session knows of itself: counters cheap enough to be always on, and what they mean.
 //!
-//! - [`channel`]: what one lane counts.
+//! - [`channel`]: what one lane of a channel counts.
 //! - [`report`]: a session, its peers and their sums, as programs read them.
 //! - [`stages`]: where the time goes.
+//! - [`watch`]: the judgements that find trouble in the counters, pure.
 //! - [`alarm`]: kinds of trouble, each with its diagnosis, counted and logged once.
-//! - [`watch`]: the judgements that find such trouble, pure.
 
 pub(crate) mod alarm;
 pub(crate) mod channel;

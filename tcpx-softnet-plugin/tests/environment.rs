@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! The shared library takes its settings from the environment. One test, because the environment is the process's.
+//! The shared library takes its settings from the environment. One test, because the environment is
+//! the process's.
 
 use std::path::PathBuf;
 

@@ -1,11 +1,13 @@
 #![allow(unsafe_code)]
-//! What the plugin costs over plain sockets, both measured in one run between two processes over loopback.
+//! What the plugin costs over plain sockets, both measured in one run between two processes over
+//! loopback.
 //!
 //! `cargo run --release -p tcpx-softnet --example loopback [-- rounds]`
 //!
-//! Throughput: 64 MiB in 512 KiB requests, from memory to memory; device memory is emulated and includes the copy out of
-//! the bounce pages. Small messages: 100,000 of 4 KiB, and 4 KiB there and back. The plugin reads its settings
-//! from the environment (NCCL_NSOCKS_PERTHREAD and friends); the raw program uses as many sockets.
+//! Throughput: 64 MiB in 512 KiB requests, from memory to memory; device memory is emulated and
+//! includes the copy out of the bounce pages. Small messages: 100,000 of 4 KiB, and 4 KiB there and
+//! back. The plugin reads its settings from the environment (NCCL_NSOCKS_PERTHREAD and friends);
+//! the raw program uses as many sockets.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -136,7 +138,8 @@ impl End {
                     for offset in (0..total).step_by(bytes).skip(lane).step_by(lanes) {
                         let place =
                             std::ptr::with_exposed_provenance_mut::<u8>(base + offset % TOTAL);
-                        // SAFETY: lanes write disjoint requests of the buffer, which outlives the scope.
+                        // SAFETY: lanes write disjoint requests of the buffer, which outlives the
+                        // scope.
                         let place = unsafe { std::slice::from_raw_parts_mut(place, bytes) };
                         socket.read_exact(place).expect("raw read");
                     }

@@ -1,162 +1,20 @@
-//! Connect attempts: a thread opens the sockets of one comm while the caller polls.
+//! Listen, connect and accept: how two processes come to have the sockets of one comm.
+//!
+//! - `listen`: a listen comm
+//! - `acceptor`: its thread, which reads hellos and keeps the sockets of one peer
+//! - `pairing`: which sockets those are. Pure
+//! - `dial`: a connect attempt and its thread
+//! - `handle`: the 128 bytes that travel from listener to connector. Pure
+//! - `sockets`: what a finished attempt and a finished accept hand over
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+mod acceptor;
+mod dial;
+mod handle;
+mod listen;
+mod pairing;
+mod sockets;
 
-use socket2::{Domain, Protocol, Socket, Type};
-
-use crate::failure::Failure;
-use crate::handle::ListenHandle;
-use crate::listen::Sockets;
-use crate::log;
-use crate::wire::{Answer, Hello, Role, Verdict};
-
-/// What polling an attempt gives.
-#[derive(Debug)]
-pub(crate) enum Connected {
-    /// Not yet.
-    Pending,
-    /// The final answer.
-    Over(Result<Sockets, Failure>),
-}
-
-/// One attempt to become the peer of a listen comm.
-#[derive(Debug)]
-pub(crate) struct ConnectAttempt {
-    thread: Option<JoinHandle<Result<Sockets, Failure>>>,
-}
-
-impl ConnectAttempt {
-    /// Starts the thread. It ends by itself after `timeout` at the latest.
-    pub(crate) fn start(
-        from: Ipv4Addr,
-        handle: ListenHandle,
-        chunk_bytes: u32,
-        timeout: Duration,
-    ) -> io::Result<Self> {
-        let mut attempt = [0; 8];
-        getrandom::fill(&mut attempt).map_err(|error| io::Error::other(error.to_string()))?;
-        let dialer = Dialer {
-            from,
-            handle,
-            attempt: u64::from_le_bytes(attempt),
-            chunk_bytes,
-            deadline: Instant::now() + timeout,
-        };
-        let thread =
-            std::thread::Builder::new().name("tcpx-soft-connect".to_owned()).spawn(move || {
-                dialer.dial_all().map_err(|error| {
-                    log::warn!("connect to {} failed: {error}", dialer.handle.address);
-                    match error {
-                        DialError::Refused(Verdict::Mismatch) => Failure::Internal,
-                        DialError::Refused(_) | DialError::Io(_) | DialError::Stranger => {
-                            Failure::System
-                        }
-                    }
-                })
-            })?;
-        Ok(Self { thread: Some(thread) })
-    }
-
-    /// Asks for the answer without waiting.
-    pub(crate) fn poll(&mut self) -> Connected {
-        match self.thread.take_if(|thread| thread.is_finished()) {
-            None => Connected::Pending,
-            Some(thread) => Connected::Over(thread.join().unwrap_or_else(|_| {
-                log::warn!("the connect thread panicked");
-                Err(Failure::System)
-            })),
-        }
-    }
-}
-
-/// Why an attempt failed.
-#[derive(Debug, thiserror::Error)]
-enum DialError {
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error("the listener refused: {0:?}")]
-    Refused(Verdict),
-    #[error("what answered is not the software plugin")]
-    Stranger,
-}
-
-struct Dialer {
-    from: Ipv4Addr,
-    handle: ListenHandle,
-    attempt: u64,
-    chunk_bytes: u32,
-    deadline: Instant,
-}
-
-impl Dialer {
-    /// The control socket first: it claims the listen comm. The data sockets follow from the last to the first.
-    fn dial_all(&self) -> Result<Sockets, DialError> {
-        let control = self.dial(Role::Control)?;
-        let mut data = (0..self.handle.sockets)
-            .rev()
-            .map(|index| self.dial(Role::Data(index)))
-            .collect::<Result<Vec<_>, _>>()?;
-        data.reverse();
-        Ok(Sockets { control, data, chunk_bytes: self.chunk_bytes })
-    }
-
-    fn dial(&self, role: Role) -> Result<TcpStream, DialError> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-        socket.bind(&SocketAddrV4::new(self.from, 0).into())?;
-        socket.connect_timeout(&self.handle.address.into(), self.time_left()?)?;
-        socket.set_tcp_nodelay(true)?;
-        let mut socket = TcpStream::from(socket);
-        let hello = Hello {
-            id: self.handle.id,
-            attempt: self.attempt,
-            role,
-            sockets: self.handle.sockets,
-            recv_sync: self.handle.recv_sync,
-            chunk_bytes: self.chunk_bytes,
-        };
-        socket.set_write_timeout(Some(self.time_left()?))?;
-        socket.write_all(&hello.encode())?;
-        let mut answer = [0; Answer::BYTES];
-        self.read_all(&mut socket, &mut answer)?;
-        match Answer::decode(&answer, self.attempt).ok_or(DialError::Stranger)?.verdict {
-            Verdict::Welcome => {}
-            refusal => return Err(DialError::Refused(refusal)),
-        }
-        socket.set_nonblocking(true)?;
-        Ok(socket)
-    }
-
-    /// Like `read_exact`, with one deadline for all of it instead of one per read.
-    fn read_all(&self, socket: &mut TcpStream, mut place: &mut [u8]) -> Result<(), DialError> {
-        while !place.is_empty() {
-            socket.set_read_timeout(Some(self.time_left()?))?;
-            match socket.read(place) {
-                Ok(0) => {
-                    let gone = "the listener closed the connection; it may have a peer already";
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, gone).into());
-                }
-                Ok(count) => place = &mut place[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The kernel's word for a read that timed out.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Never zero: that would mean no limit to the socket calls.
-    fn time_left(&self) -> io::Result<Duration> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "no answer within the time allowed",
-            ));
-        }
-        Ok(left)
-    }
-}
+pub(crate) use dial::{ConnectAttempt, Connected};
+pub(crate) use handle::{ListenHandle, STATE_OFFSET};
+pub(crate) use listen::{Accepted, ListenComm};
+pub(crate) use sockets::Sockets;

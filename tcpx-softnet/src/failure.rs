@@ -2,7 +2,8 @@
 
 use tcpx_sys::NcclResult;
 
-/// Decided, and logged as WARN, where the error was found; passed up from there.
+/// The code that an entry returns. Whoever finds the error decides it and logs a WARN line; the
+/// callers only pass it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The call was wrong, or the peer broke the protocol: `ncclInternalError` (3).
@@ -20,43 +21,5 @@ impl From<Failure> for NcclResult {
             Failure::System => Self::SYSTEM_ERROR,
             Failure::Cuda => Self::UNHANDLED_CUDA_ERROR,
         }
-    }
-}
-
-/// From which request on a comm has failed. Requests are served in order, so one that fails takes all later ones with it;
-/// earlier ones still complete.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Breakage(Option<(u64, Failure)>);
-
-impl Breakage {
-    /// Request `from` cannot complete.
-    pub(crate) fn note(&mut self, from: u64, failure: Failure) {
-        if self.0.is_none_or(|(known, _)| from < known) {
-            self.0 = Some((from, failure));
-        }
-    }
-
-    /// Why request `number` cannot complete, if it cannot.
-    pub(crate) fn of(self, number: u64) -> Option<Failure> {
-        self.0.filter(|&(from, _)| from <= number).map(|(_, failure)| failure)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_earliest_failure_counts_from_its_request_on() {
-        let mut broken = Breakage::default();
-        assert_eq!(broken.of(u64::MAX), None);
-        broken.note(7, Failure::System);
-        broken.note(9, Failure::Internal);
-        assert_eq!(
-            (broken.of(6), broken.of(7), broken.of(9)),
-            (None, Some(Failure::System), Some(Failure::System))
-        );
-        broken.note(3, Failure::Internal);
-        assert_eq!((broken.of(2), broken.of(7)), (None, Some(Failure::Internal)));
     }
 }

@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! Log lines to the logger that `init` was given. There is no other way out: the plugin never prints.
+//! Log lines to the logger that `init` was given. There is no other way out: the plugin never
+//! prints.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -17,7 +18,8 @@ pub(crate) fn install(logger: Logger) {
     let _ = LOGGER.set(logger);
 }
 
-/// One line; dropped before `init`. The text goes through `%s`, so that nothing in it is taken for a format.
+/// One line; dropped before `init`. The text goes through `%s`, so that nothing in it is taken for
+/// a format.
 pub(crate) fn emit(
     level: LogLevel,
     flags: u64,
@@ -31,8 +33,10 @@ pub(crate) fn emit(
     let Ok(text) = CString::new(bytes) else { return };
     let line = i32::try_from(line).unwrap_or(i32::MAX);
     // SAFETY:
-    // - `init`'s caller vouches that the logger is a printf-like function of this type, callable from any thread;
-    // - function, format and the one argument that `%s` asks for are NUL-terminated and outlive the call.
+    // - `init`'s caller vouches that the logger is a printf-like function of this type, callable
+    //   from any thread;
+    // - function, format and the one argument that `%s` asks for are NUL-terminated and outlive the
+    //   call.
     unsafe { logger(level.0, flags, function.as_ptr(), line, c"%s".as_ptr(), text.as_ptr()) };
 }
 
@@ -50,7 +54,11 @@ macro_rules! place {
 macro_rules! log_warn {
     ($($text:tt)*) => {
         $crate::log::emit(
-            tcpx_sys::LogLevel::WARN, tcpx_sys::subsystem::ALL, $crate::log::place!(), line!(), format_args!($($text)*),
+            tcpx_sys::LogLevel::WARN,
+            tcpx_sys::subsystem::ALL,
+            $crate::log::place!(),
+            line!(),
+            format_args!($($text)*),
         )
     };
 }

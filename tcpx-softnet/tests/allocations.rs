@@ -59,7 +59,8 @@ fn a_warm_comm_does_not_allocate() {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         stream(1000);
         let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-        // The test harness has a thread of its own; what 1000 rounds allocate would be 1000 at least.
+        // The test harness has a thread of its own; what 1000 rounds allocate would be 1000 at
+        // least.
         assert!(allocations < 10, "{allocations} allocations, memory type {kind}");
         assert_eq!(net.deregister(ptr::null_mut(), mhandle), 0);
     }

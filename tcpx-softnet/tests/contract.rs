@@ -1,6 +1,7 @@
 #![allow(unsafe_code)]
-//! The rules of the table: order, window, slots, registrations, wrong pointers. Everything that the original answers
-//! with corruption, a crash or a hang is an error here.
+//! Where the table is stricter than the original: what that answers with corruption, a crash or a
+//! hang is an error here. The rules that both keep are checked by tcpx-conformance, which runs
+//! over this plugin too (tcpx-conformance/tests/softnet.rs).
 
 mod support;
 
@@ -8,7 +9,7 @@ use std::ffi::c_int;
 use std::ptr;
 
 use support::{Memory, Net, Receiver, Sender, Word, poll, settings};
-use tcpx_sys::{NetProperties, PTR_CUDA, PTR_DMABUF, PTR_HOST, log_callback};
+use tcpx_sys::{NetProperties, PTR_CUDA, PTR_HOST, log_callback};
 
 const BYTES: usize = 40_000;
 
@@ -70,8 +71,6 @@ fn devices_and_properties() {
         assert_eq!(get(0, &raw mut props).0, 0);
         assert_eq!(std::ffi::CStr::from_ptr(props.name), c"lo");
         assert!(props.pci_path.is_null());
-        assert_eq!((props.ptr_support, props.max_comms, props.max_recvs), (3, 65_536, 1));
-        assert_eq!((props.net_device_type, props.net_device_version), (1, 7));
         for dev in [-1, 1, c_int::MAX] {
             assert_eq!(get(dev, &raw mut props).0, 3);
         }
@@ -88,39 +87,6 @@ fn a_second_init_is_refused() {
         assert_eq!(init(None).0, 3);
     }
     assert!(tcpx_softnet::configure(settings()).is_err());
-}
-
-#[test]
-fn the_seventeenth_send_is_refused_untouched_and_may_be_tried_again() {
-    let mut pair = Pair::new();
-    let sends: Vec<_> = (0..16).map(|_| pair.isend(100)).collect();
-    let untouched = ptr::without_provenance_mut(0x1234);
-    let mut request = untouched;
-    let isend = pair.net.0.isend.expect("isend");
-    // SAFETY: valid arguments but for the full window.
-    let rc = unsafe {
-        isend(pair.sender.comm, pair.memory.data().cast(), 100, 0, pair.mhandle, &raw mut request)
-    };
-    assert_eq!((rc.0, request), (3, untouched));
-    pair.net.finish(sends[0]);
-    let retried = pair.isend(100);
-    sends[1..].iter().chain([&retried]).for_each(|&send| pair.net.finish(send));
-    pair.close();
-}
-
-#[test]
-fn an_unconsumed_receive_keeps_its_place() {
-    let mut pair = Pair::new();
-    let receives: Vec<_> = (0..16).map(|_| pair.irecv().1).collect();
-    for _ in 0..16 {
-        let send = pair.isend(1);
-        pair.net.finish(send);
-    }
-    receives.iter().for_each(|&request| pair.net.finish(request));
-    assert_eq!(pair.net.irecv(pair.receiver.comm, ptr::null_mut(), 1, pair.mhandle).0, 3);
-    assert_eq!(pair.consumed(receives[0]), 0);
-    assert_eq!(pair.irecv().0, 16, "slot 0 again");
-    pair.close();
 }
 
 #[test]
@@ -148,39 +114,6 @@ fn tests_and_consumes_go_in_order_and_errors_are_not_sticky() {
 }
 
 #[test]
-fn nothing_moves_without_test() {
-    let mut pair = Pair::new();
-    let (_, recv) = pair.irecv();
-    let send = pair.isend(1);
-    for _ in 0..100 {
-        assert_eq!(pair.net.test(recv), (0, 0));
-    }
-    pair.net.finish(send);
-    pair.net.finish(recv);
-    pair.close();
-}
-
-#[test]
-fn slots_go_round_and_counts_are_stale_until_done() {
-    let mut pair = Pair::new();
-    for number in 0..40u64 {
-        let bytes = 1 + (number as usize % 3) * 5000;
-        let slot = (number % 16) as usize;
-        let before = pair.receiver.raw_count(slot);
-        let (posted, recv) = pair.irecv();
-        assert_eq!(posted, number);
-        let send = pair.isend(bytes);
-        pair.net.finish(send);
-        assert_eq!(pair.receiver.raw_count(slot), before, "untouched while pending");
-        pair.net.finish(recv);
-        assert_eq!(pair.receiver.entries(number).len(), bytes.div_ceil(4096));
-        assert_eq!(pair.receiver.unpack(number, bytes), &pair.memory.bytes()[..bytes]);
-        assert_eq!(pair.consumed(recv), 0);
-    }
-    pair.close();
-}
-
-#[test]
 fn consumed_pages_are_poisoned() {
     let mut pair = Pair::new();
     let (number, recv) = pair.irecv();
@@ -201,14 +134,10 @@ fn registrations_are_checked() {
     let (sender, receiver) = net.pair();
     let mut memory = Memory::new(8192);
     let data = memory.data();
-    assert_eq!(net.register(ptr::null_mut(), data, 4096, PTR_HOST).0, 3);
-    assert_eq!(net.register(sender.comm, data.wrapping_add(1), 4096, PTR_CUDA).0, 3);
-    assert_eq!(net.register(sender.comm, data, 4096, PTR_DMABUF).0, 3);
     assert_eq!(net.register(sender.comm, data, usize::MAX, PTR_HOST).0, 3, "−1 bytes");
     let (_, listen) = net.listen();
     assert_eq!(net.register(listen, data, 4096, PTR_HOST).0, 3);
     assert_eq!(net.close_listen(listen), 0);
-    assert_eq!(net.deregister(sender.comm, ptr::null_mut()), 0);
     let (_, host) = net.register(sender.comm, data, 4096, PTR_HOST);
     for (offset, bytes, rc) in [(0, 4096, 0), (0, 4097, 3), (1, 4096, 3), (4096, 0, 0), (0, -1, 3)]
     {
@@ -224,22 +153,6 @@ fn registrations_are_checked() {
     assert_eq!((net.close(sender.comm), net.close(receiver.comm)), (0, 0));
     assert_eq!(net.deregister(sender.comm, host), 0, "outlives its comm");
     assert_eq!(net.deregister(sender.comm, host), 3, "twice");
-}
-
-#[test]
-fn a_registration_serves_other_comms() {
-    let mut pair = Pair::new();
-    let mut other = Pair::new();
-    let own = std::mem::replace(&mut other.mhandle, pair.mhandle);
-    std::mem::swap(&mut other.memory, &mut pair.memory);
-    let (number, recv) = other.irecv();
-    let send = other.isend(BYTES);
-    other.net.finish(send);
-    other.net.finish(recv);
-    assert_eq!(other.receiver.unpack(number, BYTES), other.memory.bytes());
-    other.mhandle = own;
-    other.close();
-    pair.close();
 }
 
 #[test]
@@ -339,7 +252,7 @@ fn requests_of_another_comm_or_direction_are_refused() {
 }
 
 #[test]
-fn null_outputs_and_groups_are_refused() {
+fn null_outputs_are_refused() {
     let mut pair = Pair::new();
     let (_, recv) = pair.irecv();
     let net = pair.net;
@@ -352,11 +265,6 @@ fn null_outputs_and_groups_are_refused() {
     unsafe {
         let (d, s, m, r) = (&raw mut data, &raw mut size, &raw mut mhandle, &raw mut request);
         let none = ptr::null_mut();
-        for n in [0, 2, -1] {
-            assert_eq!(irecv(comm, n, d, s, ptr::null_mut(), m, r).0, 3);
-            assert_eq!(iflush(comm, n, d, s, m, r).0, 3);
-            assert_eq!(net.0.irecv_consumed.expect("irecvConsumed")(comm, n, recv).0, 3);
-        }
         assert_eq!(irecv(comm, 1, none, s, ptr::null_mut(), m, r).0, 3);
         assert_eq!(irecv(comm, 1, d, ptr::null_mut(), ptr::null_mut(), m, r).0, 3);
         assert_eq!(irecv(comm, 1, d, s, ptr::null_mut(), none, r).0, 3);
@@ -364,7 +272,6 @@ fn null_outputs_and_groups_are_refused() {
         assert_eq!(iflush(comm, 1, d, ptr::null_mut(), m, r).0, 3);
         assert_eq!(iflush(comm, 1, d, s, m, ptr::null_mut()).0, 3);
         assert_eq!(net.0.test.expect("test")(recv, ptr::null_mut(), ptr::null_mut()).0, 3);
-        assert_eq!(net.0.get_device_mr.expect("getDeviceMr")(comm, mhandle, none).0, 0);
     }
     assert_eq!(request, recv, "outputs are untouched");
     pair.close();

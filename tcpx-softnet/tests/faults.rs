@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! The fault script, each script in a process of its own: what was delivered is right, the rest is an error in time.
+//! The fault script, each script in a process of its own: what was delivered is right, the rest is
+//! an error in time.
 
 mod support;
 
@@ -45,7 +46,7 @@ fn scripted() -> tcpx_softnet::Settings {
         Helpers::Off
     };
     let script = std::env::var(VARIABLE).expect("a script");
-    settings.faults =
+    settings.script.faults =
         script.split(';').map(|text| text.parse::<Fault>().expect("a fault")).collect();
     settings
 }

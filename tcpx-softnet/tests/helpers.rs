@@ -1,4 +1,5 @@
-//! The same transfers with helper threads, without and with receive synchronisation between the ends.
+//! The same transfers with helper threads, without and with receive synchronisation between the
+//! ends.
 
 mod support;
 
@@ -14,7 +15,7 @@ fn net() -> Net {
         settings.helpers = Helpers::On;
         settings.chunk_bytes = 65_536;
         settings.recv_sync = true;
-        settings.shape = "fragments,short,again".parse().expect("a shape");
+        settings.script.shape = "fragments,short,again".parse().expect("a shape");
         settings
     })
 }
@@ -43,7 +44,8 @@ fn closing_in_the_middle_joins_the_threads() {
         let (rc, send) = net.isend(sender.comm, memory.data(), bytes as i32, mhandle);
         assert_eq!(rc, 0);
         let (_, recv) = receiver.post(std::ptr::null_mut(), bytes, mhandle);
-        // Helper threads work at their own pace, so the send may be done, and then stale, at any point.
+        // Helper threads work at their own pace, so the send may be done, and then stale, at any
+        // point.
         for _ in 0..10 {
             assert!([0, 3].contains(&net.test(send).0));
             assert_eq!(net.test(recv).0, 0);

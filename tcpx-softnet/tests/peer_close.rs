@@ -13,8 +13,8 @@ const LARGE: usize = OVERFLOWS_BYTES;
 
 fn net() -> Net {
     support::net(|| {
-        // Rust programs ignore SIGPIPE, programs that load the plugin may not: here it kills, as it would there.
-        // SAFETY: the default action needs no handler.
+        // Rust programs ignore SIGPIPE, programs that load the plugin may not: here it kills, as it
+        // would there. SAFETY: the default action needs no handler.
         assert_ne!(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) }, libc::SIG_ERR);
         let mut settings = settings();
         settings.sockets = 2;

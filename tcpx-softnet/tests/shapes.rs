@@ -12,8 +12,8 @@ fn net() -> Net {
         let mut settings = settings();
         settings.sockets = 3;
         settings.chunk_bytes = 100_000;
-        settings.shape = Shape::ALL;
-        settings.seed = 20_240_607;
+        settings.script.shape = Shape::ALL;
+        settings.script.seed = 20_240_607;
         settings
     })
 }
@@ -58,7 +58,8 @@ fn entries_really_are_odd() {
         assert_eq!(receiver.unpack(number, bytes), memory.bytes());
         assert_eq!(net.consumed(receiver.comm, recv), 0);
     }
-    // The first four are drawn by the seed; whether chunks are collected out of order is up to the sockets.
+    // The first four are drawn by the seed; whether chunks are collected out of order is up to the
+    // sockets.
     let [unaligned, tiny, shuffled, shared, unsorted] = odd;
     assert!(unaligned > 1000 && tiny > 200 && shuffled > 1000 && shared > 200, "{odd:?}");
     assert!(unsorted > 0, "{odd:?}");

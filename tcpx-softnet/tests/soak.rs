@@ -1,9 +1,10 @@
-//! Several comms at once over the raw table: random sizes and memory, every shape, every fault that a caller can get over,
-//! with and without helper threads. Every byte is verified; at the end of each lap files and threads are what they were
-//! and no bounce page is missing, and memory does not grow.
+//! Several comms at once over the raw table: random sizes and memory, every shape, every fault that
+//! a caller can get over, with and without helper threads. Every byte is verified; at the end of
+//! each lap files and threads are what they were and no bounce page is missing, and memory does not
+//! grow.
 //!
-//! Runs for five seconds; `TCPX_SOAK_SECONDS=600` for a real soak. The seed is printed and can be set with
-//! `TCPX_SOAK_SEED`.
+//! Runs for five seconds; `TCPX_SOAK_SECONDS=600` for a real soak. The seed is printed and can be
+//! set with `TCPX_SOAK_SEED`.
 
 mod support;
 
@@ -103,9 +104,9 @@ fn soaking(dice: &mut Dice) -> Settings {
         if env::var(HELPERS).is_ok_and(|on| on == "1") { Helpers::On } else { Helpers::Off };
     // A few of the largest messages fill it.
     settings.pool_bytes = 32 << 20;
-    settings.shape = Shape::ALL;
-    settings.seed = dice.roll(u64::MAX);
-    settings.faults = faults(dice);
+    settings.script.shape = Shape::ALL;
+    settings.script.seed = dice.roll(u64::MAX);
+    settings.script.faults = faults(dice);
     settings
 }
 
@@ -315,8 +316,8 @@ fn laps() {
     let (messages, met) = (MESSAGES.load(Ordering::Relaxed), FAULTS_MET.load(Ordering::Relaxed));
     let (grown, bytes) = (resident_bytes().saturating_sub(settled), BYTES.load(Ordering::Relaxed));
     support::say(&format!(
-        "{SEED}={seed} {HELPERS}={}: {laps} laps, {messages} messages, {} MB, {met} scripted codes, \
-         {before:?} files and threads, {} MB more memory",
+        "{SEED}={seed} {HELPERS}={}: {laps} laps, {messages} messages, {} MB, \
+         {met} scripted codes, {before:?} files and threads, {} MB more memory",
         env::var(HELPERS).unwrap_or_default(),
         bytes / 1_000_000,
         grown / 1_000_000

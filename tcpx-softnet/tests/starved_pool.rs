@@ -1,5 +1,5 @@
-//! A bounce region of 1 MiB: it is recycled many times over, runs dry, stalls and recovers, and loses no page.
-//! One test, because it looks at the pool of the whole process.
+//! A bounce region of 1 MiB: it is recycled many times over, runs dry, stalls and recovers, and
+//! loses no page. One test, because it looks at the pool of the whole process.
 
 mod support;
 

@@ -1,9 +1,9 @@
 #![allow(unsafe_code)]
-//! Does the peer's host still acknowledge what is sent to it?
+//! Whether the peer's host still acknowledges what is sent to it.
 //!
-//! TCP_USER_TIMEOUT cannot tell: it also ends a connection whose peer does not read for a while, though its host
-//! acknowledges every probe of the closed window, and a program without a progress thread may do that for as long as it
-//! computes.
+//! TCP_USER_TIMEOUT cannot tell. It also ends a connection whose peer does not read for a while,
+//! though the peer's host acknowledges every probe of the closed window. A program without a
+//! progress thread does not read for as long as it computes.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// How long no acknowledgement has come, if bytes or probes that were sent wait for one.
+/// How long no acknowledgement has come. `None`: nothing that was sent waits for one.
 pub(crate) fn overdue(stream: &TcpStream) -> io::Result<Option<Duration>> {
     let info = tcp_info(stream)?;
     let is_waiting = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
@@ -21,8 +21,8 @@ pub(crate) fn overdue(stream: &TcpStream) -> io::Result<Option<Duration>> {
 fn tcp_info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as `stream` lives; the system writes at most `bytes` bytes into `info`, and
-    // the new length into `bytes`.
+    // SAFETY: the descriptor is open as long as `stream` lives. The system writes at most `bytes`
+    // bytes into `info`, and the new length into `bytes`.
     let rc = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -35,7 +35,8 @@ fn tcp_info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
     if rc != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a struct of integers, all zero before the call: any bytes are a value, also where an older system wrote less.
+    // SAFETY: the struct has integers only, so any bytes are a value. It was all zero before the
+    // call, so it is initialised even where an older system wrote less.
     Ok(unsafe { info.assume_init() })
 }
 
@@ -49,7 +50,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A peer that does not read is none that does not acknowledge, however long its window has been closed.
+    /// A host acknowledges the probes of a closed window, however long its program does not read.
     #[test]
     fn a_closed_window_is_acknowledged() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -57,7 +58,7 @@ mod tests {
         let (mut reader, _) = listener.accept().unwrap();
         sender.set_nonblocking(true).unwrap();
         let end = Instant::now() + PATIENCE;
-        // Full: the kernel of this end takes nothing, and that of the other end probes with each answer.
+        // Full: this end's kernel takes nothing more, and the other end's answers each probe.
         let mut refused = 0;
         while refused < 20 {
             match sender.write(&[7; 65_536]) {

@@ -1,21 +1,18 @@
-//! Connection info: what one session must know to reach another, as framed and versioned bytes.
+//! Connection info: what one session must know to reach another, in a sealed envelope.
 //!
-//! Layout: magic `TCPXINFO`, format version (u16 LE), body length (u16 LE), body (postcard), and the first 8 bytes of
-//! the SHA-256 of all of that. The digest finds truncation and damage; it is no proof of origin: the secret in the
-//! body is what the two ends prove to each other, so the bytes are as confidential as a password.
+//! The envelope's digest finds damage and proves no origin. The secret in the body is what the two
+//! ends prove to each other, so the bytes are as confidential as a password.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use tcpx_wire::sealed::Envelope;
 
 use crate::error::conn_info::ConnInfoError;
 
-const MAGIC: &[u8; 8] = b"TCPXINFO";
-const VERSION: u16 = 1;
-const HEADER_BYTES: usize = 12;
-const DIGEST_BYTES: usize = 8;
+/// The envelope of every connection info. Its body is a [`ConnInfo`] in postcard.
+pub(crate) const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 1 };
 /// Addresses one session may advertise.
 const MAX_ADDRESSES: usize = 32;
 
@@ -34,54 +31,22 @@ impl fmt::Debug for Secret {
 pub(crate) struct ConnInfo {
     /// Random id of the session.
     pub(crate) session: [u8; 16],
-    /// Proof of belonging together.
+    /// What both ends prove that they know.
     pub(crate) secret: Secret,
-    /// Where its control listener can be reached, most promising first.
+    /// Where the session's control listener can be reached, most promising first.
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
 impl ConnInfo {
+    /// The bytes to give to peers.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // Serialising these plain types into a growing vector cannot fail; an empty body would be refused by `decode`.
-        Self::seal(&postcard::to_allocvec(self).unwrap_or_default())
+        // Serialising these plain types cannot fail; `decode` would refuse an empty body.
+        ENVELOPE.seal(&postcard::to_allocvec(self).unwrap_or_default())
     }
 
-    /// Puts header and digest around a body.
-    pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len() + DIGEST_BYTES);
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&u16::try_from(body.len()).unwrap_or(u16::MAX).to_le_bytes());
-        bytes.extend_from_slice(body);
-        let digest = Sha256::digest(&bytes);
-        bytes.extend_from_slice(&digest[..DIGEST_BYTES]);
-        bytes
-    }
-
+    /// Reads bytes that [`encode`](Self::encode) made. They may come from anywhere.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ConnInfoError> {
-        let header = bytes.first_chunk::<HEADER_BYTES>().ok_or(ConnInfoError::Truncated {
-            have: bytes.len(),
-            need: HEADER_BYTES + DIGEST_BYTES,
-        })?;
-        if !header.starts_with(MAGIC) {
-            return Err(ConnInfoError::Magic);
-        }
-        let version = u16::from_le_bytes([header[8], header[9]]);
-        if version != VERSION {
-            return Err(ConnInfoError::Version { found: version, supported: VERSION });
-        }
-        let body_end = HEADER_BYTES + usize::from(u16::from_le_bytes([header[10], header[11]]));
-        let need = body_end + DIGEST_BYTES;
-        if bytes.len() < need {
-            return Err(ConnInfoError::Truncated { have: bytes.len(), need });
-        }
-        if bytes.len() > need {
-            return Err(ConnInfoError::Trailing { extra: bytes.len() - need });
-        }
-        if Sha256::digest(&bytes[..body_end])[..DIGEST_BYTES] != bytes[body_end..] {
-            return Err(ConnInfoError::Digest);
-        }
-        let (info, rest) = postcard::take_from_bytes::<Self>(&bytes[HEADER_BYTES..body_end])
+        let (info, rest) = postcard::take_from_bytes::<Self>(ENVELOPE.open(bytes)?)
             .map_err(|_| ConnInfoError::Body("the fields cannot be read"))?;
         if !rest.is_empty() {
             return Err(ConnInfoError::Body("bytes are left over"));
@@ -95,7 +60,7 @@ impl ConnInfo {
         Ok(info)
     }
 
-    /// Keeps what fits the format's limits, in order.
+    /// Keeps as many addresses as the format allows, the first ones.
     pub(crate) fn limit_addresses(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
         addresses.truncate(MAX_ADDRESSES);
         addresses
@@ -120,7 +85,7 @@ mod tests {
     fn round_trip() {
         let info = sample();
         let bytes = info.encode();
-        assert!(bytes.len() < 512, "the documents' programs read it into 1024 bytes");
+        assert!(bytes.len() < 512, "programs have buffers of 1024 bytes for it");
         assert_eq!(ConnInfo::decode(&bytes), Ok(info));
     }
 
@@ -153,7 +118,7 @@ mod tests {
         bytes[8] = 9;
         assert_eq!(
             ConnInfo::decode(&bytes),
-            Err(ConnInfoError::Version { found: 9, supported: VERSION })
+            Err(ConnInfoError::Version { found: 9, supported: 1 })
         );
     }
 
@@ -173,7 +138,7 @@ mod tests {
 
         #[test]
         fn arbitrary_bodies_never_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let bytes = ConnInfo::seal(&body);
+            let bytes = ENVELOPE.seal(&body);
             let _ = ConnInfo::decode(&bytes);
         }
     }

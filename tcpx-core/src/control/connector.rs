@@ -1,4 +1,4 @@
-//! The connecting end of a control link: reaches one of the peer's addresses and proves the secret.
+//! The connecting end of a handshake: reaches one of the peer's addresses and proves the secret.
 
 use std::io;
 use std::mem;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::control::conn_info::ConnInfo;
-use crate::control::frame::{Frame, MAX_STRANGER_BODY};
+use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, HandshakeError, Proven, Role};
 use crate::control::identity::{Identity, random};
 use crate::control::socket::{Dialing, LinkError, LinkSocket};
@@ -15,14 +15,16 @@ use crate::error::{Departure, DialFailure, Error, Phase, Result};
 /// How long one address may take to answer a connection request before the next one is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How far the attempt at one address has come.
 #[derive(Debug)]
 enum Attempt {
     /// The next address is to be tried.
     Next,
+    /// A connection request is under way.
     Dialing(Dialing),
-    /// Connected, waits for the listener's opening words.
+    /// Connected; the listener's challenge is to come.
     AwaitChallenge(LinkSocket),
-    /// Said hello, waits for the listener's.
+    /// Said hello with this nonce; the listener's welcome is to come.
     AwaitWelcome(LinkSocket, [u8; 32]),
 }
 
@@ -30,6 +32,7 @@ enum Attempt {
 #[derive(Debug)]
 pub(crate) struct Connector {
     info: ConnInfo,
+    /// Addresses tried so far.
     tried: usize,
     attempt: Attempt,
     /// What went wrong with each address so far.
@@ -37,10 +40,12 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
+    /// An attempt that has not begun: the first poll dials.
     pub(crate) fn new(info: ConnInfo) -> Self {
         Self { info, tried: 0, attempt: Attempt::Next, failures: Vec::new() }
     }
 
+    /// What the attempt waits for, in words for errors: "the peer is ...".
     pub(crate) fn state(&self) -> &'static str {
         match self.attempt {
             Attempt::Next | Attempt::Dialing(_) => "being dialled",
@@ -54,7 +59,7 @@ impl Connector {
         }
     }
 
-    /// One step. The link and the agreed values once the peer has proven itself.
+    /// Drives the attempt one step. Returns the link and the agreed values once the peer is proven.
     pub(crate) fn poll(
         &mut self,
         peer: &str,
@@ -107,17 +112,17 @@ impl Connector {
         now: Instant,
         identity: &Identity,
     ) -> Result<()> {
-        match link.receive(now, MAX_STRANGER_BODY) {
+        match link.receive(now) {
             Ok(None) => self.attempt = Attempt::AwaitChallenge(link),
-            Ok(Some(Frame::Challenge(challenge))) => {
-                let theirs = challenge.check().map_err(|misfit| refused(peer, &misfit))?;
+            Ok(Some(HandshakeFrame::Challenge(challenge))) => {
+                let theirs = challenge.check().map_err(|error| refused(peer, &error))?;
                 let nonce = random()?;
                 let proven =
                     identity.hello(nonce).prove(Role::Connector, &theirs, &self.info.secret);
-                link.queue(&Frame::Hello(Box::new(proven)));
+                link.queue(&HandshakeFrame::Hello(Box::new(proven)));
                 self.attempt = Attempt::AwaitWelcome(link, nonce);
             }
-            Ok(Some(Frame::Refuse(reason))) => {
+            Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
             }
             other => self.give_up_link(&link, &other),
@@ -137,18 +142,19 @@ impl Connector {
             self.give_up_link(&link, &Err(error));
             return Ok(None);
         }
-        match link.receive(now, MAX_STRANGER_BODY) {
+        match link.receive(now) {
             Ok(None) => self.attempt = Attempt::AwaitWelcome(link, nonce),
-            Ok(Some(Frame::Welcome(proven))) => {
+            Ok(Some(HandshakeFrame::Welcome(proven))) => {
                 let agreement = self
                     .check_welcome(&proven, &nonce, identity)
-                    .map_err(|misfit| refused(peer, &misfit))?;
+                    .map_err(|error| refused(peer, &error))?;
                 return Ok(Some((link, agreement)));
             }
-            Ok(Some(Frame::Refuse(reason))) => {
+            Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
             }
-            // It knows that the secret holds, or the link would have ended before: no other address does better.
+            // The link would have ended before if the secret were wrong. So this is the peer, and
+            // no other address does better.
             Err(LinkError::Gone(how)) => {
                 return Err(Error::PeerGone {
                     peer: peer.to_owned(),
@@ -174,11 +180,11 @@ impl Connector {
         identity.hello(*nonce).agree(&proven.hello)
     }
 
-    /// Whoever answers at this address is not the peer: on to the next one.
+    /// Something else than the peer answers at this address: goes on to the next one.
     fn give_up_link(
         &mut self,
         link: &LinkSocket,
-        what: &std::result::Result<Option<Frame>, LinkError>,
+        what: &std::result::Result<Option<HandshakeFrame>, LinkError>,
     ) {
         let (kind, error) = match what {
             Ok(frame) => (None, format!("unexpected answer {frame:?}")),
@@ -199,11 +205,12 @@ fn failed(address: SocketAddr, error: &io::Error) -> DialFailure {
     DialFailure { address, kind: Some(error.kind()), error: error.to_string() }
 }
 
-fn refused(peer: &str, misfit: &HandshakeError) -> Error {
-    Error::Handshake { peer: peer.to_owned(), reason: misfit.to_string() }
+/// This end refuses the peer.
+fn refused(peer: &str, error: &HandshakeError) -> Error {
+    Error::Handshake { peer: peer.to_owned(), reason: error.to_string() }
 }
 
-/// "Here" and "there" in the reason are the peer's.
+/// The peer refuses this end. "Here" and "there" in the reason are the peer's.
 fn refused_by(peer: &str, reason: &str) -> Error {
     Error::Handshake { peer: peer.to_owned(), reason: format!("it says: {reason}") }
 }

@@ -1,14 +1,14 @@
-//! What a receiver says of where a receive's bytes go.
+//! How the bytes of a receive reach their place, as the receiver announces it.
 
-/// Enough for the sender to know which receives may share a chunk.
+/// How a receive is delivered. The sender needs it to know which receives may share a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// Unpacked from the bounce buffer to any place.
+    /// The bytes are unpacked from the bounce buffer to any place.
     Unpacked,
-    /// Straight into place.
+    /// The plugin writes the bytes straight into place.
     InPlace,
-    /// Straight into place, which begins where the receive announced just before this one ends, in one
-    /// registration.
+    /// As [`InPlace`](Self::InPlace). The place begins where that of the receive announced just
+    /// before ends, in the same registration.
     InPlaceBehind,
 }
 

@@ -1,26 +1,12 @@
-//! Frames of the control link.
-//!
-//! A frame is a header of 8 bytes (body length u32 LE, type u16 LE, zero u16) and a body (postcard). The length is
-//! checked against the limit of the link's stage before anything is allocated. Types are never reused; an unknown type
-//! is a protocol error, because both ends agreed on one protocol version in their hellos.
+//! The frames of a control link between two peers: everything after the handshake.
 
-use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+
 use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::delivery::Delivery;
-use super::hello::{Challenge, Proven};
-
-/// Version of everything in this module. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 3;
-/// Bytes of the header.
-pub(crate) const HEADER_BYTES: usize = 8;
-/// Longest body from somebody who has not proven who they are.
-pub(crate) const MAX_STRANGER_BODY: usize = 1024;
-/// Longest body of a peer: handles of 64 channels are the largest.
-pub(crate) const MAX_PEER_BODY: usize = 16 * 1024;
-/// Longest reason in words that is sent or read.
-const MAX_REASON_BYTES: usize = 400;
+use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
 
 /// Most receives that one match names.
 pub(crate) const MAX_NAMES: usize = 1024;
@@ -28,17 +14,9 @@ pub(crate) const MAX_NAMES: usize = 1024;
 /// A receiver's names for receives. A single one, which most matches have, needs no allocation.
 pub(crate) type Names = SmallVec<[u64; 4]>;
 
-/// One message of the control link.
+/// One message between two peers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Frame {
-    /// Listener → connector, first of all: a fresh nonce.
-    Challenge(Challenge),
-    /// Connector → listener: who I am, proven with the listener's nonce.
-    Hello(Box<Proven>),
-    /// Listener → connector: who I am, proven with the connector's nonce.
-    Welcome(Box<Proven>),
-    /// We do not fit together.
-    Refuse(String),
     /// Connect handles of the sender's listen comms, one for each channel.
     Handles(Vec<NetHandle>),
     /// All receive comms of the sender are accepted: its peer may send chunks.
@@ -54,14 +32,16 @@ pub(crate) enum Frame {
         /// Where they go.
         delivery: Delivery,
     },
-    /// Sends were matched with announced receives: their chunks follow on the channels, in this order among matches.
+    /// Sends were matched with announced receives. Their chunks follow on the channels, in the
+    /// order of the matches.
     Match {
-        /// Channel of the first chunk; the others go round robin from there.
+        /// Channel of the first chunk. The others follow round robin.
         first_channel: u16,
-        /// The receiver's name for the receive. Several share one chunk, in this order; 1 to `MAX_NAMES`.
+        /// The receiver's names for the receives, 1 to [`MAX_NAMES`]. Several share one chunk, in
+        /// this order.
         recvs: Names,
     },
-    /// A send met an announced receive of another size; both have failed and nothing will be sent.
+    /// A send met an announced receive of another size. Both have failed, and nothing will be sent.
     Mismatch {
         /// The receiver's name for the receive.
         recv: u64,
@@ -90,68 +70,32 @@ pub(crate) enum Frame {
     Abort(String),
 }
 
-/// Why bytes are no frame.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FrameError {
-    #[error("frame of {bytes} bytes, at most {limit} are allowed here")]
-    Oversized { bytes: usize, limit: usize },
-    #[error("frame of unknown type {0}")]
-    UnknownType(u16),
-    #[error("reserved header bits are set")]
-    Reserved,
-    #[error("body of frame type {0} is malformed")]
-    Body(u16),
-}
-
-const CHALLENGE: u16 = 1;
-const HELLO: u16 = 2;
-const WELCOME: u16 = 3;
-const REFUSE: u16 = 4;
-const HANDLES: u16 = 5;
-const READY: u16 = 6;
-const ANNOUNCE: u16 = 7;
-const MATCH: u16 = 8;
-const MISMATCH: u16 = 9;
-const CANCEL: u16 = 10;
-const CANCELLED: u16 = 11;
-const PING: u16 = 12;
-const PONG: u16 = 13;
-const GOODBYE: u16 = 14;
-const CLOSED: u16 = 15;
-const ABORT: u16 = 16;
-
 const ANNOUNCE_BYTES: usize = 21;
 
-impl Frame {
-    fn kind(&self) -> u16 {
+impl LinkFrame for Frame {
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Abort;
+    /// The handles of 64 channels are the longest.
+    const MAX_BODY: usize = 16 * 1024;
+
+    fn kind(&self) -> FrameKind {
         match self {
-            Self::Challenge(_) => CHALLENGE,
-            Self::Hello(_) => HELLO,
-            Self::Welcome(_) => WELCOME,
-            Self::Refuse(_) => REFUSE,
-            Self::Handles(_) => HANDLES,
-            Self::Ready => READY,
-            Self::Announce { .. } => ANNOUNCE,
-            Self::Match { .. } => MATCH,
-            Self::Mismatch { .. } => MISMATCH,
-            Self::Cancel { .. } => CANCEL,
-            Self::Cancelled { .. } => CANCELLED,
-            Self::Ping => PING,
-            Self::Pong => PONG,
-            Self::Goodbye => GOODBYE,
-            Self::Closed => CLOSED,
-            Self::Abort(_) => ABORT,
+            Self::Handles(_) => FrameKind::Handles,
+            Self::Ready => FrameKind::Ready,
+            Self::Announce { .. } => FrameKind::Announce,
+            Self::Match { .. } => FrameKind::Match,
+            Self::Mismatch { .. } => FrameKind::Mismatch,
+            Self::Cancel { .. } => FrameKind::Cancel,
+            Self::Cancelled { .. } => FrameKind::Cancelled,
+            Self::Ping => FrameKind::Ping,
+            Self::Pong => FrameKind::Pong,
+            Self::Goodbye => FrameKind::Goodbye,
+            Self::Closed => FrameKind::Closed,
+            Self::Abort(_) => FrameKind::Abort,
         }
     }
 
-    /// Appends the frame to `out`. Allocates only when `out` has to grow.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; HEADER_BYTES]);
+    fn encode_body(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Challenge(challenge) => append(out, challenge),
-            Self::Hello(proven) | Self::Welcome(proven) => append(out, proven.as_ref()),
-            Self::Refuse(reason) | Self::Abort(reason) => append(out, &shortened(reason)),
             Self::Handles(handles) => {
                 for handle in handles {
                     out.extend_from_slice(&handle.0);
@@ -172,48 +116,18 @@ impl Frame {
             Self::Mismatch { recv, send_bytes } => append(out, &(recv, send_bytes)),
             Self::Cancel { recv } | Self::Cancelled { recv } => append(out, recv),
             Self::Ready | Self::Ping | Self::Pong | Self::Goodbye | Self::Closed => {}
+            Self::Abort(reason) => append_reason(out, reason),
         }
-        let body_bytes = u32::try_from(out.len() - start - HEADER_BYTES).unwrap_or(u32::MAX);
-        out[start..start + 4].copy_from_slice(&body_bytes.to_le_bytes());
-        out[start + 4..start + 6].copy_from_slice(&self.kind().to_le_bytes());
     }
 
-    /// Reads one frame from the front of `bytes`; `None` when more bytes are needed. Returns the bytes it took.
-    pub(crate) fn decode(
-        bytes: &[u8],
-        body_limit: usize,
-    ) -> Result<Option<(Self, usize)>, FrameError> {
-        let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-        let [l0, l1, l2, l3, k0, k1, r0, r1] = *header;
-        let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        let kind = u16::from_le_bytes([k0, k1]);
-        if kind == 0 || kind > ABORT {
-            return Err(FrameError::UnknownType(kind));
-        }
-        if [r0, r1] != [0, 0] {
-            return Err(FrameError::Reserved);
-        }
-        if body_bytes > body_limit {
-            return Err(FrameError::Oversized { bytes: body_bytes, limit: body_limit });
-        }
-        let Some(body) = bytes[HEADER_BYTES..].get(..body_bytes) else { return Ok(None) };
-        let frame = Self::decode_body(kind, body).ok_or(FrameError::Body(kind))?;
-        Ok(Some((frame, HEADER_BYTES + body_bytes)))
-    }
-
-    fn decode_body(kind: u16, body: &[u8]) -> Option<Self> {
+    fn decode_body(kind: FrameKind, body: &[u8]) -> Option<Self> {
         Some(match kind {
-            CHALLENGE => Self::Challenge(exactly(body)?),
-            HELLO => Self::Hello(Box::new(exactly(body)?)),
-            WELCOME => Self::Welcome(Box::new(exactly(body)?)),
-            REFUSE => Self::Refuse(reason(body)?),
-            ABORT => Self::Abort(reason(body)?),
-            HANDLES => {
+            FrameKind::Handles => {
                 let (handles, []) = body.as_chunks::<HANDLE_BYTES>() else { return None };
                 Self::Handles(handles.iter().copied().map(NetHandle).collect())
             }
-            ANNOUNCE => announce(body)?,
-            MATCH => {
+            FrameKind::Announce => announce(body)?,
+            FrameKind::Match => {
                 let (first_channel, names) = body.split_first_chunk()?;
                 let (names, []) = names.as_chunks() else { return None };
                 if !(1..=MAX_NAMES).contains(&names.len()) {
@@ -222,17 +136,18 @@ impl Frame {
                 let recvs = names.iter().copied().map(u64::from_le_bytes).collect();
                 Self::Match { first_channel: u16::from_le_bytes(*first_channel), recvs }
             }
-            MISMATCH => {
+            FrameKind::Mismatch => {
                 let (recv, send_bytes) = exactly(body)?;
                 Self::Mismatch { recv, send_bytes }
             }
-            CANCEL => Self::Cancel { recv: exactly(body)? },
-            CANCELLED => Self::Cancelled { recv: exactly(body)? },
-            READY if body.is_empty() => Self::Ready,
-            PING if body.is_empty() => Self::Ping,
-            PONG if body.is_empty() => Self::Pong,
-            GOODBYE if body.is_empty() => Self::Goodbye,
-            CLOSED if body.is_empty() => Self::Closed,
+            FrameKind::Cancel => Self::Cancel { recv: exactly(body)? },
+            FrameKind::Cancelled => Self::Cancelled { recv: exactly(body)? },
+            FrameKind::Ready if body.is_empty() => Self::Ready,
+            FrameKind::Ping if body.is_empty() => Self::Ping,
+            FrameKind::Pong if body.is_empty() => Self::Pong,
+            FrameKind::Goodbye if body.is_empty() => Self::Goodbye,
+            FrameKind::Closed if body.is_empty() => Self::Closed,
+            FrameKind::Abort => Self::Abort(reason(body)?),
             _ => return None,
         })
     }
@@ -251,47 +166,16 @@ fn announce(body: &[u8]) -> Option<Frame> {
     })
 }
 
-/// A body that is this value and nothing more.
-fn exactly<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
-    match postcard::take_from_bytes(body) {
-        Ok((value, [])) => Some(value),
-        _ => None,
-    }
-}
-
-fn reason(body: &[u8]) -> Option<String> {
-    exactly::<&str>(body).map(|text| shortened(text).to_owned())
-}
-
-fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    struct Appender<'a>(&'a mut Vec<u8>);
-    impl Extend<u8> for Appender<'_> {
-        fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
-            self.0.extend(bytes);
-        }
-    }
-    // Writing plain types into a growing vector cannot fail; if it ever did, the short body would be refused.
-    let _ = postcard::to_extend(value, Appender(out));
-}
-
-fn shortened(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_REASON_BYTES)]
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::control::hello::tests::sample_hello;
+    use crate::control::link_frame::FrameError;
+    use crate::control::link_frame::tests::{survive_any_body, survive_the_wire};
 
     fn any_frame() -> impl Strategy<Value = Frame> {
         prop_oneof![
-            Just(Frame::Challenge(Challenge::new([3; 32]))),
-            Just(Frame::Hello(Box::new(Proven { hello: sample_hello(), mac: [5; 32] }))),
-            Just(Frame::Welcome(Box::new(Proven { hello: sample_hello(), mac: [6; 32] }))),
-            "\\PC{0,200}".prop_map(|text| Frame::Refuse(shortened(&text).to_owned())),
-            "\\PC{0,200}".prop_map(|text| Frame::Abort(shortened(&text).to_owned())),
             (0usize..65).prop_map(|count| Frame::Handles(vec![
                 NetHandle(
                     [count as u8; HANDLE_BYTES]
@@ -315,40 +199,22 @@ mod tests {
             Just(Frame::Pong),
             Just(Frame::Goodbye),
             Just(Frame::Closed),
+            "\\PC{0,100}".prop_map(Frame::Abort),
         ]
     }
 
     proptest! {
         #[test]
-        fn frames_survive_the_wire_in_order(frames in proptest::collection::vec(any_frame(), 0..20)) {
-            let mut wire = Vec::new();
-            for frame in &frames {
-                frame.encode(&mut wire);
-            }
-            let mut rest = wire.as_slice();
-            for frame in &frames {
-                // A frame that has not arrived in full is "not yet", whatever the cut.
-                prop_assert_eq!(Frame::decode(&rest[..HEADER_BYTES - 1], MAX_PEER_BODY), Ok(None));
-                let (read, taken) = Frame::decode(rest, MAX_PEER_BODY).unwrap().unwrap();
-                prop_assert_eq!(Frame::decode(&rest[..taken - 1], MAX_PEER_BODY), Ok(None));
-                prop_assert_eq!(&read, frame);
-                rest = &rest[taken..];
-            }
-            prop_assert!(rest.is_empty());
+        fn frames_survive_the_wire_in_order(
+            frames in proptest::collection::vec(any_frame(), 0..20),
+        ) {
+            survive_the_wire(&frames);
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Frame::decode(&bytes, MAX_PEER_BODY);
-        }
-
-        #[test]
-        fn arbitrary_bodies_never_panic(kind in 1u16..=ABORT, body in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
-            bytes.extend_from_slice(&kind.to_le_bytes());
-            bytes.extend_from_slice(&[0, 0]);
-            bytes.extend_from_slice(&body);
-            let _ = Frame::decode(&bytes, MAX_PEER_BODY);
+            let _ = Frame::decode(&bytes);
+            survive_any_body::<Frame>(&bytes);
         }
     }
 
@@ -358,28 +224,11 @@ mod tests {
             let frame = Frame::Match { first_channel: 0, recvs: (0..names as u64).collect() };
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);
-            Frame::decode(&bytes, MAX_PEER_BODY)
-                .map(|decoded| decoded.map(|(frame, _)| frame) == Some(frame))
+            Frame::decode(&bytes).map(|decoded| decoded.map(|(frame, _)| frame) == Some(frame))
         };
         assert_eq!(decode(1), Ok(true));
         assert_eq!(decode(MAX_NAMES), Ok(true), "the longest fits a frame");
-        assert_eq!(decode(0), Err(FrameError::Body(MATCH)));
-        assert_eq!(decode(MAX_NAMES + 1), Err(FrameError::Body(MATCH)));
-    }
-
-    #[test]
-    fn oversized_is_refused_before_the_body_arrives() {
-        let mut bytes = 2000u32.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&[2, 0, 0, 0]);
-        assert_eq!(
-            Frame::decode(&bytes, MAX_STRANGER_BODY),
-            Err(FrameError::Oversized { bytes: 2000, limit: MAX_STRANGER_BODY })
-        );
-    }
-
-    #[test]
-    fn foreign_protocols_are_refused_by_their_first_bytes() {
-        assert!(Frame::decode(b"GET / HTTP/1.1\r\n\r\n", MAX_STRANGER_BODY).is_err());
-        assert!(Frame::decode(b"SSH-2.0-OpenSSH_9\r\n", MAX_STRANGER_BODY).is_err());
+        assert_eq!(decode(0), Err(FrameError::Body(FrameKind::Match)));
+        assert_eq!(decode(MAX_NAMES + 1), Err(FrameError::Body(FrameKind::Match)));
     }
 }

@@ -1,8 +1,10 @@
-//! Who is at the other end of a control link, and do the two ends fit together. Pure: bytes and values in and out.
+//! What the two ends say in a handshake, how they prove themselves, and on what they agree. Pure:
+//! values in and out.
 //!
-//! The listener speaks first with a nonce. The connector answers with its hello and a MAC over role, both nonces and the
-//! hello, keyed with the secret of the connection info; the listener does the same. A recorded hello is worthless:
-//! the listener's nonce is new for each connection.
+//! The listener speaks first, with a nonce. The connector answers with its hello and a MAC, keyed
+//! with the secret of the connection info, over its role, the listener's nonce and the hello, which
+//! holds a nonce of its own. The listener answers in the same way. A recorded hello is worthless,
+//! because both nonces are new for each connection.
 
 use std::fmt;
 
@@ -10,15 +12,15 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::frame::PROTOCOL_VERSION;
 use crate::control::conn_info::Secret;
+use crate::control::link_frame::PROTOCOL_VERSION;
 use crate::types::{MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";
-/// Longest names in a hello.
+/// Longest name in a hello, in bytes.
 const MAX_NAME_BYTES: usize = 96;
 
-/// The listener's opening words.
+/// What the listener says first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Challenge {
     magic: [u8; 8],
@@ -31,10 +33,10 @@ impl Challenge {
         Self { magic: MAGIC, protocol: PROTOCOL_VERSION, nonce }
     }
 
-    /// The nonce, if the words are ours and of our version.
+    /// The nonce, if the other end speaks this protocol in this version.
     pub(crate) fn check(&self) -> Result<[u8; 32], HandshakeError> {
         if self.magic != MAGIC {
-            return Err(HandshakeError::Stranger);
+            return Err(HandshakeError::NotTcpx);
         }
         if self.protocol != PROTOCOL_VERSION {
             return Err(HandshakeError::Protocol { ours: PROTOCOL_VERSION, theirs: self.protocol });
@@ -55,6 +57,7 @@ pub(crate) struct Hello {
     pub(crate) build: String,
     /// Name of the plugin, which contains its ABI version.
     pub(crate) plugin: String,
+    /// Version of the unpack queue that this end reads.
     pub(crate) unpack_version: i32,
     /// Largest chunk this end accepts.
     pub(crate) chunk_bytes: u32,
@@ -64,6 +67,7 @@ pub(crate) struct Hello {
     pub(crate) gpu: Option<u32>,
     /// Whether a thread of the session makes progress, whatever its program does.
     pub(crate) progress_thread: bool,
+    /// What the other end proves itself with: new for each connection.
     pub(crate) nonce: [u8; 32],
 }
 
@@ -84,23 +88,40 @@ pub(crate) enum Role {
 /// Why two ends do not talk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeError {
-    Stranger,
-    Protocol { ours: u16, theirs: u16 },
+    /// The first frame is none of this protocol.
+    NotTcpx,
+    Protocol {
+        ours: u16,
+        theirs: u16,
+    },
+    /// The MAC does not fit: the secret is another one.
     Proof,
+    /// A name is too long.
     Names,
-    Plugin { ours: String, theirs: String },
-    UnpackVersion { ours: i32, theirs: i32 },
-    Chunk { theirs: u32 },
-    Channels { theirs: u16 },
+    Plugin {
+        ours: String,
+        theirs: String,
+    },
+    UnpackVersion {
+        ours: i32,
+        theirs: i32,
+    },
+    Chunk {
+        theirs: u32,
+    },
+    Channels {
+        theirs: u16,
+    },
+    /// Both ends are the same session.
     OneSelf,
 }
 
 impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stranger => f.write_str(
-                "whoever answers there does not speak the control link protocol of tcpx",
-            ),
+            Self::NotTcpx => {
+                f.write_str("the other end does not speak the control link protocol of tcpx")
+            }
             Self::Protocol { ours, theirs } => {
                 write!(
                     f,
@@ -148,8 +169,8 @@ impl Hello {
         Proven { hello: self, mac }
     }
 
-    /// Do the two ends fit, and on what do they agree? Called on both ends with the same two hellos, it agrees on the
-    /// same channels and chunks.
+    /// Checks whether the two ends fit, and says what both will use. Both ends call it, each with
+    /// its own hello as `self`, and come to the same channels and chunks.
     pub(crate) fn agree(&self, theirs: &Self) -> Result<Agreement, HandshakeError> {
         if theirs.protocol != self.protocol {
             return Err(HandshakeError::Protocol { ours: self.protocol, theirs: theirs.protocol });
@@ -190,7 +211,7 @@ impl Hello {
 }
 
 impl Proven {
-    /// Does the speaker know the secret, and did it answer `challenge`?
+    /// Checks that the speaker knows the secret and has answered `challenge`.
     pub(crate) fn verify(
         &self,
         role: Role,
@@ -203,6 +224,8 @@ impl Proven {
     }
 }
 
+/// The MAC of a hello, not finished yet. `None` does not happen: any key is good, and a hello can
+/// be serialised.
 fn authenticator(
     hello: &Hello,
     role: Role,
@@ -261,7 +284,7 @@ pub(crate) mod tests {
         assert_eq!(
             proven.verify(Role::Connector, &[9; 32], &Secret([4; 32])),
             Err(HandshakeError::Proof),
-            "stranger"
+            "another secret"
         );
         let mut tampered = proven;
         tampered.hello.channels = 7;
@@ -282,7 +305,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn misfits_name_both_values() {
+    fn incompatible_values_are_both_named() {
         let ours = sample_hello();
         let refuse = |theirs: Hello| ours.agree(&theirs).unwrap_err().to_string();
         assert!(
@@ -300,7 +323,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn challenge_of_a_stranger_or_of_another_version_is_refused() {
+    fn a_challenge_of_another_protocol_or_version_is_refused() {
         let mut challenge = Challenge::new([1; 32]);
         assert_eq!(challenge.check(), Ok([1; 32]));
         challenge.protocol = 9;
@@ -309,6 +332,6 @@ pub(crate) mod tests {
             Err(HandshakeError::Protocol { ours: PROTOCOL_VERSION, theirs: 9 })
         );
         challenge.magic = *b"TCPXLUNK";
-        assert_eq!(challenge.check(), Err(HandshakeError::Stranger));
+        assert_eq!(challenge.check(), Err(HandshakeError::NotTcpx));
     }
 }

@@ -1,23 +1,23 @@
-//! Who this session is to its peers: what it says of itself on a link, and the secret that proves it.
+//! Who a session is to its peers: what it says of itself on a link, and the secret that proves it.
 
 use std::time::Duration;
 
 use tcpx_sys::UNPACK_VERSION;
 
 use super::conn_info::Secret;
-use super::frame::PROTOCOL_VERSION;
 use super::hello::Hello;
+use super::link_frame::PROTOCOL_VERSION;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
 
-/// One session as its peers see it. It stays the same for the session's life.
+/// One session as its peers see it. It never changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// Random id of the session.
     pub(crate) session: [u8; 16],
-    /// What a connection info of this session carries.
+    /// The secret in the session's connection info.
     pub(crate) secret: Secret,
-    /// How long a peer's host may acknowledge nothing; `None`: for ever.
+    /// How long a peer's host may acknowledge nothing. `None`: for ever.
     pub(crate) host_timeout: Option<Duration>,
     name: String,
     plugin: String,
@@ -28,7 +28,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A new session's, with a session id and a secret that nobody can guess.
+    /// The identity of a new session, with an id and a secret that nobody can guess.
     ///
     /// # Errors
     /// [`Error::Io`] when the system has no random bytes.

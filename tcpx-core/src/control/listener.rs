@@ -1,77 +1,89 @@
-//! The control listener, and the connections that came in and have not become peers.
+//! The control listener, and the inbound handshakes: connections that have not become peers yet.
 //!
-//! Nobody can fill the table: an address has a share of it, and where there is no room the oldest connection that has
-//! not proven itself gives way, a silent one first.
+//! Nobody can fill the table of handshakes. An address has a share of it, and when there is no
+//! room, the oldest unproven connection is evicted, a silent one first.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use crate::control::identity::Identity;
-use crate::control::incoming::{Incoming, Reception};
+use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
 use crate::error::{Error, Result};
 
-/// Connections that are not peers yet. More wait in the system's queue.
-const MAX_STRANGERS: usize = 256;
-/// Those of one address that have not proven themselves.
-const MAX_OF_ADDRESS: usize = 64;
+/// Most handshakes at once. More connections wait in the system's queue.
+const MAX_HANDSHAKES: usize = 256;
+/// Most unproven connections of one address.
+const MAX_UNPROVEN_PER_ADDRESS: usize = 64;
 /// Connections taken from the system in one round.
 const ACCEPTS_PER_ROUND: usize = 64;
 /// How often the listener is asked for new connections.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(1);
-/// Time until the listener is asked again after it has failed, mostly because the process has no file descriptor left.
+/// Time until the listener is asked again after it has failed. Mostly the process has no file
+/// descriptor left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a stranger may take to say hello.
+/// How long a connection may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the table knows of one connection when it looks who gives way.
+/// What decides whether a handshake may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stranger {
+struct Occupant {
     from: IpAddr,
     is_proven: bool,
+    /// It has sent nothing at all.
     is_silent: bool,
 }
 
-/// Who gives way to a new connection from an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
-    Free,
-    /// After the connection at this place has gone.
-    Instead(usize),
-    /// Everybody in the table has proven itself.
-    None,
+impl Occupant {
+    fn of(handshake: &InboundHandshake) -> Self {
+        let (is_proven, is_silent) = (handshake.is_proven(), handshake.is_silent());
+        Self { from: handshake.from(), is_proven, is_silent }
+    }
 }
 
-/// Looks for room for one more connection from `from`. `strangers` are in the order in which they came.
-fn room_for(from: IpAddr, strangers: &[Stranger]) -> Room {
+/// Whether a new connection gets a place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    /// There is room.
+    Free,
+    /// The handshake at this index is evicted for it.
+    Evict(usize),
+    /// There is no room, and every handshake is proven.
+    Full,
+}
+
+/// Decides on one more connection from `from`. `table` is in the order in which connections came.
+fn admit(from: IpAddr, table: &[Occupant]) -> Admission {
     let unproven = |of: Option<IpAddr>| {
-        move |stranger: &Stranger| !stranger.is_proven && of.is_none_or(|ip| ip == stranger.from)
+        move |occupant: &Occupant| !occupant.is_proven && of.is_none_or(|ip| ip == occupant.from)
     };
-    let of_address = strangers.iter().filter(|stranger| unproven(Some(from))(stranger)).count();
-    let whose = match (of_address >= MAX_OF_ADDRESS, strangers.len() >= MAX_STRANGERS) {
+    let of_address = table.iter().filter(|occupant| unproven(Some(from))(occupant)).count();
+    let whose = match (of_address >= MAX_UNPROVEN_PER_ADDRESS, table.len() >= MAX_HANDSHAKES) {
         (true, _) => Some(from),
         (false, true) => None,
-        (false, false) => return Room::Free,
+        (false, false) => return Admission::Free,
     };
     let may_go = unproven(whose);
-    let silent = strangers.iter().position(|stranger| may_go(stranger) && stranger.is_silent);
-    let oldest = silent.or_else(|| strangers.iter().position(&may_go));
-    oldest.map_or(Room::None, Room::Instead)
+    let silent = table.iter().position(|occupant| may_go(occupant) && occupant.is_silent);
+    let oldest = silent.or_else(|| table.iter().position(&may_go));
+    oldest.map_or(Admission::Full, Admission::Evict)
 }
 
-/// The listener and its strangers.
+/// The listener and its table of handshakes.
 #[derive(Debug)]
 pub(crate) struct ControlListener {
     listener: TcpListener,
+    /// When the listener is asked for connections again.
     listen_next: Option<Instant>,
     /// The listener's last answer was an error, which was logged.
     is_failing: bool,
-    connections: Vec<Incoming>,
-    patience: Duration,
+    /// In the order in which they came.
+    handshakes: Vec<InboundHandshake>,
+    hello_timeout: Duration,
 }
 
 impl ControlListener {
-    /// Listens.
+    /// Listens at an address. Port 0 lets the system choose one.
     pub(crate) fn listen(address: SocketAddr) -> Result<Self> {
         let bind = || {
             let listener = TcpListener::bind(address)?;
@@ -79,19 +91,23 @@ impl ControlListener {
         };
         let listener =
             bind().map_err(|error| Error::io(format!("listening on {address}"), &error))?;
-        let connections = Vec::new();
-        let patience = HELLO_TIMEOUT;
-        Ok(Self { listener, listen_next: None, is_failing: false, connections, patience })
+        Ok(Self {
+            listener,
+            listen_next: None,
+            is_failing: false,
+            handshakes: Vec::new(),
+            hello_timeout: HELLO_TIMEOUT,
+        })
     }
 
-    /// Where it listens.
+    /// The address and port at which it listens.
     pub(crate) fn address(&self) -> Result<SocketAddr> {
         self.listener
             .local_addr()
             .map_err(|error| Error::io("asking for the listener's address", &error))
     }
 
-    /// Takes connections in and hears what they say. Returns whether anything moved.
+    /// Accepts new connections and drives every handshake one step. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> bool {
         let mut moved = false;
         if self.listen_next.is_none_or(|next| now >= next) {
@@ -99,10 +115,10 @@ impl ControlListener {
             let pause = if self.is_failing { RETRY_INTERVAL } else { LISTEN_INTERVAL };
             self.listen_next = Some(now + pause);
         }
-        self.connections.retain_mut(|incoming| match incoming.poll(now, identity) {
-            Reception::Waiting | Reception::Proven => true,
-            Reception::Refused(reason) => {
-                tracing::warn!(from = incoming.address(), reason, "control connection refused");
+        self.handshakes.retain_mut(|handshake| match handshake.poll(now, identity) {
+            HandshakeState::AwaitingHello | HandshakeState::Proven => true,
+            HandshakeState::Refused(reason) => {
+                tracing::warn!(from = handshake.address(), reason, "control connection refused");
                 false
             }
         });
@@ -112,9 +128,9 @@ impl ControlListener {
     fn accept(&mut self, now: Instant, identity: &Identity) -> bool {
         let mut moved = false;
         for _ in 0..ACCEPTS_PER_ROUND {
-            // While everybody has proven itself and waits, newcomers wait in the system's queue.
-            if self.connections.len() >= MAX_STRANGERS
-                && self.connections.iter().all(Incoming::is_proven)
+            // While all are proven and wait to become peers, new ones wait in the system's queue.
+            if self.handshakes.len() >= MAX_HANDSHAKES
+                && self.handshakes.iter().all(InboundHandshake::is_proven)
             {
                 break;
             }
@@ -126,8 +142,14 @@ impl ControlListener {
                         tracing::warn!(from = %address, "control connection refused: too many wait");
                         continue;
                     }
-                    match Incoming::greet(stream, address.ip(), self.patience, now, identity) {
-                        Ok(new) => self.connections.push(new),
+                    match InboundHandshake::start(
+                        stream,
+                        address.ip(),
+                        self.hello_timeout,
+                        now,
+                        identity,
+                    ) {
+                        Ok(new) => self.handshakes.push(new),
                         Err(error) => tracing::warn!(%error, "control connection lost"),
                     }
                 }
@@ -147,28 +169,24 @@ impl ControlListener {
     }
 
     fn make_room(&mut self, from: IpAddr) -> bool {
-        let strangers: Vec<Stranger> = self.connections.iter().map(stranger).collect();
-        match room_for(from, &strangers) {
-            Room::Free => true,
-            Room::Instead(index) => {
-                let gone = self.connections.remove(index);
-                tracing::warn!(from = gone.address(), "control connection gave way to a newer one");
+        let table: Vec<Occupant> = self.handshakes.iter().map(Occupant::of).collect();
+        match admit(from, &table) {
+            Admission::Free => true,
+            Admission::Evict(index) => {
+                let evicted = self.handshakes.remove(index);
+                let from = evicted.address();
+                tracing::warn!(from, "control connection evicted for a newer one");
                 true
             }
-            Room::None => false,
+            Admission::Full => false,
         }
     }
 
-    /// Takes out the oldest connection that has proven itself.
-    pub(crate) fn take_proven(&mut self) -> Option<Incoming> {
-        let index = self.connections.iter().position(Incoming::is_proven)?;
-        Some(self.connections.remove(index))
+    /// Takes out the oldest handshake that is proven.
+    pub(crate) fn take_proven(&mut self) -> Option<InboundHandshake> {
+        let index = self.handshakes.iter().position(InboundHandshake::is_proven)?;
+        Some(self.handshakes.remove(index))
     }
-}
-
-fn stranger(incoming: &Incoming) -> Stranger {
-    let (is_proven, is_silent) = (incoming.is_proven(), incoming.is_silent());
-    Stranger { from: incoming.from(), is_proven, is_silent }
 }
 
 #[cfg(test)]
@@ -184,48 +202,52 @@ mod tests {
         IpAddr::from([10, 0, 0, host])
     }
 
-    fn silent(host: u8) -> Stranger {
-        Stranger { from: of(host), is_proven: false, is_silent: true }
+    fn silent(host: u8) -> Occupant {
+        Occupant { from: of(host), is_proven: false, is_silent: true }
     }
 
     #[test]
-    fn the_oldest_silent_stranger_gives_way_and_nobody_who_is_proven() {
-        let talking = |host| Stranger { is_silent: false, ..silent(host) };
-        let proven = |host| Stranger { is_proven: true, is_silent: false, ..silent(host) };
-        let table = |first: &[Stranger], rest: fn(u8) -> Stranger, total: usize| {
+    fn the_oldest_silent_connection_is_evicted_and_never_a_proven_one() {
+        let talking = |host| Occupant { is_silent: false, ..silent(host) };
+        let proven = |host| Occupant { is_proven: true, is_silent: false, ..silent(host) };
+        let table = |first: &[Occupant], rest: fn(u8) -> Occupant, total: usize| {
             let filler = (0..total - first.len()).map(|n| rest(100 + (n % 100) as u8));
             first.iter().copied().chain(filler).collect::<Vec<_>>()
         };
-        for (from, strangers, expected) in [
-            (1, vec![], Room::Free),
-            (1, table(&[], silent, MAX_STRANGERS - 1), Room::Free),
-            (1, table(&[], silent, MAX_STRANGERS), Room::Instead(0)),
-            (1, table(&[talking(2), proven(3)], silent, MAX_STRANGERS), Room::Instead(2)),
-            (1, table(&[proven(2), talking(3)], talking, MAX_STRANGERS), Room::Instead(1)),
-            (1, table(&[], proven, MAX_STRANGERS), Room::None),
-            // An address beyond its share only drives its own away.
-            (1, vec![silent(1); MAX_OF_ADDRESS - 1], Room::Free),
-            (1, [vec![silent(2)], vec![silent(1); MAX_OF_ADDRESS]].concat(), Room::Instead(1)),
-            (2, vec![silent(1); MAX_OF_ADDRESS], Room::Free),
-            // Those of it that are proven do not count.
-            (1, vec![proven(1); MAX_OF_ADDRESS], Room::Free),
+        for (from, occupants, expected) in [
+            (1, vec![], Admission::Free),
+            (1, table(&[], silent, MAX_HANDSHAKES - 1), Admission::Free),
+            (1, table(&[], silent, MAX_HANDSHAKES), Admission::Evict(0)),
+            (1, table(&[talking(2), proven(3)], silent, MAX_HANDSHAKES), Admission::Evict(2)),
+            (1, table(&[proven(2), talking(3)], talking, MAX_HANDSHAKES), Admission::Evict(1)),
+            (1, table(&[], proven, MAX_HANDSHAKES), Admission::Full),
+            // An address that has its share only evicts its own.
+            (1, vec![silent(1); MAX_UNPROVEN_PER_ADDRESS - 1], Admission::Free),
+            (
+                1,
+                [vec![silent(2)], vec![silent(1); MAX_UNPROVEN_PER_ADDRESS]].concat(),
+                Admission::Evict(1),
+            ),
+            (2, vec![silent(1); MAX_UNPROVEN_PER_ADDRESS], Admission::Free),
+            // Proven ones do not count for the share.
+            (1, vec![proven(1); MAX_UNPROVEN_PER_ADDRESS], Admission::Free),
         ] {
-            assert_eq!(room_for(of(from), &strangers), expected, "{from} to {strangers:?}");
+            assert_eq!(admit(of(from), &occupants), expected, "{from} to {occupants:?}");
         }
     }
 
     #[test]
     fn a_flood_of_many_addresses_never_keeps_a_newcomer_out() {
-        let mut strangers = Vec::new();
-        for step in 0..10 * MAX_STRANGERS {
+        let mut table = Vec::new();
+        for step in 0..10 * MAX_HANDSHAKES {
             let host = (step % 200) as u8;
-            match room_for(of(host), &strangers) {
-                Room::Free => {}
-                Room::Instead(index) => drop(strangers.remove(index)),
-                Room::None => panic!("nobody is proven"),
+            match admit(of(host), &table) {
+                Admission::Free => {}
+                Admission::Evict(index) => drop(table.remove(index)),
+                Admission::Full => panic!("nobody is proven"),
             }
-            strangers.push(silent(host));
-            assert!(strangers.len() <= MAX_STRANGERS);
+            table.push(silent(host));
+            assert!(table.len() <= MAX_HANDSHAKES);
         }
     }
 
@@ -233,17 +255,17 @@ mod tests {
         Identity::new(&SessionOptions::default(), "TCPXSoft_v7").expect("random bytes")
     }
 
-    /// No stranger is turned out for being late here: each has an hour.
+    /// No connection is refused for being late here: each has an hour.
     #[test]
-    fn a_peer_comes_in_past_silent_strangers_on_real_sockets() {
+    fn a_peer_comes_in_past_silent_connections_on_real_sockets() {
         let (ours, theirs) = (identity(), identity());
-        let mut strangers = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        strangers.patience = Duration::from_secs(3_600);
-        let address = strangers.address().unwrap();
+        let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        listener.hello_timeout = Duration::from_secs(3_600);
+        let address = listener.address().unwrap();
         let mut silent = Vec::new();
-        for _ in 0..2 * MAX_STRANGERS {
+        for _ in 0..2 * MAX_HANDSHAKES {
             silent.push(TcpStream::connect(address).unwrap());
-            strangers.progress(Instant::now(), &ours);
+            listener.progress(Instant::now(), &ours);
         }
         let info = ConnInfo {
             session: ours.session,
@@ -256,12 +278,12 @@ mod tests {
             let now = Instant::now();
             assert!(now < give_up_at, "the peer is {}", connector.state());
             assert!(connector.poll("ours", now, &theirs).expect("it is let in").is_none());
-            strangers.progress(now, &ours);
-            if let Some(proven) = strangers.take_proven() {
+            listener.progress(now, &ours);
+            if let Some(proven) = listener.take_proven() {
                 break proven;
             }
         };
-        assert!(proven.is_proven() && strangers.connections.len() <= MAX_OF_ADDRESS);
+        assert!(proven.is_proven() && listener.handshakes.len() <= MAX_UNPROVEN_PER_ADDRESS);
         drop(silent);
     }
 }

@@ -1,10 +1,12 @@
-//! Ends that know the secret and yet do not fit, over real sockets: each end refuses, and says both values.
+//! Handshakes of ends that know the secret and are incompatible, over real sockets. Each end
+//! refuses the other, and names both values.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::frame::{Frame, MAX_STRANGER_BODY, PROTOCOL_VERSION};
+use super::handshake_frame::HandshakeFrame;
 use super::hello::{Challenge, Hello, Role};
+use super::link_frame::PROTOCOL_VERSION;
 use super::socket::LinkSocket;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
@@ -15,10 +17,10 @@ use crate::settings::SessionOptions;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is wrong with a hello, and the words that the refusal has for it.
-type HandshakeError = (fn(&mut Hello), &'static [&'static str]);
+/// A change that makes a hello incompatible, and words of the refusal.
+type Incompatibility = (fn(&mut Hello), &'static [&'static str]);
 
-const MISFITS: [HandshakeError; 6] = [
+const INCOMPATIBILITIES: [Incompatibility; 6] = [
     (|hello| hello.plugin = "GPUDirectTCPX_v7".into(), &["TCPXSoft_v7", "GPUDirectTCPX_v7"]),
     (|hello| hello.unpack_version = 8, &["unpack version 7 here, 8 there"]),
     (|hello| hello.channels = 0, &["0 channels there, 1 to"]),
@@ -36,67 +38,67 @@ fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {
     ConnInfo { session, secret, addresses: vec![address] }
 }
 
-/// Waits for the next frame, while `meanwhile` keeps the other end going.
-fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> Frame {
+/// Waits for the next frame. `meanwhile` keeps the other end going.
+fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> HandshakeFrame {
     let begin = Instant::now();
     loop {
         assert!(begin.elapsed() < PATIENCE, "nothing came");
         meanwhile();
         link.flush().expect("the other end is there");
-        if let Some(frame) =
-            link.receive(Instant::now(), MAX_STRANGER_BODY).expect("the other end is there")
-        {
+        if let Some(frame) = link.receive(Instant::now()).expect("the other end is there") {
             return frame;
         }
     }
 }
 
 #[test]
-fn a_listener_refuses_who_does_not_fit_and_tells_it_why() {
+fn a_listener_refuses_an_incompatible_peer_and_tells_it_why() {
     let ours = identity();
     let theirs = identity();
-    let mut strangers = ControlListener::listen("127.0.0.1:0".parse().unwrap()).expect("a port");
-    let address = strangers.address().expect("it has one");
-    for (spoil, words) in MISFITS {
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).expect("a port");
+    let address = listener.address().expect("it has one");
+    for (spoil, words) in INCOMPATIBILITIES {
         let stream = TcpStream::connect(address).expect("it listens");
         let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
         let mut listen = || {
-            let _ = strangers.progress(Instant::now(), &ours);
+            let _ = listener.progress(Instant::now(), &ours);
         };
-        let Frame::Challenge(challenge) = hear(&mut link, &mut listen) else {
+        let HandshakeFrame::Challenge(challenge) = hear(&mut link, &mut listen) else {
             panic!("a challenge")
         };
         let mut hello = theirs.hello([7; 32]);
         spoil(&mut hello);
-        link.queue(&Frame::Hello(Box::new(hello.prove(
+        link.queue(&HandshakeFrame::Hello(Box::new(hello.prove(
             Role::Connector,
             &challenge.nonce,
             &ours.secret,
         ))));
-        let Frame::Refuse(reason) = hear(&mut link, &mut listen) else { panic!("a refusal") };
+        let HandshakeFrame::Refuse(reason) = hear(&mut link, &mut listen) else {
+            panic!("a refusal")
+        };
         words.iter().for_each(|word| assert!(reason.contains(word), "{word}: {reason}"));
-        assert!(strangers.take_proven().is_none(), "{reason}");
+        assert!(listener.take_proven().is_none(), "{reason}");
     }
 }
 
 #[test]
-fn a_connector_refuses_who_does_not_fit() {
+fn a_connector_refuses_an_incompatible_peer() {
     let ours = identity();
     let theirs = identity();
-    for (spoil, words) in MISFITS {
+    for (spoil, words) in INCOMPATIBILITIES {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it has one");
         let mut connector = Connector::new(info(&theirs, address));
         let mut outcome = connector.poll("far", Instant::now(), &ours).map(drop);
         let (stream, _) = listener.accept().expect("it was dialled");
         let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
-        link.queue(&Frame::Challenge(Challenge::new([3; 32])));
+        link.queue(&HandshakeFrame::Challenge(Challenge::new([3; 32])));
         let mut dial = || outcome = connector.poll("far", Instant::now(), &ours).map(drop);
-        let Frame::Hello(proven) = hear(&mut link, &mut dial) else { panic!("a hello") };
+        let HandshakeFrame::Hello(proven) = hear(&mut link, &mut dial) else { panic!("a hello") };
         proven.verify(Role::Connector, &[3; 32], &theirs.secret).expect("it knows the secret");
         let mut hello = theirs.hello([7; 32]);
         spoil(&mut hello);
-        link.queue(&Frame::Welcome(Box::new(hello.prove(
+        link.queue(&HandshakeFrame::Welcome(Box::new(hello.prove(
             Role::Listener,
             &proven.hello.nonce,
             &theirs.secret,
@@ -114,7 +116,7 @@ fn a_connector_refuses_who_does_not_fit() {
 }
 
 #[test]
-fn a_refused_connector_says_whose_words_it_repeats() {
+fn a_refused_connector_says_that_the_words_are_the_peers() {
     let (ours, theirs) = (identity(), identity());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut connector = Connector::new(info(&theirs, listener.local_addr().expect("it has one")));
@@ -122,7 +124,7 @@ fn a_refused_connector_says_whose_words_it_repeats() {
     let (stream, _) = listener.accept().expect("it was dialled");
     let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
     let reason = format!("control link protocol {PROTOCOL_VERSION} here, 2 there");
-    link.queue(&Frame::Refuse(reason.clone()));
+    link.queue(&HandshakeFrame::Refuse(reason.clone()));
     let begin = Instant::now();
     while outcome.is_ok() {
         assert!(begin.elapsed() < PATIENCE, "no refusal");

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::acknowledgement;
-use super::frame::{Frame, FrameError};
+use super::link_frame::{FrameError, LinkFrame};
 use crate::error::Departure;
 
 /// Bytes read by one system call.
 const READ_BYTES: usize = 64 * 1024;
-/// Unsent bytes above which the peer counts as not reading any more.
+/// Unsent bytes above which the peer is taken to have stopped reading.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
 /// Probes of an idle connection before its host counts as gone.
 const KEEPALIVE_PROBES: u32 = 5;
@@ -20,7 +20,9 @@ const KEEPALIVE_PROBES: u32 = 5;
 /// Why a link ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LinkError {
+    /// The connection has ended.
     Gone(Departure),
+    /// The other end breaks the protocol.
     Frame(FrameError),
 }
 
@@ -28,20 +30,21 @@ pub(crate) enum LinkError {
 #[derive(Debug)]
 pub(crate) struct LinkSocket {
     stream: TcpStream,
-    /// Storage; the bytes in `inbound_taken..inbound_filled` have arrived and wait.
+    /// Storage. The bytes in `inbound_taken..inbound_filled` have arrived and wait to be decoded.
     inbound: Vec<u8>,
     inbound_taken: usize,
     inbound_filled: usize,
     outbound: Vec<u8>,
     outbound_sent: usize,
-    /// When the last byte came, or the connection itself.
+    /// When the last byte came; before the first one, when the connection came.
     pub(crate) heard_at: Instant,
     has_heard: bool,
 }
 
 impl LinkSocket {
-    /// Takes over a connected stream. The system probes an idle one and ends it when nothing acknowledges the probes for
-    /// `host_timeout`; `None`: it never does. What is under way is watched by `acknowledgement`.
+    /// Takes over a connected stream. The system probes it while it is idle, and ends it when
+    /// nothing acknowledges the probes for `host_timeout`. `None`: it does not probe. What is under
+    /// way is watched by [`unacknowledged`](Self::unacknowledged).
     pub(crate) fn new(
         stream: TcpStream,
         host_timeout: Option<Duration>,
@@ -69,7 +72,7 @@ impl LinkSocket {
         self.has_heard
     }
 
-    /// The address of this end, which tells the interface that reaches the peer.
+    /// The address of this end, which belongs to the interface that reaches the peer.
     pub(crate) fn local_ip(&self) -> Option<IpAddr> {
         self.stream.local_addr().ok().map(|address| address.ip())
     }
@@ -81,13 +84,13 @@ impl LinkSocket {
             .map_or_else(|_| "unknown address".to_owned(), |address| address.to_string())
     }
 
-    /// How long the peer's host has acknowledged nothing, if something waits for it.
+    /// How long the peer's host has acknowledged nothing. `None`: nothing waits for it.
     pub(crate) fn unacknowledged(&self) -> io::Result<Option<Duration>> {
         acknowledgement::overdue(&self.stream)
     }
 
     /// Queues a frame; `flush` sends it.
-    pub(crate) fn queue(&mut self, frame: &Frame) {
+    pub(crate) fn queue(&mut self, frame: &impl LinkFrame) {
         frame.encode(&mut self.outbound);
     }
 
@@ -125,7 +128,8 @@ impl LinkSocket {
 
     /// Reads what has arrived, without waiting. Returns whether any byte came.
     pub(crate) fn fill(&mut self, now: Instant) -> Result<bool, LinkError> {
-        // What is left of a frame moves to the front; a frame longer than the storage makes it grow (frames are bounded).
+        // The part of a frame that is left moves to the front. A frame longer than the storage
+        // makes it grow; frames are bounded.
         self.inbound.copy_within(self.inbound_taken..self.inbound_filled, 0);
         self.inbound_filled -= self.inbound_taken;
         self.inbound_taken = 0;
@@ -150,22 +154,18 @@ impl LinkSocket {
         }
     }
 
-    /// Reads, and takes the next whole frame. What came before the end of the link still counts.
-    pub(crate) fn receive(
-        &mut self,
-        now: Instant,
-        body_limit: usize,
-    ) -> Result<Option<Frame>, LinkError> {
+    /// Reads, and takes the next whole frame. What came before the end of the link is taken first.
+    pub(crate) fn receive<F: LinkFrame>(&mut self, now: Instant) -> Result<Option<F>, LinkError> {
         let outcome = self.fill(now);
-        if let Some(frame) = self.next_frame(body_limit)? {
+        if let Some(frame) = self.next_frame()? {
             return Ok(Some(frame));
         }
         outcome.map(|_| None)
     }
 
     /// The next whole frame that has arrived.
-    pub(crate) fn next_frame(&mut self, body_limit: usize) -> Result<Option<Frame>, LinkError> {
-        match Frame::decode(&self.inbound[self.inbound_taken..self.inbound_filled], body_limit) {
+    pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
+        match F::decode(&self.inbound[self.inbound_taken..self.inbound_filled]) {
             Ok(Some((frame, taken))) => {
                 self.inbound_taken += taken;
                 Ok(Some(frame))
@@ -176,7 +176,7 @@ impl LinkSocket {
     }
 }
 
-/// The system counts in whole seconds, from 1 to 32767.
+/// Probes that give a dead host up after `timeout`. The system takes whole seconds, 1 to 32,767.
 fn keepalive(timeout: Duration) -> TcpKeepalive {
     let seconds = |time: Duration| Duration::from_secs(time.as_secs().clamp(1, 32_767));
     TcpKeepalive::new()
@@ -237,7 +237,8 @@ mod tests {
 
     use super::*;
     use crate::control::delivery::Delivery;
-    use crate::control::frame::{MAX_PEER_BODY, MAX_STRANGER_BODY};
+    use crate::control::frame::Frame;
+    use crate::control::handshake_frame::HandshakeFrame;
 
     fn pair() -> (LinkSocket, LinkSocket) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -248,10 +249,10 @@ mod tests {
         (link(left), link(right))
     }
 
-    fn receive(link: &mut LinkSocket, limit: usize) -> Result<Frame, LinkError> {
+    fn receive<F: LinkFrame>(link: &mut LinkSocket) -> Result<F, LinkError> {
         let give_up_at = Instant::now() + Duration::from_secs(60);
         loop {
-            if let Some(frame) = link.receive(Instant::now(), limit)? {
+            if let Some(frame) = link.receive(Instant::now())? {
                 return Ok(frame);
             }
             assert!(Instant::now() < give_up_at, "no frame came");
@@ -271,7 +272,7 @@ mod tests {
         while expected < count {
             left.flush().unwrap();
             right.fill(Instant::now()).unwrap();
-            while let Some(frame) = right.next_frame(MAX_PEER_BODY).unwrap() {
+            while let Some(frame) = right.next_frame::<Frame>().unwrap() {
                 assert_eq!(frame, announce(expected));
                 expected += 1;
             }
@@ -284,13 +285,13 @@ mod tests {
         let (mut left, mut right) = pair();
         left.stream.write_all(&[0xff; 64]).unwrap();
         assert!(matches!(
-            receive(&mut right, MAX_STRANGER_BODY),
-            Err(LinkError::Frame(FrameError::UnknownType(_)))
+            receive::<HandshakeFrame>(&mut right),
+            Err(LinkError::Frame(FrameError::Header(_)))
         ));
         let (left, mut right) = pair();
         drop(left);
         assert_eq!(
-            receive(&mut right, MAX_STRANGER_BODY),
+            receive::<HandshakeFrame>(&mut right),
             Err(LinkError::Gone(Departure::LinkClosed))
         );
     }
@@ -301,8 +302,8 @@ mod tests {
         left.queue(&Frame::Goodbye);
         left.flush().unwrap();
         drop(left);
-        assert_eq!(receive(&mut right, MAX_PEER_BODY), Ok(Frame::Goodbye));
-        assert_eq!(receive(&mut right, MAX_PEER_BODY), Err(LinkError::Gone(Departure::LinkClosed)));
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Goodbye));
+        assert_eq!(receive::<Frame>(&mut right), Err(LinkError::Gone(Departure::LinkClosed)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Engine, check_peer_name};
-use crate::control::incoming::Incoming;
+use crate::control::inbound_handshake::InboundHandshake;
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
@@ -70,7 +70,7 @@ impl Engine {
         moved
     }
 
-    fn welcome(&mut self, incoming: Incoming, now: Instant) {
+    fn welcome(&mut self, incoming: InboundHandshake, now: Instant) {
         let address = incoming.address();
         let Some((link, agreement, given)) = incoming.welcome(&self.commons.session.identity)
         else {

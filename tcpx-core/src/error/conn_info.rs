@@ -1,5 +1,7 @@
 //! Why connection info cannot be used.
 
+use tcpx_wire::sealed::SealError;
+
 /// Why bytes are no usable connection info.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -37,4 +39,17 @@ pub enum ConnInfoError {
     /// The checksum is right, the content is not.
     #[error("malformed: {0}")]
     Body(&'static str),
+}
+
+impl From<SealError> for ConnInfoError {
+    fn from(error: SealError) -> Self {
+        match error {
+            SealError::Truncated { have, need } => Self::Truncated { have, need },
+            SealError::Trailing { extra } => Self::Trailing { extra },
+            SealError::Magic => Self::Magic,
+            SealError::Version { found, supported } => Self::Version { found, supported },
+            SealError::Digest => Self::Digest,
+            _ => Self::Body("the envelope cannot be opened"),
+        }
+    }
 }

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What device memory is in a session, and how it is made, read and written.
+//! What device memory is in a session: how it is made, read and written.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) enum DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Holds the GPU of this ordinal, or emulates.
+    /// Holds the GPU with this CUDA ordinal. `None`: emulates device memory.
     pub(crate) fn open(gpu: Option<u32>) -> Result<Self> {
         gpu.map_or(Ok(Self::Emulated), |gpu| CudaGpu::open(gpu).map(Self::Cuda).map_err(cuda))
     }
@@ -37,7 +37,7 @@ impl DeviceMemory {
         }
     }
 
-    /// The word for reports.
+    /// What device memory is, in a word for reports.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Emulated => "emulated",
@@ -45,7 +45,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Place of the GPU on PCI, where the system shows it.
+    /// The place of the GPU on PCI. `None`: emulated, or the system does not show it.
     pub(crate) fn pci_path(&self) -> Option<PciPath> {
         let Self::Cuda(gpu) = self else { return None };
         let bus_id = match gpu.pci_bus_id() {
@@ -58,7 +58,8 @@ impl DeviceMemory {
         gpus(Path::new("/")).into_iter().find(|gpu| gpu.pci_bus_id == bus_id)?.pci_path
     }
 
-    /// Makes the GPU's context current on this thread while the guard lives: plugins read the GPU off the thread.
+    /// Makes the GPU's context current on this thread while the guard lives. Plugins take the GPU
+    /// from the thread that calls them.
     pub(crate) fn enter(&self) -> Result<Option<Entered<'_>>> {
         match self {
             Self::Emulated => Ok(None),
@@ -66,7 +67,7 @@ impl DeviceMemory {
         }
     }
 
-    /// As [`enter`](Self::enter), for calls that are made whatever happens: closing.
+    /// As [`enter`](Self::enter), for calls that are made even if that fails, such as closing.
     pub(crate) fn try_enter(&self) -> Option<Entered<'_>> {
         self.enter().unwrap_or_else(|error| {
             tracing::warn!(%error, "a plugin call is made without the GPU's context");
@@ -74,25 +75,27 @@ impl DeviceMemory {
         })
     }
 
-    /// Copies bytes into memory of a registration.
+    /// Copies bytes into memory of this kind.
     ///
     /// # Safety
-    /// `address..address + bytes.len()` is writable memory of this kind that nobody else touches during the call.
+    /// `address..address + bytes.len()` is writable memory of this kind that nobody else touches
+    /// during the call.
     pub(crate) unsafe fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
         if let Self::Cuda(gpu) = self {
             // SAFETY: the caller vouches for the destination.
             return unsafe { gpu.write(address, bytes) }.map_err(cuda);
         }
-        // SAFETY: the caller vouches for the destination; the source is a slice and cannot overlap memory that nobody
-        // else touches.
+        // SAFETY: the caller vouches for the destination. The source is a slice, so it cannot
+        // overlap memory that nobody else touches.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         Ok(())
     }
 
-    /// Copies bytes out of memory.
+    /// Copies bytes out of memory of this kind.
     ///
     /// # Safety
-    /// `address..address + bytes.len()` is readable memory of this kind that nobody writes during the call.
+    /// `address..address + bytes.len()` is readable memory of this kind that nobody writes during
+    /// the call.
     pub(crate) unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         if let Self::Cuda(gpu) = self {
             // SAFETY: the caller vouches for the source.
@@ -105,7 +108,7 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// The address at which the host reads `address`, for memory that both can reach.
+    /// The address at which the host reads `address`. `None`: only the GPU reaches that memory.
     pub(crate) fn host_address(&self, address: u64) -> Result<Option<u64>> {
         match self {
             Self::Emulated => Ok(Some(address)),
@@ -113,8 +116,8 @@ impl DeviceMemory {
         }
     }
 
-    /// Bytes from `address` to the end of the memory that it lies in; `None` where there is none. The plugin does not say
-    /// how large its bounce buffer is; this is what memory safety needs.
+    /// Bytes from `address` to the end of the memory that it lies in. `None`: no memory is there.
+    /// The plugin does not say how large its bounce buffer is, and memory safety needs a bound.
     pub(crate) fn bytes_from(&self, address: u64) -> Result<Option<u64>> {
         if let Self::Cuda(gpu) = self
             && let Some(end) = allocation_end(gpu, address).map_err(cuda)?
@@ -124,8 +127,8 @@ impl DeviceMemory {
         Ok(self.host_address(address)?.and_then(mapped_bytes))
     }
 
-    /// Whether the GPU reaches both ends of a range. The driver takes any address that it does not know for ordinary
-    /// memory, and a copy to one that is neither ends the process.
+    /// Whether the GPU reaches both ends of a range. The driver takes an address that it does not
+    /// know for ordinary memory, and a copy to an address that is neither kind ends the process.
     pub(crate) fn reaches(&self, address: u64, bytes: u64) -> Result<bool> {
         match self {
             Self::Emulated => Ok(true),

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 pub(crate) struct HostBuffer(MmapRaw);
 
 impl HostBuffer {
+    /// Allocates a buffer. One of 0 bytes has an address too.
     pub(crate) fn new(bytes: usize) -> Result<Self> {
         let map = MmapMut::map_anon(bytes.max(1)).map_err(|error| {
             Error::io(format!("allocating {bytes} bytes of host memory"), &error)
@@ -16,12 +17,14 @@ impl HostBuffer {
         Ok(Self(map.into()))
     }
 
+    /// Address of the first byte.
     pub(crate) fn address(&self) -> u64 {
         self.0.as_mut_ptr() as u64
     }
 }
 
-/// Bytes from `address` to the end of what is mapped there, across neighbouring mappings.
+/// Bytes from `address` to the end of what is mapped there readable, across neighbouring mappings.
+/// `None`: nothing is.
 pub(crate) fn mapped_bytes(address: u64) -> Option<u64> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let mut end = None;

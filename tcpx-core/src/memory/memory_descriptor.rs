@@ -1,19 +1,15 @@
-//! Memory descriptors: what one end tells another about memory that it has registered, as framed and versioned bytes.
+//! Memory descriptors: what one end tells another about memory that it has registered, in a sealed
+//! envelope.
 //!
-//! Layout, little endian, 40 bytes: magic `TCPXMEMD`, format version (u16), body length (u16), body (address u64, size
-//! u64, pointer type i32), and the first 8 bytes of the SHA-256 of all of that. The digest finds truncation and damage; it
-//! proves nothing about who made the bytes.
+//! The body has 20 bytes, little-endian: address (u64), size (u64), pointer type (i32). The
+//! envelope's digest finds damage and proves no origin.
 
-use sha2::{Digest, Sha256};
+use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES, SealError};
 
 use crate::types::MemoryType;
 
-const MAGIC: &[u8; 8] = b"TCPXMEMD";
-const VERSION: u16 = 1;
-const HEADER_BYTES: usize = 12;
+const ENVELOPE: Envelope = Envelope { magic: *b"TCPXMEMD", version: 1 };
 const BODY_BYTES: usize = 20;
-const SIGNED_BYTES: usize = HEADER_BYTES + BODY_BYTES;
-const DIGEST_BYTES: usize = 8;
 
 /// Why a memory descriptor, or its bytes, cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +52,26 @@ pub enum MemoryDescriptorError {
     },
 }
 
-/// Where memory is, how large, and of what kind. A plain value: it owns nothing and keeps nothing registered.
+impl MemoryDescriptorError {
+    /// Why an envelope of `have` bytes could not be opened.
+    fn of_envelope(error: SealError, have: usize) -> Self {
+        match error {
+            SealError::Magic => Self::Magic,
+            // Too short to say what it is.
+            SealError::Truncated { .. } if have < HEADER_BYTES => Self::Magic,
+            SealError::Version { found, supported } => Self::Version { found, supported },
+            SealError::Digest if have == MemoryDescriptor::SERIALIZED_BYTES => Self::Digest,
+            _ => Self::length(have),
+        }
+    }
+
+    fn length(have: usize) -> Self {
+        Self::Length { have, need: MemoryDescriptor::SERIALIZED_BYTES }
+    }
+}
+
+/// Where memory is, how large, and of what kind. It is a plain value: it owns nothing and keeps
+/// nothing registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryDescriptor {
     /// Address of the first byte, in the address space of whoever made the descriptor.
@@ -69,12 +84,13 @@ pub struct MemoryDescriptor {
 
 impl MemoryDescriptor {
     /// Bytes of a serialised descriptor.
-    pub const SERIALIZED_BYTES: usize = SIGNED_BYTES + DIGEST_BYTES;
+    pub const SERIALIZED_BYTES: usize = HEADER_BYTES + BODY_BYTES + DIGEST_BYTES;
 
-    /// Puts the descriptor into bytes that [`deserialize`](Self::deserialize) reads, on any machine.
+    /// Writes the descriptor as bytes, which [`deserialize`](Self::deserialize) reads on any
+    /// machine.
     ///
     /// # Errors
-    /// [`MemoryDescriptorError::Range`] for memory that cannot be.
+    /// [`MemoryDescriptorError::Range`] for an impossible range.
     pub fn serialize(&self) -> Result<[u8; Self::SERIALIZED_BYTES], MemoryDescriptorError> {
         self.check()?;
         Ok(seal(self.address, self.bytes, self.memory.ptr_type()))
@@ -85,26 +101,20 @@ impl MemoryDescriptor {
     /// # Errors
     /// Each [`MemoryDescriptorError`].
     pub fn deserialize(bytes: &[u8]) -> Result<Self, MemoryDescriptorError> {
-        let header: &[u8; HEADER_BYTES] = bytes
-            .first_chunk()
-            .filter(|header| header.starts_with(MAGIC))
-            .ok_or(MemoryDescriptorError::Magic)?;
-        let found = u16::from_le_bytes([header[8], header[9]]);
-        if found != VERSION {
-            return Err(MemoryDescriptorError::Version { found, supported: VERSION });
-        }
-        let body = usize::from(u16::from_le_bytes([header[10], header[11]]));
-        let bytes: &[u8; Self::SERIALIZED_BYTES] =
-            bytes.try_into().ok().filter(|_| body == BODY_BYTES).ok_or(
-                MemoryDescriptorError::Length { have: bytes.len(), need: Self::SERIALIZED_BYTES },
-            )?;
-        if digest(&bytes[..SIGNED_BYTES]) != bytes[SIGNED_BYTES..] {
-            return Err(MemoryDescriptorError::Digest);
-        }
-        let ptr_type = i32::from_le_bytes(part(bytes, 28));
+        let body = ENVELOPE
+            .open(bytes)
+            .map_err(|error| MemoryDescriptorError::of_envelope(error, bytes.len()))?;
+        let fields = || {
+            let (address, rest) = body.split_first_chunk()?;
+            let (size, rest) = rest.split_first_chunk()?;
+            Some((*address, *size, *<&[u8; 4]>::try_from(rest).ok()?))
+        };
+        let (address, size, ptr_type) =
+            fields().ok_or(MemoryDescriptorError::length(bytes.len()))?;
+        let ptr_type = i32::from_le_bytes(ptr_type);
         let descriptor = Self {
-            address: u64::from_le_bytes(part(bytes, 12)),
-            bytes: u64::from_le_bytes(part(bytes, 20)),
+            address: u64::from_le_bytes(address),
+            bytes: u64::from_le_bytes(size),
             memory: MemoryType::from_ptr_type(ptr_type)
                 .ok_or(MemoryDescriptorError::PointerType(ptr_type))?,
         };
@@ -121,35 +131,18 @@ impl MemoryDescriptor {
     }
 }
 
-/// Puts header and digest around a body.
+/// The bytes of a descriptor with these fields, even when no memory can be so.
 pub(crate) fn seal(
     address: u64,
     size: u64,
     ptr_type: i32,
 ) -> [u8; MemoryDescriptor::SERIALIZED_BYTES] {
-    let mut bytes = [0; MemoryDescriptor::SERIALIZED_BYTES];
-    bytes[..8].copy_from_slice(MAGIC);
-    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[10..12].copy_from_slice(&(BODY_BYTES as u16).to_le_bytes());
-    bytes[12..20].copy_from_slice(&address.to_le_bytes());
-    bytes[20..28].copy_from_slice(&size.to_le_bytes());
-    bytes[28..32].copy_from_slice(&ptr_type.to_le_bytes());
-    let digest = digest(&bytes[..SIGNED_BYTES]);
-    bytes[SIGNED_BYTES..].copy_from_slice(&digest);
-    bytes
-}
-
-/// `N` bytes from an offset that fits.
-fn part<const N: usize>(
-    bytes: &[u8; MemoryDescriptor::SERIALIZED_BYTES],
-    offset: usize,
-) -> [u8; N] {
-    std::array::from_fn(|index| bytes[offset + index])
-}
-
-fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
-    let whole: [u8; 32] = Sha256::digest(bytes).into();
-    std::array::from_fn(|index| whole[index])
+    let mut body = [0; BODY_BYTES];
+    body[..8].copy_from_slice(&address.to_le_bytes());
+    body[8..16].copy_from_slice(&size.to_le_bytes());
+    body[16..].copy_from_slice(&ptr_type.to_le_bytes());
+    let sealed = ENVELOPE.seal(&body);
+    std::array::from_fn(|index| sealed[index])
 }
 
 #[cfg(test)]
@@ -192,7 +185,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_serialised_is_read(address in 1u64..1 << 48, bytes in 1u64..1 << 48, is_host: bool) {
+        fn what_was_serialised_is_read(
+            address in 1u64..1 << 48,
+            bytes in 1u64..1 << 48,
+            is_host: bool,
+        ) {
             let memory = if is_host { MemoryType::Host } else { MemoryType::Device };
             let descriptor = MemoryDescriptor { address, bytes, memory };
             prop_assert_eq!(

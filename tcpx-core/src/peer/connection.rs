@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::comm_setup::CommSetup;
-use super::commons::{Commons, Ledger};
+use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
-use super::protocol::action::{Action, Completion, Ending, Outcome};
 use super::protocol::operation::{NewOperation, Operation};
 use super::protocol::posting::PostError;
-use super::protocol::stage::PeerStage;
-use super::protocol::{Leaving, Opening, PeerProtocol};
+use super::protocol::stage::{Leaving, PeerStage};
+use super::protocol::{Opening, PeerProtocol};
 use super::session_context::SessionContext;
-use crate::control::frame::MAX_PEER_BODY;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, Phase, Result};
@@ -21,14 +19,11 @@ use crate::plugin::comm::Registrar;
 use crate::stats::channel::ChannelStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
-use crate::transfer::plan::ChunkPlan;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
-use crate::transfer::staging::StagingSource;
-use crate::transfer::stripe::chunk_count;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, Direction, MemoryType, OpKey, PeerKey, RegistrationKey};
+use crate::types::{CommId, Direction, OpKey, PeerKey};
 
 /// The NIC of each channel, and what lanes that are closed have counted.
 #[derive(Clone, Debug, Default)]
@@ -43,12 +38,12 @@ pub(crate) struct ChannelRecord {
 /// One proven link, with everything that hangs on it.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    key: PeerKey,
-    name: PeerName,
+    pub(super) key: PeerKey,
+    pub(super) name: PeerName,
     pub(super) link: LinkSocket,
     pub(super) protocol: PeerProtocol,
     /// The comms, while they are being connected.
-    setup: Option<CommSetup>,
+    pub(super) setup: Option<CommSetup>,
     pub(super) send_lanes: Vec<SendLane>,
     pub(super) recv_lanes: Vec<RecvLane>,
     pub(super) record: ChannelRecord,
@@ -60,19 +55,16 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The link is proven: begins connecting comms.
+    /// The link is proven, and every channel listens.
     pub(super) fn new(
         key: PeerKey,
         name: &PeerName,
         link: LinkSocket,
+        setup: CommSetup,
         agreement: Agreement,
         now: Instant,
         session: &SessionContext,
-    ) -> std::result::Result<Self, (LinkSocket, Error)> {
-        let setup = match CommSetup::start(name, link.local_ip(), agreement, session) {
-            Ok(setup) => setup,
-            Err(error) => return Err((link, error)),
-        };
+    ) -> Self {
         let opening = Opening {
             agreement,
             handles: setup.handles(),
@@ -80,7 +72,7 @@ impl Connection {
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
         };
-        Ok(Self {
+        Self {
             key,
             name: name.clone(),
             link,
@@ -92,7 +84,7 @@ impl Connection {
             finished: Vec::new(),
             deferred: None,
             timeout: Some(now),
-        })
+        }
     }
 
     /// One step: link, comms, posts and tests. Arrived chunks go into the batch. Returns whether anything
@@ -123,9 +115,7 @@ impl Connection {
             self.protocol.handle_heard(now);
         }
         // What came before the end of the link still counts.
-        while let Some(frame) =
-            self.link.next_frame(MAX_PEER_BODY).map_err(|error| self.link_error(error))?
-        {
+        while let Some(frame) = self.link.next_frame().map_err(|error| self.link_error(error))? {
             self.protocol.handle_frame(frame);
         }
         self.act(cx)?;
@@ -285,126 +275,6 @@ impl Connection {
         Ok(leaving)
     }
 
-    /// Does what the protocol says, until it says nothing more.
-    fn act(&mut self, cx: &mut Commons) -> Result<()> {
-        while let Some(action) = self.protocol.poll_action() {
-            match action {
-                Action::Send(frame) => self.link.queue(&frame),
-                Action::Connect(handles) => {
-                    if let Some(setup) = &mut self.setup {
-                        setup.connect(&handles, &cx.session.plugin);
-                    }
-                }
-                Action::Open => self.open(cx),
-                Action::PrepareStaging { channel, memory } => {
-                    let is_there = self.prepare_staging(channel, memory, cx);
-                    self.protocol.handle_staging(channel, memory, is_there);
-                }
-                Action::SendChunks(plan) => self.send_chunks(plan, &mut cx.ledger),
-                Action::ReceiveChunks(plan) => self.receive_chunks(plan, &mut cx.ledger),
-                Action::Complete(completion) => {
-                    let (transfer, registration) = (completion.transfer, completion.registration);
-                    match self.error_of(&completion) {
-                        None => cx.ledger.done(transfer, registration),
-                        Some(error) => {
-                            self.record.errors += 1;
-                            cx.ledger.failed(transfer, registration, error);
-                        }
-                    }
-                }
-                Action::AskHost => {
-                    let unacknowledged = self.link.unacknowledged().unwrap_or_default();
-                    self.protocol.handle_acknowledgement(unacknowledged);
-                }
-                Action::CloseSends => {
-                    // Nothing is being gathered: everything that was posted has ended before the goodbye.
-                    for staging in self.close_sends(&mut cx.ledger) {
-                        cx.ledger.registrations.remove_own(staging);
-                    }
-                    self.protocol.handle_sends_closed();
-                }
-                Action::CloseReceives => {
-                    self.close_recvs(&mut cx.ledger);
-                    tracing::info!(peer = %self.name, "peer is closed");
-                    self.protocol.handle_receives_closed();
-                }
-                Action::End { ending, during } => return Err(self.error_of_end(ending, during)),
-            }
-        }
-        Ok(())
-    }
-
-    fn open(&mut self, cx: &mut Commons) {
-        let Some(setup) = self.setup.take() else { return };
-        let (key, options) = (self.key, &cx.session.options);
-        let registrations = &mut cx.ledger.registrations;
-        let (sends, receives) = setup.finish();
-        for (channel, comm) in (0..).zip(sends) {
-            let id = registrations.new_comm();
-            self.send_lanes.push(SendLane::new(id, key, channel, comm, options.send_window));
-        }
-        for (label, comm) in receives {
-            let id = registrations.new_comm();
-            self.recv_lanes.push(RecvLane::new(id, key, label, comm, options.recv_window));
-        }
-        let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
-        tracing::info!(peer = %self.name, channels, chunk_bytes, "peer is up");
-    }
-
-    fn prepare_staging(&mut self, channel: u16, memory: MemoryType, cx: &mut Commons) -> bool {
-        let session = &cx.session;
-        let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) else { return false };
-        let source = StagingSource {
-            slots: session.staging_slots(memory),
-            chunk_bytes: self.protocol.agreement().chunk_bytes,
-            device: &session.memory,
-        };
-        if !session.gathers() {
-            return false;
-        }
-        let prepared = lane.prepare_staging(memory, source, &mut cx.ledger.registrations);
-        prepared.inspect_err(|reason| session.stop_gathering(reason)).is_ok()
-    }
-
-    fn send_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
-        let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
-        count_chunks(&plan, chunk_bytes, ledger);
-        for (channel, stripe) in plan.stripes(chunk_bytes, channels) {
-            if let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) {
-                lane.push(stripe);
-            }
-        }
-    }
-
-    fn receive_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
-        let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
-        count_chunks(&plan, chunk_bytes, ledger);
-        for (channel, stripe) in plan.stripes(chunk_bytes, channels) {
-            if let Some(lane) = self.recv_lanes.get_mut(usize::from(channel)) {
-                lane.push(stripe);
-            }
-        }
-    }
-
-    /// Closes every send comm, and returns their staging buffers.
-    pub(super) fn close_sends(&mut self, ledger: &mut Ledger) -> Vec<RegistrationKey> {
-        self.record.sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
-        let registrations = &mut ledger.registrations;
-        self.send_lanes.drain(..).flat_map(|lane| lane.close(registrations)).collect()
-    }
-
-    pub(super) fn close_recvs(&mut self, ledger: &mut Ledger) {
-        for lane in self.take_recvs() {
-            lane.close(&mut ledger.registrations);
-        }
-    }
-
-    /// Takes the receive lanes out, open as they are.
-    pub(super) fn take_recvs(&mut self) -> Vec<RecvLane> {
-        self.record.recvs.extend(self.recv_lanes.iter().map(|lane| lane.stats));
-        std::mem::take(&mut self.recv_lanes)
-    }
-
     /// Sends what the kernel takes. Returns whether any byte moved.
     pub(super) fn flush(&mut self) -> Result<bool> {
         self.link.flush().map_err(|error| self.link_error(error))
@@ -435,7 +305,7 @@ impl Connection {
         phase_of(self.protocol.stage())
     }
 
-    fn gone(&self, how: Departure, phase: Phase) -> Error {
+    pub(super) fn gone(&self, how: Departure, phase: Phase) -> Error {
         Error::PeerGone { peer: self.name.to_string(), phase, how }
     }
 
@@ -446,59 +316,15 @@ impl Connection {
         }
     }
 
-    fn protocol_error(&self, detail: String) -> Error {
+    pub(super) fn protocol_error(&self, detail: String) -> Error {
         Error::Protocol { peer: self.name.to_string(), detail }
-    }
-
-    /// The error that an operation ends with, if it does.
-    #[inline]
-    fn error_of(&self, completion: &Completion) -> Option<Error> {
-        match completion.outcome {
-            Outcome::Done => None,
-            Outcome::Cancelled => Some(Error::Cancelled),
-            Outcome::SizeMismatch { send_bytes, recv_bytes } => {
-                let (peer, tag) = (self.name.to_string(), completion.tag);
-                Some(Error::SizeMismatch { peer, tag, send_bytes, recv_bytes })
-            }
-            Outcome::PeerLeft => {
-                let phase = match completion.direction {
-                    Direction::Send => Phase::Send,
-                    Direction::Receive => Phase::Receive,
-                };
-                Some(self.gone(Departure::Goodbye, phase))
-            }
-        }
-    }
-
-    fn error_of_end(&self, ending: Ending, during: PeerStage) -> Error {
-        let phase = phase_of(during);
-        match ending {
-            Ending::Goodbye => self.gone(Departure::Goodbye, phase),
-            Ending::Aborted(reason) => self.gone(Departure::Abort(reason), phase),
-            Ending::Silent(silence) => self.gone(Departure::Silent(silence), phase),
-            Ending::HostGone(silence) => self.gone(Departure::HostGone(silence), phase),
-            Ending::NeverUp { waited, state } => Error::Deadline {
-                phase,
-                peer: Some(self.name.to_string()),
-                waited,
-                detail: state.to_owned(),
-            },
-            Ending::Broken(violation) => self.protocol_error(violation.to_string()),
-        }
     }
 }
 
-fn phase_of(stage: PeerStage) -> Phase {
+pub(super) fn phase_of(stage: PeerStage) -> Phase {
     match stage {
         PeerStage::Connecting => Phase::Connect,
         PeerStage::Up => Phase::Receive,
         PeerStage::Closing { .. } | PeerStage::Over => Phase::Close,
-    }
-}
-
-/// Counts a plan's chunks for the transfers that it belongs to.
-fn count_chunks(plan: &ChunkPlan, chunk_bytes: u32, ledger: &mut Ledger) {
-    for member in plan.members.as_slice() {
-        ledger.transfers.matched(member.transfer, chunk_count(member.bytes, chunk_bytes));
     }
 }

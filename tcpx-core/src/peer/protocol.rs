@@ -5,11 +5,12 @@
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `frames`: what each frame of the peer does.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
+//! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
 //! - `operation`: one posted send or receive.
 //! - `posting`: posts, withdrawals, matches and what they come to.
 //! - `receives`: which receives may share a chunk.
-//! - `shutdown`: the goodbye of both ends, in the one order that loses nothing.
+//! - `shutdown`: how far the goodbye of both ends is.
 //! - `stage`: where in its life a peer is.
 
 pub(crate) mod action;
@@ -17,6 +18,7 @@ mod coalescer;
 pub(crate) mod coalescing_limits;
 mod frames;
 mod keepalive;
+mod leaving;
 mod matcher;
 pub(crate) mod operation;
 pub(crate) mod posting;
@@ -39,7 +41,6 @@ use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
 use self::operation::{NewOperation, OpState, Operation};
 use self::receives::MessageEnd;
-use self::shutdown::{Shutdown, Step};
 use self::stage::{Connecting, PeerStage, Stage};
 use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
@@ -50,8 +51,9 @@ use crate::types::{MemoryType, OpKey};
 /// Receives that one end may announce before they are matched: a bound on memory, far above any real
 /// backlog.
 const MAX_ANNOUNCED: usize = 1 << 22;
-/// Lists of members that are kept to be used again.
-const SPARE_LISTS: usize = 64;
+/// Room for so many members is kept to be used again: as much as a backlog of so many messages takes
+/// anyway.
+const SPARE_MEMBERS: usize = 1 << 15;
 
 /// One end of a conversation with a peer.
 ///
@@ -92,7 +94,9 @@ pub(crate) struct PeerProtocol {
     heard_at: Instant,
     messages: MessageStats,
     actions: VecDeque<Action>,
+    /// Empty lists, to be used again, and the room that they have together.
     spare: Vec<Vec<Member>>,
+    spare_members: usize,
 }
 
 /// How one end begins.
@@ -108,15 +112,6 @@ pub(crate) struct Opening {
     pub(crate) peer_timeout: Option<Duration>,
     /// The time within which a peer that nobody has asked for must come up; `None`: somebody has asked.
     pub(crate) unnamed_timeout: Option<Duration>,
-}
-
-/// What became of a goodbye that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    /// It is said when it is due, and answered by the peer.
-    Begun,
-    /// The peer cannot be up at its end: nobody there would answer.
-    NobodyThere,
 }
 
 impl PeerProtocol {
@@ -141,6 +136,7 @@ impl PeerProtocol {
             messages: MessageStats::default(),
             actions: VecDeque::from([Action::Send(Frame::Handles(handles))]),
             spare: Vec::new(),
+            spare_members: 0,
         }
     }
 
@@ -175,81 +171,6 @@ impl PeerProtocol {
         }
         if leaves {
             self.handle_disconnect();
-        }
-    }
-
-    /// The program has asked for the peer: an accept names it.
-    pub(crate) fn handle_named(&mut self) {
-        self.is_named = true;
-        match &mut self.stage {
-            Stage::Connecting(connecting) => connecting.give_up_at = None,
-            Stage::Up { peer_left: true } => self.peer_leaves(),
-            Stage::Up { .. } | Stage::Closing(_) | Stage::Over => {}
-        }
-    }
-
-    /// The program leaves: what has no counterpart is withdrawn, what has one is finished before the goodbye.
-    pub(crate) fn handle_disconnect(&mut self) -> Leaving {
-        match &mut self.stage {
-            Stage::Connecting(connecting) => {
-                // Told that everything is accepted here, the peer may be up.
-                connecting.leaves = connecting.said_ready;
-                return if connecting.leaves { Leaving::Begun } else { Leaving::NobodyThere };
-            }
-            Stage::Closing(_) | Stage::Over => return Leaving::Begun,
-            Stage::Up { peer_left } => self.stage = Stage::Closing(Shutdown::new(*peer_left)),
-        }
-        for op in self.operations.keys().collect::<Vec<_>>() {
-            self.handle_cancel(op);
-        }
-        Leaving::Begun
-    }
-
-    /// The peer has said goodbye. A program that knows of it answers; a peer that no accept has asked for
-    /// waits for that.
-    fn peer_leaves(&mut self) {
-        match &mut self.stage {
-            Stage::Connecting(connecting) => connecting.peer_left = true,
-            Stage::Up { peer_left } if !self.is_named => *peer_left = true,
-            Stage::Up { .. } => {
-                self.stage = Stage::Closing(Shutdown::new(true));
-                self.end_unmatched();
-            }
-            Stage::Closing(shutdown) => {
-                shutdown.got_goodbye();
-                self.end_unmatched();
-            }
-            Stage::Over => {}
-        }
-    }
-
-    /// The peer posts nothing more, and has answered every cancel that it saw before: what has no counterpart
-    /// will never have one. A cancel that crossed the goodbye needs no other answer.
-    fn end_unmatched(&mut self) {
-        let unmatched = self.operations.iter().filter(|(_, operation)| !operation.is_matched());
-        for (op, state) in
-            unmatched.map(|(op, operation)| (op, operation.state)).collect::<Vec<_>>()
-        {
-            let outcome = match state {
-                OpState::Cancelling => Outcome::Cancelled,
-                _ => Outcome::PeerLeft,
-            };
-            self.complete(op, outcome);
-        }
-    }
-
-    /// The send comms of this end are closed.
-    pub(crate) fn handle_sends_closed(&mut self) {
-        if let Stage::Closing(shutdown) = &mut self.stage {
-            shutdown.sends_closed();
-            self.actions.push_back(Action::Send(Frame::Closed));
-        }
-    }
-
-    /// The receive comms of this end are closed.
-    pub(crate) fn handle_receives_closed(&mut self) {
-        if let Stage::Closing(_) = self.stage {
-            self.end(Ending::Goodbye);
         }
     }
 
@@ -326,18 +247,6 @@ impl PeerProtocol {
                 return None;
             }
         }
-    }
-
-    /// Does what the goodbye of both ends has due. False when that is nothing.
-    fn close_next(&mut self) -> bool {
-        let Stage::Closing(shutdown) = &mut self.stage else { return false };
-        let Some(step) = shutdown.step(self.operations.is_empty()) else { return false };
-        self.actions.push_back(match step {
-            Step::SayGoodbye => Action::Send(Frame::Goodbye),
-            Step::CloseSends => Action::CloseSends,
-            Step::CloseReceives => Action::CloseReceives,
-        });
-        true
     }
 
     fn broken(&mut self, violation: Violation) {

@@ -3,10 +3,12 @@
 use tcpx_sys::LogLevel;
 use tracing::level_filters::LevelFilter;
 
-/// Drops what the plugin says above `level` before it is formatted, process-wide; DEBUG unless set.
+/// Drops what plugins say above `level`, before it is formatted, in the whole process. The level is
+/// DEBUG unless it is set.
 ///
-/// A plugin filters nothing itself. Its warnings arrive as WARN, its information as DEBUG and its traces as TRACE, all
-/// with the target `tcpx::plugin`; so INFO lets through as much as WARN, and ERROR as little as OFF.
+/// A plugin filters nothing itself. Its warnings arrive as WARN, its information as DEBUG and its
+/// traces as TRACE, all with the target `tcpx::plugin`. So INFO lets through as much as WARN, and
+/// ERROR as little as OFF.
 pub fn set_plugin_log_level(level: LevelFilter) {
     tcpx_sys::set_max_log_level(most_of(level));
 }

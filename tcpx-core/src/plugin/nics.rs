@@ -9,9 +9,10 @@ use crate::plugin::{Nic, Plugin};
 
 /// The NICs for a peer that is reached from `local`, at least one.
 ///
-/// An explicit choice wins. Without one, the software plugin uses the NIC that the control link itself goes through, so
-/// that both ends meet on a network that is known to work. A hardware plugin has NICs of its own for data: those nearest
-/// to the GPU on PCI, all of them where that cannot be told.
+/// An explicit choice wins. Without one, the software plugin uses the NIC of the control link, so
+/// that both ends meet on a network that is known to work. A hardware plugin has NICs of its own
+/// for data. Of those the nearest to the GPU on PCI are used, or all when the distances are
+/// unknown.
 pub(crate) fn choose(
     plugin: &Plugin,
     wanted: &[String],
@@ -34,7 +35,10 @@ pub(crate) fn choose(
     chosen.map(|nic| vec![nic]).ok_or_else(|| no_nic("of any name", plugin.nics()))
 }
 
-/// Checks an explicit choice.
+/// The NICs of an explicit choice, in its order.
+///
+/// # Errors
+/// [`Error::NoNic`] for a name that no NIC has.
 pub(crate) fn by_name(nics: &[Nic], wanted: &[String]) -> Result<Vec<Nic>> {
     let find = |name: &String| {
         nics.iter().find(|nic| nic.name == *name).cloned().ok_or_else(|| no_nic(name, nics))
@@ -47,7 +51,7 @@ fn no_nic(wanted: &str, nics: &[Nic]) -> Error {
     Error::NoNic { wanted: wanted.to_owned(), available }
 }
 
-/// The NICs at the smallest distance from a GPU; all of them when no distance is known.
+/// The NICs at the smallest distance from a GPU, or all when no distance is known.
 fn nearest(nics: &[Nic], gpu: Option<&PciPath>) -> Vec<Nic> {
     let distance_of =
         |nic: &Nic| Some(distance(gpu?, &PciPath::parse(nic.pci_path.as_deref()?)?, true));
@@ -81,7 +85,8 @@ mod tests {
         }
     }
 
-    /// The shape of an A3 High host: two switches below each host bridge, two GPUs and a NIC below each switch.
+    /// The shape of an A3 High host: two switches below each host bridge, two GPUs and a NIC below
+    /// each switch.
     fn a3_high() -> (Vec<Nic>, Vec<(&'static str, &'static str)>) {
         let below = |switch: &str, device: &str| format!("/sys/devices/pci{switch}/{device}");
         let nics = vec![

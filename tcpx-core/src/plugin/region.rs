@@ -1,4 +1,4 @@
-//! One range of registered memory, and the segments that the plugin knows it by. Pure.
+//! One range of registered memory, in segments that the plugin can take. Pure.
 
 use crate::plugin::comm::MemoryHandle;
 use crate::types::{CommId, MAX_CHUNK_BYTES, MemoryType};
@@ -14,13 +14,14 @@ pub(super) struct Region {
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) memory: MemoryType,
+    /// Registrations of this range.
     pub(super) registrations: usize,
-    /// By comm, then by segment.
+    /// The plugin's handles, by comm, then by segment.
     pub(super) handles: Vec<Option<MemoryHandle>>,
 }
 
 impl Region {
-    /// Registrations with the plugin that it takes on each comm.
+    /// Segments of the range. Each takes one registration of the plugin on each comm.
     pub(super) fn segments(&self) -> usize {
         self.bytes.div_ceil(SEGMENT_BYTES) as usize
     }
@@ -30,7 +31,7 @@ impl Region {
         comm.0 as usize * self.segments() + segment
     }
 
-    /// The segment that a chunk at `address` lies whole in.
+    /// The segment in which a chunk at `address` lies whole.
     pub(super) fn segment_at(&self, address: u64) -> u64 {
         (address - self.address) / SEGMENT_BYTES
     }
@@ -60,7 +61,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_chunk_lies_in_its_segment(
-            address in 1u64..1 << 40, bytes in 1u64..5 << 30, offset in any::<u64>(), chunk in 1u64..=u64::from(MAX_CHUNK_BYTES),
+            address in 1u64..1 << 40,
+            bytes in 1u64..5 << 30,
+            offset in any::<u64>(),
+            chunk in 1u64..=u64::from(MAX_CHUNK_BYTES),
             device in any::<bool>(),
         ) {
             let memory = if device { MemoryType::Device } else { MemoryType::Host };

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
 //! Memory that was made known to the session, and through it to each comm that needs it.
 //!
-//! A registration is made on a comm when a chunk first needs it there, and kept until the registration or the comm
-//! goes. The plugin takes sizes as `int` and offsets as 32 bit, so long memory is registered in segments of 1 GiB that
-//! overlap by the largest chunk: every chunk lies whole in one of them.
+//! A registration is made on a comm when a chunk first needs it there, and kept until the
+//! registration or the comm goes. The plugin takes sizes as `int` and offsets as 32 bit. So long
+//! memory is registered in segments of 1 GiB that overlap by the largest chunk, and every chunk
+//! lies whole in one of them.
 
 use foldhash::HashMap;
 use slotmap::{SlotMap, new_key_type};
@@ -47,7 +48,7 @@ struct Registration {
     region: RegionKey,
     /// Posted operations that use it.
     operations: usize,
-    /// Memory that this registration owns.
+    /// The memory, if this registration owns it.
     owned: Option<OwnedMemory>,
 }
 
@@ -64,7 +65,8 @@ pub(crate) struct Registrations {
 }
 
 impl Registrations {
-    /// Adds memory that the caller keeps alive, or that `owned` is. A range that is registered already is shared.
+    /// Adds memory, and returns its id. `owned` is the memory itself; without it the caller keeps
+    /// the memory alive. A range that is registered already is shared.
     pub(crate) fn add(
         &mut self,
         address: u64,
@@ -100,7 +102,7 @@ impl Registrations {
         Ok(id)
     }
 
-    /// Adds memory of the session itself, which callers know nothing of: it has no id.
+    /// Adds memory of the session itself. Callers do not know of it, so it has no id.
     pub(crate) fn add_own(
         &mut self,
         bytes: u64,
@@ -136,12 +138,12 @@ impl Registrations {
         region
     }
 
-    /// The id that the caller knows it by.
+    /// The id by which the caller knows a registration. `None`: it is gone, or the session's own.
     pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<MemoryId> {
         self.registrations.get(key)?.id
     }
 
-    /// Address of its first byte.
+    /// Address of the first byte of a registration.
     pub(crate) fn start_of(&self, key: RegistrationKey) -> Option<u64> {
         self.registrations.get(key).map(|registration| registration.address)
     }
@@ -152,12 +154,14 @@ impl Registrations {
         self.registrations.get(key).map(|registration| (key, registration)).ok_or_else(unknown)
     }
 
+    /// What a caller may know of a registration.
     pub(crate) fn info(&self, id: MemoryId) -> Result<MemoryInfo> {
         let (_, &Registration { address, bytes, memory, access, .. }) = self.by_id(id)?;
         Ok(MemoryInfo { id, address, bytes, memory, access })
     }
 
-    /// Whether the registration owns its memory, which makes reading and writing it through the session safe.
+    /// Whether a registration owns its memory. That makes it safe to read and write it through the
+    /// session.
     pub(crate) fn is_owned(&self, id: MemoryId) -> bool {
         self.by_id(id).is_ok_and(|(_, registration)| registration.owned.is_some())
     }
@@ -170,12 +174,13 @@ impl Registrations {
         }
     }
 
-    /// Posted operations that use it.
+    /// Posted operations that use a registration.
     pub(crate) fn operations(&self, id: MemoryId) -> usize {
         self.by_id(id).map_or(0, |(_, registration)| registration.operations)
     }
 
-    /// Checks a post against a registration: its bytes, and what it needs the memory for.
+    /// Checks a post against its registration, its bytes and what it needs them for, and says where
+    /// the bytes lie.
     pub(crate) fn span(
         &self,
         id: MemoryId,
@@ -211,7 +216,8 @@ impl Registrations {
         }
     }
 
-    /// The plugin's handle for a chunk at `address` on a comm, registering its segment when it is new there.
+    /// The plugin's handle for a chunk at `address` on a comm. Registers the segment there when it
+    /// is new.
     ///
     /// # Safety
     /// Whoever added the registration vouched that its memory stays valid until it is removed.
@@ -234,8 +240,9 @@ impl Registrations {
             return Ok(*handle);
         }
         let (start, bytes) = region.segment_range(segment);
-        // SAFETY: the segment lies in memory that the callers of `add` and `remove_own` keep valid, rounded out to pages, which belong to
-        // the same allocation or are never touched; `remove` and `forget_comm` take the handle back before that ends.
+        // SAFETY: the segment lies in memory that the callers of `add` and `remove_own` keep valid.
+        // It is rounded out to pages, which belong to the same allocation or are never touched.
+        // `remove` and `forget_comm` take the handle back before the memory ends.
         let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
         tracing::debug!(
             id = registration.id.map(MemoryId::get), address = format_args!("{start:#x}"), bytes, memory = %region.memory,
@@ -248,8 +255,8 @@ impl Registrations {
         Ok(handle)
     }
 
-    /// Takes a registration out, and returns the memory that it owned. With the last one of its range, `deregister` is
-    /// called for each comm that knows it.
+    /// Takes a registration out, and returns the memory that it owned. For the last one of its
+    /// range, calls `deregister` for each comm that knows it.
     pub(crate) fn remove(
         &mut self,
         id: MemoryId,
@@ -263,7 +270,8 @@ impl Registrations {
         Ok(self.take_out(key, deregister))
     }
 
-    /// Frees memory of the session itself. The comm that it was registered with has closed, and nobody touches it.
+    /// Frees memory of the session itself. The comm that it was registered with has closed, and
+    /// nobody touches the memory.
     pub(crate) fn remove_own(&mut self, key: RegistrationKey) {
         drop(self.take_out(key, |_, _| {}));
     }
@@ -298,7 +306,8 @@ impl Registrations {
         })
     }
 
-    /// A comm closes: takes out every handle that it gave out, for the caller to deregister, and frees its place.
+    /// A comm closes: frees its place, and takes out every handle that the comm gave out. The
+    /// caller deregisters them.
     pub(crate) fn forget_comm(&mut self, comm_id: CommId) -> Vec<MemoryHandle> {
         self.free_comms.push(comm_id);
         let mut handles = Vec::new();

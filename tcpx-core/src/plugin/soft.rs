@@ -4,8 +4,9 @@ use tcpx_softnet::{Settings, SettingsError};
 
 use crate::error::{Error, Result, SettingProblem};
 
-/// Sets the software plugin up for this process: the environment counts, the chunk size has a default, and without an
-/// interface list every interface is offered, loopback too, because the NIC is chosen for each peer.
+/// Sets the software plugin up for this process, by the environment. `chunk_bytes` is the default
+/// of the chunk size. Without a list of interfaces every interface is offered, even loopback,
+/// because the NIC is chosen for each peer.
 pub(crate) fn configure(chunk_bytes: u32) -> Result<()> {
     let refuse = |error: SettingsError| match error {
         SettingsError::Invalid { variable, value, allowed } => {
@@ -24,7 +25,7 @@ pub(crate) fn configure(chunk_bytes: u32) -> Result<()> {
             .filter(|interface| interface.ip().is_ipv4())
             .map(|interface| interface.name)
             .collect();
-        // The sign makes the whole list one of exact names.
+        // The sign says that the names are exact.
         settings.interfaces = Some(format!("={}", all.join(",")));
     }
     tcpx_softnet::configure(settings).map_err(refuse)

@@ -16,8 +16,8 @@ use crate::memory::host_buffer::mapped_bytes;
 
 /// The unpack queue of one receive comm: memory that the plugin writes.
 ///
-/// Nothing here ever forms a reference to that memory. Entries are copied out once `test` said done, which is when the
-/// plugin stops writing the slot until it is consumed.
+/// Nothing here ever forms a reference to that memory. Entries are copied out once `test` has said
+/// done: from then on the plugin does not write the slot until it is consumed.
 #[derive(Debug)]
 pub(crate) struct UnpackQueue {
     meta: *const NetUnpackMeta,
@@ -25,8 +25,8 @@ pub(crate) struct UnpackQueue {
     bounce_bytes: u64,
 }
 
-// SAFETY: the pointer is to memory that the plugin owns for the life of the comm, which owns this queue; reading it is
-// tied to no thread.
+// SAFETY: the pointer is to memory of the plugin that lives as long as the comm, which owns this
+// queue. Any thread may read it.
 unsafe impl Send for UnpackQueue {}
 
 impl Default for UnpackQueue {
@@ -36,17 +36,18 @@ impl Default for UnpackQueue {
 }
 
 impl UnpackQueue {
-    /// Follows a device handle that `accept` filled.
+    /// Reads a device handle that `accept` filled.
     pub(crate) fn read(handle: &NetDeviceHandle, memory: &DeviceMemory) -> Result<Self> {
         let unusable = |problem| Error::MemoryUnavailable(MemoryUnavailable::BounceBuffer(problem));
         if handle.handle.is_null() || handle.size < size_of::<UnpackNetDeviceHandle>() {
             return Err(unusable(BounceBufferProblem::NoDeviceHandle));
         }
         let mut raw = [0u8; size_of::<UnpackNetDeviceHandle>()];
-        // SAFETY: a plugin that returns a comm has filled the handle with the address of a device struct of `size` bytes,
-        // which it does not change afterwards.
+        // SAFETY: a plugin that returns a comm has filled the handle with the address of a struct
+        // of `size` bytes, which it does not change afterwards.
         unsafe { memory.read(handle.handle as u64, &mut raw) }?;
-        // SAFETY: the struct is three plain words, valid for every bit pattern; the source may be unaligned.
+        // SAFETY: the struct is three plain words, so any bytes are a value. The source may be
+        // unaligned.
         let device =
             unsafe { std::ptr::read_unaligned(raw.as_ptr().cast::<UnpackNetDeviceHandle>()) };
         if device.meta.is_null() || !device.meta.is_aligned() {
@@ -58,7 +59,7 @@ impl UnpackQueue {
         }
         let bounce_bytes =
             memory.bytes_from(bounce)?.ok_or_else(|| unusable(BounceBufferProblem::NotMapped))?;
-        // A GPU's consumers read the queue through its address there; the host has one of its own.
+        // A GPU's consumers read the queue at its GPU address. The host has an address of its own.
         let meta = memory.host_address(device.meta as u64)?;
         let Some(meta) = meta.filter(|&meta| {
             mapped_bytes(meta).is_some_and(|bytes| bytes >= size_of::<NetUnpackMeta>() as u64)
@@ -68,15 +69,18 @@ impl UnpackQueue {
         Ok(Self { meta: meta as *const NetUnpackMeta, bounce, bounce_bytes })
     }
 
+    /// Address of the bounce buffer.
     pub(crate) fn bounce(&self) -> u64 {
         self.bounce
     }
 
+    /// Bytes from there to the end of the memory that the bounce buffer lies in.
     pub(crate) fn bounce_bytes(&self) -> u64 {
         self.bounce_bytes
     }
 
-    /// Copies the entries of a slot and returns how many the plugin announced; above the queue's capacity none are copied.
+    /// Copies the entries of a slot, and returns how many the plugin announced. Above the queue's
+    /// capacity none are copied.
     pub(crate) fn read_slot(&self, slot: usize, out: &mut Vec<UnpackDescriptor>) -> u64 {
         const { assert!(size_of::<UnpackDescriptor>() == size_of::<LoadMeta>()) };
         const { assert!(align_of::<UnpackDescriptor>() == align_of::<LoadMeta>()) };
@@ -86,9 +90,11 @@ impl UnpackQueue {
         }
         // Pairs with the plugin's release fence before its done = 1.
         fence(Ordering::Acquire);
-        // SAFETY: the queue is mapped (checked in `read`) for the life of the comm, and the slot is in range.
+        // SAFETY: the queue is mapped as long as the comm lives, which `read` has checked, and the
+        // slot is in range.
         let counter = unsafe { &raw const (*self.meta).cnt[slot] };
-        // SAFETY: an aligned u64 of that queue; volatile because the plugin writes it.
+        // SAFETY: this is an aligned u64 of that queue. It is volatile because the plugin writes
+        // it.
         let count = unsafe { counter.read_volatile() };
         if count > MAX_UNPACK_ENTRIES as u64 {
             return count;
@@ -96,8 +102,9 @@ impl UnpackQueue {
         out.reserve(count as usize);
         // SAFETY: as above for the entries of the slot.
         let entries = unsafe { &raw const (*self.meta).mem[slot] };
-        // SAFETY: `count` entries fit the slot; the plugin does not write it between done and consumed; the vector has
-        // room and is no memory of the plugin; both types are two u32 and a u64 (asserted above and in their crates).
+        // SAFETY: `count` entries fit the slot, and the plugin does not write it between done and
+        // consumed. The vector has room and is no memory of the plugin. Both types are two u32 and
+        // a u64, as asserted above and in their crates.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 entries.cast::<UnpackDescriptor>(),
@@ -118,7 +125,8 @@ impl UnpackQueue {
         out: &mut [u8],
     ) -> Result<usize> {
         let bytes = out.len().min(descriptor.len as usize);
-        // SAFETY: the caller checked the descriptor against the bounce buffer, and its pages were not given back yet.
+        // SAFETY: the caller has checked the descriptor against the bounce buffer, and has not
+        // given its pages back yet.
         unsafe { memory.read(self.bounce + u64::from(descriptor.src_off), &mut out[..bytes]) }?;
         Ok(bytes)
     }

@@ -1,5 +1,5 @@
-//! What a session notices while it runs: each kind with its diagnosis, how often it was seen, and one line of the log for
-//! each peer that it was seen with.
+//! Alarms: the kinds of trouble that a session notices while it runs. Each kind has a diagnosis, is
+//! counted, and is logged once for each peer.
 
 use std::fmt::Display;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use tcpx_diagnosis::Diagnosis;
 use tcpx_diagnosis::table::{requests, transfer};
 
-/// One kind of trouble.
+/// One kind of trouble. The numbers are those of [`ALL`](Self::ALL).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
     PagesDraining,
@@ -20,6 +20,7 @@ pub(crate) enum Alarm {
 }
 
 impl Alarm {
+    /// Every kind, in the order of the diagnoses' ids.
     pub(crate) const ALL: [Self; 7] = [
         Self::PagesDraining,
         Self::Stuck,
@@ -30,6 +31,7 @@ impl Alarm {
         Self::FirstMessageLost,
     ];
 
+    /// What the kind means, with causes and cures.
     pub(crate) fn diagnosis(self) -> &'static Diagnosis {
         match self {
             Self::PagesDraining => &requests::PAGES_LEAKED,
@@ -51,7 +53,7 @@ pub struct AlarmReport {
     pub id: String,
     /// Its title.
     pub title: String,
-    /// How often it began; trouble that lasts counts once.
+    /// How often it began. Trouble that lasts counts once.
     pub count: u64,
 }
 
@@ -91,7 +93,8 @@ pub(crate) struct Troubles {
 }
 
 impl Troubles {
-    /// Takes note of whether the trouble is there. `seen` puts into words what is seen, when it has just begun.
+    /// Notes whether the trouble is there. `seen` says in words what is seen; it is called only
+    /// when the trouble has just begun.
     pub(crate) fn set<D: Display>(
         &mut self,
         alarm: Alarm,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// One lane of one channel.
+/// Counters of one lane of one channel, since the lane was opened. Reports also hold sums of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ChannelStats {
@@ -14,13 +14,14 @@ pub struct ChannelStats {
     pub fragments: u64,
     /// Fragments that were merged into a neighbour before unpacking.
     pub fragments_merged: u64,
-    /// Stalls: rounds in which a chunk waited because the window was full, or the staging buffer it is gathered in.
+    /// Stalls: rounds in which a chunk waited because the window was full, or the staging buffer
+    /// that it is gathered in.
     pub window_full: u64,
     /// Stalls: times the plugin asked to be asked again later.
     pub plugin_busy: u64,
     /// Most requests that were ever in flight.
     pub window_peak: usize,
-    /// Requests in flight, summed over all posts: divided by `posts` it is the mean occupancy.
+    /// Requests in flight, summed over all posts. Divided by `posts` it is the mean occupancy.
     pub window_sum: u64,
     /// Requests posted to the plugin.
     pub posts: u64,
@@ -31,6 +32,7 @@ pub struct ChannelStats {
 }
 
 impl ChannelStats {
+    /// A chunk was sent, or received and unpacked.
     pub(crate) fn chunk(&mut self, bytes: u32) {
         self.chunks += 1;
         self.bytes += u64::from(bytes);
@@ -43,6 +45,7 @@ impl ChannelStats {
         self.window_peak = self.window_peak.max(in_flight);
     }
 
+    /// Adds what another lane counted. The peak is that of the two that is higher.
     pub(crate) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.bytes += other.bytes;
@@ -61,6 +64,8 @@ impl ChannelStats {
 /// Counters of a peer's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MessageStats {
+    /// Sends that found their receive.
     pub(crate) sent: u64,
+    /// Receives that found their send.
     pub(crate) received: u64,
 }

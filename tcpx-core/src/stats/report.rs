@@ -60,7 +60,7 @@ pub struct Totals {
     pub recv: ChannelStats,
 }
 
-/// Sums over peers, in total and by NIC. Pure.
+/// Sums over peers, in total and by NIC.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
     total: Totals,
@@ -90,13 +90,14 @@ impl Sums {
         }
     }
 
-    /// In total, and in the order of the NICs' names.
+    /// The total, and the sums by NIC in the order of the names.
     pub(crate) fn into_parts(self) -> (Totals, Vec<ChannelReport>) {
         (self.total, self.nics.into_values().collect())
     }
 }
 
-/// Copies that the software plugin has made between GPUs and pinned memory, for all sessions of the process.
+/// Copies that the software plugin has made between GPUs and pinned memory, for all sessions of the
+/// process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StagingTimes {
@@ -132,15 +133,16 @@ pub struct SessionReport {
     pub unpack_ns: u64,
     /// What the session's time went to.
     pub stages: StageTimes,
-    /// Copies between GPUs and pinned memory in the built-in software plugin: nothing where that is loaded as a file, `None`
-    /// with a hardware plugin.
+    /// Copies between GPUs and pinned memory in the built-in software plugin. All are 0 when the
+    /// software plugin is loaded as a file. `None` with a hardware plugin.
     pub staging: Option<StagingTimes>,
     /// Peers that failed so far, forgotten ones included.
     pub peers_failed: u64,
     /// Trouble that was noticed while running, by id; see `tcpx explain`.
     pub alarms: Vec<AlarmReport>,
-    /// Peers that ended while chunks of theirs are still being unpacked or gathered: their comms and registrations are kept as they
-    /// are. Above 0 for more than a moment: the GPU hangs.
+    /// Peers that have ended while their chunks are still being unpacked or gathered. Their comms
+    /// and registrations are kept as they are. More than 0 for more than a moment means that the
+    /// GPU hangs.
     pub peers_parked: usize,
     /// Everything since the session was made.
     pub total: Totals,

@@ -1,10 +1,11 @@
-//! What a session's time goes to. Pure: it is told the time once a round, which the round knows anyway.
+//! What a session's time goes to. Pure: each round tells it the time, which the round knows anyway.
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// Nanoseconds since the first round, by what was under way in them; together they are all of the time until the last.
+/// Nanoseconds since the first round, by what was under way in them. Together they are all the time
+/// until the last round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StageTimes {
@@ -12,7 +13,8 @@ pub struct StageTimes {
     pub idle_ns: u64,
     /// Chunks were being sent, and nothing was received or unpacked.
     pub sending_ns: u64,
-    /// Posted receives waited for the plugin, which is the network and the peer, and nothing was unpacked.
+    /// Posted receives waited for the plugin, that is for the network and the peer, and nothing was
+    /// unpacked.
     pub receiving_ns: u64,
     /// The same while chunks were being unpacked.
     pub receiving_and_unpacking_ns: u64,
@@ -41,7 +43,7 @@ pub(crate) struct StageClock {
 }
 
 impl StageClock {
-    /// A round begins; `submitting` is the time of all submits so far.
+    /// A round begins. `submitting` is the time of all submits so far.
     pub(crate) fn round(&mut self, now: Instant, submitting: Duration) {
         let Some(last) = self.last.replace(now) else {
             self.submitting = submitting;

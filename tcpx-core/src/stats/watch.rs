@@ -1,4 +1,11 @@
-//! Looks at the counters about once a second and says what they mean. Pure: numbers and time are arguments.
+//! The judgements: about once a second they look at the counters and say what those mean. Pure:
+//! numbers and time are arguments. This file says when it is time to look.
+//!
+//! - [`backend`]: an unpack backend that is slower than it has to be.
+//! - [`lane`]: a lane whose chunks do not move, or that waits for unpacking or for the network.
+//! - [`mod@matches`]: sends that no receive is found for.
+//! - [`pages`]: bounce pages that the plugin never uses again.
+//! - [`payload`]: first chunks that arrive as zeros.
 
 pub(crate) mod backend;
 pub(crate) mod lane;
@@ -10,7 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How often the counters are looked at.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// A peer that was heard of within this time is alive: it is asked for a sign of life every two seconds.
+/// A peer that was heard within this time is alive. A silent one is asked for a sign of life every
+/// two seconds.
 pub(crate) const ALIVE: Duration = Duration::from_secs(5);
 /// After a longer pause this end itself was asleep, and nobody else is to blame that nothing moved.
 const ASLEEP: Duration = Duration::from_secs(3);

@@ -29,12 +29,12 @@ pub(crate) struct ChunkRange {
 
 impl Stripe {
     /// The messages that its chunks are of.
-    pub(super) fn members(&self) -> &[Member] {
+    pub(crate) fn members(&self) -> &[Member] {
         self.members.as_slice()
     }
 
     /// The next chunk of this channel, without taking it.
-    pub(super) fn peek(&self) -> Option<ChunkRange> {
+    pub(crate) fn peek(&self) -> Option<ChunkRange> {
         let rest = self.plan_bytes.checked_sub(self.next).filter(|rest| *rest > 0)?;
         let bytes = u32::try_from(rest).map_or(self.chunk_bytes, |rest| rest.min(self.chunk_bytes));
         Some(ChunkRange { offset: self.next, bytes })

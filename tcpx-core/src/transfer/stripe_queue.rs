@@ -19,7 +19,7 @@ use crate::types::{MemoryType, OpKey, TransferKey};
 
 /// Names a stripe of one lane, for as long as a chunk of it has not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StripeNumber(u64);
+pub(crate) struct StripeNumber(u64);
 
 /// What has been carried out.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) enum Finished {
 
 /// See the top of the file.
 #[derive(Debug, Default)]
-pub(super) struct StripeQueue {
+pub(crate) struct StripeQueue {
     stripes: VecDeque<Stripe>,
     /// Number of the front stripe.
     front: u64,
@@ -41,29 +41,29 @@ pub(super) struct StripeQueue {
 }
 
 impl StripeQueue {
-    pub(super) fn push(&mut self, stripe: Stripe) {
+    pub(crate) fn push(&mut self, stripe: Stripe) {
         self.stripes.push_back(stripe);
     }
 
     /// Whether no chunk waits or is unfinished.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.stripes.is_empty()
     }
 
     /// The stripe whose chunk is to be taken next, and that chunk.
-    pub(super) fn peek(&self) -> Option<(&Stripe, ChunkRange)> {
+    pub(crate) fn peek(&self) -> Option<(&Stripe, ChunkRange)> {
         let stripe = self.stripes.get(self.taken)?;
         Some((stripe, stripe.peek()?))
     }
 
     /// The message that begins the next chunk, and the kind of memory that the chunk is gathered from.
-    pub(super) fn peek_first(&self) -> Option<(Member, ChunkRange, Option<MemoryType>)> {
+    pub(crate) fn peek_first(&self) -> Option<(Member, ChunkRange, Option<MemoryType>)> {
         let (stripe, range) = self.peek()?;
         Some((*stripe.members().first()?, range, stripe.gathered))
     }
 
     /// Takes the chunk that `peek` shows. Returns the number of its stripe.
-    pub(super) fn take(&mut self) -> StripeNumber {
+    pub(crate) fn take(&mut self) -> StripeNumber {
         let number = StripeNumber(self.front + self.taken as u64);
         if let Some(stripe) = self.stripes.get_mut(self.taken) {
             self.taken += usize::from(!stripe.advance());
@@ -72,13 +72,13 @@ impl StripeQueue {
     }
 
     /// The messages of a stripe that has unfinished chunks.
-    pub(super) fn members(&self, number: StripeNumber) -> &[Member] {
+    pub(crate) fn members(&self, number: StripeNumber) -> &[Member] {
         let index = usize::try_from(number.0 - self.front).unwrap_or(usize::MAX);
         self.stripes.get(index).map_or(&[], Stripe::members)
     }
 
     /// The oldest chunk that was taken, of `bytes` bytes, has finished: notes it in `done`.
-    pub(super) fn finish(&mut self, bytes: u32, done: &mut Vec<Finished>) {
+    pub(crate) fn finish(&mut self, bytes: u32, done: &mut Vec<Finished>) {
         let Some(stripe) = self.stripes.front_mut() else { return };
         if let [first] = stripe.members() {
             note_part(first, u64::from(bytes), done);

@@ -38,7 +38,8 @@ fn send_all(sender: Sender, kind: i32, sizes: &[usize], window: usize) {
     assert_eq!(net.close(sender.comm), 0);
 }
 
-/// Sends `sizes` and receives them with up to `window` requests posted, from two threads; then closes both comms.
+/// Sends `sizes` and receives them with up to `window` requests posted, from two threads; then
+/// closes both comms.
 pub fn exchange(pair: (Sender, Receiver), kinds: (i32, i32), sizes: &[usize], window: usize) {
     let (sender, receiver) = pair;
     let all = sizes.to_vec();

@@ -57,7 +57,8 @@ pub fn net(make: impl FnOnce() -> Settings) -> Net {
 
 macro_rules! call {
     ($net:expr, $member:ident ( $($argument:expr),* )) => {
-        // SAFETY: the tests pass valid places for outputs; words and data may be wrong where the test is about that.
+        // SAFETY: the tests pass valid places for outputs; words and data may be wrong where the
+        // test is about that.
         unsafe { $net.0.$member.expect(stringify!($member))($($argument),*) }.0
     };
 }
@@ -321,7 +322,8 @@ impl Receiver {
     /// The entries of a done receive.
     pub fn entries(&self, number: u64) -> Vec<LoadMeta> {
         let slot = (number % 16) as usize;
-        // SAFETY: the queue lives as long as the comm; done was reported, so the slot is not being written.
+        // SAFETY: the queue lives as long as the comm; done was reported, so the slot is not being
+        // written.
         let count =
             unsafe { (&raw const (*self.meta).cnt).cast::<u64>().add(slot).read_volatile() };
         assert!(count <= 2048);
@@ -332,8 +334,9 @@ impl Receiver {
     }
 
     /// The count of a slot as it is now, done or not.
-    pub fn raw_count(&self, slot: usize) -> u64 {
-        // SAFETY: the queue lives as long as the comm; a racing write is what `read_volatile` is for.
+    fn raw_count(&self, slot: usize) -> u64 {
+        // SAFETY: the queue lives as long as the comm; a racing write is what `read_volatile` is
+        // for.
         unsafe { (&raw const (*self.meta).cnt).cast::<u64>().add(slot).read_volatile() }
     }
 
@@ -349,7 +352,8 @@ impl Receiver {
         for index in 0..count.min(2048) {
             // SAFETY: as above, `index` is within the row.
             let entry = unsafe { row.add(index).read_volatile() };
-            // SAFETY: entries lie in the bounce region and within the message; the caller gave room for that.
+            // SAFETY: entries lie in the bounce region and within the message; the caller gave room
+            // for that.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     self.bounce.add(entry.src_off as usize),
@@ -372,7 +376,8 @@ impl Receiver {
             assert!(to + len <= bytes, "{entry:?} in a message of {bytes}");
             assert!(covered[to..to + len].iter().all(|covered| !covered), "overlaps: {entry:?}");
             covered[to..to + len].fill(true);
-            // SAFETY: the entry lies in the bounce region (checked above), which is mapped for good.
+            // SAFETY: the entry lies in the bounce region (checked above), which is mapped for
+            // good.
             let source = unsafe { std::slice::from_raw_parts(self.bounce.add(from), len) };
             gathered[to..to + len].copy_from_slice(source);
         }
@@ -390,7 +395,8 @@ pub fn say(line: &str) {
     out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("stdout");
 }
 
-/// Starts this test binary again to run one (ignored) test as the peer; `variables` tell it what to do.
+/// Starts this test binary again to run one (ignored) test as the peer; `variables` tell it what to
+/// do.
 pub fn spawn_peer(test: &str, variables: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("own path"));
     command.args(["--exact", test, "--ignored", "--nocapture"]).envs(variables.iter().copied());

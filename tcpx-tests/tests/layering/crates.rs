@@ -23,7 +23,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-conformance", &["tcpx-sys", "tcpx-cuda", "tcpx-wire"]),
     (
         "tcpx-core",
-        &["tcpx-sys", "tcpx-rx", "tcpx-cuda", "tcpx-unpack", "tcpx-softnet", "tcpx-diagnosis"],
+        &[
+            "tcpx-sys",
+            "tcpx-wire",
+            "tcpx-rx",
+            "tcpx-cuda",
+            "tcpx-unpack",
+            "tcpx-softnet",
+            "tcpx-diagnosis",
+        ],
     ),
     ("tcpx-capi", &["tcpx-core"]),
 ];

@@ -51,7 +51,7 @@ impl MatchedSend {
 /// How much of the front is the next plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Portion {
-    messages: usize,
+    pub(super) messages: usize,
     pub(super) bytes: u64,
     /// The kind of memory that it is gathered from; `None`: it lies in one piece.
     pub(super) gathered: Option<MemoryType>,
@@ -123,13 +123,13 @@ impl Coalescer {
     pub(super) fn take(
         &mut self,
         portion: Portion,
-        spare: impl FnOnce() -> Vec<Member>,
+        spare: Vec<Member>,
     ) -> Option<(Members, Names)> {
         if portion.messages == 1 {
             let MatchedSend { member, announced } = self.matched.pop_front()?;
             return Some((Members::One(member), std::iter::once(announced.recv).collect()));
         }
-        let mut members = spare();
+        let mut members = spare;
         let mut names = Names::with_capacity(portion.messages);
         for MatchedSend { member, announced } in self.matched.drain(..portion.messages) {
             members.push(member);

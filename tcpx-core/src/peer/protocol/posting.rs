@@ -6,7 +6,7 @@ use super::matcher::{Announced, PostedSend};
 use super::operation::{NewOperation, OpState, Operation};
 use super::receives::{MessageEnd, Receives};
 use super::stage::Stage;
-use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_LISTS};
+use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_MEMBERS};
 use crate::control::frame::Frame;
 use crate::transfer::plan::{ChunkPlan, Member, Members};
 use crate::transfer::stripe::chunk_count;
@@ -99,7 +99,7 @@ impl PeerProtocol {
         {
             return Some(Action::PrepareStaging { channel, memory });
         }
-        let spare = || self.spare.pop().unwrap_or_default();
+        let spare = if portion.messages == 1 { Vec::new() } else { self.take_spare() };
         let (members, names) = self.coalescer.take(portion, spare)?;
         let bytes = portion.bytes;
         let chunks = chunk_count(bytes, self.agreement.chunk_bytes);
@@ -111,6 +111,13 @@ impl PeerProtocol {
         let plan = ChunkPlan { members, bytes, first_channel: channel, gathered };
         self.carry_out(plan, Action::SendChunks);
         None
+    }
+
+    /// An empty list, with room if some is left.
+    fn take_spare(&mut self) -> Vec<Member> {
+        let spare = self.spare.pop().unwrap_or_default();
+        self.spare_members -= spare.capacity();
+        spare
     }
 
     /// Queues a plan's chunks. A message of 0 bytes has none and is done.
@@ -145,7 +152,7 @@ impl PeerProtocol {
         if behind.is_empty() {
             return Ok((Members::One(first), first.bytes));
         }
-        let mut members = self.spare.pop().unwrap_or_default();
+        let mut members = self.take_spare();
         members.push(first);
         for recv in behind {
             let member = self.match_receive(*recv)?;
@@ -175,7 +182,8 @@ impl PeerProtocol {
             Finished::Parts { op, chunks, .. } => self.chunks_done(op, chunks),
             Finished::Together(mut members) => {
                 members.drain(..).for_each(|member| self.chunks_done(member.op, 1));
-                if self.spare.len() < SPARE_LISTS {
+                if self.spare_members + members.capacity() <= SPARE_MEMBERS {
+                    self.spare_members += members.capacity();
                     self.spare.push(members);
                 }
             }

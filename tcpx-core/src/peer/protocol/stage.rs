@@ -105,3 +105,12 @@ pub(crate) enum PeerStage {
     /// It has ended.
     Over,
 }
+
+/// What became of a goodbye that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It is said when it is due, and answered by the peer.
+    Begun,
+    /// The peer cannot be up at its end: nobody there would answer.
+    NobodyThere,
+}

@@ -1,1 +1,7 @@
+//! Two ends of a conversation against each other, without a socket and in virtual time.
 
+mod crossings;
+mod driver;
+mod interleavings;
+mod pair;
+mod random;

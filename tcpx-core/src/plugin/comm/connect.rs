@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tcpx_sys::NetHandle;
 
-use super::{CommLabel, RawComm, SendComm};
+use super::raw::{CommLabel, RawComm};
+use super::send::SendComm;
 use crate::error::{Phase, Result};
 use crate::plugin::Plugin;
 
@@ -16,7 +17,7 @@ use crate::plugin::Plugin;
 pub(crate) struct PendingConnect {
     plugin: Arc<Plugin>,
     place: CommLabel,
-    /// The plugin keeps its state inside this buffer: it must stay where it is until the final answer.
+    /// The plugin keeps its state inside this buffer, which must not move until the final answer.
     handle: Option<Box<NetHandle>>,
 }
 
@@ -34,8 +35,8 @@ impl PendingConnect {
         let buffer: *mut c_void = handle.0.as_mut_ptr().cast();
         let _entered = self.place.memory.enter()?;
         let code = self.plugin.one_at_a_time(|entries| {
-            // SAFETY: the buffer is the same 128 bytes on each poll and there was no final answer yet; both outputs are
-            // valid pointers.
+            // SAFETY: the buffer is the same 128 bytes on each poll, and there was no final answer
+            // yet. Both outputs are valid pointers.
             unsafe { (entries.connect)(nic_index, buffer, &raw mut comm, &raw mut device_handle) }
         });
         if code.is_success() && comm.is_null() {
@@ -45,20 +46,15 @@ impl PendingConnect {
         self.place.check("connect", code, Phase::Connect)?;
         let Some(raw) = NonNull::new(comm) else { return Ok(None) };
         tracing::debug!(peer = %self.place.peer, channel = self.place.channel, send_comm = ?raw, "connection established");
-        let raw = RawComm {
-            plugin: Arc::clone(&self.plugin),
-            place: self.place.clone(),
-            raw,
-            system_errors: 0,
-            registered: Vec::new(),
-        };
+        let raw = RawComm::new(&self.plugin, self.place.clone(), raw);
         Ok(Some(SendComm { raw }))
     }
 }
 
 impl Drop for PendingConnect {
     fn drop(&mut self) {
-        // The plugin's thread may still look at the buffer: 128 bytes are the price of an abandoned attempt.
+        // The plugin's thread may still look at the buffer, so an abandoned attempt leaks 128
+        // bytes.
         if let Some(handle) = self.handle.take() {
             Box::leak(handle);
         }

@@ -6,22 +6,24 @@ use std::sync::Arc;
 
 use tcpx_sys::{NET_DEVICE_UNPACK, NcclResult, NetDeviceHandle, NetHandle, UNPACK_VERSION};
 
-use super::{CommLabel, RawComm, RecvComm};
+use super::raw::{CommLabel, RawComm};
+use super::recv::RecvComm;
 use crate::error::{Error, Phase, Result};
 use crate::plugin::Plugin;
 use crate::plugin::unpack_queue::UnpackQueue;
 
-/// Waits for one peer.
+/// A listen comm. It takes exactly one peer.
 #[derive(Debug)]
 pub(crate) struct ListenComm {
     raw: RawComm,
     handle: NetHandle,
-    /// Filled by the accept that returns the comm; must not move until then.
+    /// The accept that returns the comm fills it. It must not move until then.
     device_handle: Box<NetDeviceHandle>,
     accepting: bool,
 }
 
-// SAFETY: as for `RawComm`; the device handle is plain data that only this listen comm and the plugin's accept touch.
+// SAFETY: as for `RawComm`. The device handle is plain data that only this listen comm and the
+// plugin's accept touch.
 unsafe impl Send for ListenComm {}
 
 impl ListenComm {
@@ -30,7 +32,8 @@ impl ListenComm {
         let mut raw = std::ptr::null_mut();
         let entered = place.memory.enter()?;
         let code = plugin.one_at_a_time(|entries| {
-            // SAFETY: the handle is 128 writable bytes; the output is a valid pointer; the NIC index came from the plugin.
+            // SAFETY: the handle is 128 writable bytes. The output is a valid pointer. The NIC
+            // index came from the plugin.
             unsafe { (entries.listen)(place.nic_index, handle.0.as_mut_ptr().cast(), &raw mut raw) }
         });
         drop(entered);
@@ -49,30 +52,25 @@ impl ListenComm {
             size: 0,
             needs_proxy_progress: 0,
         });
-        let raw = RawComm {
-            plugin: Arc::clone(plugin),
-            place,
-            raw,
-            system_errors: 0,
-            registered: Vec::new(),
-        };
+        let raw = RawComm::new(plugin, place, raw);
         Ok(Self { raw, handle, device_handle, accepting: false })
     }
 
-    /// The value to send to the peer.
+    /// The connect handle, which the peer needs.
     pub(crate) fn handle(&self) -> NetHandle {
         self.handle
     }
 
-    /// Polls for the peer. After `Some` or an error the listen comm must be dropped: one more poll is fatal in the original.
+    /// Polls for the peer. After `Some` or an error the listen comm must be dropped: one more poll
+    /// is fatal in the original plugin.
     pub(crate) fn poll_accept(&mut self) -> Result<Option<RecvComm>> {
         let mut comm = std::ptr::null_mut();
         let mut device_handle: *mut NetDeviceHandle = &raw mut *self.device_handle;
         let entered = self.raw.place.memory.enter()?;
         self.accepting = true;
         let listen_comm = self.raw.raw.as_ptr();
-        // SAFETY: the listen comm is open and its accept has given no final answer yet; `device_handle` points to a
-        // struct that lives, unmoved, as long as this listen comm.
+        // SAFETY: the listen comm is open, and its accept has given no final answer yet.
+        // `device_handle` points to a struct that lives, unmoved, as long as this listen comm.
         let code = self.raw.plugin.one_at_a_time(|entries| unsafe {
             (entries.accept)(listen_comm, &raw mut comm, &raw mut device_handle)
         });
@@ -81,13 +79,7 @@ impl ListenComm {
         self.raw.place.check("accept", code, Phase::Accept)?;
         let Some(raw) = NonNull::new(comm) else { return Ok(None) };
         let place = self.raw.place.clone();
-        let raw = RawComm {
-            plugin: Arc::clone(&self.raw.plugin),
-            place,
-            raw,
-            system_errors: 0,
-            registered: Vec::new(),
-        };
+        let raw = RawComm::new(&self.raw.plugin, place, raw);
         // Owned from here on, so that an unusable queue still closes the comm.
         let mut comm = RecvComm { raw, queue: UnpackQueue::default(), received: 0 };
         comm.queue = UnpackQueue::read(&self.device_handle, &self.raw.place.memory)?;
@@ -102,7 +94,8 @@ impl ListenComm {
 impl Drop for ListenComm {
     fn drop(&mut self) {
         if self.accepting && self.raw.plugin.is_hardware() {
-            // Its helper thread sits in accept(2) and would use the comm after it is freed.
+            // The plugin's helper thread sits in accept(2) and would use the comm after it is
+            // freed.
             tracing::warn!(peer = %self.raw.place.peer, "a listen comm that nobody reached is left to the plugin");
             return;
         }

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_sys::{MAX_REQUESTS, MAX_UNPACK_ENTRIES};
 
-use super::{MemoryHandle, RawComm, Request};
+use super::raw::{MemoryHandle, RawComm, Registrar, Request};
 use crate::error::{Error, Phase, Result};
 use crate::plugin::unpack_queue::UnpackQueue;
 
@@ -16,16 +16,17 @@ use crate::plugin::unpack_queue::UnpackQueue;
 pub(crate) struct RecvComm {
     pub(super) raw: RawComm,
     pub(super) queue: UnpackQueue,
-    /// Receives posted so far: the k-th, from 0, uses slot k mod 16.
+    /// Receives posted so far. The k-th, counted from 0, uses slot k mod 16.
     pub(super) received: u64,
 }
 
 impl RecvComm {
-    /// Queues a receive and says which slot of the unpack queue it uses; `None` when the plugin wants to be asked later.
+    /// Queues a receive, and says which slot of the unpack queue it uses. `None`: the plugin wants
+    /// to be asked again later.
     ///
     /// # Safety
-    /// For host memory, `data..data + bytes` stays writable until the request is done or the comm closed. For device
-    /// memory the plugin touches neither.
+    /// For host memory, `data..data + bytes` stays writable until the request is done or the comm
+    /// closed. For device memory the plugin does not touch it.
     pub(crate) unsafe fn irecv(
         &mut self,
         data: u64,
@@ -38,7 +39,8 @@ impl RecvComm {
         let mut size = c_int::try_from(bytes).unwrap_or(c_int::MAX);
         let mut tag = tag;
         let mut mhandle = mhandle.0.as_ptr();
-        // SAFETY: the comm is open; all arrays have the one element that n = 1 announces; the caller vouches for `data`.
+        // SAFETY: the comm is open. All arrays have the one element that n = 1 announces. The
+        // caller vouches for `data`.
         let code = unsafe {
             (self.raw.plugin.entries().irecv)(
                 self.raw.raw.as_ptr(),
@@ -68,7 +70,8 @@ impl RecvComm {
         let mut raw_request = request.0.as_ptr();
         let mut data = std::ptr::null_mut();
         let mut mhandle = std::ptr::null_mut();
-        // SAFETY: the comm is open; the request is one of its own that was not consumed; arrays have one element.
+        // SAFETY: the comm is open. The request is one of its own that was not consumed. The arrays
+        // have one element.
         let code = unsafe {
             (self.raw.plugin.entries().iflush)(
                 self.raw.raw.as_ptr(),
@@ -95,12 +98,13 @@ impl RecvComm {
         Err(Error::Protocol { peer: self.raw.place.peer.to_string(), detail })
     }
 
-    /// Where fragments lie.
+    /// The unpack queue, which says where fragments lie.
     pub(crate) fn queue(&self) -> &UnpackQueue {
         &self.queue
     }
 
-    /// Gives the pages of the oldest arrived request back. Its bytes must have been copied out.
+    /// Gives the pages of the oldest arrived request back to the plugin. Its bytes must have been
+    /// copied out.
     pub(crate) fn consumed(&mut self, request: Request) -> Result<()> {
         // SAFETY: the comm is open and the request is its own.
         let code = unsafe {
@@ -109,16 +113,28 @@ impl RecvComm {
         self.raw.place.check("irecvConsumed", code, Phase::Receive)
     }
 
-    /// Closes the comm and then takes back what it had registered.
+    /// Closes the comm, and then deregisters what is still registered with it.
     pub(crate) fn close(mut self, registered: Vec<MemoryHandle>) {
         self.raw.registered = registered;
+    }
+}
+
+impl Registrar for RecvComm {
+    unsafe fn register(&self, data: u64, bytes: u32, ptr_type: c_int) -> Result<MemoryHandle> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.raw.register(data, bytes, ptr_type) }
+    }
+
+    fn deregister(&self, mhandle: MemoryHandle) {
+        self.raw.deregister(mhandle);
     }
 }
 
 impl Drop for RecvComm {
     fn drop(&mut self) {
         let entered = self.raw.place.memory.try_enter();
-        // SAFETY: the comm is open and is not used again; whoever drops it has waited for its unpacks.
+        // SAFETY: the comm is open and is not used again. Whoever drops it has waited for its
+        // unpacks.
         let code = unsafe { (self.raw.plugin.entries().close_recv)(self.raw.raw.as_ptr()) };
         if let Err(error) = self.raw.place.check("closeRecv", code, Phase::Close) {
             tracing::warn!(%error);

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-use super::{MemoryHandle, RawComm, Request};
+use super::raw::{MemoryHandle, RawComm, Registrar, Request};
 use crate::error::{Phase, Result};
 
 /// The sending end of a channel.
@@ -14,10 +14,11 @@ pub(crate) struct SendComm {
 }
 
 impl SendComm {
-    /// Queues a send; `None` when the plugin wants to be asked again later.
+    /// Queues a send. `None`: the plugin wants to be asked again later.
     ///
     /// # Safety
-    /// `data..data + bytes` stays readable, and inside what `mhandle` covers, until the request is done or the comm closed.
+    /// `data..data + bytes` stays readable, and inside what `mhandle` covers, until the request is
+    /// done or the comm closed.
     pub(crate) unsafe fn isend(
         &mut self,
         data: u64,
@@ -27,7 +28,8 @@ impl SendComm {
     ) -> Result<Option<Request>> {
         let mut request = std::ptr::null_mut();
         let size = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-        // SAFETY: the comm is open; the caller vouches for data and handle; the output is a valid pointer.
+        // SAFETY: the comm is open; the caller vouches for data and handle; the output is a valid
+        // pointer.
         let code = unsafe {
             (self.raw.plugin.entries().isend)(
                 self.raw.raw.as_ptr(),
@@ -47,9 +49,20 @@ impl SendComm {
         self.raw.test(request, Phase::Send)
     }
 
-    /// Closes the comm and then takes back what it had registered.
+    /// Closes the comm, and then deregisters what is still registered with it.
     pub(crate) fn close(mut self, registered: Vec<MemoryHandle>) {
         self.raw.registered = registered;
+    }
+}
+
+impl Registrar for SendComm {
+    unsafe fn register(&self, data: u64, bytes: u32, ptr_type: c_int) -> Result<MemoryHandle> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.raw.register(data, bytes, ptr_type) }
+    }
+
+    fn deregister(&self, mhandle: MemoryHandle) {
+        self.raw.deregister(mhandle);
     }
 }
 

@@ -1,15 +1,16 @@
-//! Is GPU memory unpacked by a backend that cannot keep up with a fast network?
+//! Whether GPU memory is unpacked by a backend that cannot keep up with a fast network.
 
 use tcpx_unpack::{Backend, MemoryKind};
 
 use crate::stats::channel::ChannelStats;
 
-/// Chunks that a judgement rests on.
+/// Chunks before a judgement.
 const ENOUGH_CHUNKS: u64 = 64;
-/// Copies for each chunk from which on d2d is slow: each costs a call of the driver.
+/// Copies for each chunk at which d2d is slow: each costs a call of the driver.
 const MANY_COPIES: u64 = 8;
 
-/// Whether what was received so far was unpacked slowly. Ordinary memory has nothing faster than a plain copy.
+/// Whether what was received so far was unpacked slowly. Ordinary memory has nothing faster than a
+/// plain copy.
 pub(crate) fn is_slow(memory: MemoryKind, backend: Backend, received: &ChannelStats) -> bool {
     let ChannelStats { chunks, fragments, fragments_merged, .. } = *received;
     if memory == MemoryKind::Host || chunks < ENOUGH_CHUNKS || fragments == 0 {

@@ -1,12 +1,13 @@
-//! One lane of a channel: does it stand still, does its unpack keep up, is its window ever full?
+//! One lane of a channel: whether it stands still, whether its unpack keeps up, and whether its
+//! window is ever full.
 
 use std::time::{Duration, Instant};
 
 use crate::stats::channel::ChannelStats;
 
-/// Looks in a row at which every slot waited for its unpack.
+/// Looks in a row, at each of which every slot waits for its unpack, before the unpack is behind.
 const BEHIND_LOOKS: u32 = 5;
-/// Posts that a judgement of the window rests on.
+/// Posts of a block. The window is judged block by block.
 const BLOCK_POSTS: u64 = 64;
 /// Such blocks in a row, each at least as long as a look, before the window counts as never full.
 const STARVED_BLOCKS: u32 = 5;
@@ -16,10 +17,12 @@ const STARVED_SHARE: u64 = 4;
 /// A lane as it is now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LaneSample {
+    /// Its counters.
     pub(crate) stats: ChannelStats,
     /// Requests that hold a slot.
     pub(crate) in_flight: usize,
-    /// Those of them that have arrived and wait for their unpack, or are gathered and will be posted.
+    /// Those of them that have arrived and wait for their unpack, or are gathered and will be
+    /// posted.
     pub(crate) arrived: usize,
     /// Slots.
     pub(crate) window: usize,
@@ -39,7 +42,8 @@ impl LaneSample {
 pub(crate) struct LaneState {
     /// How long `test` has said "not yet" of requests that are posted, with nothing done meanwhile.
     pub(crate) silent: Duration,
-    /// How long arrived chunks have waited with none unpacked, or chunks to be sent with none gathered.
+    /// How long arrived chunks have waited with none unpacked, or chunks to be sent with none
+    /// gathered.
     pub(crate) unpacking: Duration,
     /// At many looks in a row every slot waited for its unpack.
     pub(crate) is_behind: bool,
@@ -66,7 +70,7 @@ impl LaneWatch {
         self.behind = 0;
     }
 
-    /// One look.
+    /// Looks at the lane.
     pub(crate) fn look(&mut self, sample: LaneSample, now: Instant) -> LaneState {
         let last = std::mem::replace(&mut self.last, sample);
         let has_moved = sample.stats.chunks != last.stats.chunks
@@ -103,7 +107,7 @@ impl LaneWatch {
     }
 }
 
-/// How long `is_waiting` has been so, look for look.
+/// How long `is_waiting` has been true at every look.
 fn waited(since: &mut Option<Instant>, is_waiting: bool, now: Instant) -> Duration {
     if !is_waiting {
         // What is there now may begin to wait now.

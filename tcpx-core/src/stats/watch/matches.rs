@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// One-sided waiting is reported after so many times the time that crossed waiting is: a receiver may still be busy.
+/// Sends wait so many times longer before they are reported when the peer has announced no receive:
+/// it may still be busy.
 const ONE_SIDED: u32 = 3;
 
 /// The sending direction of a peer as it is now.
@@ -29,8 +30,8 @@ impl MatchWatch {
         self.since = None;
     }
 
-    /// How long sends have waited without a single one being met, if it is too long. Receives that wait are no trouble:
-    /// they are posted ahead of their sends.
+    /// How long sends have waited while not a single one found its receive, if that is too long.
+    /// Receives that wait are no trouble: they are posted ahead of their sends.
     pub(crate) fn look(
         &mut self,
         sample: MatchSample,

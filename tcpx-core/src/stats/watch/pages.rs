@@ -1,8 +1,9 @@
-//! Do the pages of the bounce buffer come back?
+//! Whether the pages of the bounce buffer are used again.
 //!
-//! A plugin that forgets pages needs ever new ones. Whatever order its pool has, that shows where fragments lie: pages
-//! that were never seen before keep turning up although only few are in use at a time. In a sound pool this ends once the
-//! largest load was reached, or the whole pool was used once.
+//! A plugin that forgets pages needs ever new ones. Whatever order its pool has, that shows where
+//! fragments lie: pages that were never seen before keep turning up although only few are in use at
+//! a time. In a sound pool this ends once the largest load was reached, or the whole pool was used
+//! once.
 
 use tcpx_rx::UnpackDescriptor;
 
@@ -19,7 +20,8 @@ const REUSE_SHARE: u64 = 4;
 /// Which pages were seen, and when.
 #[derive(Debug, Default)]
 pub(crate) struct PageUse {
-    /// For each page that is followed: the number of its last sighting, 0 for none. Grows to the largest page seen.
+    /// For each page that is followed: the number of its last sighting, 0 for none. Grows to the
+    /// largest page seen.
     last: Vec<u32>,
     /// Sightings so far. Wraps after 2^32, when distances are wrong once for each page.
     sightings: u32,
@@ -37,7 +39,8 @@ struct Recent {
 }
 
 impl PageUse {
-    /// Notes where the fragments of a chunk lie. Their offsets were checked against the bounce buffer.
+    /// Notes where the fragments of a chunk lie. Their offsets were checked against the bounce
+    /// buffer.
     pub(crate) fn note(&mut self, descriptors: &[UnpackDescriptor]) {
         for descriptor in descriptors {
             let first = (descriptor.src_off >> PAGE_SHIFT).next_multiple_of(FOLLOWED);
@@ -68,7 +71,7 @@ impl PageUse {
         }
     }
 
-    /// Whether pages seem to be lost. Only worth asking when receives stand still.
+    /// Whether pages seem to be lost. The question makes sense only while receives stand still.
     pub(crate) fn is_draining(&self) -> bool {
         let Recent { sightings, fresh, distance } = self.recent;
         let reuses = u64::from(sightings - fresh.min(sightings));
@@ -119,7 +122,8 @@ mod tests {
         pages.note(&entries);
     }
 
-    /// Chunks of 16 pages, four at a time, of which every `leak`-th keeps its pages. Whether it ran dry, and the verdict.
+    /// Chunks of 16 pages, four at a time, of which every `leak`-th keeps its pages. Whether it ran
+    /// dry, and the verdict.
     fn run(is_lifo: bool, leak: Option<usize>, chunks: usize) -> (bool, bool) {
         let (mut pool, mut pages) = (Pool::new(2048, is_lifo), PageUse::default());
         let mut window = VecDeque::new();

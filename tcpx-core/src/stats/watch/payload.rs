@@ -1,11 +1,11 @@
-//! Does everything that arrives consist of zeros?
+//! Whether everything that arrives consists of zeros.
 
 /// First bytes of a chunk that are looked at.
 pub(crate) const SAMPLE_BYTES: usize = 64;
-/// Chunks in a row, from the first one on, whose samples are all zeros.
+/// Chunks, from the first one on, after which zeros alone are trouble.
 const ZERO_CHUNKS: u32 = 16;
 
-/// Looks at the first chunks of a lane, and at none any more after a byte that is not 0.
+/// Looks at the first chunks of a lane, until it finds a byte that is not 0.
 #[derive(Debug, Default)]
 pub(crate) struct PayloadWatch {
     zeros: u32,
@@ -18,7 +18,7 @@ impl PayloadWatch {
         !self.is_over && self.zeros < ZERO_CHUNKS
     }
 
-    /// The first bytes of a chunk. A few bytes tell nothing.
+    /// Looks at the first bytes of a chunk. Fewer than [`SAMPLE_BYTES`] zeros tell nothing.
     pub(crate) fn look(&mut self, bytes: &[u8]) {
         if bytes.iter().any(|byte| *byte != 0) {
             self.is_over = true;

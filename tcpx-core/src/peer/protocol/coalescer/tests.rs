@@ -43,7 +43,7 @@ fn plans(sends: &[MatchedSend], limits: &CoalescingLimits) -> Vec<Plan> {
     sends.iter().for_each(|send| coalescer.push(*send));
     std::iter::from_fn(|| {
         let portion = coalescer.next(limits)?;
-        let (members, names) = coalescer.take(portion, Vec::new)?;
+        let (members, names) = coalescer.take(portion, Vec::new())?;
         let bytes: u64 = members.as_slice().iter().map(|member| member.bytes).sum();
         assert_eq!((members.as_slice().len(), bytes), (names.len(), portion.bytes));
         Some((names[0], names.len(), bytes, portion.gathered.is_some()))

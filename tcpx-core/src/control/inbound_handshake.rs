@@ -1,0 +1,121 @@
+//! The listening end of a handshake: one connection that came in, and what it has proven.
+
+use std::net::{IpAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::control::handshake_frame::HandshakeFrame;
+use crate::control::hello::{Agreement, Challenge, HandshakeError, Proven, Role};
+use crate::control::identity::{Identity, random};
+use crate::control::socket::{LinkError, LinkSocket};
+use crate::error::{Error, Result};
+
+/// One connection that came in and is no peer yet.
+#[derive(Debug)]
+pub(crate) struct InboundHandshake {
+    link: LinkSocket,
+    from: IpAddr,
+    nonce: [u8; 32],
+    give_up_at: Instant,
+    proven: Option<(Proven, Agreement)>,
+}
+
+/// How far a handshake has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum HandshakeState {
+    /// The other end has not said hello yet.
+    AwaitingHello,
+    /// The other end knows the secret and fits.
+    Proven,
+    /// The connection is to be dropped, and why.
+    Refused(String),
+}
+
+impl InboundHandshake {
+    /// Begins with a new connection: sends it the challenge.
+    pub(crate) fn start(
+        stream: TcpStream,
+        from: IpAddr,
+        hello_timeout: Duration,
+        now: Instant,
+        identity: &Identity,
+    ) -> Result<Self> {
+        let mut link = LinkSocket::new(stream, identity.host_timeout, now)
+            .map_err(|error| Error::io("accepting a control connection", &error))?;
+        let nonce = random()?;
+        link.queue(&HandshakeFrame::Challenge(Challenge::new(nonce)));
+        Ok(Self { link, from, nonce, give_up_at: now + hello_timeout, proven: None })
+    }
+
+    /// Drives the handshake one step.
+    pub(crate) fn poll(&mut self, now: Instant, identity: &Identity) -> HandshakeState {
+        let outcome = self.link.flush().and_then(|_| self.link.receive(now));
+        match (outcome, &self.proven) {
+            (Ok(None), Some(_)) => HandshakeState::Proven,
+            (Ok(None), None) if now < self.give_up_at => HandshakeState::AwaitingHello,
+            (Ok(None), None) => HandshakeState::Refused("it said no hello in time".into()),
+            (Ok(Some(HandshakeFrame::Hello(proven))), None) => {
+                match self.check(&proven, identity) {
+                    Ok(agreement) => {
+                        self.proven = Some((*proven, agreement));
+                        HandshakeState::Proven
+                    }
+                    Err(error) => {
+                        self.link.queue(&HandshakeFrame::Refuse(error.to_string()));
+                        let _ = self.link.flush();
+                        HandshakeState::Refused(error.to_string())
+                    }
+                }
+            }
+            (Ok(Some(_)), _) => HandshakeState::Refused("it said something else than hello".into()),
+            (Err(LinkError::Gone(how)), _) => HandshakeState::Refused(how.to_string()),
+            (Err(LinkError::Frame(error)), _) => HandshakeState::Refused(format!(
+                "it does not speak the control link protocol: {error}"
+            )),
+        }
+    }
+
+    fn check(
+        &self,
+        proven: &Proven,
+        identity: &Identity,
+    ) -> std::result::Result<Agreement, HandshakeError> {
+        proven.verify(Role::Connector, &self.nonce, &identity.secret)?;
+        identity.hello([0; 32]).agree(&proven.hello)
+    }
+
+    /// Whether the other end knows the secret and fits.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.proven.is_some()
+    }
+
+    /// Whether the other end has sent nothing at all.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.link.has_heard()
+    }
+
+    /// The address that the connection came from.
+    pub(crate) fn from(&self) -> IpAddr {
+        self.from
+    }
+
+    /// Address and port of the other end, in words.
+    pub(crate) fn address(&self) -> String {
+        self.link.peer_address()
+    }
+
+    /// Welcomes a proven peer. Returns its link, what both ends will use, and the name that it gave
+    /// itself.
+    pub(crate) fn welcome(
+        mut self,
+        identity: &Identity,
+    ) -> Option<(LinkSocket, Agreement, String)> {
+        let (proven, agreement) = self.proven?;
+        let welcome = identity.hello(random().ok()?).prove(
+            Role::Listener,
+            &proven.hello.nonce,
+            &identity.secret,
+        );
+        self.link.queue(&HandshakeFrame::Welcome(Box::new(welcome)));
+        Some((self.link, agreement, proven.hello.name))
+    }
+}

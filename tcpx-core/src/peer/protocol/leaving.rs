@@ -1,0 +1,103 @@
+//! How both ends leave: by a goodbye of either or both, in the one order that loses nothing.
+
+use super::PeerProtocol;
+use super::action::{Action, Ending, Outcome};
+use super::operation::OpState;
+use super::shutdown::{Shutdown, Step};
+use super::stage::{Leaving, Stage};
+use crate::control::frame::Frame;
+
+impl PeerProtocol {
+    /// The program has asked for the peer: an accept names it.
+    pub(crate) fn handle_named(&mut self) {
+        self.is_named = true;
+        match &mut self.stage {
+            Stage::Connecting(connecting) => connecting.give_up_at = None,
+            Stage::Up { peer_left: true } => self.peer_leaves(),
+            Stage::Up { .. } | Stage::Closing(_) | Stage::Over => {}
+        }
+    }
+
+    /// The program leaves: what has no counterpart is withdrawn, what has one is finished before the goodbye.
+    pub(crate) fn handle_disconnect(&mut self) -> Leaving {
+        match &mut self.stage {
+            Stage::Connecting(connecting) => {
+                // Told that everything is accepted here, the peer may be up.
+                connecting.leaves = connecting.said_ready;
+                return if connecting.leaves { Leaving::Begun } else { Leaving::NobodyThere };
+            }
+            Stage::Closing(_) | Stage::Over => return Leaving::Begun,
+            Stage::Up { peer_left: true } => {
+                self.stage = Stage::Closing(Shutdown::new(true));
+                self.end_unmatched();
+            }
+            Stage::Up { peer_left: false } => {
+                self.stage = Stage::Closing(Shutdown::new(false));
+                for op in self.operations.keys().collect::<Vec<_>>() {
+                    self.handle_cancel(op);
+                }
+            }
+        }
+        Leaving::Begun
+    }
+
+    /// The peer has said goodbye. A program that knows of it answers; a peer that no accept has asked for
+    /// waits for that.
+    pub(super) fn peer_leaves(&mut self) {
+        match &mut self.stage {
+            Stage::Connecting(connecting) => connecting.peer_left = true,
+            Stage::Up { peer_left } if !self.is_named => *peer_left = true,
+            Stage::Up { .. } => {
+                self.stage = Stage::Closing(Shutdown::new(true));
+                self.end_unmatched();
+            }
+            Stage::Closing(shutdown) => {
+                shutdown.got_goodbye();
+                self.end_unmatched();
+            }
+            Stage::Over => {}
+        }
+    }
+
+    /// The peer posts nothing more, and has answered every cancel that it saw before: what has no counterpart
+    /// will never have one. A cancel that crossed the goodbye needs no other answer.
+    fn end_unmatched(&mut self) {
+        let unmatched = self.operations.iter().filter(|(_, operation)| !operation.is_matched());
+        for (op, state) in
+            unmatched.map(|(op, operation)| (op, operation.state)).collect::<Vec<_>>()
+        {
+            let outcome = match state {
+                OpState::Cancelling => Outcome::Cancelled,
+                _ => Outcome::PeerLeft,
+            };
+            self.complete(op, outcome);
+        }
+    }
+
+    /// The send comms of this end are closed.
+    pub(crate) fn handle_sends_closed(&mut self) {
+        if let Stage::Closing(shutdown) = &mut self.stage {
+            shutdown.sends_closed();
+            self.actions.push_back(Action::Send(Frame::Closed));
+        }
+    }
+
+    /// The receive comms of this end are closed.
+    pub(crate) fn handle_receives_closed(&mut self) {
+        if let Stage::Closing(_) = self.stage {
+            self.end(Ending::Goodbye);
+        }
+    }
+
+    /// Does what the goodbye of both ends has due. False when that is nothing.
+    pub(super) fn close_next(&mut self) -> bool {
+        let Stage::Closing(shutdown) = &mut self.stage else { return false };
+        let Some(step) = shutdown.step(self.operations.is_empty()) else { return false };
+        self.actions.push_back(match step {
+            Step::SayGoodbye => Action::Send(Frame::Goodbye),
+            Step::CloseSends => Action::CloseSends,
+            Step::CloseReceives => Action::CloseReceives,
+        });
+        true
+    }
+}

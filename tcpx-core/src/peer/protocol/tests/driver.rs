@@ -1,0 +1,358 @@
+//! One end: the protocol, and a driver that does what it says and checks that it may.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use slotmap::{KeyData, SlotMap};
+use tcpx_sys::{HANDLE_BYTES, NetHandle};
+
+use crate::control::frame::Frame;
+use crate::control::hello::Agreement;
+use crate::peer::protocol::action::{Action, Completion, Ending, Outcome};
+use crate::peer::protocol::coalescing_limits::{CoalescingLimits, Copier};
+use crate::peer::protocol::operation::{NewOperation, Operation};
+use crate::peer::protocol::stage::{Leaving, PeerStage};
+use crate::peer::protocol::{Opening, PeerProtocol};
+use crate::transfer::plan::{ChunkPlan, Member};
+use crate::transfer::stripe_queue::{Finished, StripeQueue};
+use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
+
+pub(super) const CHUNK_BYTES: u32 = 64;
+pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is wrong, in words.
+pub(super) type Check = Result<(), String>;
+
+macro_rules! ensure {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err(format!($($words)+));
+        }
+    };
+}
+pub(super) use ensure;
+
+/// A message as it was posted, and how it ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posted {
+    pub(super) direction: Direction,
+    pub(super) tag: i32,
+    pub(super) bytes: u64,
+    pub(super) op: OpKey,
+    pub(super) was_cancelled: bool,
+    pub(super) end: Option<End>,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The protocol said so.
+    Completed(Outcome),
+    /// Its conversation ended before it.
+    WithThePeer,
+}
+
+/// A chunk on its way: bytes of one message each, by the keys of their transfers.
+pub(super) type Chunk = Vec<(TransferKey, u64)>;
+
+/// How a conversation ended at this end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The protocol said so.
+    Said(Ending),
+    /// The driver ended it: its link or a comm failed, or nobody was there to say goodbye to.
+    ByDriver,
+}
+
+/// What one end is like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) channels: u16,
+    /// Whether staging buffers are to be had.
+    pub(super) has_staging: bool,
+    pub(super) copier: Option<Copier>,
+    pub(super) has_progress_thread: bool,
+    pub(super) is_named: bool,
+}
+
+/// One end of one conversation.
+#[derive(Debug)]
+pub(super) struct Driver {
+    setting: Setting,
+    protocol: Option<PeerProtocol>,
+    pub(super) over: Option<Over>,
+    /// Frames on their way to the other end.
+    pub(super) outbox: VecDeque<Frame>,
+    /// Chunks that wait to be sent, by channel.
+    sending: Vec<StripeQueue>,
+    /// Chunks that were sent, by channel, and have not arrived.
+    pub(super) sent: Vec<VecDeque<Chunk>>,
+    /// Chunks that are expected, by channel.
+    receiving: Vec<StripeQueue>,
+    /// Every message that was ever posted in this conversation; each has a transfer of its own.
+    pub(super) posted: SlotMap<TransferKey, Posted>,
+    next_address: BTreeMap<bool, u64>,
+    pub(super) has_connect_handles: bool,
+    pub(super) is_open: bool,
+    pub(super) has_closed_sends: bool,
+    said_goodbye: bool,
+    pub(super) is_leaving: bool,
+}
+
+impl Driver {
+    pub(super) fn new(setting: Setting, now: Instant) -> Self {
+        let agreement = Agreement {
+            channels: setting.channels,
+            chunk_bytes: CHUNK_BYTES,
+            peer_progresses: setting.has_progress_thread,
+        };
+        let limits = match setting.copier {
+            None => CoalescingLimits::in_place(CHUNK_BYTES),
+            some => CoalescingLimits::gathering(CHUNK_BYTES, some),
+        };
+        let opening = Opening {
+            agreement,
+            handles: vec![NetHandle([0; HANDLE_BYTES]); usize::from(setting.channels)],
+            limits,
+            peer_timeout: Some(PEER_TIMEOUT),
+            unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
+        };
+        let channels = usize::from(setting.channels);
+        Self {
+            setting,
+            protocol: Some(PeerProtocol::new(opening, now)),
+            over: None,
+            outbox: VecDeque::new(),
+            sending: (0..channels).map(|_| StripeQueue::default()).collect(),
+            sent: vec![VecDeque::new(); channels],
+            receiving: (0..channels).map(|_| StripeQueue::default()).collect(),
+            posted: SlotMap::with_key(),
+            next_address: BTreeMap::new(),
+            has_connect_handles: false,
+            is_open: false,
+            has_closed_sends: false,
+            said_goodbye: false,
+            is_leaving: false,
+        }
+    }
+
+    pub(super) fn protocol(&self) -> Option<&PeerProtocol> {
+        self.protocol.as_ref()
+    }
+
+    pub(super) fn stage(&self) -> PeerStage {
+        self.protocol.as_ref().map_or(PeerStage::Over, PeerProtocol::stage)
+    }
+
+    /// Gives the protocol something, and does what it then says.
+    pub(super) fn input(&mut self, input: impl FnOnce(&mut PeerProtocol)) -> Check {
+        if let Some(protocol) = &mut self.protocol {
+            input(protocol);
+        }
+        self.act()
+    }
+
+    /// Posts messages of this tag; those that are `near` lie behind the one before them. They are posted
+    /// before the protocol is polled, as a batch.
+    pub(super) fn post(
+        &mut self,
+        direction: Direction,
+        messages: &[(i32, u64, MemoryType, bool)],
+    ) -> Check {
+        let Some(protocol) = &mut self.protocol else { return Ok(()) };
+        if protocol.check_posts(direction, messages.len()).is_err() {
+            return Ok(());
+        }
+        for (tag, bytes, memory, is_near) in messages.iter().copied() {
+            let next = self.next_address.entry(memory == MemoryType::Host).or_insert(0);
+            let address = if is_near { *next } else { *next + 1000 };
+            *next = address + bytes;
+            let registration = 1 + u64::from(memory == MemoryType::Device);
+            let registration = RegistrationKey::from(KeyData::from_ffi(registration | 1 << 32));
+            let span = Span { registration, address, memory };
+            let (was_cancelled, end, op) = (false, None, OpKey::default());
+            let posted = Posted { direction, tag, bytes, op, was_cancelled, end };
+            let transfer = self.posted.insert(posted);
+            let operation = NewOperation { transfer, direction, tag, span, bytes };
+            self.posted[transfer].op = protocol.handle_post(operation);
+        }
+        self.act()
+    }
+
+    /// The program withdraws a message.
+    pub(super) fn cancel(&mut self, transfer: TransferKey) -> Check {
+        self.posted[transfer].was_cancelled = true;
+        let op = self.posted[transfer].op;
+        self.input(|protocol| protocol.handle_cancel(op))
+    }
+
+    /// The program leaves.
+    pub(super) fn disconnect(&mut self) -> Check {
+        self.is_leaving = true;
+        let Some(protocol) = &mut self.protocol else { return Ok(()) };
+        match protocol.handle_disconnect() {
+            Leaving::Begun => self.act(),
+            Leaving::NobodyThere => {
+                self.outbox.push_back(Frame::Abort("closed".into()));
+                self.end(Over::ByDriver)
+            }
+        }
+    }
+
+    /// The oldest chunk of a channel is sent. False when there is none.
+    pub(super) fn send_chunk(&mut self, channel: usize) -> Result<bool, String> {
+        let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
+        let bytes = chunk.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        self.sent[channel].push_back(chunk);
+        let mut done = Vec::new();
+        self.sending[channel].finish(bytes as u32, &mut done);
+        self.finished(done)?;
+        Ok(true)
+    }
+
+    /// A chunk arrives on a channel. False when none is expected (yet). Returns what was expected.
+    pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
+        let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
+        let bytes = chunk.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let mut done = Vec::new();
+        self.receiving[channel].finish(bytes as u32, &mut done);
+        self.finished(done)?;
+        Ok(Some(chunk))
+    }
+
+    fn finished(&mut self, done: Vec<Finished>) -> Check {
+        self.input(|protocol| {
+            done.into_iter().for_each(|finished| protocol.handle_finished(finished));
+        })
+    }
+
+    /// The driver ends it, or has been told that it is over: what is left ends with it.
+    pub(super) fn end(&mut self, over: Over) -> Check {
+        let Some(protocol) = self.protocol.take() else { return Ok(()) };
+        self.over = Some(over);
+        for (_, Operation { posted, .. }) in protocol.into_operations() {
+            self.note_end(posted.transfer, End::WithThePeer)?;
+        }
+        Ok(())
+    }
+
+    fn note_end(&mut self, transfer: TransferKey, end: End) -> Check {
+        let posted = &mut self.posted[transfer];
+        ensure!(posted.end.is_none(), "{posted:?} ends a second time, with {end:?}");
+        posted.end = Some(end);
+        Ok(())
+    }
+
+    /// Does what the protocol says, until it says nothing more.
+    fn act(&mut self) -> Check {
+        while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
+            match action {
+                Action::Send(frame) => self.send(frame)?,
+                Action::Connect(handles) => {
+                    ensure!(!self.has_connect_handles, "connects twice");
+                    ensure!(handles.len() == self.sending.len(), "{} handles", handles.len());
+                    self.has_connect_handles = true;
+                }
+                Action::Open => {
+                    ensure!(!self.is_open, "opens twice");
+                    self.is_open = true;
+                }
+                Action::PrepareStaging { channel, memory } => {
+                    ensure!(self.is_open, "staging before it is up");
+                    let is_there = self.setting.has_staging;
+                    if let Some(protocol) = &mut self.protocol {
+                        protocol.handle_staging(channel, memory, is_there);
+                    }
+                }
+                Action::SendChunks(plan) => self.deal(plan, Direction::Send)?,
+                Action::ReceiveChunks(plan) => self.deal(plan, Direction::Receive)?,
+                Action::Complete(Completion { transfer, outcome, .. }) => {
+                    self.note_end(transfer, End::Completed(outcome))?;
+                }
+                Action::AskHost => {
+                    if let Some(protocol) = &mut self.protocol {
+                        protocol.handle_acknowledgement(None);
+                    }
+                }
+                Action::CloseSends => {
+                    let is_idle = self.sending.iter().all(StripeQueue::is_empty);
+                    ensure!(is_idle, "closes sends with chunks in them");
+                    self.has_closed_sends = true;
+                    if let Some(protocol) = &mut self.protocol {
+                        protocol.handle_sends_closed();
+                    }
+                }
+                Action::CloseReceives => {
+                    let is_idle = self.receiving.iter().all(StripeQueue::is_empty);
+                    ensure!(is_idle, "closes receives with chunks in them");
+                    if let Some(protocol) = &mut self.protocol {
+                        protocol.handle_receives_closed();
+                    }
+                }
+                Action::End { ending, .. } => {
+                    let is_broken = matches!(ending, Ending::Broken(_));
+                    ensure!(!is_broken, "one correct end is broken to the other: {ending:?}");
+                    let left = self.protocol.as_ref().map_or(0, PeerProtocol::operation_count);
+                    let is_parting = ending == Ending::Goodbye;
+                    ensure!(!is_parting || left == 0, "{left} operations after the goodbye");
+                    if ending != Ending::Goodbye {
+                        self.outbox.push_back(Frame::Abort(format!("{ending:?}")));
+                    }
+                    return self.end(Over::Said(ending));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, frame: Frame) -> Check {
+        match &frame {
+            Frame::Goodbye => {
+                ensure!(!self.said_goodbye, "says goodbye twice");
+                self.said_goodbye = true;
+            }
+            Frame::Match { .. } | Frame::Mismatch { .. } | Frame::Announce { .. } => {
+                ensure!(!self.said_goodbye, "{frame:?} after its goodbye");
+            }
+            _ => {}
+        }
+        self.outbox.push_back(frame);
+        Ok(())
+    }
+
+    fn deal(&mut self, plan: ChunkPlan, direction: Direction) -> Check {
+        ensure!(self.is_open, "chunks before it is up");
+        let members = plan.members.as_slice();
+        ensure!(!members.is_empty() && plan.bytes > 0, "nothing to deal in {plan:?}");
+        ensure!(
+            members.len() == 1 || plan.bytes <= u64::from(CHUNK_BYTES),
+            "more than a chunk: {plan:?}"
+        );
+        let is_gathered = plan.gathered.is_some();
+        ensure!(!is_gathered || self.setting.has_staging, "gathers without staging");
+        if direction == Direction::Send && !is_gathered {
+            let is_one_piece =
+                members.windows(2).all(|pair| Member::is_followed_by(&pair[0], &pair[1]));
+            ensure!(is_one_piece, "sends what lies apart in one piece: {plan:?}");
+        }
+        let lanes = match direction {
+            Direction::Send => &mut self.sending,
+            Direction::Receive => &mut self.receiving,
+        };
+        for (channel, stripe) in plan.stripes(CHUNK_BYTES, self.setting.channels) {
+            lanes[usize::from(channel)].push(stripe);
+        }
+        Ok(())
+    }
+}
+
+/// Takes the next chunk of a lane.
+fn take_chunk(stripes: &mut StripeQueue) -> Option<Chunk> {
+    let (stripe, range) = stripes.peek()?;
+    let chunk = match stripe.members() {
+        [one] => vec![(one.transfer, u64::from(range.bytes))],
+        many => many.iter().map(|member| (member.transfer, member.bytes)).collect(),
+    };
+    stripes.take();
+    Some(chunk)
+}

@@ -1,0 +1,228 @@
+//! Conversations whose steps come in any order, by seed: every posted operation ends exactly once, no
+//! frame of a correct end is ever an error to the other, and both ends agree on what was moved.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::driver::{Check, Over, Setting, ensure};
+use super::pair::{ENDS, Pair};
+use super::random::Random;
+use crate::control::frame::Frame;
+use crate::peer::protocol::action::Ending;
+use crate::peer::protocol::coalescing_limits::Copier;
+use crate::types::{Direction, MemoryType};
+
+/// Conversations in a run of the tests. TCPX_TEST_INTERLEAVINGS asks for others.
+const INTERLEAVINGS: u64 = 120_000;
+
+/// One conversation after the other, as of sessions that connect again.
+struct Story {
+    random: Random,
+    pair: Pair,
+    steps: Vec<String>,
+    /// Something happened after which operations may be lost: a cut, a failed comm, a leave too early.
+    was_disturbed: bool,
+}
+
+fn setting(random: &mut Random, channels: u16) -> Setting {
+    Setting {
+        channels,
+        has_staging: !random.one_in(4),
+        copier: random.pick(&[None, Some(Copier::Cpu), Some(Copier::Gpu)]),
+        has_progress_thread: random.one_in(2),
+        is_named: !random.one_in(4),
+    }
+}
+
+fn conversation(random: &mut Random) -> Pair {
+    let channels = 1 + random.below(3) as u16;
+    let settings = [setting(random, channels), setting(random, channels)];
+    if random.one_in(3) { Pair::new(settings) } else { Pair::up(settings) }
+}
+
+impl Story {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let pair = conversation(&mut random);
+        Self { random, pair, steps: Vec::new(), was_disturbed: false }
+    }
+
+    fn tell(&mut self) -> Check {
+        loop {
+            let steps = 10 + self.random.below(60);
+            for _ in 0..steps {
+                let end = self.random.below(2);
+                self.step(end)?;
+            }
+            self.close()?;
+            if !self.random.one_in(4) {
+                return Ok(());
+            }
+            self.note("they connect again".into());
+            self.pair = conversation(&mut self.random);
+            self.was_disturbed = false;
+        }
+    }
+
+    /// One step at one end.
+    fn step(&mut self, end: usize) -> Check {
+        match self.random.below(40) {
+            0..=9 => self.post(end),
+            10..=13 => self.cancel(end),
+            14..=22 => {
+                self.note(format!("{end} reads a frame"));
+                self.pair.deliver(end).map(drop)
+            }
+            23..=27 => {
+                let channel = self.random.below(self.pair.ends[end].sent.len());
+                self.note(format!("{end} sends a chunk on channel {channel}"));
+                self.pair.send_chunk(end, channel).map(drop)
+            }
+            28..=32 => {
+                let channel = self.random.below(self.pair.ends[end].sent.len());
+                self.note(format!("{end} receives a chunk on channel {channel}"));
+                self.pair.receive_chunk(end, channel).map(drop)
+            }
+            33 | 34 => {
+                self.note(format!("comms of {end} come up"));
+                self.pair.step_comms(end).map(drop)
+            }
+            35 => {
+                self.note(format!("{end} is named"));
+                self.pair.ends[end].input(|protocol| protocol.handle_named())
+            }
+            36 => {
+                let time = Duration::from_millis(self.random.below(2000) as u64);
+                self.note(format!("{time:?} pass"));
+                self.pair.pass(time)?;
+                // Who was silent for too long is given up.
+                self.was_disturbed |= self.pair.has_given_up();
+                Ok(())
+            }
+            37 if self.pair.may_see_link_end(end) => {
+                self.note(format!("{end} sees the end of its link"));
+                self.pair.see_link_end(end)
+            }
+            38 if self.random.one_in(6) => {
+                self.note(format!("{end} leaves"));
+                self.leave(end)
+            }
+            39 if self.random.one_in(60) => self.disturb(end),
+            _ => Ok(()),
+        }
+    }
+
+    fn post(&mut self, end: usize) -> Check {
+        let direction = self.random.pick(&[Direction::Send, Direction::Receive]);
+        let count = self.random.pick(&[1, 1, 1, 2, 5]);
+        let messages: Vec<(i32, u64, MemoryType, bool)> = (0..count)
+            .map(|_| {
+                let tag = self.random.below(3) as i32;
+                let bytes = self.random.pick(&[8, 8, 8, 8, 8, 8, 8, 0, 3, 64, 65, 300]);
+                let memory = self.random.pick(&[MemoryType::Host, MemoryType::Device]);
+                (tag, bytes, memory, self.random.one_in(2))
+            })
+            .collect();
+        self.note(format!("{end} posts {direction:?} {messages:?}"));
+        self.pair.ends[end].post(direction, &messages)
+    }
+
+    fn cancel(&mut self, end: usize) -> Check {
+        let posted: Vec<_> = self.pair.ends[end].posted.keys().collect();
+        if posted.is_empty() {
+            return Ok(());
+        }
+        let transfer = self.random.pick(&posted);
+        self.note(format!("{end} cancels {:?}", self.pair.ends[end].posted[transfer]));
+        self.pair.ends[end].cancel(transfer)
+    }
+
+    /// Leaving before the peer can be up is an abort, after which what the peer posts is lost.
+    fn leave(&mut self, end: usize) -> Check {
+        self.pair.ends[end].disconnect()?;
+        self.was_disturbed |= self.pair.ends[end].over == Some(Over::ByDriver);
+        Ok(())
+    }
+
+    /// The link is cut after any frame, or a comm fails at one end.
+    fn disturb(&mut self, end: usize) -> Check {
+        self.was_disturbed = true;
+        if self.random.one_in(2) {
+            let read = ENDS.map(|_| self.random.below(4));
+            self.note(format!("the link is cut after {read:?} frames"));
+            self.pair.cut(read);
+            return Ok(());
+        }
+        self.note(format!("a comm of {end} fails"));
+        self.pair.ends[end].outbox.push_back(Frame::Abort("a comm has failed".into()));
+        self.pair.ends[end].end(Over::ByDriver)
+    }
+
+    /// Both ends come to their end, whatever is under way.
+    fn close(&mut self) -> Check {
+        self.note("everything comes to its end".into());
+        for end in ENDS {
+            self.pair.ends[end].input(|protocol| protocol.handle_named())?;
+        }
+        self.pair.settle()?;
+        let first = self.random.below(2);
+        self.leave(first)?;
+        if self.random.one_in(2) {
+            self.pair.settle()?;
+        }
+        self.leave(1 - first)?;
+        self.pair.settle()?;
+        self.pair.check_end(self.was_disturbed)?;
+        let parted = Over::Said(Ending::Goodbye);
+        let is_parted = ENDS.iter().all(|end| self.pair.ends[*end].over == Some(parted.clone()));
+        let overs = ENDS.map(|end| &self.pair.ends[end].over);
+        ensure!(self.was_disturbed || is_parted, "they part so: {overs:?}");
+        Ok(())
+    }
+
+    fn note(&mut self, step: String) {
+        if TELLS.with(Cell::get) {
+            self.steps.push(step);
+        }
+    }
+}
+
+thread_local! {
+    /// Whether steps are written down: only of a story that is known to end badly.
+    static TELLS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What is wrong with the story of a seed, and its steps.
+fn tell(seed: u64) -> Result<(), (String, Vec<String>)> {
+    let mut story = Story::new(seed);
+    let told = catch_unwind(AssertUnwindSafe(|| story.tell()));
+    let told = told.unwrap_or_else(|_| Err("it panics".to_owned()));
+    told.map_err(|wrong| (wrong, std::mem::take(&mut story.steps)))
+}
+
+fn tell_all(seeds: impl Iterator<Item = u64>) {
+    for seed in seeds {
+        if tell(seed).is_ok() {
+            continue;
+        }
+        TELLS.with(|tells| tells.set(true));
+        let (wrong, steps) = tell(seed).expect_err("a seed tells one story");
+        panic!("seed {seed}: {wrong}\n{}", steps.join("\n"));
+    }
+}
+
+fn interleavings() -> u64 {
+    let asked = std::env::var("TCPX_TEST_INTERLEAVINGS").ok();
+    asked.map_or(INTERLEAVINGS, |asked| asked.parse().expect("a number"))
+}
+
+#[test]
+fn any_interleaving_ends_every_operation_once_even_seeds() {
+    tell_all((0..interleavings()).step_by(2));
+}
+
+#[test]
+fn any_interleaving_ends_every_operation_once_odd_seeds() {
+    tell_all((1..interleavings()).step_by(2));
+}

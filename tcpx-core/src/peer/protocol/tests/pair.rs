@@ -1,0 +1,267 @@
+//! Two ends, a link with frames under way, and the bytes between them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::driver::{Check, Chunk, Driver, End, Over, Posted, Setting, ensure};
+use crate::peer::protocol::action::{Ending, Outcome};
+use crate::peer::protocol::stage::PeerStage;
+use crate::types::{Direction, TransferKey};
+
+/// The two ends by number; the other one of `end` is `1 - end`.
+pub(super) const ENDS: [usize; 2] = [0, 1];
+
+/// Both ends of one conversation.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) now: Instant,
+    pub(super) ends: [Driver; 2],
+    /// Of a link that is cut: how many more frames each end reads. What comes behind them is lost.
+    still_read: Option<[usize; 2]>,
+    has_seen_end: [bool; 2],
+    /// Which receive each send was matched with, by sending end.
+    matches: [BTreeMap<TransferKey, TransferKey>; 2],
+}
+
+impl Pair {
+    pub(super) fn new(settings: [Setting; 2]) -> Self {
+        let now = Instant::now();
+        Self {
+            now,
+            ends: settings.map(|setting| Driver::new(setting, now)),
+            still_read: None,
+            has_seen_end: [false; 2],
+            matches: [BTreeMap::new(), BTreeMap::new()],
+        }
+    }
+
+    /// Two ends that are up.
+    pub(super) fn up(settings: [Setting; 2]) -> Self {
+        let mut pair = Self::new(settings);
+        pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
+        assert!(pair.ends.iter().all(|end| end.stage() == PeerStage::Up));
+        pair
+    }
+
+    /// Everything that belongs to connecting, in the usual order.
+    fn connect(&mut self) -> Check {
+        self.deliver_all()?;
+        for end in ENDS {
+            self.ends[end].input(|protocol| protocol.handle_comms_connected())?;
+            self.ends[end].input(|protocol| protocol.handle_comms_accepted())?;
+        }
+        Ok(())
+    }
+
+    /// The next frame reaches an end. False when none is under way.
+    pub(super) fn deliver(&mut self, end: usize) -> Result<bool, String> {
+        if let Some(still_read) = &mut self.still_read {
+            if still_read[end] == 0 {
+                self.ends[1 - end].outbox.clear();
+            }
+            still_read[end] = still_read[end].saturating_sub(1);
+        }
+        let Some(frame) = self.ends[1 - end].outbox.pop_front() else { return Ok(false) };
+        if self.ends[end].over.is_some() {
+            return Ok(true);
+        }
+        let now = self.now;
+        self.ends[end].input(|protocol| {
+            protocol.handle_heard(now);
+            protocol.handle_frame(frame);
+        })?;
+        self.check_order(end)?;
+        Ok(true)
+    }
+
+    pub(super) fn deliver_all(&mut self) -> Check {
+        while self.deliver(0)? || self.deliver(1)? {}
+        Ok(())
+    }
+
+    /// The link is cut: an end reads so many more frames, then sees the end of the link.
+    pub(super) fn cut(&mut self, still_read: [usize; 2]) {
+        self.still_read.get_or_insert(still_read);
+    }
+
+    /// Whether an end may see the end of its link: the link is cut, or the other end has closed it, and
+    /// everything that came before is read.
+    pub(super) fn may_see_link_end(&self, end: usize) -> bool {
+        let is_read = self.ends[1 - end].outbox.is_empty();
+        let is_closed = self.ends[1 - end].over.is_some() && is_read;
+        let is_cut = self.still_read.is_some_and(|still_read| still_read[end] == 0 || is_read);
+        (is_closed || is_cut) && !self.has_seen_end[end]
+    }
+
+    pub(super) fn see_link_end(&mut self, end: usize) -> Check {
+        self.has_seen_end[end] = true;
+        if self.ends[end].over.is_some() {
+            return Ok(());
+        }
+        let parted = Some(Over::Said(Ending::Goodbye));
+        ensure!(
+            self.still_read.is_some() || self.ends[1 - end].over != parted,
+            "end {} has parted, and end {end} has not",
+            1 - end
+        );
+        self.ends[end].end(Over::ByDriver)
+    }
+
+    /// The oldest chunk of a channel is sent by an end. False when there is none.
+    pub(super) fn send_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
+        self.ends[end].send_chunk(channel)
+    }
+
+    /// The oldest chunk that was sent on a channel arrives at an end, if the end expects it by now.
+    pub(super) fn receive_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
+        if self.ends[1 - end].sent[channel].is_empty() {
+            return Ok(false);
+        }
+        let Some(expected) = self.ends[end].receive_chunk(channel)? else { return Ok(false) };
+        let came = self.ends[1 - end].sent[channel].pop_front().unwrap_or_default();
+        self.check_chunk(1 - end, &came, &expected)?;
+        Ok(true)
+    }
+
+    /// What the one end put into a chunk is what the other expects in it, message by message.
+    fn check_chunk(&mut self, sender: usize, came: &Chunk, expected: &Chunk) -> Check {
+        ensure!(came.len() == expected.len(), "{came:?} came for {expected:?}");
+        for ((send, sent_bytes), (recv, recv_bytes)) in came.iter().zip(expected) {
+            ensure!(sent_bytes == recv_bytes, "{came:?} came for {expected:?}");
+            let posted = self.ends[sender].posted[*send];
+            let into = self.ends[1 - sender].posted[*recv];
+            let is_fit = (posted.tag, posted.bytes) == (into.tag, into.bytes)
+                && posted.direction == Direction::Send
+                && into.direction == Direction::Receive;
+            ensure!(is_fit, "{posted:?} came for {into:?}");
+            let known = *self.matches[sender].entry(*send).or_insert(*recv);
+            ensure!(known == *recv, "{posted:?} goes to two receives");
+        }
+        Ok(())
+    }
+
+    /// A receive comm closes after the send comm at its other end.
+    fn check_order(&self, end: usize) -> Check {
+        let is_parted = self.ends[end].over == Some(Over::Said(Ending::Goodbye));
+        ensure!(
+            !is_parted || self.ends[1 - end].has_closed_sends,
+            "end {end} has closed too early"
+        );
+        Ok(())
+    }
+
+    /// Time passes, and both ends are told.
+    pub(super) fn pass(&mut self, time: Duration) -> Check {
+        self.now += time;
+        let now = self.now;
+        ENDS.into_iter()
+            .try_for_each(|end| self.ends[end].input(|protocol| protocol.handle_timeout(now)))
+    }
+
+    /// Whether an end has given the other up.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.ends.iter().any(|end| {
+            let over = end.over.as_ref();
+            over.is_some_and(|over| *over != Over::Said(Ending::Goodbye))
+        })
+    }
+
+    /// Everything that is under way comes to its end: frames, chunks, what connecting needs.
+    pub(super) fn settle(&mut self) -> Check {
+        loop {
+            let mut moved = self.deliver(0)? || self.deliver(1)?;
+            for end in ENDS {
+                moved |= self.step_comms(end)?;
+                for channel in 0..self.ends[end].sent.len() {
+                    moved |= self.send_chunk(end, channel)?;
+                    moved |= self.receive_chunk(end, channel)?;
+                }
+                if self.may_see_link_end(end) {
+                    self.see_link_end(end)?;
+                    moved = true;
+                }
+            }
+            if !moved {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Comms come up as far as they can. Whether any did.
+    pub(super) fn step_comms(&mut self, end: usize) -> Result<bool, String> {
+        if self.ends[end].stage() != PeerStage::Connecting {
+            return Ok(false);
+        }
+        let before = self.ends[end].outbox.len();
+        let was_open = self.ends[end].is_open;
+        if self.ends[end].has_connect_handles {
+            self.ends[end].input(|protocol| protocol.handle_comms_connected())?;
+        }
+        // The other end connects with the handles that it was given.
+        if self.ends[1 - end].has_connect_handles {
+            self.ends[end].input(|protocol| protocol.handle_comms_accepted())?;
+        }
+        Ok(self.ends[end].outbox.len() != before || self.ends[end].is_open != was_open)
+    }
+
+    /// What must be true of every conversation that is over.
+    pub(super) fn check_end(&self, was_disturbed: bool) -> Check {
+        for end in ENDS {
+            let driver = &self.ends[end];
+            ensure!(driver.over.is_some(), "end {end} is still {:?}", driver.protocol());
+            for posted in driver.posted.values() {
+                let Some(how) = posted.end else {
+                    return Err(format!("{posted:?} never ends"));
+                };
+                ensure!(
+                    how != End::Completed(Outcome::Cancelled)
+                        || posted.was_cancelled
+                        || driver.is_leaving,
+                    "nobody has cancelled {posted:?}"
+                );
+                ensure!(
+                    how != End::Completed(Outcome::PeerLeft) || self.ends[1 - end].is_leaving,
+                    "nobody has left {posted:?}"
+                );
+                ensure!(was_disturbed || how != End::WithThePeer, "{posted:?} is lost");
+            }
+        }
+        if was_disturbed {
+            return Ok(());
+        }
+        ENDS.into_iter().try_for_each(|sender| self.check_messages(sender))
+    }
+
+    /// In a conversation that nothing disturbed: a send is done if and only if its receive is, equal tags
+    /// met in the order in which they were posted, and a size that did not fit has failed at both ends.
+    fn check_messages(&self, sender: usize) -> Check {
+        let (sends, receives) = (&self.ends[sender].posted, &self.ends[1 - sender].posted);
+        let done = Some(End::Completed(Outcome::Done));
+        let mut latest: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
+        let order: BTreeMap<TransferKey, usize> =
+            receives.keys().enumerate().map(|(at, key)| (key, at)).collect();
+        for (at, (key, send)) in sends.iter().enumerate() {
+            let Some(recv) = self.matches[sender].get(&key) else { continue };
+            ensure!(send.end == done && receives[*recv].end == done, "{send:?} is half done");
+            let before = latest.insert(send.tag, (at, order[recv]));
+            let is_in_order = before.is_none_or(|(_, before)| before < order[recv]);
+            ensure!(is_in_order, "tag {} met out of order", send.tag);
+        }
+        for (from, to) in [(sends, receives), (receives, sends)] {
+            let failed = |posted: &Posted| {
+                matches!(posted.end, Some(End::Completed(Outcome::SizeMismatch { .. })))
+            };
+            let wrong =
+                |direction| move |posted: &&Posted| failed(posted) && posted.direction == direction;
+            let sent = from.values().filter(wrong(Direction::Send)).count();
+            let received = to.values().filter(wrong(Direction::Receive)).count();
+            ensure!(sent == received, "{sent} sends and {received} receives of another size");
+        }
+        let whole = |posted: &&Posted| posted.end == done && posted.bytes > 0;
+        let is_send = |posted: &&Posted| posted.direction == Direction::Send;
+        let sent = sends.values().filter(whole).filter(is_send).count();
+        let met = self.matches[sender].len();
+        ensure!(sent == met, "{sent} sends are done, the bytes of {met} have arrived");
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! Send and receive comms: what happens between `isend` or `irecv` and a request that is done.
+//!
+//! - `send_comm`: a send comm
+//! - `recv_comm`: a receive comm; `recv_comm::arrivals`: what it does with bytes that have come
+//! - `recv_request`: one irecv
+//! - `options`: what a new comm is told
+//! - `requests`: a comm's requests, and what `test` answers
+//! - `request_ring`: their order. Pure
+//! - `control_socket`: the control socket, with its records on their way out and in
+//! - `credit`: the count of posted receives, for sends that wait for their receive
+//! - `lane`: one data socket with its queue of chunks
+//! - `lanes`: the data sockets of a comm
+//! - `lane_order`: which data socket each chunk takes. Pure
+//! - `helper_threads`: threads that run lanes
+
+mod control_socket;
+mod credit;
+mod helper_threads;
+mod lane;
+mod lane_order;
+mod lanes;
+mod options;
+mod recv_comm;
+mod recv_request;
+mod request_ring;
+mod requests;
+mod send_comm;
+
+pub(crate) use options::CommOptions;
+pub(crate) use recv_comm::RecvComm;
+pub(crate) use recv_request::Destination;
+pub(crate) use request_ring::NUMBER_BITS;
+pub(crate) use send_comm::SendComm;

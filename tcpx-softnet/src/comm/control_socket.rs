@@ -1,0 +1,200 @@
+//! The control socket: records with their inline payload wait for room on the way out, and are read
+//! into a bounded buffer on the way in.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+
+use crate::faults::{FaultScript, SocketFaults};
+use crate::memory::{IoList, IoOutcome, Piece};
+use crate::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
+
+/// A control socket.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    stream: TcpStream,
+    faults: SocketFaults,
+}
+
+impl ControlSocket {
+    /// `stream` is the connected, non-blocking socket of comm number `comm`.
+    pub(crate) fn new(stream: TcpStream, script: &FaultScript, comm: u64, side: Side) -> Self {
+        Self { stream, faults: SocketFaults::new(script, comm, side, SocketRole::Control) }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Reads bytes that are there; `None` when there are none now.
+    pub(super) fn try_read(&mut self, place: &mut [u8]) -> io::Result<Option<usize>> {
+        ready(self.stream.read(place))
+    }
+
+    /// Writes what the socket takes; `None` when it takes nothing now.
+    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        ready(self.stream.write(bytes))
+    }
+
+    /// Throws away what the peer has sent. A socket that is closed with unread bytes takes the
+    /// unsent ones with it.
+    pub(crate) fn drain(&mut self) {
+        let mut bytes = [0; 256];
+        while matches!(self.stream.read(&mut bytes), Ok(1..)) {}
+    }
+}
+
+/// A record, and the payload that follows it.
+#[derive(Debug)]
+struct Segment {
+    number: u64,
+    record: [u8; Record::BYTES],
+    payload: Piece,
+}
+
+impl Segment {
+    fn len(&self) -> usize {
+        Record::BYTES + self.payload.len()
+    }
+}
+
+/// Records that are waiting for room in the control socket.
+#[derive(Debug, Default)]
+pub(crate) struct ControlOut {
+    segments: VecDeque<Segment>,
+    /// Bytes of the first segment that are out.
+    sent: usize,
+}
+
+impl ControlOut {
+    /// Queues a record of request `number`.
+    pub(crate) fn push(&mut self, number: u64, record: Record, payload: Piece) {
+        self.segments.push_back(Segment { number, record: record.encode(), payload });
+    }
+
+    /// The request whose record is first in line.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.segments.front().map(|segment| segment.number)
+    }
+
+    /// Sends what the socket takes, several records to a call; `sent` is told the request of each
+    /// record that is out.
+    pub(crate) fn flush(
+        &mut self,
+        socket: &mut ControlSocket,
+        mut sent: impl FnMut(u64),
+    ) -> io::Result<()> {
+        while !self.segments.is_empty() {
+            let Some(limit) = socket.faults.limit(&socket.stream)? else { return Ok(()) };
+            match self.list(limit).send(socket.stream.as_fd()) {
+                IoOutcome::Bytes(bytes) => {
+                    socket.faults.moved(bytes);
+                    self.advance(bytes, &mut sent);
+                }
+                IoOutcome::Blocked => return Ok(()),
+                IoOutcome::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
+                IoOutcome::Failed(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, limit: usize) -> IoList<'_> {
+        let mut list = IoList::new(limit);
+        let mut skip = self.sent;
+        for segment in &self.segments {
+            let record = &segment.record[skip.min(Record::BYTES)..];
+            let payload =
+                segment.payload.part(skip.saturating_sub(Record::BYTES), segment.payload.len());
+            skip = 0;
+            if !list.push_bytes(record) || !list.push(payload) {
+                break;
+            }
+        }
+        list
+    }
+
+    fn advance(&mut self, bytes: usize, sent: &mut impl FnMut(u64)) {
+        self.sent += bytes;
+        while let Some(first) = self.segments.front()
+            && self.sent >= first.len()
+        {
+            self.sent -= first.len();
+            sent(first.number);
+            self.segments.pop_front();
+        }
+    }
+}
+
+/// Bytes of the control stream that were read and not used yet.
+#[derive(Debug)]
+pub(crate) struct ControlIn {
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+/// What reading the control socket gave.
+#[derive(Debug)]
+pub(crate) enum ControlRead {
+    /// More bytes.
+    Bytes,
+    /// Nothing yet.
+    Nothing,
+    /// The peer has closed.
+    End,
+}
+
+impl ControlIn {
+    /// Room for the largest inline message twice, so that it always fits and reads stay large.
+    const BYTES: usize = 2 * (Record::BYTES + MAX_INLINE_BYTES as usize);
+
+    pub(crate) fn new() -> Self {
+        Self { buffer: vec![0; Self::BYTES].into_boxed_slice(), start: 0, end: 0 }
+    }
+
+    /// What is there.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// `count` bytes were used.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.end);
+    }
+
+    /// One read of the socket into the free end of the buffer.
+    pub(crate) fn read(&mut self, socket: &mut ControlSocket) -> io::Result<ControlRead> {
+        let Some(limit) = socket.faults.limit(&socket.stream)? else {
+            return Ok(ControlRead::Nothing);
+        };
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        let room = limit.min(self.buffer.len() - self.end);
+        match socket.try_read(&mut self.buffer[self.end..self.end + room])? {
+            None => Ok(ControlRead::Nothing),
+            Some(0) if room == 0 => Ok(ControlRead::Nothing),
+            Some(0) => Ok(ControlRead::End),
+            Some(bytes) => {
+                socket.faults.moved(bytes);
+                self.end += bytes;
+                Ok(ControlRead::Bytes)
+            }
+        }
+    }
+}
+
+/// What a socket call moved; `None` when it is to be made again later.
+fn ready(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

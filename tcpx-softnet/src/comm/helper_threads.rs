@@ -1,0 +1,113 @@
+//! Helper threads that run the lanes of one comm.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::thread::JoinHandle;
+
+use super::lane::{Lane, Progress};
+use crate::log;
+use crate::poll::{Interest, Waker, wait};
+use crate::sync::AtomicBool;
+
+#[derive(Debug)]
+struct Shared {
+    wake: Waker,
+    stop: AtomicBool,
+    /// Set by a helper that is about to wait: a new chunk must wake it.
+    asleep: AtomicBool,
+}
+
+#[derive(Debug)]
+struct HelperThread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The helper threads of one comm; dropping it stops and joins them.
+#[derive(Debug)]
+pub(crate) struct HelperThreads {
+    helpers: Vec<HelperThread>,
+}
+
+impl HelperThreads {
+    /// Starts `threads` threads; lane i belongs to thread i mod `threads`.
+    pub(crate) fn start(lanes: &[Arc<Lane>], threads: usize) -> io::Result<Self> {
+        let mut helpers = Vec::new();
+        for thread in 0..threads.min(lanes.len()) {
+            let mine: Vec<_> = lanes.iter().skip(thread).step_by(threads).cloned().collect();
+            let shared = Arc::new(Shared {
+                wake: Waker::new()?,
+                stop: AtomicBool::new(false),
+                asleep: AtomicBool::new(false),
+            });
+            let theirs = Arc::clone(&shared);
+            let handle = std::thread::Builder::new()
+                .name(format!("tcpx-soft-{thread}"))
+                .spawn(move || run(&mine, &theirs))?;
+            helpers.push(HelperThread { shared, thread: Some(handle) });
+        }
+        Ok(Self { helpers })
+    }
+
+    /// Tells the thread of a lane that the lane has a new chunk.
+    pub(crate) fn notify(&self, lane: usize) {
+        let shared = &self.helpers[lane % self.helpers.len()].shared;
+        // Pairs with the fence in `run`: either the helper sees the chunk, or we see that it
+        // sleeps.
+        fence(Ordering::SeqCst);
+        if shared.asleep.swap(false, Ordering::SeqCst) {
+            shared.wake.notify();
+        }
+    }
+}
+
+impl Drop for HelperThreads {
+    fn drop(&mut self) {
+        for helper in &self.helpers {
+            helper.shared.stop.store(true, Ordering::SeqCst);
+            helper.shared.wake.notify();
+        }
+        for helper in &mut self.helpers {
+            if let Some(thread) = helper.thread.take()
+                && thread.join().is_err()
+            {
+                log::warn!("a helper thread panicked");
+            }
+        }
+    }
+}
+
+fn run(lanes: &[Arc<Lane>], shared: &Shared) {
+    while !shared.stop.load(Ordering::SeqCst) {
+        if run_all(lanes) {
+            continue;
+        }
+        shared.asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        // Chunks that came before the store were not announced, so look once more before waiting.
+        if run_all(lanes) {
+            shared.asleep.store(false, Ordering::SeqCst);
+            continue;
+        }
+        if let Err(error) = sleep(lanes, shared) {
+            lanes.iter().for_each(|lane| lane.kill(&format_args!("cannot wait for it: {error}")));
+            return;
+        }
+        shared.asleep.store(false, Ordering::SeqCst);
+        shared.wake.clear();
+    }
+}
+
+/// Runs every lane once; whether any moved.
+fn run_all(lanes: &[Arc<Lane>]) -> bool {
+    lanes.iter().filter(|lane| lane.run_once() == Progress::Moved).count() > 0
+}
+
+/// Waits for new chunks and for the sockets of lanes that have some.
+fn sleep(lanes: &[Arc<Lane>], shared: &Shared) -> io::Result<()> {
+    let mut descriptors = vec![(shared.wake.as_fd(), Interest::Read)];
+    descriptors.extend(lanes.iter().filter(|lane| lane.has_chunks()).map(|lane| lane.readiness()));
+    wait(&descriptors, None).map(drop)
+}

@@ -1,0 +1,265 @@
+//! One data socket and the queue of chunks on it.
+//!
+//! The thread that calls `test` runs a lane, or a helper thread does. Chunks go in at one end, in
+//! the order of their control records; finished ones come out at the other, in the same order. The
+//! three queues have a lock each, so that handing over a chunk never waits for a system call.
+
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use crate::faults::SocketFaults;
+use crate::log;
+use crate::memory::{IoList, IoOutcome, Piece};
+use crate::poll::Interest;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
+use crate::wire::Side;
+
+/// Chunks that a lane takes before it counts as full.
+const MAX_CHUNKS: usize = 32;
+
+/// Most bytes that one socket call is asked to move.
+const CALL_BYTES: usize = 1 << 20;
+
+/// One chunk on its way.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    /// Request that the chunk belongs to.
+    pub(crate) number: u64,
+    /// Where the chunk starts in its message.
+    pub(crate) offset: u32,
+    /// Bytes of the chunk.
+    pub(crate) bytes: usize,
+    /// Memory of the chunk, in order; exactly `bytes` long.
+    pub(crate) pieces: Vec<Piece>,
+    /// Set when the connection ended before the chunk was moved.
+    pub(crate) failed: bool,
+    piece: usize,
+    within: usize,
+    left: usize,
+}
+
+impl Chunk {
+    pub(crate) fn new(number: u64, offset: u32, pieces: Vec<Piece>) -> Self {
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        Self { number, offset, bytes, pieces, failed: false, piece: 0, within: 0, left: bytes }
+    }
+
+    /// Lists what is left; false when the list takes no more.
+    fn list(&self, list: &mut IoList<'_>) -> bool {
+        let mut within = self.within;
+        self.pieces[self.piece..].iter().all(|piece| {
+            let rest = piece.part(within, piece.len());
+            within = 0;
+            list.push(rest)
+        })
+    }
+
+    /// Counts bytes that were moved; returns how many of them belong to later chunks.
+    fn advance(&mut self, mut bytes: usize) -> usize {
+        while bytes > 0 && self.piece < self.pieces.len() {
+            let rest = self.pieces[self.piece].len() - self.within;
+            let step = rest.min(bytes);
+            self.within += step;
+            self.left -= step;
+            bytes -= step;
+            if step == rest {
+                self.piece += 1;
+                self.within = 0;
+            }
+        }
+        bytes
+    }
+}
+
+/// What came of running a lane once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Bytes moved, and more may.
+    Moved,
+    /// The socket must become ready first.
+    Blocked,
+    /// There is nothing to do.
+    Idle,
+}
+
+#[derive(Debug)]
+struct Working {
+    chunks: VecDeque<Chunk>,
+    dead: bool,
+    faults: SocketFaults,
+}
+
+/// One data socket.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    socket: TcpStream,
+    index: usize,
+    side: Side,
+    incoming: Mutex<VecDeque<Chunk>>,
+    working: Mutex<Working>,
+    finished: Mutex<VecDeque<Chunk>>,
+    /// Chunks that are not finished.
+    chunks: AtomicUsize,
+    /// Bytes of those chunks.
+    bytes: AtomicUsize,
+    /// Chunks that are finished and not collected.
+    done: AtomicUsize,
+}
+
+impl Lane {
+    /// `socket` is connected and non-blocking.
+    pub(crate) fn new(socket: TcpStream, index: usize, side: Side, faults: SocketFaults) -> Self {
+        Self {
+            socket,
+            index,
+            side,
+            incoming: Mutex::default(),
+            working: Mutex::new(Working { chunks: VecDeque::new(), dead: false, faults }),
+            finished: Mutex::default(),
+            chunks: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether another chunk is welcome while at most `bytes` are queued.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.chunks.load(Ordering::Relaxed) < MAX_CHUNKS
+            && self.bytes.load(Ordering::Relaxed) < bytes
+    }
+
+    /// Whether there is anything to move.
+    pub(crate) fn has_chunks(&self) -> bool {
+        self.chunks.load(Ordering::Acquire) > 0
+    }
+
+    /// Queues a chunk behind those that are here.
+    pub(crate) fn push(&self, chunk: Chunk) {
+        self.bytes.fetch_add(chunk.bytes, Ordering::Relaxed);
+        let mut incoming = lock(&self.incoming);
+        incoming.push_back(chunk);
+        // Counted under the lock: whoever runs the lane then finds as many chunks as it was told.
+        self.chunks.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes the oldest finished chunk.
+    pub(crate) fn collect(&self) -> Option<Chunk> {
+        if self.done.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let chunk = lock(&self.finished).pop_front()?;
+        self.done.fetch_sub(1, Ordering::Relaxed);
+        Some(chunk)
+    }
+
+    /// Moves what can be moved with one system call. Never waits for the socket.
+    pub(crate) fn run_once(&self) -> Progress {
+        if self.chunks.load(Ordering::Acquire) == 0 {
+            return Progress::Idle;
+        }
+        let mut working = lock(&self.working);
+        working.chunks.append(&mut lock(&self.incoming));
+        if working.dead {
+            self.fail_all(&mut working);
+            return Progress::Idle;
+        }
+        let limit = match working.faults.limit(&self.socket) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Progress::Blocked,
+            Err(error) => {
+                self.die(&mut working, &error);
+                return Progress::Idle;
+            }
+        };
+        let mut list = IoList::new(limit.min(CALL_BYTES));
+        for chunk in &working.chunks {
+            if !chunk.list(&mut list) {
+                break;
+            }
+        }
+        if list.is_empty() {
+            return Progress::Idle;
+        }
+        let moved = match self.side {
+            Side::Send => list.send(self.socket.as_fd()),
+            Side::Recv => list.receive(self.socket.as_fd()),
+        };
+        match moved {
+            IoOutcome::Bytes(bytes) => {
+                working.faults.moved(bytes);
+                self.advance(&mut working, bytes);
+                Progress::Moved
+            }
+            IoOutcome::Blocked => Progress::Blocked,
+            IoOutcome::Closed => {
+                self.die(&mut working, &"the peer closed it");
+                Progress::Idle
+            }
+            IoOutcome::Failed(error) => {
+                self.die(&mut working, &error);
+                Progress::Idle
+            }
+        }
+    }
+
+    /// Fails every chunk, now and from now on.
+    pub(crate) fn kill(&self, reason: &dyn core::fmt::Display) {
+        let mut working = lock(&self.working);
+        working.chunks.append(&mut lock(&self.incoming));
+        self.die(&mut working, reason);
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// The socket and what a blocked lane waits for.
+    pub(crate) fn readiness(&self) -> (BorrowedFd<'_>, Interest) {
+        let interest = match self.side {
+            Side::Send => Interest::Write,
+            Side::Recv => Interest::Read,
+        };
+        (self.socket.as_fd(), interest)
+    }
+
+    fn advance(&self, working: &mut Working, mut bytes: usize) {
+        while let Some(chunk) = working.chunks.front_mut() {
+            bytes = chunk.advance(bytes);
+            if chunk.left > 0 {
+                break;
+            }
+            self.finish_front(working);
+        }
+        debug_assert_eq!(bytes, 0, "more bytes than the chunks have");
+    }
+
+    fn finish_front(&self, working: &mut Working) {
+        let Some(chunk) = working.chunks.pop_front() else { return };
+        self.bytes.fetch_sub(chunk.bytes, Ordering::Relaxed);
+        self.chunks.fetch_sub(1, Ordering::Relaxed);
+        let mut finished = lock(&self.finished);
+        finished.push_back(chunk);
+        self.done.fetch_add(1, Ordering::Release);
+    }
+
+    fn die(&self, working: &mut Working, reason: &dyn core::fmt::Display) {
+        log::warn!("data socket {} failed: {reason}", self.index);
+        working.dead = true;
+        self.fail_all(working);
+    }
+
+    fn fail_all(&self, working: &mut Working) {
+        while let Some(chunk) = working.chunks.front_mut() {
+            chunk.failed = true;
+            self.finish_front(working);
+        }
+    }
+}
+
+/// Nothing panics while one of the queues is inconsistent, so a poisoned one is still whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,17 @@
+//! What a new comm is told.
+
+use crate::faults::FaultScript;
+
+/// Settings of one comm, and its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommOptions<'a> {
+    /// Which comm of the process it is; shapes are drawn by it.
+    pub(crate) number: u64,
+    /// Helper threads; 0 when the caller of `test` moves the payload.
+    pub(crate) threads: usize,
+    /// Whether sends wait for the peer's receives.
+    pub(crate) recv_sync: bool,
+    /// Messages of up to this many bytes travel on the control socket.
+    pub(crate) inline_bytes: u32,
+    pub(crate) script: &'a FaultScript,
+}

@@ -1,0 +1,350 @@
+//! Receive comms. Control records are matched with posted receives; payload goes to bounce pages,
+//! or to the host memory that was posted.
+
+mod arrivals;
+
+use std::collections::VecDeque;
+
+use tcpx_cuda::CudaGpu;
+use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
+
+use super::control_socket::{ControlIn, ControlRead, ControlSocket};
+use super::credit::CreditOut;
+use super::lane::Chunk;
+use super::lanes::Lanes;
+use super::options::CommOptions;
+use super::recv_request::{Destination, RecvRequest};
+use super::request_ring::{ConsumeError, Ring};
+use super::requests::Requests;
+use crate::connect::Sockets;
+use crate::failure::Failure;
+use crate::faults::{CommFaults, Shaper};
+use crate::log;
+use crate::memory::{
+    BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cuda_failure, pages_of,
+};
+use crate::wire::{MessagePart, Record, RecordOrder, Side};
+
+/// Announced chunks that may wait for room on their data socket. With so many, no more records are
+/// read.
+const MAX_WAITING_CHUNKS: usize = 64;
+
+/// An announced chunk that is not on its lane yet.
+#[derive(Clone, Copy, Debug)]
+struct AnnouncedChunk {
+    number: u64,
+    lane: usize,
+    offset: u32,
+    size: u32,
+}
+
+/// A receive comm.
+#[derive(Debug)]
+pub(crate) struct RecvComm {
+    lanes: Lanes,
+    control: ControlSocket,
+    input: ControlIn,
+    /// Present when the sender waits for receives.
+    credit: Option<CreditOut>,
+    order: RecordOrder,
+    chunk_bytes: u32,
+    chunks: VecDeque<AnnouncedChunk>,
+    requests: Requests<RecvRequest>,
+    queue: UnpackQueue,
+    bounce: &'static BounceBuffer,
+    shaper: Shaper,
+    faults: CommFaults,
+    /// Present when the bounce region is the GPU's own memory.
+    uploader: Option<Uploader>,
+    /// Empty between harvests.
+    harvested: Vec<Chunk>,
+    spare_pieces: Vec<Vec<Piece>>,
+    spare_pages: Vec<ReceivePages>,
+}
+
+impl RecvComm {
+    /// Starts helper threads, if the options ask for them. `bounce` is the region for memory of
+    /// `gpu`, or for emulated memory without one.
+    pub(crate) fn new(
+        sockets: Sockets,
+        options: &CommOptions<'_>,
+        bounce: &'static BounceBuffer,
+        gpu: Option<&CudaGpu>,
+    ) -> Result<Self, Failure> {
+        let CommOptions { number, script, .. } = *options;
+        let base = bounce.region().consumer_base();
+        let queue = match gpu {
+            None => UnpackQueue::new(base),
+            Some(gpu) => {
+                UnpackQueue::on_gpu(gpu, base).map_err(|error| cuda_failure("accept", &error))?
+            }
+        };
+        let uploads = gpu.filter(|_| bounce.region().is_on_gpu());
+        let uploader = uploads
+            .map(Uploader::new)
+            .transpose()
+            .map_err(|error| cuda_failure("accept", &error))?;
+        let lanes = Lanes::new(sockets.data, Side::Recv, options);
+        let lanes = lanes.map_err(|error| {
+            log::warn!("accept: cannot start helper threads: {error}");
+            Failure::System
+        })?;
+        Ok(Self {
+            lanes,
+            control: ControlSocket::new(sockets.control, script, number, Side::Recv),
+            input: ControlIn::new(),
+            credit: options.recv_sync.then(CreditOut::default),
+            order: RecordOrder::new(sockets.chunk_bytes),
+            chunk_bytes: sockets.chunk_bytes,
+            chunks: VecDeque::new(),
+            requests: Requests::new(),
+            queue,
+            bounce,
+            shaper: Shaper::new(script, number),
+            faults: CommFaults::new(script, Side::Recv),
+            uploader,
+            harvested: Vec::new(),
+            spare_pieces: Vec::new(),
+            spare_pages: Vec::new(),
+        })
+    }
+
+    /// The struct that describes the unpack queue to the consumer.
+    pub(crate) fn device(&self) -> *mut UnpackNetDeviceHandle {
+        self.queue.device()
+    }
+
+    /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before
+    /// [`Self::test`].
+    pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
+        let pages = self.spare_pages.pop().unwrap_or_default();
+        self.requests.post(RecvRequest::new(destination, posted, pages))
+    }
+
+    /// Drives the comm, then says whether the request is done, whose number ends in the bits `low`;
+    /// its entries and their count are in the queue by then.
+    pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
+        let number = self.requests.ring.number_from_low_bits(low);
+        if !self.requests.is_done(number) {
+            self.progress();
+        }
+        let done = self.requests.answer(number)?;
+        if let Some(receive) = self.requests.ring.get(number).filter(|_| done) {
+            self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
+            self.requests.ring.report();
+        }
+        Ok(done)
+    }
+
+    /// Frees the oldest done request, whose number ends in the bits `low`, and recycles its pages.
+    pub(crate) fn consume(&mut self, low: u32) -> Result<(), Failure> {
+        let number = self.requests.ring.number_from_low_bits(low);
+        match self.requests.ring.may_consume(number) {
+            Ok(()) => {
+                if let Some(mut receive) = self.requests.ring.free() {
+                    if !self.faults.leaks(number) {
+                        self.bounce.release(receive.pages.ranges());
+                    }
+                    receive.pages.reset();
+                    self.spare_pages.push(receive.pages);
+                }
+                Ok(())
+            }
+            Err(ConsumeError::NoneDone) => {
+                log::warn!("no inactive request");
+                Err(Failure::Internal)
+            }
+            Err(ConsumeError::OutOfOrder { expected }) => {
+                log::warn!("invalid request {number} vs expected {expected}");
+                Err(Failure::Internal)
+            }
+        }
+    }
+
+    /// Bytes that the sender announced for a live request, once it has.
+    pub(crate) fn received_bytes(&self, low: u32) -> Option<u32> {
+        let ring = &self.requests.ring;
+        ring.get(ring.number_from_low_bits(low))?.total
+    }
+
+    fn progress(&mut self) {
+        self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
+        self.send_credit();
+        self.match_records();
+        self.feed_lanes();
+        self.lanes.run();
+        self.harvest();
+        self.take_uploads();
+    }
+
+    fn send_credit(&mut self) {
+        let Some(credit) = &mut self.credit else { return };
+        if let Err(error) = credit.announce(&mut self.control, self.requests.ring.posted()) {
+            self.requests.fail_once(self.requests.next(), || {
+                log::warn!("control socket failed: {error}");
+                Failure::System
+            });
+        }
+    }
+
+    /// Takes records off the control socket for as long as a receive waits for one.
+    fn match_records(&mut self) {
+        while let Some(number) = self.requests.next() {
+            if self.chunks.len() >= MAX_WAITING_CHUNKS {
+                return;
+            }
+            match self.take_record(number) {
+                Ok(RecordUse::Record) => {}
+                Ok(RecordUse::NoRoom) => return,
+                Ok(RecordUse::Incomplete) => match self.input.read(&mut self.control) {
+                    Ok(ControlRead::Bytes) => {}
+                    Ok(ControlRead::Nothing) => return,
+                    Ok(ControlRead::End) => {
+                        return self.lose_control(number, &"connection closed by remote peer");
+                    }
+                    Err(error) => return self.lose_control(number, &error),
+                },
+                Err(failure) => self.requests.fail(number, failure),
+            }
+        }
+    }
+
+    fn lose_control(&mut self, number: u64, reason: &dyn core::fmt::Display) {
+        log::warn!("control socket failed: {reason}");
+        self.requests.fail(number, Failure::System);
+    }
+
+    /// Uses the next record for request `number`, if all of it is there.
+    fn take_record(&mut self, number: u64) -> Result<RecordUse, Failure> {
+        let Some(bytes) = self.input.bytes().first_chunk::<{ Record::BYTES }>() else {
+            return Ok(RecordUse::Incomplete);
+        };
+        // At most eight data sockets.
+        let record =
+            Record::decode(bytes, self.lanes.len() as u16).map_err(|error| refuse(&error))?;
+        if let Record::Inline { size } = record {
+            if self.input.bytes().len() < Record::BYTES + size as usize {
+                return Ok(RecordUse::Incomplete);
+            }
+            // Pages go to messages in order, or two of them could wait for each other's.
+            if !self.chunks.is_empty() || !self.allocate_pages(number, size)? {
+                return Ok(RecordUse::NoRoom);
+            }
+        }
+        let part = self.order.check(record).map_err(|error| refuse(&error))?;
+        self.input.consume(Record::BYTES);
+        self.start_message(number, part)?;
+        match record {
+            Record::Inline { size } => self.receive_inline(number, size),
+            Record::Chunk { index, size, offset, .. } => {
+                self.chunks.push_back(AnnouncedChunk {
+                    number,
+                    lane: usize::from(index),
+                    offset,
+                    size,
+                });
+            }
+        }
+        if part.last {
+            self.requests.ring.mark_queued();
+        }
+        Ok(RecordUse::Record)
+    }
+
+    /// Checks a message against the receive it was matched with.
+    fn start_message(&mut self, number: u64, part: MessagePart) -> Result<(), Failure> {
+        let Some(receive) = self.requests.ring.get_mut(number).filter(|_| part.first) else {
+            return Ok(());
+        };
+        receive.total = Some(part.total);
+        if part.total > receive.posted {
+            log::warn!("message of {} bytes for a receive of {}", part.total, receive.posted);
+            return Err(Failure::Internal);
+        }
+        let pages = pages_of(part.total, self.chunk_bytes);
+        if matches!(receive.destination, Destination::Device) && pages > MAX_UNPACK_ENTRIES as u64 {
+            log::warn!(
+                "too many pages: {pages} fragments, the unpack queue holds {MAX_UNPACK_ENTRIES}"
+            );
+            return Err(Failure::Internal);
+        }
+        Ok(())
+    }
+
+    /// Gives a message all its bounce pages at once; false when there are not enough free ones now.
+    fn allocate_pages(&mut self, number: u64, total: u32) -> Result<bool, Failure> {
+        let Some(receive) = self.requests.ring.get_mut(number) else { return Ok(false) };
+        if receive.allocated || !matches!(receive.destination, Destination::Device) {
+            return Ok(true);
+        }
+        let (pages, all) = (pages_of(total, self.chunk_bytes), self.bounce.total_pages());
+        if pages > u64::from(all) {
+            log::warn!("message of {total} bytes needs {pages} bounce pages, there are {all}");
+            return Err(Failure::Internal);
+        }
+        let (bounce, pages) = (self.bounce, &mut receive.pages);
+        receive.allocated =
+            self.shaper.allocate_pages(bounce, number, total, self.chunk_bytes, pages);
+        Ok(receive.allocated)
+    }
+
+    /// Moves announced chunks to their lanes, in order, as far as lanes and pages allow.
+    fn feed_lanes(&mut self) {
+        while let Some(&chunk) = self.chunks.front() {
+            if !self.lanes.has_room(chunk.lane) {
+                return;
+            }
+            let total =
+                self.requests.ring.get(chunk.number).and_then(|receive| receive.total).unwrap_or(0);
+            match self.allocate_pages(chunk.number, total) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(failure) => {
+                    self.requests.fail(chunk.number, failure);
+                    self.chunks.clear();
+                    return;
+                }
+            }
+            self.chunks.pop_front();
+            let mut pieces = self.spare_pieces.pop().unwrap_or_default();
+            if let Some(receive) = self.requests.ring.get_mut(chunk.number) {
+                receive.chunk_memory(self.bounce, chunk.offset, chunk.size as usize, &mut pieces);
+            }
+            self.lanes.push(chunk.lane, Chunk::new(chunk.number, chunk.offset, pieces));
+        }
+    }
+}
+
+/// What became of the record at the front of the control stream.
+enum RecordUse {
+    /// It was used.
+    Record,
+    /// Part of it has not come yet.
+    Incomplete,
+    /// It must wait for bounce pages.
+    NoRoom,
+}
+
+fn refuse(error: &crate::wire::RecordError) -> Failure {
+    log::warn!("control record refused: {error}");
+    Failure::Internal
+}
+
+impl Drop for RecvComm {
+    fn drop(&mut self) {
+        // The threads end before the pages that they write to go back.
+        self.lanes.stop();
+        if self.uploader.as_mut().is_some_and(|uploader| !uploader.drain()) {
+            return log::warn!("copies to the GPU do not end; their bounce pages are kept");
+        }
+        let mut unfreed = false;
+        while let Some(mut receive) = self.requests.ring.remove_oldest() {
+            unfreed |= !receive.pages.ranges().is_empty();
+            self.bounce.release(receive.pages.ranges());
+        }
+        self.shaper.close(self.bounce);
+        if unfreed {
+            log::warn!("some pages not yet freed?");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! One irecv: where its bytes go, and how far it has come.
+
+use std::sync::Arc;
+
+use super::request_ring::Ring;
+use super::requests::Request;
+use crate::memory::{BounceBuffer, Piece, ReceivePages, Registration, UnpackQueue, entries};
+
+/// Where a receive goes.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    /// Straight to host memory.
+    Host {
+        memory: Piece,
+        /// Keeps `deregMr` from succeeding while the memory is in use.
+        _registration: Arc<Registration>,
+    },
+    /// To bounce pages.
+    Device,
+}
+
+/// One irecv.
+#[derive(Debug)]
+pub(crate) struct RecvRequest {
+    pub(crate) destination: Destination,
+    /// Most bytes that may come.
+    pub(crate) posted: u32,
+    /// Bytes that the sender announced.
+    pub(crate) total: Option<u32>,
+    pub(crate) arrived: u32,
+    /// Entries written to the unpack queue.
+    pub(crate) entries: usize,
+    /// Whether it has its bounce pages.
+    pub(crate) allocated: bool,
+    pub(crate) pages: ReceivePages,
+}
+
+impl Request for RecvRequest {
+    const NAME: &'static str = "recv";
+
+    /// Whether all of the message has arrived.
+    fn is_finished(&self) -> bool {
+        self.total == Some(self.arrived)
+    }
+}
+
+impl RecvRequest {
+    /// Nothing has come yet; `pages` is empty.
+    pub(crate) fn new(destination: Destination, posted: u32, pages: ReceivePages) -> Self {
+        Self { destination, posted, total: None, arrived: 0, entries: 0, allocated: false, pages }
+    }
+
+    /// The memory of the chunk at `offset`.
+    pub(crate) fn chunk_memory(
+        &mut self,
+        bounce: &BounceBuffer,
+        offset: u32,
+        bytes: usize,
+        pieces: &mut Vec<Piece>,
+    ) {
+        match &self.destination {
+            Destination::Host { memory, .. } => pieces.push(memory.part(offset as usize, bytes)),
+            Destination::Device => self.pages.next_chunk(bounce.region(), bytes, pieces),
+        }
+    }
+
+    /// Counts a chunk that has arrived, and writes its entries.
+    pub(crate) fn collect(
+        &mut self,
+        number: u64,
+        offset: u32,
+        pieces: &[Piece],
+        bounce: &BounceBuffer,
+        queue: &mut UnpackQueue,
+    ) {
+        self.arrived += pieces.iter().map(|piece| piece.len() as u32).sum::<u32>();
+        if matches!(self.destination, Destination::Device) {
+            for entry in entries(bounce.region(), pieces, offset) {
+                queue.put(Ring::<Self>::slot(number), self.entries, entry);
+                self.entries += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The sixteen requests of a comm, in order. Pure: no byte moves here.
+//!
+//! Requests are numbered from 0 over the life of the comm; request k lives in slot k mod 16. Four
+//! cursors split the live ones, oldest first:
+//!
+//! ```text
+//!   freed ..... reported ..... queued ..... posted
+//!         done,         all of it    waiting for
+//!         unconsumed    on sockets   room or records
+//! ```
+//! A send is freed when `test` reports it; a receive when it is consumed.
+
+use tcpx_sys::MAX_REQUESTS;
+
+/// What `test` may say about a request before its completion is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is the oldest request that is on the sockets: report it if it has finished.
+    Oldest,
+    /// No request is on the sockets: return 0, not done.
+    NothingMoves,
+    /// Another one is the oldest: the caller broke the order.
+    OutOfOrder {
+        /// The number that is to be tested.
+        expected: u64,
+    },
+    /// The request was freed, or never posted.
+    Stale,
+}
+
+/// Why `irecvConsumed` is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConsumeError {
+    /// No request is done and unconsumed.
+    NoneDone,
+    /// Another one is the oldest done request.
+    OutOfOrder {
+        /// The number that is to be consumed.
+        expected: u64,
+    },
+}
+
+/// Bits of a request's number that its id carries.
+pub(crate) const NUMBER_BITS: u32 = 20;
+
+/// The requests and the four cursors.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    slots: [Option<T>; MAX_REQUESTS],
+    freed: u64,
+    reported: u64,
+    queued: u64,
+    posted: u64,
+}
+
+impl<T> Ring<T> {
+    pub(crate) const fn new() -> Self {
+        Self { slots: [const { None }; MAX_REQUESTS], freed: 0, reported: 0, queued: 0, posted: 0 }
+    }
+
+    /// Slot of a request number, which is also its slot in the unpack queue.
+    pub(crate) const fn slot(number: u64) -> usize {
+        (number % MAX_REQUESTS as u64) as usize
+    }
+
+    /// The new request's number, or `None` when sixteen are live.
+    pub(crate) fn post(&mut self, request: T) -> Option<u64> {
+        if self.posted - self.freed == MAX_REQUESTS as u64 {
+            return None;
+        }
+        let number = self.posted;
+        self.slots[Self::slot(number)] = Some(request);
+        self.posted += 1;
+        Some(number)
+    }
+
+    /// The live request of this number.
+    pub(crate) fn get(&self, number: u64) -> Option<&T> {
+        if !(self.freed..self.posted).contains(&number) {
+            return None;
+        }
+        self.slots[Self::slot(number)].as_ref()
+    }
+
+    /// The live request of this number.
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        if !(self.freed..self.posted).contains(&number) {
+            return None;
+        }
+        self.slots[Self::slot(number)].as_mut()
+    }
+
+    /// The number of the live request whose number ends in these bits, or one that is never live.
+    pub(crate) fn number_from_low_bits(&self, low: u32) -> u64 {
+        let mask = (1u64 << NUMBER_BITS) - 1;
+        let live = (self.freed..self.posted).find(|number| number & mask == u64::from(low));
+        live.unwrap_or(u64::MAX)
+    }
+
+    /// First request that is not wholly on the sockets yet, if one is posted.
+    pub(crate) fn next_to_queue(&self) -> Option<u64> {
+        (self.queued < self.posted).then_some(self.queued)
+    }
+
+    /// The request [`Self::next_to_queue`] names is wholly on the sockets now.
+    pub(crate) fn mark_queued(&mut self) {
+        debug_assert!(self.queued < self.posted, "nothing to queue");
+        self.queued += 1;
+    }
+
+    /// Number of the oldest request that has not been reported done, if there is one.
+    pub(crate) fn oldest_unreported(&self) -> Option<u64> {
+        (self.reported < self.posted).then_some(self.reported)
+    }
+
+    /// How many requests were ever posted.
+    pub(crate) fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    /// What `test` has to do for request `number`.
+    pub(crate) fn turn(&self, number: u64) -> Turn {
+        if !(self.freed..self.posted).contains(&number) {
+            Turn::Stale
+        } else if self.reported == self.queued {
+            Turn::NothingMoves
+        } else if number == self.reported {
+            Turn::Oldest
+        } else {
+            Turn::OutOfOrder { expected: self.reported }
+        }
+    }
+
+    /// Marks the oldest moving request as reported done; it stays live until [`Self::free`].
+    pub(crate) fn report(&mut self) {
+        debug_assert!(self.reported < self.queued, "nothing to report");
+        self.reported += 1;
+    }
+
+    /// Whether `number` is the one to consume.
+    pub(crate) fn may_consume(&self, number: u64) -> Result<(), ConsumeError> {
+        if self.freed == self.reported {
+            Err(ConsumeError::NoneDone)
+        } else if number != self.freed {
+            Err(ConsumeError::OutOfOrder { expected: self.freed })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes the oldest live request out, whatever its state; for taking the comm down.
+    pub(crate) fn remove_oldest(&mut self) -> Option<T> {
+        if self.freed == self.posted {
+            return None;
+        }
+        let request = self.slots[Self::slot(self.freed)].take();
+        self.freed += 1;
+        self.reported = self.reported.max(self.freed);
+        self.queued = self.queued.max(self.freed);
+        request
+    }
+
+    /// Frees the oldest reported request.
+    pub(crate) fn free(&mut self) -> Option<T> {
+        if self.freed == self.reported {
+            return None;
+        }
+        let request = self.slots[Self::slot(self.freed)].take();
+        self.freed += 1;
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_seventeenth_is_refused_until_one_is_freed() {
+        let mut ring = Ring::new();
+        for number in 0..16 {
+            assert_eq!(ring.post(number), Some(number));
+        }
+        assert_eq!(ring.post(99), None);
+        ring.mark_queued();
+        ring.report();
+        assert_eq!(ring.post(99), None, "done but unconsumed still counts");
+        assert_eq!(ring.free(), Some(0));
+        assert_eq!(ring.post(16), Some(16));
+    }
+
+    #[test]
+    fn order_is_enforced_only_once_something_moves() {
+        let mut ring = Ring::new();
+        ring.post('a');
+        ring.post('b');
+        assert_eq!(ring.turn(1), Turn::NothingMoves);
+        ring.mark_queued();
+        assert_eq!(ring.turn(1), Turn::OutOfOrder { expected: 0 });
+        assert_eq!(ring.turn(0), Turn::Oldest);
+        ring.report();
+        assert_eq!(ring.turn(0), Turn::NothingMoves, "done is reported once");
+        assert_eq!(ring.turn(2), Turn::Stale);
+        assert_eq!(ring.may_consume(1), Err(ConsumeError::OutOfOrder { expected: 0 }));
+        assert_eq!(ring.may_consume(0), Ok(()));
+        ring.free();
+        assert_eq!(ring.turn(0), Turn::Stale);
+        assert_eq!(ring.may_consume(0), Err(ConsumeError::NoneDone));
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Post,
+        Hand,
+        Test(u8),
+        Consume(u8),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            Just(Step::Post),
+            Just(Step::Hand),
+            (0u8..20).prop_map(Step::Test),
+            (0u8..20).prop_map(Step::Consume),
+        ];
+        prop::collection::vec(step, 0..400)
+    }
+
+    proptest! {
+        /// Against a model of three plain queues.
+        #[test]
+        fn behaves_like_three_queues(steps in steps()) {
+            use std::collections::VecDeque;
+            let (mut waiting, mut moving) = (VecDeque::new(), VecDeque::new());
+            let mut done = VecDeque::new();
+            let mut ring = Ring::new();
+            let mut next = 0u64;
+            for step in steps {
+                let live = waiting.len() + moving.len() + done.len();
+                let oldest = next - live as u64;
+                match step {
+                    Step::Post => {
+                        prop_assert_eq!(ring.post(next).is_some(), live < MAX_REQUESTS);
+                        if live < MAX_REQUESTS {
+                            waiting.push_back(next);
+                            next += 1;
+                        }
+                    }
+                    Step::Hand => {
+                        prop_assert_eq!(ring.next_to_queue(), waiting.front().copied());
+                        if let Some(number) = waiting.pop_front() {
+                            ring.mark_queued();
+                            moving.push_back(number);
+                        }
+                    }
+                    Step::Test(ahead) => {
+                        let number = oldest + u64::from(ahead);
+                        let expected = match moving.front() {
+                            _ if usize::from(ahead) >= live => Turn::Stale,
+                            None => Turn::NothingMoves,
+                            Some(&front) if front == number => Turn::Oldest,
+                            Some(&front) => Turn::OutOfOrder { expected: front },
+                        };
+                        prop_assert_eq!(ring.turn(number), expected);
+                        if expected == Turn::Oldest {
+                            ring.report();
+                            done.extend(moving.pop_front());
+                        }
+                    }
+                    Step::Consume(ahead) => {
+                        let number = oldest + u64::from(ahead);
+                        let allowed = done.front() == Some(&number);
+                        prop_assert_eq!(ring.may_consume(number).is_ok(), allowed);
+                        if allowed {
+                            prop_assert_eq!(ring.free(), done.pop_front());
+                        }
+                    }
+                }
+                let oldest = next - (waiting.len() + moving.len() + done.len()) as u64;
+                prop_assert_eq!(ring.get(oldest).copied(), (oldest < next).then_some(oldest));
+                prop_assert!(oldest == 0 || ring.get(oldest - 1).is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Send comms. A message is cut into chunks, which are announced on the control socket and queued
+//! on the data sockets. Chunks of GPU memory are copied to pinned pages before that.
+
+use std::io;
+use std::sync::Arc;
+
+use tcpx_sys::MAX_REQUESTS;
+
+use super::control_socket::{ControlOut, ControlSocket};
+use super::credit::CreditIn;
+use super::lane::Chunk;
+use super::lane_order::RoundRobin;
+use super::lanes::Lanes;
+use super::options::CommOptions;
+use super::requests::{Request, Requests};
+use crate::connect::Sockets;
+use crate::failure::Failure;
+use crate::faults::CommFaults;
+use crate::log;
+use crate::memory::{Piece, Registration, Staged, Stager, cuda_failure};
+use crate::wire::{Record, Side, chunk_at};
+
+/// One isend.
+#[derive(Debug)]
+struct SendRequest {
+    memory: Piece,
+    /// Whether it is memory of a GPU.
+    staged: bool,
+    /// Where an inline message of such memory was staged, until it is out.
+    inline: Option<Piece>,
+    /// Bytes that are queued on data sockets or being staged, or all of them for an inline message.
+    queued: u32,
+    /// Bytes on data sockets, or being staged, that are not out yet.
+    unsent: u32,
+    /// Records that are not out yet.
+    records: u32,
+    /// Keeps `deregMr` from succeeding while the memory is in use.
+    _registration: Arc<Registration>,
+}
+
+impl Request for SendRequest {
+    const NAME: &'static str = "send";
+
+    /// Whether every byte has left for the kernel.
+    fn is_finished(&self) -> bool {
+        self.unsent == 0 && self.records == 0
+    }
+}
+
+/// Records and chunks on their way to the sockets.
+#[derive(Debug)]
+struct Outgoing {
+    lanes: Lanes,
+    order: RoundRobin,
+    records: ControlOut,
+    spare: Vec<Vec<Piece>>,
+}
+
+impl Outgoing {
+    /// Queues a whole message behind its record.
+    fn push_inline(&mut self, number: u64, memory: Piece) {
+        // `isend` took the length from a positive `int`.
+        self.records.push(number, Record::Inline { size: memory.len() as u32 }, memory);
+    }
+
+    /// Queues a chunk and its record; false when no socket has room.
+    fn push_chunk(&mut self, number: u64, offset: u32, total: u32, memory: Piece) -> bool {
+        let Some(lane) = self.order.pick(|lane| self.lanes.has_room(lane)) else { return false };
+        let mut pieces = self.spare.pop().unwrap_or_default();
+        pieces.push(memory);
+        // At most eight data sockets, and a chunk is no longer than its message.
+        let (index, size) = (lane as u16, memory.len() as u32);
+        self.records.push(number, Record::Chunk { index, size, offset, total }, Piece::EMPTY);
+        self.lanes.push(lane, Chunk::new(number, offset, pieces));
+        true
+    }
+}
+
+/// A send comm.
+#[derive(Debug)]
+pub(crate) struct SendComm {
+    outgoing: Outgoing,
+    control: ControlSocket,
+    /// Present when sends wait for the peer's receives.
+    credit: Option<CreditIn>,
+    requests: Requests<SendRequest>,
+    chunk_bytes: u32,
+    inline_bytes: u32,
+    faults: CommFaults,
+    /// Made with the first send of GPU memory.
+    stager: Option<Stager>,
+}
+
+impl SendComm {
+    /// Starts helper threads, if the options ask for them.
+    pub(crate) fn new(sockets: Sockets, options: &CommOptions<'_>) -> io::Result<Self> {
+        let CommOptions { number, script, .. } = *options;
+        let lanes = Lanes::new(sockets.data, Side::Send, options)?;
+        Ok(Self {
+            outgoing: Outgoing {
+                order: RoundRobin::new(lanes.len()),
+                lanes,
+                records: ControlOut::default(),
+                spare: Vec::new(),
+            },
+            control: ControlSocket::new(sockets.control, script, number, Side::Send),
+            credit: options.recv_sync.then(CreditIn::default),
+            requests: Requests::new(),
+            chunk_bytes: sockets.chunk_bytes,
+            inline_bytes: options.inline_bytes,
+            faults: CommFaults::new(script, Side::Send),
+            stager: None,
+        })
+    }
+
+    /// Queues a message and returns its number. Nothing moves before [`Self::test`].
+    pub(crate) fn post(
+        &mut self,
+        memory: Piece,
+        registration: Arc<Registration>,
+    ) -> Result<u64, Failure> {
+        let staged = self.prepare_staging(memory, &registration)?;
+        let send = SendRequest {
+            memory,
+            staged,
+            inline: None,
+            queued: 0,
+            unsent: 0,
+            records: 0,
+            _registration: registration,
+        };
+        self.requests.post(send)
+    }
+
+    /// Whether a message must be staged, and the stager for it.
+    fn prepare_staging(
+        &mut self,
+        memory: Piece,
+        registration: &Registration,
+    ) -> Result<bool, Failure> {
+        let refused = |error| cuda_failure("isend", &error);
+        let Some(gpu) = registration.gpu_of(memory).map_err(refused)? else { return Ok(false) };
+        if self.stager.is_none() {
+            self.stager = Some(Stager::new(gpu, self.chunk_bytes).map_err(refused)?);
+        }
+        Ok(true)
+    }
+
+    /// Drives the comm, then says whether the request is done, whose number ends in the bits `low`.
+    pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
+        let number = self.requests.ring.number_from_low_bits(low);
+        if !self.requests.is_done(number) {
+            self.progress();
+        }
+        let done = self.requests.answer(number)?;
+        if done {
+            self.requests.ring.report();
+            self.requests.ring.free();
+        }
+        Ok(done)
+    }
+
+    fn progress(&mut self) {
+        self.faults.step(self.outgoing.lanes.sockets().chain([self.control.stream()]));
+        self.read_credit();
+        self.queue_chunks();
+        self.flush_records();
+        self.outgoing.lanes.run();
+        self.harvest();
+    }
+
+    fn read_credit(&mut self) {
+        let (Some(credit), Some(next)) = (&mut self.credit, self.requests.next()) else { return };
+        if credit.covers(next) {
+            return;
+        }
+        if let Err(error) = credit.read(&mut self.control, next, MAX_REQUESTS as u64) {
+            log::warn!("control socket failed: {error}");
+            let failure = match error.kind() {
+                io::ErrorKind::InvalidData => Failure::Internal,
+                _ => Failure::System,
+            };
+            self.requests.fail(next, failure);
+        }
+    }
+
+    /// Hands messages to the sockets, in order, as far as there is room.
+    fn queue_chunks(&mut self) {
+        self.queue_staged();
+        while let Some(number) = self.requests.next() {
+            if !self.credit.as_ref().is_none_or(|credit| credit.covers(number)) {
+                break;
+            }
+            let staged = self.requests.ring.get(number).is_some_and(|send| send.staged);
+            let all = if self.faults.loses(number) {
+                true
+            } else if staged {
+                self.stage_message(number)
+            } else {
+                // Records are in the order of the messages, so nothing overtakes what is staged.
+                self.stager.as_ref().is_none_or(Stager::is_idle) && self.queue_message(number)
+            };
+            if !all {
+                break;
+            }
+            self.requests.ring.mark_queued();
+        }
+        self.queue_staged();
+    }
+
+    /// Begins to copy what is left of a message to pinned pages; false when not all of it has room
+    /// there.
+    fn stage_message(&mut self, number: u64) -> bool {
+        let (Some(send), Some(stager)) = (self.requests.ring.get_mut(number), &mut self.stager)
+        else {
+            return false;
+        };
+        let total = send.memory.len() as u32;
+        while send.queued < total {
+            let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
+            match stager.start(number, offset, send.memory.part(offset as usize, size as usize)) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(error) => {
+                    self.requests.fail(number, cuda_failure("test", &error));
+                    return false;
+                }
+            }
+            send.queued += size;
+            send.unsent += size;
+        }
+        true
+    }
+
+    /// Queues the chunks whose bytes are in pinned pages, in order, as far as the sockets have
+    /// room.
+    fn queue_staged(&mut self) {
+        loop {
+            let Some(stager) = &mut self.stager else { return };
+            let chunk = match stager.ready() {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return,
+                Err(error) => {
+                    let oldest = stager.oldest();
+                    return self.requests.fail_once(oldest, || cuda_failure("test", &error));
+                }
+            };
+            if !self.queue_copied(chunk) {
+                return;
+            }
+            if let Some(stager) = &mut self.stager {
+                stager.take();
+            }
+        }
+    }
+
+    /// Queues one chunk whose bytes are in pinned pages; false when the sockets have no room.
+    fn queue_copied(&mut self, chunk: Staged) -> bool {
+        let Staged { number, offset, memory, .. } = chunk;
+        let Some(send) = self.requests.ring.get_mut(number) else { return false };
+        let (size, total) = (memory.len() as u32, send.memory.len() as u32);
+        if total <= self.inline_bytes && size == total {
+            send.unsent -= size;
+            send.inline = Some(memory);
+            self.outgoing.push_inline(number, memory);
+        } else if !self.outgoing.push_chunk(number, offset, total, memory) {
+            return false;
+        }
+        send.records += 1;
+        true
+    }
+
+    /// Queues what is left of a message; false when the sockets have no room for all of it.
+    fn queue_message(&mut self, number: u64) -> bool {
+        let Some(send) = self.requests.ring.get_mut(number) else { return false };
+        // `isend` took the length from a positive `int`.
+        let total = send.memory.len() as u32;
+        if total <= self.inline_bytes {
+            send.records += 1;
+            send.queued = total;
+            self.outgoing.push_inline(number, send.memory);
+            return true;
+        }
+        while send.queued < total {
+            let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
+            let memory = send.memory.part(offset as usize, size as usize);
+            if !self.outgoing.push_chunk(number, offset, total, memory) {
+                return false;
+            }
+            send.records += 1;
+            send.queued += size;
+            send.unsent += size;
+        }
+        true
+    }
+
+    fn flush_records(&mut self) {
+        let Self { outgoing, control, requests, stager, .. } = self;
+        let flushed = outgoing.records.flush(control, |number| {
+            if let Some(send) = requests.ring.get_mut(number) {
+                send.records -= 1;
+                if let (Some(memory), Some(stager)) = (send.inline.take(), stager.as_mut()) {
+                    stager.release(memory);
+                }
+            }
+        });
+        if let Err(error) = flushed {
+            requests.fail_once(outgoing.records.first(), || {
+                log::warn!("control socket failed: {error}");
+                Failure::System
+            });
+        }
+    }
+
+    fn harvest(&mut self) {
+        let Self { outgoing: Outgoing { lanes, spare, .. }, requests, stager, .. } = self;
+        lanes.harvest(|mut chunk| {
+            if chunk.failed {
+                requests.fail(chunk.number, Failure::System);
+            } else if let Some(send) = requests.ring.get_mut(chunk.number) {
+                send.unsent -= chunk.bytes as u32;
+            }
+            if let (Some(stager), Some(memory)) = (stager.as_mut(), chunk.pieces.first()) {
+                stager.release(*memory);
+            }
+            chunk.pieces.clear();
+            spare.push(chunk.pieces);
+        });
+    }
+}
+
+impl Drop for SendComm {
+    fn drop(&mut self) {
+        // The threads end before the requests let go of their registrations.
+        self.outgoing.lanes.stop();
+        // Waits for copies, which read memory that the requests below hold on to.
+        self.stager = None;
+        self.control.drain();
+    }
+}

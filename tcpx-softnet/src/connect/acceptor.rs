@@ -1,0 +1,265 @@
+//! The thread of a listen comm: it puts together the sockets of one peer.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::handle::ListenHandle;
+use super::pairing::{Decision, Pairing};
+use super::sockets::Sockets;
+use crate::log;
+use crate::poll::{Interest, Waker, wait};
+use crate::sync::AtomicBool;
+use crate::wire::{Answer, Hello, SocketRole, Verdict};
+
+/// Connections that may be in the middle of their hello. The oldest is dropped for one more.
+const MAX_HANDSHAKES: usize = 64;
+/// Longest time between a socket's connect and the end of its hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How the listen comm tells its thread to end.
+#[derive(Debug)]
+pub(super) struct Stop {
+    wake: Waker,
+    stopped: AtomicBool,
+}
+
+impl Stop {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { wake: Waker::new()?, stopped: AtomicBool::new(false) })
+    }
+
+    /// The thread ends soon, with an error.
+    pub(super) fn request(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.wake.notify();
+    }
+}
+
+/// A connection that has not finished its hello.
+#[derive(Debug)]
+struct Handshake {
+    socket: TcpStream,
+    hello: [u8; Hello::BYTES],
+    filled: usize,
+    deadline: Instant,
+}
+
+/// How much of a hello has come.
+enum HelloRead {
+    All,
+    More,
+    Closed,
+}
+
+impl Handshake {
+    fn read_hello(&mut self) -> HelloRead {
+        match self.socket.read(&mut self.hello[self.filled..]) {
+            Ok(0) => HelloRead::Closed,
+            Ok(count) => {
+                self.filled += count;
+                if self.filled == Hello::BYTES { HelloRead::All } else { HelloRead::More }
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                HelloRead::More
+            }
+            Err(_) => HelloRead::Closed,
+        }
+    }
+}
+
+/// What the thread works on.
+pub(super) struct Acceptor {
+    listener: TcpListener,
+    stop: Arc<Stop>,
+    pairing: Pairing,
+    handshakes: Vec<Handshake>,
+    control: Option<TcpStream>,
+    data: Vec<Option<TcpStream>>,
+    deadline: Instant,
+}
+
+impl Acceptor {
+    /// `listener` is non-blocking, and bound to the address of `handle`.
+    pub(super) fn new(
+        listener: TcpListener,
+        stop: Arc<Stop>,
+        handle: &ListenHandle,
+        deadline: Instant,
+    ) -> Self {
+        Self {
+            listener,
+            stop,
+            pairing: Pairing::new(handle.id, handle.sockets, handle.recv_sync),
+            handshakes: Vec::new(),
+            control: None,
+            data: (0..handle.sockets).map(|_| None).collect(),
+            deadline,
+        }
+    }
+
+    /// Waits for the one peer, until the deadline or the request to stop.
+    pub(super) fn run(&mut self) -> io::Result<Sockets> {
+        loop {
+            if self.stop.stopped.load(Ordering::SeqCst) {
+                return Err(io::Error::other("the listen comm was closed"));
+            }
+            let now = Instant::now();
+            if now >= self.deadline {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "no peer within the time allowed",
+                ));
+            }
+            self.handshakes.retain(|handshake| handshake.deadline > now);
+            let (connecting, peer_ready, readable) = self.wait(now)?;
+            if peer_ready {
+                self.drop_claimant();
+            }
+            self.read_hellos(&readable);
+            if connecting {
+                self.accept_all(now)?;
+            }
+            if let Some(chunk_bytes) = self.pairing.complete()
+                && let Some(control) = self.control.take()
+            {
+                let data = self.data.iter_mut().filter_map(Option::take).collect();
+                return Ok(Sockets { control, data, chunk_bytes });
+            }
+        }
+    }
+
+    /// Waits for anything to happen. Says whether there are connections to accept, whether a kept
+    /// socket is readable, and which handshakes are.
+    ///
+    /// The peer sends nothing on a kept socket until the comm is complete, so a readable one means
+    /// that the peer is gone.
+    fn wait(&self, now: Instant) -> io::Result<(bool, bool, Vec<bool>)> {
+        let kept: Vec<BorrowedFd<'_>> =
+            self.control.iter().chain(self.data.iter().flatten()).map(AsFd::as_fd).collect();
+        let descriptors: Vec<_> = [self.stop.wake.as_fd(), self.listener.as_fd()]
+            .into_iter()
+            .chain(kept.iter().copied())
+            .chain(self.handshakes.iter().map(|handshake| handshake.socket.as_fd()))
+            .map(|fd| (fd, Interest::Read))
+            .collect();
+        let next = self.handshakes.iter().map(|s| s.deadline).fold(self.deadline, Instant::min);
+        let ready = wait(&descriptors, Some(next.saturating_duration_since(now)))?;
+        let (kept_ready, handshakes) = ready[2..].split_at(kept.len());
+        Ok((ready[1], kept_ready.contains(&true), handshakes.to_vec()))
+    }
+
+    /// Whether the peer whose sockets are kept has gone since the last wait.
+    fn claimant_is_gone(&self) -> bool {
+        let kept: Vec<_> = self
+            .control
+            .iter()
+            .chain(self.data.iter().flatten())
+            .map(|socket| (socket.as_fd(), Interest::Read))
+            .collect();
+        wait(&kept, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
+    }
+
+    /// Drops the kept sockets: their peer closed, or sent bytes, before all of them were there.
+    fn drop_claimant(&mut self) {
+        log::warn!(
+            "accept: the peer went away in the middle of the handshake; waiting for another"
+        );
+        self.pairing.reset();
+        self.control = None;
+        self.data.iter_mut().for_each(|socket| *socket = None);
+    }
+
+    fn accept_all(&mut self, now: Instant) -> io::Result<()> {
+        loop {
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_err()
+                    {
+                        continue;
+                    }
+                    if self.handshakes.len() >= MAX_HANDSHAKES {
+                        self.handshakes.remove(0);
+                    }
+                    let deadline = (now + HELLO_TIMEOUT).min(self.deadline);
+                    self.handshakes.push(Handshake {
+                        socket,
+                        hello: [0; Hello::BYTES],
+                        filled: 0,
+                        deadline,
+                    });
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(()),
+                    // The connection was gone before it was accepted.
+                    io::ErrorKind::Interrupted
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::ConnectionReset => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Reads from the handshakes that are readable. One leaves the list with its whole hello, or
+    /// when it was closed.
+    fn read_hellos(&mut self, readable: &[bool]) {
+        let handshakes = std::mem::take(&mut self.handshakes);
+        let readable = readable.iter().copied().chain(std::iter::repeat(false));
+        for (mut handshake, speaks) in handshakes.into_iter().zip(readable) {
+            match if speaks { handshake.read_hello() } else { HelloRead::More } {
+                HelloRead::More => self.handshakes.push(handshake),
+                HelloRead::Closed => {}
+                HelloRead::All => self.answer_hello(handshake),
+            }
+        }
+    }
+
+    fn answer_hello(&mut self, handshake: Handshake) {
+        let hello = match Hello::decode(&handshake.hello) {
+            Ok(hello) => hello,
+            Err(error) => {
+                log::info!("accept: a stray connection was closed: {error}");
+                return;
+            }
+        };
+        let mut decision = self.pairing.offer(&hello);
+        if decision == Decision::Refuse(Verdict::InUse) && self.claimant_is_gone() {
+            self.drop_claimant();
+            decision = self.pairing.offer(&hello);
+        }
+        let verdict = match decision {
+            Decision::Ignore => {
+                log::info!("accept: a stray connection was closed: unknown connection id");
+                return;
+            }
+            Decision::Refuse(verdict) => verdict,
+            Decision::Keep(_) => Verdict::Accepted,
+        };
+        if verdict != Verdict::Accepted {
+            log::warn!("accept: a connection was refused: {verdict:?}");
+        }
+        let answer = Answer { attempt: hello.attempt, verdict }.encode();
+        // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its
+        // socket shows it.
+        let answered = (&handshake.socket).write(&answer).is_ok_and(|count| count == answer.len());
+        match decision {
+            Decision::Keep(SocketRole::Control) => self.control = Some(handshake.socket),
+            Decision::Keep(SocketRole::Data(index)) => {
+                self.data[usize::from(index)] = Some(handshake.socket)
+            }
+            Decision::Refuse(_) | Decision::Ignore => return,
+        }
+        if !answered {
+            self.drop_claimant();
+        }
+    }
+}

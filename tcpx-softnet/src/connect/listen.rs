@@ -1,0 +1,124 @@
+//! Listen comms: a listening socket, and a thread that waits for one peer.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::acceptor::{Acceptor, Stop};
+use super::handle::ListenHandle;
+use super::sockets::Sockets;
+use crate::failure::Failure;
+use crate::log;
+use crate::wire::ConnectionId;
+
+/// What polling a listen comm gives.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    /// Not yet.
+    Pending,
+    /// The peer's sockets. They are handed over once.
+    Ready(Sockets),
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// `accept` was not called yet.
+    Open(TcpListener),
+    /// A thread is waiting for the peer.
+    Accepting(JoinHandle<Result<Sockets, Failure>>),
+    /// `accept` has given its final answer.
+    Over,
+}
+
+/// A listen comm: it has one peer in its life.
+#[derive(Debug)]
+pub(crate) struct ListenComm {
+    phase: Phase,
+    handle: ListenHandle,
+    stop: Arc<Stop>,
+    timeout: Duration,
+}
+
+impl ListenComm {
+    /// Binds an ephemeral port of `address`.
+    pub(crate) fn open(
+        address: Ipv4Addr,
+        sockets: u16,
+        threads: u16,
+        recv_sync: bool,
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(SocketAddrV4::new(address, 0))?;
+        listener.set_nonblocking(true)?;
+        let SocketAddr::V4(address) = listener.local_addr()? else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
+        let handle = ListenHandle { address, sockets, threads, recv_sync, id: ConnectionId(id) };
+        let stop = Arc::new(Stop::new()?);
+        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout })
+    }
+
+    pub(crate) fn handle(&self) -> ListenHandle {
+        self.handle
+    }
+
+    /// Polls for the peer; the first call starts the search.
+    pub(crate) fn accept(&mut self) -> Result<Accepted, Failure> {
+        if matches!(self.phase, Phase::Open(_)) {
+            self.start()?;
+        }
+        let Phase::Accepting(thread) = &self.phase else {
+            log::warn!("accept called again after its final answer; a listen comm has one peer");
+            return Err(Failure::Internal);
+        };
+        if !thread.is_finished() {
+            return Ok(Accepted::Pending);
+        }
+        self.join().unwrap_or(Err(Failure::System)).map(Accepted::Ready)
+    }
+
+    fn start(&mut self) -> Result<(), Failure> {
+        let Phase::Open(listener) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + self.timeout;
+        let mut acceptor = Acceptor::new(listener, Arc::clone(&self.stop), &self.handle, deadline);
+        let run = move || {
+            acceptor.run().map_err(|error| {
+                log::warn!("accept failed: {error}");
+                Failure::System
+            })
+        };
+        let thread = std::thread::Builder::new().name("tcpx-soft-accept".to_owned()).spawn(run);
+        match thread {
+            Ok(thread) => {
+                self.phase = Phase::Accepting(thread);
+                Ok(())
+            }
+            Err(error) => {
+                log::warn!("accept: cannot start a thread: {error}");
+                Err(Failure::System)
+            }
+        }
+    }
+
+    /// Ends the thread, if there is one, and gives its answer.
+    fn join(&mut self) -> Option<Result<Sockets, Failure>> {
+        let Phase::Accepting(thread) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            return None;
+        };
+        self.stop.request();
+        thread.join().inspect_err(|_| log::warn!("the accept thread panicked")).ok()
+    }
+}
+
+impl Drop for ListenComm {
+    fn drop(&mut self) {
+        // Nobody asks for the answer any more.
+        let _ = self.join();
+    }
+}

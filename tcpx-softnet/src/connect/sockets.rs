@@ -1,0 +1,13 @@
+//! What a finished connect attempt and a finished accept hand over.
+
+use std::net::TcpStream;
+
+/// The connected, non-blocking sockets of one comm.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) control: TcpStream,
+    /// By index.
+    pub(crate) data: Vec<TcpStream>,
+    /// The sender's chunk size.
+    pub(crate) chunk_bytes: u32,
+}

@@ -1,0 +1,37 @@
+//! The functions of the v7 table, by the names that logs and fault scripts use.
+
+macro_rules! entries {
+    ($($variant:ident $name:literal),* $(,)?) => {
+        /// A function of the v7 table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each is the entry of that name")]
+        #[non_exhaustive]
+        pub enum Entry { $($variant),* }
+
+        impl Entry {
+            /// How many there are.
+            #[cfg(feature = "faults")]
+            pub(crate) const COUNT: usize = [$(Self::$variant),*].len();
+
+            /// The entry's C name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            /// The entry of a C name.
+            #[cfg(feature = "faults")]
+            pub(crate) fn from_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+entries! {
+    Init "init", Devices "devices", GetProperties "getProperties", Listen "listen",
+    Connect "connect", Accept "accept", RegMr "regMr", DeregMr "deregMr", Isend "isend",
+    Irecv "irecv", Iflush "iflush", Test "test", CloseTransfer "closeSend/closeRecv",
+    CloseListen "closeListen", GetDeviceMr "getDeviceMr",
+    IrecvConsumed "irecvConsumed",
+}

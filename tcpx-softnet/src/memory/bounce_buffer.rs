@@ -1,0 +1,125 @@
+//! A bounce region of the process with its page pool, shared by all receive comms with the same
+//! kind of device memory.
+
+use std::io;
+use std::sync::PoisonError;
+
+use tcpx_cuda::CudaGpu;
+use tcpx_sys::UNPACK_PAGE_BYTES;
+
+use super::page_pool::{PagePool, PageRange};
+use super::region::Region;
+use crate::sync::{Mutex, MutexGuard};
+
+/// What recycled pages are overwritten with.
+const POISON: u8 = 0xdb;
+
+/// How full the bounce region is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Bytes of the region.
+    pub bytes: u64,
+    /// Pages of 4096 bytes in the region.
+    pub total_pages: u32,
+    /// Pages that are free now.
+    pub free_pages: u32,
+    /// Fewest pages that were ever free.
+    pub low_water_pages: u32,
+}
+
+impl PoolStats {
+    /// Adds up two regions. Their low water marks need not have been reached at the same time.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            total_pages: self.total_pages + other.total_pages,
+            free_pages: self.free_pages + other.free_pages,
+            low_water_pages: self.low_water_pages + other.low_water_pages,
+        }
+    }
+}
+
+/// A bounce region and its page pool.
+#[derive(Debug)]
+pub(crate) struct BounceBuffer {
+    region: Region,
+    pool: Mutex<PagePool>,
+    poison: bool,
+}
+
+impl BounceBuffer {
+    /// `bytes` is a multiple of the page size, at most 4 GiB.
+    pub(crate) fn new(bytes: u64, poison: bool) -> io::Result<Self> {
+        Self::over(bytes, poison, Region::new)
+    }
+
+    /// As [`new`](Self::new), in pinned memory that GPUs read. The system's error is in the
+    /// driver's words.
+    pub(crate) fn pinned(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
+        Self::over(bytes, poison, |bytes| Region::pinned(gpu, bytes).map_err(io::Error::other))
+    }
+
+    /// As [`pinned`](Self::pinned), with the pages that the consumer sees in the GPU's own memory.
+    pub(crate) fn on_gpu(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
+        Self::over(bytes, poison, |bytes| Region::on_gpu(gpu, bytes).map_err(io::Error::other))
+    }
+
+    fn over(
+        bytes: u64,
+        poison: bool,
+        make: impl FnOnce(usize) -> io::Result<Region>,
+    ) -> io::Result<Self> {
+        let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+        let pages = u32::try_from(bytes / UNPACK_PAGE_BYTES as u64).map_err(too_large)?;
+        let region = make(usize::try_from(bytes).map_err(too_large)?)?;
+        Ok(Self { region, pool: Mutex::new(PagePool::new(pages)), poison })
+    }
+
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Appends `pages` pages to `ranges`; all of them or none.
+    pub(crate) fn take(&self, pages: u32, ranges: &mut Vec<PageRange>) -> bool {
+        self.lock().take(pages, ranges)
+    }
+
+    /// Adds a use to a page that is in use.
+    #[cfg(feature = "faults")]
+    pub(crate) fn share(&self, page: u32) {
+        self.lock().share(page);
+    }
+
+    /// Gives pages back and empties `ranges`.
+    pub(crate) fn release(&self, ranges: &mut Vec<PageRange>) {
+        let mut pool = self.lock();
+        for range in ranges.drain(..) {
+            pool.release(range, |page| {
+                if self.poison {
+                    self.region.fill(PageRange { first: page, count: 1 }, POISON);
+                }
+            });
+        }
+    }
+
+    pub(crate) fn total_pages(&self) -> u32 {
+        self.lock().total_pages()
+    }
+
+    /// How full it is.
+    pub(crate) fn stats(&self) -> PoolStats {
+        let pool = self.lock();
+        PoolStats {
+            bytes: u64::from(pool.total_pages()) * UNPACK_PAGE_BYTES as u64,
+            total_pages: pool.total_pages(),
+            free_pages: pool.free_pages(),
+            low_water_pages: pool.low_water(),
+        }
+    }
+
+    /// The pool keeps its invariants at every step, so a panic elsewhere does not spoil it.
+    fn lock(&self) -> MutexGuard<'_, PagePool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

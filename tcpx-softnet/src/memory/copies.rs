@@ -1,0 +1,119 @@
+//! What copies between GPUs and pinned memory have in common: their clock, and their end.
+//!
+//! A report needs the clock to say what bounds a run.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tcpx_cuda::Stream;
+
+use crate::sync::AtomicU64;
+
+/// Copies of this process so far, over all comms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StagingStats {
+    /// Bytes copied down from GPU memory before they were sent.
+    pub down_bytes: u64,
+    /// Nanoseconds in which a comm had such a copy under way, summed over comms. A copy ends when
+    /// `test` sees it.
+    pub down_ns: u64,
+    /// Bytes copied up to a bounce region in GPU memory.
+    pub up_bytes: u64,
+    /// As `down_ns`, for those.
+    pub up_ns: u64,
+}
+
+/// Bytes and time of the copies in one direction.
+#[derive(Debug)]
+pub(crate) struct CopyCounters {
+    bytes: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl CopyCounters {
+    const fn new() -> Self {
+        Self { bytes: AtomicU64::new(0), nanos: AtomicU64::new(0) }
+    }
+}
+
+/// From GPUs to pinned memory.
+pub(crate) static DOWN: CopyCounters = CopyCounters::new();
+/// From pinned memory to GPUs.
+pub(crate) static UP: CopyCounters = CopyCounters::new();
+
+/// The clock of one comm. It is read twice for a whole series of copies.
+#[derive(Debug)]
+pub(crate) struct BusyClock {
+    way: &'static CopyCounters,
+    since: Option<Instant>,
+}
+
+impl BusyClock {
+    pub(crate) fn new(way: &'static CopyCounters) -> Self {
+        Self { way, since: None }
+    }
+
+    /// A copy was queued.
+    pub(crate) fn started(&mut self, bytes: usize) {
+        self.way.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// No copy is under way.
+    pub(crate) fn idle(&mut self) {
+        if let Some(since) = self.since.take() {
+            let nanos = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.way.nanos.fetch_add(nanos, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How long the end of a comm waits for copies that still run.
+pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+
+/// Waits until no copy of the stream reads or writes memory any more; false when that takes too
+/// long.
+pub(super) fn drain(stream: &Stream) -> bool {
+    let start = Instant::now();
+    // An error means that the context is broken, and with it whatever was queued.
+    while matches!(stream.is_idle(), Ok(false)) {
+        if start.elapsed() > DRAIN_LIMIT {
+            return false;
+        }
+        thread::yield_now();
+    }
+    true
+}
+
+/// What was copied so far. All zero without GPUs.
+#[must_use]
+pub fn staging_stats() -> StagingStats {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    StagingStats {
+        down_bytes: get(&DOWN.bytes),
+        down_ns: get(&DOWN.nanos),
+        up_bytes: get(&UP.bytes),
+        up_ns: get(&UP.nanos),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_of_copies_counts_once_and_all_its_bytes() {
+        static WAY: CopyCounters = CopyCounters::new();
+        let mut clock = BusyClock::new(&WAY);
+        clock.idle();
+        assert_eq!(WAY.nanos.load(Ordering::Relaxed), 0, "nothing was under way");
+        clock.started(10);
+        let since = clock.since;
+        clock.started(20);
+        assert_eq!(clock.since, since, "the series goes on");
+        clock.idle();
+        assert_eq!((clock.since, WAY.bytes.load(Ordering::Relaxed)), (None, 30));
+    }
+}

@@ -1,0 +1,164 @@
+#![allow(unsafe_code)]
+//! Socket calls on pieces of memory, several pieces to a call.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::piece::Piece;
+
+/// Pieces of one gather or scatter call.
+const MAX_PIECES: usize = 64;
+
+/// What one socket call did.
+#[derive(Debug)]
+pub(crate) enum IoOutcome {
+    /// More than nothing.
+    Bytes(usize),
+    /// The socket has no room, or no data, now.
+    Blocked,
+    /// The peer has closed (receive only).
+    Closed,
+    /// The connection is dead.
+    Failed(io::Error),
+}
+
+/// A gather or scatter list for one socket call.
+pub(crate) struct IoList<'a> {
+    vectors: [libc::iovec; MAX_PIECES],
+    used: usize,
+    bytes: usize,
+    limit: usize,
+    borrowed: PhantomData<&'a [u8]>,
+}
+
+impl<'a> IoList<'a> {
+    /// Takes at most `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        let empty = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
+        Self { vectors: [empty; MAX_PIECES], used: 0, bytes: 0, limit, borrowed: PhantomData }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Appends a piece, cut to the limit; false when nothing after it can be taken.
+    pub(crate) fn push(&mut self, piece: Piece) -> bool {
+        self.append(core::ptr::with_exposed_provenance_mut(piece.address()), piece.len())
+    }
+
+    /// Appends bytes of the plugin's own; for sending only.
+    pub(crate) fn push_bytes(&mut self, bytes: &'a [u8]) -> bool {
+        self.append(bytes.as_ptr().cast_mut(), bytes.len())
+    }
+
+    fn append(&mut self, base: *mut u8, len: usize) -> bool {
+        let taken = len.min(self.limit - self.bytes);
+        if taken > 0 && self.used < MAX_PIECES {
+            self.vectors[self.used] = libc::iovec { iov_base: base.cast(), iov_len: taken };
+            self.used += 1;
+            self.bytes += taken;
+        } else if len > 0 {
+            return false;
+        }
+        taken == len && self.used < MAX_PIECES && self.bytes < self.limit
+    }
+
+    fn message(&mut self) -> libc::msghdr {
+        // SAFETY: `msghdr` is plain C data for which all zeros is a valid value.
+        let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+        message.msg_iov = self.vectors.as_mut_ptr();
+        message.msg_iovlen = self.used as _;
+        message
+    }
+
+    /// Sends from the listed memory without waiting and without SIGPIPE.
+    pub(crate) fn send(mut self, socket: BorrowedFd<'_>) -> IoOutcome {
+        let message = self.message();
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY:
+        // - `message` points to `self.vectors`, which outlives the call;
+        // - the kernel only reads the listed memory, and answers EFAULT where the process has none.
+        let result = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
+        match moved(result) {
+            IoOutcome::Closed => IoOutcome::Blocked,
+            moved => moved,
+        }
+    }
+
+    /// Receives into the listed memory without waiting. Must not be called after
+    /// [`Self::push_bytes`].
+    pub(crate) fn receive(mut self, socket: BorrowedFd<'_>) -> IoOutcome {
+        let mut message = self.message();
+        // SAFETY:
+        // - `message` points to `self.vectors`, which outlives the call;
+        // - every piece is memory lent for writing or pages of the bounce region that the chunk
+        //   holds, and the kernel answers EFAULT where the process has no writable memory.
+        let result =
+            unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        moved(result)
+    }
+}
+
+fn moved(result: isize) -> IoOutcome {
+    match usize::try_from(result) {
+        Ok(0) => IoOutcome::Closed,
+        Ok(bytes) => IoOutcome::Bytes(bytes),
+        Err(_) => {
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => IoOutcome::Blocked,
+                _ => IoOutcome::Failed(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use tcpx_sys::UNPACK_PAGE_BYTES;
+
+    use super::*;
+    use crate::memory::region::Region;
+
+    #[test]
+    fn gathers_and_scatters_in_order() {
+        let (left, right) = UnixStream::pair().expect("socket pair");
+        let region = Region::new(2 * UNPACK_PAGE_BYTES).expect("mapping");
+        region.piece(10, 4).write(b"page");
+        let mut list = IoList::new(usize::MAX);
+        assert!(list.push_bytes(b"own "));
+        assert!(list.push(region.piece(10, 4)));
+        assert!(matches!(list.send(left.as_fd()), IoOutcome::Bytes(8)));
+        let mut list = IoList::new(7);
+        assert!(list.push(region.piece(4094, 4)));
+        assert!(!list.push(region.piece(0, 4)), "the limit is reached");
+        assert!(matches!(list.receive(right.as_fd()), IoOutcome::Bytes(7)));
+        let mut rest = [0; 1];
+        (&right).read_exact(&mut rest).expect("the eighth byte");
+        assert_eq!(&rest, b"e");
+        let mut list = IoList::new(4);
+        list.push(region.piece(0, 4));
+        assert!(matches!(list.receive(right.as_fd()), IoOutcome::Blocked));
+        drop(left);
+        let mut list = IoList::new(4);
+        list.push(region.piece(0, 4));
+        assert!(matches!(list.receive(right.as_fd()), IoOutcome::Closed));
+        assert!((&right).write(b"x").is_err());
+    }
+
+    #[test]
+    fn a_wild_address_is_an_error_of_the_kernels() {
+        let (left, _right) = UnixStream::pair().expect("socket pair");
+        let mut list = IoList::new(8);
+        // SAFETY: the kernel is meant to refuse this range; nothing else touches it.
+        list.push(unsafe { Piece::lent(8, 8) });
+        let IoOutcome::Failed(error) = list.send(left.as_fd()) else { panic!("must fail") };
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
+    }
+}

@@ -1,0 +1,118 @@
+#![allow(unsafe_code)]
+//! The memory of a bounce region: ordinary, pinned, or a GPU's own.
+
+use std::io;
+
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
+use tcpx_sys::UNPACK_PAGE_BYTES;
+
+use super::page_pool::PageRange;
+use super::piece::Piece;
+use crate::log;
+
+/// The memory that device receives go to. There is one of each kind in a process, for good.
+#[derive(Debug)]
+pub(crate) enum Region {
+    /// Ordinary memory, touched only as pages are used.
+    Mapped(MmapRaw),
+    /// Page-locked memory, which every GPU reads at the address that the host uses.
+    Pinned(PinnedBuffer),
+    /// Memory of a GPU, with pinned memory of the same size beside it: page k of the one is copied
+    /// to page k of the other.
+    OnGpu { pinned: PinnedBuffer, device: DeviceBuffer },
+}
+
+impl Region {
+    /// `bytes` is a multiple of the page size and at most 4 GiB, because entries have 32-bit
+    /// offsets.
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        let map: MmapMut = MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
+        Ok(Self::Mapped(MmapRaw::from(map)))
+    }
+
+    /// As [`new`](Self::new), for consumers on GPUs. All of it is taken, and locked, at once.
+    pub(crate) fn pinned(gpu: &CudaGpu, bytes: usize) -> Result<Self, CudaError> {
+        PinnedBuffer::new(gpu, bytes as u64).map(Self::Pinned)
+    }
+
+    /// As [`pinned`](Self::pinned), for a consumer that finds the pages in the GPU's own memory.
+    pub(crate) fn on_gpu(gpu: &CudaGpu, bytes: usize) -> Result<Self, CudaError> {
+        let pinned = PinnedBuffer::new(gpu, bytes as u64)?;
+        Ok(Self::OnGpu { pinned, device: DeviceBuffer::new(gpu, bytes as u64)? })
+    }
+
+    /// Where sockets write.
+    fn base(&self) -> *mut u8 {
+        match self {
+            Self::Mapped(map) => map.as_mut_ptr(),
+            Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.as_ptr(),
+        }
+    }
+
+    /// Where the consumer reads.
+    pub(crate) fn consumer_base(&self) -> *mut u8 {
+        match self {
+            Self::OnGpu { device, .. } => {
+                core::ptr::with_exposed_provenance_mut(device.address() as usize)
+            }
+            Self::Mapped(_) | Self::Pinned(_) => self.base(),
+        }
+    }
+
+    /// The same as a number.
+    pub(crate) fn consumer_address(&self) -> u64 {
+        self.consumer_base().addr() as u64
+    }
+
+    /// What it is, for the log.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Mapped(_) => "ordinary memory",
+            Self::Pinned(_) => "pinned memory",
+            Self::OnGpu { .. } => "GPU memory and as much pinned memory",
+        }
+    }
+
+    /// Whether what has arrived must be copied to the consumer's memory.
+    pub(crate) fn is_on_gpu(&self) -> bool {
+        matches!(self, Self::OnGpu { .. })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Mapped(map) => map.len(),
+            Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.bytes() as usize,
+        }
+    }
+
+    /// `len` bytes from `offset`, cut to the region. The caller holds the pages they lie in.
+    pub(crate) fn piece(&self, offset: usize, len: usize) -> Piece {
+        let base = self.base().expose_provenance();
+        // SAFETY: the region is never freed, and its pages are touched by their holders alone.
+        let whole = unsafe { Piece::lent(base, self.len()) };
+        whole.part(offset, len)
+    }
+
+    /// Offset of a piece of this region.
+    pub(crate) fn offset(&self, piece: Piece) -> usize {
+        piece.address() - self.base().addr()
+    }
+
+    /// Overwrites pages that nobody holds any more.
+    pub(crate) fn fill(&self, range: PageRange, value: u8) {
+        let piece = self.piece(
+            range.first as usize * UNPACK_PAGE_BYTES,
+            range.count as usize * UNPACK_PAGE_BYTES,
+        );
+        let target = core::ptr::with_exposed_provenance_mut::<u8>(piece.address());
+        // SAFETY: `piece` lies in the mapping, which is writable and never unmapped.
+        unsafe { core::ptr::write_bytes(target, value, piece.len()) };
+        if let Self::OnGpu { device, .. } = self
+            && let Err(error) =
+                device.fill_range(self.offset(piece) as u64, value, piece.len() as u64)
+        {
+            log::warn!("cannot overwrite bounce pages on the GPU: {error}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Registered memory: a range and its kind. Sends and host receives hold on to it while they move
+//! bytes.
+
+use std::ffi::c_int;
+
+use tcpx_cuda::{CudaError, CudaGpu, is_device_memory};
+use tcpx_sys::{PTR_CUDA, PTR_HOST, UNPACK_PAGE_BYTES};
+
+use super::piece::Piece;
+use crate::failure::Failure;
+use crate::log;
+
+/// What memory a registration is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryKind {
+    /// Ordinary memory: receives go where they were posted.
+    Host,
+    /// Device memory, of a GPU or emulated by ordinary memory: receives go to the bounce region.
+    Device,
+}
+
+/// A range of memory that was registered, and what it is.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    address: usize,
+    bytes: usize,
+    kind: MemoryKind,
+    /// Of CUDA memory: the GPU that was current when it was registered.
+    gpu: Option<CudaGpu>,
+}
+
+impl Registration {
+    /// Checks what `regMr` was given.
+    pub(crate) fn new(address: usize, bytes: c_int, ptr_type: c_int) -> Result<Self, Failure> {
+        let kind = match ptr_type {
+            PTR_HOST => MemoryKind::Host,
+            PTR_CUDA => MemoryKind::Device,
+            other => {
+                log::warn!("unknown mem type {other}");
+                return Err(Failure::Internal);
+            }
+        };
+        if kind == MemoryKind::Device && !address.is_multiple_of(UNPACK_PAGE_BYTES) {
+            log::warn!("data not aligned: {address:#x}");
+            return Err(Failure::Internal);
+        }
+        let Some(bytes) =
+            usize::try_from(bytes).ok().filter(|bytes| address.checked_add(*bytes).is_some())
+        else {
+            log::warn!("cannot register {bytes} bytes at {address:#x}");
+            return Err(Failure::Internal);
+        };
+        Ok(Self { address, bytes, kind, gpu: None })
+    }
+
+    /// Says which GPU the device memory belongs to; `None` for emulated memory.
+    pub(crate) fn on_gpu(self, gpu: Option<CudaGpu>) -> Self {
+        Self { gpu, ..self }
+    }
+
+    /// The GPU through which a range must be read; `None` when the host can read it, as it can
+    /// pinned memory.
+    ///
+    /// The range itself is asked about, because registrations are rounded out to whole pages.
+    pub(crate) fn gpu_of(&self, range: Piece) -> Result<Option<&CudaGpu>, CudaError> {
+        let Some(gpu) = self.gpu.as_ref().filter(|_| range.len() > 0) else { return Ok(None) };
+        Ok(is_device_memory(gpu, range.address() as u64)?.then_some(gpu))
+    }
+
+    pub(crate) fn kind(&self) -> MemoryKind {
+        self.kind
+    }
+
+    /// Whether the range lies inside. An empty range lies anywhere.
+    pub(crate) fn contains(&self, range: Piece) -> bool {
+        let start = range.address().checked_sub(self.address);
+        range.len() == 0
+            || start.is_some_and(|start| start <= self.bytes && range.len() <= self.bytes - start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(address: usize, len: usize) -> Piece {
+        Piece::for_tests(address, len)
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        assert!(Registration::new(4096, 10, PTR_CUDA).is_ok());
+        assert!(Registration::new(4097, 10, PTR_CUDA).is_err());
+        assert!(Registration::new(4097, 10, PTR_HOST).is_ok());
+        assert!(Registration::new(4096, -1, PTR_HOST).is_err());
+        assert!(Registration::new(usize::MAX, 2, PTR_HOST).is_err());
+        assert!(Registration::new(4096, 10, tcpx_sys::PTR_DMABUF).is_err());
+    }
+
+    #[test]
+    fn ranges_must_lie_inside() {
+        let registration = Registration::new(1000, 100, PTR_HOST).expect("good arguments");
+        for (address, len, inside) in [
+            (1000, 100, true),
+            (1099, 1, true),
+            (1100, 0, true),
+            (0, 0, true),
+            (999, 1, false),
+            (1099, 2, false),
+            (1100, 1, false),
+            (usize::MAX, 1, false),
+        ] {
+            assert_eq!(registration.contains(piece(address, len)), inside, "{address}+{len}");
+        }
+    }
+}

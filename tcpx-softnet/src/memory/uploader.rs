@@ -1,0 +1,153 @@
+#![allow(unsafe_code)]
+//! Receives for a bounce region in GPU memory: bytes arrive in pinned pages and are copied to the
+//! same offset of the GPU's region.
+//!
+//! Copies run in order on a stream of the comm's own; `test` looks whether they have ended and
+//! never waits for them. A chunk's entries are published when its bytes are on the GPU, so the
+//! consumer sees no difference.
+
+use std::collections::VecDeque;
+
+use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
+
+use super::copies::{BusyClock, UP, drain};
+use super::piece::Piece;
+use super::region::Region;
+
+/// Marks in the stream; when all are taken, the newest moves on instead.
+const EVENTS: usize = 64;
+
+/// A chunk on its way up.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    /// The message that it belongs to.
+    pub(crate) number: u64,
+    /// Where it starts in its message.
+    pub(crate) offset: u32,
+    /// Where it lies: the same in both memories.
+    pub(crate) pieces: Vec<Piece>,
+    /// Its place among the marks that were made, from 0.
+    mark: u64,
+}
+
+/// The copies of one receive comm.
+#[derive(Debug)]
+pub(crate) struct Uploader {
+    gpu: CudaGpu,
+    stream: Stream,
+    /// Mark m is event m mod 64.
+    marks: Vec<Event>,
+    made: u64,
+    /// Marks that were reached: all before this one.
+    reached: u64,
+    under_way: VecDeque<Upload>,
+    clock: BusyClock,
+}
+
+impl Uploader {
+    pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
+        Ok(Self {
+            gpu: gpu.clone(),
+            stream: Stream::new(gpu)?,
+            marks: (0..EVENTS).map(|_| Event::new(gpu)).collect::<Result<_, _>>()?,
+            made: 0,
+            reached: 0,
+            under_way: VecDeque::with_capacity(EVENTS),
+            clock: BusyClock::new(&UP),
+        })
+    }
+
+    /// Begins to copy a chunk that lies in `pieces` of the region's pinned pages, which its comm
+    /// holds.
+    pub(crate) fn start(
+        &mut self,
+        region: &Region,
+        number: u64,
+        offset: u32,
+        pieces: Vec<Piece>,
+    ) -> Result<(), CudaError> {
+        let to = region.consumer_address();
+        let _entered = self.gpu.enter()?;
+        for piece in &pieces {
+            let address = to + region.offset(*piece) as u64;
+            // SAFETY:
+            // - the piece lies in pages that the comm holds until the message is consumed, or until
+            //   the drain at its end;
+            // - the GPU's region is as large as the pinned one, so the same offsets are inside; the
+            //   page's holder alone writes there.
+            unsafe { self.stream.copy(address, piece.address() as u64, piece.len() as u64) }?;
+            self.clock.started(piece.len());
+        }
+        let all_taken = self.made - self.reached == EVENTS as u64;
+        let mark = if all_taken { self.made - 1 } else { self.made };
+        self.stream.record(&self.marks[(mark % EVENTS as u64) as usize])?;
+        self.made = mark + 1;
+        self.under_way.push_back(Upload { number, offset, pieces, mark });
+        Ok(())
+    }
+
+    /// The oldest chunk, once its bytes are on the GPU.
+    pub(crate) fn take_done(&mut self) -> Result<Option<Upload>, CudaError> {
+        let Some(oldest) = self.under_way.front() else { return Ok(None) };
+        if oldest.mark >= self.reached {
+            if !self.marks[(oldest.mark % EVENTS as u64) as usize].is_done()? {
+                return Ok(None);
+            }
+            self.reached = oldest.mark + 1;
+        }
+        let upload = self.under_way.pop_front();
+        if self.under_way.is_empty() {
+            self.clock.idle();
+        }
+        Ok(upload)
+    }
+
+    /// The message of the oldest chunk.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.under_way.front().map(|upload| upload.number)
+    }
+
+    /// Waits until nothing reads or writes pages any more; false when that takes too long.
+    pub(crate) fn drain(&mut self) -> bool {
+        drain(&self.stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::memory::copies::DRAIN_LIMIT;
+
+    #[test]
+    fn more_chunks_than_marks_arrive_whole_and_in_order() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        const CHUNKS: usize = 5 * EVENTS;
+        let region = Region::on_gpu(&gpu, CHUNKS * 4096).expect("there is room");
+        let mut uploader = Uploader::new(&gpu).expect("it opens");
+        for chunk in 0..CHUNKS {
+            let piece = region.piece(chunk * 4096 + chunk, 100);
+            piece.write(&[chunk as u8; 100]);
+            uploader.start(&region, chunk as u64, 0, vec![piece]).expect("a copy starts");
+        }
+        let start = Instant::now();
+        for chunk in 0..CHUNKS as u64 {
+            let upload = loop {
+                if let Some(upload) = uploader.take_done().expect("no error") {
+                    break upload;
+                }
+                assert!(start.elapsed() < DRAIN_LIMIT, "copies do not end");
+            };
+            assert_eq!(upload.number, chunk);
+        }
+        assert!(uploader.drain() && uploader.oldest().is_none());
+        let mut bytes = [0; 100];
+        for chunk in 0..CHUNKS {
+            let at = region.consumer_address() + (chunk * 4096 + chunk) as u64;
+            // SAFETY: the range lies in the region, and no copy is under way.
+            unsafe { gpu.read(at, &mut bytes) }.expect("the region is readable");
+            assert_eq!(bytes, [chunk as u8; 100], "chunk {chunk}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What each entry does, in safe Rust: the objects behind the callers' ids.
+
+use std::ffi::{c_int, c_void};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use tcpx_sys::UnpackNetDeviceHandle;
+
+use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
+use super::runtime::runtime;
+use crate::comm::{Destination, RecvComm, SendComm};
+use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
+use crate::failure::Failure;
+use crate::log;
+use crate::memory::{MemoryKind, Piece, Registration, gpu_of_thread};
+
+/// A comm of any kind. Boxed, so that a slot of the registry stays small.
+enum Comm {
+    Listen(Box<ListenComm>),
+    Send(Box<SendComm>),
+    Recv(Box<RecvComm>),
+}
+
+static COMMS: Registry<Comm, 256> = Registry::new();
+static REGISTRATIONS: Registry<Arc<Registration>, 4096> = Registry::new();
+static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
+
+pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure> {
+    let runtime = runtime()?;
+    let settings = &runtime.settings;
+    let address = runtime.nic(dev)?.1.interface.address;
+    let timeout = settings.connect_timeout;
+    let comm =
+        ListenComm::open(address, settings.sockets, settings.threads, settings.recv_sync, timeout)
+            .map_err(|error| {
+                log::warn!("listen on {address}: {error}");
+                Failure::System
+            })?;
+    let handle = comm.handle();
+    Ok((handle, insert_comm(Comm::Listen(Box::new(comm)))?))
+}
+
+fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
+    COMMS.insert(comm).map(|id| id.pointer(IdKind::Comm)).ok_or_else(|| {
+        log::warn!("too many comms");
+        Failure::Internal
+    })
+}
+
+/// Starts an attempt and returns the state word to keep in the caller's handle.
+pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Failure> {
+    let runtime = runtime()?;
+    let settings = &runtime.settings;
+    let from: Ipv4Addr = runtime.nic(dev)?.1.interface.address;
+    if handle.recv_sync != settings.recv_sync {
+        log::warn!(
+            "RECV_SYNC is {} here and {} at the listener",
+            settings.recv_sync,
+            handle.recv_sync
+        );
+        return Err(Failure::Internal);
+    }
+    let attempt =
+        ConnectAttempt::start(from, *handle, settings.chunk_bytes, settings.connect_timeout);
+    let attempt = attempt.map_err(|error| {
+        log::warn!("connect: cannot start a thread: {error}");
+        Failure::System
+    })?;
+    CONNECTS.insert(attempt).map(|id| id.word(IdKind::Connect)).ok_or_else(|| {
+        log::warn!("too many connect attempts");
+        Failure::Internal
+    })
+}
+
+/// Polls an attempt: `None` while it runs, then once its comm or failure.
+pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>, Failure> {
+    let runtime = runtime()?;
+    runtime.nic(dev)?;
+    let attempt = Id::from_word(state, IdKind::Connect).ok_or(LookupError::Stale);
+    let answer = attempt.and_then(|id| Ok((id, CONNECTS.with(id, ConnectAttempt::poll)?)));
+    let (id, answer) = match answer {
+        Ok((_, Connected::Pending)) => return Ok(None),
+        Ok((id, Connected::Over(answer))) => (id, answer),
+        Err(missing) => {
+            log::warn!(
+                "connect polled with a handle that had its final answer, or a foreign one: \
+                 {missing:?}"
+            );
+            return Err(Failure::Internal);
+        }
+    };
+    // The only holder of this id: the word in the caller's handle is stale from here on.
+    let _ = CONNECTS.remove_if(id, |_| true);
+    let comm = SendComm::new(answer?, &runtime.next_comm()).map_err(|error| {
+        log::warn!("connect: cannot start helper threads: {error}");
+        Failure::System
+    })?;
+    insert_comm(Comm::Send(Box::new(comm))).map(Some)
+}
+
+/// Polls a listen comm: `None` while there is no peer, then once the comm and its device struct.
+pub(crate) fn accept(
+    listen_comm: *mut c_void,
+) -> Result<Option<(*mut c_void, *mut UnpackNetDeviceHandle)>, Failure> {
+    let runtime = runtime()?;
+    let accepted = with_comm("accept", listen_comm, |comm| match comm {
+        Comm::Listen(listen) => listen.accept(),
+        Comm::Send(_) | Comm::Recv(_) => wrong_kind("accept", "listen"),
+    })?;
+    let Accepted::Ready(sockets) = accepted else { return Ok(None) };
+    let gpu = gpu_of_thread("accept", runtime.settings.memory)?;
+    let bounce = runtime.bounce(gpu.as_ref())?;
+    let comm = RecvComm::new(sockets, &runtime.next_comm(), bounce, gpu.as_ref())?;
+    let device = comm.device();
+    Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))
+}
+
+fn with_comm<R>(
+    entry: &str,
+    comm: *mut c_void,
+    body: impl FnOnce(&mut Comm) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    if comm.is_null() {
+        log::warn!("{entry}: NULL communicator");
+        return Err(Failure::Internal);
+    }
+    let found = Id::from_pointer(comm, IdKind::Comm).ok_or(LookupError::Stale);
+    found.and_then(|id| COMMS.with(id, body)).unwrap_or_else(|missing| Err(explain(entry, missing)))
+}
+
+fn explain(entry: &str, missing: LookupError) -> Failure {
+    match missing {
+        LookupError::Stale => log::warn!("{entry}: the comm is closed, or none of this plugin's"),
+        LookupError::Busy => log::warn!(
+            "{entry}: the comm is in use by another thread; calls on a comm must take turns"
+        ),
+        LookupError::Broken => {
+            log::warn!("{entry}: an earlier call on the comm panicked; close it")
+        }
+    }
+    Failure::Internal
+}
+
+fn wrong_kind<R>(entry: &str, expected: &str) -> Result<R, Failure> {
+    log::warn!("{entry}: not a {expected} comm");
+    Err(Failure::Internal)
+}
+
+pub(crate) fn register(
+    comm: *mut c_void,
+    data: usize,
+    bytes: c_int,
+    ptr_type: c_int,
+) -> Result<*mut c_void, Failure> {
+    with_comm("regMr", comm, |comm| match comm {
+        Comm::Listen(_) => wrong_kind("regMr", "send or receive"),
+        Comm::Send(_) | Comm::Recv(_) => Ok(()),
+    })?;
+    let mut registration = Registration::new(data, bytes, ptr_type)?;
+    if registration.kind() == MemoryKind::Device {
+        registration = registration.on_gpu(gpu_of_thread("regMr", runtime()?.settings.memory)?);
+    }
+    let registration = Arc::new(registration);
+    REGISTRATIONS.insert(registration).map(|id| id.pointer(IdKind::Registration)).ok_or_else(|| {
+        log::warn!("too many registrations");
+        Failure::Internal
+    })
+}
+
+/// Registrations outlive their comm, so the comm is not looked at.
+pub(crate) fn deregister(mhandle: *mut c_void) -> Result<(), Failure> {
+    if mhandle.is_null() {
+        return Ok(());
+    }
+    let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
+    // One count is the registry's own; any other is a request that still reads or writes the
+    // memory.
+    match id.and_then(|id| {
+        REGISTRATIONS.remove_if(id, |registration| Arc::strong_count(registration) == 1)
+    }) {
+        Ok(_) => Ok(()),
+        Err(LookupError::Busy) => {
+            log::warn!("deregMr: requests in flight use the registration");
+            Err(Failure::Internal)
+        }
+        Err(LookupError::Stale | LookupError::Broken) => {
+            log::warn!("deregMr: not a registration, or not any more");
+            Err(Failure::Internal)
+        }
+    }
+}
+
+fn registration(entry: &str, mhandle: *mut c_void) -> Result<Arc<Registration>, Failure> {
+    let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
+    id.and_then(|id| REGISTRATIONS.with(id, |registration| Arc::clone(registration))).map_err(
+        |_| {
+            log::warn!("{entry}: mhandle is NULL, deregistered or foreign");
+            Failure::Internal
+        },
+    )
+}
+
+fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
+    Id::from_pointer(comm, IdKind::Comm).ok_or_else(|| explain(entry, LookupError::Stale))
+}
+
+/// `memory` is what the caller wants sent.
+pub(crate) fn isend(
+    comm: *mut c_void,
+    memory: Piece,
+    mhandle: *mut c_void,
+) -> Result<*mut c_void, Failure> {
+    let id = comm_id("isend", comm)?;
+    let registration = registration("isend", mhandle)?;
+    if !registration.contains(memory) {
+        log::warn!(
+            "isend: {} bytes at {:#x} are outside the registration",
+            memory.len(),
+            memory.address()
+        );
+        return Err(Failure::Internal);
+    }
+    let number = with_comm("isend", comm, |comm| match comm {
+        Comm::Send(send) => send.post(memory, registration),
+        Comm::Listen(_) | Comm::Recv(_) => wrong_kind("isend", "send"),
+    })?;
+    Ok(RequestId::new(id, number).pointer())
+}
+
+/// `memory` is where the caller wants the bytes; only host receives use it.
+pub(crate) fn irecv(
+    comm: *mut c_void,
+    memory: Piece,
+    mhandle: *mut c_void,
+) -> Result<*mut c_void, Failure> {
+    let id = comm_id("irecv", comm)?;
+    let registration = registration("irecv", mhandle)?;
+    // The length came from a C int.
+    let posted = memory.len() as u32;
+    let destination = match registration.kind() {
+        MemoryKind::Device => Destination::Device,
+        MemoryKind::Host if registration.contains(memory) => {
+            Destination::Host { memory, _registration: registration }
+        }
+        MemoryKind::Host => {
+            log::warn!(
+                "irecv: {posted} bytes at {:#x} are outside the registration",
+                memory.address()
+            );
+            return Err(Failure::Internal);
+        }
+    };
+    let number = with_comm("irecv", comm, |comm| match comm {
+        Comm::Recv(recv) => recv.post(destination, posted),
+        Comm::Listen(_) | Comm::Send(_) => wrong_kind("irecv", "receive"),
+    })?;
+    Ok(RequestId::new(id, number).pointer())
+}
+
+fn with_request<R>(
+    entry: &str,
+    request: *mut c_void,
+    body: impl FnOnce(&mut Comm, u32) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let request = RequestId::from_pointer(request).ok_or_else(|| {
+        log::warn!("{entry}: NULL or foreign request");
+        Failure::Internal
+    })?;
+    let owner = COMMS.owner(request).ok_or(LookupError::Stale);
+    let found = owner.and_then(|id| COMMS.with(id, |comm| body(comm, request.number)));
+    found.unwrap_or_else(|missing| Err(explain(entry, missing)))
+}
+
+pub(crate) fn test(request: *mut c_void) -> Result<bool, Failure> {
+    with_request("test", request, |comm, number| match comm {
+        Comm::Send(send) => send.test(number),
+        Comm::Recv(recv) => recv.test(number),
+        Comm::Listen(_) => wrong_kind("test", "send or receive"),
+    })
+}
+
+/// Bytes that came, or are coming, for a receive.
+pub(crate) fn received_bytes(comm: *mut c_void, request: *mut c_void) -> Result<u32, Failure> {
+    same_comm("iflush", comm, request)?;
+    with_request("iflush", request, |comm, number| match comm {
+        Comm::Recv(recv) => recv.received_bytes(number).ok_or_else(|| {
+            log::warn!("iflush: the request is consumed, or its size is not known yet");
+            Failure::Internal
+        }),
+        Comm::Listen(_) | Comm::Send(_) => wrong_kind("iflush", "receive"),
+    })
+}
+
+pub(crate) fn consumed(comm: *mut c_void, request: *mut c_void) -> Result<(), Failure> {
+    same_comm("irecvConsumed", comm, request)?;
+    with_request("irecvConsumed", request, |comm, number| match comm {
+        Comm::Recv(recv) => recv.consume(number),
+        Comm::Listen(_) | Comm::Send(_) => wrong_kind("irecvConsumed", "receive"),
+    })
+}
+
+fn same_comm(entry: &str, comm: *mut c_void, request: *mut c_void) -> Result<(), Failure> {
+    let id = comm_id(entry, comm)?;
+    match RequestId::from_pointer(request) {
+        Some(request) if request.belongs_to(id) => Ok(()),
+        _ => {
+            log::warn!("{entry}: NULL request, or one of another comm");
+            Err(Failure::Internal)
+        }
+    }
+}
+
+/// Which entry closes a comm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Close {
+    /// `closeSend` and `closeRecv`, which are one function in the original.
+    Transfer,
+    /// `closeListen`.
+    Listen,
+}
+
+pub(crate) fn close(comm: *mut c_void, entry: Close) -> Result<(), Failure> {
+    if comm.is_null() {
+        return Ok(());
+    }
+    let name = if entry == Close::Listen { "closeListen" } else { "closeSend/closeRecv" };
+    let id = comm_id(name, comm)?;
+    let wanted = |comm: &Comm| matches!(comm, Comm::Listen(_)) == (entry == Close::Listen);
+    match COMMS.remove_if(id, wanted) {
+        // Dropped here, outside the registry's lock: joins threads and closes sockets.
+        Ok(comm) => {
+            drop(comm);
+            Ok(())
+        }
+        Err(LookupError::Busy) => {
+            wrong_kind(name, if entry == Close::Listen { "listen" } else { "send or receive" })
+        }
+        Err(missing) => Err(explain(name, missing)),
+    }
+}

@@ -1,0 +1,214 @@
+//! The process-wide state that `init` makes, and what can be asked of it.
+
+use std::ffi::c_int;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tcpx_cuda::CudaGpu;
+use tcpx_sys::{Logger, NetProperties};
+
+use super::nic::{self, Nic};
+use super::settings::Settings;
+use super::variables::SettingsError;
+use crate::comm::CommOptions;
+use crate::entry::Entry;
+use crate::failure::Failure;
+use crate::faults::{CallCounter, ScriptedCall};
+use crate::log;
+use crate::memory::{BounceBuffer, BounceMemory, PoolStats, cuda_failure};
+use crate::sync::{AtomicU64, Mutex, OnceLock};
+
+/// What `init` made.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pub(crate) settings: Settings,
+    nics: Vec<Nic>,
+    /// Helper threads per comm; 0 when the caller of `test` moves the payload.
+    threads: usize,
+    /// Mapped by the first receive comm.
+    bounce: OnceLock<BounceBuffer>,
+    /// Pinned by the first receive comm for a GPU.
+    pinned_bounce: OnceLock<BounceBuffer>,
+    /// By GPU: memory of its own, made by the first receive comm for it. Empty unless the settings
+    /// ask for it.
+    gpu_bounces: OnceLock<Box<[OnceLock<BounceBuffer>]>>,
+    /// Send and receive comms so far.
+    comms: AtomicU64,
+}
+
+impl Runtime {
+    /// What a new send or receive comm is told.
+    pub(crate) fn next_comm(&self) -> CommOptions<'_> {
+        CommOptions {
+            number: self.comms.fetch_add(1, Ordering::Relaxed),
+            threads: self.threads,
+            recv_sync: self.settings.recv_sync,
+            inline_bytes: self.settings.inline_bytes,
+            script: &self.settings.script,
+        }
+    }
+
+    /// NIC `dev` and its index.
+    pub(crate) fn nic(&self, dev: c_int) -> Result<(usize, &Nic), Failure> {
+        let index = usize::try_from(dev).ok();
+        index.and_then(|index| Some((index, self.nics.get(index)?))).ok_or_else(|| {
+            log::warn!("device {dev} of {}", self.nics.len());
+            Failure::Internal
+        })
+    }
+
+    /// The bounce region for emulated memory, or for that of a GPU, made by the first who asks.
+    pub(crate) fn bounce(&self, gpu: Option<&CudaGpu>) -> Result<&BounceBuffer, Failure> {
+        let (bytes, poison) = (self.settings.pool_bytes, self.settings.poison);
+        match (gpu, self.settings.bounce) {
+            (None, _) => made(&self.bounce, || BounceBuffer::new(bytes, poison)),
+            (Some(gpu), BounceMemory::Host) => {
+                made(&self.pinned_bounce, || BounceBuffer::pinned(gpu, bytes, poison))
+            }
+            (Some(gpu), BounceMemory::Device) => {
+                made(self.region_of(gpu)?, || BounceBuffer::on_gpu(gpu, bytes, poison))
+            }
+        }
+        .map_err(|error| {
+            log::warn!("cannot make {bytes} bytes for the bounce region: {error}");
+            if gpu.is_some() { Failure::Cuda } else { Failure::System }
+        })
+    }
+
+    /// Where the bounce region in a GPU's own memory is kept.
+    fn region_of(&self, gpu: &CudaGpu) -> Result<&OnceLock<BounceBuffer>, Failure> {
+        let regions = match self.gpu_bounces.get() {
+            Some(regions) => regions,
+            None => {
+                let gpus = CudaGpu::count().map_err(|error| cuda_failure("accept", &error))?;
+                let regions = (0..gpus).map(|_| OnceLock::new()).collect();
+                self.gpu_bounces.get_or_init(|| regions)
+            }
+        };
+        regions.get(gpu.ordinal() as usize).ok_or(Failure::Internal)
+    }
+
+    fn bounces(&self) -> impl Iterator<Item = &BounceBuffer> {
+        let on_gpus = self.gpu_bounces.get().into_iter().flatten();
+        [&self.bounce, &self.pinned_bounce].into_iter().chain(on_gpus).filter_map(OnceLock::get)
+    }
+}
+
+/// The region that is kept in `place`, made if nobody has. Its memory is taken and zeroed at once
+/// where a GPU has to reach it, which takes time that a log line shows.
+fn made(
+    place: &OnceLock<BounceBuffer>,
+    make: impl FnOnce() -> std::io::Result<BounceBuffer>,
+) -> std::io::Result<&BounceBuffer> {
+    if let Some(bounce) = place.get() {
+        return Ok(bounce);
+    }
+    let start = Instant::now();
+    let bounce = make()?;
+    log::info!(
+        "bounce region: {} MiB of {} made in {:.1} ms",
+        bounce.stats().bytes >> 20,
+        bounce.region().kind(),
+        start.elapsed().as_secs_f64() * 1e3
+    );
+    // If another thread was faster, its region is the one, and ours goes untouched.
+    Ok(place.get_or_init(|| bounce))
+}
+
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+/// Settings of [`configure`], until `init` takes them. Its lock also keeps two `init`s apart.
+static CONFIGURED: Mutex<Option<Settings>> = Mutex::new(None);
+/// Sets what `init` would otherwise read from the environment. The last call before `init` counts.
+///
+/// # Errors
+/// A value out of its range, or a call after `init`.
+pub fn configure(settings: Settings) -> Result<(), SettingsError> {
+    settings.check()?;
+    let mut configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
+    if RUNTIME.get().is_some() {
+        return Err(SettingsError::TooLate);
+    }
+    *configured = Some(settings);
+    Ok(())
+}
+
+/// How full the bounce regions of this process are, all of them together. All zero before the first
+/// receive comm.
+#[must_use]
+pub fn pool_stats() -> PoolStats {
+    let regions = RUNTIME.get().into_iter().flat_map(Runtime::bounces);
+    regions.map(BounceBuffer::stats).fold(PoolStats::default(), PoolStats::plus)
+}
+
+/// Bytes of a bounce region, or 0 before `init`. Every unpack entry lies within them.
+#[must_use]
+pub fn bounce_bytes() -> u64 {
+    RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
+}
+
+/// What the fault script wants of this call of `entry`. A call of `init` counts only when
+/// [`configure`] was called: before `init` nobody has read the environment.
+pub(crate) fn scripted_call(entry: Entry) -> Option<ScriptedCall> {
+    static CALLS: CallCounter = CallCounter::new();
+    let Some(runtime) = RUNTIME.get() else {
+        let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
+        return CALLS.count(entry, &configured.as_ref()?.script);
+    };
+    CALLS.count(entry, &runtime.settings.script)
+}
+
+/// What `init` made, or an error before it.
+pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
+    // Nobody would see a line here: the logger comes with `init`.
+    RUNTIME.get().ok_or(Failure::Internal)
+}
+
+/// Takes the settings and looks for interfaces; once per process.
+pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
+    let logger = logger.ok_or(Failure::Internal)?;
+    let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
+    if RUNTIME.get().is_some() {
+        log::warn!("gpu lib init twice");
+        return Err(Failure::Internal);
+    }
+    log::install(logger);
+    let settings = configured.clone().map_or_else(Settings::from_env, Ok).map_err(|error| {
+        log::warn!("{error}");
+        Failure::Internal
+    })?;
+    let nics = nic::discover(settings.interfaces.as_deref()).map_err(|error| {
+        log::warn!("cannot list network interfaces: {error}");
+        Failure::System
+    })?;
+    if nics.is_empty() {
+        log::warn!("no network interface with an IPv4 address matches {:?}", settings.interfaces);
+        return Err(Failure::Internal);
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
+    for nic in &nics {
+        log::info!("software plugin: using {}: {}", nic.interface.name, nic.interface.address);
+    }
+    let _ = RUNTIME.set(Runtime {
+        settings,
+        nics,
+        threads,
+        bounce: OnceLock::new(),
+        pinned_bounce: OnceLock::new(),
+        gpu_bounces: OnceLock::new(),
+        comms: AtomicU64::new(0),
+    });
+    Ok(())
+}
+
+/// Number of NICs, or −1 before `init`.
+pub(crate) fn devices() -> c_int {
+    RUNTIME.get().map_or(-1, |runtime| c_int::try_from(runtime.nics.len()).unwrap_or(c_int::MAX))
+}
+
+/// What `getProperties` says of NIC `dev`.
+pub(crate) fn properties(dev: c_int) -> Result<NetProperties, Failure> {
+    let (index, nic) = runtime()?.nic(dev)?;
+    Ok(nic.properties(index))
+}

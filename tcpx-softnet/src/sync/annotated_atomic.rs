@@ -1,0 +1,71 @@
+#![allow(unsafe_code)]
+//! Atomics that tell helgrind what their orderings mean.
+
+use std::sync::atomic::Ordering;
+
+use super::client_request::{after, before, untrack};
+
+/// Tells of the write half of an operation before it happens.
+fn writing<T>(place: &T, order: Ordering) {
+    untrack(place);
+    if matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst) {
+        before(place);
+    }
+}
+
+/// Tells of the read half of an operation that happened.
+fn was_read<T>(place: &T, order: Ordering) {
+    untrack(place);
+    if matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst) {
+        after(place);
+    }
+}
+
+macro_rules! annotated {
+    ($name:ident, $value:ty, $($both:ident),*) => {
+        #[doc = concat!("As `std::sync::atomic::", stringify!($name), "`.")]
+        #[derive(Debug)]
+        #[repr(transparent)]
+        pub(crate) struct $name(std::sync::atomic::$name);
+
+        #[allow(dead_code, reason = "each type has the operations that some file needs")]
+        impl $name {
+            pub(crate) const fn new(value: $value) -> Self {
+                Self(std::sync::atomic::$name::new(value))
+            }
+
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                untrack(self);
+                let value = self.0.load(order);
+                was_read(self, order);
+                value
+            }
+
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
+                writing(self, order);
+                self.0.store(value, order);
+            }
+
+            $(pub(crate) fn $both(&self, value: $value, order: Ordering) -> $value {
+                writing(self, order);
+                let before = self.0.$both(value, order);
+                was_read(self, order);
+                before
+            })*
+        }
+    };
+}
+
+annotated!(AtomicBool, bool, swap);
+annotated!(AtomicU32, u32, swap, fetch_add);
+annotated!(AtomicU64, u64, swap, fetch_add);
+annotated!(AtomicUsize, usize, swap, fetch_add, fetch_sub);
+
+impl AtomicU64 {
+    /// # Safety
+    /// As `std::sync::atomic::AtomicU64::from_ptr`.
+    pub(crate) const unsafe fn from_ptr<'a>(place: *mut u64) -> &'a Self {
+        // SAFETY: the caller's promise; the type is transparent.
+        unsafe { &*place.cast() }
+    }
+}

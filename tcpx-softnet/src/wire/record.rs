@@ -1,0 +1,105 @@
+//! What the control socket carries. Pure; every field is checked.
+
+use super::protocol::{MAX_INLINE_BYTES, take};
+
+/// One record on the control socket. Records of message i all precede those of i + 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// The next `size` bytes on data socket `index` are bytes `offset..` of a message of `total`
+    /// bytes.
+    Chunk { index: u16, size: u32, offset: u32, total: u32 },
+    /// A whole message; its `size` bytes follow this record.
+    Inline { size: u32 },
+}
+
+/// Why record bytes were refused. The control stream cannot be trusted after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RecordError {
+    #[error("record type {0}")]
+    Kind(u16),
+    #[error("data socket index {0}")]
+    Index(u16),
+    #[error("chunk of {size} bytes at {offset} in a message of {total}")]
+    Range { size: u32, offset: u32, total: u32 },
+    #[error("inline payload of {0} bytes")]
+    Inline(u32),
+}
+
+impl Record {
+    pub(crate) const BYTES: usize = 16;
+
+    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+        let (kind, index, size, offset, total) = match *self {
+            Self::Chunk { index, size, offset, total } => (0u16, index, size, offset, total),
+            Self::Inline { size } => (1, 0, size, 0, size),
+        };
+        let mut bytes = [0; Self::BYTES];
+        bytes[..2].copy_from_slice(&kind.to_le_bytes());
+        bytes[2..4].copy_from_slice(&index.to_le_bytes());
+        bytes[4..8].copy_from_slice(&size.to_le_bytes());
+        bytes[8..12].copy_from_slice(&offset.to_le_bytes());
+        bytes[12..].copy_from_slice(&total.to_le_bytes());
+        bytes
+    }
+
+    /// Checks what can be told from one record; [`super::chunking::RecordOrder`] checks it against
+    /// its neighbours.
+    pub(crate) fn decode(bytes: &[u8; Self::BYTES], sockets: u16) -> Result<Self, RecordError> {
+        let kind = u16::from_le_bytes(take(bytes, 0));
+        let index = u16::from_le_bytes(take(bytes, 2));
+        let size = u32::from_le_bytes(take(bytes, 4));
+        let offset = u32::from_le_bytes(take(bytes, 8));
+        let total = u32::from_le_bytes(take(bytes, 12));
+        let range = RecordError::Range { size, offset, total };
+        match kind {
+            0 if index >= sockets => Err(RecordError::Index(index)),
+            0 => {
+                let end = offset.checked_add(size).ok_or(range)?;
+                if size == 0 || end > total || total > i32::MAX as u32 {
+                    return Err(range);
+                }
+                Ok(Self::Chunk { index, size, offset, total })
+            }
+            1 if index != 0 => Err(RecordError::Index(index)),
+            1 if offset != 0 || size != total => Err(range),
+            1 if size > MAX_INLINE_BYTES => Err(RecordError::Inline(size)),
+            1 => Ok(Self::Inline { size }),
+            kind => Err(RecordError::Kind(kind)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::protocol::MAX_SOCKETS;
+
+    proptest! {
+        #[test]
+        fn accepted_records_are_in_bounds_and_encode_back(
+            bytes in prop::array::uniform16(any::<u8>()), small: bool, sockets in 1..=MAX_SOCKETS,
+        ) {
+            let mut bytes = bytes;
+            if small {
+                for at in [0, 1, 3, 6, 7, 10, 11, 14, 15] {
+                    bytes[at] = 0;
+                }
+                bytes[0] = bytes[2] & 1;
+                bytes[2] %= 9;
+            }
+            if let Ok(record) = Record::decode(&bytes, sockets) {
+                prop_assert_eq!(record.encode(), bytes);
+                match record {
+                    Record::Chunk { index, size, offset, total } => {
+                        prop_assert!(index < sockets && size > 0);
+                        let end = u64::from(offset) + u64::from(size);
+                        prop_assert!(end <= u64::from(total));
+                    }
+                    Record::Inline { size } => prop_assert!(size <= MAX_INLINE_BYTES),
+                }
+            }
+        }
+    }
+}
