@@ -322,7 +322,8 @@ impl Engine {
         }
     }
 
-    /// Takes memory out, and returns it if the session owned it. Every comm that knows it forgets it.
+    /// Takes memory out, and returns it if the session owned it. Every comm that knows it forgets
+    /// it.
     pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let (peers, parked) = (&self.peers, &self.parked);
         self.commons.ledger.registrations.remove(id, |comm, handle| {

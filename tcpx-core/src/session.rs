@@ -112,8 +112,9 @@ impl Session {
     /// the other end has called `accept` waits for its counterpart, as always.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Unreachable`] when no address of the peer answers,
-    /// [`Error::Deadline`] after [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`].
+    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Unreachable`] when no address of the
+    /// peer answers, [`Error::Deadline`] after [`SessionOptions::connect_timeout`],
+    /// [`Error::PeerGone`], [`Error::Plugin`].
     pub fn connect(&self, peer: &str) -> Result<()> {
         let key = self.shared.engine().start_connect(peer)?;
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)

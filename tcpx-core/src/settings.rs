@@ -94,8 +94,8 @@ impl fmt::Display for PluginChoice {
     }
 }
 
-/// How one session is set up. Start from [`SessionOptions::default`] or [`SessionOptions::from_env`], and change fields,
-/// or call the setters that have their names:
+/// How one session is set up. Start from [`SessionOptions::default`] or
+/// [`SessionOptions::from_env`], and change fields, or call the setters that have their names:
 ///
 /// ```
 /// use tcpx_core::{PluginChoice, SessionOptions};

@@ -21,7 +21,8 @@ pub enum Departure {
     },
     /// It gave up and said why.
     Abort(String),
-    /// It makes progress by itself, and yet nothing was heard of it for so long, though it was asked.
+    /// It makes progress by itself, and yet nothing was heard of it for so long, though it was
+    /// asked.
     Silent(Duration),
     /// Its host has acknowledged nothing for so long, though bytes are under way to it.
     HostGone(Duration),
@@ -38,13 +39,14 @@ impl fmt::Display for Departure {
             Self::Abort(reason) => write!(f, "it aborted: {reason}"),
             Self::Silent(silence) => write!(
                 f,
-                "nothing was heard of it for {:.1} s, though it was asked and has a progress thread: it is frozen, or the \
-                 network is cut",
+                "nothing was heard of it for {:.1} s, though it was asked and has a progress \
+                 thread: it is frozen, or the network is cut",
                 silence.as_secs_f64()
             ),
             Self::HostGone(silence) => write!(
                 f,
-                "its host has acknowledged nothing for {:.1} s: the network is cut, or the host is down",
+                "its host has acknowledged nothing for {:.1} s: the network is cut, or the host is \
+                 down",
                 silence.as_secs_f64()
             ),
         }

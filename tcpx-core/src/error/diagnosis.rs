@@ -1,8 +1,8 @@
 //! Which diagnosis of the table an error is a case of. Pure: the one place that knows.
 //!
-//! Types decide, but for two errors that come as words alone. The dynamic linker says why it does not
-//! open a file in a line of text (`of_linker`), and a peer that gave up sends its error as text, which
-//! ends with an id (`id_at_end`).
+//! Types decide, but for two errors that come as words alone. The dynamic linker says why it does
+//! not open a file in a line of text (`of_linker`), and a peer that gave up sends its error as
+//! text, which ends with an id (`id_at_end`).
 
 use std::io::ErrorKind;
 
@@ -159,8 +159,8 @@ fn of_plugin_chunk(problem: PluginChunkProblem) -> &'static Diagnosis {
     }
 }
 
-/// The diagnosis of a peer that no address leads to. An address at which a host answers says more than
-/// one at which nobody does, whichever was tried first.
+/// The diagnosis of a peer that no address leads to. An address at which a host answers says more
+/// than one at which nobody does, whichever was tried first.
 fn of_attempts(attempts: &[DialFailure]) -> Option<&'static Diagnosis> {
     let known = [&limits::PEER_REFUSES, &limits::PEER_UNREACHABLE, &limits::PEER_TIMES_OUT];
     let seen = |diagnosis: &&Diagnosis| {

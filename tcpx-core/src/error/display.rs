@@ -8,7 +8,7 @@ use super::diagnosis::id_at_end;
 use super::dial_failure::DialFailure;
 use crate::types::memory_id::MemoryId;
 
-/// The words of [`Text`], then the id of the diagnosis in brackets: ` [TCPX-902]`.
+/// The words of `Text`, then the id of the diagnosis in brackets: ` [TCPX-902]`.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Text(self))?;

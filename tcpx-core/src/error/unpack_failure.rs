@@ -19,8 +19,8 @@ pub struct UnpackFailure {
     pub peer: String,
     /// The channel that it came over, or was to go over.
     pub channel: u16,
-    /// The registration that it was to be copied into; of a chunk to be sent, one that it was to be copied from. `None`
-    /// where it is gone already.
+    /// The registration that it was to be copied into; of a chunk to be sent, one that it was to be
+    /// copied from. `None` where it is gone already.
     pub registration: Option<MemoryId>,
     /// Tag of the message; of a chunk to be sent, of one of its messages.
     pub tag: i32,

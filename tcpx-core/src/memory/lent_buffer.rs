@@ -4,8 +4,8 @@
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// A buffer whose bytes others read and write by address while this lives. So it is kept as a pointer:
-/// a `Box` would claim that nobody else does.
+/// A buffer whose bytes others read and write by address while this lives. So it is kept as a
+/// pointer: a `Box` would claim that nobody else does.
 #[derive(Debug)]
 pub(crate) struct LentBuffer(NonNull<[u8]>);
 
@@ -22,11 +22,12 @@ impl LentBuffer {
         self.0.as_ptr().cast::<u8>().expose_provenance() as u64
     }
 
-    /// The buffer, to be given back. Whoever calls has seen to it that nobody uses its address any more.
+    /// The buffer, to be given back. Whoever calls has seen to it that nobody uses its address any
+    /// more.
     pub(crate) fn into_box(self) -> Box<[u8]> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: the pointer came from a box, and is turned back only here or in `drop`, which does not
-        // run any more.
+        // SAFETY: the pointer came from a box, and is turned back only here or in `drop`, which
+        // does not run any more.
         unsafe { Box::from_raw(this.0.as_ptr()) }
     }
 }

@@ -4,20 +4,21 @@ use std::fmt;
 
 /// Where memory begins: a pointer of this process, or an address on a GPU.
 ///
-/// It is a number inside, because memory of a GPU has no pointer here, and because the plugin and the
-/// driver take numbers.
+/// It is a number inside, because memory of a GPU has no pointer here, and because the plugin and
+/// the driver take numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryAddress(u64);
 
 impl MemoryAddress {
-    /// Memory that this process can point to. The pointer's provenance is exposed: what it allows to be
-    /// read and written, the session may read and write by the number.
+    /// Memory that this process can point to. The pointer's provenance is exposed: what it allows
+    /// to be read and written, the session may read and write by the number.
     #[must_use]
     pub fn from_ptr<T>(pointer: *const T) -> Self {
         Self(pointer.expose_provenance() as u64)
     }
 
-    /// Memory of a GPU, by the number that the CUDA driver gave: a `CUdeviceptr`, or one inside of it.
+    /// Memory of a GPU, by the number that the CUDA driver gave: a `CUdeviceptr`, or one inside of
+    /// it.
     #[must_use]
     pub fn from_device(address: u64) -> Self {
         Self(address)

@@ -245,7 +245,8 @@ impl Registrations {
         // `remove` and `forget_comm` take the handle back before the memory ends.
         let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
         tracing::debug!(
-            id = registration.id.map(MemoryId::get), address = format_args!("{start:#x}"), bytes, memory = %region.memory,
+            id = registration.id.map(MemoryId::get), address = format_args!("{start:#x}"), bytes,
+            memory = %region.memory,
             "registered with a comm"
         );
         if region.handles.len() <= index {

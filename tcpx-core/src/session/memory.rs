@@ -22,9 +22,10 @@ impl Session {
     /// plugin cannot receive into memory of this type.
     ///
     /// # Safety
-    /// `address` is the start of `bytes` bytes that stay valid until [`deregister_memory`](Self::deregister_memory) has
-    /// returned `Ok` or the session is dropped: readable, and writable with [`Access::ReadWrite`]. While an operation is posted on a
-    /// part of it, nobody else writes that part, and for receives nobody else reads it either.
+    /// `address` is the start of `bytes` bytes that stay valid until
+    /// [`deregister_memory`](Self::deregister_memory) has returned `Ok` or the session is dropped:
+    /// readable, and writable with [`Access::ReadWrite`]. While an operation is posted on a part of
+    /// it, nobody else writes that part, and for receives nobody else reads it either.
     pub unsafe fn register_memory(
         &self,
         address: MemoryAddress,
@@ -74,15 +75,16 @@ impl Session {
         }
         let id = engine.commons.ledger.registrations.add(address, bytes, memory, access, owned)?;
         tracing::debug!(
-            %id, address = format_args!("{address:#x}"), bytes, %memory, ?access, "registered memory"
+            %id, address = format_args!("{address:#x}"), bytes, %memory, ?access,
+            "registered memory"
         );
         Ok(id)
     }
 
     /// Takes over a buffer, a `Vec<u8>` or `Box<[u8]>`, and registers it as host memory.
     /// [`take_buffer`](Self::take_buffer) gives it back with what was received into it; until then
-    /// [`read_memory`](Self::read_memory) and [`write_memory`](Self::write_memory) reach its bytes. A session that ends
-    /// frees it.
+    /// [`read_memory`](Self::read_memory) and [`write_memory`](Self::write_memory) reach its bytes.
+    /// A session that ends frees it.
     ///
     /// ```
     /// use tcpx_core::{Access, Post, Session, SessionOptions};
@@ -95,7 +97,7 @@ impl Session {
     /// #     sender.connect("receiver")?;
     /// #     accepted.join().expect("no panic")
     /// # })?;
-    /// // Two sessions that are connected: one sends from its buffer, the other receives into its own.
+    /// // Two connected sessions: one sends from its buffer, the other receives into its own.
     /// let from = sender.register_buffer(b"hello".to_vec(), Access::ReadOnly)?;
     /// let to = receiver.register_buffer(vec![0; 5], Access::ReadWrite)?;
     /// let send = sender.create_transfer("receiver")?;
@@ -112,8 +114,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Registration`] when it is empty, or when the plugin cannot receive into host memory. The buffer is freed
-    /// then.
+    /// [`Error::Registration`] when it is empty, or when the plugin cannot receive into host
+    /// memory. The buffer is freed then.
     pub fn register_buffer(
         &self,
         buffer: impl Into<Box<[u8]>>,
@@ -131,11 +133,12 @@ impl Session {
         )
     }
 
-    /// Takes a registration back, and with it the buffer that [`register_buffer`](Self::register_buffer) took over.
+    /// Takes a registration back, and with it the buffer that
+    /// [`register_buffer`](Self::register_buffer) took over.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted; [`Error::Registration`] for
-    /// memory that was registered otherwise.
+    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted;
+    /// [`Error::Registration`] for memory that was registered otherwise.
     pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
         let mut engine = self.shared.engine();
         engine.commons.ledger.registrations.check_is_lent(id)?;
@@ -145,7 +148,8 @@ impl Session {
         }
     }
 
-    /// Takes a registration back. Afterwards nobody touches its memory any more; memory that the session owns is freed.
+    /// Takes a registration back. Afterwards nobody touches its memory any more; memory that the
+    /// session owns is freed.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted.

@@ -12,7 +12,7 @@ macro_rules! setters {
         /// Setters, each for the field of its name: `SessionOptions::default().channels(4)`.
         impl SessionOptions {
             $(
-                #[doc = concat!("Sets [`", stringify!($field), "`](Self#structfield.", stringify!($field), ").")]
+                #[doc = concat!("Sets `", stringify!($field), "`.")]
                 #[must_use]
                 pub fn $field(mut self, $field: $type) -> Self {
                     self.$field = $field.into();
