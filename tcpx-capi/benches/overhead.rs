@@ -13,7 +13,9 @@ use std::ffi::CString;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tcpx_core::{MemoryType, Post, Session, SessionOptions, Transfer};
+use tcpx_core::{
+    Access, MemoryAddress, MemoryId, MemoryType, Post, Session, SessionOptions, Transfer,
+};
 use tcpx_p2p::{
     TCPX_PTR_HOST, tcpx_session, tcpx_session_accept, tcpx_session_connect, tcpx_session_create,
     tcpx_session_create_transfer, tcpx_session_destroy, tcpx_session_listen,
@@ -39,7 +41,7 @@ trait Subject {
 
 struct Rust {
     transfer: Transfer,
-    memory: u64,
+    memory: MemoryId,
 }
 
 impl Subject for Rust {
@@ -163,8 +165,10 @@ fn main() -> ExitCode {
     let (c_left, c_right) = c_pair();
     let address = MEMORY.as_ptr();
     // SAFETY: a static that nobody writes, registered for sending.
-    let memory =
-        unsafe { rust_right.register_memory(address as u64, 4096, MemoryType::Host, false) };
+    let memory = unsafe {
+        let address = MemoryAddress::from_ptr(address);
+        rust_right.register_memory(address, 4096, MemoryType::Host, Access::ReadOnly)
+    };
     let transfer = rust_right.create_transfer("left").expect("the peer is up");
     let rust = Rust { transfer, memory: memory.expect("the memory is there") };
     let mut c = C { transfer: tcpx_transfer::default(), memory: 0 };

@@ -3,7 +3,10 @@
 
 use std::ffi::c_char;
 
+use tcpx_core::MemoryId;
+
 use crate::failure::Failure;
+use crate::status::tcpx_status;
 
 /// The longest name of a session or peer, in bytes without the terminating NUL.
 pub const TCPX_MAX_NAME_BYTES: usize = 64;
@@ -103,6 +106,13 @@ pub(crate) unsafe fn value<T: Copy>(name: &str, pointer: *const T) -> Result<T, 
     Ok(items[0])
 }
 
+/// Reads the id of a registration. 0 is none that any session gave.
+pub(crate) fn memory_id(number: u64) -> Result<MemoryId, Failure> {
+    let unknown =
+        || Failure::new(tcpx_status::TCPX_ERR_UNKNOWN_MEMORY, "registration 0 does not exist");
+    MemoryId::new(number).ok_or_else(unknown)
+}
+
 /// Reads a yes or no, which C passes as a number.
 pub(crate) fn flag(name: &str, value: i32) -> Result<bool, Failure> {
     match value {
@@ -115,7 +125,7 @@ pub(crate) fn flag(name: &str, value: i32) -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcpx_status::{self, TCPX_ERR_ARGUMENT, TCPX_ERR_NULL};
+    use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_ERR_NULL};
 
     fn read(bytes: &[u8], longest: usize) -> Result<&str, tcpx_status> {
         // SAFETY: every case below has a NUL, or more than `longest` bytes.
@@ -148,6 +158,12 @@ mod tests {
         assert_eq!(check(items.as_ptr(), 4), Err(TCPX_ERR_ARGUMENT));
         assert_eq!(check(items.as_ptr(), usize::MAX), Err(TCPX_ERR_ARGUMENT));
         assert_eq!(check(items.as_ptr().wrapping_byte_add(1), 1), Err(TCPX_ERR_ARGUMENT));
+    }
+
+    #[test]
+    fn zero_is_the_id_of_no_memory() {
+        assert_eq!(memory_id(7).unwrap().get(), 7);
+        assert_eq!(memory_id(0).unwrap_err().status, tcpx_status::TCPX_ERR_UNKNOWN_MEMORY);
     }
 
     #[test]

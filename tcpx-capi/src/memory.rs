@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use tcpx_core::MemoryType;
+use tcpx_core::{Access, MemoryAddress, MemoryType};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -89,13 +89,13 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
             let known = "TCPX_PTR_HOST (1) and TCPX_PTR_CUDA (2) are known";
             Failure::argument(format!("ptr_type is {ptr_type}; {known}"))
         })?;
-        let is_recv = input::flag("is_recv", is_recv)?;
+        let receives = input::flag("is_recv", is_recv)?;
+        let access = if receives { Access::ReadWrite } else { Access::ReadOnly };
+        let address = MemoryAddress::from_ptr(address);
         let session = session.get()?;
         // SAFETY: the rules above are those of Session::register_memory, and the caller keeps them.
-        let id = unsafe {
-            session.register_memory(address.expose_provenance() as u64, bytes, memory, is_recv)
-        }?;
-        out.write(id);
+        let id = unsafe { session.register_memory(address, bytes, memory, access) }?;
+        out.write(id.get());
         Ok(())
     })
 }
@@ -109,7 +109,7 @@ pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,
     memory: u64,
 ) -> tcpx_status {
-    boundary::call(|| Ok(session.get()?.deregister_memory(memory)?))
+    boundary::call(|| Ok(session.get()?.deregister_memory(input::memory_id(memory)?)?))
 }
 
 /// Writes what the session knows of a registration.
@@ -128,13 +128,13 @@ pub unsafe extern "C" fn tcpx_session_memory_info(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_info", out_info) }?;
-        let info = session.get()?.memory_info(memory)?;
+        let info = session.get()?.memory_info(input::memory_id(memory)?)?;
         out.write(tcpx_memory_info {
-            id: info.id,
+            id: info.id.get(),
             address: info.address,
             bytes: info.bytes,
             ptr_type: ptr_type(info.memory),
-            is_recv: info.is_recv.into(),
+            is_recv: (info.access == Access::ReadWrite).into(),
         });
         Ok(())
     })

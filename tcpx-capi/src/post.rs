@@ -28,9 +28,10 @@ pub struct tcpx_post {
 
 const _: () = assert!(size_of::<tcpx_post>() == 32);
 
-impl From<&tcpx_post> for Post {
-    fn from(post: &tcpx_post) -> Self {
-        Self { memory: post.memory, offset: post.offset, bytes: post.bytes, tag: post.tag }
+impl tcpx_post {
+    fn to_core(self) -> Result<Post, Failure> {
+        let Self { memory, offset, bytes, tag } = self;
+        Ok(Post { memory: input::memory_id(memory)?, offset, bytes, tag })
     }
 }
 
@@ -50,7 +51,10 @@ pub extern "C" fn tcpx_transfer_post_send(
     bytes: u64,
     tag: i32,
 ) -> tcpx_status {
-    boundary::call(|| Ok(transfer.get()?.post_send(Post { memory, offset, bytes, tag })?))
+    boundary::call(|| {
+        let post = tcpx_post { memory, offset, bytes, tag };
+        Ok(transfer.get()?.post_send(post.to_core()?)?)
+    })
 }
 
 /// Posts a receive of `bytes` bytes to `offset` of registration `memory`.
@@ -67,7 +71,10 @@ pub extern "C" fn tcpx_transfer_post_recv(
     bytes: u64,
     tag: i32,
 ) -> tcpx_status {
-    boundary::call(|| Ok(transfer.get()?.post_recv(Post { memory, offset, bytes, tag })?))
+    boundary::call(|| {
+        let post = tcpx_post { memory, offset, bytes, tag };
+        Ok(transfer.get()?.post_recv(post.to_core()?)?)
+    })
 }
 
 /// Posts many sends: all of them, or none if one is wrong.
@@ -117,6 +124,7 @@ unsafe fn post_batch(
 ) -> Result<(), Failure> {
     // SAFETY: passed on from the caller.
     let posts = unsafe { input::array("posts", posts, count, TCPX_MAX_BATCH) }?;
-    let posts: Vec<Post> = posts.iter().map(Post::from).collect();
-    Ok(post(&*transfer.get()?, &posts)?)
+    let transfer = transfer.get()?;
+    let posts = posts.iter().map(|post| post.to_core()).collect::<Result<Vec<Post>, _>>()?;
+    Ok(post(&transfer, &posts)?)
 }

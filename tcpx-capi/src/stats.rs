@@ -152,40 +152,34 @@ pub unsafe extern "C" fn tcpx_session_stats_json(
 
 #[cfg(test)]
 mod tests {
-    use tcpx_core::{AlarmReport, ChannelReport, ChannelStats, PeerReport, Totals};
+    use tcpx_core::{AlarmReport, ChannelReport, ChannelStats, PeerReport};
 
     use super::*;
 
     #[test]
     fn sums_are_the_sessions_and_counts_of_peers_are_of_now() {
-        let lane = |chunks| ChannelStats {
-            chunks,
-            bytes: 10 * chunks,
-            fragments: 100 * chunks,
-            fragments_merged: chunks,
-            window_full: 2 * chunks,
-            plugin_busy: 3 * chunks,
-            ..Default::default()
+        let lane = |chunks| {
+            let mut lane = ChannelStats::default();
+            (lane.chunks, lane.bytes) = (chunks, 10 * chunks);
+            (lane.fragments, lane.fragments_merged) = (100 * chunks, chunks);
+            (lane.window_full, lane.plugin_busy) = (2 * chunks, 3 * chunks);
+            lane
         };
-        let alarm = |count| AlarmReport { id: "TCPX-902".into(), title: "stuck".into(), count };
-        let channel = ChannelReport { nic: "lo".into(), send: lane(1), recv: lane(2) };
-        let peer = PeerReport { channels: vec![channel; 3], ..Default::default() };
-        let report = SessionReport {
-            peers: vec![peer; 2],
-            total: Totals {
-                messages_sent: 14,
-                messages_received: 16,
-                errors: 18,
-                send: lane(6),
-                recv: lane(12),
-            },
-            unpack_batches: 5,
-            unpack_ns: 6,
-            peers_failed: 1,
-            alarms: [2, 3].map(alarm).to_vec(),
-            peers_parked: 4,
-            ..Default::default()
+        let alarm = |count| {
+            let mut alarm = AlarmReport::default();
+            alarm.count = count;
+            alarm
         };
+        let mut peer = PeerReport::default();
+        peer.channels = vec![ChannelReport::default(); 3];
+        let mut report = SessionReport::default();
+        report.peers = vec![peer; 2];
+        let total = &mut report.total;
+        (total.messages_sent, total.messages_received, total.errors) = (14, 16, 18);
+        (total.send, total.recv) = (lane(6), lane(12));
+        (report.unpack_batches, report.unpack_ns) = (5, 6);
+        (report.peers_failed, report.peers_parked) = (1, 4);
+        report.alarms = [2, 3].map(alarm).to_vec();
         let stats = tcpx_session_stats::from(&report);
         assert_eq!((stats.peers, stats.channels, stats.unpack_batches), (2, 6, 5));
         assert_eq!((stats.chunks_sent, stats.bytes_sent), (6, 60));

@@ -189,7 +189,7 @@ impl From<&Error> for tcpx_status {
             Error::Fragments { .. } => TCPX_ERR_DATA,
             Error::Cancelled => TCPX_ERR_CANCELLED,
             Error::Released | Error::Closed => TCPX_ERR_CLOSED,
-            Error::Io { .. } => TCPX_ERR_IO,
+            Error::Unreachable { .. } | Error::Io { .. } => TCPX_ERR_IO,
             // The enum may grow; its text still reaches `tcpx_last_error`.
             _ => TCPX_ERR_INTERNAL,
         }

@@ -13,7 +13,7 @@ mod nic_watch;
 mod transport;
 
 pub(crate) use args::{SessionArgs, SessionRequest, Setup, insist};
-pub(crate) use memory::{Memory, MemoryId};
+pub(crate) use memory::Memory;
 pub(crate) use nic_watch::{NicWatch, render_growth};
 pub(crate) use transport::Transport;
 

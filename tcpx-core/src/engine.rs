@@ -35,8 +35,9 @@ use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::control::listener::ControlListener;
 
-use crate::error::{Departure, Error, Result};
+use crate::error::{Departure, Error, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
+use crate::memory::device_memory::OwnedMemory;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::protocol::operation::NewOperation;
 use crate::peer::protocol::stage::Leaving;
@@ -49,6 +50,7 @@ use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::{Batch, BatchNumber};
 use crate::types::PeerKey;
+use crate::types::memory_id::MemoryId;
 use crate::types::peer_name::PeerName;
 
 /// Everything of a session.
@@ -320,8 +322,9 @@ impl Engine {
         }
     }
 
-    /// Takes memory out. Every comm that knows it forgets it.
-    pub(crate) fn deregister(&mut self, id: u64) -> Result<()> {
+    /// Takes memory out, and returns it if the session owned it. Every comm that knows it forgets
+    /// it.
+    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let (peers, parked) = (&self.peers, &self.parked);
         self.commons.ledger.registrations.remove(id, |comm, handle| {
             let _ = peers.values().any(|peer| peer.deregister(comm, handle))
@@ -368,11 +371,7 @@ impl Drop for Engine {
 
 fn check_peer_name(name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(Error::Setting {
-            name: "peer name",
-            value: String::new(),
-            reason: "must not be empty".into(),
-        });
+        return Err(Error::setting("peer name", "", SettingProblem::Empty));
     }
     check_name("peer name", name)
 }

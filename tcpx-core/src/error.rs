@@ -1,145 +1,46 @@
 //! What can go wrong, with the numbers that a reader of a log needs, and the id of its diagnosis.
+//!
+//! [`Error`] is here; what its variants hold lies below, and knows nothing of it:
+//! - `phase`, `departure`: when it happened, and how a peer went.
+//! - `plugin_failure`, `unpack_failure`, `dial_failure`: what failed, with all that is known of it.
+//! - `setting_problem`, `memory_problem`, `conn_info`: why something was refused.
+//!
+//! Above it, as `impl` blocks:
+//! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
+//! - `display`: an error in words, and the id at their end.
 
 pub(crate) mod conn_info;
-mod diagnosis;
+mod departure;
+pub(crate) mod diagnosis;
+mod dial_failure;
+mod display;
+mod memory_problem;
+mod phase;
+mod plugin_failure;
+mod setting_problem;
 pub(crate) mod unpack_failure;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_rx::DescriptorError;
-use tcpx_sys::{LoadError, NcclResult};
+use tcpx_sys::LoadError;
 use tcpx_unpack::UnpackError;
 
-pub(crate) use diagnosis::HOST_RECEIVE;
-pub use diagnosis::of_connecting;
-use diagnosis::suffix;
+pub use departure::Departure;
+pub use dial_failure::DialFailure;
+pub use memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
+pub use phase::Phase;
+pub use plugin_failure::PluginFailure;
+pub use setting_problem::{PluginChunkProblem, SettingProblem};
 
-use crate::error::unpack_failure::UnpackFailure;
+use self::unpack_failure::UnpackFailure;
 use crate::types::Direction;
+use crate::types::memory_id::MemoryId;
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// Where in the life of a session something went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Phase {
-    /// Opening and initialising the plugin.
-    Load,
-    /// Making the control listener or listen comms.
-    Listen,
-    /// Reaching the peer's control link, or connecting comms to it.
-    Connect,
-    /// Waiting for the peer's control link, or accepting its comms.
-    Accept,
-    /// Hello and proof of the secret.
-    Handshake,
-    /// Making memory known to the plugin.
-    Register,
-    /// Sending chunks.
-    Send,
-    /// Receiving chunks.
-    Receive,
-    /// Copying fragments out of the bounce buffer.
-    Unpack,
-    /// Saying goodbye and closing comms.
-    Close,
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Load => "load",
-            Self::Listen => "listen",
-            Self::Connect => "connect",
-            Self::Accept => "accept",
-            Self::Handshake => "handshake",
-            Self::Register => "register",
-            Self::Send => "send",
-            Self::Receive => "receive",
-            Self::Unpack => "unpack",
-            Self::Close => "close",
-        })
-    }
-}
-
-/// A call into the plugin that did not return 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginFailure {
-    /// The member of the v7 table that was called.
-    pub call: &'static str,
-    /// What it returned.
-    pub code: NcclResult,
-    /// Where in the session's life.
-    pub phase: Phase,
-    /// The peer whose comm it was, if any.
-    pub peer: Option<String>,
-    /// The channel whose comm it was, if any.
-    pub channel: Option<u16>,
-    /// The NIC, by name.
-    pub nic: Option<String>,
-}
-
-impl fmt::Display for PluginFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "plugin call {} returned {} during {}", self.call, self.code, self.phase)?;
-        if let Some(peer) = &self.peer {
-            write!(f, ", peer {peer}")?;
-        }
-        if let Some(channel) = self.channel {
-            write!(f, ", channel {channel}")?;
-        }
-        if let Some(nic) = &self.nic {
-            write!(f, ", NIC {nic}")?;
-        }
-        Ok(())
-    }
-}
-
-/// How a peer went away.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Departure {
-    /// It said goodbye.
-    Goodbye,
-    /// Its end of the control link closed without a goodbye: the process ended or was killed.
-    LinkClosed,
-    /// The control link failed with this system error.
-    LinkFailed(String),
-    /// It gave up and said why.
-    Abort(String),
-    /// It makes progress by itself, and yet nothing was heard of it for so long, though it was asked.
-    Silent(Duration),
-    /// Its host has acknowledged nothing for so long, though bytes are under way to it.
-    HostGone(Duration),
-}
-
-impl fmt::Display for Departure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Goodbye => f.write_str("it said goodbye"),
-            Self::LinkClosed => f.write_str(
-                "its control link closed without a goodbye; the process ended or was killed",
-            ),
-            Self::LinkFailed(error) => write!(f, "its control link failed: {error}"),
-            Self::Abort(reason) => write!(f, "it aborted: {reason}"),
-            Self::Silent(silence) => write!(
-                f,
-                "nothing was heard of it for {:.1} s, though it was asked and has a progress thread: it is frozen, or the \
-                 network is cut",
-                silence.as_secs_f64()
-            ),
-            Self::HostGone(silence) => write!(
-                f,
-                "its host has acknowledged nothing for {:.1} s: the network is cut, or the host is down",
-                silence.as_secs_f64()
-            ),
-        }
-    }
-}
 
 /// Every error of this crate. Cloneable, because one dead peer is the error of many transfers.
 ///
@@ -148,32 +49,23 @@ impl fmt::Display for Departure {
 #[non_exhaustive]
 pub enum Error {
     /// A setting is outside its range or contradicts another.
-    #[error("{name} = {value}: {reason}{}", suffix(self))]
     Setting {
         /// Name of the option or variable.
         name: &'static str,
         /// What was given.
         value: String,
         /// What is wrong with it and what would be right.
-        reason: String,
+        problem: SettingProblem,
     },
     /// The plugin file could not be used.
-    #[error("{}{}", .0, suffix(self))]
     Load(Arc<LoadError>),
     /// The hardware plugin would end the process, crash or hang on this host, so it was not loaded.
-    #[error("the plugin was not loaded: {}{}", first_finding(.0), suffix(self))]
     Preflight(Arc<tcpx_diagnosis::Report>),
     /// A plugin was asked for that this build does not contain.
-    #[error(
-        "the software plugin is not part of this build (feature `soft`); name a plugin by path{}",
-        suffix(self)
-    )]
     NoSoftPlugin,
     /// A plugin call failed.
-    #[error("{}{}", .0, suffix(self))]
     Plugin(PluginFailure),
     /// The plugin has properties this library cannot work with.
-    #[error("plugin {path}: {reason}{}", suffix(self))]
     UnusablePlugin {
         /// Which plugin.
         path: PathBuf,
@@ -181,29 +73,19 @@ pub enum Error {
         reason: String,
     },
     /// No NIC fits what was asked for.
-    #[error("no NIC {wanted}; the plugin offers: {available}{}", suffix(self))]
     NoNic {
         /// What was asked for.
         wanted: String,
         /// The names the plugin reported.
-        available: String,
+        available: Vec<String>,
     },
     /// Memory of a kind that is not to be had here.
-    #[error("{kind} memory is not available: {reason}{}", suffix(self))]
-    MemoryUnavailable {
-        /// What was asked for.
-        kind: &'static str,
-        /// Why not.
-        reason: String,
-    },
+    MemoryUnavailable(MemoryUnavailable),
     /// An unpack backend is not available.
-    #[error("unpack: {}{}", .0, suffix(self))]
     Unpack(Arc<UnpackError>),
     /// A chunk could not be unpacked. The session does not recover: every peer of it ends with this.
-    #[error("{}{}", .0, suffix(self))]
     UnpackFailed(Arc<UnpackFailure>),
     /// A deadline passed.
-    #[error("deadline of {waited:?} passed during {phase}{}: {detail}{}", peer_suffix(.peer.as_ref()), suffix(self))]
     Deadline {
         /// What was being done.
         phase: Phase,
@@ -215,7 +97,6 @@ pub enum Error {
         detail: String,
     },
     /// No peer of this name.
-    #[error("unknown peer {peer}; known peers: {known}")]
     UnknownPeer {
         /// The name that was used.
         peer: String,
@@ -223,7 +104,6 @@ pub enum Error {
         known: String,
     },
     /// The peer is not in a state for this call.
-    #[error("peer {peer} is {state}: {cure}")]
     PeerState {
         /// Which peer.
         peer: String,
@@ -233,7 +113,6 @@ pub enum Error {
         cure: &'static str,
     },
     /// The peer went away.
-    #[error("peer {peer} is gone during {phase}: {how}{}", suffix(self))]
     PeerGone {
         /// Which peer.
         peer: String,
@@ -243,7 +122,6 @@ pub enum Error {
         how: Departure,
     },
     /// The two ends do not fit together, or the other end could not prove who it is.
-    #[error("handshake with {peer} failed: {reason}{}", suffix(self))]
     Handshake {
         /// Which peer.
         peer: String,
@@ -251,10 +129,8 @@ pub enum Error {
         reason: String,
     },
     /// Connection info that cannot be used.
-    #[error("connection info: {}{}", .0, suffix(self))]
     ConnInfo(#[from] conn_info::ConnInfoError),
     /// A frame that no well-behaved peer sends.
-    #[error("peer {peer} broke the control link protocol: {detail}{}", suffix(self))]
     Protocol {
         /// Which peer.
         peer: String,
@@ -262,10 +138,6 @@ pub enum Error {
         detail: String,
     },
     /// The two ends posted different sizes for one message.
-    #[error(
-        "size mismatch with peer {peer}, tag {tag}: sender posted {send_bytes} bytes, receiver {recv_bytes}{}",
-        suffix(self)
-    )]
     SizeMismatch {
         /// Which peer.
         peer: String,
@@ -277,35 +149,25 @@ pub enum Error {
         recv_bytes: u64,
     },
     /// No registration has this id.
-    #[error("registration {id} does not exist")]
     UnknownRegistration {
         /// The id that was used.
-        id: u64,
+        id: MemoryId,
     },
     /// A registration cannot serve this post.
-    #[error("registration {id}: {reason}{}", suffix(self))]
     Registration {
-        /// The id, 0 when it has none yet.
-        id: u64,
+        /// The id, if it has one yet.
+        id: Option<MemoryId>,
         /// What is wrong and what would be right.
-        reason: String,
+        problem: RegistrationProblem,
     },
     /// A registration is still used by posted operations.
-    #[error(
-        "registration {id} is in use by {operations} posted operations; wait for their transfers or cancel them{}",
-        suffix(self)
-    )]
     InUse {
         /// The registration.
-        id: u64,
+        id: MemoryId,
         /// How many operations use it.
         operations: usize,
     },
     /// What arrived is not what was announced. Nothing was copied.
-    #[error(
-        "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}{}",
-        suffix(self)
-    )]
     Fragments {
         /// Which peer.
         peer: String,
@@ -317,37 +179,27 @@ pub enum Error {
         source: DescriptorError,
     },
     /// The operation was cancelled.
-    #[error("cancelled")]
     Cancelled,
     /// A transfer that was released already.
-    #[error("the transfer was released")]
     Released,
     /// The session is closed.
-    #[error("the session is closed")]
     Closed,
+    /// No address of a peer leads to it.
+    Unreachable {
+        /// Which peer.
+        peer: String,
+        /// Its addresses in the order in which they were tried, and what came of each.
+        attempts: Vec<DialFailure>,
+    },
     /// A system call failed.
-    #[error("{what}: {error}{}", suffix(self))]
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer.
+        /// The system's answer as a kind.
+        kind: std::io::ErrorKind,
+        /// The system's answer in words.
         error: String,
     },
-}
-
-fn peer_suffix(peer: Option<&String>) -> String {
-    peer.map(|peer| format!(" with peer {peer}")).unwrap_or_default()
-}
-
-fn first_finding(report: &tcpx_diagnosis::Report) -> String {
-    let more = match report.findings().len() {
-        0 | 1 => String::new(),
-        findings => format!(" (and {} more findings)", findings - 1),
-    };
-    report.findings().first().map_or_else(String::new, |first| {
-        let cure = first.cure.join("; ");
-        format!("{}; {}; cure: {cure}{more}", first.seen, first.why)
-    })
 }
 
 impl Error {
@@ -362,7 +214,15 @@ impl Error {
     }
 
     pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
-        Self::Io { what: what.into(), error: error.to_string() }
+        Self::Io { what: what.into(), kind: error.kind(), error: error.to_string() }
+    }
+
+    pub(crate) fn setting(
+        name: &'static str,
+        value: impl Into<String>,
+        problem: SettingProblem,
+    ) -> Self {
+        Self::Setting { name, value: value.into(), problem }
     }
 }
 

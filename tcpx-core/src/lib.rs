@@ -54,9 +54,14 @@ mod transfer;
 mod types;
 
 pub use error::conn_info::ConnInfoError;
+pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
-pub use error::{Departure, Error, Phase, PluginFailure, Result, of_connecting};
+pub use error::{
+    BounceBufferProblem, Departure, DialFailure, Error, MemoryUnavailable, Phase,
+    PluginChunkProblem, PluginFailure, RegistrationProblem, Result, SettingProblem,
+};
 pub use memory::device_memory::gpu_count;
+pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
 pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
@@ -68,11 +73,13 @@ pub use stats::alarm::AlarmReport;
 pub use stats::channel::ChannelStats;
 pub use stats::report::{ChannelReport, PeerReport, SessionReport, StagingTimes, Totals};
 pub use stats::stages::StageTimes;
+pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
 pub use transfer::transfers::TransferCounts;
-pub use types::{DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
+pub use types::memory_id::MemoryId;
+pub use types::{Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]

@@ -1,9 +1,13 @@
-//! Memory: what device memory is in a session, and how one end tells another of memory.
+//! Memory: what a session moves, and how it is named.
 //!
 //! - [`device_memory`]: memory of a GPU, or ordinary memory that stands in for it.
-//! - [`host_buffer`]: ordinary memory, and how far a mapping reaches.
+//! - [`host_buffer`]: ordinary memory that the session allocates, and how far a mapping reaches.
+//! - [`lent_buffer`]: ordinary memory that a program lends to the session.
+//! - [`memory_address`]: where memory begins that a program registers.
 //! - [`memory_descriptor`]: address, size and kind of memory, as bytes to send to another host.
 
 pub(crate) mod device_memory;
 pub(crate) mod host_buffer;
+pub(crate) mod lent_buffer;
+pub(crate) mod memory_address;
 pub(crate) mod memory_descriptor;

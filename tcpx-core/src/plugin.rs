@@ -26,7 +26,7 @@ use tcpx_diagnosis::Host;
 use tcpx_diagnosis::variables::process_env;
 use tcpx_sys::{Entries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION};
 
-use crate::error::{Error, Phase, PluginFailure, Result};
+use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice};
 use crate::types::DEFAULT_CHUNK_BYTES;
 
@@ -38,6 +38,7 @@ const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 
 /// A network interface as the plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Nic {
     /// The plugin's number for it.
     pub index: i32,
@@ -261,15 +262,10 @@ fn chunk_from_env() -> Result<Option<u32>> {
         return Ok(None);
     };
     let text = value.to_string_lossy();
-    match text.parse::<u32>() {
-        Ok(bytes) if (4096..=crate::types::MAX_CHUNK_BYTES).contains(&bytes) => Ok(Some(bytes)),
-        _ => Err(Error::Setting {
-            name: CHUNK_VARIABLE,
-            value: text.into_owned(),
-            reason: format!(
-                "must be a plain number of bytes, 4096 to {}; 524288 is usual",
-                crate::types::MAX_CHUNK_BYTES
-            ),
-        }),
+    match PluginChunkProblem::check(&text) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(problem) => {
+            Err(Error::setting(CHUNK_VARIABLE, text, SettingProblem::PluginChunk(problem)))
+        }
     }
 }

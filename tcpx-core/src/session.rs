@@ -3,6 +3,8 @@
 #[cfg(all(test, feature = "soft"))]
 mod arrival_tests;
 #[cfg(all(test, feature = "soft"))]
+mod buffer_tests;
+#[cfg(all(test, feature = "soft"))]
 mod gathering_tests;
 #[cfg(all(test, feature = "soft"))]
 mod late_unpack_tests;
@@ -112,8 +114,9 @@ impl Session {
     /// the other end has called `accept` waits for its counterpart, as always.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Io`] when no address of the peer answers,
-    /// [`Error::Deadline`] after [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`].
+    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Unreachable`] when no address of the
+    /// peer answers, [`Error::Deadline`] after [`SessionOptions::connect_timeout`],
+    /// [`Error::PeerGone`], [`Error::Plugin`].
     pub fn connect(&self, peer: &str) -> Result<()> {
         let key = self.shared.engine().start_connect(peer)?;
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)

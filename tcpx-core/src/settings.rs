@@ -20,6 +20,8 @@
 //! | `spin` | `TCPX_SPIN_US` | 50 µs |
 //! | `preflight` | `TCPX_PREFLIGHT` | 1 |
 
+mod setters;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -30,7 +32,7 @@ use std::time::Duration;
 use tcpx_sys::MAX_REQUESTS;
 use tcpx_unpack::Choice;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
     DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NAME_BYTES, MIN_CHUNK_BYTES,
 };
@@ -42,6 +44,7 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Which plugin moves the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PluginChoice {
     /// The hardware plugin where it is installed, else the software plugin.
     #[default]
@@ -91,8 +94,18 @@ impl fmt::Display for PluginChoice {
     }
 }
 
-/// How one session is set up. Start from [`SessionOptions::default`] or [`SessionOptions::from_env`].
+/// How one session is set up. Start from [`SessionOptions::default`] or
+/// [`SessionOptions::from_env`], and change fields, or call the setters that have their names:
+///
+/// ```
+/// use tcpx_core::{PluginChoice, SessionOptions};
+///
+/// let mut options = SessionOptions::default().plugin(PluginChoice::Soft).channels(4);
+/// assert_eq!(options.channels, 4);
+/// options.gather = false;
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SessionOptions {
     /// Which plugin moves the bytes.
     pub plugin: PluginChoice,
@@ -166,7 +179,7 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
-    /// The defaults, overruled by the variables of the table above. `TCPX_*` wins over the documents' `UCCL_TCPX_*`.
+    /// The defaults, overruled by the variables `TCPX_*` and, where those are unset, `UCCL_TCPX_*`.
     ///
     /// # Errors
     /// [`Error::Setting`] naming the variable whose value cannot be read.
@@ -247,15 +260,9 @@ impl SessionOptions {
         if self.chunk_bytes <= plugin_chunk_bytes {
             return Ok(());
         }
-        Err(Error::Setting {
-            name: "chunk_bytes",
-            value: self.chunk_bytes.to_string(),
-            reason: format!(
-                "the plugin takes chunks of at most {plugin_chunk_bytes} bytes (NCCL_DYNAMIC_CHUNK_SIZE); use a smaller \
-                 chunk, or set NCCL_DYNAMIC_CHUNK_SIZE={} on both hosts",
-                self.chunk_bytes
-            ),
-        })
+        let chunk_bytes = self.chunk_bytes;
+        let problem = SettingProblem::AbovePluginChunk { chunk_bytes, plugin_chunk_bytes };
+        Err(Error::setting("chunk_bytes", chunk_bytes.to_string(), problem))
     }
 }
 
@@ -264,23 +271,16 @@ pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<()> {
     if name.len() <= MAX_NAME_BYTES {
         return Ok(());
     }
-    let reason = format!("{} bytes long, at most {MAX_NAME_BYTES} are possible", name.len());
-    Err(Error::Setting {
-        name: setting,
-        value: name.chars().take(16).chain("…".chars()).collect(),
-        reason,
-    })
+    let value: String = name.chars().take(16).chain("…".chars()).collect();
+    let problem = SettingProblem::TooLong { bytes: name.len(), limit: MAX_NAME_BYTES };
+    Err(Error::setting(setting, value, problem))
 }
 
 fn range(name: &'static str, value: u64, low: u64, high: u64) -> Result<()> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err(Error::Setting {
-        name,
-        value: value.to_string(),
-        reason: format!("must be {low} to {high}"),
-    })
+    Err(Error::setting(name, value.to_string(), SettingProblem::OutOfRange { low, high }))
 }
 
 struct Variables<'a>(&'a dyn Fn(&'static str) -> Option<OsString>);
@@ -298,10 +298,9 @@ impl Variables<'_> {
         for name in names {
             let Some(value) = (self.0)(name).filter(|value| !value.is_empty()) else { continue };
             let text = value.to_string_lossy();
-            let parsed = text.trim().parse().map_err(|error: T::Err| Error::Setting {
-                name,
-                value: text.clone().into_owned(),
-                reason: format!("{error}; give a value like {target}, or unset it"),
+            let parsed = text.trim().parse().map_err(|error: T::Err| {
+                let (error, example) = (error.to_string(), target.to_string());
+                Error::setting(name, &*text, SettingProblem::Unreadable { error, example })
             });
             *target = parsed?;
             return Ok(true);

@@ -1,8 +1,10 @@
 //! Small types that every room uses: keys, kinds and limits. The lowest room; it imports nothing of
 //! this crate.
 //!
+//! - `memory_id`: what a program knows a registration by.
 //! - `peer_name`: what a peer is called in logs and errors.
 
+pub(crate) mod memory_id;
 pub(crate) mod peer_name;
 
 use std::fmt;
@@ -90,6 +92,15 @@ impl fmt::Display for MemoryType {
             Self::Device => "device",
         })
     }
+}
+
+/// What a registration may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Sent from, and never written by the session.
+    ReadOnly,
+    /// Sent from and received into.
+    ReadWrite,
 }
 
 /// A span of a registration that was checked.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use tcpx_core::{ChannelStats, MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{ChannelStats, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions};
 
 /// Bytes of a chunk: as small as they can be, so that copying costs little.
 pub const CHUNK_BYTES: u64 = 4096;
@@ -18,8 +18,8 @@ pub const MESSAGE_BYTES: u64 = 4096;
 pub struct NullPair {
     left: Session,
     right: Session,
-    source: u64,
-    target: u64,
+    source: MemoryId,
+    target: MemoryId,
 }
 
 /// Where cargo puts the plugin for a test or bench of this crate: beside it. Of an example, in the
@@ -53,15 +53,15 @@ impl NullPair {
 
     fn with_chunks_of(chunk_bytes: u64, bytes: u64, memory: MemoryType) -> Self {
         let session = || {
-            Session::new(SessionOptions {
-                plugin: PluginChoice::Path(plugin()),
-                preflight: false,
-                channels: 2,
-                chunk_bytes: chunk_bytes as u32,
-                // Both ends are dropped on one thread: nobody would answer a goodbye.
-                close_timeout: Duration::from_millis(1),
-                ..SessionOptions::default()
-            })
+            Session::new(
+                SessionOptions::default()
+                    .plugin(PluginChoice::Path(plugin()))
+                    .preflight(false)
+                    .channels(2)
+                    .chunk_bytes(chunk_bytes as u32)
+                    // Both ends are dropped on one thread: nobody would answer a goodbye.
+                    .close_timeout(Duration::from_millis(1)),
+            )
             .expect("the plugin is built with this program")
         };
         let (left, right) = (session(), session());
@@ -125,7 +125,7 @@ impl NullPair {
 }
 
 /// Small messages at the given places.
-fn small(memory: u64, places: impl Iterator<Item = u64>) -> Vec<Post> {
+fn small(memory: MemoryId, places: impl Iterator<Item = u64>) -> Vec<Post> {
     let post = |(tag, place): (i32, u64)| {
         let offset = place * MESSAGE_BYTES;
         Post { memory, offset, bytes: MESSAGE_BYTES, tag }

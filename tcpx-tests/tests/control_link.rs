@@ -63,7 +63,7 @@ fn closed_in_the_handshake() {
         let failure = trio.hear_failure();
         // Before the hello it may have been any stranger at that address: the addresses' own errors
         // are listed.
-        let expected = if word == kind::CHALLENGE { "Io" } else { "PeerGone" };
+        let expected = if word == kind::CHALLENGE { "Unreachable" } else { "PeerGone" };
         assert_eq!(failure.kind, expected, "word {word}: {failure:?}");
         trio.victim.kill();
         trio.replace_victim(agent(""), PATIENCE_MS);

@@ -93,7 +93,7 @@ fn a_port_that_nobody_listens_on_is_named() {
     let mut left = agent();
     left.run(Command::New(patient()));
     left.run(Command::Load { peer: "right".into(), conn_info });
-    let failure = refuse(&mut left, Command::Connect { peer: "right".into() }, "Io");
+    let failure = refuse(&mut left, Command::Connect { peer: "right".into() }, "Unreachable");
     assert!(
         failure.text.contains(&address.to_string()) && failure.text.contains("refused"),
         "{failure:?}"

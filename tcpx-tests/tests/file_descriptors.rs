@@ -52,11 +52,9 @@ fn peers_come_in_once_there_are_file_descriptors_again() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .set_default();
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        ..SessionOptions::default()
-    };
+    let options = SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .listen("127.0.0.1:0".parse().expect("an address"));
     let session = Session::new(options).expect("the software plugin is always there");
     let addresses = control_addresses(&session.listen().expect("listen"));
 

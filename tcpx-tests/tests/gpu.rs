@@ -8,7 +8,10 @@ use std::thread;
 
 use gpu_sessions::{PATIENCE, connect, has_gpu, session};
 use serial_test::serial;
-use tcpx_core::{Error, MemoryType, Post, Session, SessionOptions, UnpackChoice, gpu_count};
+use tcpx_core::{
+    Access, Error, MemoryAddress, MemoryType, MemoryUnavailable, Post, Session, SessionOptions,
+    UnpackChoice, gpu_count,
+};
 use tcpx_cuda::{CudaGpu, DeviceBuffer};
 use tcpx_tests::pattern;
 
@@ -106,15 +109,17 @@ fn device_memory_that_the_gpu_does_not_reach_is_refused() {
     let gpu = CudaGpu::open(0).expect("there is a GPU");
     let buffer = DeviceBuffer::new(&gpu, BYTES).expect("there is room");
     let ordinary = vec![0_u8; 8192];
-    let register = |address, bytes| {
+    let register = |address: MemoryAddress, bytes| {
         // SAFETY: the ranges that are registered live to the end of the test, and nothing is posted
         // on them.
-        unsafe { session.register_memory(address, bytes, MemoryType::Device, true) }
+        unsafe { session.register_memory(address, bytes, MemoryType::Device, Access::ReadWrite) }
     };
-    let own = register(buffer.address() + 3, BYTES - 3).expect("memory of the GPU registers");
+    let on_gpu = MemoryAddress::from_device;
+    let own =
+        register(on_gpu(buffer.address() + 3), BYTES - 3).expect("memory of the GPU registers");
     session.deregister_memory(own).expect("nothing is posted");
     for (address, bytes) in
-        [(ordinary.as_ptr().expose_provenance() as u64, 8192), (buffer.address(), 1 << 40)]
+        [(MemoryAddress::from_ptr(ordinary.as_ptr()), 8192), (on_gpu(buffer.address()), 1 << 40)]
     {
         let refused = register(address, bytes).expect_err("it is not the GPU's");
         assert!(matches!(refused, Error::Registration { .. }), "{refused}");
@@ -124,7 +129,7 @@ fn device_memory_that_the_gpu_does_not_reach_is_refused() {
 #[test]
 #[serial]
 fn a_gpu_that_is_not_there_is_a_typed_error() {
-    let options = SessionOptions { gpu: Some(gpu_count() + 1), ..SessionOptions::default() };
+    let options = SessionOptions::default().gpu(Some(gpu_count() + 1));
     let error = Session::new(options).expect_err("there is no such GPU");
-    assert!(matches!(error, Error::MemoryUnavailable { kind: "CUDA", .. }), "{error}");
+    assert!(matches!(error, Error::MemoryUnavailable(MemoryUnavailable::Cuda(_))), "{error}");
 }

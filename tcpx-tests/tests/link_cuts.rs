@@ -209,7 +209,7 @@ fn cut_before_anything() {
     trio.hub.tell(Command::Connect { peer: "victim".into() });
     trio.serve();
     let failure = trio.hear_failure();
-    assert!(["Io", "Deadline"].contains(&failure.kind.as_str()), "{failure:?}");
+    assert!(["Unreachable", "Deadline"].contains(&failure.kind.as_str()), "{failure:?}");
     assert!(failure.after_ms < DEADLINE_MS + SLACK_MS, "{failure:?}");
     trio.verify(expected);
     hosts.mend();

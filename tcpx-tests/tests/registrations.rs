@@ -4,7 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{
+    Access, MemoryAddress, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
+};
 
 /// Pairs of register and deregister; the variable TCPX_TEST_REGISTRATIONS asks for another number.
 const PAIRS: u64 = 100_000;
@@ -16,12 +18,10 @@ const SLACK_KIB: u64 = 4_000;
 const BYTES: u64 = 8_192;
 
 fn session() -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        chunk_bytes: 4_096,
-        advertise: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        ..SessionOptions::default()
-    };
+    let options = SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .chunk_bytes(4_096)
+        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]);
     Session::new(options).expect("the software plugin is always there")
 }
 
@@ -35,7 +35,7 @@ fn footprint() -> (usize, u64) {
 }
 
 /// A message from the one registration to the other, driven by this thread alone.
-fn transfer(left: &Session, right: &Session, from: u64, to: u64) {
+fn transfer(left: &Session, right: &Session, from: MemoryId, to: MemoryId) {
     let post = |memory| Post { memory, offset: 0, bytes: BYTES, tag: 0 };
     let receive = right.create_transfer("left").expect("it is up");
     let send = left.create_transfer("right").expect("it is up");
@@ -51,11 +51,12 @@ fn pairs(left: &Session, right: &Session, buffers: &[Vec<u8>], count: u64) {
     for number in 0..count {
         // Ranges and kinds vary, so that few registrations are like the one before.
         let buffer = &buffers[(number % buffers.len() as u64) as usize];
-        let start = buffer.as_ptr().addr() as u64 + number % 64 * 8;
+        let start = MemoryAddress::from_ptr(buffer[(number % 64 * 8) as usize..].as_ptr());
         let memory = if number % 3 == 0 { MemoryType::Host } else { MemoryType::Device };
         // SAFETY: the buffer is longer than the range, outlives every registration made here, and
         // is only read.
-        let from = unsafe { left.register_memory(start, BYTES, memory, false) }.expect("it fits");
+        let from = unsafe { left.register_memory(start, BYTES, memory, Access::ReadOnly) }
+            .expect("it fits");
         if number % USED_EVERY == 0 {
             let to = right.allocate(BYTES, memory).expect("there is room");
             transfer(left, right, from, to);

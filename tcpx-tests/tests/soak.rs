@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions};
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 use tcpx_tests::{Agent, pattern};
 
@@ -54,7 +54,7 @@ impl Dice {
 struct Message {
     to_hub: bool,
     bytes: u64,
-    hub_memory: u64,
+    hub_memory: MemoryId,
     peer_memory: u64,
     tag: i32,
     seed: u64,
@@ -232,16 +232,14 @@ fn soak() {
         std::env::var("TCPX_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
     let seed = std::env::var("TCPX_SOAK_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     println!("TCPX_SOAK_SEED={seed} TCPX_SOAK_SECONDS={seconds}");
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        name: "hub".into(),
-        channels: 2,
-        chunk_bytes: 131_072,
-        connect_timeout: PATIENCE,
-        close_timeout: PATIENCE,
-        peer_timeout: Some(PATIENCE),
-        ..SessionOptions::default()
-    };
+    let options = SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .name("hub")
+        .channels(2)
+        .chunk_bytes(131_072)
+        .connect_timeout(PATIENCE)
+        .close_timeout(PATIENCE)
+        .peer_timeout(Some(PATIENCE));
     let hub = Session::new(options).unwrap();
     let conn_info = hub.listen().unwrap();
     let (before_files, before_threads) = (count("/proc/self/fd"), count("/proc/self/task"));

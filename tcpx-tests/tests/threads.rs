@@ -11,16 +11,14 @@ use tcpx_tests::pattern;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 fn options(name: &str) -> SessionOptions {
-    SessionOptions {
-        plugin: PluginChoice::Soft,
-        name: name.into(),
-        chunk_bytes: 65_536,
-        advertise: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        connect_timeout: Duration::from_secs(60),
-        close_timeout: Duration::from_secs(60),
-        peer_timeout: None,
-        ..SessionOptions::default()
-    }
+    SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .name(name)
+        .chunk_bytes(65_536)
+        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
+        .connect_timeout(Duration::from_secs(60))
+        .close_timeout(Duration::from_secs(60))
+        .peer_timeout(None)
 }
 
 fn session(name: &str) -> Session {
@@ -156,9 +154,8 @@ fn everything_may_be_dropped_in_any_order() {
     for order in 0..4 {
         // Where an end is dropped alone, nobody answers its goodbye.
         let close_timeout = Duration::from_secs(if order < 2 { 2 } else { 60 });
-        let session = |name| {
-            Session::new(SessionOptions { close_timeout, ..options(name) }).expect("a session")
-        };
+        let session =
+            |name| Session::new(options(name).close_timeout(close_timeout)).expect("a session");
         let (left, right) = (session("left"), session("right"));
         join((&left, "left"), (&right, "right"));
         let bytes = 20_000_000;
@@ -230,7 +227,7 @@ fn closing_says_who_did_not_answer_and_can_be_repeated() {
     assert!(matches!(left.create_transfer("right"), Err(Error::Closed | Error::PeerGone { .. })));
     assert!(matches!(left.listen(), Err(Error::Closed)));
 
-    let impatient = SessionOptions { close_timeout: Duration::from_millis(50), ..options("left") };
+    let impatient = options("left").close_timeout(Duration::from_millis(50));
     let left = Session::new(impatient).expect("the software plugin is always there");
     let right = session("right");
     join((&left, "left"), (&right, "right"));

@@ -3,26 +3,26 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use tcpx_core::{Departure, Error, MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{
+    Departure, Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
+};
 use tcpx_tests::pattern;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 300_000;
 
 fn options(name: &str) -> SessionOptions {
-    SessionOptions {
-        plugin: PluginChoice::Soft,
-        name: name.into(),
-        chunk_bytes: 65_536,
-        advertise: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        connect_timeout: Duration::from_secs(60),
-        close_timeout: Duration::from_secs(60),
-        ..SessionOptions::default()
-    }
+    SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .name(name)
+        .chunk_bytes(65_536)
+        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
+        .connect_timeout(Duration::from_secs(60))
+        .close_timeout(Duration::from_secs(60))
 }
 
 fn server() -> (Session, Vec<u8>) {
-    let options = SessionOptions { progress_thread: true, ..options("server") };
+    let options = options("server").progress_thread(true);
     let server = Session::new(options).expect("the software plugin is always there");
     let conn_info = server.listen().expect("listen");
     (server, conn_info)
@@ -36,7 +36,7 @@ fn connected(name: &str, conn_info: &[u8]) -> Session {
     client
 }
 
-fn filled(session: &Session, seed: u64) -> u64 {
+fn filled(session: &Session, seed: u64) -> MemoryId {
     let memory = session.allocate(BYTES, MemoryType::Device).expect("memory");
     let mut data = vec![0; BYTES as usize];
     pattern::fill(seed, 0, &mut data);
@@ -44,13 +44,13 @@ fn filled(session: &Session, seed: u64) -> u64 {
     memory
 }
 
-fn verify(session: &Session, memory: u64, seed: u64) {
+fn verify(session: &Session, memory: MemoryId, seed: u64) {
     let mut data = vec![0; BYTES as usize];
     session.read_memory(memory, 0, &mut data).expect("read");
     assert_eq!(pattern::first_difference(seed, 0, &data), None);
 }
 
-fn post(memory: u64, tag: i32) -> Post {
+fn post(memory: MemoryId, tag: i32) -> Post {
     Post { memory, offset: 0, bytes: BYTES, tag }
 }
 
@@ -113,7 +113,7 @@ fn a_goodbye_before_the_accept_waits_for_it() {
 #[test]
 fn who_gives_up_before_the_accept_is_passed_over() {
     let (server, conn_info) = server();
-    let hasty = SessionOptions { close_timeout: Duration::from_millis(1), ..options("client") };
+    let hasty = options("client").close_timeout(Duration::from_millis(1));
     let hasty = Session::new(hasty).unwrap();
     hasty.load_remote_conn_info("server", &conn_info).unwrap();
     hasty.connect("server").unwrap();

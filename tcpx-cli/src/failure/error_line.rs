@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tcpx_core::{Code, Error, PluginChoice, of_connecting};
+use tcpx_core::{Code, Error, PluginChoice, diagnosis_of_io};
 use tcpx_diagnosis::table::{connection, transfer};
 
 use super::connection::ConnectionError;
@@ -29,7 +29,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
     let diagnosis = match failure {
         Failure::Library(error) => return error.id(),
         Failure::Connection(ConnectionError::NoServer { error, .. }) => {
-            return of_connecting(&error.to_string()).map(|diagnosis| diagnosis.code);
+            return diagnosis_of_io(error.kind()).map(|diagnosis| diagnosis.code);
         }
         Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
         Failure::NotVerified(_) => &transfer::PAYLOAD_DIFFERS,

@@ -111,6 +111,8 @@ pub(crate) fn usage_line(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tcpx_core::SettingProblem;
+
     use super::*;
 
     #[test]
@@ -141,7 +143,7 @@ mod tests {
         let setting = Error::Setting {
             name: "channels",
             value: "0".into(),
-            reason: "must be 1 to 64".into(),
+            problem: SettingProblem::OutOfRange { low: 1, high: 64 },
         };
         assert_eq!(format!("{:?}", usage.exit_code()), two);
         assert_eq!(format!("{:?}", Failure::from(setting).exit_code()), two);

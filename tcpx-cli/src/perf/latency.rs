@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tcpx_core::{Post, Session, Transfer};
+use tcpx_core::{MemoryId, Post, Session, Transfer};
 
 use super::baseline::PlainSocket;
 use super::pattern::{Content, Pattern};
@@ -17,7 +17,6 @@ use super::times::CaseTimes;
 use crate::failure::Failure;
 use crate::output::Progress;
 use crate::rendezvous::{Agreed, Link, Role};
-use crate::session::MemoryId;
 
 const PING: i32 = 1;
 const PONG: i32 = 2;

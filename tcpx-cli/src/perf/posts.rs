@@ -1,9 +1,8 @@
 //! Where the messages of one iteration lie in the registration.
 
-use tcpx_core::Post;
+use tcpx_core::{MemoryId, Post};
 
 use super::plan::Batch;
-use crate::session::MemoryId;
 
 /// One message of so many bytes.
 pub(super) fn whole(memory: MemoryId, bytes: u64) -> Vec<Post> {
@@ -47,12 +46,16 @@ fn gcd(left: u64, right: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn memory() -> MemoryId {
+        MemoryId::new(7).unwrap()
+    }
+
     #[test]
     fn every_layout_covers_the_bytes_once() {
         for messages in [1, 2, 3, 5, 8, 1000, 100_000] {
-            let scattered = small(7, Batch { messages, is_scattered: true }, 3);
-            let adjacent = small(7, Batch { messages, is_scattered: false }, 3);
-            for posts in [scattered, adjacent, large(7, u64::from(messages) * 3, 10)] {
+            let scattered = small(memory(), Batch { messages, is_scattered: true }, 3);
+            let adjacent = small(memory(), Batch { messages, is_scattered: false }, 3);
+            for posts in [scattered, adjacent, large(memory(), u64::from(messages) * 3, 10)] {
                 let mut offsets: Vec<(u64, u64)> =
                     posts.iter().map(|post| (post.offset, post.bytes)).collect();
                 offsets.sort_unstable();
@@ -68,15 +71,16 @@ mod tests {
     #[test]
     fn scattered_neighbours_lie_apart() {
         for messages in [5, 8, 128, 100_000] {
-            let posts = small(7, Batch { messages, is_scattered: true }, 10);
+            let posts = small(memory(), Batch { messages, is_scattered: true }, 10);
             assert!(posts.windows(2).all(|pair| pair[0].offset + 10 != pair[1].offset));
         }
     }
 
     #[test]
     fn large_messages_end_with_what_is_left() {
-        let bytes: Vec<u64> = large(1, 1_100_000, 524_288).iter().map(|post| post.bytes).collect();
+        let bytes: Vec<u64> =
+            large(memory(), 1_100_000, 524_288).iter().map(|post| post.bytes).collect();
         assert_eq!(bytes, [524_288, 524_288, 51_424]);
-        assert_eq!(whole(1, 5).len(), 1);
+        assert_eq!(whole(memory(), 5).len(), 1);
     }
 }

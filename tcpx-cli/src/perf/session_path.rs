@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tcpx_core::{Post, Session, Transfer};
+use tcpx_core::{MemoryId, Post, Session, Transfer};
 
 use super::data_path::{DataPath, Payload, Step};
 use super::pattern::{Content, Mismatch};
 use crate::failure::Failure;
-use crate::session::MemoryId;
 
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
 const PIECE_BYTES: usize = 256 << 10;

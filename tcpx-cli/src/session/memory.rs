@@ -5,9 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tcpx_core::MemoryType;
 
-/// A registration of the session's.
-pub(crate) type MemoryId = u64;
-
 /// What `--memory` takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum MemoryChoice {

@@ -37,7 +37,7 @@ impl Transport {
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.plugin {
             PluginChoice::Path(path) => Some(path),
-            PluginChoice::Auto | PluginChoice::Soft => None,
+            _ => None,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The connecting end of a handshake: reaches one of the peer's addresses and proves the secret.
 
+use std::io;
 use std::mem;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::control::conn_info::ConnInfo;
@@ -8,7 +10,7 @@ use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, HandshakeError, Proven, Role};
 use crate::control::identity::{Identity, random};
 use crate::control::socket::{Dialing, LinkError, LinkSocket};
-use crate::error::{Error, Phase, Result};
+use crate::error::{Departure, DialFailure, Error, Phase, Result};
 
 /// How long one address may take to answer a connection request before the next one is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -34,7 +36,7 @@ pub(crate) struct Connector {
     tried: usize,
     attempt: Attempt,
     /// What went wrong with each address so far.
-    failures: Vec<String>,
+    failures: Vec<DialFailure>,
 }
 
 impl Connector {
@@ -77,13 +79,13 @@ impl Connector {
 
     fn dial_next(&mut self, peer: &str, now: Instant) -> Result<()> {
         let Some(address) = self.info.addresses.get(self.tried) else {
-            let what = format!("reaching the control listener of peer {peer}");
-            return Err(Error::Io { what, error: self.failures.join("; ") });
+            let attempts = mem::take(&mut self.failures);
+            return Err(Error::Unreachable { peer: peer.to_owned(), attempts });
         };
         self.tried += 1;
         match Dialing::start(*address, now + DIAL_TIMEOUT) {
             Ok(dialing) => self.attempt = Attempt::Dialing(dialing),
-            Err(error) => self.failures.push(format!("{address}: {error}")),
+            Err(error) => self.failures.push(failed(*address, &error)),
         }
         Ok(())
     }
@@ -99,7 +101,7 @@ impl Connector {
         };
         match outcome {
             Ok(attempt) => self.attempt = attempt,
-            Err(error) => self.failures.push(format!("{address}: {error}")),
+            Err(error) => self.failures.push(failed(address, &error)),
         }
     }
 
@@ -184,15 +186,23 @@ impl Connector {
         link: &LinkSocket,
         what: &std::result::Result<Option<HandshakeFrame>, LinkError>,
     ) {
-        let what = match what {
-            Ok(frame) => format!("unexpected answer {frame:?}"),
-            Err(LinkError::Gone(how)) => how.to_string(),
+        let (kind, error) = match what {
+            Ok(frame) => (None, format!("unexpected answer {frame:?}")),
+            Err(LinkError::Gone(how)) => {
+                let kind = if let Departure::LinkFailed { kind, .. } = how { *kind } else { None };
+                (kind, how.to_string())
+            }
             Err(LinkError::Frame(error)) => {
-                format!("it does not speak the control link protocol: {error}")
+                (None, format!("it does not speak the control link protocol: {error}"))
             }
         };
-        self.failures.push(format!("{}: {what}", link.peer_address()));
+        self.failures.push(DialFailure { address: link.peer_address(), kind, error });
     }
+}
+
+fn failed(address: SocketAddr, error: &io::Error) -> DialFailure {
+    let address = address.to_string();
+    DialFailure { address, kind: Some(error.kind()), error: error.to_string() }
 }
 
 /// This end refuses the peer.

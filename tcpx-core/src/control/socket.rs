@@ -118,9 +118,10 @@ impl LinkSocket {
             self.outbound.clear();
             self.outbound_sent = 0;
         } else if self.unsent_bytes() > MAX_UNSENT_BYTES {
-            return Err(LinkError::Gone(Departure::LinkFailed(
-                "it stopped reading its control link".into(),
-            )));
+            return Err(LinkError::Gone(Departure::LinkFailed {
+                kind: None,
+                error: "it stopped reading its control link".into(),
+            }));
         }
         Ok(moved)
     }
@@ -187,7 +188,7 @@ fn keepalive(timeout: Duration) -> TcpKeepalive {
 fn departure(error: &io::Error) -> Departure {
     match error.kind() {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Departure::LinkClosed,
-        _ => Departure::LinkFailed(error.to_string()),
+        kind => Departure::LinkFailed { kind: Some(kind), error: error.to_string() },
     }
 }
 

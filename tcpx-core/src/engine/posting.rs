@@ -8,7 +8,7 @@ use crate::peer::protocol::operation::NewOperation;
 use crate::peer::protocol::operation::Operation;
 use crate::transfer::post::Post;
 use crate::transfer::transfers::TransferCounts;
-use crate::types::{Direction, PeerKey, TransferKey};
+use crate::types::{Access, Direction, PeerKey, TransferKey};
 
 impl Engine {
     /// A new transfer with a peer that is up.
@@ -29,11 +29,14 @@ impl Engine {
         let peer_key = self.commons.ledger.transfers.get(key)?.peer;
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
-        let is_received = direction == Direction::Receive;
+        let access = match direction {
+            Direction::Send => Access::ReadOnly,
+            Direction::Receive => Access::ReadWrite,
+        };
         let registrations = &self.commons.ledger.registrations;
         self.posting.clear();
         for Post { memory, offset, bytes, tag } in posts.iter().copied() {
-            let span = registrations.span(memory, offset, bytes, is_received)?;
+            let span = registrations.span(memory, offset, bytes, access)?;
             self.posting.push(NewOperation { transfer: key, direction, tag, span, bytes });
         }
         connection.check_posts(direction, posts.len())?;

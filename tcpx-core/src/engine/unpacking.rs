@@ -66,7 +66,7 @@ impl Engine {
             is_send: direction == Direction::Send,
             peer: peer.map(|peer| peer.name().to_string()).unwrap_or_default(),
             channel,
-            registration: self.commons.ledger.registrations.id_of(registration).unwrap_or(0),
+            registration: self.commons.ledger.registrations.id_of(registration),
             tag,
             chunk: offset / whole.max(1),
             chunk_bytes: job.dst_bytes,

@@ -1,7 +1,12 @@
 //! Which diagnosis of the table an error is a case of. Pure: the one place that knows.
+//!
+//! Types decide, but for two errors that come as words alone. The dynamic linker says why it does
+//! not open a file in a line of text (`of_linker`), and a peer that gave up sends its error as
+//! text, which ends with an id (`id_at_end`).
 
-use std::fmt;
+use std::io::ErrorKind;
 
+use tcpx_cuda::CudaError;
 use tcpx_diagnosis::table::{
     connection, daemon, environment, limits, plugin, requests, topology, transfer,
 };
@@ -9,10 +14,13 @@ use tcpx_diagnosis::{Code, Diagnosis, explain};
 use tcpx_rx::DescriptorError;
 use tcpx_sys::LoadError;
 
-use super::{Departure, Error, Phase, PluginFailure};
-
-/// Begins the text of a registration that is refused because hardware cannot receive into host memory.
-pub(crate) const HOST_RECEIVE: &str = "the hardware plugin cannot receive into host memory";
+use super::Error;
+use super::departure::Departure;
+use super::dial_failure::DialFailure;
+use super::memory_problem::{MemoryUnavailable, RegistrationProblem};
+use super::phase::Phase;
+use super::plugin_failure::PluginFailure;
+use super::setting_problem::{PluginChunkProblem, SettingProblem};
 
 impl Error {
     /// The id of the diagnosis, as `tcpx explain` takes it. The error's text ends with it in brackets: `[TCPX-902]`.
@@ -31,7 +39,9 @@ impl Error {
     #[must_use]
     pub fn diagnosis(&self) -> Option<&'static Diagnosis> {
         Some(match self {
-            Self::Setting { name: "NCCL_DYNAMIC_CHUNK_SIZE", value, .. } => of_chunk_size(value),
+            Self::Setting { problem: SettingProblem::PluginChunk(problem), .. } => {
+                of_plugin_chunk(*problem)
+            }
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),
@@ -40,11 +50,13 @@ impl Error {
             Self::UnusablePlugin { .. } => &plugin::PLUGIN_UNUSABLE,
             Self::NoNic { available, .. } if available.is_empty() => &topology::NIC_MISSING,
             Self::NoNic { .. } => &topology::NIC_UNKNOWN,
-            Self::MemoryUnavailable { kind: "bounce", .. } => &daemon::BOUNCE_BUFFER_MISSING,
-            Self::MemoryUnavailable { reason, .. } if reason.contains("libcuda") => {
+            Self::MemoryUnavailable(MemoryUnavailable::BounceBuffer(_)) => {
+                &daemon::BOUNCE_BUFFER_MISSING
+            }
+            Self::MemoryUnavailable(MemoryUnavailable::Cuda(CudaError::NoDriver)) => {
                 &plugin::CUDA_LIBRARY_MISSING
             }
-            Self::MemoryUnavailable { .. } => &plugin::GPU_MEMORY_UNAVAILABLE,
+            Self::MemoryUnavailable(MemoryUnavailable::Cuda(_)) => &plugin::GPU_MEMORY_UNAVAILABLE,
             Self::Unpack(_) | Self::UnpackFailed(_) => &transfer::UNPACK_FAILED,
             Self::Deadline { phase, .. } => of_deadline(*phase),
             Self::PeerGone { how, .. } => of_departure(how),
@@ -55,7 +67,7 @@ impl Error {
                 &requests::RECEIVE_TOO_SMALL
             }
             Self::SizeMismatch { .. } => &requests::SIZES_DIFFER,
-            Self::Registration { reason, .. } if reason.starts_with(HOST_RECEIVE) => {
+            Self::Registration { problem: RegistrationProblem::ReceiveIntoHostMemory, .. } => {
                 &requests::RECEIVE_INTO_HOST_MEMORY
             }
             Self::Registration { .. } => &requests::REGISTRATION_UNFIT,
@@ -64,7 +76,8 @@ impl Error {
                 &requests::RECEIVE_TOO_SMALL
             }
             Self::Fragments { .. } => &requests::FRAGMENTS_WRONG,
-            Self::Io { error, .. } => return of_connecting(error),
+            Self::Unreachable { attempts, .. } => return of_attempts(attempts),
+            Self::Io { kind, .. } => return diagnosis_of_io(*kind),
             // Mistakes and decisions of the program that calls: the text says all there is.
             Self::UnknownPeer { .. }
             | Self::PeerState { .. }
@@ -76,24 +89,8 @@ impl Error {
     }
 }
 
-/// What the text of an error ends with: ` [TCPX-902]`, or nothing.
-pub(super) struct Suffix(Option<Code>);
-
-/// The suffix of an error, unless its text ends with it anyway: a peer that gave up has sent its own.
-pub(super) fn suffix(error: &Error) -> Suffix {
-    let is_there = matches!(error, Error::PeerGone { how: Departure::Abort(reason), .. }
-        if id_at_end(reason).is_some());
-    Suffix(if is_there { None } else { error.id() })
-}
-
-impl fmt::Display for Suffix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |id| write!(f, " [{id}]"))
-    }
-}
-
 /// The diagnosis that a text from the other end names in its last brackets, if this release knows it.
-fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
+pub(super) fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
     let (_, id) = text.strip_suffix(']')?.rsplit_once('[')?;
     explain(id.starts_with("TCPX-").then(|| id.parse().ok())??)
 }
@@ -101,7 +98,7 @@ fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
 fn of_departure(how: &Departure) -> &'static Diagnosis {
     match how {
         Departure::Goodbye => &connection::PEER_SAID_GOODBYE,
-        Departure::LinkClosed | Departure::LinkFailed(_) => &connection::PEER_ENDED,
+        Departure::LinkClosed | Departure::LinkFailed { .. } => &connection::PEER_ENDED,
         Departure::Silent(_) | Departure::HostGone(_) => &connection::PEER_SILENT,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }
@@ -122,24 +119,24 @@ fn of_deadline(phase: Phase) -> &'static Diagnosis {
 fn of_load(error: &LoadError) -> &'static Diagnosis {
     match error {
         LoadError::Missing { .. } => &plugin::PLUGIN_MISSING,
-        LoadError::Open { reason, .. } => {
-            let reason = reason.to_lowercase();
-            // The dynamic linker's words, most special first.
-            first_of(
-                &reason,
-                &[
-                    ("failed to map segment", &plugin::PLUGIN_ON_NOEXEC),
-                    ("permission denied", &plugin::PLUGIN_UNREADABLE),
-                    ("cannot open shared object file", &plugin::PLUGIN_DEPENDENCY_MISSING),
-                ],
-            )
-            .unwrap_or(&plugin::PLUGIN_NOT_LOADABLE)
-        }
+        LoadError::Open { reason, .. } => of_linker(reason),
         LoadError::MissingSymbol { .. } => &plugin::PLUGIN_SYMBOL_MISSING,
         LoadError::WrongSize { .. } | LoadError::NullMember { .. } => &plugin::PLUGIN_SYMBOL_SHAPE,
         LoadError::WrongName { .. } => &plugin::PLUGIN_OTHER_VENDOR,
         _ => &plugin::PLUGIN_NOT_LOADABLE,
     }
+}
+
+/// By the dynamic linker's words, the most special first.
+fn of_linker(words: &str) -> &'static Diagnosis {
+    let words = words.to_lowercase();
+    let known = [
+        ("failed to map segment", &plugin::PLUGIN_ON_NOEXEC),
+        ("permission denied", &plugin::PLUGIN_UNREADABLE),
+        ("cannot open shared object file", &plugin::PLUGIN_DEPENDENCY_MISSING),
+    ];
+    let found = known.iter().find(|(known, _)| words.contains(known));
+    found.map_or(&plugin::PLUGIN_NOT_LOADABLE, |(_, diagnosis)| *diagnosis)
 }
 
 fn of_call(failure: &PluginFailure) -> &'static Diagnosis {
@@ -153,32 +150,40 @@ fn of_call(failure: &PluginFailure) -> &'static Diagnosis {
     }
 }
 
-fn of_chunk_size(value: &str) -> &'static Diagnosis {
-    match value.parse::<u64>() {
-        Err(_) => &environment::CHUNK_SIZE_SUFFIX,
-        Ok(0) => &environment::CHUNK_SIZE_UNSET,
-        Ok(bytes) if bytes > crate::types::MAX_CHUNK_BYTES.into() => {
-            &environment::CHUNK_SIZE_TOO_LARGE
-        }
-        Ok(_) => &environment::CHUNK_SIZE_OUT_OF_RANGE,
+fn of_plugin_chunk(problem: PluginChunkProblem) -> &'static Diagnosis {
+    match problem {
+        PluginChunkProblem::NotANumber => &environment::CHUNK_SIZE_SUFFIX,
+        PluginChunkProblem::Zero => &environment::CHUNK_SIZE_UNSET,
+        PluginChunkProblem::TooLarge => &environment::CHUNK_SIZE_TOO_LARGE,
+        PluginChunkProblem::TooSmall => &environment::CHUNK_SIZE_OUT_OF_RANGE,
     }
 }
 
-/// The diagnosis of a connection that could not be made, by the system's words.
-#[must_use]
-pub fn of_connecting(error: &str) -> Option<&'static Diagnosis> {
-    first_of(
-        &error.to_lowercase(),
-        &[
-            ("connection refused", &limits::PEER_REFUSES),
-            ("unreachable", &limits::PEER_UNREACHABLE),
-            ("timed out", &limits::PEER_TIMES_OUT),
-        ],
-    )
+/// The diagnosis of a peer that no address leads to. An address at which a host answers says more
+/// than one at which nobody does, whichever was tried first.
+fn of_attempts(attempts: &[DialFailure]) -> Option<&'static Diagnosis> {
+    let known = [&limits::PEER_REFUSES, &limits::PEER_UNREACHABLE, &limits::PEER_TIMES_OUT];
+    let seen = |diagnosis: &&Diagnosis| {
+        attempts
+            .iter()
+            .filter_map(|attempt| attempt.kind)
+            .any(|kind| diagnosis_of_io(kind).is_some_and(|of_kind| of_kind.code == diagnosis.code))
+    };
+    known.into_iter().find(seen)
 }
 
-fn first_of(text: &str, words: &[(&str, &'static Diagnosis)]) -> Option<&'static Diagnosis> {
-    words.iter().find(|(words, _)| text.contains(words)).map(|(_, diagnosis)| *diagnosis)
+/// The diagnosis of a connection that could not be made, by the system's answer; `None` for answers
+/// that say all there is.
+#[must_use]
+pub fn diagnosis_of_io(kind: ErrorKind) -> Option<&'static Diagnosis> {
+    match kind {
+        ErrorKind::ConnectionRefused => Some(&limits::PEER_REFUSES),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            Some(&limits::PEER_UNREACHABLE)
+        }
+        ErrorKind::TimedOut => Some(&limits::PEER_TIMES_OUT),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,14 @@ use std::fmt;
 
 use tcpx_unpack::UnpackError;
 
+use crate::types::memory_id::MemoryId;
+
 /// A chunk whose bytes could not be copied out of the bounce buffer, or together to be sent.
 ///
 /// A GPU tells of a failed copy or kernel only later, and not which of those under way it was; then this is the oldest
 /// chunk under way, and `others` counts the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnpackFailure {
     /// Whether the chunk was to be sent: the unpack backend copies scattered small messages together.
     pub is_send: bool,
@@ -16,8 +19,9 @@ pub struct UnpackFailure {
     pub peer: String,
     /// The channel that it came over, or was to go over.
     pub channel: u16,
-    /// The registration that it was to be copied into; of a chunk to be sent, one that it was to be copied from.
-    pub registration: u64,
+    /// The registration that it was to be copied into; of a chunk to be sent, one that it was to be
+    /// copied from. `None` where it is gone already.
+    pub registration: Option<MemoryId>,
     /// Tag of the message; of a chunk to be sent, of one of its messages.
     pub tag: i32,
     /// Number of the chunk in its message, from 0; 0 for one that is shared.
@@ -34,6 +38,7 @@ impl fmt::Display for UnpackFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { is_send, peer, channel, registration, tag, chunk, chunk_bytes, others, source } =
             self;
+        let registration = registration.map_or(0, MemoryId::get);
         if *is_send {
             write!(
                 f,
@@ -67,7 +72,7 @@ mod tests {
             is_send: false,
             peer: "b".into(),
             channel: 3,
-            registration: 7,
+            registration: MemoryId::new(7),
             tag: -1,
             chunk: 12,
             chunk_bytes: 524_288,

@@ -9,8 +9,9 @@ use tcpx_cuda::{
 use tcpx_diagnosis::pci::{PciPath, gpus};
 use tcpx_unpack::MemoryKind;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::host_buffer::{HostBuffer, mapped_bytes};
+use crate::memory::lent_buffer::LentBuffer;
 use crate::types::MemoryType;
 
 /// How this session reads and writes device memory. Clones share the GPU.
@@ -152,6 +153,7 @@ impl DeviceMemory {
 #[derive(Debug)]
 pub(crate) enum OwnedMemory {
     Host(HostBuffer),
+    Lent(LentBuffer),
     Gpu(DeviceBuffer),
 }
 
@@ -160,6 +162,7 @@ impl OwnedMemory {
     pub(crate) fn address(&self) -> u64 {
         match self {
             Self::Host(buffer) => buffer.address(),
+            Self::Lent(buffer) => buffer.address(),
             Self::Gpu(buffer) => buffer.address(),
         }
     }
@@ -172,7 +175,7 @@ pub fn gpu_count() -> u32 {
 }
 
 fn cuda(error: CudaError) -> Error {
-    Error::MemoryUnavailable { kind: "CUDA", reason: error.to_string() }
+    Error::MemoryUnavailable(MemoryUnavailable::Cuda(error))
 }
 
 #[cfg(test)]
@@ -182,13 +185,18 @@ mod tests {
     #[test]
     fn a_gpu_that_is_not_there_is_a_typed_error_with_its_reason() {
         let missing = gpu_count() + 7;
-        let Err(Error::MemoryUnavailable { kind: "CUDA", reason }) =
+        let Err(Error::MemoryUnavailable(MemoryUnavailable::Cuda(error))) =
             DeviceMemory::open(Some(missing))
         else {
             panic!("GPU {missing} must not open");
         };
-        let expected = if gpu_count() == 0 { "no " } else { "there is no GPU" };
-        assert!(reason.contains(expected), "{reason}");
+        match error {
+            CudaError::NoDriver => assert_eq!(gpu_count(), 0),
+            CudaError::NoSuchGpu { gpu, count } => assert_eq!((gpu, count), (missing, gpu_count())),
+            // A driver without a GPU refuses its own initialisation.
+            CudaError::Call { .. } => assert_eq!(gpu_count(), 0),
+            other => panic!("{other}"),
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) fn by_name(nics: &[Nic], wanted: &[String]) -> Result<Vec<Nic>> {
 }
 
 fn no_nic(wanted: &str, nics: &[Nic]) -> Error {
-    let available = nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
+    let available = nics.iter().map(|nic| nic.name.clone()).collect();
     Error::NoNic { wanted: wanted.to_owned(), available }
 }
 

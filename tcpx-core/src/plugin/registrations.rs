@@ -10,24 +10,26 @@ use foldhash::HashMap;
 use slotmap::{SlotMap, new_key_type};
 
 use super::region::Region;
-use crate::error::{Error, Result};
+use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::OwnedMemory;
 use crate::plugin::comm::{MemoryHandle, Registrar};
-use crate::types::{CommId, MemoryType, RegistrationKey, Span};
+use crate::types::memory_id::MemoryId;
+use crate::types::{Access, CommId, MemoryType, RegistrationKey, Span};
 
 /// What a caller may know of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryInfo {
     /// Its id.
-    pub id: u64,
+    pub id: MemoryId,
     /// Address of the first byte.
     pub address: u64,
     /// Size in bytes.
     pub bytes: u64,
     /// Kind of memory.
     pub memory: MemoryType,
-    /// Whether it is received into.
-    pub is_recv: bool,
+    /// What it may be used for.
+    pub access: Access,
 }
 
 new_key_type! {
@@ -37,7 +39,12 @@ new_key_type! {
 
 #[derive(Debug)]
 struct Registration {
-    info: MemoryInfo,
+    /// What the caller knows it by; memory of the session itself has none.
+    id: Option<MemoryId>,
+    address: u64,
+    bytes: u64,
+    memory: MemoryType,
+    access: Access,
     region: RegionKey,
     /// Posted operations that use it.
     operations: usize,
@@ -48,11 +55,11 @@ struct Registration {
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
 #[derive(Debug, Default)]
 pub(crate) struct Registrations {
-    ids: HashMap<u64, RegistrationKey>,
+    ids: HashMap<MemoryId, RegistrationKey>,
     registrations: SlotMap<RegistrationKey, Registration>,
     ranges: HashMap<(u64, u64, MemoryType), RegionKey>,
     regions: SlotMap<RegionKey, Region>,
-    last_id: u64,
+    ids_used: u64,
     free_comms: Vec<CommId>,
     comms: u32,
 }
@@ -65,22 +72,32 @@ impl Registrations {
         address: u64,
         bytes: u64,
         memory: MemoryType,
-        is_recv: bool,
+        access: Access,
         owned: Option<OwnedMemory>,
-    ) -> Result<u64> {
-        let refuse = |reason: &str| Err(Error::Registration { id: 0, reason: reason.to_owned() });
+    ) -> Result<MemoryId> {
+        let refuse = |problem| Err(Error::Registration { id: None, problem });
         if address == 0 {
-            return refuse("the address is NULL");
+            return refuse(RegistrationProblem::NullAddress);
         }
         if bytes == 0 {
-            return refuse("the size is 0");
+            return refuse(RegistrationProblem::Empty);
         }
         if address.checked_add(bytes).is_none_or(|end| end > i64::MAX as u64) {
-            return refuse("address and size reach past the end of memory");
+            return refuse(RegistrationProblem::PastEndOfMemory);
         }
-        self.last_id += 1;
-        let id = self.last_id;
-        let key = self.insert(MemoryInfo { id, address, bytes, memory, is_recv }, owned);
+        let id = MemoryId::after(self.ids_used);
+        self.ids_used += 1;
+        let region = self.region(address, bytes, memory);
+        let key = self.registrations.insert(Registration {
+            id: Some(id),
+            address,
+            bytes,
+            memory,
+            access,
+            region,
+            operations: 0,
+            owned,
+        });
         self.ids.insert(id, key);
         Ok(id)
     }
@@ -93,11 +110,21 @@ impl Registrations {
         owned: OwnedMemory,
     ) -> RegistrationKey {
         let address = owned.address();
-        self.insert(MemoryInfo { id: 0, address, bytes, memory, is_recv: false }, Some(owned))
+        let region = self.region(address, bytes, memory);
+        self.registrations.insert(Registration {
+            id: None,
+            address,
+            bytes,
+            memory,
+            access: Access::ReadOnly,
+            region,
+            operations: 0,
+            owned: Some(owned),
+        })
     }
 
-    fn insert(&mut self, info: MemoryInfo, owned: Option<OwnedMemory>) -> RegistrationKey {
-        let MemoryInfo { address, bytes, memory, .. } = info;
+    /// The region of a range, which is one registration more than before.
+    fn region(&mut self, address: u64, bytes: u64, memory: MemoryType) -> RegionKey {
         let region = *self.ranges.entry((address, bytes, memory)).or_insert_with(|| {
             self.regions.insert(Region {
                 address,
@@ -108,56 +135,71 @@ impl Registrations {
             })
         });
         self.regions[region].registrations += 1;
-        self.registrations.insert(Registration { info, region, operations: 0, owned })
+        region
     }
 
     /// The id by which the caller knows a registration. `None`: it is gone, or the session's own.
-    pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<u64> {
-        self.ids.iter().find(|(_, known)| **known == key).map(|(id, _)| *id)
+    pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<MemoryId> {
+        self.registrations.get(key)?.id
     }
 
     /// Address of the first byte of a registration.
     pub(crate) fn start_of(&self, key: RegistrationKey) -> Option<u64> {
-        self.registrations.get(key).map(|registration| registration.info.address)
+        self.registrations.get(key).map(|registration| registration.address)
     }
 
-    fn by_id(&self, id: u64) -> Result<(RegistrationKey, &Registration)> {
+    fn by_id(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
         let unknown = || Error::UnknownRegistration { id };
         let key = self.ids.get(&id).copied().ok_or_else(unknown)?;
         self.registrations.get(key).map(|registration| (key, registration)).ok_or_else(unknown)
     }
 
     /// What a caller may know of a registration.
-    pub(crate) fn info(&self, id: u64) -> Result<MemoryInfo> {
-        self.by_id(id).map(|(_, registration)| registration.info)
+    pub(crate) fn info(&self, id: MemoryId) -> Result<MemoryInfo> {
+        let (_, &Registration { address, bytes, memory, access, .. }) = self.by_id(id)?;
+        Ok(MemoryInfo { id, address, bytes, memory, access })
     }
 
     /// Whether a registration owns its memory. That makes it safe to read and write it through the
     /// session.
-    pub(crate) fn is_owned(&self, id: u64) -> bool {
+    pub(crate) fn is_owned(&self, id: MemoryId) -> bool {
         self.by_id(id).is_ok_and(|(_, registration)| registration.owned.is_some())
     }
 
+    /// Refuses a registration whose memory is not a buffer that was lent.
+    pub(crate) fn check_is_lent(&self, id: MemoryId) -> Result<()> {
+        match self.by_id(id)?.1.owned {
+            Some(OwnedMemory::Lent(_)) => Ok(()),
+            _ => Err(Error::Registration { id: Some(id), problem: RegistrationProblem::NotLent }),
+        }
+    }
+
     /// Posted operations that use a registration.
-    pub(crate) fn operations(&self, id: u64) -> usize {
+    pub(crate) fn operations(&self, id: MemoryId) -> usize {
         self.by_id(id).map_or(0, |(_, registration)| registration.operations)
     }
 
-    /// Checks a post against its registration, and says where its bytes lie.
-    pub(crate) fn span(&self, id: u64, offset: u64, bytes: u64, receives: bool) -> Result<Span> {
-        let (key, Registration { info, .. }) = self.by_id(id)?;
-        if offset.checked_add(bytes).is_none_or(|end| end > info.bytes) {
-            let reason =
-                format!("offset {offset} and size {bytes} reach past its {} bytes", info.bytes);
-            return Err(Error::Registration { id, reason });
+    /// Checks a post against its registration, its bytes and what it needs them for, and says where
+    /// the bytes lie.
+    pub(crate) fn span(
+        &self,
+        id: MemoryId,
+        offset: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Span> {
+        let (key, registered) = self.by_id(id)?;
+        if offset.checked_add(bytes).is_none_or(|end| end > registered.bytes) {
+            let registered_bytes = registered.bytes;
+            let problem = RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes };
+            return Err(Error::Registration { id: Some(id), problem });
         }
-        if receives && !info.is_recv {
-            let reason =
-                "it was registered for sending; register it with is_recv to receive into it"
-                    .to_owned();
-            return Err(Error::Registration { id, reason });
+        if access == Access::ReadWrite && registered.access == Access::ReadOnly {
+            let problem = RegistrationProblem::ReadOnly;
+            return Err(Error::Registration { id: Some(id), problem });
         }
-        Ok(Span { registration: key, address: info.address + offset, memory: info.memory })
+        let Registration { address, memory, .. } = *registered;
+        Ok(Span { registration: key, address: address + offset, memory })
     }
 
     /// An operation begins to use a registration.
@@ -186,7 +228,10 @@ impl Registrations {
         comm_id: CommId,
         comm: &impl Registrar,
     ) -> Result<MemoryHandle> {
-        let gone = || Error::UnknownRegistration { id: 0 };
+        let gone = || {
+            let problem = RegistrationProblem::Deregistered;
+            Error::Registration { id: None, problem }
+        };
         let registration = self.registrations.get(key).ok_or_else(gone)?;
         let region = self.regions.get_mut(registration.region).ok_or_else(gone)?;
         let segment = region.segment_at(address);
@@ -200,7 +245,8 @@ impl Registrations {
         // `remove` and `forget_comm` take the handle back before the memory ends.
         let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
         tracing::debug!(
-            id = registration.info.id, address = format_args!("{start:#x}"), bytes, memory = %region.memory,
+            id = registration.id.map(MemoryId::get), address = format_args!("{start:#x}"), bytes,
+            memory = %region.memory,
             "registered with a comm"
         );
         if region.handles.len() <= index {
@@ -210,33 +256,35 @@ impl Registrations {
         Ok(handle)
     }
 
-    /// Takes a registration out. For the last one of its range, calls `deregister` for each comm
-    /// that knows it.
+    /// Takes a registration out, and returns the memory that it owned. For the last one of its
+    /// range, calls `deregister` for each comm that knows it.
     pub(crate) fn remove(
         &mut self,
-        id: u64,
+        id: MemoryId,
         deregister: impl FnMut(CommId, MemoryHandle),
-    ) -> Result<()> {
+    ) -> Result<Option<OwnedMemory>> {
         let (key, Registration { operations, .. }) = self.by_id(id)?;
         if *operations > 0 {
             return Err(Error::InUse { id, operations: *operations });
         }
         self.ids.remove(&id);
-        self.take_out(key, deregister);
-        Ok(())
+        Ok(self.take_out(key, deregister))
     }
 
     /// Frees memory of the session itself. The comm that it was registered with has closed, and
     /// nobody touches the memory.
     pub(crate) fn remove_own(&mut self, key: RegistrationKey) {
-        self.take_out(key, |_, _| {});
+        drop(self.take_out(key, |_, _| {}));
     }
 
-    fn take_out(&mut self, key: RegistrationKey, mut deregister: impl FnMut(CommId, MemoryHandle)) {
-        // Memory that the registration owns is freed at the end of this function, after the plugin
-        // has forgotten it.
-        let Some(registration) = self.registrations.remove(key) else { return };
-        let Some(region) = self.regions.get_mut(registration.region) else { return };
+    /// The memory that the registration owned, which the plugin has forgotten by then.
+    fn take_out(
+        &mut self,
+        key: RegistrationKey,
+        mut deregister: impl FnMut(CommId, MemoryHandle),
+    ) -> Option<OwnedMemory> {
+        let registration = self.registrations.remove(key)?;
+        let region = self.regions.get_mut(registration.region)?;
         region.registrations -= 1;
         if region.registrations == 0 {
             let segments = region.segments();
@@ -248,6 +296,7 @@ impl Registrations {
             self.ranges.remove(&(region.address, region.bytes, region.memory));
             self.regions.remove(registration.region);
         }
+        registration.owned
     }
 
     /// A place for a new comm.

@@ -2,7 +2,7 @@
 
 use tcpx_softnet::{Settings, SettingsError};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SettingProblem};
 
 /// Sets the software plugin up for this process, by the environment. `chunk_bytes` is the default
 /// of the chunk size. Without a list of interfaces every interface is offered, even loopback,
@@ -10,13 +10,12 @@ use crate::error::{Error, Result};
 pub(crate) fn configure(chunk_bytes: u32) -> Result<()> {
     let refuse = |error: SettingsError| match error {
         SettingsError::Invalid { variable, value, allowed } => {
-            Error::Setting { name: variable, value, reason: format!("allowed: {allowed}") }
+            Error::setting(variable, value, SettingProblem::NotAllowed { allowed })
         }
-        other => Error::Setting {
-            name: "software plugin",
-            value: "settings".into(),
-            reason: other.to_string(),
-        },
+        other => {
+            let problem = SettingProblem::SoftPlugin(other.to_string());
+            Error::setting("software plugin", "settings", problem)
+        }
     };
     let mut settings = Settings::from_env_or(chunk_bytes).map_err(refuse)?;
     if settings.interfaces.is_none() {

@@ -10,7 +10,7 @@ use tcpx_sys::{
     UnpackNetDeviceHandle,
 };
 
-use crate::error::{Error, Result};
+use crate::error::{BounceBufferProblem, Error, MemoryUnavailable, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::memory::host_buffer::mapped_bytes;
 
@@ -38,10 +38,9 @@ impl Default for UnpackQueue {
 impl UnpackQueue {
     /// Reads a device handle that `accept` filled.
     pub(crate) fn read(handle: &NetDeviceHandle, memory: &DeviceMemory) -> Result<Self> {
-        let unusable =
-            |reason: &str| Error::MemoryUnavailable { kind: "bounce", reason: reason.to_owned() };
+        let unusable = |problem| Error::MemoryUnavailable(MemoryUnavailable::BounceBuffer(problem));
         if handle.handle.is_null() || handle.size < size_of::<UnpackNetDeviceHandle>() {
-            return Err(unusable("accept returned a comm without a device handle"));
+            return Err(unusable(BounceBufferProblem::NoDeviceHandle));
         }
         let mut raw = [0u8; size_of::<UnpackNetDeviceHandle>()];
         // SAFETY: a plugin that returns a comm has filled the handle with the address of a struct
@@ -52,21 +51,20 @@ impl UnpackQueue {
         let device =
             unsafe { std::ptr::read_unaligned(raw.as_ptr().cast::<UnpackNetDeviceHandle>()) };
         if device.meta.is_null() || !device.meta.is_aligned() {
-            return Err(unusable("the device handle has no unpack queue"));
+            return Err(unusable(BounceBufferProblem::NoUnpackQueue));
         }
         let bounce = device.bounce_buf as u64;
         if bounce == 0 {
-            return Err(unusable("the plugin has no bounce buffer for this GPU; is RxDM running?"));
+            return Err(unusable(BounceBufferProblem::Missing));
         }
-        let bounce_bytes = memory
-            .bytes_from(bounce)?
-            .ok_or_else(|| unusable("the bounce buffer is not mapped here"))?;
+        let bounce_bytes =
+            memory.bytes_from(bounce)?.ok_or_else(|| unusable(BounceBufferProblem::NotMapped))?;
         // A GPU's consumers read the queue at its GPU address. The host has an address of its own.
         let meta = memory.host_address(device.meta as u64)?;
         let Some(meta) = meta.filter(|&meta| {
             mapped_bytes(meta).is_some_and(|bytes| bytes >= size_of::<NetUnpackMeta>() as u64)
         }) else {
-            return Err(unusable("the unpack queue is not mapped here"));
+            return Err(unusable(BounceBufferProblem::QueueNotMapped));
         };
         Ok(Self { meta: meta as *const NetUnpackMeta, bounce, bounce_bytes })
     }

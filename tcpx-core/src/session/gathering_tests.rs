@@ -15,7 +15,7 @@ use super::test_connect::connect;
 use crate::engine::UNPACK_TIMEOUT;
 use crate::stats::channel::ChannelStats;
 use crate::types::MemoryType;
-use crate::{Departure, Error, PluginChoice, Post, SessionOptions, Transfer};
+use crate::{Departure, Error, MemoryId, PluginChoice, Post, SessionOptions, Transfer};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const MESSAGES: u64 = 20;
@@ -86,8 +86,8 @@ struct Scene {
     left: Session,
     right: Session,
     gpu: Arc<Gpu>,
-    source: u64,
-    target: u64,
+    source: MemoryId,
+    target: MemoryId,
     send: Transfer,
     receive: Transfer,
 }
@@ -289,7 +289,7 @@ fn a_failed_gather_is_named_and_ends_the_session() {
     };
     assert!(failure.is_send);
     assert_eq!((failure.peer.as_str(), failure.channel, failure.tag), ("right", 0, 1));
-    assert_eq!((failure.registration, &failure.source), (scene.source, &sickness()));
+    assert_eq!((failure.registration, &failure.source), (Some(scene.source), &sickness()));
     match received {
         Err(Error::PeerGone { how: Departure::Abort(reason), .. }) => {
             assert!(reason.contains("gathering") && reason.contains("cuTestCall"), "{reason}");

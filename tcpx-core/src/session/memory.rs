@@ -3,10 +3,13 @@
 
 use super::Session;
 use crate::engine::Engine;
-use crate::error::{Error, HOST_RECEIVE, Result};
+use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
+use crate::memory::lent_buffer::LentBuffer;
+use crate::memory::memory_address::MemoryAddress;
 use crate::plugin::registrations::MemoryInfo;
-use crate::types::{MemoryType, Span};
+use crate::types::memory_id::MemoryId;
+use crate::types::{Access, MemoryType, Span};
 
 impl Session {
     /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every peer and channel.
@@ -19,17 +22,18 @@ impl Session {
     /// plugin cannot receive into memory of this type.
     ///
     /// # Safety
-    /// `address` is the start of `bytes` bytes that stay valid until [`deregister_memory`](Self::deregister_memory) has
-    /// returned `Ok` or the session is dropped: readable, and writable if `is_recv`. While an operation is posted on a
-    /// part of it, nobody else writes that part, and for receives nobody else reads it either.
+    /// `address` is the start of `bytes` bytes that stay valid until
+    /// [`deregister_memory`](Self::deregister_memory) has returned `Ok` or the session is dropped:
+    /// readable, and writable with [`Access::ReadWrite`]. While an operation is posted on a part of
+    /// it, nobody else writes that part, and for receives nobody else reads it either.
     pub unsafe fn register_memory(
         &self,
-        address: u64,
+        address: MemoryAddress,
         bytes: u64,
         memory: MemoryType,
-        is_recv: bool,
-    ) -> Result<u64> {
-        self.register(address, bytes, memory, is_recv, None)
+        access: Access,
+    ) -> Result<MemoryId> {
+        self.register(address.get(), bytes, memory, access, None)
     }
 
     /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or for
@@ -37,13 +41,13 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as for [`register_memory`](Self::register_memory).
-    pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<u64> {
-        let length = usize::try_from(bytes).map_err(|_| Error::Registration {
-            id: 0,
-            reason: format!("{bytes} bytes do not fit this machine"),
+    pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<MemoryId> {
+        let length = usize::try_from(bytes).map_err(|_| {
+            let problem = RegistrationProblem::TooLarge { bytes };
+            Error::Registration { id: None, problem }
         })?;
         let buffer = self.shared.engine().commons.session.memory.allocate(length, memory)?;
-        self.register(buffer.address(), bytes, memory, true, Some(buffer))
+        self.register(buffer.address(), bytes, memory, Access::ReadWrite, Some(buffer))
     }
 
     fn register(
@@ -51,16 +55,14 @@ impl Session {
         address: u64,
         bytes: u64,
         memory: MemoryType,
-        is_recv: bool,
+        access: Access,
         owned: Option<OwnedMemory>,
-    ) -> Result<u64> {
+    ) -> Result<MemoryId> {
         let mut engine = self.shared.engine();
-        if is_recv && memory == MemoryType::Host && engine.commons.session.plugin.is_hardware() {
-            let reason = format!(
-                "{HOST_RECEIVE}: its data sockets are steered to the GPU; register GPU memory, or register this for \
-                 sending only"
-            );
-            return Err(Error::Registration { id: 0, reason });
+        let receives = access == Access::ReadWrite;
+        if receives && memory == MemoryType::Host && engine.commons.session.plugin.is_hardware() {
+            let problem = RegistrationProblem::ReceiveIntoHostMemory;
+            return Err(Error::Registration { id: None, problem });
         }
         // What is wrong with an impossible range is said by `add`.
         let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
@@ -68,39 +70,108 @@ impl Session {
             && memory == MemoryType::Device
             && !engine.commons.session.memory.reaches(address, bytes)?
         {
-            let reason = format!(
-                "the session's GPU does not reach {bytes} bytes at {address:#x}; register memory of that GPU, or host \
-                 memory as host memory"
-            );
-            return Err(Error::Registration { id: 0, reason });
+            let problem = RegistrationProblem::OutOfGpuReach { address, bytes };
+            return Err(Error::Registration { id: None, problem });
         }
-        let id = engine.commons.ledger.registrations.add(address, bytes, memory, is_recv, owned)?;
-        tracing::debug!(id, address = format_args!("{address:#x}"), bytes, %memory, is_recv, "registered memory");
+        let id = engine.commons.ledger.registrations.add(address, bytes, memory, access, owned)?;
+        tracing::debug!(
+            %id, address = format_args!("{address:#x}"), bytes, %memory, ?access,
+            "registered memory"
+        );
         Ok(id)
     }
 
-    /// Takes a registration back. Afterwards nobody touches its memory any more.
+    /// Takes over a buffer, a `Vec<u8>` or `Box<[u8]>`, and registers it as host memory.
+    /// [`take_buffer`](Self::take_buffer) gives it back with what was received into it; until then
+    /// [`read_memory`](Self::read_memory) and [`write_memory`](Self::write_memory) reach its bytes.
+    /// A session that ends frees it.
+    ///
+    /// ```
+    /// use tcpx_core::{Access, Post, Session, SessionOptions};
+    /// # fn main() -> tcpx_core::Result<()> {
+    /// # let options = || SessionOptions::default().progress_thread(true);
+    /// # let (sender, receiver) = (Session::new(options())?, Session::new(options())?);
+    /// # sender.load_remote_conn_info("receiver", &receiver.listen()?)?;
+    /// # std::thread::scope(|scope| {
+    /// #     let accepted = scope.spawn(|| receiver.accept("sender"));
+    /// #     sender.connect("receiver")?;
+    /// #     accepted.join().expect("no panic")
+    /// # })?;
+    /// // Two connected sessions: one sends from its buffer, the other receives into its own.
+    /// let from = sender.register_buffer(b"hello".to_vec(), Access::ReadOnly)?;
+    /// let to = receiver.register_buffer(vec![0; 5], Access::ReadWrite)?;
+    /// let send = sender.create_transfer("receiver")?;
+    /// let receive = receiver.create_transfer("sender")?;
+    /// receive.post_recv(Post { memory: to, offset: 0, bytes: 5, tag: 1 })?;
+    /// // The bytes may arrive at any time: the buffer stays where it is.
+    /// assert!(receiver.take_buffer(to).is_err());
+    /// send.post_send(Post { memory: from, offset: 0, bytes: 5, tag: 1 })?;
+    /// send.wait(None)?;
+    /// receive.wait(None)?;
+    /// assert_eq!(*receiver.take_buffer(to)?, *b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Registration`] when it is empty, or when the plugin cannot receive into host
+    /// memory. The buffer is freed then.
+    pub fn register_buffer(
+        &self,
+        buffer: impl Into<Box<[u8]>>,
+        access: Access,
+    ) -> Result<MemoryId> {
+        let buffer = buffer.into();
+        let bytes = buffer.len() as u64;
+        let lent = LentBuffer::new(buffer);
+        self.register(
+            lent.address(),
+            bytes,
+            MemoryType::Host,
+            access,
+            Some(OwnedMemory::Lent(lent)),
+        )
+    }
+
+    /// Takes a registration back, and with it the buffer that
+    /// [`register_buffer`](Self::register_buffer) took over.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted;
+    /// [`Error::Registration`] for memory that was registered otherwise.
+    pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
+        let mut engine = self.shared.engine();
+        engine.commons.ledger.registrations.check_is_lent(id)?;
+        match engine.deregister(id)? {
+            Some(OwnedMemory::Lent(buffer)) => Ok(buffer.into_box()),
+            _ => Err(Error::Registration { id: Some(id), problem: RegistrationProblem::NotLent }),
+        }
+    }
+
+    /// Takes a registration back. Afterwards nobody touches its memory any more; memory that the
+    /// session owns is freed.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted.
-    pub fn deregister_memory(&self, id: u64) -> Result<()> {
-        self.shared.engine().deregister(id)
+    pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
+        self.shared.engine().deregister(id).map(drop)
     }
 
     /// What is known of a registration.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`].
-    pub fn memory_info(&self, id: u64) -> Result<MemoryInfo> {
+    pub fn memory_info(&self, id: MemoryId) -> Result<MemoryInfo> {
         self.shared.engine().commons.ledger.registrations.info(id)
     }
 
-    /// Copies bytes into memory made by [`allocate`](Self::allocate).
+    /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or given by
+    /// [`register_buffer`](Self::register_buffer).
     ///
     /// # Errors
     /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes do not fit or the
     /// memory is not the session's own.
-    pub fn write_memory(&self, id: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write_memory(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<()> {
         let engine = self.shared.engine();
         let span = own_span(&engine, id, offset, bytes.len())?;
         // SAFETY: the span lies in memory that the registration owns; the engine is locked and no operation is posted on
@@ -108,11 +179,11 @@ impl Session {
         unsafe { memory_of(&engine, span).write(span.address, bytes) }
     }
 
-    /// Copies bytes out of memory made by [`allocate`](Self::allocate).
+    /// Copies bytes out of memory of the session.
     ///
     /// # Errors
     /// As for [`write_memory`](Self::write_memory).
-    pub fn read_memory(&self, id: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+    pub fn read_memory(&self, id: MemoryId, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let engine = self.shared.engine();
         let span = own_span(&engine, id, offset, bytes.len())?;
         // SAFETY: as for `write_memory`.
@@ -128,14 +199,12 @@ fn memory_of(engine: &Engine, span: Span) -> &DeviceMemory {
     }
 }
 
-fn own_span(engine: &Engine, id: u64, offset: u64, bytes: usize) -> Result<Span> {
+fn own_span(engine: &Engine, id: MemoryId, offset: u64, bytes: usize) -> Result<Span> {
     let registrations = &engine.commons.ledger.registrations;
-    let span = registrations.span(id, offset, bytes as u64, false)?;
+    let span = registrations.span(id, offset, bytes as u64, Access::ReadOnly)?;
     if !registrations.is_owned(id) {
-        let reason =
-            "the session did not allocate this memory, so it cannot know that nobody else uses it"
-                .to_owned();
-        return Err(Error::Registration { id, reason });
+        let problem = RegistrationProblem::NotOwned;
+        return Err(Error::Registration { id: Some(id), problem });
     }
     match registrations.operations(id) {
         0 => Ok(span),

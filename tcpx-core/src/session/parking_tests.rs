@@ -12,7 +12,7 @@ use super::Session;
 use super::test_connect::connect;
 use crate::engine::UNPACK_TIMEOUT;
 use crate::types::MemoryType;
-use crate::{Departure, Error, Phase, PluginChoice, Post, SessionOptions, Transfer};
+use crate::{Departure, Error, MemoryId, Phase, PluginChoice, Post, SessionOptions, Transfer};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 50_000;
@@ -61,7 +61,7 @@ impl Drop for Holding {
 struct Scene {
     right: Session,
     receive: Transfer,
-    memory: u64,
+    memory: MemoryId,
     gpu: Arc<Gpu>,
 }
 

@@ -10,7 +10,7 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use super::Session;
 use super::test_connect::connect;
 use crate::types::MemoryType;
-use crate::{Departure, Error, PluginChoice, Post, SessionOptions, UnpackFailure};
+use crate::{Departure, Error, MemoryId, PluginChoice, Post, SessionOptions, UnpackFailure};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const CHUNK_BYTES: u32 = 16 << 10;
@@ -71,7 +71,7 @@ fn session() -> Session {
 }
 
 /// One message from left to right. What the two waits returned, and the chunks that right has given back.
-fn send(left: &Session, right: &Session, memories: [u64; 2], tag: i32) -> (Ends, u64) {
+fn send(left: &Session, right: &Session, memories: [MemoryId; 2], tag: i32) -> (Ends, u64) {
     let post = |memory| Post { memory, offset: 0, bytes: MESSAGE_BYTES, tag };
     let (from, to) = (
         left.create_transfer("right").expect("a transfer"),
@@ -119,7 +119,7 @@ fn a_failed_unpack_names_the_chunk_and_ends_the_session_without_hanging() {
         assert_eq!(done, 0, "{at:?}: a chunk that was not unpacked counts as done");
         assert_eq!(
             (failure.peer.as_str(), failure.channel, failure.registration, failure.tag),
-            ("left", 0, memories[1], 2)
+            ("left", 0, Some(memories[1]), 2)
         );
         assert_eq!((failure.chunk, failure.chunk_bytes), (0, u64::from(CHUNK_BYTES)));
         assert_eq!(failure.source, error());

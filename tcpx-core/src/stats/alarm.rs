@@ -46,7 +46,8 @@ impl Alarm {
 }
 
 /// A kind of trouble that was noticed, and how often.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct AlarmReport {
     /// The diagnosis, as `tcpx explain` takes it.
     pub id: String,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// Counters of one lane of one channel, since the lane was opened. Reports also hold sums of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ChannelStats {
     /// Chunks sent, or received and unpacked.
     pub chunks: u64,

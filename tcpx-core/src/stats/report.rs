@@ -10,6 +10,7 @@ use super::stages::StageTimes;
 
 /// Both lanes of one channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ChannelReport {
     /// The NIC it runs over.
     pub nic: String,
@@ -21,6 +22,7 @@ pub struct ChannelReport {
 
 /// One peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct PeerReport {
     /// Its name.
     pub name: String,
@@ -44,6 +46,7 @@ pub struct PeerReport {
 
 /// Everything since the session was made, over all peers, those that are gone included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Totals {
     /// Sends that found their receive.
     pub messages_sent: u64,
@@ -96,6 +99,7 @@ impl Sums {
 /// Copies that the software plugin has made between GPUs and pinned memory, for all sessions of the
 /// process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StagingTimes {
     /// Bytes from GPUs, to be sent.
     pub down_bytes: u64,
@@ -109,6 +113,7 @@ pub struct StagingTimes {
 
 /// A session as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SessionReport {
     /// `"software"` or `"hardware"`.
     pub transport: String,

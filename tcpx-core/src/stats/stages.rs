@@ -7,6 +7,7 @@ use serde::Serialize;
 /// Nanoseconds since the first round, by what was under way in them. Together they are all the time
 /// until the last round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StageTimes {
     /// Nothing was under way.
     pub idle_ns: u64,

@@ -1,10 +1,12 @@
 //! What a program posts.
 
+use crate::types::memory_id::MemoryId;
+
 /// One send or receive to post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Post {
     /// The registration that the bytes lie in.
-    pub memory: u64,
+    pub memory: MemoryId,
     /// Byte offset in the registration.
     pub offset: u64,
     /// Bytes. The other end must post the same number.

@@ -74,6 +74,8 @@ impl Staging {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Access;
+    use crate::types::memory_id::MemoryId;
 
     #[test]
     fn slots_come_in_turn_apart_and_on_pages() {
@@ -98,8 +100,9 @@ mod tests {
         let source = StagingSource { slots: 1, chunk_bytes: 4096, device };
         let staging = Staging::new(MemoryType::Host, source, &mut registrations).unwrap();
         assert_eq!(registrations.id_of(staging.registration), None);
-        assert!(registrations.info(0).is_err() && registrations.info(1).is_err());
-        assert_eq!(registrations.add(4096, 1, MemoryType::Host, true, None).unwrap(), 1);
+        assert!(registrations.info(MemoryId::after(0)).is_err());
+        let id = registrations.add(4096, 1, MemoryType::Host, Access::ReadOnly, None).unwrap();
+        assert_eq!(id, MemoryId::after(0));
         registrations.remove_own(staging.registration);
         assert_eq!(registrations.start_of(staging.registration), None);
     }

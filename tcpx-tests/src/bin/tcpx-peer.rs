@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tcpx_core::{Error, MemoryType, PluginChoice, Post, Session, SessionOptions, Transfer};
+use tcpx_core::{
+    Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions, Transfer,
+};
 use tcpx_tests::pattern;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
 
@@ -56,9 +58,9 @@ impl Peer {
                     Memory::Host => MemoryType::Host,
                     Memory::Device => MemoryType::Device,
                 };
-                return session.allocate(bytes, memory).map(|id| json!(id));
+                return session.allocate(bytes, memory).map(|id| json!(id.get()));
             }
-            Command::Deregister { memory } => session.deregister_memory(memory)?,
+            Command::Deregister { memory } => session.deregister_memory(id(memory))?,
             Command::Fill { memory, offset, bytes, seed } => {
                 fill(session, memory, offset, bytes, seed)?
             }
@@ -121,6 +123,7 @@ impl Peer {
             other => {
                 return Err(Error::Io {
                     what: format!("{other:?}"),
+                    kind: io::ErrorKind::Unsupported,
                     error: "no such command here".into(),
                 });
             }
@@ -155,11 +158,16 @@ fn session_options(options: Options) -> SessionOptions {
     session
 }
 
+/// Scripts name registrations by the numbers that they were told.
+fn id(memory: u64) -> MemoryId {
+    MemoryId::new(memory).expect("no registration has the number 0")
+}
+
 fn posts_of(posts: &[PostSpec]) -> Vec<Post> {
     posts
         .iter()
         .map(|post| Post {
-            memory: post.memory,
+            memory: id(post.memory),
             offset: post.offset,
             bytes: post.bytes,
             tag: post.tag,
@@ -178,7 +186,7 @@ fn fill(session: &Session, memory: u64, offset: u64, bytes: u64, seed: u64) -> R
     let mut piece = vec![0; PIECE_BYTES as usize];
     for (start, length) in pieces(bytes) {
         pattern::fill(seed, start, &mut piece[..length]);
-        session.write_memory(memory, offset + start, &piece[..length])?;
+        session.write_memory(id(memory), offset + start, &piece[..length])?;
     }
     Ok(())
 }
@@ -186,7 +194,7 @@ fn fill(session: &Session, memory: u64, offset: u64, bytes: u64, seed: u64) -> R
 fn verify(session: &Session, memory: u64, offset: u64, bytes: u64, seed: u64) -> Answer {
     let mut piece = vec![0; PIECE_BYTES as usize];
     for (start, length) in pieces(bytes) {
-        session.read_memory(memory, offset + start, &mut piece[..length])?;
+        session.read_memory(id(memory), offset + start, &mut piece[..length])?;
         if let Some(at) = pattern::first_difference(seed, start, &piece[..length]) {
             return Ok(json!(start + at as u64));
         }

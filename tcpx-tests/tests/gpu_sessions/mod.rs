@@ -23,13 +23,11 @@ pub(crate) fn has_gpu() -> bool {
 
 /// On this GPU, or with emulated device memory.
 pub(crate) fn session(gpu: Option<u32>, unpack: UnpackChoice) -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        gpu,
-        unpack,
-        close_timeout: Duration::from_secs(5),
-        ..SessionOptions::default()
-    };
+    let options = SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .gpu(gpu)
+        .unpack(unpack)
+        .close_timeout(Duration::from_secs(5));
     Session::new(options).expect("a session opens")
 }
 

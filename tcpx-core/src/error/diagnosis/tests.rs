@@ -9,7 +9,9 @@ use tcpx_sys::NcclResult;
 use tcpx_unpack::{Backend, UnpackError};
 
 use super::*;
+use crate::error::memory_problem::BounceBufferProblem;
 use crate::error::unpack_failure::UnpackFailure;
+use crate::types::memory_id::MemoryId;
 
 fn call(call: &'static str, code: i32) -> Error {
     Error::Plugin(PluginFailure {
@@ -22,8 +24,12 @@ fn call(call: &'static str, code: i32) -> Error {
     })
 }
 
-fn setting(name: &'static str, value: &str) -> Error {
-    Error::Setting { name, value: value.into(), reason: "wrong".into() }
+fn setting(name: &'static str, problem: SettingProblem) -> Error {
+    Error::setting(name, "512K", problem)
+}
+
+fn plugin_chunk(problem: PluginChunkProblem) -> Error {
+    setting("NCCL_DYNAMIC_CHUNK_SIZE", SettingProblem::PluginChunk(problem))
 }
 
 fn open(reason: &str) -> Error {
@@ -43,12 +49,23 @@ fn sizes(send_bytes: u64, recv_bytes: u64) -> Error {
     Error::SizeMismatch { peer: "p".into(), tag: 1, send_bytes, recv_bytes }
 }
 
-fn registration(reason: &str) -> Error {
-    Error::Registration { id: 1, reason: reason.into() }
+fn registration(problem: RegistrationProblem) -> Error {
+    Error::Registration { id: MemoryId::new(1), problem }
 }
 
-fn unavailable(kind: &'static str, reason: &str) -> Error {
-    Error::MemoryUnavailable { kind, reason: reason.into() }
+fn cuda(error: CudaError) -> Error {
+    Error::MemoryUnavailable(MemoryUnavailable::Cuda(error))
+}
+
+fn unreachable(kinds: &[Option<ErrorKind>]) -> Error {
+    let attempt =
+        |kind| DialFailure { address: "10.0.0.1:9".into(), kind, error: "not reached".into() };
+    let attempts = kinds.iter().copied().map(attempt).collect();
+    Error::Unreachable { peer: "p".into(), attempts }
+}
+
+fn io(kind: ErrorKind) -> Error {
+    Error::io("reaching", &kind.into())
 }
 
 fn fragments(source: DescriptorError) -> Error {
@@ -61,7 +78,7 @@ fn failed_chunk(source: UnpackError) -> UnpackFailure {
         is_send: false,
         peer,
         channel: 0,
-        registration: 1,
+        registration: MemoryId::new(1),
         tag: 2,
         chunk: 3,
         chunk_bytes,
@@ -74,17 +91,16 @@ fn with_id() -> Vec<(Error, u16)> {
     let path = || "/x.so".into();
     let too_long =
         DescriptorError::DestinationOutOfBounds { index: 0, dst_off: 8, len: 2, expected_bytes: 9 };
-    let no_nic =
-        |available: &str| Error::NoNic { wanted: "eth9".into(), available: available.into() };
+    let no_nic = |available: Vec<String>| Error::NoNic { wanted: "eth9".into(), available };
     let preflight = Report::new(lint(&Env::new(), &[], 0)).fatal();
     let unpack = UnpackError::Unavailable { backend: Backend::Kernel, reason: "no GPU".into() };
-    let io = |error: &str| Error::Io { what: "reaching".into(), error: error.into() };
+    let bounce = MemoryUnavailable::BounceBuffer(BounceBufferProblem::Missing);
     vec![
-        (setting("NCCL_DYNAMIC_CHUNK_SIZE", "512K"), 102),
-        (setting("NCCL_DYNAMIC_CHUNK_SIZE", "0"), 101),
-        (setting("NCCL_DYNAMIC_CHUNK_SIZE", "8388608"), 104),
-        (setting("NCCL_DYNAMIC_CHUNK_SIZE", "17"), 103),
-        (setting("TCPX_CHANNELS", "0"), 133),
+        (plugin_chunk(PluginChunkProblem::NotANumber), 102),
+        (plugin_chunk(PluginChunkProblem::Zero), 101),
+        (plugin_chunk(PluginChunkProblem::TooLarge), 104),
+        (plugin_chunk(PluginChunkProblem::TooSmall), 103),
+        (setting("TCPX_CHANNELS", SettingProblem::OutOfRange { low: 1, high: 64 }), 133),
         (LoadError::Missing { path: path() }.into(), 201),
         (open("libz.so.9: cannot open shared object file: No such file"), 207),
         (open("/x.so: invalid ELF header"), 202),
@@ -105,11 +121,11 @@ fn with_id() -> Vec<(Error, u16)> {
         (call("accept", 2), 717),
         (call("init", 3), 730),
         (Error::UnusablePlugin { path: path(), reason: "no NICs".into() }, 211),
-        (no_nic(""), 301),
-        (no_nic("eth1"), 316),
-        (unavailable("bounce", "is RxDM running?"), 510),
-        (unavailable("cuda", "libcuda.so.1 is not there"), 221),
-        (unavailable("cuda", "no such GPU"), 228),
+        (no_nic(vec![]), 301),
+        (no_nic(vec!["eth1".into()]), 316),
+        (Error::MemoryUnavailable(bounce), 510),
+        (cuda(CudaError::NoDriver), 221),
+        (cuda(CudaError::NoSuchGpu { gpu: 9, count: 8 }), 228),
         (unpack.clone().into(), 912),
         (Error::UnpackFailed(Arc::new(failed_chunk(unpack))), 912),
         (deadline(Phase::Accept), 725),
@@ -117,7 +133,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (deadline(Phase::Receive), 902),
         (gone(Departure::Goodbye), 724),
         (gone(Departure::LinkClosed), 722),
-        (gone(Departure::LinkFailed("reset".into())), 722),
+        (gone(Departure::LinkFailed { kind: None, error: "reset".into() }), 722),
         (gone(Departure::HostGone(Duration::from_secs(20))), 731),
         (gone(Departure::Silent(Duration::from_secs(20))), 731),
         (gone(Departure::Abort("out of patience".into())), 723),
@@ -128,14 +144,18 @@ fn with_id() -> Vec<(Error, u16)> {
         (Error::Protocol { peer: "p".into(), detail: "Pong".into() }, 729),
         (sizes(2, 1), 813),
         (sizes(1, 2), 824),
-        (registration(HOST_RECEIVE), 820),
-        (registration("too long"), 825),
-        (Error::InUse { id: 1, operations: 2 }, 822),
+        (registration(RegistrationProblem::ReceiveIntoHostMemory), 820),
+        (registration(RegistrationProblem::Empty), 825),
+        (Error::InUse { id: MemoryId::after(0), operations: 2 }, 822),
         (fragments(too_long), 813),
         (fragments(DescriptorError::ZeroLength { index: 0 }), 826),
-        (io("10.0.0.1:9: Connection refused (os error 111)"), 607),
-        (io("10.0.0.1:9: Network is unreachable"), 610),
-        (io("10.0.0.1:9: connection timed out"), 606),
+        (unreachable(&[Some(ErrorKind::ConnectionRefused)]), 607),
+        (unreachable(&[Some(ErrorKind::NetworkUnreachable), None]), 610),
+        (unreachable(&[Some(ErrorKind::TimedOut), Some(ErrorKind::HostUnreachable)]), 610),
+        (unreachable(&[Some(ErrorKind::TimedOut), Some(ErrorKind::ConnectionRefused)]), 607),
+        (io(ErrorKind::ConnectionRefused), 607),
+        (io(ErrorKind::HostUnreachable), 610),
+        (io(ErrorKind::TimedOut), 606),
     ]
 }
 
@@ -161,11 +181,13 @@ fn mistakes_of_the_calling_program_need_no_id() {
     for error in [
         Error::UnknownPeer { peer: "p".into(), known: String::new() },
         Error::PeerState { peer: "p".into(), state: "up", cure: "wait" },
-        Error::UnknownRegistration { id: 1 },
+        Error::UnknownRegistration { id: MemoryId::after(0) },
         Error::Cancelled,
         Error::Released,
         Error::Closed,
-        Error::Io { what: "listening".into(), error: "Address in use".into() },
+        io(ErrorKind::AddrInUse),
+        unreachable(&[None]),
+        unreachable(&[]),
     ] {
         assert_eq!((error.id(), error.diagnosis()), (None, None), "{error}");
         assert!(!error.to_string().contains('['), "{error}");

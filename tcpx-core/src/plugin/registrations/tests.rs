@@ -5,42 +5,45 @@ use std::cell::Cell;
 
 use super::*;
 
-fn add(registrations: &mut Registrations, bytes: u64, memory: MemoryType) -> u64 {
-    registrations.add(0x7000_0000_1234, bytes, memory, true, None).unwrap()
+fn add(registrations: &mut Registrations, bytes: u64, memory: MemoryType) -> MemoryId {
+    registrations.add(0x7000_0000_1234, bytes, memory, Access::ReadWrite, None).unwrap()
 }
 
 #[test]
 fn ids_start_at_one_and_are_never_used_twice() {
     let mut registrations = Registrations::default();
-    assert_eq!(add(&mut registrations, 10, MemoryType::Host), 1);
-    assert_eq!(add(&mut registrations, 10, MemoryType::Host), 2);
-    registrations.remove(2, |_, _| {}).unwrap();
-    assert_eq!(add(&mut registrations, 10, MemoryType::Host), 3);
+    let ids = [(); 2].map(|()| add(&mut registrations, 10, MemoryType::Host));
+    assert_eq!(ids.map(MemoryId::get), [1, 2]);
+    registrations.remove(ids[1], |_, _| {}).unwrap();
+    assert_eq!(add(&mut registrations, 10, MemoryType::Host).get(), 3);
 }
 
 #[test]
 fn posts_are_checked_against_bounds_and_direction() {
     let mut registrations = Registrations::default();
     let id = add(&mut registrations, 100, MemoryType::Device);
-    assert!(registrations.span(id, 0, 100, true).is_ok());
-    assert!(registrations.span(id, 100, 0, true).is_ok());
+    assert!(registrations.span(id, 0, 100, Access::ReadWrite).is_ok());
+    assert!(registrations.span(id, 100, 0, Access::ReadWrite).is_ok());
     for (offset, bytes) in [(0, 101), (100, 1), (u64::MAX, 2), (1, u64::MAX)] {
         assert!(matches!(
-            registrations.span(id, offset, bytes, true),
+            registrations.span(id, offset, bytes, Access::ReadWrite),
             Err(Error::Registration { .. })
         ));
     }
-    assert!(matches!(registrations.span(9, 0, 1, true), Err(Error::UnknownRegistration { id: 9 })));
-    let send_only = registrations.add(4096, 10, MemoryType::Host, false, None).unwrap();
-    assert!(registrations.span(send_only, 0, 1, false).is_ok());
-    assert!(registrations.span(send_only, 0, 1, true).is_err());
+    let unknown = registrations.span(MemoryId::after(8), 0, 1, Access::ReadWrite);
+    assert!(matches!(unknown, Err(Error::UnknownRegistration { id }) if id.get() == 9));
+    let send_only = registrations.add(4096, 10, MemoryType::Host, Access::ReadOnly, None).unwrap();
+    assert!(registrations.span(send_only, 0, 1, Access::ReadOnly).is_ok());
+    assert!(registrations.span(send_only, 0, 1, Access::ReadWrite).is_err());
 }
 
 #[test]
 fn memory_that_cannot_be_is_refused() {
     let mut registrations = Registrations::default();
     for (address, bytes) in [(0, 10), (4096, 0), (u64::MAX, 10), (10, u64::MAX)] {
-        assert!(registrations.add(address, bytes, MemoryType::Host, true, None).is_err());
+        assert!(
+            registrations.add(address, bytes, MemoryType::Host, Access::ReadWrite, None).is_err()
+        );
     }
 }
 
@@ -48,7 +51,7 @@ fn memory_that_cannot_be_is_refused() {
 fn used_registrations_stay() {
     let mut registrations = Registrations::default();
     let id = add(&mut registrations, 100, MemoryType::Device);
-    let key = registrations.span(id, 0, 1, true).unwrap().registration;
+    let key = registrations.span(id, 0, 1, Access::ReadWrite).unwrap().registration;
     registrations.begin(key);
     assert!(matches!(registrations.remove(id, |_, _| {}), Err(Error::InUse { operations: 1, .. })));
     registrations.end(key);
@@ -78,7 +81,7 @@ fn the_same_range_is_registered_once_on_each_comm() {
     let ids = [(); 3].map(|()| add(&mut registrations, 3 << 30, MemoryType::Device));
     for id in ids {
         for offset in [0, 1 << 30, 2 << 30, (2 << 30) + 5] {
-            let span = registrations.span(id, offset, 10, true).unwrap();
+            let span = registrations.span(id, offset, 10, Access::ReadWrite).unwrap();
             for comm_id in comms {
                 // SAFETY: the double touches no memory.
                 unsafe { registrations.handle(span.registration, span.address, comm_id, &comm) }
@@ -107,7 +110,7 @@ fn a_million_pairs_leave_nothing_behind() {
     let mut registrations = Registrations::default();
     for round in 0..1_000_000u64 {
         let id = registrations
-            .add(4096 * (1 + round % 1000), 4096, MemoryType::Device, true, None)
+            .add(4096 * (1 + round % 1000), 4096, MemoryType::Device, Access::ReadWrite, None)
             .unwrap();
         registrations.remove(id, |_, _| {}).unwrap();
     }

@@ -1,0 +1,54 @@
+//! How a peer went away.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// How a peer went away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Departure {
+    /// It said goodbye.
+    Goodbye,
+    /// Its end of the control link closed without a goodbye: the process ended or was killed.
+    LinkClosed,
+    /// The control link failed.
+    LinkFailed {
+        /// The system's answer as a kind; `None` where the peer stopped reading.
+        kind: Option<io::ErrorKind>,
+        /// What happened, in words.
+        error: String,
+    },
+    /// It gave up and said why.
+    Abort(String),
+    /// It makes progress by itself, and yet nothing was heard of it for so long, though it was
+    /// asked.
+    Silent(Duration),
+    /// Its host has acknowledged nothing for so long, though bytes are under way to it.
+    HostGone(Duration),
+}
+
+impl fmt::Display for Departure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Goodbye => f.write_str("it said goodbye"),
+            Self::LinkClosed => f.write_str(
+                "its control link closed without a goodbye; the process ended or was killed",
+            ),
+            Self::LinkFailed { error, .. } => write!(f, "its control link failed: {error}"),
+            Self::Abort(reason) => write!(f, "it aborted: {reason}"),
+            Self::Silent(silence) => write!(
+                f,
+                "nothing was heard of it for {:.1} s, though it was asked and has a progress \
+                 thread: it is frozen, or the network is cut",
+                silence.as_secs_f64()
+            ),
+            Self::HostGone(silence) => write!(
+                f,
+                "its host has acknowledged nothing for {:.1} s: the network is cut, or the host is \
+                 down",
+                silence.as_secs_f64()
+            ),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! An error in words. Each variant's own text, and in one place the id that follows it.
+
+use std::fmt;
+
+use super::Error;
+use super::departure::Departure;
+use super::diagnosis::id_at_end;
+use super::dial_failure::DialFailure;
+use crate::types::memory_id::MemoryId;
+
+/// The words of `Text`, then the id of the diagnosis in brackets: ` [TCPX-902]`.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Text(self))?;
+        match self.id() {
+            Some(id) if !ends_with_an_id(self) => write!(f, " [{id}]"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the text has an id without ours: a peer that gave up has sent its own.
+fn ends_with_an_id(error: &Error) -> bool {
+    matches!(error, Error::PeerGone { how: Departure::Abort(reason), .. }
+        if id_at_end(reason).is_some())
+}
+
+/// What an error says, without the id.
+struct Text<'a>(&'a Error);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Error::Setting { name, value, problem } => write!(f, "{name} = {value}: {problem}"),
+            Error::Load(error) => write!(f, "{error}"),
+            Error::Preflight(report) => {
+                f.write_str("the plugin was not loaded: ")?;
+                first_finding(report, f)
+            }
+            Error::NoSoftPlugin => f.write_str(
+                "the software plugin is not part of this build (feature `soft`); name a plugin by \
+                 path",
+            ),
+            Error::Plugin(failure) => write!(f, "{failure}"),
+            Error::UnusablePlugin { path, reason } => {
+                write!(f, "plugin {}: {reason}", path.display())
+            }
+            Error::NoNic { wanted, available } => {
+                write!(f, "no NIC {wanted}; the plugin offers: {}", available.join(", "))
+            }
+            Error::MemoryUnavailable(missing) => write!(f, "{missing}"),
+            Error::Unpack(error) => write!(f, "unpack: {error}"),
+            Error::UnpackFailed(failure) => write!(f, "{failure}"),
+            Error::Deadline { phase, peer, waited, detail } => {
+                write!(f, "deadline of {waited:?} passed during {phase}")?;
+                if let Some(peer) = peer {
+                    write!(f, " with peer {peer}")?;
+                }
+                write!(f, ": {detail}")
+            }
+            Error::UnknownPeer { peer, known } => {
+                write!(f, "unknown peer {peer}; known peers: {known}")
+            }
+            Error::PeerState { peer, state, cure } => write!(f, "peer {peer} is {state}: {cure}"),
+            Error::PeerGone { peer, phase, how } => {
+                write!(f, "peer {peer} is gone during {phase}: {how}")
+            }
+            Error::Handshake { peer, reason } => {
+                write!(f, "handshake with {peer} failed: {reason}")
+            }
+            Error::ConnInfo(error) => write!(f, "connection info: {error}"),
+            Error::Protocol { peer, detail } => {
+                write!(f, "peer {peer} broke the control link protocol: {detail}")
+            }
+            Error::SizeMismatch { peer, tag, send_bytes, recv_bytes } => write!(
+                f,
+                "size mismatch with peer {peer}, tag {tag}: sender posted {send_bytes} bytes, \
+                 receiver {recv_bytes}"
+            ),
+            Error::UnknownRegistration { id } => write!(f, "registration {id} does not exist"),
+            Error::Registration { id, problem } => {
+                write!(f, "registration {}: {problem}", id.map_or(0, MemoryId::get))
+            }
+            Error::InUse { id, operations } => write!(
+                f,
+                "registration {id} is in use by {operations} posted operations; wait for their \
+                 transfers or cancel them"
+            ),
+            Error::Fragments { peer, channel, chunk_bytes, source } => {
+                write!(f, "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")
+            }
+            Error::Cancelled => f.write_str("cancelled"),
+            Error::Released => f.write_str("the transfer was released"),
+            Error::Closed => f.write_str("the session is closed"),
+            Error::Unreachable { peer, attempts } => {
+                write!(f, "reaching the control listener of peer {peer}: ")?;
+                joined(attempts, f)
+            }
+            Error::Io { what, error, .. } => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+fn joined(attempts: &[DialFailure], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (number, attempt) in attempts.iter().enumerate() {
+        write!(f, "{}{attempt}", if number == 0 { "" } else { "; " })?;
+    }
+    Ok(())
+}
+
+/// The first finding in words, and how many more there are.
+fn first_finding(report: &tcpx_diagnosis::Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let [first, more @ ..] = report.findings() else { return Ok(()) };
+    write!(f, "{}; {}; cure: {}", first.seen, first.why, first.cure.join("; "))?;
+    if !more.is_empty() {
+        write!(f, " (and {} more findings)", more.len())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::time::Duration;
+
+    use tcpx_cuda::CudaError;
+
+    use super::*;
+    use crate::error::memory_problem::{
+        BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
+    };
+    use crate::error::phase::Phase;
+    use crate::error::setting_problem::SettingProblem;
+
+    /// Logs and scripts know these lines.
+    #[test]
+    fn the_words_and_then_the_id() {
+        let deadline = |peer: Option<&str>| Error::Deadline {
+            phase: Phase::Close,
+            peer: peer.map(str::to_owned),
+            waited: Duration::from_millis(1_500),
+            detail: "no goodbye".into(),
+        };
+        let attempt = |address: &str, error: &str| DialFailure {
+            address: address.into(),
+            kind: Some(ErrorKind::ConnectionRefused),
+            error: error.into(),
+        };
+        let bounce = MemoryUnavailable::BounceBuffer(BounceBufferProblem::Missing);
+        let past_end =
+            RegistrationProblem::OutOfBounds { offset: 8, bytes: 9, registered_bytes: 16 };
+        for (error, text) in [
+            (
+                Error::setting("channels", "0", SettingProblem::OutOfRange { low: 1, high: 64 }),
+                "channels = 0: must be 1 to 64 [TCPX-133]",
+            ),
+            (
+                Error::NoNic { wanted: "eth9".into(), available: vec!["a".into(), "b".into()] },
+                "no NIC eth9; the plugin offers: a, b [TCPX-316]",
+            ),
+            (
+                Error::MemoryUnavailable(bounce),
+                "bounce memory is not available: the plugin has no bounce buffer for this GPU; is \
+                 RxDM running? [TCPX-510]",
+            ),
+            (
+                Error::MemoryUnavailable(MemoryUnavailable::Cuda(CudaError::NoDriver)),
+                "CUDA memory is not available: no CUDA driver: libcuda.so.1 cannot be loaded \
+                 [TCPX-221]",
+            ),
+            (deadline(None), "deadline of 1.5s passed during close: no goodbye [TCPX-726]"),
+            (
+                deadline(Some("p")),
+                "deadline of 1.5s passed during close with peer p: no goodbye [TCPX-726]",
+            ),
+            (
+                Error::Registration { id: MemoryId::new(3), problem: past_end },
+                "registration 3: offset 8 and size 9 reach past its 16 bytes [TCPX-825]",
+            ),
+            (
+                Error::Unreachable {
+                    peer: "p".into(),
+                    attempts: vec![attempt("10.0.0.1:9", "refused"), attempt("10.0.0.2:9", "no")],
+                },
+                "reaching the control listener of peer p: 10.0.0.1:9: refused; 10.0.0.2:9: no \
+                 [TCPX-607]",
+            ),
+            (Error::io("listening", &ErrorKind::AddrInUse.into()), "listening: address in use"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A setter for each field of the options, with the field's name.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tcpx_unpack::Choice;
+
+use super::{PluginChoice, SessionOptions};
+
+macro_rules! setters {
+    ($($field:ident: $type:ty,)*) => {
+        /// Setters, each for the field of its name: `SessionOptions::default().channels(4)`.
+        impl SessionOptions {
+            $(
+                #[doc = concat!("Sets `", stringify!($field), "`.")]
+                #[must_use]
+                pub fn $field(mut self, $field: $type) -> Self {
+                    self.$field = $field.into();
+                    self
+                }
+            )*
+        }
+    };
+}
+
+setters! {
+    plugin: PluginChoice,
+    gpu: Option<u32>,
+    nics: Vec<String>,
+    name: impl Into<String>,
+    channels: u16,
+    chunk_bytes: u32,
+    unpack: Choice,
+    recv_window: usize,
+    send_window: usize,
+    gather: bool,
+    listen: SocketAddr,
+    advertise: Vec<IpAddr>,
+    connect_timeout: Duration,
+    close_timeout: Duration,
+    peer_timeout: Option<Duration>,
+    stall_after: Option<Duration>,
+    progress_thread: bool,
+    preflight: bool,
+    spin: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// A field without a setter does not compile here: the pattern names all of them.
+    #[test]
+    fn every_field_has_its_setter() {
+        let time = Duration::from_millis;
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let SessionOptions {
+            plugin,
+            gpu,
+            nics,
+            name,
+            channels,
+            chunk_bytes,
+            unpack,
+            recv_window,
+            send_window,
+            gather,
+            listen,
+            advertise,
+            connect_timeout,
+            close_timeout,
+            peer_timeout,
+            stall_after,
+            progress_thread,
+            preflight,
+            spin,
+        } = SessionOptions::default()
+            .plugin(PluginChoice::Soft)
+            .gpu(Some(3))
+            .nics(vec!["eth1".into()])
+            .name("hub")
+            .channels(4)
+            .chunk_bytes(8192)
+            .unpack(Choice::Host)
+            .recv_window(5)
+            .send_window(6)
+            .gather(false)
+            .listen((here, 7).into())
+            .advertise(vec![here])
+            .connect_timeout(time(8))
+            .close_timeout(time(9))
+            .peer_timeout(Some(time(10)))
+            .stall_after(Some(time(11)))
+            .progress_thread(true)
+            .preflight(false)
+            .spin(time(12));
+        assert_eq!((plugin, gpu, nics), (PluginChoice::Soft, Some(3), vec!["eth1".to_owned()]));
+        assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", 4, 8192));
+        assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
+        assert_eq!((gather, listen, advertise), (false, (here, 7).into(), vec![here]));
+        assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));
+        assert_eq!((peer_timeout, stall_after), (Some(time(10)), Some(time(11))));
+        assert_eq!((progress_thread, preflight, spin), (true, false, time(12)));
+    }
+}
