@@ -1,25 +1,11 @@
 //! The session: what a program holds.
 
-#[cfg(all(test, feature = "soft"))]
-mod arrival_tests;
-#[cfg(all(test, feature = "soft"))]
-mod buffer_tests;
-#[cfg(all(test, feature = "soft"))]
-mod gathering_tests;
-#[cfg(all(test, feature = "soft"))]
-mod late_unpack_tests;
 mod memory;
-#[cfg(all(test, feature = "soft"))]
-mod name_tests;
-#[cfg(all(test, feature = "soft"))]
-mod parking_tests;
 mod progress_thread;
 mod shared;
 #[cfg(all(test, feature = "soft"))]
-mod test_connect;
+mod tests;
 pub(crate) mod transfer;
-#[cfg(all(test, feature = "soft"))]
-mod unpack_tests;
 mod wait;
 
 use std::sync::Arc;
@@ -40,8 +26,9 @@ use crate::types::PeerKey;
 
 /// One GPU (or host memory), its NICs, its peers and its registrations.
 ///
-/// `Send + Sync`: any thread may call anything; calls are serialised inside. Progress is made inside the calls of this
-/// library, or by a thread of the session ([`SessionOptions::progress_thread`]).
+/// `Send + Sync`: any thread may call anything; calls are serialised inside. Progress is made
+/// inside the calls of this library, or by a thread of the session
+/// ([`SessionOptions::progress_thread`]).
 ///
 /// Dropping it does what [`close`](Self::close) does; only the error goes to the log.
 #[derive(Debug)]
@@ -55,8 +42,8 @@ impl Session {
     /// Opens the plugin (once per process) and the unpack backend.
     ///
     /// # Errors
-    /// [`Error::Setting`], [`Error::Load`], [`Error::Plugin`], [`Error::UnusablePlugin`], [`Error::NoNic`],
-    /// [`Error::Unpack`], [`Error::MemoryUnavailable`].
+    /// [`Error::Setting`], [`Error::Load`], [`Error::Plugin`], [`Error::UnusablePlugin`],
+    /// [`Error::NoNic`], [`Error::Unpack`], [`Error::MemoryUnavailable`].
     pub fn new(options: SessionOptions) -> Result<Self> {
         let engine = Engine::new(options.clone())?;
         let shared = Arc::new(Shared::new(engine, options.spin));
@@ -66,7 +53,8 @@ impl Session {
 
     /// Opens the control listener and returns the connection info that peers load.
     ///
-    /// Any number of peers may use the same bytes. They contain a secret: hand them over on a trusted way.
+    /// Any number of peers may use the same bytes. They contain a secret: hand them over on a
+    /// trusted way.
     ///
     /// # Errors
     /// [`Error::Io`] when the address cannot be listened on.
@@ -74,15 +62,16 @@ impl Session {
         self.shared.engine().listen()
     }
 
-    /// Gives a peer that connects, or has connected, the name that it has here from then on; waits for one if need be. A
-    /// connecting session that has a name of its own ([`SessionOptions::name`]) is only accepted under that name.
+    /// Gives a peer that connects, or has connected, the name that it has here from then on; waits
+    /// for one if need be. A connecting session that has a name of its own
+    /// ([`SessionOptions::name`]) is only accepted under that name.
     ///
-    /// Peers do not wait for it: a session that listens and makes progress connects whoever proves to have its connection
-    /// info. One that is gone by the time of its accept is passed over.
+    /// Peers do not wait for it: a session that listens and makes progress connects whoever proves
+    /// to have its connection info. One that is gone by the time of its accept is passed over.
     ///
     /// # Errors
-    /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`]; [`Error::PeerState`] for a name that
-    /// is taken; what connecting can end in.
+    /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`];
+    /// [`Error::PeerState`] for a name that is taken; what connecting can end in.
     pub fn accept(&self, peer: &str) -> Result<()> {
         self.shared.engine().start_accept(peer)?;
         let limit = WaitLimit::for_time(self.options.connect_timeout);
@@ -110,8 +99,9 @@ impl Session {
         self.shared.engine().load_conn_info(peer, conn_info)
     }
 
-    /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and receive; what is posted before
-    /// the other end has called `accept` waits for its counterpart, as always.
+    /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and
+    /// receive; what is posted before the other end has called `accept` waits for its counterpart,
+    /// as always.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Unreachable`] when no address of the
@@ -144,13 +134,15 @@ impl Session {
         outcome
     }
 
-    /// Says goodbye to a peer: withdraws what has no counterpart, finishes what has one, closes both ends' comms in the
-    /// order that loses nothing. The name is free again afterwards, whatever the result.
+    /// Says goodbye to a peer: withdraws what has no counterpart, finishes what has one, closes
+    /// both ends' comms in the order that loses nothing. The name is free again afterwards,
+    /// whatever the result.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::Deadline`] when the peer did not answer within
-    /// [`SessionOptions::close_timeout`], [`Error::PeerGone`] when it went away in the middle of the goodbye: everything is
-    /// closed here all the same. A peer that was gone before needs no goodbye.
+    /// [`SessionOptions::close_timeout`], [`Error::PeerGone`] when it went away in the middle of
+    /// the goodbye: everything is closed here all the same. A peer that was gone before needs no
+    /// goodbye.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
         let (key, was_over) = {
             let mut engine = self.shared.engine();
@@ -187,14 +179,16 @@ impl Session {
         Ok(Transfer::new(Arc::clone(&self.shared), transfer))
     }
 
-    /// Ends the session: says goodbye to every peer, as [`disconnect`](Self::disconnect) does, for at most
-    /// [`SessionOptions::close_timeout`], then closes everything. Other calls then answer [`Error::Closed`], and what is
-    /// left of transfers ends with it. A session that is closed already stays so. Dropping does the same.
+    /// Ends the session: says goodbye to every peer, as [`disconnect`](Self::disconnect) does, for
+    /// at most [`SessionOptions::close_timeout`], then closes everything. Other calls then answer
+    /// [`Error::Closed`], and what is left of transfers ends with it. A session that is closed
+    /// already stays so. Dropping does the same.
     ///
     /// # Errors
-    /// [`Error::Deadline`] naming the peers that did not answer: everything is closed here all the same. The same in phase
-    /// [`Phase::Unpack`] when chunks of a peer that ended are still being unpacked or gathered after seconds: the memory
-    /// they are written into, or read from, must stay; closing again looks again.
+    /// [`Error::Deadline`] naming the peers that did not answer: everything is closed here all the
+    /// same. The same in phase [`Phase::Unpack`] when chunks of a peer that ended are still being
+    /// unpacked or gathered after seconds: the memory they are written into, or read from, must
+    /// stay; closing again looks again.
     pub fn close(&self) -> Result<()> {
         let start = Instant::now();
         self.shared.engine().start_close();

@@ -12,14 +12,16 @@ use crate::types::memory_id::MemoryId;
 use crate::types::{Access, MemoryType, Span};
 
 impl Session {
-    /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every peer and channel.
+    /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every
+    /// peer and channel.
     ///
-    /// `memory` says how it is received into: [`MemoryType::Host`] straight, [`MemoryType::Device`] through the bounce
-    /// buffer. Any address, any size; the same memory may be registered more than once.
+    /// `memory` says how it is received into: [`MemoryType::Host`] straight, [`MemoryType::Device`]
+    /// through the bounce buffer. Any address, any size; the same memory may be registered more
+    /// than once.
     ///
     /// # Errors
-    /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach device memory, or when the
-    /// plugin cannot receive into memory of this type.
+    /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach
+    /// device memory, or when the plugin cannot receive into memory of this type.
     ///
     /// # Safety
     /// `address` is the start of `bytes` bytes that stay valid until
@@ -36,11 +38,13 @@ impl Session {
         self.register(address.get(), bytes, memory, access, None)
     }
 
-    /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or for
-    /// [`MemoryType::Device`] memory of the session's GPU, if it has one. It is freed with its registration.
+    /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or
+    /// for [`MemoryType::Device`] memory of the session's GPU, if it has one. It is freed with its
+    /// registration.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as for [`register_memory`](Self::register_memory).
+    /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none;
+    /// as for [`register_memory`](Self::register_memory).
     pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<MemoryId> {
         let length = usize::try_from(bytes).map_err(|_| {
             let problem = RegistrationProblem::TooLarge { bytes };
@@ -169,13 +173,13 @@ impl Session {
     /// [`register_buffer`](Self::register_buffer).
     ///
     /// # Errors
-    /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes do not fit or the
-    /// memory is not the session's own.
+    /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes
+    /// do not fit or the memory is not the session's own.
     pub fn write_memory(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<()> {
         let engine = self.shared.engine();
         let span = own_span(&engine, id, offset, bytes.len())?;
-        // SAFETY: the span lies in memory that the registration owns; the engine is locked and no operation is posted on
-        // it, so nobody else touches it.
+        // SAFETY: the span lies in memory that the registration owns; the engine is locked and no
+        // operation is posted on it, so nobody else touches it.
         unsafe { memory_of(&engine, span).write(span.address, bytes) }
     }
 

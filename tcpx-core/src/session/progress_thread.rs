@@ -33,7 +33,8 @@ impl ProgressThread {
         Ok(Self { stop, handle: Mutex::new(Some(handle)) })
     }
 
-    /// Lets it end, and waits for that: at most a round and a pause. More than one call does no harm.
+    /// Lets it end, and waits for that: at most a round and a pause. More than one call does no
+    /// harm.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();

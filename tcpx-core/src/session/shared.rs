@@ -20,7 +20,8 @@ impl Shared {
         Self { engine: Mutex::new(engine), spin }
     }
 
-    /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which never runs inside.
+    /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which
+    /// never runs inside.
     pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,8 +13,9 @@ use crate::types::{Direction, TransferKey};
 
 /// Sends and receives that were posted together.
 ///
-/// Dropping it withdraws what has no counterpart yet. What has one goes on in the background: its registration stays in
-/// use until then, so that [`Session::deregister_memory`](crate::Session::deregister_memory) says when memory is free.
+/// Dropping it withdraws what has no counterpart yet. What has one goes on in the background: its
+/// registration stays in use until then, so that
+/// [`Session::deregister_memory`](crate::Session::deregister_memory) says when memory is free.
 #[derive(Debug)]
 pub struct Transfer {
     shared: Arc<Shared>,
@@ -29,8 +30,8 @@ impl Transfer {
     /// Posts a send.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`], [`Error::Registration`] when it does not fit, [`Error::PeerState`] or the peer's
-    /// error when it is not up. Nothing was posted then.
+    /// [`Error::UnknownRegistration`], [`Error::Registration`] when it does not fit,
+    /// [`Error::PeerState`] or the peer's error when it is not up. Nothing was posted then.
     pub fn post_send(&self, post: Post) -> Result<()> {
         self.post(Direction::Send, &[post])
     }
@@ -76,7 +77,8 @@ impl Transfer {
     /// Waits until every operation has ended, for `timeout` or, with `None`, without limit.
     ///
     /// # Errors
-    /// The first error of its operations; [`Error::Deadline`] while some have not ended: waiting again is possible.
+    /// The first error of its operations; [`Error::Deadline`] while some have not ended: waiting
+    /// again is possible.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
         self.shared.wait(
@@ -89,8 +91,9 @@ impl Transfer {
         )
     }
 
-    /// Withdraws every operation that has no counterpart. Those end with [`Error::Cancelled`], receives once the peer has
-    /// agreed; what was matched before runs to its end. Wait for the transfer to know when its memory is free.
+    /// Withdraws every operation that has no counterpart. Those end with [`Error::Cancelled`],
+    /// receives once the peer has agreed; what was matched before runs to its end. Wait for the
+    /// transfer to know when its memory is free.
     pub fn cancel(&self) {
         self.shared.engine().cancel(self.key);
     }

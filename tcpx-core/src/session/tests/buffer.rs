@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Session;
-use super::test_connect::connect;
+use super::connect;
+use crate::Session;
 use crate::error::RegistrationProblem;
 use crate::{Access, Error, MemoryId, MemoryType, PluginChoice, Post, SessionOptions};
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::Session;
-use super::test_connect::connect;
+use super::connect;
+use crate::Session;
 use crate::types::MemoryType;
 use crate::{PluginChoice, Post, SessionOptions};
 

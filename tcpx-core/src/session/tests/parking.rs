@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! A peer ends in the middle of an unpack that is late, or never seen to end: nothing is freed under it.
+//! A peer ends in the middle of an unpack that is late, or never seen to end: nothing is freed
+//! under it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,8 +9,8 @@ use std::time::{Duration, Instant};
 use tcpx_cuda::CudaError;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::Session;
-use super::test_connect::connect;
+use super::connect;
+use crate::Session;
 use crate::engine::UNPACK_TIMEOUT;
 use crate::types::MemoryType;
 use crate::{Departure, Error, MemoryId, Phase, PluginChoice, Post, SessionOptions, Transfer};

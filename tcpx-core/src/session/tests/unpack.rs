@@ -7,8 +7,8 @@ use std::time::Duration;
 use tcpx_cuda::CudaError;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::Session;
-use super::test_connect::connect;
+use super::connect;
+use crate::Session;
 use crate::types::MemoryType;
 use crate::{Departure, Error, MemoryId, PluginChoice, Post, SessionOptions, UnpackFailure};
 
@@ -70,7 +70,8 @@ fn session() -> Session {
     Session::new(options).expect("a session opens")
 }
 
-/// One message from left to right. What the two waits returned, and the chunks that right has given back.
+/// One message from left to right. What the two waits returned, and the chunks that right has given
+/// back.
 fn send(left: &Session, right: &Session, memories: [MemoryId; 2], tag: i32) -> (Ends, u64) {
     let post = |memory| Post { memory, offset: 0, bytes: MESSAGE_BYTES, tag };
     let (from, to) = (

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Session;
+use crate::Session;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::{PluginChoice, SessionOptions};

@@ -1,11 +1,19 @@
-//! Two sessions of one process that know each other, for tests.
+//! Sessions of one process over the software plugin, where something is late, fails or leaves.
+
+mod arrival;
+mod buffer;
+mod gathering;
+mod late_unpack;
+mod name;
+mod parking;
+mod unpack;
 
 use std::thread;
 
 use super::Session;
 
 /// Connects `left` to `right`, by these names.
-pub(super) fn connect(left: &Session, right: &Session) {
+fn connect(left: &Session, right: &Session) {
     let conn_info = right.listen().expect("listen");
     left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
     thread::scope(|scope| {

@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! Scattered sends whose gathering is late, or fails: with a backend that copies when it is told to.
+//! Scattered sends whose gathering is late, or fails: with a backend that copies when it is told
+//! to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,8 +11,8 @@ use tcpx_cuda::CudaError;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::Session;
-use super::test_connect::connect;
+use super::connect;
+use crate::Session;
 use crate::engine::UNPACK_TIMEOUT;
 use crate::stats::channel::ChannelStats;
 use crate::types::MemoryType;
@@ -75,7 +76,8 @@ impl Unpack for Late {
             return Ok(Ticket::NONE);
         }
         for Kept { job, descriptors } in self.kept.drain(..) {
-            // SAFETY: what `submit` was promised of the job's memory holds until its ticket was returned from here.
+            // SAFETY: what `submit` was promised of the job's memory holds until its ticket was
+            // returned from here.
             unsafe { self.real.submit(&[UnpackJob { descriptors: &descriptors, ..job }]) }?;
         }
         Ok(Ticket::new(self.submits))

@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use super::Session;
-use super::test_connect::connect;
+use super::connect;
+use crate::Session;
 use crate::{PluginChoice, SessionOptions};
 
 fn session() -> Session {
