@@ -284,7 +284,8 @@ impl Engine {
         moved
     }
 
-    /// Ends a peer with an error. What is being unpacked from its bounce buffer, or gathered for it, is parked.
+    /// Ends a peer with an error. What is being unpacked from its bounce buffer, or gathered for
+    /// it, is parked.
     pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
         self.end_peer(key, error, self.commons.batch.reached());
     }
@@ -337,7 +338,8 @@ impl Engine {
         self.peers.values().all(Peer::is_gone)
     }
 
-    /// Begins to say goodbye to everybody; peers that cannot be up at either end are dropped at once.
+    /// Begins to say goodbye to everybody; peers that cannot be up at either end are dropped at
+    /// once.
     pub(crate) fn start_close(&mut self) {
         self.is_closed = true;
         self.listener = None;
@@ -358,7 +360,8 @@ impl Drop for Engine {
         if self.parked.is_empty() {
             return;
         }
-        // Whatever a copy or kernel under way may still touch stays, for as long as the process lives.
+        // Whatever a copy or kernel under way may still touch stays, for as long as the process
+        // lives.
         tracing::error!(
             peers = self.parked.len(),
             "memory that is still being unpacked is left behind"

@@ -44,7 +44,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Every error of this crate. Cloneable, because one dead peer is the error of many transfers.
 ///
-/// The text of one that has a diagnosis ends with its id in brackets, `[TCPX-902]`; see [`Error::id`].
+/// The text of one that has a diagnosis ends with its id in brackets, `[TCPX-902]`; see
+/// [`Error::id`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -83,7 +84,8 @@ pub enum Error {
     MemoryUnavailable(MemoryUnavailable),
     /// An unpack backend is not available.
     Unpack(Arc<UnpackError>),
-    /// A chunk could not be unpacked. The session does not recover: every peer of it ends with this.
+    /// A chunk could not be unpacked. The session does not recover: every peer of it ends with
+    /// this.
     UnpackFailed(Arc<UnpackFailure>),
     /// A deadline passed.
     Deadline {

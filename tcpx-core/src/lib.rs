@@ -1,11 +1,13 @@
 //! Sessions and transfers over an ncclNet v7 plugin: GPU memory between hosts over TCP.
 //!
-//! For Rust programs that move memory to named peers, and for the C ABI and the `tcpx` command, which are thin layers over
-//! this crate. A [`Session`] listens, accepts and connects; memory is registered with it; a [`Transfer`] posts sends and
-//! receives, which the library cuts into chunks, deals to channels and keeps inside the plugin's windows.
+//! For Rust programs that move memory to named peers, and for the C ABI and the `tcpx` command,
+//! which are thin layers over this crate. A [`Session`] listens, accepts and connects; memory is
+//! registered with it; a [`Transfer`] posts sends and receives, which the library cuts into chunks,
+//! deals to channels and keeps inside the plugin's windows.
 //!
-//! What it will never do: exit, print, block without a deadline that the caller chose, copy a byte whose fragment was not
-//! checked, or give pages back to the plugin before their bytes were unpacked.
+//! What it will never do: exit, print, block without a deadline that the caller chose, copy a byte
+//! whose fragment was not checked, or give pages back to the plugin before their bytes were
+//! unpacked.
 //!
 //! ```
 //! use tcpx_core::{MemoryType, Post, Session, SessionOptions};
@@ -19,7 +21,8 @@
 //!     client.connect("server")?;
 //!     accepted.join().expect("no panic")?;
 //!
-//!     let (from, to) = (client.allocate(24, MemoryType::Device)?, server.allocate(24, MemoryType::Device)?);
+//!     let from = client.allocate(24, MemoryType::Device)?;
+//!     let to = server.allocate(24, MemoryType::Device)?;
 //!     client.write_memory(from, 0, b"Hello from TCPX client!\0")?;
 //!     let send = client.create_transfer("server")?;
 //!     let receive = server.create_transfer("client")?;
@@ -92,8 +95,8 @@ pub mod fuzzing {
     use crate::control::link_frame::LinkFrame;
     use crate::memory::memory_descriptor::{MemoryDescriptor, seal};
 
-    /// Reads frames of each set until the bytes end or break a rule. What was read must come out the
-    /// same when it is written and read again.
+    /// Reads frames of each set until the bytes end or break a rule. What was read must come out
+    /// the same when it is written and read again.
     pub fn frames(bytes: &[u8]) {
         frames_of_set::<HandshakeFrame>(bytes);
         frames_of_set::<Frame>(bytes);
@@ -111,7 +114,8 @@ pub mod fuzzing {
         }
     }
 
-    /// Reads a memory descriptor, as it is and, if the bytes are enough for its fields, with a checksum that fits.
+    /// Reads a memory descriptor, as it is and, if the bytes are enough for its fields, with a
+    /// checksum that fits.
     pub fn memory_descriptor(bytes: &[u8]) {
         let read = |bytes: &[u8]| {
             if let Ok(descriptor) = MemoryDescriptor::deserialize(bytes) {

@@ -273,9 +273,9 @@ impl Peer {
         self.connection().is_some_and(|connection| connection.deregister(comm, handle))
     }
 
-    /// Ends everything with this peer: comms first, so that nobody touches memory of operations that have
-    /// ended. What is still being unpacked or gathered, which is all after batch `reached`, is handed out to
-    /// be ended later.
+    /// Ends everything with this peer: comms first, so that nobody touches memory of operations
+    /// that have ended. What is still being unpacked or gathered, which is all after batch
+    /// `reached`, is handed out to be ended later.
     pub(crate) fn end(
         &mut self,
         why: Error,

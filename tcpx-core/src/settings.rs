@@ -56,8 +56,9 @@ pub enum PluginChoice {
 }
 
 impl PluginChoice {
-    /// What the choice means on this machine: the software plugin or a file. [`PluginChoice::Auto`] takes the hardware
-    /// plugin where [`HARDWARE_PLUGIN_PATH`] exists, and never falls back from one that fails.
+    /// What the choice means on this machine: the software plugin or a file. [`PluginChoice::Auto`]
+    /// takes the hardware plugin where [`HARDWARE_PLUGIN_PATH`] exists, and never falls back from
+    /// one that fails.
     #[must_use]
     pub fn resolve(&self) -> Self {
         self.resolve_with(|| Path::new(HARDWARE_PLUGIN_PATH).exists())
@@ -109,7 +110,8 @@ impl fmt::Display for PluginChoice {
 pub struct SessionOptions {
     /// Which plugin moves the bytes.
     pub plugin: PluginChoice,
-    /// CUDA ordinal of the GPU whose memory is moved. `None`: host memory and emulated device memory.
+    /// CUDA ordinal of the GPU whose memory is moved. `None`: host memory and emulated device
+    /// memory.
     pub gpu: Option<u32>,
     /// NICs by name; channels go round robin over them. Empty: chosen for each peer.
     pub nics: Vec<String>,
@@ -117,7 +119,8 @@ pub struct SessionOptions {
     pub name: String,
     /// Channels to each peer, 1 to [`MAX_CHANNELS`]. Two ends agree on the smaller number.
     pub channels: u16,
-    /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`] and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends agree on the smaller.
+    /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`] and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends
+    /// agree on the smaller.
     pub chunk_bytes: u32,
     /// How fragments are copied to their destination.
     pub unpack: Choice,
@@ -125,28 +128,32 @@ pub struct SessionOptions {
     pub recv_window: usize,
     /// Sends in flight on a channel, 1 to 16.
     pub send_window: usize,
-    /// Whether scattered small sends are copied together, so that they share a chunk: sends of up to 16 KiB, or in memory
-    /// of a GPU, which takes the kernel backend, of a twelfth of a chunk. It takes memory of the session for up to
-    /// `send_window` chunks a channel. Without it each is sent by itself.
+    /// Whether scattered small sends are copied together, so that they share a chunk: sends of up
+    /// to 16 KiB, or in memory of a GPU, which takes the kernel backend, of a twelfth of a chunk.
+    /// It takes memory of the session for up to `send_window` chunks a channel. Without it each is
+    /// sent by itself.
     pub gather: bool,
     /// Address of the control listener; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// Addresses to put into the connection info. Empty: every address of this host that `listen` covers.
+    /// Addresses to put into the connection info. Empty: every address of this host that `listen`
+    /// covers.
     pub advertise: Vec<IpAddr>,
     /// How long `accept` and `connect` wait.
     pub connect_timeout: Duration,
     /// How long `disconnect`, `close` and dropping wait for the peer's goodbye.
     pub close_timeout: Duration,
-    /// How long a peer may be silent before it counts as gone; `None`: for ever. A peer that has a progress thread is
-    /// silent when it answers no ping; of any peer, when its host acknowledges nothing.
+    /// How long a peer may be silent before it counts as gone; `None`: for ever. A peer that has a
+    /// progress thread is silent when it answers no ping; of any peer, when its host acknowledges
+    /// nothing.
     pub peer_timeout: Option<Duration>,
-    /// How long nothing may move on a channel, with the peer alive, before the log and the statistics say so; `None`:
-    /// for ever.
+    /// How long nothing may move on a channel, with the peer alive, before the log and the
+    /// statistics say so; `None`: for ever.
     pub stall_after: Option<Duration>,
-    /// Whether a thread of the session drives progress. Without it, progress is made inside calls of this library.
+    /// Whether a thread of the session drives progress. Without it, progress is made inside calls
+    /// of this library.
     pub progress_thread: bool,
-    /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`], whose failure would make the
-    /// hardware plugin end the process, crash or hang.
+    /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`],
+    /// whose failure would make the hardware plugin end the process, crash or hang.
     pub preflight: bool,
     /// How long a waiting thread spins before it yields, and later sleeps.
     pub spin: Duration,

@@ -14,9 +14,11 @@ use tcpx_sys::{PTR_CUDA, PTR_HOST};
 
 /// Most channels between two peers.
 pub const MAX_CHANNELS: u16 = 64;
-/// Chunk size when nothing else is set, and the value given to the plugin as NCCL_DYNAMIC_CHUNK_SIZE.
+/// Chunk size when nothing else is set, and the value given to the plugin as
+/// NCCL_DYNAMIC_CHUNK_SIZE.
 pub const DEFAULT_CHUNK_BYTES: u32 = 524_288;
-/// A request past this could reach the plugin's limit of 2047 fragments, where the plugin ends the process.
+/// A request past this could reach the plugin's limit of 2047 fragments, where the plugin ends the
+/// process.
 pub const MAX_CHUNK_BYTES: u32 = 4 << 20;
 /// Smallest chunk both ends must be able to handle.
 pub(crate) const MIN_CHUNK_BYTES: u32 = 4096;
@@ -26,7 +28,8 @@ pub(crate) const MAX_NAME_BYTES: usize = 64;
 new_key_type! {
     /// A peer of a session.
     pub(crate) struct PeerKey;
-    /// A posted send or receive. Its number travels on the control link as the receiver's name for a receive.
+    /// A posted send or receive. Its number travels on the control link as the receiver's name for
+    /// a receive.
     pub(crate) struct OpKey;
     /// A transfer.
     pub(crate) struct TransferKey;
@@ -54,7 +57,8 @@ pub(crate) enum Direction {
     Receive,
 }
 
-/// A comm's place in each region's table of handles. Reused after the comm has closed, so the tables stay short.
+/// A comm's place in each region's table of handles. Reused after the comm has closed, so the
+/// tables stay short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CommId(pub(crate) u32);
 
@@ -63,8 +67,8 @@ pub(crate) struct CommId(pub(crate) u32);
 pub enum MemoryType {
     /// Host memory: received straight into place. NCCL_PTR_HOST.
     Host,
-    /// GPU memory, or ordinary memory that stands in for it in a session without a GPU: received through the bounce
-    /// buffer. NCCL_PTR_CUDA.
+    /// GPU memory, or ordinary memory that stands in for it in a session without a GPU: received
+    /// through the bounce buffer. NCCL_PTR_CUDA.
     Device,
 }
 

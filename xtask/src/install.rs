@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::abi::TCPX_ABI_VERSION;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// What the static library needs of the system: `rustc --print native-static-libs` for Linux with glibc.
+/// What the static library needs of the system: `rustc --print native-static-libs` for Linux with
+/// glibc.
 const SYSTEM_LIBRARIES: [&str; 7] = ["gcc_s", "util", "rt", "pthread", "m", "dl", "c"];
 
 /// Why nothing, or not everything, was installed.

@@ -35,7 +35,8 @@ enum Command {
         /// Cargo profile of the libraries.
         #[arg(long, default_value = "release")]
         profile: String,
-        /// Leave the debug information in the libraries: larger by far, for line numbers in backtraces and for debuggers.
+        /// Leave the debug information in the libraries: larger by far, for line numbers in
+        /// backtraces and for debuggers.
         #[arg(long)]
         keep_debug: bool,
     },

@@ -1,4 +1,5 @@
-//! An installation is complete: pkg-config and CMake find it, the examples build against it and run.
+//! An installation is complete: pkg-config and CMake find it, the examples build against it and
+//! run.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +11,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// Whether these programs are installed. Where `TCPX_TEST_REQUIRE` demands `tools`, a missing one is a failure.
+/// Whether these programs are installed. Where `TCPX_TEST_REQUIRE` demands `tools`, a missing one
+/// is a failure.
 fn are_here(tools: &[&str]) -> bool {
     use std::io::Write;
     let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();

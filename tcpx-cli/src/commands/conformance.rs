@@ -24,11 +24,11 @@ const NAME: usize = 44;
 
 /// Check a plugin against the rules that this library relies on, one by one.
 ///
-/// The plugin is never loaded into this process: each check starts processes of its own, so a plugin
-/// that exits, crashes or hangs becomes a result that names the call. Beside each check is the
-/// section of docs/plugin-contract.md that has the rule. Results: pass; FAIL with what was expected;
-/// differs, which is allowed but not what version 3.1.9 does; skip. Exit status: 0 when nothing
-/// failed and not everything was skipped, 2 when flags are wrong, else 1.
+/// The plugin is never loaded into this process: each check starts processes of its own, so a
+/// plugin that exits, crashes or hangs becomes a result that names the call. Beside each check is
+/// the section of docs/plugin-contract.md that has the rule. Results: pass; FAIL with what was
+/// expected; differs, which is allowed but not what version 3.1.9 does; skip. Exit status: 0 when
+/// nothing failed and not everything was skipped, 2 when flags are wrong, else 1.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ConformanceArgs {
     /// Plugin to check: auto, soft or the file of an ncclNet v7 plugin

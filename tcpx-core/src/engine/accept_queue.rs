@@ -1,4 +1,5 @@
-//! Who waits for whom by name: accepts that nobody has come for, and peers that no accept has asked for. Pure.
+//! Who waits for whom by name: accepts that nobody has come for, and peers that no accept has asked
+//! for. Pure.
 
 use std::collections::VecDeque;
 
@@ -47,7 +48,8 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         self.accepting.iter().any(|accepting| accepting.name == name)
     }
 
-    /// An accept begins. The peer that waits for it: one that gave this name, else the first that gave none.
+    /// An accept begins. The peer that waits for it: one that gave this name, else the first that
+    /// gave none.
     pub(crate) fn start_accept(&mut self, name: &str) -> Option<K> {
         let with = |given: &str| self.unclaimed.iter().position(|waiting| waiting.given == given);
         let index = with(name).or_else(|| with(""));
@@ -68,7 +70,8 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         self.accepting.retain(|accepting| accepting.name != name);
     }
 
-    /// A peer that calls itself `given` has come: the name of the accept that takes it, or none, and it waits.
+    /// A peer that calls itself `given` has come: the name of the accept that takes it, or none,
+    /// and it waits.
     pub(crate) fn arrive(&mut self, peer: K, given: &str) -> Option<&str> {
         let fits = |accepting: &&mut Accepting<K>| {
             accepting.peer.is_none() && (given.is_empty() || accepting.name == given)
@@ -159,7 +162,8 @@ mod tests {
     }
 
     proptest! {
-        /// However accepts and peers interleave: nobody is taken twice, nobody is lost, and a name never takes another's.
+        /// However accepts and peers interleave: nobody is taken twice, nobody is lost, and a name
+        /// never takes another's.
         #[test]
         fn every_peer_is_taken_once_or_waits(steps in proptest::collection::vec((any::<bool>(), 0usize..4), 0..100)) {
             const NAMES: [&str; 4] = ["", "a", "b", "c"];

@@ -1,4 +1,5 @@
-//! Peers that come in: welcomed as soon as they have proven themselves, named by an accept before or after.
+//! Peers that come in: welcomed as soon as they have proven themselves, named by an accept before
+//! or after.
 
 use std::time::Instant;
 
@@ -53,8 +54,8 @@ impl Engine {
         }
     }
 
-    /// Takes peers in that have proven themselves, as far as there is room: they are connected whether or not
-    /// their accept has been called.
+    /// Takes peers in that have proven themselves, as far as there is room: they are connected
+    /// whether or not their accept has been called.
     pub(super) fn accept_links(&mut self, now: Instant) -> bool {
         let Some(listener) = &mut self.listener else { return false };
         let mut moved = listener.progress(now, &self.commons.session.identity);

@@ -11,8 +11,8 @@ use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, RegistrationKey};
 
-/// How long the operations of a peer that ended wait for unpacks that write their memory, and gathers that
-/// read it.
+/// How long the operations of a peer that ended wait for unpacks that write their memory, and
+/// gathers that read it.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is left of one peer.
@@ -103,7 +103,8 @@ impl Parked {
         }
     }
 
-    /// Takes a registration's handle back from the lane that gave it out. False when none of these has.
+    /// Takes a registration's handle back from the lane that gave it out. False when none of these
+    /// has.
     pub(super) fn deregister(&self, comm: CommId, handle: MemoryHandle) -> bool {
         let lane = self.leftover.lanes.iter().find(|lane| lane.id == comm);
         lane.inspect(|lane| lane.comm().deregister(handle)).is_some()

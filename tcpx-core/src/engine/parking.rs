@@ -1,11 +1,12 @@
-//! Peers that ended while chunks of theirs were being unpacked, or gathered. A copy or kernel that was started cannot be
-//! called back: until it has finished, the bounce buffer and the destinations stay what they are, and so do scattered sends
-//! and the staging buffer that they are copied to.
+//! Peers that ended while chunks of theirs were being unpacked, or gathered. A copy or kernel that
+//! was started cannot be called back: until it has finished, the bounce buffer and the destinations
+//! stay what they are, and so do scattered sends and the staging buffer that they are copied to.
 //!
-//! Such a peer's receive comms, or its staging buffers, whose send comms are closed, and the operations whose memory is
-//! written or read are parked, and end with the batch. If that does not come, the operations end all the same, so that
-//! nobody waits for ever; their registrations stay in use, and comms and staging buffers what they are, until the batch
-//! finishes after all or the process ends.
+//! Such a peer's receive comms, or its staging buffers, whose send comms are closed, and the
+//! operations whose memory is written or read are parked, and end with the batch. If that does not
+//! come, the operations end all the same, so that nobody waits for ever; their registrations stay
+//! in use, and comms and staging buffers what they are, until the batch finishes after all or the
+//! process ends.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,8 @@ use super::parked::{Parked, Verdict};
 use crate::error::{Error, Phase};
 
 impl Engine {
-    /// Ends what is parked and unpacked by now, and what has waited for too long. Returns whether anything
-    /// ended.
+    /// Ends what is parked and unpacked by now, and what has waited for too long. Returns whether
+    /// anything ended.
     pub(super) fn settle_parked(&mut self, now: Instant) -> bool {
         let mut moved = false;
         for index in (0..self.parked.len()).rev() {

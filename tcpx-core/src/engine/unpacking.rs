@@ -16,19 +16,22 @@ use crate::transfer::batch::{BatchFailure, BatchNumber, JobLabel};
 use crate::types::Direction;
 
 impl Engine {
-    /// Starts unpacking what arrived in this round, and gathering what is to be sent, and says which batches have finished.
+    /// Starts unpacking what arrived in this round, and gathering what is to be sent, and says
+    /// which batches have finished.
     pub(super) fn unpack_round(&mut self) -> Result<BatchNumber, BatchFailure> {
         self.unpack_batches += u64::from(self.commons.batch.jobs() > 0);
-        // SAFETY: jobs are made by receive lanes from checked descriptors, and by send lanes from the spans of operations and
-        // a slot of a staging buffer. Requests are consumed, slots sent, and operations end, only when `finished` has reached
-        // the batch. When a peer ends before, its receive comms, its staging buffers and its operations' memory are parked
+        // SAFETY: jobs are made by receive lanes from checked descriptors, and by send lanes from
+        // the spans of operations and a slot of a staging buffer. Requests are consumed, slots
+        // sent, and operations end, only when `finished` has reached the batch. When a peer ends
+        // before, its receive comms, its staging buffers and its operations' memory are parked
         // until then.
         unsafe { self.commons.batch.submit(self.unpack.as_mut()) }?;
         self.commons.batch.finished(self.unpack.as_mut())
     }
 
-    /// Ends unpacking for good, since a failed unpacker does not recover, and names the chunk. Peers must end next: chunks
-    /// that have arrived will never be consumed, and those that are gathered never sent. Nothing up to the batch that is returned is being unpacked any more.
+    /// Ends unpacking for good, since a failed unpacker does not recover, and names the chunk.
+    /// Peers must end next: chunks that have arrived will never be consumed, and those that are
+    /// gathered never sent. Nothing up to the batch that is returned is being unpacked any more.
     pub(super) fn stop_unpacking(&mut self, failure: BatchFailure) -> (Error, BatchNumber) {
         let error = self.name_chunk(&failure);
         tracing::error!(%error, "unpacking stopped");
@@ -36,13 +39,15 @@ impl Engine {
         let backend = self.unpack.backend();
         let stopped = Box::new(Stopped { backend, failure: failure.source.without_job() });
         let reached = if is_stall && !self.is_stuck {
-            // Nobody can say when what is under way ends: neither it nor its memory is touched again.
+            // Nobody can say when what is under way ends: neither it nor its memory is touched
+            // again.
             self.is_stuck = true;
             self.parked.iter_mut().for_each(|parked| parked.never_ends());
             std::mem::forget(std::mem::replace(&mut self.unpack, stopped));
             self.commons.batch.reached()
         } else {
-            // The old one's drop waits, for a bounded time, for what still reads bounce pages and writes destinations.
+            // The old one's drop waits, for a bounded time, for what still reads bounce pages and
+            // writes destinations.
             self.unpack = stopped;
             BatchNumber::NEVER
         };

@@ -23,10 +23,12 @@ use super::plugin_failure::PluginFailure;
 use super::setting_problem::{PluginChunkProblem, SettingProblem};
 
 impl Error {
-    /// The id of the diagnosis, as `tcpx explain` takes it. The error's text ends with it in brackets: `[TCPX-902]`.
+    /// The id of the diagnosis, as `tcpx explain` takes it. The error's text ends with it in
+    /// brackets: `[TCPX-902]`.
     ///
-    /// `None` for what a program only does wrong itself, where the text says all there is: an unknown name or id, a call
-    /// in the wrong state, something cancelled, released or closed; and for system calls whose answer says it.
+    /// `None` for what a program only does wrong itself, where the text says all there is: an
+    /// unknown name or id, a call in the wrong state, something cancelled, released or closed; and
+    /// for system calls whose answer says it.
     #[must_use]
     pub fn id(&self) -> Option<Code> {
         match self {
@@ -89,7 +91,8 @@ impl Error {
     }
 }
 
-/// The diagnosis that a text from the other end names in its last brackets, if this release knows it.
+/// The diagnosis that a text from the other end names in its last brackets, if this release knows
+/// it.
 pub(super) fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
     let (_, id) = text.strip_suffix(']')?.rsplit_once('[')?;
     explain(id.starts_with("TCPX-").then(|| id.parse().ok())??)

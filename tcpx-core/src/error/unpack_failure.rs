@@ -8,12 +8,13 @@ use crate::types::memory_id::MemoryId;
 
 /// A chunk whose bytes could not be copied out of the bounce buffer, or together to be sent.
 ///
-/// A GPU tells of a failed copy or kernel only later, and not which of those under way it was; then this is the oldest
-/// chunk under way, and `others` counts the rest.
+/// A GPU tells of a failed copy or kernel only later, and not which of those under way it was; then
+/// this is the oldest chunk under way, and `others` counts the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnpackFailure {
-    /// Whether the chunk was to be sent: the unpack backend copies scattered small messages together.
+    /// Whether the chunk was to be sent: the unpack backend copies scattered small messages
+    /// together.
     pub is_send: bool,
     /// The peer that sent the chunk, or that it is for.
     pub peer: String,

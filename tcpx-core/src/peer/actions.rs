@@ -46,7 +46,8 @@ impl Connection {
                     self.protocol.handle_acknowledgement(unacknowledged);
                 }
                 Action::CloseSends => {
-                    // Nothing is being gathered: everything that was posted has ended before the goodbye.
+                    // Nothing is being gathered: everything that was posted has ended before the
+                    // goodbye.
                     for staging in self.close_sends(&mut cx.ledger) {
                         cx.ledger.registrations.remove_own(staging);
                     }

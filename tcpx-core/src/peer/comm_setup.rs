@@ -1,7 +1,7 @@
 //! Connecting the comms of a peer, both ways at once, after its control link has proven itself.
 //!
-//! Each end listens on every channel and sends its handles; each end connects to the other's handles and accepts on its
-//! own.
+//! Each end listens on every channel and sends its handles; each end connects to the other's
+//! handles and accepts on its own.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -92,7 +92,8 @@ impl CommSetup {
                 // One peer per listen comm: its work is done.
                 *pending = None;
                 moved = true;
-                // The original may sleep for seconds when it accepts: other peers get their turn between two.
+                // The original may sleep for seconds when it accepts: other peers get their turn
+                // between two.
                 break;
             }
         }

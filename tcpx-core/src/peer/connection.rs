@@ -1,4 +1,5 @@
-//! A peer whose control link is proven: drives the link, the comms and the lanes as the protocol says.
+//! A peer whose control link is proven: drives the link, the comms and the lanes as the protocol
+//! says.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,8 +88,8 @@ impl Connection {
         }
     }
 
-    /// One step: link, comms, posts and tests. Arrived chunks go into the batch. Returns whether anything
-    /// moved.
+    /// One step: link, comms, posts and tests. Arrived chunks go into the batch. Returns whether
+    /// anything moved.
     pub(super) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         let mut moved = self.flush()?;
         moved |= self.read_link(now, cx)?;
@@ -174,8 +175,8 @@ impl Connection {
         Ok(moved)
     }
 
-    /// The plugin has failed: no more calls of it for this peer, and its end unless the link may know more.
-    /// What was done before counts.
+    /// The plugin has failed: no more calls of it for this peer, and its end unless the link may
+    /// know more. What was done before counts.
     fn defer(&mut self, error: Error, now: Instant, cx: &mut Commons) -> Result<bool> {
         self.tell_finished(cx)?;
         self.deferred = Some(DeferredFailure::new(error, now)?);
@@ -291,7 +292,8 @@ impl Connection {
         activity.receiving |= self.recv_lanes.iter().any(RecvLane::awaits_bytes);
     }
 
-    /// Takes a registration's handle back from the comm that gave it out. False when none of these has.
+    /// Takes a registration's handle back from the comm that gave it out. False when none of these
+    /// has.
     pub(super) fn deregister(&self, comm: CommId, handle: MemoryHandle) -> bool {
         if let Some(lane) = self.send_lanes.iter().find(|lane| lane.id == comm) {
             lane.comm().deregister(handle);

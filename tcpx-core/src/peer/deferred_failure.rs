@@ -1,7 +1,8 @@
 //! A plugin call that failed as calls do when the other end has died. Pure.
 //!
-//! The control link tells best why a peer ended. The system closes the sockets of a dead process one by
-//! one, so a comm may fail before the link does. Such a failure waits a moment for the link's word.
+//! The control link tells best why a peer ended. The system closes the sockets of a dead process
+//! one by one, so a comm may fail before the link does. Such a failure waits a moment for the
+//! link's word.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ pub(super) struct DeferredFailure {
 }
 
 impl DeferredFailure {
-    /// Defers an error that may come of a dead peer. Any other error comes back: it is clear by itself.
+    /// Defers an error that may come of a dead peer. Any other error comes back: it is clear by
+    /// itself.
     pub(super) fn new(error: Error, now: Instant) -> Result<Self, Error> {
         match error {
             Error::Plugin(PluginFailure {

@@ -1,4 +1,5 @@
-//! What cannot be closed or freed yet when a peer ends: chunks of it are being unpacked or gathered.
+//! What cannot be closed or freed yet when a peer ends: chunks of it are being unpacked or
+//! gathered.
 
 use super::protocol::operation::Operation;
 use crate::transfer::batch::BatchNumber;

@@ -1,5 +1,5 @@
-//! What two peers say to each other, from the moment when their control link has proven itself. Pure: no
-//! socket, no comm, no plugin, no clock.
+//! What two peers say to each other, from the moment when their control link has proven itself.
+//! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
@@ -48,29 +48,30 @@ use crate::stats::channel::MessageStats;
 use crate::transfer::plan::Member;
 use crate::types::{MemoryType, OpKey};
 
-/// Receives that one end may announce before they are matched: a bound on memory, far above any real
-/// backlog.
+/// Receives that one end may announce before they are matched: a bound on memory, far above any
+/// real backlog.
 const MAX_ANNOUNCED: usize = 1 << 22;
-/// Room for so many members is kept to be used again: as much as a backlog of so many messages takes
-/// anyway.
+/// Room for so many members is kept to be used again: as much as a backlog of so many messages
+/// takes anyway.
 const SPARE_MEMBERS: usize = 1 << 15;
 
 /// One end of a conversation with a peer.
 ///
 /// It has four kinds of methods:
 ///
-/// - *Inputs*, `handle_*`: a frame came, a program posts, cancels or disconnects, comms are ready, a chunk
-///   is done, time has passed. An input decides everything at once and asks for nothing back.
-/// - *Output*, [`poll_action`](Self::poll_action): what is to be done now. Poll it after inputs until it
-///   answers `None`, and do what it says in that order. Messages that are matched between two polls to the
-///   end may share a chunk, so a batch of posts is polled once.
-/// - [`next_timeout`](Self::next_timeout): when [`handle_timeout`](Self::handle_timeout) must be called,
-///   if nothing else happens before.
+/// - *Inputs*, `handle_*`: a frame came, a program posts, cancels or disconnects, comms are ready,
+///   a chunk is done, time has passed. An input decides everything at once and asks for nothing
+///   back.
+/// - *Output*, [`poll_action`](Self::poll_action): what is to be done now. Poll it after inputs
+///   until it answers `None`, and do what it says in that order. Messages that are matched between
+///   two polls to the end may share a chunk, so a batch of posts is polled once.
+/// - [`next_timeout`](Self::next_timeout): when [`handle_timeout`](Self::handle_timeout) must be
+///   called, if nothing else happens before.
 /// - Questions that change nothing, for reports and errors.
 ///
-/// After [`Action::End`] every input is ignored. A driver that ends it for a reason of its own (the link or
-/// a comm has failed) drops it; in both cases [`into_operations`](Self::into_operations) hands out what has
-/// not ended.
+/// After [`Action::End`] every input is ignored. A driver that ends it for a reason of its own (the
+/// link or a comm has failed) drops it; in both cases [`into_operations`](Self::into_operations)
+/// hands out what has not ended.
 #[derive(Debug)]
 pub(crate) struct PeerProtocol {
     agreement: Agreement,
@@ -107,10 +108,11 @@ pub(crate) struct Opening {
     pub(crate) handles: Vec<NetHandle>,
     /// What may share a chunk.
     pub(crate) limits: CoalescingLimits,
-    /// How long a peer that has a progress thread may be silent, and the host of any peer may acknowledge
-    /// nothing; `None`: for ever.
+    /// How long a peer that has a progress thread may be silent, and the host of any peer may
+    /// acknowledge nothing; `None`: for ever.
     pub(crate) peer_timeout: Option<Duration>,
-    /// The time within which a peer that nobody has asked for must come up; `None`: somebody has asked.
+    /// The time within which a peer that nobody has asked for must come up; `None`: somebody has
+    /// asked.
     pub(crate) unnamed_timeout: Option<Duration>,
 }
 
@@ -195,13 +197,15 @@ impl PeerProtocol {
         match self.keepalive.look(self.heard_at, now) {
             Due::Nothing => {}
             Due::Ping => self.actions.push_back(Action::AskHost),
-            // Accepting may keep the peer's progress thread for long; whoever connects has a deadline of its own.
+            // Accepting may keep the peer's progress thread for long; whoever connects has a
+            // deadline of its own.
             Due::Frozen(_) if matches!(self.stage, Stage::Connecting(_)) => {}
             Due::Frozen(silence) => self.end(Ending::Silent(silence)),
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the peer is heard.
+    /// When [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the peer is
+    /// heard.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let look = self.keepalive.next_look();
         match &self.stage {

@@ -27,7 +27,8 @@ pub(crate) struct SessionContext {
     pub(crate) identity: Identity,
     /// Whether scattered small sends are gathered.
     gathers: Cell<bool>,
-    /// What gathers device memory. A copy by the driver costs as much as a request does: nothing is gathered with those.
+    /// What gathers device memory. A copy by the driver costs as much as a request does: nothing is
+    /// gathered with those.
     device_copier: Option<Copier>,
 }
 
@@ -67,8 +68,9 @@ impl SessionContext {
         self.gathers.get()
     }
 
-    /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for a GPU's copies or a
-    /// NIC. Where the CPU both copies and sends, few: it then finds in its cache what it has copied.
+    /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for
+    /// a GPU's copies or a NIC. Where the CPU both copies and sends, few: it then finds in its
+    /// cache what it has copied.
     pub(crate) fn staging_slots(&self, memory: MemoryType) -> usize {
         let is_copied_by_gpu =
             memory == MemoryType::Device && self.device_copier == Some(Copier::Gpu);

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! All chunks that arrived in one progress round, across channels and peers, unpacked by one submit; and with them the
-//! scattered messages that are gathered to be sent.
+//! All chunks that arrived in one progress round, across channels and peers, unpacked by one
+//! submit; and with them the scattered messages that are gathered to be sent.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -103,7 +103,8 @@ impl Batch {
         self.current
     }
 
-    /// Adds a chunk, or one message of it, whose descriptors were checked against the bounce buffer and against `dst_bytes`.
+    /// Adds a chunk, or one message of it, whose descriptors were checked against the bounce buffer
+    /// and against `dst_bytes`.
     pub(crate) fn push(
         &mut self,
         job: Job,
@@ -115,7 +116,8 @@ impl Batch {
         self.jobs.push((job, self.descriptors.len()));
     }
 
-    /// Adds segments that are copied together to be sent: `bounce` is where they lie, `dst` where the chunk is sent from.
+    /// Adds segments that are copied together to be sent: `bounce` is where they lie, `dst` where
+    /// the chunk is sent from.
     pub(crate) fn gather(
         &mut self,
         job: Job,
@@ -133,8 +135,8 @@ impl Batch {
     /// Starts unpacking what was collected and begins the next batch.
     ///
     /// # Safety
-    /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached this batch: its request is
-    /// not consumed and its operation does not end before.
+    /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached this
+    /// batch: its request is not consumed and its operation does not end before.
     pub(crate) unsafe fn submit(&mut self, unpack: &mut dyn Unpack) -> Result<(), BatchFailure> {
         let Some(&(first, _)) = self.jobs.first() else {
             // A batch of chunks that needed no unpacking is finished with the one before it.
@@ -169,7 +171,8 @@ impl Batch {
             for (slot, (job, end)) in jobs.iter_mut().zip(group) {
                 let descriptors = &self.descriptors[start..*end];
                 start = *end;
-                // The plugin's bounce buffer may be mapped next to a destination; what counts is what is read of it.
+                // The plugin's bounce buffer may be mapped next to a destination; what counts is
+                // what is read of it.
                 let bounce_bytes =
                     descriptors.iter().map(UnpackDescriptor::src_end).max().unwrap_or(0);
                 *slot = UnpackJob {

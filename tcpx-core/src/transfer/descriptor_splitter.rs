@@ -11,8 +11,8 @@ pub(crate) struct DescriptorSplitter<'a> {
 }
 
 impl<'a> DescriptorSplitter<'a> {
-    /// `descriptors` passed [`tcpx_rx::check`]: they are sorted, have no holes, and begin with the chunk's first byte.
-    /// None reads past the first 4 GiB of the bounce buffer.
+    /// `descriptors` passed [`tcpx_rx::check`]: they are sorted, have no holes, and begin with the
+    /// chunk's first byte. None reads past the first 4 GiB of the bounce buffer.
     pub(crate) fn new(descriptors: &'a [UnpackDescriptor]) -> Self {
         Self { rest: descriptors, taken: 0 }
     }
@@ -47,7 +47,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Unpacking message by message copies what unpacking the chunk and then dividing it copies.
+        /// Unpacking message by message copies what unpacking the chunk and then dividing it
+        /// copies.
         #[test]
         fn pieces_are_those_of_the_whole(
             fragments in proptest::collection::vec((0u32..3000, 1u32..300), 1..20),

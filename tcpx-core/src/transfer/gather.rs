@@ -8,8 +8,8 @@ use super::plan::Member;
 use crate::plugin::registrations::Registrations;
 use crate::types::{MemoryType, Span};
 
-/// Offsets of a job's sources have 32 bits: sources whose distance from the start of their registration
-/// begins with the same bits share a job.
+/// Offsets of a job's sources have 32 bits: sources whose distance from the start of their
+/// registration begins with the same bits share a job.
 const WINDOW_BYTES: u64 = 1 << 31;
 
 /// A segment of device memory that is copied.
@@ -28,14 +28,14 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// Copies messages into `slot`, one behind the other: those in host memory now, those in device memory
-    /// with the batch. Returns the batch that has to finish before the slot holds them. `label` names the
-    /// chunk but for what differs from message to message.
+    /// Copies messages into `slot`, one behind the other: those in host memory now, those in device
+    /// memory with the batch. Returns the batch that has to finish before the slot holds them.
+    /// `label` names the chunk but for what differs from message to message.
     ///
     /// # Safety
-    /// The messages are of kind `slot.memory`, and their memory stays readable until that batch has finished.
-    /// The slot is a staging buffer's and holds all of them; it stays writable, and nobody else touches it,
-    /// for as long.
+    /// The messages are of kind `slot.memory`, and their memory stays readable until that batch has
+    /// finished. The slot is a staging buffer's and holds all of them; it stays writable, and
+    /// nobody else touches it, for as long.
     pub(super) unsafe fn copy(
         &mut self,
         messages: &[Member],
@@ -51,8 +51,8 @@ impl Gather {
             let len: u64 = segment.iter().map(|member| member.bytes).sum();
             match slot.memory {
                 MemoryType::Host => {
-                    // SAFETY: the caller vouches for both sides, which cannot overlap, since the slot is no
-                    // caller's memory; the messages before this one and it fit the slot.
+                    // SAFETY: the caller vouches for both sides, which cannot overlap, since the
+                    // slot is no caller's memory; the messages before this one and it fit the slot.
                     unsafe {
                         std::ptr::copy_nonoverlapping(
                             first.span.address as *const u8,

@@ -1,7 +1,7 @@
 //! What travels together: one message of any size, or several small ones that share a chunk. Pure.
 //!
-//! The protocol makes plans, the lanes carry them out, and what has been carried out comes back to the
-//! protocol. A plan owns its messages, so a lane needs to look nothing up.
+//! The protocol makes plans, the lanes carry them out, and what has been carried out comes back to
+//! the protocol. A plan owns its messages, so a lane needs to look nothing up.
 
 use crate::types::{MemoryType, OpKey, Span, TransferKey};
 
@@ -49,8 +49,8 @@ pub(crate) struct ChunkPlan {
     pub(crate) bytes: u64,
     /// Channel of the first chunk; the others go round robin from there.
     pub(crate) first_channel: u16,
-    /// Members that lie apart are copied together first, in memory of this kind. `None`: the bytes lie in
-    /// one piece, and are sent from there. Nothing is gathered to be received.
+    /// Members that lie apart are copied together first, in memory of this kind. `None`: the bytes
+    /// lie in one piece, and are sent from there. Nothing is gathered to be received.
     pub(crate) gathered: Option<MemoryType>,
 }
 

@@ -11,7 +11,7 @@ pub struct Post {
     pub offset: u64,
     /// Bytes. The other end must post the same number.
     pub bytes: u64,
-    /// Tag. The other end's post with the same tag is the counterpart; equal tags match in the order of
-    /// posting.
+    /// Tag. The other end's post with the same tag is the counterpart; equal tags match in the
+    /// order of posting.
     pub tag: i32,
 }

@@ -111,13 +111,15 @@ impl RecvLane {
                 break;
             }
             let address = first.span.address + range.offset;
-            // SAFETY: the registration is in use by this operation, so it stays until the operation has ended.
+            // SAFETY: the registration is in use by this operation, so it stays until the operation
+            // has ended.
             let mhandle = unsafe {
                 registrations.handle(first.span.registration, address, self.id, &self.comm)
             }?;
-            // SAFETY: the span was checked against the registration, which was made for receiving; the
-            // operation, and with it the memory, ends only after the request is consumed or the comm is closed.
-            // Device memory of messages that share the chunk may lie elsewhere, and the plugin touches none of it.
+            // SAFETY: the span was checked against the registration, which was made for receiving;
+            // the operation, and with it the memory, ends only after the request is consumed or the
+            // comm is closed. Device memory of messages that share the chunk may lie elsewhere, and
+            // the plugin touches none of it.
             let Some((request, slot)) =
                 (unsafe { self.comm.irecv(address, range.bytes, first.tag, mhandle) })?
             else {
@@ -132,8 +134,8 @@ impl RecvLane {
         Ok(moved)
     }
 
-    /// Reads, checks and queues the fragments of a chunk for unpacking. Nothing is copied unless all of it is
-    /// right.
+    /// Reads, checks and queues the fragments of a chunk for unpacking. Nothing is copied unless
+    /// all of it is right.
     fn arrived(
         &mut self,
         arrived: Arriving,
@@ -152,7 +154,8 @@ impl RecvLane {
             return self.arrived_in_place(request, first.span.address + range.offset, range.bytes);
         }
         let queue = self.comm.queue();
-        // Entries begin in the first 4 GiB; that they end there too is what `DescriptorSplitter` relies on.
+        // Entries begin in the first 4 GiB; that they end there too is what `DescriptorSplitter`
+        // relies on.
         let bounce_bytes = queue.bounce_bytes().min(1 << 32);
         tcpx_rx::check(&mut self.descriptors, bounce_bytes, u64::from(range.bytes)).map_err(
             |source| Error::Fragments {
@@ -198,8 +201,8 @@ impl RecvLane {
         Ok(())
     }
 
-    /// Checks a chunk of host memory that the plugin has put straight into place, at `address`: only its
-    /// length is left to check, and only the plugin knows it.
+    /// Checks a chunk of host memory that the plugin has put straight into place, at `address`:
+    /// only its length is left to check, and only the plugin knows it.
     fn arrived_in_place(&mut self, request: Request, address: u64, bytes: u32) -> Result<()> {
         let received = self.comm.received_bytes(request)?;
         if received != u64::from(bytes) {
@@ -209,8 +212,8 @@ impl RecvLane {
         if self.payload.is_looking() {
             let mut sample = [0; SAMPLE_BYTES];
             let count = sample.len().min(bytes as usize);
-            // SAFETY: the chunk lies in registered host memory of its operation; its bytes have arrived, and
-            // nobody else writes them before the operation ends.
+            // SAFETY: the chunk lies in registered host memory of its operation; its bytes have
+            // arrived, and nobody else writes them before the operation ends.
             unsafe { DeviceMemory::Emulated.read(address, &mut sample[..count]) }?;
             self.payload.look(&sample[..count]);
         }
@@ -238,12 +241,14 @@ impl RecvLane {
         }
     }
 
-    /// The newest batch that unpacks a chunk of this lane, as far as it was not seen to be finished.
+    /// The newest batch that unpacks a chunk of this lane, as far as it was not seen to be
+    /// finished.
     pub(crate) fn newest_batch(&self) -> Option<BatchNumber> {
         self.window.newest_arrived().map(|arriving| arriving.batch)
     }
 
-    /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first. They go to `done`.
+    /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first. They
+    /// go to `done`.
     pub(crate) fn consume(
         &mut self,
         finished: BatchNumber,
@@ -260,8 +265,8 @@ impl RecvLane {
         Ok(moved)
     }
 
-    /// Closes the comm, then takes back what was registered on it: in that order, because a request that is
-    /// still in flight uses its registration until the comm has closed.
+    /// Closes the comm, then takes back what was registered on it: in that order, because a request
+    /// that is still in flight uses its registration until the comm has closed.
     pub(crate) fn close(self, registrations: &mut Registrations) {
         self.comm.close(registrations.forget_comm(self.id));
     }

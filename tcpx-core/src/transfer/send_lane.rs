@@ -35,7 +35,8 @@ struct Staged {
     batch: BatchNumber,
 }
 
-/// Chunks on their way out: waiting, then staged if they are gathered, then in the window. They leave in that order.
+/// Chunks on their way out: waiting, then staged if they are gathered, then in the window. They
+/// leave in that order.
 #[derive(Debug)]
 pub(crate) struct SendLane {
     pub(crate) id: CommId,
@@ -84,7 +85,8 @@ impl SendLane {
         self.stripes.push(stripe);
     }
 
-    /// Sees to it that there is a staging buffer for chunks gathered from `memory`, known to the comm.
+    /// Sees to it that there is a staging buffer for chunks gathered from `memory`, known to the
+    /// comm.
     pub(crate) fn prepare_staging(
         &mut self,
         memory: MemoryType,
@@ -129,8 +131,8 @@ impl SendLane {
         self.staged.iter().map(|staged| staged.batch).max()
     }
 
-    /// Gathers and posts what the window takes and reaps what is sent, which goes to `done`. Returns whether
-    /// anything moved.
+    /// Gathers and posts what the window takes and reaps what is sent, which goes to `done`.
+    /// Returns whether anything moved.
     pub(crate) fn progress(
         &mut self,
         registrations: &mut Registrations,
@@ -154,8 +156,9 @@ impl SendLane {
         Ok(moved)
     }
 
-    /// Whether there is room for one more chunk that is gathered from this memory, or not gathered: in the
-    /// window, with those counted that have their slot and will be posted, and in the staging buffer.
+    /// Whether there is room for one more chunk that is gathered from this memory, or not gathered:
+    /// in the window, with those counted that have their slot and will be posted, and in the
+    /// staging buffer.
     fn has_room(&mut self, gathered: Option<MemoryType>) -> bool {
         let slots = gathered.and_then(|memory| self.staging(memory).as_ref()).map(Staging::slots);
         slots.is_none_or(|slots| self.gathered < slots)
@@ -199,10 +202,11 @@ impl SendLane {
             tag: 0,
             offset: 0,
         };
-        // SAFETY: what shares a chunk is gathered from one kind of memory, for which the slot is, and is no longer
-        // than a chunk, as a slot is. Operations of a live peer end when their chunk was sent; if the peer ends
-        // before, those whose memory is read and the slot stay until the batch has finished (`engine::parking`).
-        // The staging has as many slots as may be under way (`has_room`), so this one was sent.
+        // SAFETY: what shares a chunk is gathered from one kind of memory, for which the slot is,
+        // and is no longer than a chunk, as a slot is. Operations of a live peer end when their
+        // chunk was sent; if the peer ends before, those whose memory is read and the slot stay
+        // until the batch has finished (`engine::parking`). The staging has as many slots as may be
+        // under way (`has_room`), so this one was sent.
         let batch = unsafe { self.gather.copy(members, slot, label, registrations, batch) };
         let tag = members.first().map_or(0, |first| first.tag);
         self.stripes.take();
@@ -222,21 +226,21 @@ impl SendLane {
         if self.staged.is_empty() { Ok(false) } else { self.post(registrations, finished) }
     }
 
-    /// Posts what is ready, in order: what was gathered by batch `reached`, and what lies in one piece
-    /// behind it.
+    /// Posts what is ready, in order: what was gathered by batch `reached`, and what lies in one
+    /// piece behind it.
     fn post(&mut self, registrations: &mut Registrations, reached: BatchNumber) -> Result<bool> {
         let mut moved = false;
         while let Some((span, bytes, tag)) = self.next_ready(reached) {
-            // SAFETY: the registration is in use by this operation, so it stays until the operation has ended;
-            // that of a slot stays until the comm has closed.
+            // SAFETY: the registration is in use by this operation, so it stays until the operation
+            // has ended; that of a slot stays until the comm has closed.
             let mhandle = unsafe {
                 registrations.handle(span.registration, span.address, self.id, &self.comm)
             }?;
-            // SAFETY: the span was checked against the registration when it was posted; the operation, and with
-            // it the registration's memory, ends only after the request is done or the comm is closed. The same
-            // holds of messages that share the chunk: they lie behind it in the same registration, or are
-            // gathered. A slot holds a chunk, is written by nobody before the request is done, and is freed after
-            // the comm has closed.
+            // SAFETY: the span was checked against the registration when it was posted; the
+            // operation, and with it the registration's memory, ends only after the request is done
+            // or the comm is closed. The same holds of messages that share the chunk: they lie
+            // behind it in the same registration, or are gathered. A slot holds a chunk, is written
+            // by nobody before the request is done, and is freed after the comm has closed.
             let Some(request) = (unsafe { self.comm.isend(span.address, bytes, tag, mhandle) })?
             else {
                 self.stats.plugin_busy += 1;
@@ -253,8 +257,8 @@ impl SendLane {
         Ok(moved)
     }
 
-    /// Where the bytes of the chunk are that must be posted next, how many, and its tag, if they are there and
-    /// the window has room.
+    /// Where the bytes of the chunk are that must be posted next, how many, and its tag, if they
+    /// are there and the window has room.
     fn next_ready(&self, reached: BatchNumber) -> Option<(Span, u32, i32)> {
         if let Some(Staged { bytes, tag, slot, batch }) = self.staged.front() {
             return (*batch <= reached).then_some((*slot, *bytes, *tag));
@@ -267,9 +271,11 @@ impl SendLane {
         Some((span, range.bytes, first.tag))
     }
 
-    /// Closes the comm, then takes back what was registered on it: in that order, because a request that is still in
-    /// flight uses its registration until the comm has closed. Returns the staging buffers, which the caller frees with
-    /// [`Registrations::remove_own`](crate::plugin::registrations::Registrations::remove_own) when nothing writes them.
+    /// Closes the comm, then takes back what was registered on it: in that order, because a request
+    /// that is still in flight uses its registration until the comm has closed. Returns the staging
+    /// buffers, which the caller frees with
+    /// [`Registrations::remove_own`](crate::plugin::registrations::Registrations::remove_own) when
+    /// nothing writes them.
     pub(crate) fn close(
         self,
         registrations: &mut Registrations,

@@ -1,5 +1,6 @@
 #![cfg_attr(test, allow(unsafe_code))]
-//! The staging buffer of a lane that sends: scattered small messages are copied together there, a chunk in each slot.
+//! The staging buffer of a lane that sends: scattered small messages are copied together there, a
+//! chunk in each slot.
 
 use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
@@ -19,8 +20,8 @@ pub(crate) struct StagingSource<'a> {
     pub(crate) device: &'a DeviceMemory,
 }
 
-/// As many slots as a lane may have gathered chunks under way, taken in turn: chunks leave in the order in which they were
-/// gathered, so the slot whose turn it is has been sent.
+/// As many slots as a lane may have gathered chunks under way, taken in turn: chunks leave in the
+/// order in which they were gathered, so the slot whose turn it is has been sent.
 #[derive(Debug)]
 pub(crate) struct Staging {
     /// Of the session's own memory; freed by [`Registrations::remove_own`].
@@ -57,8 +58,8 @@ impl Staging {
         self.slot(0)
     }
 
-    /// The slot for the next chunk. The caller has no more than `slots` chunks under way, this one included, and they leave
-    /// in order.
+    /// The slot for the next chunk. The caller has no more than `slots` chunks under way, this one
+    /// included, and they leave in order.
     pub(crate) fn next_slot(&mut self) -> Span {
         let slot = self.slot(self.taken % self.slots);
         self.taken += 1;

@@ -57,14 +57,15 @@ impl Stripe {
     }
 }
 
-/// Chunks of a message of `message_bytes`; 0 for an empty one, which travels on the control link alone.
+/// Chunks of a message of `message_bytes`; 0 for an empty one, which travels on the control link
+/// alone.
 pub(crate) fn chunk_count(message_bytes: u64, chunk_bytes: u32) -> u64 {
     message_bytes.div_ceil(u64::from(chunk_bytes))
 }
 
 impl ChunkPlan {
-    /// Deals the chunks round robin to `channels` channels. Yields (channel, stripe) for each channel that
-    /// gets any. Several members fit one chunk together.
+    /// Deals the chunks round robin to `channels` channels. Yields (channel, stripe) for each
+    /// channel that gets any. Several members fit one chunk together.
     pub(crate) fn stripes(
         self,
         chunk_bytes: u32,

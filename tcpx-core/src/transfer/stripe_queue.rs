@@ -1,7 +1,7 @@
 //! The stripes of one lane. Pure.
 //!
-//! Chunks leave a lane in the order in which they were dealt, and finish in that order too. So the stripes
-//! stand in one queue, and a stripe stays in it until its last chunk has finished:
+//! Chunks leave a lane in the order in which they were dealt, and finish in that order too. So the
+//! stripes stand in one queue, and a stripe stays in it until its last chunk has finished:
 //!
 //! ```text
 //! front                                                             back
@@ -56,7 +56,8 @@ impl StripeQueue {
         Some((stripe, stripe.peek()?))
     }
 
-    /// The message that begins the next chunk, and the kind of memory that the chunk is gathered from.
+    /// The message that begins the next chunk, and the kind of memory that the chunk is gathered
+    /// from.
     pub(crate) fn peek_first(&self) -> Option<(Member, ChunkRange, Option<MemoryType>)> {
         let (stripe, range) = self.peek()?;
         Some((*stripe.members().first()?, range, stripe.gathered))

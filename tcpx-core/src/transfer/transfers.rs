@@ -13,7 +13,8 @@ pub struct TransferCounts {
     pub operations_posted: u64,
     /// Those that ended, in whatever way.
     pub operations_done: u64,
-    /// Chunks of all matched operations. One that several small messages share counts for each of them.
+    /// Chunks of all matched operations. One that several small messages share counts for each of
+    /// them.
     pub chunks_posted: u64,
     /// Chunks sent, or received and unpacked.
     pub chunks_done: u64,

@@ -1,7 +1,8 @@
 //! The window of a comm: requests in flight, in the order that the plugin demands. Pure.
 //!
-//! A request goes posted → arrived → gone, strictly oldest first at each step. A send is gone as soon as it is done
-//! (`finish` right after `arrive`); a receive holds its slot until its bytes were unpacked and the plugin was told.
+//! A request goes posted → arrived → gone, strictly oldest first at each step. A send is gone as
+//! soon as it is done (`finish` right after `arrive`); a receive holds its slot until its bytes
+//! were unpacked and the plugin was told.
 
 use std::collections::VecDeque;
 
@@ -91,7 +92,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a plugin that counts: never more than the limit, and each step strictly in order.
+        /// Against a plugin that counts: never more than the limit, and each step strictly in
+        /// order.
         #[test]
         fn never_overruns_and_keeps_order(limit in 1usize..20, steps in proptest::collection::vec(0u8..3, 0..300)) {
             let mut window = Window::new(limit);

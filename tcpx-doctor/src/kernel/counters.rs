@@ -103,8 +103,8 @@ fn call(socket: BorrowedFd<'_>, nic: &str, words: &mut [u64]) -> io::Result<()> 
     // SAFETY:
     // - `socket` is borrowed, so the descriptor is open.
     // - `request` has the size of an ifreq and lives through the call.
-    // - `data` points to `words`, exclusively borrowed and 8-byte aligned. The callers leave room in
-    //   it for the header, for as many items as the driver has just reported, and for thousands
+    // - `data` points to `words`, exclusively borrowed and 8-byte aligned. The callers leave room
+    //   in it for the header, for as many items as the driver has just reported, and for thousands
     //   more in case it has grown since.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

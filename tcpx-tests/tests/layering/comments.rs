@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 const WIDTH: usize = 100;
 
 #[test]
-#[ignore = "until every crate has been reflowed"]
 fn no_comment_is_wider_than_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a crate lies in a folder");
     let mut wide = Vec::new();

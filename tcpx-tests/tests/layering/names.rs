@@ -27,8 +27,8 @@ fn no_two_types_of_a_crate_share_a_name() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// Names of several types, with where each is. Those that stand for each other in builds of different
-/// kinds count once.
+/// Names of several types, with where each is. Those that stand for each other in builds of
+/// different kinds count once.
 fn shared_names(tree: &Tree) -> BTreeMap<String, Vec<String>> {
     let mut places = BTreeMap::<&str, Vec<(usize, String)>>::new();
     for it in &tree.types {
@@ -45,8 +45,8 @@ fn shared_names(tree: &Tree) -> BTreeMap<String, Vec<String>> {
     names.collect()
 }
 
-/// Whether two modules are never there together: they are one module, whose types stand for each other, or
-/// lie in two modules of one name.
+/// Whether two modules are never there together: they are one module, whose types stand for each
+/// other, or lie in two modules of one name.
 fn are_alternatives(tree: &Tree, left: usize, right: usize) -> bool {
     let above = |module: usize| {
         std::iter::successors(Some(module), |at| (*at != 0).then(|| tree.modules[*at].parent))

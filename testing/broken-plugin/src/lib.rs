@@ -18,8 +18,8 @@ use tcpx_sys::NcclNetV7;
 
 /// What `dlsym` finds: the table itself, not a pointer to it.
 #[allow(non_upper_case_globals, reason = "the ABI's name")]
-// SAFETY: no other item of this name exists in the library; its type is the one that the name stands
-// for.
+// SAFETY: no other item of this name exists in the library; its type is the one that the name
+// stands for.
 #[unsafe(no_mangle)]
 pub static ncclNetPlugin_v7: NcclNetV7 = NcclNetV7 {
     name: c"TCPXBroken_v7".as_ptr(),

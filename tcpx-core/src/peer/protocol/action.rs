@@ -18,8 +18,9 @@ pub(crate) enum Action {
     Connect(Vec<NetHandle>),
     /// The peer is up: chunks may flow both ways.
     Open,
-    /// See to it that a channel has a staging buffer for gathering from this kind of memory, and answer with
-    /// [`handle_staging`](super::PeerProtocol::handle_staging). It is asked again until it is answered.
+    /// See to it that a channel has a staging buffer for gathering from this kind of memory, and
+    /// answer with [`handle_staging`](super::PeerProtocol::handle_staging). It is asked again until
+    /// it is answered.
     PrepareStaging { channel: u16, memory: MemoryType },
     /// Post these chunks on the send lanes.
     SendChunks(ChunkPlan),

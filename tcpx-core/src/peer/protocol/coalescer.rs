@@ -1,19 +1,19 @@
-//! Small messages that were matched one after the other travel as one chunk, which costs the plugin one
-//! request instead of one each. Pure.
+//! Small messages that were matched one after the other travel as one chunk, which costs the plugin
+//! one request instead of one each. Pure.
 //!
-//! The sender decides. It looks at all messages that were matched between two polls, in their order, and
-//! cuts plans off the front:
+//! The sender decides. It looks at all messages that were matched between two polls, in their
+//! order, and cuts plans off the front:
 //!
 //! ```text
-//! take the first message, and those behind it that lie one behind the other in memory: a segment
-//! if the segment is long, or there is nothing to copy with: the segment is the plan, sent from where it lies
+//! take the first message, and those behind it that lie one behind the other: a segment
+//! if the segment is long, or nothing can copy: it is the plan, sent from where it lies
 //! else add segments, as long as each is short and all fit a chunk together
 //! if there are enough of them: they are the plan, copied together before they are sent
 //! else the first segment is the plan
 //! ```
 //!
-//! Receives may share a chunk when they are unpacked, wherever they belong, or when they lie one behind
-//! the other. No message waits for one that is not there yet.
+//! Receives may share a chunk when they are unpacked, wherever they belong, or when they lie one
+//! behind the other. No message waits for one that is not there yet.
 
 use std::collections::VecDeque;
 
@@ -92,8 +92,8 @@ impl Coalescer {
         Some(Portion { gathered: Some(memory), ..whole })
     }
 
-    /// Whether the message at `index` may share a chunk with those before it, as far as its receive and the
-    /// kind of its memory tell.
+    /// Whether the message at `index` may share a chunk with those before it, as far as its receive
+    /// and the kind of its memory tell.
     fn goes_on(&self, index: usize, memory: MemoryType) -> bool {
         index < MAX_NAMES
             && self.matched.get(index).is_some_and(|next| {
@@ -118,8 +118,8 @@ impl Coalescer {
         Some(portion)
     }
 
-    /// Takes the next plan's messages out, and the receiver's names for them. Several go into `spare`, an
-    /// empty list whose room is used again.
+    /// Takes the next plan's messages out, and the receiver's names for them. Several go into
+    /// `spare`, an empty list whose room is used again.
     pub(super) fn take(
         &mut self,
         portion: Portion,

@@ -6,8 +6,8 @@ use crate::types::MemoryType;
 const CPU_SEGMENT_BYTES: u64 = 16 << 10;
 /// Fewest segments that the CPU copies together.
 const CPU_SEGMENTS: usize = 2;
-/// Fewest segments that a GPU copies together: a launch takes as long as so many requests do (measured;
-/// BENCHMARKS.md).
+/// Fewest segments that a GPU copies together: a launch takes as long as so many requests do
+/// (measured; BENCHMARKS.md).
 const GPU_SEGMENTS: usize = 12;
 
 /// What copies.
@@ -28,8 +28,8 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// Segments are so short that those of a full chunk are always worth it: what is gathered never falls
-    /// apart for want of room.
+    /// Segments are so short that those of a full chunk are always worth it: what is gathered never
+    /// falls apart for want of room.
     fn by(copier: Copier, chunk_bytes: u32) -> Self {
         let (segments, longest) = match copier {
             Copier::Cpu => (CPU_SEGMENTS, CPU_SEGMENT_BYTES),
@@ -54,7 +54,8 @@ impl CoalescingLimits {
         Self { chunk_bytes, host: None, device: None }
     }
 
-    /// Host memory is copied by the CPU; device memory by what is given, if that can do it quickly enough.
+    /// Host memory is copied by the CPU; device memory by what is given, if that can do it quickly
+    /// enough.
     pub(crate) fn gathering(chunk_bytes: u32, device: Option<Copier>) -> Self {
         let host = Some(Gathering::by(Copier::Cpu, chunk_bytes));
         Self { chunk_bytes, host, device: device.map(|copier| Gathering::by(copier, chunk_bytes)) }

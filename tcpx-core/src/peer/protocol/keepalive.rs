@@ -1,11 +1,12 @@
 //! Signs of life of one peer: when to ask for one, and when it has been silent for too long. Pure.
 //!
-//! Only silence that somebody here was there to hear counts: a program that makes no progress for a while, or is stopped,
-//! does not hold its own absence against its peers.
+//! Only silence that somebody here was there to hear counts: a program that makes no progress for a
+//! while, or is stopped, does not hold its own absence against its peers.
 
 use std::time::{Duration, Instant};
 
-/// A silent link is asked for a sign of life this often, so that an error can say how long a peer was silent.
+/// A silent link is asked for a sign of life this often, so that an error can say how long a peer
+/// was silent.
 const PING_AFTER: Duration = Duration::from_secs(2);
 
 /// What is due.
@@ -18,7 +19,8 @@ pub(super) enum Due {
     Frozen(Duration),
 }
 
-/// Looks in a row at which the peer's host was overdue: what was only just sent is acknowledged by the next one.
+/// Looks in a row at which the peer's host was overdue: what was only just sent is acknowledged by
+/// the next one.
 const OVERDUE_LOOKS: u32 = 2;
 
 /// Watches one peer.
@@ -52,8 +54,9 @@ impl Keepalive {
         }
     }
 
-    /// To be asked with each ping. `unacknowledged`: how long the peer's host has acknowledged nothing, if something waits
-    /// for it. Whether the host, or the way to it, is gone; this needs no progress of the peer.
+    /// To be asked with each ping. `unacknowledged`: how long the peer's host has acknowledged
+    /// nothing, if something waits for it. Whether the host, or the way to it, is gone; this needs
+    /// no progress of the peer.
     pub(super) fn is_host_gone(&mut self, unacknowledged: Option<Duration>) -> bool {
         let is_overdue = self
             .timeout
@@ -173,7 +176,8 @@ mod tests {
     }
 
     proptest! {
-        /// A peer that answers every ping within the time between two of them is never given up, whenever it is looked at.
+        /// A peer that answers every ping within the time between two of them is never given up,
+        /// whenever it is looked at.
         #[test]
         fn a_peer_that_answers_lives(steps in proptest::collection::vec(1u64..5_000, 1..300), delay in 0u64..2_000) {
             let start = Instant::now();

@@ -18,7 +18,8 @@ impl PeerProtocol {
         }
     }
 
-    /// The program leaves: what has no counterpart is withdrawn, what has one is finished before the goodbye.
+    /// The program leaves: what has no counterpart is withdrawn, what has one is finished before
+    /// the goodbye.
     pub(crate) fn handle_disconnect(&mut self) -> Leaving {
         match &mut self.stage {
             Stage::Connecting(connecting) => {
@@ -41,8 +42,8 @@ impl PeerProtocol {
         Leaving::Begun
     }
 
-    /// The peer has said goodbye. A program that knows of it answers; a peer that no accept has asked for
-    /// waits for that.
+    /// The peer has said goodbye. A program that knows of it answers; a peer that no accept has
+    /// asked for waits for that.
     pub(super) fn peer_leaves(&mut self) {
         match &mut self.stage {
             Stage::Connecting(connecting) => connecting.peer_left = true,
@@ -59,8 +60,8 @@ impl PeerProtocol {
         }
     }
 
-    /// The peer posts nothing more, and has answered every cancel that it saw before: what has no counterpart
-    /// will never have one. A cancel that crossed the goodbye needs no other answer.
+    /// The peer posts nothing more, and has answered every cancel that it saw before: what has no
+    /// counterpart will never have one. A cancel that crossed the goodbye needs no other answer.
     fn end_unmatched(&mut self) {
         let unmatched = self.operations.iter().filter(|(_, operation)| !operation.is_matched());
         for (op, state) in

@@ -11,8 +11,9 @@ use slab::Slab;
 use crate::control::delivery::Delivery;
 use crate::types::OpKey;
 
-/// First-in-first-out queues by tag, as lists through one slab: no allocation once the slab has grown to
-/// the largest backlog, and an item is taken out of the middle of its queue without a search.
+/// First-in-first-out queues by tag, as lists through one slab: no allocation once the slab has
+/// grown to the largest backlog, and an item is taken out of the middle of its queue without a
+/// search.
 #[derive(Debug)]
 struct TagQueues<T> {
     queues: HashMap<i32, Ends>,
@@ -269,7 +270,8 @@ mod tests {
         assert!(matcher.sends.nodes.capacity() <= 16);
     }
 
-    /// A million receives of one tag, withdrawn oldest first and newest first: each without a search.
+    /// A million receives of one tag, withdrawn oldest first and newest first: each without a
+    /// search.
     #[test]
     fn withdrawing_many_of_one_tag_takes_as_many_steps() {
         let mut matcher = Matcher::default();

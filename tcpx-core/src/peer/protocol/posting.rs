@@ -1,4 +1,5 @@
-//! Posts, withdrawals and matches: how sends and receives find each other, and what becomes of them then.
+//! Posts, withdrawals and matches: how sends and receives find each other, and what becomes of them
+//! then.
 
 use super::action::{Action, Outcome, Violation};
 use super::coalescer::MatchedSend;
@@ -36,8 +37,9 @@ impl PeerProtocol {
         Ok(())
     }
 
-    /// The program posts an operation, which [`check_posts`](Self::check_posts) allows. It ends with exactly
-    /// one [`Action::Complete`], or is handed out by [`into_operations`](Self::into_operations).
+    /// The program posts an operation, which [`check_posts`](Self::check_posts) allows. It ends
+    /// with exactly one [`Action::Complete`], or is handed out by
+    /// [`into_operations`](Self::into_operations).
     pub(crate) fn handle_post(&mut self, posted: NewOperation) -> OpKey {
         let NewOperation { direction, tag, span, bytes, .. } = posted;
         let state = OpState::Announced;
@@ -60,7 +62,8 @@ impl PeerProtocol {
         op
     }
 
-    /// The program withdraws an operation. One that has no counterpart ends: a receive once the peer agrees.
+    /// The program withdraws an operation. One that has no counterpart ends: a receive once the
+    /// peer agrees.
     pub(crate) fn handle_cancel(&mut self, op: OpKey) {
         let Some(operation) = self.operations.get_mut(op) else { return };
         match operation.state {
@@ -89,8 +92,8 @@ impl PeerProtocol {
         self.coalescer.push(MatchedSend { member, announced });
     }
 
-    /// Makes the next plan of what was matched, and queues what it takes. Returns an action that must be
-    /// answered first, if there is one.
+    /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
+    /// must be answered first, if there is one.
     pub(super) fn plan_next(&mut self) -> Option<Action> {
         let portion = self.coalescer.next(&self.limits)?;
         let channel = self.next_channel;

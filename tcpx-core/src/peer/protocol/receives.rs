@@ -1,4 +1,5 @@
-//! Receives as their own end sees them: what is announced of one, and which of them may share a chunk. Pure.
+//! Receives as their own end sees them: what is announced of one, and which of them may share a
+//! chunk. Pure.
 
 use crate::control::delivery::Delivery;
 use crate::types::{MemoryType, Span};
@@ -33,7 +34,8 @@ impl MessageEnd {
     }
 }
 
-/// The receives of one match, as the receiver puts them together. What the peer says is checked here.
+/// The receives of one match, as the receiver puts them together. What the peer says is checked
+/// here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receives {
     end: MessageEnd,

@@ -1,5 +1,6 @@
-//! The goodbye of two peers, in the one order that loses nothing: both ends finish what was matched and say so, then
-//! each closes its send comms and says so, then each closes its receive comms. Pure.
+//! The goodbye of two peers, in the one order that loses nothing: both ends finish what was matched
+//! and say so, then each closes its send comms and says so, then each closes its receive comms.
+//! Pure.
 
 /// How far a goodbye is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,8 +140,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever begins, or both, and however their turns interleave: it ends, and nobody closes a receive comm while
-        /// the other's send comm is open.
+        /// Whoever begins, or both, and however their turns interleave: it ends, and nobody closes
+        /// a receive comm while the other's send comm is open.
         #[test]
         fn any_interleaving_ends_well(
             begins in 1u8..4, drain in (0u32..5, 0u32..5), turns in proptest::collection::vec(any::<bool>(), 64),

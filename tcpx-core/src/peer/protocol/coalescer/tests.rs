@@ -168,7 +168,8 @@ fn a_plan_fits_its_frame() {
     }
 }
 
-/// A message by where it lies: behind the one before it, or apart; its kind of memory; how it is received.
+/// A message by where it lies: behind the one before it, or apart; its kind of memory; how it is
+/// received.
 fn any_sends() -> impl Strategy<Value = Vec<MatchedSend>> {
     let bytes = prop_oneof![6 => Just(8u64), 1 => Just(12), 1 => Just(0), 1 => Just(200)];
     let one = (bytes, 0u8..4, any::<bool>(), 0u8..3, 0u8..8);
@@ -192,8 +193,8 @@ fn any_sends() -> impl Strategy<Value = Vec<MatchedSend>> {
 }
 
 proptest! {
-    /// Whatever was matched: every message is in one plan, in order; those of a plan may share a chunk by
-    /// every rule, and lie in one piece or are gathered from one kind of memory.
+    /// Whatever was matched: every message is in one plan, in order; those of a plan may share a
+    /// chunk by every rule, and lie in one piece or are gathered from one kind of memory.
     #[test]
     fn plans_hold_every_message_once_and_keep_the_rules(sends in any_sends(), which in 0usize..3) {
         let limits = [in_place(), by_cpu(), by_gpu()][which];

@@ -53,8 +53,8 @@ fn a_cancel_that_crosses_a_goodbye_ends_its_receive_and_nothing_else() {
     let cancelled = post(&mut pair, 0, Direction::Receive, 2, 8);
     post(&mut pair, 1, Direction::Send, 1, 200);
     pair.deliver_all().unwrap();
-    // The bytes of the one have left, so the sender's goodbye is said at once; the other is withdrawn
-    // meanwhile.
+    // The bytes of the one have left, so the sender's goodbye is said at once; the other is
+    // withdrawn meanwhile.
     while [0, 1].iter().any(|channel| pair.send_chunk(1, *channel).unwrap()) {}
     pair.ends[1].disconnect().unwrap();
     pair.ends[0].cancel(cancelled).unwrap();

@@ -152,8 +152,8 @@ impl Driver {
         self.act()
     }
 
-    /// Posts messages of this tag; those that are `near` lie behind the one before them. They are posted
-    /// before the protocol is polled, as a batch.
+    /// Posts messages of this tag; those that are `near` lie behind the one before them. They are
+    /// posted before the protocol is polled, as a batch.
     pub(super) fn post(
         &mut self,
         direction: Direction,

@@ -1,5 +1,5 @@
-//! Conversations whose steps come in any order, by seed: every posted operation ends exactly once, no
-//! frame of a correct end is ever an error to the other, and both ends agree on what was moved.
+//! Conversations whose steps come in any order, by seed: every posted operation ends exactly once,
+//! no frame of a correct end is ever an error to the other, and both ends agree on what was moved.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,8 @@ struct Story {
     random: Random,
     pair: Pair,
     steps: Vec<String>,
-    /// Something happened after which operations may be lost: a cut, a failed comm, a leave too early.
+    /// Something happened after which operations may be lost: a cut, a failed comm, a leave too
+    /// early.
     was_disturbed: bool,
 }
 

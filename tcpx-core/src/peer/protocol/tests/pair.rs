@@ -84,8 +84,8 @@ impl Pair {
         self.still_read.get_or_insert(still_read);
     }
 
-    /// Whether an end may see the end of its link: the link is cut, or the other end has closed it, and
-    /// everything that came before is read.
+    /// Whether an end may see the end of its link: the link is cut, or the other end has closed it,
+    /// and everything that came before is read.
     pub(super) fn may_see_link_end(&self, end: usize) -> bool {
         let is_read = self.ends[1 - end].outbox.is_empty();
         let is_closed = self.ends[1 - end].over.is_some() && is_read;
@@ -232,8 +232,9 @@ impl Pair {
         ENDS.into_iter().try_for_each(|sender| self.check_messages(sender))
     }
 
-    /// In a conversation that nothing disturbed: a send is done if and only if its receive is, equal tags
-    /// met in the order in which they were posted, and a size that did not fit has failed at both ends.
+    /// In a conversation that nothing disturbed: a send is done if and only if its receive is,
+    /// equal tags met in the order in which they were posted, and a size that did not fit has
+    /// failed at both ends.
     fn check_messages(&self, sender: usize) -> Check {
         let (sends, receives) = (&self.ends[sender].posted, &self.ends[1 - sender].posted);
         let done = Some(End::Completed(Outcome::Done));
