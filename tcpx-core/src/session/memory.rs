@@ -40,7 +40,8 @@ impl Session {
     /// [`MemoryType::Device`] memory of the session's GPU, if it has one. It is freed with its registration.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as for [`register_memory`](Self::register_memory).
+    /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none; as
+    /// for [`register_memory`](Self::register_memory).
     pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<MemoryId> {
         let length = usize::try_from(bytes).map_err(|_| {
             let problem = RegistrationProblem::TooLarge { bytes };
@@ -165,8 +166,8 @@ impl Session {
         self.shared.engine().commons.ledger.registrations.info(id)
     }
 
-    /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or given by
-    /// [`register_buffer`](Self::register_buffer).
+    /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or taken over
+    /// by [`register_buffer`](Self::register_buffer).
     ///
     /// # Errors
     /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes do not fit or the
