@@ -169,8 +169,8 @@ impl Session {
         self.shared.engine().commons.ledger.registrations.info(id)
     }
 
-    /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or given by
-    /// [`register_buffer`](Self::register_buffer).
+    /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or taken over
+    /// by [`register_buffer`](Self::register_buffer).
     ///
     /// # Errors
     /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes
