@@ -1,24 +1,4 @@
 //! Settings of a session: builder over environment over default.
-//!
-//! | field | variable | default |
-//! |---|---|---|
-//! | `plugin` | `TCPX_PLUGIN`, `UCCL_TCPX_PLUGIN_PATH` | `auto` |
-//! | `gpu` | `TCPX_GPU` | none: host memory, emulated device memory |
-//! | `nics` | `TCPX_NIC` | the NIC that reaches the peer, else those nearest to the GPU |
-//! | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | 2 |
-//! | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | 524288 |
-//! | `unpack` | `TCPX_UNPACK`, `UCCL_TCPX_UNPACK_IMPL` | `auto` |
-//! | `recv_window` | `TCPX_RECV_WINDOW`, `UCCL_TCPX_MAX_RECV_INFLIGHT` | 16 |
-//! | `send_window` | `TCPX_SEND_WINDOW`, `UCCL_TCPX_MAX_SEND_INFLIGHT` | 12 |
-//! | `gather` | `TCPX_GATHER` | 1 |
-//! | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
-//! | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
-//! | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
-//! | `peer_timeout` | `TCPX_PEER_TIMEOUT_MS`, 0 for none | 10 s |
-//! | `stall_after` | `TCPX_STALL_AFTER_MS`, 0 for none | 10 s |
-//! | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
-//! | `spin` | `TCPX_SPIN_US` | 50 µs |
-//! | `preflight` | `TCPX_PREFLIGHT` | 1 |
 
 mod setters;
 
@@ -105,6 +85,26 @@ impl fmt::Display for PluginChoice {
 /// assert_eq!(options.channels, 4);
 /// options.gather = false;
 /// ```
+///
+/// | field | variable | default |
+/// |---|---|---|
+/// | `plugin` | `TCPX_PLUGIN`, `UCCL_TCPX_PLUGIN_PATH` | `auto` |
+/// | `gpu` | `TCPX_GPU` | none: host memory, emulated device memory |
+/// | `nics` | `TCPX_NIC` | the NIC that reaches the peer, else those nearest to the GPU |
+/// | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | 2 |
+/// | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | 524288 |
+/// | `unpack` | `TCPX_UNPACK`, `UCCL_TCPX_UNPACK_IMPL` | `auto` |
+/// | `recv_window` | `TCPX_RECV_WINDOW`, `UCCL_TCPX_MAX_RECV_INFLIGHT` | 16 |
+/// | `send_window` | `TCPX_SEND_WINDOW`, `UCCL_TCPX_MAX_SEND_INFLIGHT` | 12 |
+/// | `gather` | `TCPX_GATHER` | 1 |
+/// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
+/// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
+/// | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
+/// | `peer_timeout` | `TCPX_PEER_TIMEOUT_MS`, 0 for none | 10 s |
+/// | `stall_after` | `TCPX_STALL_AFTER_MS`, 0 for none | 10 s |
+/// | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
+/// | `spin` | `TCPX_SPIN_US` | 50 µs |
+/// | `preflight` | `TCPX_PREFLIGHT` | 1 |
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {
@@ -186,7 +186,8 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
-    /// The defaults, overruled by the variables `TCPX_*` and, where those are unset, `UCCL_TCPX_*`.
+    /// The defaults, overruled by the variables of [the table](SessionOptions); of two,
+    /// the first that is set counts.
     ///
     /// # Errors
     /// [`Error::Setting`] naming the variable whose value cannot be read.
