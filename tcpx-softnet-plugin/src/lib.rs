@@ -14,18 +14,9 @@
 
 use tcpx_sys::NcclNetV7;
 
-/// The table, as a symbol that any thread may read.
-#[repr(transparent)]
-#[derive(Debug)]
-pub struct ExportedTable(NcclNetV7);
-
-// SAFETY: the table is never written; its functions are callable from any thread and its name is a
-// string literal.
-unsafe impl Sync for ExportedTable {}
-
 /// What `dlsym` finds: the table itself, not a pointer to it.
 #[allow(non_upper_case_globals, reason = "the ABI's name")]
 // SAFETY: no other item of this name exists in the library; its type is the one that the name
 // stands for.
 #[unsafe(no_mangle)]
-pub static ncclNetPlugin_v7: ExportedTable = ExportedTable(tcpx_softnet::table());
+pub static ncclNetPlugin_v7: NcclNetV7 = tcpx_softnet::table();
