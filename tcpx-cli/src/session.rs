@@ -1,19 +1,19 @@
 //! The session that a command makes.
 //!
 //! - `args`: its flags, and what both ends make of them
-//! - `memory`: which memory is sent from and received into
+//! - `memory_choice`: which memory is sent from and received into
 //! - `transport`: which plugin serves here, and why
 //! - `isolation`: a plugin is opened in a process of its own first
 //! - `nic_watch`: what the NICs count while the session works
 
 mod args;
 pub(crate) mod isolation;
-mod memory;
+mod memory_choice;
 mod nic_watch;
 mod transport;
 
 pub(crate) use args::{SessionArgs, SessionRequest, Setup, insist};
-pub(crate) use memory::Memory;
+pub(crate) use memory_choice::Memory;
 pub(crate) use nic_watch::{NicWatch, render_growth};
 pub(crate) use transport::Transport;
 

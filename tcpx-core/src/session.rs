@@ -1,7 +1,7 @@
 //! The session: what a program holds.
 
-mod memory;
 mod progress_thread;
+mod registering;
 mod shared;
 #[cfg(all(test, feature = "soft"))]
 mod tests;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tcpx_core::{PluginChoice, SessionOptions, UnpackChoice};
 
 use super::isolation;
-use super::memory::{Memory, MemoryChoice};
+use super::memory_choice::{Memory, MemoryChoice};
 use super::transport::Transport;
 use crate::failure::Failure;
 use crate::input::ByteSize;

@@ -4,8 +4,8 @@
 //! GPU tests skip, and say why, where there is no GPU; with `gpu` among the comma-separated words
 //! of `TCPX_TEST_REQUIRE` they fail instead.
 
+mod any_memory;
 mod cases;
-mod memory;
 mod setup;
 
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use tcpx_unpack::{
     Backend, Choice, MemoryKind, Side, Ticket, Unpack, UnpackError, UnpackJob, open,
 };
 
+use self::any_memory::Memory;
 use self::cases::{Case, cases};
-use self::memory::Memory;
 use self::setup::{Setup, gpu_setups, ordinary_setup, two_gpus};
 
 /// Two of them, so that a byte that happens to be equal to one differs from the other.

@@ -1,4 +1,4 @@
-//! A stretch of memory of any kind.
+//! A piece of memory of any kind.
 
 use tcpx_unpack::cuda::{CudaGpu, DeviceBuffer, PinnedBuffer};
 
