@@ -1,6 +1,6 @@
 //! The progress engine of a session: all state behind one lock, moved by `progress`.
 //!
-//! - `accept_queue`: accepts and peers that have not found each other. Pure.
+//! - `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `accepting`: peers that come in.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
 //! - `posting`: transfers, and what is posted to them.

@@ -1,16 +1,18 @@
-//! Who waits for whom by name: accepts that nobody has come for, and peers that no accept has asked
-//! for. Pure.
+//! Brings each `accept` of the program together with a peer that has come in. Pure.
+//!
+//! Either may come first, and then waits here: the accept until a peer comes that its name fits, the
+//! peer until an accept gives it a name.
 
 use std::collections::VecDeque;
 
-/// Peers without a name. More wait unwelcomed, and their connects with them.
+/// Most peers that wait here. Others are not welcomed before one has gone, so their connects wait.
 pub(crate) const MAX_UNCLAIMED: usize = 64;
 
 /// An accept under way.
 #[derive(Debug)]
 struct Accepting<K> {
     name: String,
-    /// Who came for it.
+    /// The peer that came for it.
     peer: Option<K>,
 }
 
@@ -22,7 +24,7 @@ struct Unclaimed<K> {
     given: String,
 }
 
-/// Accepts and peers that have not found each other.
+/// Accepts and peers that wait for each other.
 #[derive(Debug)]
 pub(crate) struct AcceptQueue<K> {
     accepting: Vec<Accepting<K>>,
@@ -48,8 +50,8 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         self.accepting.iter().any(|accepting| accepting.name == name)
     }
 
-    /// An accept begins. The peer that waits for it: one that gave this name, else the first that
-    /// gave none.
+    /// An accept begins. Returns the peer that it takes, if one waits that may be it: a peer that
+    /// gave this name, else the first that gave none.
     pub(crate) fn start_accept(&mut self, name: &str) -> Option<K> {
         let with = |given: &str| self.unclaimed.iter().position(|waiting| waiting.given == given);
         let index = with(name).or_else(|| with(""));
