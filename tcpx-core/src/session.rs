@@ -53,8 +53,8 @@ impl Session {
 
     /// Opens the control listener and returns the connection info that peers load.
     ///
-    /// Any number of peers may use the same bytes. They contain a secret: hand them over on a
-    /// trusted way.
+    /// Any number of peers may use the same bytes, any number of times. They contain a secret, so
+    /// hand them over a channel that you trust.
     ///
     /// # Errors
     /// [`Error::Io`] when the address cannot be listened on.
@@ -62,16 +62,18 @@ impl Session {
         self.shared.engine().listen()
     }
 
-    /// Gives a peer that connects, or has connected, the name that it has here from then on; waits
-    /// for one if need be. A connecting session that has a name of its own
-    /// ([`SessionOptions::name`]) is only accepted under that name.
+    /// Waits for a peer that connects, and gives it the name `peer`, by which it is known here from
+    /// then on. A session that has a name of its own ([`SessionOptions::name`]) is accepted under
+    /// that name only.
     ///
-    /// Peers do not wait for it: a session that listens and makes progress connects whoever proves
-    /// to have its connection info. One that is gone by the time of its accept is passed over.
+    /// A peer does not wait for this call. A session that listens and makes progress connects
+    /// everybody who proves to have its connection info. A peer that has gone again before the call
+    /// is passed over.
     ///
     /// # Errors
     /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`];
-    /// [`Error::PeerState`] for a name that is taken; what connecting can end in.
+    /// [`Error::PeerState`] when the name is taken, or `listen` was not called; the errors of
+    /// [`connect`](Self::connect).
     pub fn accept(&self, peer: &str) -> Result<()> {
         self.shared.engine().start_accept(peer)?;
         let limit = WaitLimit::for_time(self.options.connect_timeout);
@@ -91,7 +93,7 @@ impl Session {
         self.wait_until_up(accepted, limit, Phase::Accept)
     }
 
-    /// Remembers how `peer` is reached: bytes that its `listen` returned.
+    /// Remembers how `peer` is reached. `conn_info` is what its [`listen`](Self::listen) returned.
     ///
     /// # Errors
     /// [`Error::ConnInfo`] when the bytes are damaged or of another version.
@@ -100,8 +102,8 @@ impl Session {
     }
 
     /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and
-    /// receive; what is posted before the other end has called `accept` waits for its counterpart,
-    /// as always.
+    /// receive. The peer's program need not have called [`accept`](Self::accept) yet: what is
+    /// posted before waits for its counterpart.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Unreachable`] when no address of the
@@ -134,15 +136,19 @@ impl Session {
         outcome
     }
 
-    /// Says goodbye to a peer: withdraws what has no counterpart, finishes what has one, closes
-    /// both ends' comms in the order that loses nothing. The name is free again afterwards,
-    /// whatever the result.
+    /// Says goodbye to a peer. Operations without a counterpart are withdrawn, those with one are
+    /// finished, then both ends close their comms in an order that loses nothing. The name is free
+    /// again afterwards, whatever the result.
+    ///
+    /// A peer that is still being connected, and cannot be up at its own end, is dropped at once.
+    /// One that was gone before needs no goodbye.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`]; [`Error::Deadline`] when the peer did not answer within
-    /// [`SessionOptions::close_timeout`], [`Error::PeerGone`] when it went away in the middle of
-    /// the goodbye: everything is closed here all the same. A peer that was gone before needs no
-    /// goodbye.
+    /// Everything is closed here all the same:
+    /// - [`Error::Deadline`] when the peer did not answer within [`SessionOptions::close_timeout`];
+    /// - [`Error::PeerGone`] when it went away in the middle of the goodbye.
+    ///
+    /// [`Error::UnknownPeer`] when no peer has the name.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
         let (key, was_over) = {
             let mut engine = self.shared.engine();
@@ -179,16 +185,16 @@ impl Session {
         Ok(Transfer::new(Arc::clone(&self.shared), transfer))
     }
 
-    /// Ends the session: says goodbye to every peer, as [`disconnect`](Self::disconnect) does, for
-    /// at most [`SessionOptions::close_timeout`], then closes everything. Other calls then answer
-    /// [`Error::Closed`], and what is left of transfers ends with it. A session that is closed
-    /// already stays so. Dropping does the same.
+    /// Ends the session. It says goodbye to every peer, as [`disconnect`](Self::disconnect) does,
+    /// for at most [`SessionOptions::close_timeout`]; then it closes everything. Other calls answer
+    /// [`Error::Closed`] from then on, and operations that are left end with it. Closing a closed
+    /// session does no harm.
     ///
     /// # Errors
-    /// [`Error::Deadline`] naming the peers that did not answer: everything is closed here all the
-    /// same. The same in phase [`Phase::Unpack`] when chunks of a peer that ended are still being
-    /// unpacked or gathered after seconds: the memory they are written into, or read from, must
-    /// stay; closing again looks again.
+    /// [`Error::Deadline`] names the peers that did not answer; everything is closed all the same.
+    /// In phase [`Phase::Unpack`] it says that chunks of a peer that ended are still being unpacked
+    /// or gathered: the memory that they are copied to or from must stay. Closing again looks
+    /// again.
     pub fn close(&self) -> Result<()> {
         let start = Instant::now();
         self.shared.engine().start_close();

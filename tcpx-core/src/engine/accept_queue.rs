@@ -1,7 +1,7 @@
 //! Brings each `accept` of the program together with a peer that has come in. Pure.
 //!
-//! Either may come first, and then waits here: the accept until a peer comes that its name fits, the
-//! peer until an accept gives it a name.
+//! Either may come first, and then waits here: the accept until a peer comes that its name fits,
+//! the peer until an accept gives it a name.
 
 use std::collections::VecDeque;
 

@@ -1,12 +1,15 @@
-//! Peers that ended while chunks of theirs were being unpacked, or gathered. A copy or kernel that
-//! was started cannot be called back: until it has finished, the bounce buffer and the destinations
-//! stay what they are, and so do scattered sends and the staging buffer that they are copied to.
+//! What is kept of a peer that ended in the middle of an unpack or a gather.
 //!
-//! Such a peer's receive comms, or its staging buffers, whose send comms are closed, and the
-//! operations whose memory is written or read are parked, and end with the batch. If that does not
-//! come, the operations end all the same, so that nobody waits for ever; their registrations stay
-//! in use, and comms and staging buffers what they are, until the batch finishes after all or the
-//! process ends.
+//! A copy that has started cannot be called back. Until its batch has finished, everything that it
+//! reads or writes stays as it is. These things are *parked* until then:
+//!
+//! - the peer's receive comms, with their bounce buffers;
+//! - its staging buffers, whose send comms are closed already;
+//! - its operations whose memory is read or written.
+//!
+//! A batch that does not finish makes nobody wait for ever: after a few seconds the operations end
+//! all the same. Their registrations then stay in use, and comms and staging buffers stay what they
+//! are, until the batch finishes after all or the process ends.
 
 use std::time::{Duration, Instant};
 
