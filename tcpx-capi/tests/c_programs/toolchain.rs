@@ -40,14 +40,32 @@ impl Compiler {
     /// Whether it is installed. Where it is demanded by `TCPX_TEST_REQUIRE`, its absence is a
     /// failure.
     pub(crate) fn is_here(&self) -> bool {
-        if Command::new(self.command).arg("--version").output().is_ok() {
-            return true;
-        }
-        let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
-        assert!(!required.contains("compilers"), "{} is required and not installed", self.command);
-        let _ = writeln!(std::io::stderr(), "skipped: {} is not installed", self.command);
-        false
+        let is_here = Command::new(self.command).arg("--version").output().is_ok();
+        is_here || skip(&format!("{} is not installed", self.command))
     }
+
+    /// Whether it is installed, and can link a program with these sanitizers: their runtime may be a
+    /// package of its own.
+    pub(crate) fn has_sanitizers(&self, flags: &[&str]) -> bool {
+        if !self.is_here() {
+            return false;
+        }
+        let folder = TempDir::new().unwrap();
+        let (source, program) = (folder.path().join("empty"), folder.path().join("program"));
+        std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        let mut command = Command::new(self.command);
+        command.args(flags).args(["-x", self.language]).arg(source).arg("-o").arg(program);
+        let output = command.output().unwrap();
+        output.status.success() || skip(&format!("{} has no sanitizer runtime", self.command))
+    }
+}
+
+/// Says why a test is skipped, or fails where it must not be.
+fn skip(why: &str) -> bool {
+    let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
+    assert!(!required.contains("compilers"), "compilers are required, but {why}");
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+    false
 }
 
 /// The workspace's root.
