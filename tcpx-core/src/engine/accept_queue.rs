@@ -127,40 +127,40 @@ mod tests {
 
     #[test]
     fn who_comes_first_waits_for_the_other() {
-        let mut lobby = AcceptQueue::default();
-        assert_eq!(lobby.arrive(1, ""), None);
-        assert_eq!(lobby.arrive(2, "b"), None);
-        assert_eq!(lobby.arrive(3, "c"), None);
-        assert_eq!(lobby.start_accept("c"), Some(3), "its own name goes before no name");
-        assert_eq!(lobby.take_accepted("c"), Some(3));
-        assert_eq!(lobby.take_accepted("c"), None, "once");
-        assert_eq!(lobby.start_accept("x"), Some(1), "one without a name is anybody's");
-        assert_eq!(lobby.start_accept("y"), None, "one with another name is not");
-        assert!(lobby.is_accepting("y"));
-        assert_eq!(lobby.arrive(4, "z"), None);
-        assert_eq!(lobby.arrive(5, "y"), Some("y"));
-        assert_eq!(lobby.arrive(6, "y"), None, "the accept has its peer");
-        assert_eq!(lobby.take_accepted("y"), Some(5));
+        let mut queue = AcceptQueue::default();
+        assert_eq!(queue.arrive(1, ""), None);
+        assert_eq!(queue.arrive(2, "b"), None);
+        assert_eq!(queue.arrive(3, "c"), None);
+        assert_eq!(queue.start_accept("c"), Some(3), "its own name goes before no name");
+        assert_eq!(queue.take_accepted("c"), Some(3));
+        assert_eq!(queue.take_accepted("c"), None, "once");
+        assert_eq!(queue.start_accept("x"), Some(1), "one without a name is anybody's");
+        assert_eq!(queue.start_accept("y"), None, "one with another name is not");
+        assert!(queue.is_accepting("y"));
+        assert_eq!(queue.arrive(4, "z"), None);
+        assert_eq!(queue.arrive(5, "y"), Some("y"));
+        assert_eq!(queue.arrive(6, "y"), None, "the accept has its peer");
+        assert_eq!(queue.take_accepted("y"), Some(5));
     }
 
     #[test]
     fn an_accept_that_gave_up_takes_nobody() {
-        let mut lobby = AcceptQueue::default();
-        assert_eq!(lobby.start_accept("a"), None);
-        lobby.stop_accept("a");
-        assert!(!lobby.is_accepting("a"));
-        assert_eq!(lobby.arrive(1, "a"), None);
-        assert!(lobby.why_nobody().contains("call themselves a"));
+        let mut queue = AcceptQueue::default();
+        assert_eq!(queue.start_accept("a"), None);
+        queue.stop_accept("a");
+        assert!(!queue.is_accepting("a"));
+        assert_eq!(queue.arrive(1, "a"), None);
+        assert!(queue.why_nobody().contains("call themselves a"));
     }
 
     #[test]
     fn peers_that_left_are_counted_and_forgotten() {
-        let mut lobby = AcceptQueue::default();
-        lobby.arrive(1, "a");
-        lobby.arrive(2, "a");
-        assert_eq!(lobby.take_gone(|peer| peer == 1), [1]);
-        assert!(lobby.why_nobody().contains("1 came and left"));
-        assert_eq!(lobby.start_accept("a"), Some(2));
+        let mut queue = AcceptQueue::default();
+        queue.arrive(1, "a");
+        queue.arrive(2, "a");
+        assert_eq!(queue.take_gone(|peer| peer == 1), [1]);
+        assert!(queue.why_nobody().contains("1 came and left"));
+        assert_eq!(queue.start_accept("a"), Some(2));
     }
 
     proptest! {
@@ -169,30 +169,30 @@ mod tests {
         #[test]
         fn every_peer_is_taken_once_or_waits(steps in proptest::collection::vec((any::<bool>(), 0usize..4), 0..100)) {
             const NAMES: [&str; 4] = ["", "a", "b", "c"];
-            let mut lobby = AcceptQueue::default();
+            let mut queue = AcceptQueue::default();
             let (mut came, mut taken) = (Vec::new(), Vec::new());
             for (is_accept, which) in steps {
                 match NAMES[which] {
                     "" if is_accept => {}
                     name if is_accept => {
-                        if !lobby.is_accepting(name) {
-                            lobby.start_accept(name);
+                        if !queue.is_accepting(name) {
+                            queue.start_accept(name);
                         }
                     }
                     given => {
-                        lobby.arrive(came.len(), given);
+                        queue.arrive(came.len(), given);
                         came.push(given);
                     }
                 }
                 for name in &NAMES[1..] {
-                    if let Some(peer) = lobby.take_accepted(name) {
+                    if let Some(peer) = queue.take_accepted(name) {
                         prop_assert!(came[peer].is_empty() || came[peer] == *name);
                         prop_assert!(!taken.contains(&peer));
                         taken.push(peer);
                     }
                 }
             }
-            prop_assert_eq!(taken.len() + lobby.unclaimed.len(), came.len());
+            prop_assert_eq!(taken.len() + queue.unclaimed.len(), came.len());
         }
     }
 }

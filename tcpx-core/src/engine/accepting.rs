@@ -61,19 +61,19 @@ impl Engine {
         let mut moved = listener.progress(now, &self.commons.session.identity);
         self.forget_gone_unclaimed();
         while self.accept_queue.has_room() {
-            let Some(incoming) = self.listener.as_mut().and_then(ControlListener::take_proven)
+            let Some(handshake) = self.listener.as_mut().and_then(ControlListener::take_proven)
             else {
                 break;
             };
             moved = true;
-            self.welcome(incoming, now);
+            self.welcome(handshake, now);
         }
         moved
     }
 
-    fn welcome(&mut self, incoming: InboundHandshake, now: Instant) {
-        let address = incoming.address();
-        let Some((link, agreement, given)) = incoming.welcome(&self.commons.session.identity)
+    fn welcome(&mut self, handshake: InboundHandshake, now: Instant) {
+        let address = handshake.address();
+        let Some((link, agreement, given)) = handshake.welcome(&self.commons.session.identity)
         else {
             return;
         };
