@@ -44,8 +44,8 @@ impl Compiler {
         is_here || skip(&format!("{} is not installed", self.command))
     }
 
-    /// Whether it is installed, and can link a program with these sanitizers: their runtime may be a
-    /// package of its own.
+    /// Whether it is installed, and can link a program with these sanitizers: their runtime may be
+    /// a package of its own.
     pub(crate) fn has_sanitizers(&self, flags: &[&str]) -> bool {
         if !self.is_here() {
             return false;
