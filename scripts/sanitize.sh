@@ -68,7 +68,7 @@ asan() {
     # With a target named, build scripts and procedural macros stay as they are.
     local run=(rustup run nightly cargo test --target "$host")
     # It leaves behind what a GPU might still write to: a leak on purpose.
-    local but_leaks=(-- --skip parking_tests::what_never_ends_is_left_behind_with_the_session)
+    local but_leaks=(-- --skip parking::what_never_ends_is_left_behind_with_the_session)
     if [[ $pure ]]; then
         "${run[@]}" -p tcpx-rx
         "${run[@]}" -p tcpx-core --lib "${but_leaks[@]}"
