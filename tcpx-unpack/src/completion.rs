@@ -12,7 +12,7 @@ use crate::ticket::Ticket;
 /// How many submits may be under way: 16 channels of 16 requests, each a submit of its own.
 const EVENTS: usize = 256;
 
-/// The longest wait for the GPU when all events are taken, or when an unpacker is dropped.
+/// The longest wait for the GPU when all events are taken.
 pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Events that are made once and used in turn, and the tickets that they stand for.
@@ -97,22 +97,24 @@ impl Completions {
         self.failure = Some(error.clone().without_job());
         error
     }
+
+    /// Lets nothing more be submitted.
+    pub(crate) fn stop(&mut self) {
+        self.failure.get_or_insert(UnpackError::ShutDown);
+    }
 }
 
-/// Waits until `stream` is idle, for at most [`STALL_LIMIT`] after `start`; drops do this.
-///
-/// Returns false when the stream may still be using memory.
-pub(crate) fn drain(gpu: &CudaGpu, stream: &Stream, start: Instant) -> bool {
-    let Ok(_entered) = gpu.enter() else { return true };
-    loop {
-        match stream.is_idle() {
-            Ok(true) => return true,
-            // The context is gone or broken, and its work with it.
-            Err(_) => return true,
-            Ok(false) if start.elapsed() > STALL_LIMIT => return false,
-            Ok(false) => thread::yield_now(),
-        }
-    }
+/// Whether nothing on `stream` uses memory any more. Never blocks.
+pub(crate) fn is_over(gpu: &CudaGpu, stream: &Stream) -> bool {
+    let idle = gpu.enter().and_then(|_entered| stream.is_idle());
+    idle.unwrap_or_else(|error| !is_refused_for_now(&error))
+}
+
+/// Whether an error is about the call, and not about the context. Any other means that the context
+/// is gone or broken, and its work with it.
+fn is_refused_for_now(error: &CudaError) -> bool {
+    // While the program captures a graph the driver refuses calls: CUDA_ERROR_STREAM_CAPTURE_*.
+    matches!(error, CudaError::Call { code: 900..=908, .. })
 }
 
 /// How many of `len` marks are done; they become done in order.
@@ -159,6 +161,15 @@ mod tests {
                 assert!(looks <= most, "{looks} looks for {truth} of {len}");
             }
         }
+    }
+
+    #[test]
+    fn a_broken_context_is_over_and_a_refused_call_is_not() {
+        let failed = |code| CudaError::Call { call: "cuStreamQuery", code, name: String::new() };
+        for (code, is_refused) in [(700, false), (709, false), (719, false), (900, true)] {
+            assert_eq!(is_refused_for_now(&failed(code)), is_refused, "{code}");
+        }
+        assert!(!is_refused_for_now(&CudaError::NoDriver));
     }
 
     #[test]

@@ -1,12 +1,10 @@
 #![allow(unsafe_code)]
 //! The d2d backend: one copy by the driver for each extent of neighbouring fragments.
 
-use std::time::Instant;
-
 use tcpx_cuda::{CudaError, CudaGpu, Stream};
 
 use crate::choice::Backend;
-use crate::completion::{Completions, drain};
+use crate::completion::{Completions, is_over};
 use crate::error::UnpackError;
 use crate::extent::extents;
 use crate::job::{UnpackJob, check_all};
@@ -60,12 +58,9 @@ impl Unpack for D2dUnpack {
         let _entered = self.gpu.enter()?;
         self.completions.poll()
     }
-}
 
-impl Drop for D2dUnpack {
-    fn drop(&mut self) {
-        if !drain(&self.gpu, &self.stream, Instant::now()) {
-            tracing::error!("copies are still running while their unpacker is dropped");
-        }
+    fn shutdown(&mut self) -> bool {
+        self.completions.stop();
+        is_over(&self.gpu, &self.stream)
     }
 }

@@ -95,6 +95,9 @@ pub enum UnpackError {
     /// recover from it.
     #[error(transparent)]
     Cuda(#[from] CudaError),
+    /// The unpacker was ended.
+    #[error("the unpacker was ended")]
+    ShutDown,
 }
 
 impl UnpackError {
@@ -106,7 +109,7 @@ impl UnpackError {
             | Self::BadRange { job, .. }
             | Self::Overlap { job, .. }
             | Self::Copy { job, .. } => Some(job),
-            Self::Unavailable { .. } | Self::Cuda(_) => None,
+            Self::Unavailable { .. } | Self::Cuda(_) | Self::ShutDown => None,
         }
     }
 

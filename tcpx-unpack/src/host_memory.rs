@@ -13,11 +13,12 @@ use crate::unpack::Unpack;
 #[derive(Debug)]
 pub(crate) struct HostMemoryUnpack {
     finished: Ticket,
+    is_shut_down: bool,
 }
 
 impl HostMemoryUnpack {
     pub(crate) const fn new() -> Self {
-        Self { finished: Ticket::NONE }
+        Self { finished: Ticket::NONE, is_shut_down: false }
     }
 }
 
@@ -28,6 +29,9 @@ impl Unpack for HostMemoryUnpack {
 
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
         check_all(jobs)?;
+        if self.is_shut_down {
+            return Err(UnpackError::ShutDown);
+        }
         for job in jobs {
             // SAFETY: the caller vouches for the job's memories, and check_all has found every
             // fragment inside them.
@@ -39,6 +43,11 @@ impl Unpack for HostMemoryUnpack {
 
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
         Ok(self.finished)
+    }
+
+    fn shutdown(&mut self) -> bool {
+        self.is_shut_down = true;
+        true
     }
 }
 

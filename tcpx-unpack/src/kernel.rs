@@ -103,4 +103,8 @@ impl Unpack for KernelUnpack {
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
         self.queue.poll()
     }
+
+    fn shutdown(&mut self) -> bool {
+        self.queue.shutdown()
+    }
 }

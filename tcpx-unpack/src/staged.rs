@@ -9,13 +9,12 @@
 mod step;
 
 use std::mem::ManuallyDrop;
-use std::time::Instant;
 
 use tcpx_cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
 
 use self::step::{Step, steps};
 use crate::choice::Backend;
-use crate::completion::{Completions, drain};
+use crate::completion::{Completions, is_over};
 use crate::error::UnpackError;
 use crate::extent::extents;
 use crate::job::{UnpackJob, check_all};
@@ -103,11 +102,16 @@ impl Unpack for StagedUnpack {
         let _entered = self.gpu.enter()?;
         self.completions.poll()
     }
+
+    fn shutdown(&mut self) -> bool {
+        self.completions.stop();
+        is_over(&self.gpu, &self.stream)
+    }
 }
 
 impl Drop for StagedUnpack {
     fn drop(&mut self) {
-        if drain(&self.gpu, &self.stream, Instant::now()) {
+        if self.shutdown() {
             // SAFETY: nothing uses the staging buffer any more, and it is dropped only here.
             unsafe { ManuallyDrop::drop(&mut self.staging) };
         } else {

@@ -12,7 +12,8 @@ use crate::ticket::Ticket;
 /// chunk's pages back to the plugin only once [`poll`](Self::poll) has reached its ticket
 /// (docs/plugin-contract.md §2.10). Submits finish in the order in which they were made.
 ///
-/// Dropping an unpacker waits, for a bounded time, until nothing it started still touches memory.
+/// Before an unpacker is dropped, [`shutdown`](Self::shutdown) says whether anything that it started
+/// still touches memory. Dropping one that has not finished frees nothing that its GPU may use.
 pub trait Unpack: Send {
     /// The way this unpacker copies.
     fn backend(&self) -> Backend;
@@ -25,8 +26,8 @@ pub trait Unpack: Send {
     /// that some jobs may have been copied, and that the unpacker will not recover.
     ///
     /// # Safety
-    /// For every job, until [`poll`](Self::poll) has reached the returned ticket or the unpacker
-    /// is dropped (after an error: until it is dropped):
+    /// For every job, until [`poll`](Self::poll) has reached the returned ticket or
+    /// [`shutdown`](Self::shutdown) has answered true (after an error: until the latter):
     /// - `bounce..bounce + bounce_bytes` is memory of the kind the unpacker was opened for, or, for
     ///   a GPU, any that its driver can copy from, such as pinned host memory; it stays readable,
     ///   and nobody writes the fragments;
@@ -39,4 +40,10 @@ pub trait Unpack: Send {
     /// # Errors
     /// Something that was submitted earlier has failed. Every later call reports it as well.
     fn poll(&mut self) -> Result<Ticket, UnpackError>;
+
+    /// Ends the unpacker: nothing can be submitted any more. True when nothing that it started
+    /// touches memory, also after a failure; while it answers false, ask again. Never blocks.
+    ///
+    /// A GPU that hangs never lets it become true. Who asks decides how long to wait.
+    fn shutdown(&mut self) -> bool;
 }

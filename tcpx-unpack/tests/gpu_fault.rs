@@ -39,7 +39,6 @@ fn a_fault_becomes_an_error_that_stays() {
     // SAFETY: refused before anything is copied.
     assert_eq!(unsafe { unpack.submit(&[job]) }, Err(failure));
 
-    let dropping = Instant::now();
+    assert!(unpack.shutdown(), "a broken context runs nothing");
     drop(unpack);
-    assert!(dropping.elapsed() < Duration::from_secs(5), "dropping took {:?}", dropping.elapsed());
 }

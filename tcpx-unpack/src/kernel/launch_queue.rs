@@ -19,7 +19,7 @@ use super::launch::{
 use super::ring::{Reservation, Ring};
 use super::staging::{Plan, plan};
 use super::tile::{self, Tile, Tiles};
-use crate::completion::STALL_LIMIT;
+use crate::completion::{STALL_LIMIT, is_over};
 use crate::error::UnpackError;
 use crate::extent::extents;
 use crate::job::{Checked, UnpackJob};
@@ -307,16 +307,16 @@ impl LaunchQueue {
         error
     }
 
-    /// Waits until nothing is in flight; false when the GPU does not come to an end.
-    fn drain(&mut self) -> bool {
-        let start = Instant::now();
-        self.streams.iter().all(|stream| crate::completion::drain(&self.gpu, stream, start))
+    /// Lets nothing more be launched. True when nothing is in flight.
+    pub(super) fn shutdown(&mut self) -> bool {
+        self.failure.get_or_insert(UnpackError::ShutDown);
+        self.streams.iter().all(|stream| is_over(&self.gpu, stream))
     }
 }
 
 impl Drop for LaunchQueue {
     fn drop(&mut self) {
-        if self.drain() {
+        if self.shutdown() {
             // SAFETY: no launch uses it any more, and it is dropped only here.
             unsafe { ManuallyDrop::drop(&mut self.held) };
         } else {

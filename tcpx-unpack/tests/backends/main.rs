@@ -203,7 +203,7 @@ fn many_submits_finish_in_order() {
 }
 
 #[test]
-fn dropping_an_unpacker_waits_for_its_copies() {
+fn an_unpacker_that_has_shut_down_copies_nothing_more() {
     for setup in all_setups() {
         let case = cases().into_iter().find(|case| case.name == "many chunks").unwrap();
         let layout = Layout::of(&case);
@@ -213,8 +213,17 @@ fn dropping_an_unpacker_waits_for_its_copies() {
         let mut unpack = setup.open();
         // SAFETY: the memories outlive the unpacker.
         unsafe { unpack.submit(&jobs(&case, &layout, &bounce, &dst)) }.unwrap();
-        drop(unpack);
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        while !unpack.shutdown() {
+            assert!(Instant::now() < give_up_at, "{setup}: its copies never end");
+        }
         assert!(dst.content(layout.bytes) == expected(&case, &layout, &content, 0), "{setup}");
+        let other = setup.destination(layout.bytes, POISONS[0]);
+        // SAFETY: as above.
+        let refused = unsafe { unpack.submit(&jobs(&case, &layout, &bounce, &other)) };
+        assert_eq!(refused, Err(UnpackError::ShutDown), "{setup}");
+        assert!(unpack.shutdown(), "{setup}");
+        assert!(other.content(layout.bytes).iter().all(|byte| *byte == POISONS[0]), "{setup}");
     }
 }
 
