@@ -122,7 +122,7 @@
 //! `TCPX_SOFT_SHAPE` is a comma-separated list of the fields of `Shape`, or `all`.
 //! `TCPX_SOFT_FAULTS` is a list separated by semicolons, for example
 //! `cut:send.data0@65536;kill:recv@37;lose:send@1;leak:recv@4`, or
-//! `rc:isend@5=2;freeze:irecv@3;die:accept@1`.
+//! `rc:isend@5=2;freeze:irecv@3;delay:closeSend/closeRecv@1=500;die:accept@1`.
 
 mod comm;
 mod connect;

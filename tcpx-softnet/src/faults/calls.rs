@@ -1,7 +1,8 @@
 #![allow(unsafe_code)]
-//! Faults of calls: codes that are returned, a process that freezes or dies.
+//! Faults of calls: codes that are returned, a call that is late, a process that freezes or dies.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::fault::Fault;
 use super::script::FaultScript;
@@ -15,6 +16,8 @@ pub(crate) enum ScriptedCall {
     Return(i32),
     /// Stop the process, then do the call.
     Freeze,
+    /// Wait so many milliseconds, then do the call.
+    Delay(u64),
     /// End the process.
     Die,
 }
@@ -25,6 +28,10 @@ impl ScriptedCall {
     pub(crate) fn play(self) -> Option<i32> {
         let signal = match self {
             Self::Return(code) => return Some(code),
+            Self::Delay(ms) => {
+                std::thread::sleep(Duration::from_millis(ms));
+                return None;
+            }
             Self::Freeze => libc::SIGSTOP,
             Self::Die => libc::SIGKILL,
         };
@@ -58,6 +65,7 @@ impl CallCounter {
             let (e, c, scripted) = match *fault {
                 Fault::Return { entry, call, code } => (entry, call, ScriptedCall::Return(code)),
                 Fault::Freeze { entry, call } => (entry, call, ScriptedCall::Freeze),
+                Fault::Delay { entry, call, ms } => (entry, call, ScriptedCall::Delay(ms)),
                 Fault::Die { entry, call } => (entry, call, ScriptedCall::Die),
                 _ => return None,
             };
@@ -72,7 +80,7 @@ mod tests {
 
     #[test]
     fn each_entry_is_counted_by_itself() {
-        let faults = ["rc:test@2=6", "freeze:isend@1", "die:test@3"]
+        let faults = ["rc:test@2=6", "freeze:isend@1", "die:test@3", "delay:isend@2=7"]
             .map(|text| text.parse().expect("a fault"))
             .to_vec();
         let script = FaultScript { faults, ..FaultScript::default() };
@@ -82,6 +90,7 @@ mod tests {
         assert_eq!(count(Entry::Isend), Some(ScriptedCall::Freeze));
         assert_eq!(count(Entry::Test), Some(ScriptedCall::Return(6)));
         assert_eq!(count(Entry::Test), Some(ScriptedCall::Die));
+        assert_eq!(count(Entry::Isend), Some(ScriptedCall::Delay(7)));
         assert_eq!((count(Entry::Test), count(Entry::Isend)), (None, None));
     }
 }

@@ -52,6 +52,15 @@ pub enum Fault {
         /// Which of its calls, from 1.
         call: u64,
     },
+    /// A call begins late. Its thread waits.
+    Delay {
+        /// Which entry.
+        entry: Entry,
+        /// Which of its calls, from 1.
+        call: u64,
+        /// How late, in milliseconds.
+        ms: u64,
+    },
     /// The process ends as by SIGKILL when a call begins.
     Die {
         /// Which entry.
@@ -65,8 +74,8 @@ impl Fault {
     /// The words that a script is made of.
     pub(crate) const ALLOWED: &str = "a semicolon-separated list of cut:SIDE.SOCKET@BYTES, \
          kill:SIDE@STEP, lose:send@MESSAGE, leak:recv@EVERY, rc:ENTRY@CALL=CODE, \
-         freeze:ENTRY@CALL and die:ENTRY@CALL, with SIDE send or recv, SOCKET control or \
-         data0..data7, CODE 1..=7";
+         freeze:ENTRY@CALL, delay:ENTRY@CALL=MS and die:ENTRY@CALL, with SIDE send or recv, SOCKET \
+         control or data0..data7, CODE 1..=7";
 
     /// Reads one fault; the numbers may still make no sense.
     fn parse(text: &str) -> Option<Self> {
@@ -92,6 +101,11 @@ impl Fault {
                     code: number(code)?,
                 })
             }
+            "delay" => {
+                let (call, ms) = when.split_once('=')?;
+                let (call, ms) = (number(call)?, number(ms)?);
+                Some(Self::Delay { entry: Entry::from_name(what)?, call, ms })
+            }
             "freeze" => Some(Self::Freeze { entry: Entry::from_name(what)?, call: number(when)? }),
             "die" => Some(Self::Die { entry: Entry::from_name(what)?, call: number(when)? }),
             _ => None,
@@ -105,7 +119,9 @@ impl Fault {
             Self::Cut { .. } | Self::Kill { .. } => true,
             Self::Lose { message: count } | Self::Leak { every: count } => *count > 0,
             Self::Return { call, code, .. } => *call > 0 && (1..=7).contains(code),
-            Self::Freeze { call, .. } | Self::Die { call, .. } => *call > 0,
+            Self::Freeze { call, .. } | Self::Delay { call, .. } | Self::Die { call, .. } => {
+                *call > 0
+            }
         }
     }
 }
@@ -148,6 +164,8 @@ mod tests {
         assert_eq!(Entry::Isend.name(), "isend");
         let freeze = Fault::Freeze { entry: Entry::Accept, call: 2 };
         assert_eq!("freeze:accept@2".parse(), Ok(freeze));
+        let delay = Fault::Delay { entry: Entry::CloseTransfer, call: 3, ms: 250 };
+        assert_eq!("delay:closeSend/closeRecv@3=250".parse(), Ok(delay));
         let die = Fault::Die { entry: Entry::CloseTransfer, call: 1 };
         assert_eq!("die:closeSend/closeRecv@1".parse(), Ok(die));
     }
@@ -165,6 +183,8 @@ mod tests {
             "leak:send@1",
             "rc:foo@1=2",
             "freeze:foo@1",
+            "delay:isend@1",
+            "delay:isend@0=5",
             "die:test",
         ] {
             assert_eq!(Fault::parse(text), None, "{text}");
