@@ -574,8 +574,9 @@ typedef struct tcpx_session_stats {
    */
   uint64_t alarms;
   /**
-   * Peers that ended while chunks of theirs are still being unpacked or gathered. Memory that is
-   * registered for them stays in use. If this is above 0 for more than a moment, the GPU hangs.
+   * Peers that ended while chunks of theirs are still being unpacked or gathered, or whose memory
+   * something uses for too long. Memory that is registered for them stays in use. If this is above
+   * 0 for more than a moment, the GPU hangs, or the plugin does.
    */
   uint64_t peers_parked;
 } tcpx_session_stats;
@@ -871,18 +872,18 @@ tcpx_status tcpx_session_create(const struct tcpx_session_options *options,
 /**
  * Says goodbye to every peer, then closes everything.
  *
- * Afterwards the library does not touch memory that was registered with the session. The handles
- * stay valid: end each transfer with `tcpx_transfer_release`, and the session with
- * `tcpx_session_destroy`. Closing a session that is closed changes nothing.
+ * When it returns `TCPX_OK`, the library does not touch memory that was registered with the session
+ * any more. The handles stay valid: end each transfer with `tcpx_transfer_release`, and the session
+ * with `tcpx_session_destroy`. Closing a session that is closed changes nothing.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` in two cases, and the text names the peers. Either
- * they did not answer: everything is closed here all the same. Or a GPU that hangs has not
- * unpacked their chunks: memory that these are received into must stay, and another call looks
- * again.
+ * they did not answer: everything is closed here all the same. Or something still uses registered
+ * memory, because a GPU hangs that unpacks chunks, or the plugin does while it closes comms: that
+ * memory must stay, and another call looks again. `tcpx_session_destroy` tells the two apart.
  *
  * Any thread, also while other threads are inside calls on this session: those calls end with
- * `TCPX_ERR_CLOSED`. Blocks for at most `close_timeout_ms`, and for as long as unpacks under way
- * take.
+ * `TCPX_ERR_CLOSED`. Blocks for at most `close_timeout_ms`, and then for at most 10 seconds while
+ * unpacks under way end and comms close.
  */
 tcpx_status tcpx_session_close(struct tcpx_session session);
 
@@ -890,14 +891,17 @@ tcpx_status tcpx_session_close(struct tcpx_session session);
  * Ends a session. It closes the session as `tcpx_session_close` does, but does not say whether
  * every peer answered.
  *
- * The handle is no longer valid. The library does not touch memory that was registered with the
- * session, except where `tcpx_session_close` said before that memory must stay. The handles of its
- * transfers stay valid until `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or
- * `TCPX_ERR_PEER_GONE` if the peer said goodbye first.
+ * When it returns `TCPX_OK`, the handle is no longer valid, and the library does not touch memory
+ * that was registered with the session any more. The handles of its transfers stay valid until
+ * `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or `TCPX_ERR_PEER_GONE` if the
+ * peer said goodbye first.
  *
- * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this
- * session: nothing was done. Any thread. Blocks for at most `close_timeout_ms`, and for as long as
- * unpacks under way take.
+ * Errors, after each of which the handle stays valid: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while
+ * another thread is inside a call on this session; `TCPX_ERR_TIMEOUT` when the session is closed
+ * but something still uses registered memory, because a GPU hangs that unpacks chunks, or the
+ * plugin does while it closes comms. The text names the peers. That memory must stay; another call
+ * looks again. Any thread. Blocks for at most `close_timeout_ms`, and then for at most 10 seconds
+ * while unpacks under way end and comms close.
  */
 tcpx_status tcpx_session_destroy(struct tcpx_session session);
 

@@ -324,7 +324,10 @@ class Session {
     return *this;
   }
 
-  /** Ends the session, as destroy() does. */
+  /**
+   * Ends the session, as destroy() does. It cannot say whether that failed: call destroy() before
+   * registered memory is freed. A session that cannot be ended is left behind.
+   */
   ~Session() {
     if (handle_.id != 0) tcpx_session_destroy(handle_);
   }
@@ -341,7 +344,11 @@ class Session {
    */
   int close() { return detail::check(tcpx_session_close(handle_)); }
 
-  /** Closes the session, whoever answers, and ends its handle. A second call does nothing. */
+  /**
+   * Closes the session, whoever answers, and ends its handle. Fails with TCPX_ERR_TIMEOUT while
+   * something still uses registered memory; the object then keeps the session. After a success
+   * nothing touches that memory, and a further call does nothing.
+   */
   int destroy() {
     if (handle_.id == 0) return TCPX_OK;
     const int status = detail::check(tcpx_session_destroy(handle_));

@@ -36,8 +36,6 @@ pub(crate) trait Handled: Sized {
     fn into_object(self) -> Object;
     /// The object, if it is of this kind.
     fn of(object: &Object) -> Option<&Arc<Self>>;
-    /// The object itself, if it is of this kind.
-    fn from_object(object: Object) -> Option<Arc<Self>>;
 }
 
 impl Handled for Session {
@@ -48,13 +46,6 @@ impl Handled for Session {
     }
 
     fn of(object: &Object) -> Option<&Arc<Self>> {
-        match object {
-            Object::Session(session) => Some(session),
-            Object::Transfer(_) => None,
-        }
-    }
-
-    fn from_object(object: Object) -> Option<Arc<Self>> {
         match object {
             Object::Session(session) => Some(session),
             Object::Transfer(_) => None,
@@ -75,13 +66,6 @@ impl Handled for Transfer {
             Object::Session(_) => None,
         }
     }
-
-    fn from_object(object: Object) -> Option<Arc<Self>> {
-        match object {
-            Object::Transfer(transfer) => Some(transfer),
-            Object::Session(_) => None,
-        }
-    }
 }
 
 /// Gives an object a handle, which is never 0.
@@ -94,9 +78,15 @@ pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get(handle)
 }
 
-/// Takes an object out, so that dropping it ends it. It fails while another call uses the object.
-pub(crate) fn take<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
-    REGISTRY.take(handle)
+/// The object of a handle, for the call that ends it. It fails while another call uses the object.
+pub(crate) fn get_unused<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
+    REGISTRY.get_unused(handle)
+}
+
+/// Takes an object out that [`get_unused`] gave, so that dropping it ends it. It fails while another
+/// call uses the object.
+pub(crate) fn take<T: Handled>(handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
+    REGISTRY.take(handle, held)
 }
 
 impl Registry {
@@ -110,16 +100,27 @@ impl Registry {
         find(&objects, handle).map(|(_, object)| Arc::clone(object))
     }
 
-    fn take<T: Handled>(&self, handle: u64) -> Result<Arc<T>, Failure> {
+    fn get_unused<T: Handled>(&self, handle: u64) -> Result<Arc<T>, Failure> {
+        // Nobody can clone it while the registry is locked for writing, so a count stays.
+        let objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
+        let (_, object) = find::<T>(&objects, handle)?;
+        if Arc::strong_count(object) > 1 { Err(busy::<T>()) } else { Ok(Arc::clone(object)) }
+    }
+
+    fn take<T: Handled>(&self, handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
         let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
         let (key, object) = find::<T>(&objects, handle)?;
-        // Nobody can clone it while the registry is locked, so a count of one stays one.
-        if Arc::strong_count(object) > 1 {
-            let text = format!("another thread is inside a call on this {}", T::KIND);
-            return Err(Failure::new(TCPX_ERR_BUSY, text));
+        // The registry's and the caller's.
+        if !Arc::ptr_eq(object, &held) || Arc::strong_count(object) > 2 {
+            return Err(busy::<T>());
         }
-        objects.remove(key).and_then(T::from_object).ok_or_else(|| unknown::<T>(handle))
+        objects.remove(key);
+        Ok(held)
     }
+}
+
+fn busy<T: Handled>() -> Failure {
+    Failure::new(TCPX_ERR_BUSY, format!("another thread is inside a call on this {}", T::KIND))
 }
 
 fn find<T: Handled>(
@@ -157,23 +158,27 @@ mod tests {
     // A registry of its own for each test: in the program's one, a made-up handle may be another
     // test's live one.
 
+    fn end<T: Handled>(registry: &Registry, handle: u64) -> Result<Arc<T>, Failure> {
+        registry.get_unused(handle).and_then(|held| registry.take(handle, held))
+    }
+
     #[test]
     fn stale_wrong_and_made_up_handles_are_told_apart_from_live_ones() {
         let registry = Registry::default();
         let handle = registry.add(Session::new(SessionOptions::default()).unwrap());
         assert!(registry.get::<Session>(handle).is_ok());
         assert_eq!(status(registry.get::<Transfer>(handle)), TCPX_ERR_HANDLE);
-        assert_eq!(status(registry.take::<Transfer>(handle)), TCPX_ERR_HANDLE);
+        assert_eq!(status(end::<Transfer>(&registry, handle)), TCPX_ERR_HANDLE);
         for made_up in [0, 1, handle + 1, handle ^ (1 << 32), handle | 1 << 63, u64::MAX] {
             assert_eq!(status(registry.get::<Session>(made_up)), TCPX_ERR_HANDLE, "{made_up:#x}");
         }
-        assert!(registry.take::<Session>(handle).is_ok());
+        assert!(end::<Session>(&registry, handle).is_ok());
         assert_eq!(status(registry.get::<Session>(handle)), TCPX_ERR_HANDLE);
-        assert_eq!(status(registry.take::<Session>(handle)), TCPX_ERR_HANDLE);
+        assert_eq!(status(end::<Session>(&registry, handle)), TCPX_ERR_HANDLE);
 
         let next = registry.add(Session::new(SessionOptions::default()).unwrap());
         assert_ne!(next, handle, "a place that is used again has another number");
-        assert!(registry.take::<Session>(next).is_ok());
+        assert!(end::<Session>(&registry, next).is_ok());
     }
 
     #[test]
@@ -181,8 +186,13 @@ mod tests {
         let registry = Registry::default();
         let handle = registry.add(Session::new(SessionOptions::default()).unwrap());
         let used = registry.get::<Session>(handle).unwrap();
-        assert_eq!(status(registry.take::<Session>(handle)), TCPX_ERR_BUSY);
+        assert_eq!(status(end::<Session>(&registry, handle)), TCPX_ERR_BUSY);
         drop(used);
-        assert!(registry.take::<Session>(handle).is_ok());
+        // Another call that begins between the two steps counts as well.
+        let held = registry.get_unused::<Session>(handle).unwrap();
+        let used = registry.get::<Session>(handle).unwrap();
+        assert_eq!(status(registry.take(handle, held)), TCPX_ERR_BUSY);
+        drop(used);
+        assert!(end::<Session>(&registry, handle).is_ok());
     }
 }

@@ -61,18 +61,18 @@ pub unsafe extern "C" fn tcpx_session_create(
 
 /// Says goodbye to every peer, then closes everything.
 ///
-/// Afterwards the library does not touch memory that was registered with the session. The handles
-/// stay valid: end each transfer with `tcpx_transfer_release`, and the session with
-/// `tcpx_session_destroy`. Closing a session that is closed changes nothing.
+/// When it returns `TCPX_OK`, the library does not touch memory that was registered with the session
+/// any more. The handles stay valid: end each transfer with `tcpx_transfer_release`, and the session
+/// with `tcpx_session_destroy`. Closing a session that is closed changes nothing.
 ///
 /// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` in two cases, and the text names the peers. Either
-/// they did not answer: everything is closed here all the same. Or a GPU that hangs has not
-/// unpacked their chunks: memory that these are received into must stay, and another call looks
-/// again.
+/// they did not answer: everything is closed here all the same. Or something still uses registered
+/// memory, because a GPU hangs that unpacks chunks, or the plugin does while it closes comms: that
+/// memory must stay, and another call looks again. `tcpx_session_destroy` tells the two apart.
 ///
 /// Any thread, also while other threads are inside calls on this session: those calls end with
-/// `TCPX_ERR_CLOSED`. Blocks for at most `close_timeout_ms`, and for as long as unpacks under way
-/// take.
+/// `TCPX_ERR_CLOSED`. Blocks for at most `close_timeout_ms`, and then for at most 10 seconds while
+/// unpacks under way end and comms close.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
     boundary::call(|| Ok(session.get()?.close()?))
@@ -81,18 +81,26 @@ pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
 /// Ends a session. It closes the session as `tcpx_session_close` does, but does not say whether
 /// every peer answered.
 ///
-/// The handle is no longer valid. The library does not touch memory that was registered with the
-/// session, except where `tcpx_session_close` said before that memory must stay. The handles of its
-/// transfers stay valid until `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or
-/// `TCPX_ERR_PEER_GONE` if the peer said goodbye first.
+/// When it returns `TCPX_OK`, the handle is no longer valid, and the library does not touch memory
+/// that was registered with the session any more. The handles of its transfers stay valid until
+/// `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or `TCPX_ERR_PEER_GONE` if the
+/// peer said goodbye first.
 ///
-/// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this
-/// session: nothing was done. Any thread. Blocks for at most `close_timeout_ms`, and for as long as
-/// unpacks under way take.
+/// Errors, after each of which the handle stays valid: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while
+/// another thread is inside a call on this session; `TCPX_ERR_TIMEOUT` when the session is closed
+/// but something still uses registered memory, because a GPU hangs that unpacks chunks, or the
+/// plugin does while it closes comms. The text names the peers. That memory must stay; another call
+/// looks again. Any thread. Blocks for at most `close_timeout_ms`, and then for at most 10 seconds
+/// while unpacks under way end and comms close.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_destroy(session: tcpx_session) -> tcpx_status {
     boundary::call(|| {
-        drop(registry::take::<Session>(session.id)?);
+        let held = registry::get_unused::<Session>(session.id)?;
+        let closed = held.close();
+        if !held.is_settled() {
+            closed?;
+        }
+        drop(registry::take(session.id, held)?);
         Ok(())
     })
 }

@@ -205,7 +205,8 @@ pub unsafe extern "C" fn tcpx_transfer_error(
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_release(transfer: tcpx_transfer) -> tcpx_status {
     boundary::call(|| {
-        drop(registry::take::<Transfer>(transfer.id)?);
+        let held = registry::get_unused::<Transfer>(transfer.id)?;
+        drop(registry::take(transfer.id, held)?);
         Ok(())
     })
 }

@@ -38,6 +38,7 @@ use crate::control::listener::ControlListener;
 use crate::error::{Departure, Error, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::memory::device_memory::OwnedMemory;
+use crate::peer::closer::Closer;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::protocol::operation::NewOperation;
 use crate::peer::protocol::stage::Leaving;
@@ -62,6 +63,8 @@ pub(crate) struct Engine {
     listener: Option<ControlListener>,
     accept_queue: AcceptQueue<PeerKey>,
     unpack: Box<dyn Unpack>,
+    /// The one before, which has failed and may still be copying.
+    ending: Option<Box<dyn Unpack>>,
     unpack_why: String,
     unpack_batches: u64,
     peers_failed: u64,
@@ -103,6 +106,7 @@ impl Engine {
                 session: SessionContext::new(options, plugin, memory, opened.unpack.backend())?,
                 ledger: Ledger::default(),
                 batch: Batch::default(),
+                closer: Closer::default(),
             },
             peers: SlotMap::with_key(),
             names: HashMap::new(),
@@ -110,6 +114,7 @@ impl Engine {
             listener: None,
             accept_queue: AcceptQueue::default(),
             unpack: opened.unpack,
+            ending: None,
             unpack_why: opened.why,
             unpack_batches: 0,
             peers_failed: 0,
@@ -314,7 +319,7 @@ impl Engine {
             self.peers_failed += 1;
             tracing::warn!(peer = %peer.name(), %error, "peer failed");
         }
-        if let Some(leftover) = peer.end(error.clone(), &mut self.commons.ledger, reached) {
+        if let Some(leftover) = peer.end(error.clone(), &mut self.commons, reached) {
             let mut parked = Parked::new(peer.name().clone(), error, leftover);
             if self.is_stuck {
                 parked.never_ends();
@@ -323,19 +328,40 @@ impl Engine {
         }
     }
 
-    /// Takes memory out, and returns it if the session owned it. Every comm that knows it forgets
-    /// it.
+    /// Takes memory out, and returns it if the session owned it: to be freed without the lock. Every
+    /// comm that knows it forgets it.
     pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let (peers, parked) = (&self.peers, &self.parked);
-        self.commons.ledger.registrations.remove(id, |comm, handle| {
+        let removed = self.commons.ledger.registrations.remove(id, |comm, handle| {
             let _ = peers.values().any(|peer| peer.deregister(comm, handle))
                 || parked.iter().any(|parked| parked.deregister(comm, handle));
-        })
+        });
+        let owned = removed?;
+        // Freeing a GPU's memory waits for the GPU.
+        if self.is_stuck && matches!(owned, Some(OwnedMemory::Gpu(_))) {
+            std::mem::forget(owned);
+            return Ok(None);
+        }
+        Ok(owned)
     }
 
     /// Whether nothing is left to say to any peer.
     pub(crate) fn is_quiet(&self) -> bool {
         self.peers.values().all(Peer::is_gone)
+    }
+
+    /// Frees what is left. Freeing a GPU's memory waits until the GPU is idle, so that is waited for
+    /// a while only.
+    fn free(&mut self) {
+        if let DeviceMemory::Emulated = self.commons.session.memory {
+            return;
+        }
+        let registrations = std::mem::take(&mut self.commons.ledger.registrations);
+        let unpacker = self.take_unpacker();
+        self.commons.closer.close((registrations, unpacker));
+        if !self.commons.closer.finish(UNPACK_TIMEOUT) {
+            tracing::warn!("the GPU is busy: a session's memory is freed when it has finished");
+        }
     }
 
     /// Begins to say goodbye to everybody; peers that cannot be up at either end are dropped at
@@ -357,8 +383,8 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if self.parked.is_empty() {
-            return;
+        if self.is_settled() && !self.is_stuck {
+            return self.free();
         }
         // Whatever a copy or kernel under way may still touch stays, for as long as the process
         // lives.
@@ -368,7 +394,7 @@ impl Drop for Engine {
         );
         std::mem::forget(std::mem::take(&mut self.parked));
         std::mem::forget(std::mem::take(&mut self.commons.ledger.registrations));
-        self.leave_unpacker();
+        self.leave_unpackers();
     }
 }
 

@@ -162,11 +162,11 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: RegistrationProblem,
     },
-    /// A registration is still used by posted operations.
+    /// A registration is still used by posted operations, or by a copy through the session.
     InUse {
         /// The registration.
         id: MemoryId,
-        /// How many operations use it.
+        /// How many operations use it; 0: another thread reads or writes it through the session.
         operations: usize,
     },
     /// What arrived is not what was announced. Nothing was copied.

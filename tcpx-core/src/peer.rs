@@ -4,6 +4,7 @@
 //! - `connection`: drives a proven link, its comms and its lanes. `actions`: what it does when the
 //!   protocol says so.
 //! - `commons`: what every peer of a session reads and writes.
+//! - `closer`: closes comms, in a thread of its own.
 //! - `comm_setup`: connects the comms, both ways at once.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died.
 //! - `leftover`: what cannot be freed yet when a peer ends.
@@ -11,6 +12,7 @@
 //! - `session_context`: settings, plugin and identity of the session.
 
 mod actions;
+pub(crate) mod closer;
 mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
@@ -24,8 +26,8 @@ pub(crate) mod watch;
 use std::time::{Duration, Instant};
 
 use self::comm_setup::CommSetup;
-use self::commons::{Commons, Ledger};
-use self::connection::{ChannelRecord, Connection};
+use self::commons::Commons;
+use self::connection::{ChannelRecord, Closing, Connection};
 use self::leftover::Leftover;
 use self::protocol::operation::{NewOperation, Operation};
 use self::protocol::stage::{Leaving, PeerStage};
@@ -44,7 +46,7 @@ use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, Direction, PeerKey};
+use crate::types::{CommId, PeerKey};
 
 /// Where in its life a peer is.
 #[derive(Debug)]
@@ -273,13 +275,14 @@ impl Peer {
         self.connection().is_some_and(|connection| connection.deregister(comm, handle))
     }
 
-    /// Ends everything with this peer: comms first, so that nobody touches memory of operations
-    /// that have ended. What is still being unpacked or gathered, which is all after batch
-    /// `reached`, is handed out to be ended later.
+    /// Ends everything with this peer. What has no counterpart ends at once. Comms are handed over to
+    /// be closed, and until they are, operations with a counterpart, whose memory they may use, are
+    /// left over. So are receive comms with chunks that are still being unpacked, and staging
+    /// buffers that are still written: that is all after batch `reached`.
     pub(crate) fn end(
         &mut self,
         why: Error,
-        ledger: &mut Ledger,
+        cx: &mut Commons,
         reached: BatchNumber,
     ) -> Option<Leftover> {
         let gone = |agreement, messages, record| {
@@ -300,36 +303,33 @@ impl Peer {
         let _ = connection.flush();
         let is_left = |batch: &BatchNumber| *batch > reached;
         let gathering = connection.send_lanes.iter().filter_map(SendLane::newest_batch).max();
-        let gathering = gathering.filter(is_left);
         let unpacking = connection.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();
         let unpacking = unpacking.filter(is_left);
-        let mut stagings = connection.close_sends(ledger);
-        if gathering.is_none() {
-            stagings.drain(..).for_each(|staging| ledger.registrations.remove_own(staging));
-        }
-        let mut lanes = Vec::new();
+        let until = gathering.filter(is_left).max(unpacking).unwrap_or(BatchNumber::NONE);
+
+        let (sends, mut stagings) = connection.end_sends(&mut cx.ledger);
+        let (mut lanes, mut receives) = (Vec::new(), Vec::new());
         match unpacking {
             Some(_) => lanes = connection.take_recvs(),
-            None => connection.close_recvs(ledger),
+            None => receives = connection.end_recvs(&mut cx.ledger),
         }
-        let is_used = |operation: &Operation| {
-            operation.is_matched()
-                && match operation.posted.direction {
-                    Direction::Send => gathering.is_some(),
-                    Direction::Receive => unpacking.is_some(),
-                }
-        };
-        let Connection { protocol, mut record, .. } = *connection;
+        let Connection { protocol, mut record, setup, closing, .. } = *connection;
+        let mut tickets = vec![cx.closer.close((sends, receives, setup))];
+        if let Some(Closing { ticket, stagings: of_closing, .. }) = closing {
+            tickets.push(ticket);
+            stagings.extend(of_closing);
+        }
         let (agreement, messages) = (protocol.agreement(), protocol.messages());
-        let (operations, ended): (Vec<_>, Vec<_>) =
-            protocol.into_operations().map(|(_, operation)| operation).partition(is_used);
+        let (operations, ended): (Vec<_>, Vec<_>) = protocol
+            .into_operations()
+            .map(|(_, operation)| operation)
+            .partition(Operation::is_matched);
         record.errors += (operations.len() + ended.len()) as u64;
         for operation in ended {
             let NewOperation { transfer, direction, span, .. } = operation.posted;
-            ledger.failed(transfer, span.registration, why.seen_by(direction));
+            cx.ledger.failed(transfer, span.registration, why.seen_by(direction));
         }
         self.state = gone(Some(agreement), messages, record);
-        let until = gathering.max(unpacking)?;
-        Some(Leftover { lanes, stagings, operations, until })
+        Some(Leftover { lanes, tickets, stagings, operations, until })
     }
 }

@@ -30,7 +30,9 @@ use crate::types::PeerKey;
 /// inside the calls of this library, or by a thread of the session
 /// ([`SessionOptions::progress_thread`]).
 ///
-/// Dropping it does what [`close`](Self::close) does; only the error goes to the log.
+/// Dropping it does what [`close`](Self::close) does; only the error goes to the log. So close it
+/// first if memory was registered that is to be freed afterwards: a drop cannot say whether a GPU
+/// that hangs, or a plugin that does not return, still writes it.
 #[derive(Debug)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -188,13 +190,13 @@ impl Session {
     /// Ends the session. It says goodbye to every peer, as [`disconnect`](Self::disconnect) does,
     /// for at most [`SessionOptions::close_timeout`]; then it closes everything. Other calls answer
     /// [`Error::Closed`] from then on, and operations that are left end with it. Closing a closed
-    /// session does no harm.
+    /// session does no harm. When it returns `Ok`, nothing touches registered memory any more.
     ///
     /// # Errors
     /// [`Error::Deadline`] names the peers that did not answer; everything is closed all the same.
-    /// In phase [`Phase::Unpack`] it says that chunks of a peer that ended are still being unpacked
-    /// or gathered: the memory that they are copied to or from must stay. Closing again looks
-    /// again.
+    /// In phase [`Phase::Unpack`] it says that something of a peer that ended still uses registered
+    /// memory: chunks are being unpacked or gathered, or comms being closed. That memory must stay.
+    /// Closing again looks again.
     pub fn close(&self) -> Result<()> {
         let start = Instant::now();
         self.shared.engine().start_close();
@@ -219,6 +221,12 @@ impl Session {
         settled?;
         let engine = self.shared.engine();
         if engine.is_settled() { closed } else { Err(engine.unsettled(start.elapsed())) }
+    }
+
+    /// Whether nothing of peers that ended uses registered memory any more. True of a closed session:
+    /// nothing touches memory that was registered with it, whether or not every peer answered.
+    pub fn is_settled(&self) -> bool {
+        self.shared.engine().is_settled()
     }
 
     /// One round of progress over everything, without waiting. Returns whether anything moved.

@@ -50,6 +50,18 @@ fn the_plugin_is_silenced_by_itself() {
 }
 
 #[test]
+fn a_session_is_not_destroyed_while_its_memory_may_be_used() {
+    if !GCC.has_sanitizers(&SANITIZERS) {
+        return;
+    }
+    let workshop = Workshop::new();
+    let program = workshop.build(GCC, Linkage::Shared, &source("c/parked.c"), &SANITIZERS);
+    // Longer than a destroy waits.
+    let slow = ("TCPX_SOFT_FAULTS", "delay:closeSend/closeRecv@1=15000");
+    Program::start_with(&program, &[] as &[&str], &[slow]).pass();
+}
+
+#[test]
 fn cpp_errors_are_exceptions_or_codes() {
     survive(GXX, Linkage::Shared, "cpp/exceptions.cpp", &[]);
     survive(GXX, Linkage::Static, "cpp/codes.cpp", &["-fno-exceptions"]);

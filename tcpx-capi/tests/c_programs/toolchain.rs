@@ -140,8 +140,18 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(path: &Path, arguments: &[impl AsRef<OsStr>]) -> Self {
+        Self::start_with(path, arguments, &[])
+    }
+
+    /// Starts it with these variables besides.
+    pub(crate) fn start_with(
+        path: &Path,
+        arguments: &[impl AsRef<OsStr>],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let child = Command::new(path)
             .args(arguments)
+            .envs(variables.iter().copied())
             .env("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=66")
             .env("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
             .stdout(Stdio::piped())

@@ -1,8 +1,9 @@
-//! What is left of one peer that ended while chunks of it were being unpacked, or gathered.
+//! What is left of one peer that ended: until its chunks are copied, and its comms closed.
 
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::peer::closer::{CloseTicket, Closer};
 use crate::peer::commons::Ledger;
 use crate::peer::leftover::Leftover;
 use crate::peer::protocol::operation::{NewOperation, Operation};
@@ -11,8 +12,7 @@ use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, RegistrationKey};
 
-/// How long the operations of a peer that ended wait for unpacks that write their memory, and
-/// gathers that read it.
+/// How long the operations of a peer that ended wait for copies and comms that use their memory.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is left of one peer.
@@ -30,6 +30,8 @@ pub(super) struct Parked {
 /// What has become of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
+    /// No copy touches its memory any more: its receive comms can be closed.
+    Copied,
     /// Nothing touches its memory any more.
     Finished,
     /// It has waited too long: its operations end.
@@ -48,49 +50,76 @@ impl Parked {
         self.leftover.until = BatchNumber::NEVER;
     }
 
+    /// Whether copies, as far as batch `reached`, still use its memory, or its operations have ended
+    /// although something does.
+    pub(super) fn is_held(&self, reached: BatchNumber) -> bool {
+        !self.is_copied(reached) || self.has_given_up()
+    }
+
+    fn is_copied(&self, reached: BatchNumber) -> bool {
+        self.leftover.until <= reached
+    }
+
+    /// What it still waits for, in words.
+    pub(super) fn waits_for(&self, reached: BatchNumber) -> &'static str {
+        match self.is_copied(reached) {
+            true => "its comms are still being closed",
+            false => "its chunks are still being unpacked or gathered",
+        }
+    }
+
+    /// Whether its operations have ended although copies still use its memory.
+    pub(super) fn is_given_up_copying(&self, reached: BatchNumber) -> bool {
+        self.has_given_up() && !self.is_copied(reached)
+    }
+
     /// Whether its operations have ended, and only memory waits.
-    pub(super) fn has_given_up(&self) -> bool {
+    fn has_given_up(&self) -> bool {
         self.held.is_some()
     }
 
     /// What has become of it, when batches up to `reached` have finished.
     pub(super) fn look(&mut self, reached: BatchNumber, now: Instant) -> Verdict {
         let since = *self.parked_at.get_or_insert(now);
-        let until = self.leftover.until;
         let is_late = now.saturating_duration_since(since) >= UNPACK_TIMEOUT;
-        if until <= reached {
-            Verdict::Finished
-        } else if !self.has_given_up() && (until == BatchNumber::NEVER || is_late) {
-            Verdict::Overdue
-        } else {
-            Verdict::Waits
+        let is_hopeless = self.leftover.until == BatchNumber::NEVER;
+        match self.is_copied(reached) {
+            true if !self.leftover.lanes.is_empty() => Verdict::Copied,
+            true if self.leftover.tickets.iter().all(CloseTicket::is_done) => Verdict::Finished,
+            _ if !self.has_given_up() && (is_hopeless || is_late) => Verdict::Overdue,
+            _ => Verdict::Waits,
         }
+    }
+
+    /// Has its receive comms closed.
+    pub(super) fn close_lanes(&mut self, ledger: &mut Ledger, closer: &mut Closer) {
+        let lanes = self.leftover.lanes.drain(..);
+        let comms: Vec<_> = lanes.map(|lane| lane.close(&mut ledger.registrations)).collect();
+        self.leftover.tickets.push(closer.close(comms));
     }
 
     /// Ends everything: nothing touches its memory any more.
     pub(super) fn end(mut self, ledger: &mut Ledger) {
         self.end_operations(ledger);
         let registrations = &mut ledger.registrations;
-        self.leftover.lanes.into_iter().for_each(|lane| lane.close(registrations));
         for staging in self.leftover.stagings {
             registrations.remove_own(staging);
         }
         if let Some(held) = self.held {
-            tracing::warn!(peer = %self.name, "unpacking has ended after all; its memory is free");
+            tracing::warn!(peer = %self.name, "nothing of the peer is under way any more after all; its memory is free");
             held.into_iter().for_each(|key| registrations.end(key));
         }
     }
 
     /// Ends its operations, and keeps their memory.
-    pub(super) fn give_up_waiting(&mut self, ledger: &mut Ledger) {
+    pub(super) fn give_up_waiting(&mut self, ledger: &mut Ledger, reached: BatchNumber) {
         let registration = |operation: &Operation| operation.posted.span.registration;
         let held: Vec<_> = self.leftover.operations.iter().map(registration).collect();
         held.iter().for_each(|key| ledger.registrations.begin(*key));
         tracing::error!(
             peer = %self.name, error = %self.error, operations = held.len(),
-            channels = self.leftover.lanes.len(),
-            "chunks of a peer that ended are still being unpacked or gathered; its comms and \
-             registrations stay as they are"
+            channels = self.leftover.lanes.len(), why = self.waits_for(reached),
+            "a peer that ended still uses memory; its comms and registrations stay as they are"
         );
         self.held = Some(held);
         self.end_operations(ledger);

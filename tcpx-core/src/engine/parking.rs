@@ -1,15 +1,19 @@
-//! What is kept of a peer that ended in the middle of an unpack or a gather.
+//! What is kept of a peer that ended.
 //!
-//! A copy that has started cannot be called back. Until its batch has finished, everything that it
-//! reads or writes stays as it is. These things are *parked* until then:
+//! A copy that has started cannot be called back, and a comm uses memory until it is closed, which
+//! another thread does (`peer::closer`). Everything that they read or write stays as it is until
+//! then. These things are *parked*:
 //!
-//! - the peer's receive comms, with their bounce buffers;
-//! - its staging buffers, whose send comms are closed already;
-//! - its operations whose memory is read or written.
+//! - the peer's receive comms, with their bounce buffers, until their chunks are unpacked;
+//! - its staging buffers, until their chunks are gathered and the comms closed;
+//! - its operations that had a counterpart, so that their memory may be used, until both.
 //!
-//! A batch that does not finish makes nobody wait for ever: after a few seconds the operations end
-//! all the same. Their registrations then stay in use, and comms and staging buffers stay what they
-//! are, until the batch finishes after all or the process ends.
+//! What does not finish makes nobody wait for ever: after a few seconds the operations end all the
+//! same. Their registrations then stay in use, and comms and staging buffers stay what they are,
+//! until it finishes after all or the process ends.
+//!
+//! The unpacker of a session whose unpacking has failed is kept likewise, until nothing of it is
+//! under way (`unpacking`).
 
 use std::time::{Duration, Instant};
 
@@ -18,16 +22,17 @@ use super::parked::{Parked, Verdict};
 use crate::error::{Error, Phase};
 
 impl Engine {
-    /// Ends what is parked and unpacked by now, and what has waited for too long. Returns whether
-    /// anything ended.
+    /// Ends what is parked and done with by now, and what has waited for too long. Returns whether
+    /// anything moved.
     pub(super) fn settle_parked(&mut self, now: Instant) -> bool {
-        let mut moved = false;
+        let mut moved = self.settle_unpacker();
         for index in (0..self.parked.len()).rev() {
             let reached = self.commons.batch.reached();
             let ledger = &mut self.commons.ledger;
             match self.parked[index].look(reached, now) {
+                Verdict::Copied => self.parked[index].close_lanes(ledger, &mut self.commons.closer),
                 Verdict::Finished => self.parked.swap_remove(index).end(ledger),
-                Verdict::Overdue => self.parked[index].give_up_waiting(ledger),
+                Verdict::Overdue => self.parked[index].give_up_waiting(ledger, reached),
                 Verdict::Waits => continue,
             }
             moved = true;
@@ -37,21 +42,30 @@ impl Engine {
 
     /// Whether nothing of a peer that ended is left.
     pub(crate) fn is_settled(&self) -> bool {
-        self.parked.is_empty()
+        self.parked.is_empty() && self.ending.is_none()
     }
 
-    /// Whether nothing parked waits for anything but its unpack.
+    /// Peers that ended and whose memory copies still use, or something else for too long.
+    pub(super) fn peers_parked(&self) -> usize {
+        let reached = self.commons.batch.reached();
+        self.parked.iter().filter(|parked| parked.is_held(reached)).count()
+    }
+
+    /// Whether nothing is parked but what waits for copies that nobody waits for any more.
     pub(crate) fn is_settled_or_given_up(&self) -> bool {
-        self.parked.iter().all(Parked::has_given_up)
+        let reached = self.commons.batch.reached();
+        self.parked.iter().all(|parked| parked.is_given_up_copying(reached))
     }
 
     /// What is said of the parked when the session closes.
     pub(crate) fn unsettled(&self, waited: Duration) -> Error {
-        let names: Vec<&str> = self.parked.iter().map(|parked| parked.name.as_str()).collect();
+        let reached = self.commons.batch.reached();
+        let of_peer = |parked: &Parked| format!("{}: {}", parked.name, parked.waits_for(reached));
+        let peers: Vec<String> = self.parked.iter().map(of_peer).collect();
         let detail = format!(
-            "chunks of peers that ended are still being unpacked or gathered: {}; memory registered for receiving from them \
-             or sending to them must stay as it is",
-            names.join(", ")
+            "peers that ended still use memory ({}); memory registered for receiving from them or \
+             sending to them must stay as it is",
+            peers.join(", ")
         );
         Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail }
     }

@@ -36,7 +36,7 @@ impl Engine {
         let registrations = &self.commons.ledger.registrations;
         self.posting.clear();
         for Post { memory, offset, bytes, tag } in posts.iter().copied() {
-            let span = registrations.span(memory, offset, bytes, access)?;
+            let span = registrations.posted_span(memory, offset, bytes, access)?;
             self.posting.push(NewOperation { transfer: key, direction, tag, span, bytes });
         }
         connection.check_posts(direction, posts.len())?;

@@ -59,7 +59,7 @@ impl Engine {
             staging: staging(plugin),
             peers_failed: self.peers_failed,
             alarms: self.watch.alarms.report(),
-            peers_parked: self.parked.len(),
+            peers_parked: self.peers_parked(),
             total,
             nics,
             peers,

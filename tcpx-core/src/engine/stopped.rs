@@ -20,4 +20,8 @@ impl Unpack for Stopped {
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
         Err(self.failure.clone())
     }
+
+    fn shutdown(&mut self) -> bool {
+        true
+    }
 }

@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use tcpx_cuda::CudaError;
-#[cfg(all(test, feature = "soft"))]
-use tcpx_unpack::Unpack;
-use tcpx_unpack::UnpackError;
+use tcpx_unpack::{Unpack, UnpackError};
 
 use super::Engine;
+use super::parked::Parked;
 use super::stopped::Stopped;
 use crate::error::Error;
 use crate::error::unpack_failure::UnpackFailure;
@@ -38,28 +37,55 @@ impl Engine {
         let is_stall = matches!(failure.source, UnpackError::Cuda(CudaError::Stalled { .. }));
         let backend = self.unpack.backend();
         let stopped = Box::new(Stopped { backend, failure: failure.source.without_job() });
-        let reached = if is_stall && !self.is_stuck {
-            // Nobody can say when what is under way ends: neither it nor its memory is touched
-            // again.
-            self.is_stuck = true;
-            self.parked.iter_mut().for_each(|parked| parked.never_ends());
-            std::mem::forget(std::mem::replace(&mut self.unpack, stopped));
-            self.commons.batch.reached()
-        } else {
-            // The old one's drop waits, for a bounded time, for what still reads bounce pages and
-            // writes destinations.
-            self.unpack = stopped;
-            BatchNumber::NEVER
-        };
+        let mut unpack = std::mem::replace(&mut self.unpack, stopped);
         self.commons.batch.abandon();
-        (error, reached)
+        let reached = self.commons.batch.reached();
+        if is_stall {
+            self.leave_stuck(unpack);
+            return (error, reached);
+        }
+        // After a second failure the first one's copies may still be under way.
+        if self.ending.is_none() {
+            if unpack.shutdown() {
+                self.commons.closer.close(unpack);
+                self.commons.batch.all_finished();
+            } else {
+                self.ending = Some(unpack);
+            }
+        }
+        (error, self.commons.batch.reached())
     }
 
-    /// Lets go of the unpacker without waiting for it, or freeing what it uses.
-    pub(super) fn leave_unpacker(&mut self) {
-        let stopped =
-            Stopped { backend: self.unpack.backend(), failure: CudaError::NoDriver.into() };
-        std::mem::forget(std::mem::replace(&mut self.unpack, Box::new(stopped)));
+    /// Asks an unpacker that has failed whether anything of it is still under way. What was parked
+    /// because of it ends with that. Returns whether it has.
+    pub(super) fn settle_unpacker(&mut self) -> bool {
+        let Some(unpack) = self.ending.take_if(|unpack| unpack.shutdown()) else { return false };
+        self.commons.closer.close(unpack);
+        self.commons.batch.all_finished();
+        true
+    }
+
+    /// Nobody can say when what is under way ends: neither it nor its memory is touched again, and
+    /// nothing is freed that might wait for it.
+    fn leave_stuck(&mut self, unpack: Box<dyn Unpack>) {
+        std::mem::forget(unpack);
+        self.is_stuck = true;
+        self.commons.closer.abandon();
+        self.parked.iter_mut().for_each(Parked::never_ends);
+        // What needs no unpacking goes on.
+        self.commons.batch.all_finished();
+    }
+
+    /// Lets go of the unpackers without waiting for them, or freeing what they use.
+    pub(super) fn leave_unpackers(&mut self) {
+        std::mem::forget(self.take_unpacker());
+        std::mem::forget(self.ending.take());
+    }
+
+    /// Takes the unpacker out, at the end.
+    pub(super) fn take_unpacker(&mut self) -> Box<dyn Unpack> {
+        let stopped = Stopped { backend: self.unpack.backend(), failure: UnpackError::ShutDown };
+        std::mem::replace(&mut self.unpack, Box::new(stopped))
     }
 
     fn name_chunk(&self, failure: &BatchFailure) -> Error {

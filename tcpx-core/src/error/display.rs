@@ -81,6 +81,9 @@ impl fmt::Display for Text<'_> {
             Error::Registration { id, problem } => {
                 write!(f, "registration {}: {problem}", id.map_or(0, MemoryId::get))
             }
+            Error::InUse { id, operations: 0 } => {
+                write!(f, "registration {id} is being read or written through the session")
+            }
             Error::InUse { id, operations } => write!(
                 f,
                 "registration {id} is in use by {operations} posted operations; wait for their \

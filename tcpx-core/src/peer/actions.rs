@@ -1,11 +1,12 @@
 //! What a connection does when the protocol says so.
 
 use super::commons::{Commons, Ledger};
-use super::connection::{Connection, phase_of};
+use super::connection::{Closing, Connection, phase_of};
 use super::protocol::action::{Action, Completion, Ending, Outcome};
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
+use crate::plugin::comm::{RecvComm, SendComm};
 use crate::transfer::plan::ChunkPlan;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
@@ -48,15 +49,14 @@ impl Connection {
                 Action::CloseSends => {
                     // Nothing is being gathered: everything that was posted has ended before the
                     // goodbye.
-                    for staging in self.close_sends(&mut cx.ledger) {
-                        cx.ledger.registrations.remove_own(staging);
-                    }
-                    self.protocol.handle_sends_closed();
+                    let (comms, stagings) = self.end_sends(&mut cx.ledger);
+                    let ticket = cx.closer.close(comms);
+                    self.closing = Some(Closing { direction: Direction::Send, ticket, stagings });
                 }
                 Action::CloseReceives => {
-                    self.close_recvs(&mut cx.ledger);
-                    tracing::info!(peer = %self.name, "peer is closed");
-                    self.protocol.handle_receives_closed();
+                    let ticket = cx.closer.close(self.end_recvs(&mut cx.ledger));
+                    let (direction, stagings) = (Direction::Receive, Vec::new());
+                    self.closing = Some(Closing { direction, ticket, stagings });
                 }
                 Action::End { ending, during } => return Err(self.error_of_end(ending, during)),
             }
@@ -116,17 +116,43 @@ impl Connection {
         }
     }
 
-    /// Closes every send comm, and returns their staging buffers.
-    pub(super) fn close_sends(&mut self, ledger: &mut Ledger) -> Vec<RegistrationKey> {
-        self.record.sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
-        let registrations = &mut ledger.registrations;
-        self.send_lanes.drain(..).flat_map(|lane| lane.close(registrations)).collect()
+    /// Tells the protocol when comms that it wants closed are. Returns whether they are.
+    pub(super) fn settle_closing(&mut self, cx: &mut Commons) -> Result<bool> {
+        let Some(closed) = self.closing.take_if(|closing| closing.ticket.is_done()) else {
+            return Ok(false);
+        };
+        for staging in closed.stagings {
+            cx.ledger.registrations.remove_own(staging);
+        }
+        match closed.direction {
+            Direction::Send => self.protocol.handle_sends_closed(),
+            Direction::Receive => {
+                tracing::info!(peer = %self.name, "peer is closed");
+                self.protocol.handle_receives_closed();
+            }
+        }
+        self.act(cx).map(|()| true)
     }
 
-    pub(super) fn close_recvs(&mut self, ledger: &mut Ledger) {
-        for lane in self.take_recvs() {
-            lane.close(&mut ledger.registrations);
+    /// Ends every send lane. Returns the comms, to be closed, and their staging buffers.
+    pub(super) fn end_sends(
+        &mut self,
+        ledger: &mut Ledger,
+    ) -> (Vec<SendComm>, Vec<RegistrationKey>) {
+        self.record.sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
+        let (mut comms, mut stagings) = (Vec::new(), Vec::new());
+        for lane in self.send_lanes.drain(..) {
+            let (comm, of_lane) = lane.close(&mut ledger.registrations);
+            comms.push(comm);
+            stagings.extend(of_lane);
         }
+        (comms, stagings)
+    }
+
+    /// Ends every receive lane. Returns the comms, to be closed.
+    pub(super) fn end_recvs(&mut self, ledger: &mut Ledger) -> Vec<RecvComm> {
+        let lanes = self.take_recvs().into_iter();
+        lanes.map(|lane| lane.close(&mut ledger.registrations)).collect()
     }
 
     /// Takes the receive lanes out, open as they are.

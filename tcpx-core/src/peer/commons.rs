@@ -1,5 +1,6 @@
 //! What every peer of a session reads and writes.
 
+use super::closer::Closer;
 use super::session_context::SessionContext;
 use crate::error::Error;
 use crate::plugin::registrations::Registrations;
@@ -13,6 +14,7 @@ pub(crate) struct Commons {
     pub(crate) session: SessionContext,
     pub(crate) ledger: Ledger,
     pub(crate) batch: Batch,
+    pub(crate) closer: Closer,
 }
 
 /// The session's books: transfers, and the memory that their operations use.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::closer::CloseTicket;
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
@@ -24,7 +25,7 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, Direction, OpKey, PeerKey};
+use crate::types::{CommId, Direction, OpKey, PeerKey, RegistrationKey};
 
 /// The NIC of each channel, and what lanes that are closed have counted.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,15 @@ pub(crate) struct ChannelRecord {
     pub(crate) recvs: Vec<ChannelStats>,
     /// Operations that ended with an error.
     pub(crate) errors: u64,
+}
+
+/// Comms that the protocol wants closed, on their way.
+#[derive(Debug)]
+pub(super) struct Closing {
+    pub(super) direction: Direction,
+    pub(super) ticket: CloseTicket,
+    /// Free when the comms are closed.
+    pub(super) stagings: Vec<RegistrationKey>,
 }
 
 /// One proven link, with everything that hangs on it.
@@ -48,6 +58,7 @@ pub(crate) struct Connection {
     pub(super) send_lanes: Vec<SendLane>,
     pub(super) recv_lanes: Vec<RecvLane>,
     pub(super) record: ChannelRecord,
+    pub(super) closing: Option<Closing>,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
     deferred: Option<DeferredFailure>,
@@ -82,6 +93,7 @@ impl Connection {
             setup: Some(setup),
             send_lanes: Vec::new(),
             recv_lanes: Vec::new(),
+            closing: None,
             finished: Vec::new(),
             deferred: None,
             timeout: Some(now),
@@ -91,7 +103,12 @@ impl Connection {
     /// One step: link, comms, posts and tests. Arrived chunks go into the batch. Returns whether
     /// anything moved.
     pub(super) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
-        let mut moved = self.flush()?;
+        let mut moved = self.settle_closing(cx)?;
+        if self.protocol.is_parted() {
+            // The peer may be through, and its link with it.
+            return Ok(moved);
+        }
+        moved |= self.flush()?;
         moved |= self.read_link(now, cx)?;
         if let Some(failure) = &self.deferred {
             failure.check(now)?;
@@ -136,7 +153,7 @@ impl Connection {
             }
             self.act(cx)?;
         }
-        let Commons { session, ledger, batch } = cx;
+        let Commons { session, ledger, batch, .. } = cx;
         let registrations = &mut ledger.registrations;
         for lane in &mut self.send_lanes {
             moved |= lane.progress(registrations, batch, &mut self.finished)?;

@@ -1,6 +1,7 @@
-//! What cannot be closed or freed yet when a peer ends: chunks of it are being unpacked or
-//! gathered.
+//! What is left of a peer that ended: comms that are being closed, and what they and copies under
+//! way still use.
 
+use super::closer::CloseTicket;
 use super::protocol::operation::Operation;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
@@ -8,11 +9,13 @@ use crate::types::RegistrationKey;
 
 #[derive(Debug)]
 pub(crate) struct Leftover {
+    /// Lanes whose chunks are being unpacked. Their comms close after that.
     pub(crate) lanes: Vec<RecvLane>,
-    /// Staging buffers whose comms are closed.
+    /// Of the other comms, which are being closed.
+    pub(crate) tickets: Vec<CloseTicket>,
     pub(crate) stagings: Vec<RegistrationKey>,
-    /// Operations whose memory is still written or read.
+    /// Operations whose memory a comm or a copy may still write or read.
     pub(crate) operations: Vec<Operation>,
-    /// The batch that ends it.
+    /// The batch after which no copy uses any of it.
     pub(crate) until: BatchNumber,
 }

@@ -48,8 +48,32 @@ struct Registration {
     region: RegionKey,
     /// Posted operations that use it.
     operations: usize,
+    /// Copies under way between it and the program's memory, while which nothing is posted on it.
+    copies: usize,
     /// The memory, if this registration owns it.
     owned: Option<OwnedMemory>,
+}
+
+impl Registration {
+    fn span(
+        &self,
+        key: RegistrationKey,
+        id: MemoryId,
+        offset: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Span> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            let registered_bytes = self.bytes;
+            let problem = RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes };
+            return Err(Error::Registration { id: Some(id), problem });
+        }
+        if access == Access::ReadWrite && self.access == Access::ReadOnly {
+            let problem = RegistrationProblem::ReadOnly;
+            return Err(Error::Registration { id: Some(id), problem });
+        }
+        Ok(Span { registration: key, address: self.address + offset, memory: self.memory })
+    }
 }
 
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
@@ -96,6 +120,7 @@ impl Registrations {
             access,
             region,
             operations: 0,
+            copies: 0,
             owned,
         });
         self.ids.insert(id, key);
@@ -119,6 +144,7 @@ impl Registrations {
             access: Access::ReadOnly,
             region,
             operations: 0,
+            copies: 0,
             owned: Some(owned),
         })
     }
@@ -179,7 +205,22 @@ impl Registrations {
         self.by_id(id).map_or(0, |(_, registration)| registration.operations)
     }
 
-    /// Checks a post against its registration, its bytes and what it needs them for, and says where
+    /// As [`span`](Self::span), for an operation that is posted.
+    pub(crate) fn posted_span(
+        &self,
+        id: MemoryId,
+        offset: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Span> {
+        let (key, registered) = self.by_id(id)?;
+        match registered.copies {
+            0 => registered.span(key, id, offset, bytes, access),
+            _ => Err(Error::InUse { id, operations: 0 }),
+        }
+    }
+
+    /// Checks a use of a registration against its bytes and what it needs them for, and says where
     /// the bytes lie.
     pub(crate) fn span(
         &self,
@@ -189,17 +230,21 @@ impl Registrations {
         access: Access,
     ) -> Result<Span> {
         let (key, registered) = self.by_id(id)?;
-        if offset.checked_add(bytes).is_none_or(|end| end > registered.bytes) {
-            let registered_bytes = registered.bytes;
-            let problem = RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes };
-            return Err(Error::Registration { id: Some(id), problem });
+        registered.span(key, id, offset, bytes, access)
+    }
+
+    /// A copy to or from a registration begins.
+    pub(crate) fn begin_copy(&mut self, key: RegistrationKey) {
+        if let Some(registration) = self.registrations.get_mut(key) {
+            registration.copies += 1;
         }
-        if access == Access::ReadWrite && registered.access == Access::ReadOnly {
-            let problem = RegistrationProblem::ReadOnly;
-            return Err(Error::Registration { id: Some(id), problem });
+    }
+
+    /// A copy has ended.
+    pub(crate) fn end_copy(&mut self, key: RegistrationKey) {
+        if let Some(registration) = self.registrations.get_mut(key) {
+            registration.copies = registration.copies.saturating_sub(1);
         }
-        let Registration { address, memory, .. } = *registered;
-        Ok(Span { registration: key, address: address + offset, memory })
     }
 
     /// An operation begins to use a registration.
@@ -263,9 +308,9 @@ impl Registrations {
         id: MemoryId,
         deregister: impl FnMut(CommId, MemoryHandle),
     ) -> Result<Option<OwnedMemory>> {
-        let (key, Registration { operations, .. }) = self.by_id(id)?;
-        if *operations > 0 {
-            return Err(Error::InUse { id, operations: *operations });
+        let (key, &Registration { operations, copies, .. }) = self.by_id(id)?;
+        if operations + copies > 0 {
+            return Err(Error::InUse { id, operations });
         }
         self.ids.remove(&id);
         Ok(self.take_out(key, deregister))

@@ -25,8 +25,10 @@ impl Session {
     ///
     /// # Safety
     /// `address` is the start of `bytes` bytes that stay valid until
-    /// [`deregister_memory`](Self::deregister_memory) has returned `Ok` or the session is dropped:
-    /// readable, and writable with [`Access::ReadWrite`]. While an operation is posted on a part of
+    /// [`deregister_memory`](Self::deregister_memory) or [`close`](Self::close) has returned `Ok`,
+    /// or [`is_settled`](Self::is_settled) is true of a closed session. Dropping the session does
+    /// not say so: a GPU that hangs may write later. The bytes are readable, and writable with
+    /// [`Access::ReadWrite`]. While an operation is posted on a part of
     /// it, nobody else writes that part, and for receives nobody else reads it either.
     pub unsafe fn register_memory(
         &self,
@@ -46,11 +48,15 @@ impl Session {
     /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none;
     /// as for [`register_memory`](Self::register_memory).
     pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<MemoryId> {
-        let length = usize::try_from(bytes).map_err(|_| {
-            let problem = RegistrationProblem::TooLarge { bytes };
-            Error::Registration { id: None, problem }
-        })?;
-        let buffer = self.shared.engine().commons.session.memory.allocate(length, memory)?;
+        let refuse = |problem| Error::Registration { id: None, problem };
+        let length = match usize::try_from(bytes) {
+            Ok(0) => return Err(refuse(RegistrationProblem::Empty)),
+            Ok(length) => length,
+            Err(_) => return Err(refuse(RegistrationProblem::TooLarge { bytes })),
+        };
+        // A GPU may make it wait: nobody else does.
+        let kind = self.shared.engine().commons.session.memory.clone();
+        let buffer = kind.allocate(length, memory)?;
         self.register(buffer.address(), bytes, memory, Access::ReadWrite, Some(buffer))
     }
 
@@ -153,12 +159,16 @@ impl Session {
     }
 
     /// Takes a registration back. Afterwards nobody touches its memory any more; memory that the
-    /// session owns is freed.
+    /// session owns is freed. Freeing a GPU's waits until the GPU is idle, as the driver does.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted.
+    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted, or
+    /// another thread reads or writes it through the session.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
-        self.shared.engine().deregister(id).map(drop)
+        let owned = self.shared.engine().deregister(id)?;
+        // The engine is unlocked by now.
+        drop(owned);
+        Ok(())
     }
 
     /// What is known of a registration.
@@ -176,11 +186,13 @@ impl Session {
     /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes
     /// do not fit or the memory is not the session's own.
     pub fn write_memory(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<()> {
-        let engine = self.shared.engine();
-        let span = own_span(&engine, id, offset, bytes.len())?;
-        // SAFETY: the span lies in memory that the registration owns; the engine is locked and no
-        // operation is posted on it, so nobody else touches it.
-        unsafe { memory_of(&engine, span).write(span.address, bytes) }
+        self.copy(id, offset, bytes.len(), |memory, address| {
+            // SAFETY: the span lies in memory that the registration owns. No operation is posted on
+            // it, and none can be before `copy` returns, so the session does not touch it. Another
+            // thread may copy too: in host memory not at the same time, since the engine is locked;
+            // on a GPU the driver does it.
+            unsafe { memory.write(address, bytes) }
+        })
     }
 
     /// Copies bytes out of memory of the session.
@@ -188,18 +200,32 @@ impl Session {
     /// # Errors
     /// As for [`write_memory`](Self::write_memory).
     pub fn read_memory(&self, id: MemoryId, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        let engine = self.shared.engine();
-        let span = own_span(&engine, id, offset, bytes.len())?;
-        // SAFETY: as for `write_memory`.
-        unsafe { memory_of(&engine, span).read(span.address, bytes) }
+        self.copy(id, offset, bytes.len(), |memory, address| {
+            // SAFETY: as for `write_memory`.
+            unsafe { memory.read(address, bytes) }
+        })
     }
-}
 
-/// What copies to and from a span.
-fn memory_of(engine: &Engine, span: Span) -> &DeviceMemory {
-    match span.memory {
-        MemoryType::Host => &DeviceMemory::Emulated,
-        MemoryType::Device => &engine.commons.session.memory,
+    /// Copies to or from memory of the session. A GPU's copy may wait, so nobody else waits for it:
+    /// the registration is marked instead.
+    fn copy(
+        &self,
+        id: MemoryId,
+        offset: u64,
+        bytes: usize,
+        copy: impl FnOnce(&DeviceMemory, u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut engine = self.shared.engine();
+        let span = own_span(&engine, id, offset, bytes)?;
+        let gpu = match (&engine.commons.session.memory, span.memory) {
+            (gpu @ DeviceMemory::Cuda(_), MemoryType::Device) => gpu.clone(),
+            _ => return copy(&DeviceMemory::Emulated, span.address),
+        };
+        engine.commons.ledger.registrations.begin_copy(span.registration);
+        drop(engine);
+        let copied = copy(&gpu, span.address);
+        self.shared.engine().commons.ledger.registrations.end_copy(span.registration);
+        copied
     }
 }
 

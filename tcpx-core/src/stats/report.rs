@@ -140,9 +140,9 @@ pub struct SessionReport {
     pub peers_failed: u64,
     /// Trouble that was noticed while running, by id; see `tcpx explain`.
     pub alarms: Vec<AlarmReport>,
-    /// Peers that have ended while their chunks are still being unpacked or gathered. Their comms
-    /// and registrations are kept as they are. More than 0 for more than a moment means that the
-    /// GPU hangs.
+    /// Peers that have ended while their chunks are still being unpacked or gathered, or whose
+    /// memory something uses for too long. Their comms and registrations are kept as they are. More
+    /// than 0 for more than a moment means that the GPU hangs, or the plugin does.
     pub peers_parked: usize,
     /// Everything since the session was made.
     pub total: Totals,

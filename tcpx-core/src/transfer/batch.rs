@@ -66,6 +66,9 @@ pub(crate) struct Batch {
     jobs: Vec<(Job, usize)>,
     descriptors: Vec<UnpackDescriptor>,
     in_flight: VecDeque<InFlight>,
+    /// The unpacker has failed, and what was abandoned may still be under way: nothing counts as
+    /// finished.
+    is_frozen: bool,
     busy: Duration,
     /// Where fragments lay so far.
     pub(crate) pages: PageUse,
@@ -90,6 +93,7 @@ impl Default for Batch {
             jobs: Vec::new(),
             descriptors: Vec::new(),
             in_flight: VecDeque::new(),
+            is_frozen: false,
             busy: Duration::ZERO,
             pages: PageUse::default(),
             submitting: Duration::ZERO,
@@ -142,6 +146,7 @@ impl Batch {
             // A batch of chunks that needed no unpacking is finished with the one before it.
             match self.in_flight.back_mut() {
                 Some(last) => last.number = self.current,
+                None if self.is_frozen => {}
                 None => self.finished = self.current,
             }
             self.current.0 += 1;
@@ -234,11 +239,21 @@ impl Batch {
         BatchFailure { suspect, others: jobs.saturating_sub(1), source }
     }
 
-    /// Forgets what is collected and under way, for good: none of it will ever count as finished.
+    /// Forgets what is collected and under way. It counts as finished once
+    /// [`all_finished`](Self::all_finished) says so.
     pub(crate) fn abandon(&mut self) {
         self.jobs.clear();
         self.descriptors.clear();
         self.in_flight.clear();
+        self.is_frozen = true;
+        // What arrives from now on is not of the abandoned batch.
+        self.current.0 += 1;
+    }
+
+    /// Nothing that was abandoned is under way any more.
+    pub(crate) fn all_finished(&mut self) {
+        self.is_frozen = false;
+        self.finished = BatchNumber(self.current.0 - 1);
     }
 
     /// Time from submits until they were seen to be finished, summed.
@@ -292,6 +307,10 @@ mod tests {
         fn poll(&mut self) -> Result<Ticket, UnpackError> {
             Ok(Ticket::new(self.finished))
         }
+
+        fn shutdown(&mut self) -> bool {
+            self.finished == self.submitted
+        }
     }
 
     fn job() -> Job {
@@ -327,6 +346,10 @@ mod tests {
 
         fn poll(&mut self) -> Result<Ticket, UnpackError> {
             Err(self.error.clone())
+        }
+
+        fn shutdown(&mut self) -> bool {
+            true
         }
     }
 
@@ -365,9 +388,17 @@ mod tests {
         // SAFETY: as above.
         assert_eq!(unsafe { batch.submit(&mut unpack) }.unwrap_err(), expected(2));
 
+        let failed = batch.number();
         batch.abandon();
         assert!(batch.in_flight.is_empty() && batch.jobs() == 0);
-        assert!(batch.finished(&mut unpack).unwrap() < first, "what failed is never finished");
+        // Rounds in which nothing arrives.
+        for _ in 0..3 {
+            // SAFETY: nothing is submitted.
+            unsafe { batch.submit(&mut unpack) }.unwrap();
+            assert!(batch.finished(&mut unpack).unwrap() < first, "it may still be under way");
+        }
+        batch.all_finished();
+        assert!(batch.reached() > failed && batch.reached() < batch.number());
     }
 
     #[test]

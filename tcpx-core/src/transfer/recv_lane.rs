@@ -265,10 +265,11 @@ impl RecvLane {
         Ok(moved)
     }
 
-    /// Closes the comm, then takes back what was registered on it: in that order, because a request
-    /// that is still in flight uses its registration until the comm has closed.
-    pub(crate) fn close(self, registrations: &mut Registrations) {
-        self.comm.close(registrations.forget_comm(self.id));
+    /// Ends the lane. Its comm closes when it is dropped, and takes back what was registered on it:
+    /// in that order, because a request that is still in flight uses its registration until the
+    /// comm has closed.
+    pub(crate) fn close(self, registrations: &mut Registrations) -> RecvComm {
+        self.comm.into_closing(registrations.forget_comm(self.id))
     }
 
     pub(crate) fn comm(&self) -> &RecvComm {

@@ -271,18 +271,18 @@ impl SendLane {
         Some((span, range.bytes, first.tag))
     }
 
-    /// Closes the comm, then takes back what was registered on it: in that order, because a request
-    /// that is still in flight uses its registration until the comm has closed. Returns the staging
-    /// buffers, which the caller frees with
-    /// [`Registrations::remove_own`](crate::plugin::registrations::Registrations::remove_own) when
-    /// nothing writes them.
+    /// Ends the lane. Its comm closes when it is dropped, and takes back what was registered on it:
+    /// in that order, because a request that is still in flight uses its registration until the
+    /// comm has closed. The staging buffers are the caller's to free, with
+    /// [`Registrations::remove_own`](crate::plugin::registrations::Registrations::remove_own), when
+    /// the comm has closed and nothing writes them.
     pub(crate) fn close(
         self,
         registrations: &mut Registrations,
-    ) -> impl Iterator<Item = RegistrationKey> + use<> {
-        self.comm.close(registrations.forget_comm(self.id));
+    ) -> (SendComm, impl Iterator<Item = RegistrationKey> + use<>) {
+        let comm = self.comm.into_closing(registrations.forget_comm(self.id));
         let stagings = [self.host_staging, self.device_staging];
-        stagings.into_iter().flatten().map(|staging| staging.registration)
+        (comm, stagings.into_iter().flatten().map(|staging| staging.registration))
     }
 
     pub(crate) fn comm(&self) -> &SendComm {

@@ -83,6 +83,12 @@ impl PeerProtocol {
         }
     }
 
+    /// Whether everything is said and heard. All that is left is to close this end's receive comms;
+    /// the peer may be gone, and its link with it.
+    pub(crate) fn is_parted(&self) -> bool {
+        matches!(&self.stage, Stage::Closing(shutdown) if shutdown.is_parted())
+    }
+
     /// The receive comms of this end are closed.
     pub(crate) fn handle_receives_closed(&mut self) {
         if let Stage::Closing(_) = self.stage {

@@ -64,6 +64,11 @@ impl Shutdown {
         self.comms = Comms::SendsClosed;
     }
 
+    /// Whether all that is left is to close the receive comms.
+    pub(super) fn is_parted(&self) -> bool {
+        self.comms == Comms::ClosingReceives
+    }
+
     /// What is due now, each once. `is_drained`: nothing posted here is unfinished.
     pub(super) fn step(&mut self, is_drained: bool) -> Option<Step> {
         if !self.said_goodbye && is_drained {

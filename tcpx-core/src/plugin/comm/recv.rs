@@ -113,9 +113,11 @@ impl RecvComm {
         self.raw.place.check("irecvConsumed", code, Phase::Receive)
     }
 
-    /// Closes the comm, and then deregisters what is still registered with it.
-    pub(crate) fn close(mut self, registered: Vec<MemoryHandle>) {
+    /// The comm, to be closed by dropping it. It then deregisters what is still registered with it.
+    /// Dropping may wait for long: it is for a thread that holds no lock.
+    pub(crate) fn into_closing(mut self, registered: Vec<MemoryHandle>) -> Self {
         self.raw.registered = registered;
+        self
     }
 }
 

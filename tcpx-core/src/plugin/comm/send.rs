@@ -49,9 +49,11 @@ impl SendComm {
         self.raw.test(request, Phase::Send)
     }
 
-    /// Closes the comm, and then deregisters what is still registered with it.
-    pub(crate) fn close(mut self, registered: Vec<MemoryHandle>) {
+    /// The comm, to be closed by dropping it. It then deregisters what is still registered with it.
+    /// Dropping may wait for long: it is for a thread that holds no lock.
+    pub(crate) fn into_closing(mut self, registered: Vec<MemoryHandle>) -> Self {
         self.raw.registered = registered;
+        self
     }
 }
 

@@ -35,6 +35,10 @@ impl Unpack for Late {
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
         if self.may_finish.load(Ordering::Acquire) { self.real.poll() } else { Ok(Ticket::NONE) }
     }
+
+    fn shutdown(&mut self) -> bool {
+        self.may_finish.load(Ordering::Acquire) && self.real.shutdown()
+    }
 }
 
 fn session() -> Session {

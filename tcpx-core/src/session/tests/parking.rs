@@ -25,6 +25,8 @@ struct Gpu {
     hangs: AtomicBool,
     /// Polling says so.
     is_stalled: AtomicBool,
+    /// Nothing more can be submitted.
+    refuses: AtomicBool,
     submitted: AtomicUsize,
     dropped: AtomicBool,
 }
@@ -40,6 +42,9 @@ impl Unpack for Holding {
     }
 
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        if self.gpu.refuses.load(Ordering::Relaxed) {
+            return Err(UnpackError::Cuda(CudaError::NoDriver));
+        }
         self.gpu.submitted.fetch_add(jobs.len(), Ordering::Relaxed);
         // SAFETY: passed on from the caller.
         unsafe { self.real.submit(jobs) }
@@ -51,6 +56,12 @@ impl Unpack for Holding {
         }
         if self.gpu.hangs.load(Ordering::Relaxed) { Ok(Ticket::NONE) } else { self.real.poll() }
     }
+
+    fn shutdown(&mut self) -> bool {
+        let is_copying =
+            self.gpu.hangs.load(Ordering::Relaxed) || self.gpu.is_stalled.load(Ordering::Relaxed);
+        !is_copying && self.real.shutdown()
+    }
 }
 
 impl Drop for Holding {
@@ -60,6 +71,7 @@ impl Drop for Holding {
 }
 
 struct Scene {
+    left: Session,
     right: Session,
     receive: Transfer,
     memory: MemoryId,
@@ -76,8 +88,8 @@ fn session() -> Session {
     Session::new(options).expect("a session opens")
 }
 
-/// A receiver whose GPU hangs while it unpacks, and whose peer, left, has given up.
-fn abandoned_while_unpacking() -> Scene {
+/// A receiver whose GPU hangs while it unpacks.
+fn unpacking() -> Scene {
     let (left, right) = (session(), session());
     let gpu = Arc::new(Gpu { hangs: AtomicBool::new(true), ..Gpu::default() });
     let held = Arc::clone(&gpu);
@@ -95,6 +107,14 @@ fn abandoned_while_unpacking() -> Scene {
         left.progress();
         right.progress();
     }
+    Scene { left, right, receive, memory, gpu }
+}
+
+/// The same, and its peer, left, has given up.
+fn abandoned_while_unpacking() -> Scene {
+    let scene = unpacking();
+    let Scene { left, right, memory, .. } = &scene;
+    let give_up_at = Instant::now() + Duration::from_secs(60);
     let key = left.shared.engine().peer("right").expect("it is up").0;
     left.shared.engine().fail_peer(key, Error::Cancelled);
     while right.stats().peers[0].state == "up" {
@@ -102,8 +122,8 @@ fn abandoned_while_unpacking() -> Scene {
         right.progress();
     }
     assert_eq!(right.stats().peers_parked, 1);
-    assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
-    Scene { right, receive, memory, gpu }
+    assert!(matches!(right.deregister_memory(*memory), Err(Error::InUse { .. })));
+    scene
 }
 
 fn assert_aborted(outcome: crate::Result<()>) {
@@ -118,7 +138,7 @@ fn wait_for_the_unpack(right: &Session) {
 
 #[test]
 fn memory_is_free_when_a_late_unpack_has_finished() {
-    let Scene { right, receive, memory, gpu } = abandoned_while_unpacking();
+    let Scene { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
     assert!(!receive.is_complete().expect("it has not ended"));
     gpu.hangs.store(false, Ordering::Relaxed);
     assert_aborted(receive.wait(PATIENCE));
@@ -132,7 +152,7 @@ fn memory_is_free_when_a_late_unpack_has_finished() {
 
 #[test]
 fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
-    let Scene { right, receive, memory, gpu } = abandoned_while_unpacking();
+    let Scene { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
     wait_for_the_unpack(&right);
     assert_aborted(receive.wait(PATIENCE));
     assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
@@ -150,7 +170,7 @@ fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
 #[test]
 fn what_never_ends_is_left_behind_with_the_session() {
     for is_stalled in [false, true] {
-        let Scene { right, receive, memory, gpu } = abandoned_while_unpacking();
+        let Scene { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
         gpu.is_stalled.store(is_stalled, Ordering::Relaxed);
         if !is_stalled {
             wait_for_the_unpack(&right);
@@ -161,4 +181,41 @@ fn what_never_ends_is_left_behind_with_the_session() {
         drop((receive, right));
         assert!(!gpu.dropped.load(Ordering::Relaxed), "it uses what its drop would free");
     }
+}
+
+#[test]
+fn an_unpacker_that_has_failed_may_still_copy() {
+    let Scene { left, right, receive, memory, gpu } = unpacking();
+    gpu.refuses.store(true, Ordering::Relaxed);
+    // One more message, whose submit fails.
+    let source = left.allocate(BYTES, MemoryType::Device).unwrap();
+    let (send, more) =
+        (left.create_transfer("right").unwrap(), right.create_transfer("left").unwrap());
+    let target = right.allocate(BYTES, MemoryType::Device).unwrap();
+    more.post_recv(Post { memory: target, offset: 0, bytes: BYTES, tag: 2 }).unwrap();
+    send.post_send(Post { memory: source, offset: 0, bytes: BYTES, tag: 2 }).unwrap();
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while right.stats().peers[0].state == "up" {
+        assert!(Instant::now() < give_up_at, "the failure is not noticed");
+        left.progress();
+        right.progress();
+    }
+    // What was submitted before the failure goes on.
+    for _ in 0..100 {
+        right.progress();
+        assert!(!receive.is_complete().expect("it has not ended"));
+    }
+    assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+    wait_for_the_unpack(&right);
+    for transfer in [&receive, &more] {
+        let error = transfer.wait(PATIENCE).expect_err("unpacking failed");
+        assert!(matches!(error, Error::UnpackFailed(_)), "{error}");
+    }
+    assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+    assert!(right.close().is_err() && !right.is_settled());
+    assert!(!gpu.dropped.load(Ordering::Relaxed));
+    gpu.hangs.store(false, Ordering::Relaxed);
+    right.close().expect("nothing is left");
+    assert!(right.is_settled());
+    right.deregister_memory(memory).expect("nothing touches it");
 }

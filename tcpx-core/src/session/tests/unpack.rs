@@ -58,6 +58,10 @@ impl Unpack for Faulty {
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
         if self.stuck_after.is_some() { Err(error()) } else { self.real.poll() }
     }
+
+    fn shutdown(&mut self) -> bool {
+        self.real.shutdown()
+    }
 }
 
 fn session() -> Session {

@@ -1,0 +1,117 @@
+//! Comms that take long to close: nobody else waits for them, and memory that they may use stays.
+
+use std::process::Command as Process;
+use std::time::{Duration, Instant};
+
+use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_tests::{Agent, Refusal};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_MS: u64 = 60_000;
+const BYTES: u64 = 64 << 20;
+/// The first comm that the hub closes takes so long. Longer than operations of a peer that ended
+/// wait.
+const DELAY: &str = "delay:closeSend/closeRecv@1=15000";
+
+/// A hub, and two sessions that it knows as "a" and "b".
+struct Star {
+    hub: Agent,
+    a: Agent,
+    b: Agent,
+}
+
+fn start(faults: Option<&str>) -> Agent {
+    let mut program = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
+    if let Some(faults) = faults {
+        program.env("TCPX_SOFT_FAULTS", faults);
+    }
+    Agent::start_with(program)
+}
+
+fn star(faults_of_a: Option<&str>) -> Star {
+    let mut hub = start(Some(DELAY));
+    let options = Options {
+        channels: Some(1),
+        chunk_bytes: Some(65_536),
+        progress_thread: true,
+        ..Options::default()
+    };
+    hub.run(Command::New(options.clone()));
+    let conn_info: Vec<u8> = hub.get(Command::Listen);
+    let [a, b] = [("a", faults_of_a), ("b", None)].map(|(name, faults)| {
+        let mut agent = start(faults);
+        agent.run(Command::New(options.clone()));
+        agent.run(Command::Load { peer: "hub".into(), conn_info: conn_info.clone() });
+        hub.tell(Command::Accept { peer: name.into() });
+        agent.run(Command::Connect { peer: "hub".into() });
+        hub.hear(PATIENCE).expect("it is accepted");
+        agent
+    });
+    Star { hub, a, b }
+}
+
+/// Posts one operation, and returns the memory and the number of its transfer.
+fn post(agent: &mut Agent, peer: &str, is_send: bool) -> (u64, usize) {
+    let memory = agent.get(Command::Allocate { bytes: BYTES, memory: Memory::Host });
+    let transfer = agent.get(Command::Transfer { peer: peer.into() });
+    let posts = vec![PostSpec { memory, offset: 0, bytes: BYTES, tag: 1 }];
+    agent.run(match is_send {
+        true => Command::Send { transfer, posts },
+        false => Command::Receive { transfer, posts },
+    });
+    (memory, transfer)
+}
+
+fn state_of_its_peer(agent: &mut Agent) -> String {
+    let stats: serde_json::Value = agent.get(Command::Stats);
+    stats["peers"][0]["state"].as_str().expect("a peer has a state").to_owned()
+}
+
+fn hear_nothing(agent: &mut Agent) {
+    let reply = agent.hear(Duration::ZERO);
+    assert!(matches!(reply, Err(Refusal::Silent)), "it has ended before: {reply:?}");
+}
+
+#[test]
+fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
+    let Star { mut hub, mut a, mut b } = star(None);
+    // Both ways with b; b's part comes later.
+    let (_, receive) = post(&mut hub, "b", false);
+    post(&mut hub, "b", true);
+    hub.tell(Command::Disconnect { peer: "a".into() });
+    let give_up_at = Instant::now() + PATIENCE;
+    while state_of_its_peer(&mut a) != "closing" {
+        assert!(Instant::now() < give_up_at, "the hub says no goodbye");
+    }
+    let (_, sent) = post(&mut b, "hub", true);
+    let (_, received) = post(&mut b, "hub", false);
+    for transfer in [sent, received] {
+        b.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+    }
+    hear_nothing(&mut hub);
+    hub.hear(PATIENCE).expect("both said goodbye, and the comm closes in the end");
+    hub.run(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
+}
+
+#[test]
+fn memory_stays_until_the_comm_that_receives_into_it_is_closed() {
+    // It stops in the middle of its message, with more behind it than sockets hold: the hub has
+    // begun to receive it.
+    let Star { mut hub, mut a, b: _b } = star(Some("freeze:isend@512"));
+    let (memory, receive) = post(&mut hub, "a", false);
+    let memory_of_a = a.get(Command::Allocate { bytes: BYTES, memory: Memory::Host });
+    let transfer = a.get(Command::Transfer { peer: "hub".into() });
+    let posts = vec![PostSpec { memory: memory_of_a, offset: 0, bytes: BYTES, tag: 1 }];
+    a.tell(Command::Send { transfer, posts });
+    assert!(a.wait_until_stopped(PATIENCE), "it sends nothing");
+    a.kill();
+    let failure =
+        hub.ask(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS }).expect_err("killed");
+    assert_eq!(failure.failure().kind, "PeerGone");
+    let refusal = hub.ask(Command::Deregister { memory }).expect_err("a comm may write it");
+    assert_eq!(refusal.failure().kind, "InUse");
+    let give_up_at = Instant::now() + PATIENCE;
+    while hub.ask(Command::Deregister { memory }).is_err() {
+        assert!(Instant::now() < give_up_at, "the comm never closes");
+    }
+}
