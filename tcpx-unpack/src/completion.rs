@@ -1,8 +1,6 @@
 //! Tells which submits on a stream of copies have finished, with an event for each of them.
 
 use std::collections::VecDeque;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
 
@@ -11,9 +9,6 @@ use crate::ticket::Ticket;
 
 /// How many submits may be under way: 16 channels of 16 requests, each a submit of its own.
 const EVENTS: usize = 256;
-
-/// The longest wait for the GPU when all events are taken.
-pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Events that are made once and used in turn, and the tickets that they stand for.
 pub(crate) struct Completions {
@@ -77,19 +72,10 @@ impl Completions {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let start = Instant::now();
-        loop {
-            if let Some(event) = self.free.pop() {
-                return Ok(event);
-            }
+        if self.free.is_empty() {
             self.poll()?;
-            let waited = start.elapsed();
-            if waited > STALL_LIMIT {
-                let waited_ms = waited.as_millis() as u64;
-                return Err(self.fail(CudaError::Stalled { waited_ms }.into()));
-            }
-            thread::yield_now();
         }
+        self.free.pop().ok_or(UnpackError::Busy)
     }
 
     fn fail(&mut self, error: UnpackError) -> UnpackError {

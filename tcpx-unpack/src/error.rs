@@ -27,9 +27,9 @@ impl fmt::Display for Side {
 
 /// Why an unpack failed.
 ///
-/// [`OutOfBounds`](Self::OutOfBounds), [`BadRange`](Self::BadRange) and
-/// [`Overlap`](Self::Overlap) are found before anything is copied. Nothing was touched then, and
-/// the unpacker stays usable.
+/// [`OutOfBounds`](Self::OutOfBounds), [`BadRange`](Self::BadRange), [`Overlap`](Self::Overlap) and
+/// [`Busy`](Self::Busy) are found before anything is copied. Nothing was touched then, and the
+/// unpacker stays usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnpackError {
@@ -95,6 +95,10 @@ pub enum UnpackError {
     /// recover from it.
     #[error(transparent)]
     Cuda(#[from] CudaError),
+    /// Too much is under way. Nothing was touched; the same can be submitted again once
+    /// [`poll`](crate::Unpack::poll) has reached a later ticket.
+    #[error("too much is being unpacked already")]
+    Busy,
     /// The unpacker was ended.
     #[error("the unpacker was ended")]
     ShutDown,
@@ -109,7 +113,7 @@ impl UnpackError {
             | Self::BadRange { job, .. }
             | Self::Overlap { job, .. }
             | Self::Copy { job, .. } => Some(job),
-            Self::Unavailable { .. } | Self::Cuda(_) | Self::ShutDown => None,
+            Self::Unavailable { .. } | Self::Cuda(_) | Self::Busy | Self::ShutDown => None,
         }
     }
 

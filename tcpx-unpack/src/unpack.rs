@@ -18,9 +18,11 @@ pub trait Unpack: Send {
     /// The way this unpacker copies.
     fn backend(&self) -> Backend;
 
-    /// Starts copying all jobs, and returns at once where the backend is asynchronous.
+    /// Starts copying all jobs, and returns at once where the backend is asynchronous. Never waits,
+    /// unless the kernel has to copy more than 128 MiB or 32,768 fragments.
     ///
     /// # Errors
+    /// [`UnpackError::Busy`] while too much is under way: nothing was touched.
     /// A descriptor that leaves its job's memory, or a job whose memories cannot be right, is
     /// reported before anything is copied, and the unpacker stays usable. Any other error means
     /// that some jobs may have been copied, and that the unpacker will not recover.

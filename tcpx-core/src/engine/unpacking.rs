@@ -18,13 +18,13 @@ impl Engine {
     /// Starts unpacking what arrived in this round, and gathering what is to be sent, and says
     /// which batches have finished.
     pub(super) fn unpack_round(&mut self) -> Result<BatchNumber, BatchFailure> {
-        self.unpack_batches += u64::from(self.commons.batch.jobs() > 0);
         // SAFETY: jobs are made by receive lanes from checked descriptors, and by send lanes from
         // the spans of operations and a slot of a staging buffer. Requests are consumed, slots
         // sent, and operations end, only when `finished` has reached the batch. When a peer ends
         // before, its receive comms, its staging buffers and its operations' memory are parked
         // until then.
-        unsafe { self.commons.batch.submit(self.unpack.as_mut()) }?;
+        let is_submitted = unsafe { self.commons.batch.submit(self.unpack.as_mut()) }?;
+        self.unpack_batches += u64::from(is_submitted);
         self.commons.batch.finished(self.unpack.as_mut())
     }
 

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use tcpx_cuda::CudaError;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
 
@@ -13,6 +14,12 @@ use crate::types::{Direction, PeerKey, RegistrationKey};
 
 /// Jobs handed over in one call; more go in the next.
 const JOBS_PER_SUBMIT: usize = 64;
+
+/// A submit has no more pieces than a kernel takes in one launch: fragments, and 4 KiB of them.
+const PIECES_PER_SUBMIT: u64 = 1 << 14;
+const PIECE_BYTES: u64 = 4096;
+/// How long an unpacker may have no room.
+const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Number of a batch. Batches finish in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,8 +70,13 @@ pub(crate) struct BatchFailure {
 pub(crate) struct Batch {
     current: BatchNumber,
     finished: BatchNumber,
+    /// Each with the end of its descriptors.
     jobs: Vec<(Job, usize)>,
     descriptors: Vec<UnpackDescriptor>,
+    /// How many of the jobs were submitted; the others wait until the unpacker has room.
+    submitted: usize,
+    /// When the unpacker first had none.
+    busy_since: Option<Instant>,
     in_flight: VecDeque<InFlight>,
     /// The unpacker has failed, and what was abandoned may still be under way: nothing counts as
     /// finished.
@@ -92,6 +104,8 @@ impl Default for Batch {
             finished: BatchNumber::NONE,
             jobs: Vec::new(),
             descriptors: Vec::new(),
+            submitted: 0,
+            busy_since: None,
             in_flight: VecDeque::new(),
             is_frozen: false,
             busy: Duration::ZERO,
@@ -131,17 +145,14 @@ impl Batch {
         self.jobs.push((job, self.descriptors.len()));
     }
 
-    /// Chunks collected in this round.
-    pub(crate) fn jobs(&self) -> usize {
-        self.jobs.len()
-    }
-
-    /// Starts unpacking what was collected and begins the next batch.
+    /// Starts unpacking what was collected and begins the next batch, also if nothing was collected.
+    /// As long as the unpacker has no room, what is left waits, and what arrives meanwhile joins it.
+    /// Returns whether a batch was submitted to its end.
     ///
     /// # Safety
     /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached this
     /// batch: its request is not consumed and its operation does not end before.
-    pub(crate) unsafe fn submit(&mut self, unpack: &mut dyn Unpack) -> Result<(), BatchFailure> {
+    pub(crate) unsafe fn submit(&mut self, unpack: &mut dyn Unpack) -> Result<bool, BatchFailure> {
         let Some(&(first, _)) = self.jobs.first() else {
             // A batch of chunks that needed no unpacking is finished with the one before it.
             match self.in_flight.back_mut() {
@@ -150,32 +161,48 @@ impl Batch {
                 None => self.finished = self.current,
             }
             self.current.0 += 1;
-            return Ok(());
+            return Ok(false);
         };
         let submitted_at = Instant::now();
         // SAFETY: passed on from the caller.
         let outcome = unsafe { self.submit_jobs(unpack) };
         self.submitting += submitted_at.elapsed();
+        if let Ok(None) = outcome {
+            return Ok(false);
+        }
         let jobs = self.jobs.len();
         // Also after an error: the peers that the jobs belong to fail with it.
-        self.jobs.clear();
-        self.descriptors.clear();
-        let (number, ticket) = (self.current, outcome?);
+        self.clear();
+        let Some(ticket) = outcome? else { return Ok(false) };
+        let number = self.current;
         self.in_flight.push_back(InFlight { number, ticket, submitted_at, first, jobs });
         self.current.0 += 1;
-        Ok(())
+        Ok(true)
     }
 
+    fn clear(&mut self) {
+        self.jobs.clear();
+        self.descriptors.clear();
+        self.submitted = 0;
+        self.busy_since = None;
+    }
+
+    /// Submits what was not yet, in groups. The ticket of the last one; `None`: some are left.
+    ///
     /// # Safety
     /// As for `submit`.
-    unsafe fn submit_jobs(&self, unpack: &mut dyn Unpack) -> Result<Ticket, BatchFailure> {
-        let mut ticket = Ticket::NONE;
-        let mut start = 0;
-        for (index, group) in self.jobs.chunks(JOBS_PER_SUBMIT).enumerate() {
+    unsafe fn submit_jobs(
+        &mut self,
+        unpack: &mut dyn Unpack,
+    ) -> Result<Option<Ticket>, BatchFailure> {
+        loop {
+            let start = self.submitted;
+            let end = start + self.group(start);
             let mut jobs = [EMPTY_JOB; JOBS_PER_SUBMIT];
-            for (slot, (job, end)) in jobs.iter_mut().zip(group) {
-                let descriptors = &self.descriptors[start..*end];
-                start = *end;
+            let mut from = start.checked_sub(1).map_or(0, |before| self.jobs[before].1);
+            for (slot, (job, to)) in jobs.iter_mut().zip(&self.jobs[start..end]) {
+                let descriptors = &self.descriptors[from..*to];
+                from = *to;
                 // The plugin's bounce buffer may be mapped next to a destination; what counts is
                 // what is read of it.
                 let bounce_bytes =
@@ -189,10 +216,35 @@ impl Batch {
                 };
             }
             // SAFETY: passed on from the caller.
-            ticket = unsafe { unpack.submit(&jobs[..group.len()]) }
-                .map_err(|source| self.submit_failed(index * JOBS_PER_SUBMIT, source))?;
+            match unsafe { unpack.submit(&jobs[..end - start]) } {
+                Ok(ticket) if end == self.jobs.len() => return Ok(Some(ticket)),
+                Ok(_) => (self.submitted, self.busy_since) = (end, None),
+                Err(UnpackError::Busy) => return self.stay_busy(start),
+                Err(source) => return Err(self.submit_failed(start, source)),
+            }
         }
-        Ok(ticket)
+    }
+
+    /// How many jobs from `start` on go together: few enough pieces for a kernel to take at once.
+    fn group(&self, start: usize) -> usize {
+        let mut from = start.checked_sub(1).map_or(0, |before| self.jobs[before].1);
+        let mut pieces = 0;
+        let fits = |(job, to): &&(Job, usize)| {
+            pieces += (*to - from) as u64 + job.dst_bytes / PIECE_BYTES;
+            from = *to;
+            pieces <= PIECES_PER_SUBMIT
+        };
+        self.jobs[start..].iter().take(JOBS_PER_SUBMIT).take_while(fits).count().max(1)
+    }
+
+    /// The unpacker had no room. That it never has any means that the GPU hangs.
+    fn stay_busy(&mut self, start: usize) -> Result<Option<Ticket>, BatchFailure> {
+        let waited = self.busy_since.get_or_insert_with(Instant::now).elapsed();
+        if waited < STALL_LIMIT {
+            return Ok(None);
+        }
+        let source = CudaError::Stalled { waited_ms: waited.as_millis() as u64 };
+        Err(self.submit_failed(start, source.into()))
     }
 
     /// What is known when the submit of the group that starts at job `start` has failed.
@@ -242,8 +294,7 @@ impl Batch {
     /// Forgets what is collected and under way. It counts as finished once
     /// [`all_finished`](Self::all_finished) says so.
     pub(crate) fn abandon(&mut self) {
-        self.jobs.clear();
-        self.descriptors.clear();
+        self.clear();
         self.in_flight.clear();
         self.is_frozen = true;
         // What arrives from now on is not of the abandoned batch.
@@ -277,7 +328,6 @@ const EMPTY_JOB: UnpackJob<'static> =
 
 #[cfg(test)]
 mod tests {
-    use tcpx_cuda::CudaError;
     use tcpx_unpack::Backend;
 
     use super::*;
@@ -291,6 +341,8 @@ mod tests {
         submitted: u64,
         finished: u64,
         jobs: usize,
+        /// Submits that are refused before the next one that is not.
+        refuses: u64,
     }
 
     impl Unpack for Slow {
@@ -299,6 +351,10 @@ mod tests {
         }
 
         unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+            if self.refuses > 0 {
+                self.refuses -= 1;
+                return Err(UnpackError::Busy);
+            }
             self.submitted += 1;
             self.jobs += jobs.len();
             Ok(Ticket::new(self.submitted))
@@ -390,7 +446,7 @@ mod tests {
 
         let failed = batch.number();
         batch.abandon();
-        assert!(batch.in_flight.is_empty() && batch.jobs() == 0);
+        assert!(batch.in_flight.is_empty() && batch.jobs.is_empty());
         // Rounds in which nothing arrives.
         for _ in 0..3 {
             // SAFETY: nothing is submitted.
@@ -435,5 +491,67 @@ mod tests {
         // SAFETY: the double touches no memory.
         unsafe { batch.submit(&mut unpack) }.unwrap();
         assert_eq!(batch.finished(&mut unpack).unwrap(), number);
+    }
+
+    #[test]
+    fn what_an_unpacker_has_no_room_for_waits_and_nothing_is_submitted_twice() {
+        let (mut batch, mut unpack) = (Batch::default(), Slow::default());
+        let first = batch.number();
+        (0..JOBS_PER_SUBMIT).for_each(|_| batch.push(job(), DESCRIPTOR));
+        unpack.refuses = 2;
+        for _ in 0..2 {
+            // SAFETY: the double touches no memory.
+            assert!(!unsafe { batch.submit(&mut unpack) }.unwrap());
+            assert_eq!((batch.number(), unpack.jobs), (first, 0), "it is still the same batch");
+            assert!(batch.finished(&mut unpack).unwrap() < first);
+        }
+        // What arrives meanwhile joins it, as a second group, for which there is no room yet.
+        batch.push(job(), DESCRIPTOR);
+        struct OneAtATime(Slow);
+        impl Unpack for OneAtATime {
+            fn backend(&self) -> Backend {
+                self.0.backend()
+            }
+
+            unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+                // SAFETY: passed on from the caller.
+                let outcome = unsafe { self.0.submit(jobs) };
+                self.0.refuses = u64::from(outcome.is_ok());
+                outcome
+            }
+
+            fn poll(&mut self) -> Result<Ticket, UnpackError> {
+                self.0.poll()
+            }
+
+            fn shutdown(&mut self) -> bool {
+                self.0.shutdown()
+            }
+        }
+        let mut unpack = OneAtATime(unpack);
+        // SAFETY: as above.
+        assert!(!unsafe { batch.submit(&mut unpack) }.unwrap());
+        unpack.0.finished = 1;
+        assert!(batch.finished(&mut unpack).unwrap() < first, "one of its jobs waits");
+        // SAFETY: as above.
+        assert!(unsafe { batch.submit(&mut unpack) }.unwrap());
+        assert_eq!((unpack.0.submitted, unpack.0.jobs), (2, JOBS_PER_SUBMIT + 1));
+        assert!(batch.finished(&mut unpack).unwrap() < first);
+        unpack.0.finished = 2;
+        assert_eq!(batch.finished(&mut unpack).unwrap(), first);
+    }
+
+    #[test]
+    fn groups_are_what_a_kernel_takes_in_one_launch() {
+        let (mut batch, mut unpack) = (Batch::default(), Slow::default());
+        let large = |bytes| Job { dst_bytes: bytes, ..job() };
+        // 64 MiB are one group of 4 KiB pieces; their fragments make it two.
+        let chunk = PIECES_PER_SUBMIT * PIECE_BYTES / 16;
+        (0..16).for_each(|_| batch.push(large(chunk), DESCRIPTOR));
+        // One that is too large by itself goes alone.
+        batch.push(large(2 * PIECES_PER_SUBMIT * PIECE_BYTES), DESCRIPTOR);
+        // SAFETY: the double touches no memory.
+        assert!(unsafe { batch.submit(&mut unpack) }.unwrap());
+        assert_eq!((unpack.submitted, unpack.jobs), (3, 17));
     }
 }

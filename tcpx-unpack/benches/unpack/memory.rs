@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
 //! One unpacker over one bounce buffer and one destination, both rotated through.
 
-use tcpx_unpack::{Ticket, Unpack, UnpackJob};
+use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
 
 use crate::layout::Chunks;
 use crate::measure::Candidate;
@@ -52,9 +52,14 @@ impl Candidate for Unpacking<'_> {
                 descriptors: chunks.descriptors(chunk),
             });
         }
-        // SAFETY: new()'s caller vouches for the memories. Chunks that come round again while an
-        // earlier round is under way copy the same bytes to the same places.
-        self.last = unsafe { self.unpack.submit(&self.jobs) }.expect("a submission was refused");
+        self.last = loop {
+            // SAFETY: new()'s caller vouches for the memories. Chunks that come round again while an
+            // earlier round is under way copy the same bytes to the same places.
+            match unsafe { self.unpack.submit(&self.jobs) } {
+                Err(UnpackError::Busy) => std::hint::spin_loop(),
+                outcome => break outcome.expect("a submission was refused"),
+            }
+        };
     }
 
     fn finish(&mut self) {

@@ -19,7 +19,7 @@ use super::launch::{
 use super::ring::{Reservation, Ring};
 use super::staging::{Plan, plan};
 use super::tile::{self, Tile, Tiles};
-use crate::completion::{STALL_LIMIT, is_over};
+use crate::completion::is_over;
 use crate::error::UnpackError;
 use crate::extent::extents;
 use crate::job::{Checked, UnpackJob};
@@ -29,6 +29,8 @@ use crate::ticket::Ticket;
 const RING_TILES: usize = 1 << 16;
 /// Tiles of one launch; longer submits take several.
 const TILES_PER_LAUNCH: usize = RING_TILES / 2;
+/// Longest wait for the GPU in the middle of a submit that takes several launches.
+const STALL_LIMIT: Duration = Duration::from_secs(10);
 /// Device memory for bounce buffers that the kernel cannot read, allocated for the first such one.
 const STAGING_BYTES: u64 = 16 << 20;
 /// After so long without news the driver is asked, which takes 1 µs. A failed launch never reports.
@@ -106,6 +108,7 @@ impl LaunchQueue {
     ) -> Result<Ticket, UnpackError> {
         self.health()?;
         let mut left = tile::count(jobs, checked);
+        self.check_room(left)?;
         let mut tiles = Tiles::new(jobs);
         while left > 0 {
             let stream = self.submitted as usize % STREAMS;
@@ -128,6 +131,7 @@ impl LaunchQueue {
         readable: impl Fn(&UnpackJob<'_>) -> Result<bool, CudaError>,
     ) -> Result<Ticket, UnpackError> {
         self.health()?;
+        self.check_room(tile::count_each(jobs))?;
         // SAFETY: passed on from the caller.
         let moved = match unsafe { self.stage(jobs, readable) } {
             Ok(moved) => moved,
@@ -236,7 +240,16 @@ impl LaunchQueue {
         Ok(())
     }
 
-    /// Room in the ring, for which it may have to wait until older launches have ended.
+    /// Refuses a submit for whose first launch older ones have to end.
+    fn check_room(&mut self, tiles: usize) -> Result<(), UnpackError> {
+        let first = tiles.min(TILES_PER_LAUNCH);
+        if !self.ring.has_room(first) {
+            self.poll()?;
+        }
+        if self.ring.has_room(first) { Ok(()) } else { Err(UnpackError::Busy) }
+    }
+
+    /// Room in the ring, for which a submit of several launches may have to wait.
     fn take_room(&mut self, tiles: usize) -> Result<Reservation, UnpackError> {
         let start = Instant::now();
         loop {

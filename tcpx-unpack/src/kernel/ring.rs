@@ -27,15 +27,22 @@ impl Ring {
     /// Only half of the ring can be counted on, since the places before its end may have to be
     /// skipped.
     pub(super) fn take(&mut self, wanted: usize) -> Option<Reservation> {
-        let to_end = self.places - self.next;
-        let (start, taken) =
-            if wanted <= to_end { (self.next, wanted) } else { (0, to_end + wanted) };
-        if taken > self.places - self.used {
-            return None;
-        }
+        let Reservation { start, taken } = self.look(wanted)?;
         self.used += taken;
         self.next = (start + wanted) % self.places;
         Some(Reservation { start, taken })
+    }
+
+    /// Whether so many places side by side are free.
+    pub(super) fn has_room(&self, wanted: usize) -> bool {
+        self.look(wanted).is_some()
+    }
+
+    fn look(&self, wanted: usize) -> Option<Reservation> {
+        let to_end = self.places - self.next;
+        let (start, taken) =
+            if wanted <= to_end { (self.next, wanted) } else { (0, to_end + wanted) };
+        (taken <= self.places - self.used).then_some(Reservation { start, taken })
     }
 
     /// Gives back the oldest reservation, whose `taken` is given.
@@ -57,6 +64,7 @@ mod tests {
     fn a_reservation_never_wraps() {
         let mut ring = Ring::new(10);
         assert_eq!(ring.take(6), Some(Reservation { start: 0, taken: 6 }));
+        assert!(!ring.has_room(5) && ring.has_room(4));
         assert_eq!(ring.take(5), None);
         ring.give_back(6);
         assert_eq!(ring.take(5), Some(Reservation { start: 0, taken: 9 }));
