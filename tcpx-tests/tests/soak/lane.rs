@@ -1,54 +1,21 @@
-//! A hub and eight peers: random sizes, random posting order, both directions, every fragment
-//! shape, peers killed at random and replaced. Every byte is verified; at the end files, threads
-//! and bounce pages are what they were.
-//!
-//! Runs for ten seconds; `TCPX_SOAK_SECONDS=600` for a real soak. The seed is printed and can be
-//! set with `TCPX_SOAK_SEED`.
+//! One peer of the hub after the other, all of one name, and what is done with them.
 
 use std::process::Command as Process;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
-use tcpx_core::{MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{Error, MemoryId, MemoryType, Phase, Post, Session};
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 use tcpx_tests::{Agent, pattern};
 
-const PEERS: u64 = 8;
-const MAX_BYTES: u64 = 4 << 20;
+use super::dice::Dice;
+use super::fate::Fate;
+use super::{PATIENCE, Totals};
+
 const MAX_MESSAGES: u64 = 6;
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// SplitMix64 once more: a test's dice.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below
-    }
-
-    /// Small, middle and large ones, empty ones too.
-    fn bytes(&mut self) -> u64 {
-        match self.roll(4) {
-            0 => self.roll(9),
-            1 => self.roll(10_000),
-            2 => self.roll(300_000),
-            _ => self.roll(MAX_BYTES + 1),
-        }
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for index in (1..items.len()).rev() {
-            items.swap(index, self.roll(index as u64 + 1) as usize);
-        }
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Message {
@@ -60,20 +27,13 @@ struct Message {
     seed: u64,
 }
 
-struct Lane<'a> {
-    hub: &'a Session,
-    conn_info: &'a [u8],
-    accepting: &'a Mutex<()>,
-    name: String,
-    dice: Dice,
-    totals: &'a Totals,
-}
-
-#[derive(Default)]
-struct Totals {
-    messages: AtomicU64,
-    bytes: AtomicU64,
-    kills: AtomicU64,
+pub(super) struct Lane<'a> {
+    pub(super) hub: &'a Session,
+    pub(super) conn_info: &'a [u8],
+    pub(super) accepting: &'a Mutex<()>,
+    pub(super) name: String,
+    pub(super) dice: Dice,
+    pub(super) totals: &'a Totals,
 }
 
 fn shapes(process: &mut Process, seed: u64) {
@@ -84,7 +44,7 @@ fn shapes(process: &mut Process, seed: u64) {
 }
 
 impl Lane<'_> {
-    fn start_peer(&mut self) -> Agent {
+    pub(super) fn start_peer(&mut self) -> Agent {
         let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
         shapes(&mut process, self.dice.roll(u64::MAX));
         let mut agent = Agent::start_with(process);
@@ -141,15 +101,74 @@ impl Lane<'_> {
             .collect()
     }
 
-    /// One round of messages. Returns the peer, or a new one when the old one was killed on the
-    /// way.
-    fn round(&mut self, mut agent: Agent) -> Agent {
+    /// Operations that are posted at one end and withdrawn there.
+    fn cancelled(&mut self, agent: &mut Agent) {
+        if self.dice.roll(4) != 0 {
+            return;
+        }
+        self.totals.cancels.fetch_add(1, Ordering::Relaxed);
+        // No message of a round has this tag.
+        let (bytes, tag) = (1 + self.dice.bytes(), -1);
+        let is_send = self.dice.roll(2) == 0;
+        if self.dice.roll(2) == 0 {
+            let memory = agent.get(Command::Allocate { bytes, memory: Memory::Device });
+            let transfer: usize = agent.get(Command::Transfer { peer: "hub".into() });
+            let posts = vec![PostSpec { memory, offset: 0, bytes, tag }; 3];
+            agent.run(match is_send {
+                true => Command::Send { transfer, posts },
+                false => Command::Receive { transfer, posts },
+            });
+            agent.run(Command::Cancel { transfer });
+            let wait = Command::Wait { transfer, timeout_ms: PATIENCE.as_millis() as u64 };
+            let failure = agent.ask(wait).expect_err("withdrawn").failure();
+            assert_eq!(failure.kind, "Cancelled", "{}", failure.text);
+            agent.run(Command::Deregister { memory });
+            return agent.run(Command::Release { transfer });
+        }
+        let memory = self.hub.allocate(bytes, MemoryType::Device).unwrap();
+        let transfer = self.hub.create_transfer(&self.name).unwrap();
+        let posts = [Post { memory, offset: 0, bytes, tag }; 3];
+        match is_send {
+            true => transfer.post_send_batch(&posts).unwrap(),
+            false => transfer.post_recv_batch(&posts).unwrap(),
+        }
+        transfer.cancel();
+        assert!(matches!(transfer.wait(Some(PATIENCE)), Err(Error::Cancelled)));
+        self.hub.deregister_memory(memory).unwrap();
+    }
+
+    /// Several threads take leave of the peer at once: one of them ends it, and none does anything
+    /// to the one of the same name that comes next.
+    fn disconnect(&self) {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| match self.hub.disconnect(&self.name) {
+                    // It was killed or frozen, or another thread was first.
+                    Ok(()) | Err(Error::PeerGone { .. } | Error::UnknownPeer { .. }) => {}
+                    Err(Error::Deadline { phase: Phase::Close, .. }) => {}
+                    Err(error) => panic!("{error}"),
+                });
+            }
+        });
+    }
+
+    /// One round of messages. Returns the peer, or a new one when the old one has gone on the way.
+    pub(super) fn round(&mut self, mut agent: Agent) -> Agent {
+        self.cancelled(&mut agent);
         let messages = self.messages(&mut agent);
+        let fate = Fate::roll(&mut self.dice);
         let transfer = self.hub.create_transfer(&self.name).unwrap();
         let theirs: usize = agent.get(Command::Transfer { peer: "hub".into() });
         let mut order: Vec<(usize, bool)> =
             (0..messages.len()).flat_map(|m| [(m, true), (m, false)]).collect();
         self.dice.shuffle(&mut order);
+        if fate == Fate::FrozenForAWhile {
+            // The hub posts while the peer is frozen; the peer posts afterwards.
+            order.sort_by_key(|(_, at_hub)| !at_hub);
+            self.totals.freezes.fetch_add(1, Ordering::Relaxed);
+            agent.signal(Signal::STOP);
+            assert!(agent.wait_until_stopped(PATIENCE));
+        }
         for (index, at_hub) in order {
             let message = messages[index];
             if at_hub {
@@ -165,6 +184,7 @@ impl Lane<'_> {
                     transfer.post_send(post).unwrap()
                 }
             } else {
+                self.continue_after_progress(&agent, fate);
                 let (memory, bytes, tag) = (message.peer_memory, message.bytes, message.tag);
                 let posts = vec![PostSpec { memory, offset: 0, bytes, tag }];
                 agent.run(if message.to_hub {
@@ -174,19 +194,32 @@ impl Lane<'_> {
                 });
             }
         }
-        let is_killed = self.dice.roll(12) == 0;
-        if is_killed {
-            agent.kill();
-            self.totals.kills.fetch_add(1, Ordering::Relaxed);
-        } else {
-            agent.tell(Command::Wait { transfer: theirs, timeout_ms: PATIENCE.as_millis() as u64 });
+        match fate {
+            Fate::Killed => {
+                agent.kill();
+                self.totals.kills.fetch_add(1, Ordering::Relaxed);
+            }
+            Fate::Frozen => {
+                agent.signal(Signal::STOP);
+                self.totals.frozen_for_good.fetch_add(1, Ordering::Relaxed);
+                self.disconnect();
+            }
+            _ => agent
+                .tell(Command::Wait { transfer: theirs, timeout_ms: PATIENCE.as_millis() as u64 }),
         }
         let outcome = transfer.wait(Some(PATIENCE));
-        if is_killed {
+        let counts = transfer.counts().unwrap();
+        assert_eq!(counts.operations_done, counts.operations_posted, "{fate:?}: {outcome:?}");
+        if matches!(fate, Fate::Killed | Fate::Frozen) {
             // What came in time may be whole; then the end of the peer shows later.
+            if let Err(error) = outcome {
+                // Withdrawn by our own leave, or lost with the peer.
+                let is_typed = matches!(error, Error::PeerGone { .. } | Error::Cancelled);
+                assert!(is_typed, "{fate:?}: {error}");
+            }
             drop(transfer);
             self.free_hub(&messages);
-            let _ = self.hub.disconnect(&self.name);
+            self.disconnect();
             return self.start_peer();
         }
         outcome.unwrap();
@@ -196,8 +229,26 @@ impl Lane<'_> {
             agent.run(Command::Deregister { memory: message.peer_memory });
         }
         agent.run(Command::Release { transfer: theirs });
+        drop(transfer);
         self.free_hub(&messages);
+        if fate == Fate::Leaves {
+            self.totals.departures.fetch_add(1, Ordering::Relaxed);
+            agent.tell(Command::Disconnect { peer: "hub".into() });
+            self.disconnect();
+            agent.hear(PATIENCE).unwrap();
+            return self.start_peer();
+        }
         agent
+    }
+
+    /// Continues a peer that is frozen for a while, after the hub has done without it.
+    fn continue_after_progress(&self, agent: &Agent, fate: Fate) {
+        if fate == Fate::FrozenForAWhile {
+            for _ in 0..1000 {
+                self.hub.progress();
+            }
+            agent.signal(Signal::CONT);
+        }
     }
 
     fn verify(&self, message: &Message, agent: &mut Agent) {
@@ -220,69 +271,4 @@ impl Lane<'_> {
             self.hub.deregister_memory(message.hub_memory).unwrap();
         }
     }
-}
-
-fn count(folder: &str) -> usize {
-    std::fs::read_dir(folder).unwrap().count()
-}
-
-#[test]
-fn soak() {
-    let seconds =
-        std::env::var("TCPX_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
-    let seed = std::env::var("TCPX_SOAK_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    println!("TCPX_SOAK_SEED={seed} TCPX_SOAK_SECONDS={seconds}");
-    let options = SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .name("hub")
-        .channels(2)
-        .chunk_bytes(131_072)
-        .connect_timeout(PATIENCE)
-        .close_timeout(PATIENCE)
-        .peer_timeout(Some(PATIENCE));
-    let hub = Session::new(options).unwrap();
-    let conn_info = hub.listen().unwrap();
-    let (before_files, before_threads) = (count("/proc/self/fd"), count("/proc/self/task"));
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let (accepting, totals) = (Mutex::new(()), Totals::default());
-    thread::scope(|scope| {
-        for number in 0..PEERS {
-            let mut lane = Lane {
-                hub: &hub,
-                conn_info: &conn_info,
-                accepting: &accepting,
-                name: format!("peer-{number}"),
-                dice: Dice(seed * 1000 + number),
-                totals: &totals,
-            };
-            scope.spawn(move || {
-                let mut agent = lane.start_peer();
-                while Instant::now() < end {
-                    agent = lane.round(agent);
-                }
-                agent.tell(Command::Disconnect { peer: "hub".into() });
-                lane.hub.disconnect(&lane.name).unwrap();
-                agent.hear(PATIENCE).unwrap();
-            });
-        }
-    });
-    let stats = hub.stats();
-    let messages = totals.messages.load(Ordering::Relaxed);
-    println!(
-        "{messages} messages, {} MB, {} peers killed, {} failed",
-        totals.bytes.load(Ordering::Relaxed) / 1_000_000,
-        totals.kills.load(Ordering::Relaxed),
-        stats.peers_failed
-    );
-    assert!(messages > PEERS && stats.peers.is_empty());
-    assert_eq!(stats.alarms, [], "nothing was wrong");
-    // The threads that read the peers' answers end by themselves, a moment after their peers.
-    let give_up_at = Instant::now() + PATIENCE;
-    let footprint = || (count("/proc/self/fd"), count("/proc/self/task"));
-    while footprint() != (before_files, before_threads) && Instant::now() < give_up_at {
-        thread::yield_now();
-    }
-    assert_eq!(footprint(), (before_files, before_threads));
-    let pool = tcpx_softnet::pool_stats();
-    assert_eq!(pool.free_pages, pool.total_pages, "bounce pages were lost");
 }

@@ -1,0 +1,28 @@
+//! What becomes of a peer in a round.
+
+use super::dice::Dice;
+
+/// What becomes of the peer in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Lives,
+    /// It is stopped while the hub posts and makes progress, and continued.
+    FrozenForAWhile,
+    /// It is stopped and never continued: the hub leaves it.
+    Frozen,
+    Killed,
+    /// Both ends say goodbye after the round.
+    Leaves,
+}
+
+impl Fate {
+    pub(super) fn roll(dice: &mut Dice) -> Self {
+        match dice.roll(60) {
+            0..5 => Self::Killed,
+            5 => Self::Frozen,
+            6..12 => Self::FrozenForAWhile,
+            12..17 => Self::Leaves,
+            _ => Self::Lives,
+        }
+    }
+}
