@@ -48,7 +48,7 @@ impl Session {
     /// [`Error::NoNic`], [`Error::Unpack`], [`Error::MemoryUnavailable`].
     pub fn new(options: SessionOptions) -> Result<Self> {
         let engine = Engine::new(options.clone())?;
-        let shared = Arc::new(Shared::new(engine, options.spin));
+        let shared = Shared::new(engine, options.spin);
         let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
         Ok(Self { shared, options, thread })
     }

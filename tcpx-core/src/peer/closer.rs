@@ -3,12 +3,14 @@
 //! The plugin closes a comm by joining threads, by asking another process, and by freeing GPU
 //! memory, which waits until the GPU is idle. None of it has a limit of time, and an application's
 //! kernel may be waiting for bytes that this session is to bring. So nothing of it runs under the
-//! session's lock: it is handed to this thread, and a ticket says when it is over.
+//! session's lock: it is handed to this thread, and a ticket says when it is over. The
+//! thread then makes a round of progress, because the peer may wait for word of it, and the program
+//! need not have a reason to call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 /// Something to be dropped.
@@ -22,6 +24,7 @@ struct Queue {
     jobs: Sender<Job>,
     /// Its other end goes with the thread.
     ended: Receiver<()>,
+    thread: ThreadId,
 }
 
 /// Says when something that was handed over has been dropped.
@@ -35,21 +38,36 @@ impl CloseTicket {
     }
 }
 
+/// What the thread does each time when something is closed.
+type OnClosed = Arc<dyn Fn() + Send + Sync>;
+
 /// Hands things over, in order. The thread begins with the first of them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Closer {
     queue: Option<Queue>,
+    on_closed: Option<OnClosed>,
     /// Nothing more is dropped: it might wait for a GPU that hangs.
     is_abandoned: Arc<AtomicBool>,
 }
 
+impl std::fmt::Debug for Closer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Closer").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
 impl Closer {
+    /// Has this called, by the thread, each time when something is closed.
+    pub(crate) fn on_closed(&mut self, on_closed: impl Fn() + Send + Sync + 'static) {
+        self.on_closed = Some(Arc::new(on_closed));
+    }
+
     /// Has something dropped by the thread.
     pub(crate) fn close(&mut self, what: impl Send + 'static) -> CloseTicket {
         let ticket = CloseTicket::default();
         let job: Job = (Box::new(what), ticket.clone());
         if self.queue.is_none() {
-            self.queue = start(Arc::clone(&self.is_abandoned));
+            self.queue = start(Arc::clone(&self.is_abandoned), self.on_closed.clone());
         }
         let refused = match &self.queue {
             Some(queue) => queue.jobs.send(job).err().map(|refused| refused.0),
@@ -63,8 +81,12 @@ impl Closer {
 
     /// Waits until everything is dropped, for at most this time. False: the thread goes on alone.
     pub(crate) fn finish(&mut self, timeout: Duration) -> bool {
-        let Some(Queue { jobs, ended }) = self.queue.take() else { return true };
+        let Some(Queue { jobs, ended, thread }) = self.queue.take() else { return true };
         drop(jobs);
+        if thread == thread::current().id() {
+            // The last one to hold the session was the thread itself.
+            return false;
+        }
         ended.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
     }
 
@@ -77,14 +99,19 @@ impl Closer {
 
 /// Starts the thread. It ends when everything was dropped that its session has handed over. `None`:
 /// the system has no thread left.
-fn start(is_abandoned: Arc<AtomicBool>) -> Option<Queue> {
+fn start(is_abandoned: Arc<AtomicBool>, on_closed: Option<OnClosed>) -> Option<Queue> {
     let ((jobs, to_close), (ends, ended)) = (channel::<Job>(), channel());
     let run = move || {
-        to_close.into_iter().for_each(|job| drop_one(job, &is_abandoned));
+        for job in to_close {
+            drop_one(job, &is_abandoned);
+            if let Some(on_closed) = &on_closed {
+                on_closed();
+            }
+        }
         drop(ends);
     };
     match thread::Builder::new().name("tcpx-closer".into()).spawn(run) {
-        Ok(_) => Some(Queue { jobs, ended }),
+        Ok(started) => Some(Queue { jobs, ended, thread: started.thread().id() }),
         Err(error) => {
             tracing::warn!(%error, "no thread for closing comms: they are closed in between");
             None
@@ -161,6 +188,18 @@ mod tests {
             assert!(closer.finish(Duration::from_secs(60)) && ticket.is_done());
         }
         assert_eq!(*dropped.lock().unwrap(), [0, 1]);
+    }
+
+    #[test]
+    fn somebody_is_told_of_each_thing_that_is_closed() {
+        let (tells, told) = channel();
+        let mut closer = Closer::default();
+        closer.on_closed(move || tells.send(()).unwrap());
+        let tickets = [closer.close(1), closer.close(2)];
+        for ticket in tickets {
+            told.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert!(ticket.is_done());
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The engine behind its lock, and how threads wait on it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, spin: Duration) -> Self {
-        Self { engine: Mutex::new(engine), spin }
+    pub(super) fn new(mut engine: Engine, spin: Duration) -> Arc<Self> {
+        Arc::new_cyclic(|shared: &Weak<Self>| {
+            let shared = Weak::clone(shared);
+            engine.commons.closer.on_closed(move || {
+                if let Some(shared) = shared.upgrade() {
+                    shared.progress();
+                }
+            });
+            Self { engine: Mutex::new(engine), spin }
+        })
     }
 
     /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which
