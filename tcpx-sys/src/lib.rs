@@ -5,8 +5,9 @@
 //! compile time, and compared with a C compiler's view in `tests/abi_probe.rs`.
 //!
 //! This crate holds no policy: it never retries, never waits, never interprets a return code. It
-//! opens a plugin by path ([`Plugin::load`]) and forwards the plugin's log lines to `tracing`
-//! ([`log_callback`]).
+//! opens a plugin by path ([`Plugin::load`]), forwards the plugin's log lines to `tracing`
+//! ([`log_callback`]), and knows whether the process is still the one that a plugin was started in
+//! ([`is_forked`]).
 //!
 //! ```
 //! use std::path::Path;
@@ -37,11 +38,13 @@
 
 mod load;
 mod logger;
+mod process;
 mod table;
 mod types;
 
 pub use load::{Entries, LoadError, Plugin, SYMBOL};
 pub use logger::{log_callback, set_max_log_level};
+pub use process::{Forked, Stay, is_forked};
 pub use table::{
     AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn,
     InitFn, IrecvConsumedFn, IrecvFn, IsendFn, ListenFn, Logger, NcclNetV7, RegMrDmaBufFn, RegMrFn,
