@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_rx::DescriptorError;
-use tcpx_sys::LoadError;
+use tcpx_sys::{Forked, LoadError};
 use tcpx_unpack::UnpackError;
 
 pub use departure::Departure;
@@ -186,6 +186,9 @@ pub enum Error {
     Released,
     /// The session is closed.
     Closed,
+    /// This process was forked from one that had made a session, and must not use the library.
+    /// Nothing was done. See [Fork](crate#fork).
+    Forked,
     /// No address of a peer leads to it.
     Unreachable {
         /// Which peer.
@@ -225,6 +228,12 @@ impl Error {
         problem: SettingProblem,
     ) -> Self {
         Self::Setting { name, value: value.into(), problem }
+    }
+}
+
+impl From<Forked> for Error {
+    fn from(_: Forked) -> Self {
+        Self::Forked
     }
 }
 

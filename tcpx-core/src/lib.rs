@@ -9,6 +9,23 @@
 //! whose fragment was not checked, or give pages back to the plugin before their bytes were
 //! unpacked.
 //!
+//! # Fork
+//! Sessions belong to the process that made them. A child that is forked from it shares their
+//! sockets, has none of their threads, and cannot use a GPU. So once [`Session::new`] was called,
+//! children are refused: every call answers [`Error::Forked`] (or, where it has no error, nothing),
+//! takes no lock, and touches nothing of the parent's. Dropping a session, a transfer or a buffer
+//! there does nothing either, so a child may end as it likes; what it inherited is left to the
+//! system. For the parent a fork changes nothing.
+//!
+//! A child that was forked before the first session, or that has called `exec`, is a process like
+//! any other. After `exec` no descriptor of a session is open in it. A child that does neither holds
+//! the sockets for as long as it lives: should the parent die before, its peers learn of that only
+//! from pings ([`SessionOptions::peer_timeout`]).
+//!
+//! Children made without the handlers of `pthread_atfork` (`vfork`, `_Fork`, a bare `clone`) are
+//! not recognised: until `exec` they must call nothing.
+//!
+//! # Example
 //! ```
 //! use tcpx_core::{MemoryType, Post, Session, SessionOptions};
 //! # fn main() -> tcpx_core::Result<()> {
@@ -78,6 +95,7 @@ pub use stats::report::{ChannelReport, PeerReport, SessionReport, StagingTimes, 
 pub use stats::stages::StageTimes;
 pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
+pub use tcpx_sys::{Forked, Stay, is_forked};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
 pub use transfer::transfers::TransferCounts;

@@ -8,9 +8,11 @@ mod tests;
 pub(crate) mod transfer;
 mod wait;
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::Poll;
 use std::time::Instant;
+
+use tcpx_sys::{Stay, is_forked};
 
 use self::progress_thread::ProgressThread;
 use self::shared::Shared;
@@ -33,6 +35,9 @@ use crate::types::PeerKey;
 /// Dropping it does what [`close`](Self::close) does; only the error goes to the log. So close it
 /// first if memory was registered that is to be freed afterwards: a drop cannot say whether a GPU
 /// that hangs, or a plugin that does not return, still writes it.
+///
+/// In a forked child every call answers [`Error::Forked`] or nothing, and dropping it does nothing;
+/// see [Fork](crate#fork).
 #[derive(Debug)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -45,8 +50,12 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Setting`], [`Error::Load`], [`Error::Plugin`], [`Error::UnusablePlugin`],
-    /// [`Error::NoNic`], [`Error::Unpack`], [`Error::MemoryUnavailable`].
+    /// [`Error::NoNic`], [`Error::Unpack`], [`Error::MemoryUnavailable`]; [`Error::Forked`] in a
+    /// child forked from a process that had made a session; [`Error::Io`].
     pub fn new(options: SessionOptions) -> Result<Self> {
+        // Before any lock: a child forked from now on may find it held.
+        let stay = Stay::begin()?;
+        stay.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
         let engine = Engine::new(options.clone())?;
         let shared = Shared::new(engine, options.spin);
         let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
@@ -61,7 +70,7 @@ impl Session {
     /// # Errors
     /// [`Error::Io`] when the address cannot be listened on.
     pub fn listen(&self) -> Result<Vec<u8>> {
-        self.shared.engine().listen()
+        self.shared.engine()?.listen()
     }
 
     /// Waits for a peer that connects, and gives it the name `peer`, by which it is known here from
@@ -77,7 +86,7 @@ impl Session {
     /// [`Error::PeerState`] when the name is taken, or `listen` was not called; the errors of
     /// [`connect`](Self::connect).
     pub fn accept(&self, peer: &str) -> Result<()> {
-        self.shared.engine().start_accept(peer)?;
+        self.shared.engine()?.start_accept(peer)?;
         let limit = WaitLimit::for_time(self.options.connect_timeout);
         let accepted = self.shared.wait(
             limit,
@@ -100,7 +109,7 @@ impl Session {
     /// # Errors
     /// [`Error::ConnInfo`] when the bytes are damaged or of another version.
     pub fn load_remote_conn_info(&self, peer: &str, conn_info: &[u8]) -> Result<()> {
-        self.shared.engine().load_conn_info(peer, conn_info)
+        self.shared.engine()?.load_conn_info(peer, conn_info)
     }
 
     /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and
@@ -112,7 +121,7 @@ impl Session {
     /// peer answers, [`Error::Deadline`] after [`SessionOptions::connect_timeout`],
     /// [`Error::PeerGone`], [`Error::Plugin`].
     pub fn connect(&self, peer: &str) -> Result<()> {
-        let key = self.shared.engine().start_connect(peer)?;
+        let key = self.shared.engine()?.start_connect(peer)?;
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
     }
 
@@ -133,7 +142,7 @@ impl Session {
             },
         );
         if outcome.is_err() {
-            self.shared.engine().forget(key);
+            self.shared.engine()?.forget(key);
         }
         outcome
     }
@@ -153,7 +162,7 @@ impl Session {
     /// [`Error::UnknownPeer`] when no peer has the name.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
         let (key, was_over) = {
-            let mut engine = self.shared.engine();
+            let mut engine = self.shared.engine()?;
             let (key, found) = engine.peer(peer)?;
             let was_over = found.is_gone();
             engine.start_disconnect(key);
@@ -174,7 +183,7 @@ impl Session {
                 error
             },
         );
-        self.shared.engine().forget(key);
+        self.shared.engine()?.forget(key);
         outcome
     }
 
@@ -183,7 +192,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is not up.
     pub fn create_transfer(&self, peer: &str) -> Result<Transfer> {
-        let transfer = self.shared.engine().create_transfer(peer)?;
+        let transfer = self.shared.engine()?.create_transfer(peer)?;
         Ok(Transfer::new(Arc::clone(&self.shared), transfer))
     }
 
@@ -199,13 +208,13 @@ impl Session {
     /// Closing again looks again.
     pub fn close(&self) -> Result<()> {
         let start = Instant::now();
-        self.shared.engine().start_close();
+        self.shared.engine()?.start_close();
         let closed = self.shared.wait(
             WaitLimit::for_time(self.options.close_timeout),
             |engine| Ok(if engine.is_quiet() { Poll::Ready(()) } else { Poll::Pending }),
             |engine, waited, now| engine.close_deadline(waited, now),
         );
-        self.shared.engine().finish_close();
+        self.shared.engine()?.finish_close();
         // What is parked ends, or is given up, within a time of its own.
         let settled = self.shared.wait(
             WaitLimit::for_time(2 * UNPACK_TIMEOUT),
@@ -219,14 +228,14 @@ impl Session {
             thread.stop();
         }
         settled?;
-        let engine = self.shared.engine();
+        let engine = self.shared.engine()?;
         if engine.is_settled() { closed } else { Err(engine.unsettled(start.elapsed())) }
     }
 
     /// Whether nothing of peers that ended uses registered memory any more. True of a closed session:
     /// nothing touches memory that was registered with it, whether or not every peer answered.
     pub fn is_settled(&self) -> bool {
-        self.shared.engine().is_settled()
+        self.shared.engine().is_ok_and(|engine| engine.is_settled())
     }
 
     /// One round of progress over everything, without waiting. Returns whether anything moved.
@@ -234,14 +243,15 @@ impl Session {
         self.shared.progress()
     }
 
-    /// The NICs that the plugin offers.
+    /// The NICs that the plugin offers; none in a forked child.
     pub fn nics(&self) -> Vec<Nic> {
-        self.shared.engine().commons.session.plugin.nics().to_vec()
+        let nics = |engine: MutexGuard<'_, Engine>| engine.commons.session.plugin.nics().to_vec();
+        self.shared.engine().map(nics).unwrap_or_default()
     }
 
-    /// The session as it is now.
+    /// The session as it is now; in a forked child an empty report.
     pub fn stats(&self) -> SessionReport {
-        self.shared.engine().report()
+        self.shared.engine().map(|engine| engine.report()).unwrap_or_default()
     }
 
     /// The settings it was made with.
@@ -252,6 +262,12 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if is_forked() {
+            // There is no such thread here, and the C library must not be asked to let go of it.
+            std::mem::forget(self.thread.take());
+            self.shared.leave();
+            return;
+        }
         if let Err(error) = self.close() {
             tracing::warn!(%error, "the session did not end cleanly");
         }

@@ -78,6 +78,7 @@ impl Error {
                 &requests::RECEIVE_TOO_SMALL
             }
             Self::Fragments { .. } => &requests::FRAGMENTS_WRONG,
+            Self::Forked => &requests::CALLED_AFTER_FORK,
             Self::Unreachable { attempts, .. } => return of_attempts(attempts),
             Self::Io { kind, .. } => return diagnosis_of_io(*kind),
             // Mistakes and decisions of the program that calls: the text says all there is.

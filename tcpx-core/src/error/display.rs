@@ -95,6 +95,10 @@ impl fmt::Display for Text<'_> {
             Error::Cancelled => f.write_str("cancelled"),
             Error::Released => f.write_str("the transfer was released"),
             Error::Closed => f.write_str("the session is closed"),
+            Error::Forked => f.write_str(
+                "this process was forked from one that had made a session, and must not use the \
+                 library; fork before the first session, or start the child with exec",
+            ),
             Error::Unreachable { peer, attempts } => {
                 write!(f, "reaching the control listener of peer {peer}: ")?;
                 joined(attempts, f)

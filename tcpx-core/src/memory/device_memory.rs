@@ -7,6 +7,7 @@ use tcpx_cuda::{
     CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_readable,
 };
 use tcpx_diagnosis::pci::{PciPath, gpus};
+use tcpx_sys::Stay;
 use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, MemoryUnavailable, Result};
@@ -168,9 +169,11 @@ impl OwnedMemory {
     }
 }
 
-/// Number of GPUs that the CUDA driver shows to this process; 0 without a driver.
+/// Number of GPUs that the CUDA driver shows to this process; 0 without a driver, and in a forked
+/// child.
 #[must_use]
 pub fn gpu_count() -> u32 {
+    let Ok(_stay) = Stay::begin() else { return 0 };
     CudaGpu::count().unwrap_or(0)
 }
 

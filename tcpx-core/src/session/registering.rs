@@ -55,7 +55,7 @@ impl Session {
             Err(_) => return Err(refuse(RegistrationProblem::TooLarge { bytes })),
         };
         // A GPU may make it wait: nobody else does.
-        let kind = self.shared.engine().commons.session.memory.clone();
+        let kind = self.shared.engine()?.commons.session.memory.clone();
         let buffer = kind.allocate(length, memory)?;
         self.register(buffer.address(), bytes, memory, Access::ReadWrite, Some(buffer))
     }
@@ -68,7 +68,7 @@ impl Session {
         access: Access,
         owned: Option<OwnedMemory>,
     ) -> Result<MemoryId> {
-        let mut engine = self.shared.engine();
+        let mut engine = self.shared.engine()?;
         let receives = access == Access::ReadWrite;
         if receives && memory == MemoryType::Host && engine.commons.session.plugin.is_hardware() {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
@@ -150,7 +150,7 @@ impl Session {
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted;
     /// [`Error::Registration`] for memory that was registered otherwise.
     pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
-        let mut engine = self.shared.engine();
+        let mut engine = self.shared.engine()?;
         engine.commons.ledger.registrations.check_is_lent(id)?;
         match engine.deregister(id)? {
             Some(OwnedMemory::Lent(buffer)) => Ok(buffer.into_box()),
@@ -165,7 +165,7 @@ impl Session {
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted, or
     /// another thread reads or writes it through the session.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
-        let owned = self.shared.engine().deregister(id)?;
+        let owned = self.shared.engine()?.deregister(id)?;
         // The engine is unlocked by now.
         drop(owned);
         Ok(())
@@ -176,7 +176,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownRegistration`].
     pub fn memory_info(&self, id: MemoryId) -> Result<MemoryInfo> {
-        self.shared.engine().commons.ledger.registrations.info(id)
+        self.shared.engine()?.commons.ledger.registrations.info(id)
     }
 
     /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or taken over
@@ -215,7 +215,7 @@ impl Session {
         bytes: usize,
         copy: impl FnOnce(&DeviceMemory, u64) -> Result<()>,
     ) -> Result<()> {
-        let mut engine = self.shared.engine();
+        let mut engine = self.shared.engine()?;
         let span = own_span(&engine, id, offset, bytes)?;
         let gpu = match (&engine.commons.session.memory, span.memory) {
             (gpu @ DeviceMemory::Cuda(_), MemoryType::Device) => gpu.clone(),
@@ -224,7 +224,7 @@ impl Session {
         engine.commons.ledger.registrations.begin_copy(span.registration);
         drop(engine);
         let copied = copy(&gpu, span.address);
-        self.shared.engine().commons.ledger.registrations.end_copy(span.registration);
+        self.shared.engine()?.commons.ledger.registrations.end_copy(span.registration);
         copied
     }
 }

@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tcpx_sys::is_forked;
+
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::session::wait::{WaitLimit, Waiter};
@@ -30,13 +32,24 @@ impl Shared {
 
     /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which
     /// never runs inside.
-    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    ///
+    /// In a forked child it refuses: another thread of the parent may have held the lock.
+    pub(crate) fn engine(&self) -> Result<MutexGuard<'_, Engine>> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        Ok(self.engine.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps the engine for as long as the process lives. In a forked child its sockets, GPU
+    /// memory and plugin are the parent's, so nothing of it may ever be closed or freed.
+    pub(super) fn leave(self: &Arc<Self>) {
+        std::mem::forget(Arc::clone(self));
     }
 
     /// One round of progress. Returns whether anything moved.
     pub(super) fn progress(&self) -> bool {
-        self.engine().progress(Instant::now())
+        self.engine().is_ok_and(|mut engine| engine.progress(Instant::now()))
     }
 
     /// Makes progress until `check` has an answer. `on_deadline` says what was missing.
@@ -48,7 +61,7 @@ impl Shared {
     ) -> Result<T> {
         let mut waiter = Waiter::new(limit, self.spin);
         loop {
-            let mut engine = self.engine();
+            let mut engine = self.engine()?;
             let now = Instant::now();
             let moved = engine.progress(now);
             if let Poll::Ready(value) = check(&mut engine)? {

@@ -16,6 +16,8 @@ use crate::types::{Direction, TransferKey};
 /// Dropping it withdraws what has no counterpart yet. What has one goes on in the background: its
 /// registration stays in use until then, so that
 /// [`Session::deregister_memory`](crate::Session::deregister_memory) says when memory is free.
+///
+/// In a forked child every call answers [`Error::Forked`], and dropping it does nothing.
 #[derive(Debug)]
 pub struct Transfer {
     shared: Arc<Shared>,
@@ -61,7 +63,7 @@ impl Transfer {
     }
 
     fn post(&self, direction: Direction, posts: &[Post]) -> Result<()> {
-        self.shared.engine().post(self.key, direction, posts)
+        self.shared.engine()?.post(self.key, direction, posts)
     }
 
     /// Whether every operation has ended; makes one round of progress.
@@ -69,7 +71,7 @@ impl Transfer {
     /// # Errors
     /// The first error of its operations, once all have ended.
     pub fn is_complete(&self) -> Result<bool> {
-        let mut engine = self.shared.engine();
+        let mut engine = self.shared.engine()?;
         engine.progress(Instant::now());
         engine.is_complete(self.key)
     }
@@ -95,7 +97,9 @@ impl Transfer {
     /// receives once the peer has agreed; what was matched before runs to its end. Wait for the
     /// transfer to know when its memory is free.
     pub fn cancel(&self) {
-        self.shared.engine().cancel(self.key);
+        if let Ok(mut engine) = self.shared.engine() {
+            engine.cancel(self.key);
+        }
     }
 
     /// Numbers so far.
@@ -103,17 +107,23 @@ impl Transfer {
     /// # Errors
     /// [`Error::Closed`] when the session is gone.
     pub fn counts(&self) -> Result<TransferCounts> {
-        self.shared.engine().transfer_counts(self.key)
+        self.shared.engine()?.transfer_counts(self.key)
     }
 
     /// The first error of its operations so far, while others may go on.
     pub fn error(&self) -> Option<Error> {
-        self.shared.engine().transfer_error(self.key)
+        match self.shared.engine() {
+            Ok(engine) => engine.transfer_error(self.key),
+            Err(error) => Some(error),
+        }
     }
 }
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        self.shared.engine().release(self.key);
+        match self.shared.engine() {
+            Ok(mut engine) => engine.release(self.key),
+            Err(_) => self.shared.leave(),
+        }
     }
 }

@@ -133,4 +133,9 @@ FRAGMENTS_WRONG = 826 Error "the unpack descriptors of a chunk are wrong"
     cause "the plugin published entries that leave the bounce buffer, overlap, or do not cover the chunk"
     cure ["tcpx conformance --plugin /usr/local/tcpx/lib64/libnccl-net-tcpx.so", "# install the plugin's release 3.1.9"]
     source "this project"
+CALLED_AFTER_FORK = 827 Error "a forked child calls the library"
+    symptom "\"this process was forked from one that had made a session\", TCPX_ERR_FORKED"
+    cause "threads, sockets and GPU contexts of a session belong to the process that made it; a child made with fork shares the sockets, lacks the threads, and may find locks held for ever"
+    cure ["# start workers by exec; in Python: multiprocessing.set_start_method(\"spawn\")", "# or fork before the first session is made"]
+    source "this project"
 }

@@ -149,6 +149,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (Error::InUse { id: MemoryId::after(0), operations: 2 }, 822),
         (fragments(too_long), 813),
         (fragments(DescriptorError::ZeroLength { index: 0 }), 826),
+        (Error::Forked, 827),
         (unreachable(&[Some(ErrorKind::ConnectionRefused)]), 607),
         (unreachable(&[Some(ErrorKind::NetworkUnreachable), None]), 610),
         (unreachable(&[Some(ErrorKind::TimedOut), Some(ErrorKind::HostUnreachable)]), 610),

@@ -21,8 +21,11 @@ fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
         let now = Instant::now();
         assert!(now < give_up_at, "the server is {}", connector.state());
         server.progress();
-        let outcome =
-            connector.poll("server", now, &client.shared.engine().commons.session.identity);
+        let outcome = connector.poll(
+            "server",
+            now,
+            &client.shared.engine().expect("no fork").commons.session.identity,
+        );
         if let Some((link, _)) = outcome.expect("it is welcomed") {
             break link;
         }
@@ -31,8 +34,8 @@ fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
     assert!(waiting.len() == 1 && waiting[0].name.contains("not accepted"), "{waiting:?}");
     let late = Instant::now() + server.options().connect_timeout;
     // One round ends it, the next forgets it.
-    server.shared.engine().progress(late);
-    server.shared.engine().progress(late);
+    server.shared.engine().expect("no fork").progress(late);
+    server.shared.engine().expect("no fork").progress(late);
     assert!(server.stats().peers.is_empty());
     assert_eq!(server.stats().peers_failed, 1);
 }

@@ -126,7 +126,7 @@ fn gathering() -> Scene {
     let late = |real| -> Box<dyn Unpack> {
         Box::new(Late { real, gpu: held, kept: Vec::new(), submits: 0 })
     };
-    left.shared.engine().unpack_with(late);
+    left.shared.engine().expect("no fork").unpack_with(late);
     connect(&left, &right);
     let [source, target] = [&left, &right]
         .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
@@ -195,8 +195,8 @@ impl Scene {
 
     /// Right gives up, and left notices.
     fn abandon(&self) {
-        let key = self.right.shared.engine().peer("left").expect("it is up").0;
-        self.right.shared.engine().fail_peer(key, Error::Cancelled);
+        let key = self.right.shared.engine().expect("no fork").peer("left").expect("it is up").0;
+        self.right.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
         self.progress_until("the abort did not come", |scene| {
             scene.left.stats().peers[0].state == "gone"
         });
@@ -283,7 +283,7 @@ fn nothing_is_freed_before_a_late_gather_has_finished() {
 fn a_wait_ends_before_a_gather_that_does_not_and_its_memory_stays() {
     let scene = gathering();
     scene.abandon();
-    scene.left.shared.engine().progress(Instant::now() + UNPACK_TIMEOUT);
+    scene.left.shared.engine().expect("no fork").progress(Instant::now() + UNPACK_TIMEOUT);
     assert_aborted(scene.send.wait(PATIENCE));
     assert!(matches!(scene.left.deregister_memory(scene.source), Err(Error::InUse { .. })));
     // It comes to its end after all.

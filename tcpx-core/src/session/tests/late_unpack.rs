@@ -59,7 +59,11 @@ fn chunks_that_wait_for_their_unpack_are_noticed_once() {
     connect(&left, &right);
     let may_finish = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&may_finish);
-    right.shared.engine().unpack_with(|real| Box::new(Late { real, may_finish: told }));
+    right
+        .shared
+        .engine()
+        .expect("no fork")
+        .unpack_with(|real| Box::new(Late { real, may_finish: told }));
     let allocate = |session: &Session| session.allocate(MESSAGE_BYTES, MemoryType::Device);
     let post = |memory| Post { memory, offset: 0, bytes: MESSAGE_BYTES, tag: 1 };
     let from = left.create_transfer("right").expect("a transfer");

@@ -24,12 +24,13 @@ fn part(left: &Session, right: &Session) {
 fn who_forgets_a_peer_late_leaves_the_next_one_of_its_name_alone() {
     let (left, right) = (session(), session());
     connect(&left, &right);
-    let first = left.shared.engine().peer("right").expect("it is up").0;
+    let first = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
     part(&left, &right);
     connect(&left, &right);
-    left.shared.engine().forget(first);
-    let (second, _) = left.shared.engine().peer("right").expect("it is another peer's name");
+    left.shared.engine().expect("no fork").forget(first);
+    let (second, _) =
+        left.shared.engine().expect("no fork").peer("right").expect("it is another peer's name");
     assert_ne!(first, second);
     part(&left, &right);
-    assert!(left.shared.engine().peer("right").is_err());
+    assert!(left.shared.engine().expect("no fork").peer("right").is_err());
 }

@@ -93,7 +93,11 @@ fn unpacking() -> Scene {
     let (left, right) = (session(), session());
     let gpu = Arc::new(Gpu { hangs: AtomicBool::new(true), ..Gpu::default() });
     let held = Arc::clone(&gpu);
-    right.shared.engine().unpack_with(|real| Box::new(Holding { real, gpu: held }));
+    right
+        .shared
+        .engine()
+        .expect("no fork")
+        .unpack_with(|real| Box::new(Holding { real, gpu: held }));
     connect(&left, &right);
     let [source, memory] = [&left, &right]
         .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
@@ -115,8 +119,8 @@ fn abandoned_while_unpacking() -> Scene {
     let scene = unpacking();
     let Scene { left, right, memory, .. } = &scene;
     let give_up_at = Instant::now() + Duration::from_secs(60);
-    let key = left.shared.engine().peer("right").expect("it is up").0;
-    left.shared.engine().fail_peer(key, Error::Cancelled);
+    let key = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
+    left.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
     while right.stats().peers[0].state == "up" {
         assert!(Instant::now() < give_up_at, "the abort did not come");
         right.progress();
@@ -133,7 +137,7 @@ fn assert_aborted(outcome: crate::Result<()>) {
 
 /// Lets the time pass after which nobody waits for an unpack any more.
 fn wait_for_the_unpack(right: &Session) {
-    right.shared.engine().progress(Instant::now() + UNPACK_TIMEOUT);
+    right.shared.engine().expect("no fork").progress(Instant::now() + UNPACK_TIMEOUT);
 }
 
 #[test]

@@ -115,6 +115,7 @@ fn a_failed_unpack_names_the_chunk_and_ends_the_session_without_hanging() {
         right
             .shared
             .engine()
+            .expect("no fork")
             .unpack_with(|real| Box::new(Faulty { real, healthy, at, stuck_after: None }));
         let (ends, _) = send(&left, &right, memories, 1);
         ends.into_iter().for_each(|end| end.expect("the first message is healthy"));
