@@ -71,6 +71,13 @@
 //! Only `TCPX_SOFT_MEMORY=cuda` makes the plugin load the driver; otherwise it uses the driver only
 //! in a process that has loaded it itself.
 //!
+//! # Fork
+//! Comms belong to the process that called `init`. In a child that is forked from it every entry
+//! returns 3 and does nothing, without a log line, but for closeSend, closeRecv and closeListen,
+//! which return 0 and leave the parent's comms as they are. A child that was forked before `init`
+//! may call it. Every descriptor is closed by `exec`. Children made by `vfork`, `_Fork` or a bare
+//! `clone`, which run no handlers of `pthread_atfork`, are not recognised.
+//!
 //! # Where it is stricter than the original
 //! | situation | original | here |
 //! |---|---|---|
@@ -93,6 +100,7 @@
 //! | irecvConsumed before the copy | silent | pages are poisoned ([`Settings::poison`]) |
 //! | several chunks of a request on one socket | pages leak | no leak |
 //! | RECV_SYNC set on one end only | hang or unread bytes | 3 from `connect` |
+//! | called in a forked child | undefined | 3; close does nothing: 0 |
 //! | chunk size unset or `512K` | hang, 512-byte chunks | init returns 3 and names it |
 //!
 //! # Settings

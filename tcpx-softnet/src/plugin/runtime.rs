@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tcpx_cuda::CudaGpu;
-use tcpx_sys::{Logger, NetProperties};
+use tcpx_sys::{Logger, NetProperties, Stay};
 
 use super::nic::{self, Nic};
 use super::settings::Settings;
@@ -122,9 +122,11 @@ static CONFIGURED: Mutex<Option<Settings>> = Mutex::new(None);
 /// Sets what `init` would otherwise read from the environment. The last call before `init` counts.
 ///
 /// # Errors
-/// A value out of its range, or a call after `init`.
+/// A value out of its range, or a call after `init`, also after that of a process from which this
+/// one was forked.
 pub fn configure(settings: Settings) -> Result<(), SettingsError> {
     settings.check()?;
+    let Ok(_stay) = Stay::begin() else { return Err(SettingsError::TooLate) };
     let mut configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.get().is_some() {
         return Err(SettingsError::TooLate);
@@ -134,9 +136,10 @@ pub fn configure(settings: Settings) -> Result<(), SettingsError> {
 }
 
 /// How full the bounce regions of this process are, all of them together. All zero before the first
-/// receive comm.
+/// receive comm, and in a forked child.
 #[must_use]
 pub fn pool_stats() -> PoolStats {
+    let Ok(_stay) = Stay::begin() else { return PoolStats::default() };
     let regions = RUNTIME.get().into_iter().flat_map(Runtime::bounces);
     regions.map(BounceBuffer::stats).fold(PoolStats::default(), PoolStats::plus)
 }
@@ -167,6 +170,9 @@ pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
 /// Takes the settings and looks for interfaces; once per process.
 pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
     let logger = logger.ok_or(Failure::Internal)?;
+    // Without the handler a forked child would not be recognised.
+    let stay = Stay::begin().map_err(|_| Failure::Internal)?;
+    stay.claim().map_err(|_| Failure::System)?;
     let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.get().is_some() {
         log::warn!("gpu lib init twice");

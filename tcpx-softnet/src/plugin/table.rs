@@ -8,7 +8,7 @@ use std::ptr;
 
 use tcpx_sys::{
     HANDLE_BYTES, Logger, NET_DEVICE_UNPACK, NcclNetV7, NcclResult, NetDeviceHandle, NetProperties,
-    UNPACK_VERSION, UnpackNetDeviceHandle,
+    Stay, UNPACK_VERSION, UnpackNetDeviceHandle,
 };
 
 use super::entries::{self, Close};
@@ -51,7 +51,17 @@ pub const fn table() -> NcclNetV7 {
 }
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
+///
+/// In a forked child nothing runs, and nothing is logged: any lock, the logger's too, may be held
+/// by a thread that is not there. What is closed there is the parent's and stays open, which is
+/// all that a caller who cleans up wants to hear.
 fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
+    let Ok(_stay) = Stay::begin() else {
+        return match entry {
+            Entry::CloseTransfer | Entry::CloseListen => NcclResult::SUCCESS,
+            _ => NcclResult::INTERNAL_ERROR,
+        };
+    };
     if let Some(code) = runtime::scripted_call(entry).and_then(ScriptedCall::play) {
         log::warn!("{}: returns {code} as scripted", entry.name());
         return NcclResult(code);
