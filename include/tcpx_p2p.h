@@ -13,7 +13,7 @@
  * - Handles are numbers that are looked up, never addresses. One that is stale, of the wrong kind
  *   or made up gives TCPX_ERR_HANDLE.
  * - Any thread may call it, unless its comment says otherwise.
- * - After fork() the child calls nothing.
+ * - In a child forked after the first session it does nothing, and gives TCPX_ERR_FORKED.
  * - Sizes and offsets are in bytes. Times are in the unit with which the name ends.
  */
 
@@ -164,6 +164,11 @@ enum tcpx_status
    * An option or environment variable is outside its range.
    */
   TCPX_ERR_SETTING = -7,
+  /**
+   * The process was forked from one that had made a session, and must not use the library.
+   * Nothing was done.
+   */
+  TCPX_ERR_FORKED = -8,
   /**
    * No peer has this name.
    */
@@ -618,7 +623,8 @@ extern "C" {
  *
  * The pointer is never NULL. The text is UTF-8, and empty when nothing has failed in this thread.
  * It stays valid until the next call of this library fails in the same thread, or the thread ends;
- * successful calls leave it alone. Any thread; only the calling thread may read the text.
+ * successful calls leave it alone. In a forked child it is that of `TCPX_ERR_FORKED`. Any thread;
+ * only the calling thread may read the text.
  */
 const char *tcpx_last_error(void);
 

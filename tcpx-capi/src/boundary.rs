@@ -3,13 +3,20 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tcpx_core::Stay;
+
 use crate::failure::Failure;
 use crate::panic_hook::{Inside, take_place};
-use crate::status::tcpx_status::{self, TCPX_ERR_IN_CALLBACK, TCPX_ERR_INTERNAL, TCPX_OK};
+use crate::status::tcpx_status::{
+    self, TCPX_ERR_FORKED, TCPX_ERR_IN_CALLBACK, TCPX_ERR_INTERNAL, TCPX_OK,
+};
 use crate::{last_error, log_sink};
 
 /// Runs the body of an exported function.
 pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
+    // Before everything else: in a forked child any lock may be held by a thread that is not there.
+    // `tcpx_last_error` knows by itself what to say.
+    let Ok(_stay) = Stay::begin() else { return TCPX_ERR_FORKED };
     if log_sink::is_in_callback() {
         // No detail: the text belongs to the call whose log line is being delivered.
         return TCPX_ERR_IN_CALLBACK;

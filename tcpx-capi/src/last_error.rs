@@ -4,7 +4,15 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 
-use tcpx_core::Code;
+use tcpx_core::{Code, is_forked};
+
+/// What every failure in a forked child is. The text is constant, so that a child needs neither
+/// memory nor a thread-local with a destructor, which the C library registers under a lock.
+const FORKED: (&CStr, &CStr) = (
+    c"this process was forked from one that had made a session, and must not use the library; fork \
+      before the first session, or start the child with exec [TCPX-827]",
+    c"TCPX-827",
+);
 
 #[derive(Default)]
 struct LastError {
@@ -43,10 +51,11 @@ fn part(of: impl FnOnce(&LastError) -> &CStr) -> *const c_char {
 ///
 /// The pointer is never NULL. The text is UTF-8, and empty when nothing has failed in this thread.
 /// It stays valid until the next call of this library fails in the same thread, or the thread ends;
-/// successful calls leave it alone. Any thread; only the calling thread may read the text.
+/// successful calls leave it alone. In a forked child it is that of `TCPX_ERR_FORKED`. Any thread;
+/// only the calling thread may read the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error() -> *const c_char {
-    part(|last| &last.text)
+    if is_forked() { FORKED.0.as_ptr() } else { part(|last| &last.text) }
 }
 
 /// Returns the id of the last failure's diagnosis in the calling thread, such as `TCPX-902`. The
@@ -57,7 +66,7 @@ pub extern "C" fn tcpx_last_error() -> *const c_char {
 /// text of `tcpx_last_error`. Any thread; only the calling thread may read the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error_id() -> *const c_char {
-    part(|last| &last.id)
+    if is_forked() { FORKED.1.as_ptr() } else { part(|last| &last.id) }
 }
 
 /// The text of this thread, for tests.
@@ -74,6 +83,13 @@ mod tests {
     fn id() -> String {
         // SAFETY: as for the text.
         unsafe { CStr::from_ptr(tcpx_last_error_id()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_forked_child_is_told_what_the_error_says() {
+        let error = tcpx_core::Error::Forked;
+        assert_eq!(FORKED.0.to_str(), Ok(error.to_string().as_str()));
+        assert_eq!(FORKED.1.to_str().ok().map(str::to_owned), error.id().map(|id| id.to_string()));
     }
 
     #[test]

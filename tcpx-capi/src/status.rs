@@ -31,6 +31,9 @@ pub enum tcpx_status {
     TCPX_ERR_IN_CALLBACK = -6,
     /// An option or environment variable is outside its range.
     TCPX_ERR_SETTING = -7,
+    /// The process was forked from one that had made a session, and must not use the library.
+    /// Nothing was done.
+    TCPX_ERR_FORKED = -8,
     /// No peer has this name.
     TCPX_ERR_UNKNOWN_PEER = -10,
     /// The peer is not in a state for this call.
@@ -82,7 +85,7 @@ pub enum tcpx_status {
 
 use tcpx_status::*;
 
-const ALL: [tcpx_status; 31] = [
+const ALL: [tcpx_status; 32] = [
     TCPX_OK,
     TCPX_ERR_NULL,
     TCPX_ERR_ARGUMENT,
@@ -91,6 +94,7 @@ const ALL: [tcpx_status; 31] = [
     TCPX_ERR_BUSY,
     TCPX_ERR_IN_CALLBACK,
     TCPX_ERR_SETTING,
+    TCPX_ERR_FORKED,
     TCPX_ERR_UNKNOWN_PEER,
     TCPX_ERR_PEER_STATE,
     TCPX_ERR_CONN_INFO,
@@ -127,6 +131,7 @@ impl tcpx_status {
             TCPX_ERR_BUSY => c"another call is using the handle",
             TCPX_ERR_IN_CALLBACK => c"called from inside the log callback",
             TCPX_ERR_SETTING => c"a setting is out of range",
+            TCPX_ERR_FORKED => c"called in a forked child",
             TCPX_ERR_UNKNOWN_PEER => c"unknown peer",
             TCPX_ERR_PEER_STATE => c"the peer is not in a state for this call",
             TCPX_ERR_CONN_INFO => c"the connection info cannot be used",
@@ -188,6 +193,7 @@ impl From<&Error> for tcpx_status {
             Error::InUse { .. } => TCPX_ERR_MEMORY_IN_USE,
             Error::Fragments { .. } => TCPX_ERR_DATA,
             Error::Cancelled => TCPX_ERR_CANCELLED,
+            Error::Forked => TCPX_ERR_FORKED,
             Error::Released | Error::Closed => TCPX_ERR_CLOSED,
             Error::Unreachable { .. } | Error::Io { .. } => TCPX_ERR_IO,
             // The enum may grow; its text still reaches `tcpx_last_error`.
@@ -216,7 +222,7 @@ mod tests {
 
     #[test]
     fn any_number_has_a_text() {
-        for status in [1, -8, -52, i32::MIN, i32::MAX] {
+        for status in [1, -9, -52, i32::MIN, i32::MAX] {
             assert_eq!(text(status), "unknown status");
         }
     }

@@ -20,7 +20,7 @@ const INTRODUCTION: &str = "\
  * - Handles are numbers that are looked up, never addresses. One that is stale, of the wrong kind
  *   or made up gives TCPX_ERR_HANDLE.
  * - Any thread may call it, unless its comment says otherwise.
- * - After fork() the child calls nothing.
+ * - In a child forked after the first session it does nothing, and gives TCPX_ERR_FORKED.
  * - Sizes and offsets are in bytes. Times are in the unit with which the name ends.
  */";
 

@@ -2,6 +2,7 @@
 //! wrong.
 
 mod docs;
+mod fork;
 mod header;
 mod misuse;
 mod programs;
