@@ -1,0 +1,204 @@
+#![allow(unsafe_code)]
+//! Children forked from a process with sessions. A program of its own: a harness's threads would be
+//! in the way of forks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tcpx_core::{
+    Access, Code, Error, MemoryAddress, MemoryId, MemoryType, PluginChoice, Post, Session,
+    SessionOptions, SessionReport, Transfer, gpu_count, is_forked,
+};
+
+/// Bytes of a message: several chunks.
+const BYTES: u64 = 1 << 20;
+const FORKS: usize = 200;
+/// A child that takes longer hangs, on whatever machine; SIGALRM ends it.
+const CHILD_SECONDS: u32 = 240;
+
+fn options(progress_thread: bool) -> SessionOptions {
+    SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .listen("127.0.0.1:0".parse().expect("an address"))
+        .progress_thread(progress_thread)
+}
+
+/// Runs `work` in a forked child, which must end well.
+fn in_child(work: impl FnOnce()) {
+    // SAFETY: the child runs `work` and ends. Where this process has other threads, `work` calls
+    // nothing but the library, which takes no lock there.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        // SAFETY: takes a number only.
+        unsafe { libc::alarm(CHILD_SECONDS) };
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        // SAFETY: ends the process, with its exit handlers.
+        unsafe { libc::exit(i32::from(outcome.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: the status is a live variable.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child panicked, hung or crashed");
+}
+
+/// Two connected sessions with what they hold when a child is made.
+struct Pair {
+    left: Session,
+    right: Session,
+    /// A receive of left's that waits for its send.
+    receive: Transfer,
+    to: MemoryId,
+    lent: MemoryId,
+}
+
+impl Pair {
+    fn new(progress_thread: bool) -> Self {
+        let new = || Session::new(options(progress_thread)).expect("a session");
+        let (left, right) = (new(), new());
+        right.load_remote_conn_info("left", &left.listen().expect("listen")).expect("good");
+        std::thread::scope(|scope| {
+            let accepted = scope.spawn(|| left.accept("right"));
+            right.connect("left").expect("connect");
+            accepted.join().expect("no panic").expect("accept");
+        });
+        let to = left.allocate(BYTES, MemoryType::Device).expect("memory");
+        let receive = left.create_transfer("right").expect("it is up");
+        receive.post_recv(Post { memory: to, offset: 0, bytes: BYTES, tag: 7 }).expect("posted");
+        let lent = left.register_buffer(vec![5; 4096], Access::ReadWrite).expect("registered");
+        Self { left, right, receive, to, lent }
+    }
+
+    /// Sends a message that `receive` waits for under `tag`, and looks at every byte.
+    fn send(&self, receive: &Transfer, to: MemoryId, tag: i32) {
+        let sent: Vec<u8> = (0..BYTES).map(|at| (at * 31 + tag as u64) as u8).collect();
+        let from = self.right.register_buffer(sent.clone(), Access::ReadOnly).expect("registered");
+        let send = self.right.create_transfer("left").expect("it is up");
+        send.post_send(Post { memory: from, offset: 0, bytes: BYTES, tag }).expect("posted");
+        while !receive.is_complete().expect("it goes well") {
+            self.right.progress();
+        }
+        send.wait(None).expect("it goes well");
+        let mut received = vec![0; BYTES as usize];
+        self.left.read_memory(to, 0, &mut received).expect("nothing is posted on it");
+        assert!(received == sent, "every byte is right");
+        self.right.deregister_memory(from).expect("the send is over");
+    }
+
+    fn exchange(&self, tag: i32) {
+        let to = self.left.allocate(BYTES, MemoryType::Device).expect("memory");
+        let receive = self.left.create_transfer("right").expect("it is up");
+        receive.post_recv(Post { memory: to, offset: 0, bytes: BYTES, tag }).expect("posted");
+        self.send(&receive, to, tag);
+        self.left.deregister_memory(to).expect("the receive is over");
+    }
+
+    /// What waited all the time arrives, and both ends part in order.
+    fn end(self) {
+        self.send(&self.receive, self.to, 7);
+        let buffer = self.left.take_buffer(self.lent).expect("it is lent");
+        assert_eq!(*buffer, [5; 4096]);
+        std::thread::scope(|scope| {
+            let left = scope.spawn(|| self.left.disconnect("right"));
+            self.right.disconnect("left").expect("the other end answers");
+            left.join().expect("no panic").expect("the other end answers");
+        });
+    }
+}
+
+/// Every method, as a child calls it.
+fn everything_is_refused(pair: &Pair) {
+    fn refused<T: std::fmt::Debug>(result: Result<T, Error>) {
+        let error = result.expect_err("nothing works in a forked child");
+        assert!(matches!(error, Error::Forked), "{error}");
+        assert_eq!(error.id().map(Code::number), Some(827));
+    }
+    let Pair { left, right, receive, to, lent } = pair;
+    let post = Post { memory: *to, offset: 0, bytes: 1, tag: 1 };
+    let mut byte = [0];
+    assert!(is_forked());
+    refused(Session::new(options(false)));
+    refused(left.listen());
+    refused(left.accept("x"));
+    refused(right.load_remote_conn_info("x", b"x"));
+    refused(right.connect("left"));
+    refused(left.disconnect("right"));
+    refused(left.create_transfer("right"));
+    let address = MemoryAddress::from_ptr(byte.as_ptr());
+    // SAFETY: it is refused.
+    refused(unsafe { left.register_memory(address, 1, MemoryType::Host, Access::ReadOnly) });
+    refused(left.register_buffer([1u8; 9].to_vec(), Access::ReadOnly));
+    refused(left.allocate(1, MemoryType::Host));
+    refused(left.take_buffer(*lent));
+    refused(left.deregister_memory(*lent));
+    refused(left.memory_info(*lent));
+    refused(left.write_memory(*lent, 0, &byte));
+    refused(left.read_memory(*lent, 0, &mut byte));
+    refused(receive.post_send(post));
+    refused(receive.post_recv(post));
+    refused(receive.post_send_batch(&[post]));
+    refused(receive.post_recv_batch(&[post]));
+    refused(receive.is_complete());
+    refused(receive.wait(None));
+    refused(receive.counts());
+    receive.cancel();
+    assert!(matches!(receive.error(), Some(Error::Forked)));
+    assert!(!left.progress() && left.nics().is_empty() && gpu_count() == 0);
+    assert_eq!(left.stats(), SessionReport::default());
+    assert!(left.options().plugin == PluginChoice::Soft, "its settings need no lock");
+    refused(left.close());
+}
+
+/// Ends the child's copies of everything.
+///
+/// # Safety
+/// In a forked child, and nothing uses the pair afterwards.
+unsafe fn drop_in_child(pair: &Pair) {
+    // SAFETY: no thread of the parent's is here, and the caller leaves the pair alone.
+    drop(unsafe { std::ptr::read(pair) });
+}
+
+fn children_are_refused_and_harm_nobody(progress_thread: bool) {
+    let pair = Pair::new(progress_thread);
+    let is_over = AtomicBool::new(false);
+    let while_running = |work: &dyn Fn()| {
+        while !is_over.load(Ordering::Relaxed) {
+            work();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| while_running(&|| pair.exchange(1)));
+        scope.spawn(|| while_running(&|| _ = (pair.left.progress(), pair.right.stats())));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..FORKS {
+                in_child(|| {
+                    everything_is_refused(&pair);
+                    // SAFETY: the child ends without another look at it.
+                    unsafe { drop_in_child(&pair) };
+                });
+            }
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        outcome.expect("every child ends well");
+    });
+    // A grandchild is no better off, and a child that only ends does no harm either.
+    in_child(|| in_child(|| everything_is_refused(&pair)));
+    in_child(|| {});
+    pair.end();
+}
+
+fn main() {
+    let exchange = || {
+        let pair = Pair::new(true);
+        pair.exchange(3);
+        pair.end();
+    };
+    // Before the first session a child is a process like any other.
+    in_child(exchange);
+    let _ = gpu_count();
+    in_child(exchange);
+    children_are_refused_and_harm_nobody(false);
+    children_are_refused_and_harm_nobody(true);
+    // It is the use that counts, not what is left of it.
+    in_child(|| assert!(matches!(Session::new(options(false)), Err(Error::Forked))));
+}
