@@ -4,7 +4,7 @@
  * tcpx::Session and tcpx::Transfer own C handles and end them in their destructors. They can be
  * moved and not copied. tcpx::MemoryDescriptor is a plain value. The rules of tcpx_p2p.h hold: any
  * thread may call anything. But an object must not be destroyed, moved or assigned to while another
- * thread is inside one of its methods.
+ * thread is inside one of its methods. In a forked child destructors do nothing.
  *
  * A program chooses how it hears of errors:
  * - As exceptions, the default: a method that fails throws tcpx::Error.

@@ -18,9 +18,9 @@
 //! system. For the parent a fork changes nothing.
 //!
 //! A child that was forked before the first session, or that has called `exec`, is a process like
-//! any other. After `exec` no descriptor of a session is open in it. A child that does neither holds
-//! the sockets for as long as it lives: should the parent die before, its peers learn of that only
-//! from pings ([`SessionOptions::peer_timeout`]).
+//! any other. `exec` closes every descriptor of this library and of the software plugin. A child
+//! that does neither holds the sockets for as long as it lives: should the parent die before, its
+//! peers learn of that only from pings ([`SessionOptions::peer_timeout`]).
 //!
 //! Children made without the handlers of `pthread_atfork` (`vfork`, `_Fork`, a bare `clone`) are
 //! not recognised: until `exec` they must call nothing.
