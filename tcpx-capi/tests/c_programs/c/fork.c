@@ -22,6 +22,8 @@ static tcpx_transfer transfer;
 static uint64_t late_id;
 static unsigned char sent[BYTES], received[BYTES], late[BYTES];
 static atomic_bool is_over;
+/* The process whose sessions these are. */
+static pid_t owner;
 
 /* Forks. The child does `work` and ends as programs do, with its exit handlers; it must succeed. */
 static void in_child(void (*work)(void)) {
@@ -154,7 +156,7 @@ static void grandchild_too(void) {
 
 /* As a program cleans up that does not know of its being a child. */
 static void clean_up(void) {
-  if (is_over) return;
+  if (getpid() == owner) return;
   REFUSED(tcpx_transfer_release(transfer));
   REFUSED(tcpx_session_destroy(pair.left));
   REFUSED(tcpx_session_destroy(pair.right));
@@ -217,6 +219,7 @@ static int is_any_descriptor_open(void) {
 
 /* A parent with sessions. A receive that it posted before waits for its send until all children are gone. */
 static void refuse_children(void) {
+  owner = getpid();
   TRUE(atexit(clean_up) == 0);
   pair = connected_pair();
   OK(tcpx_session_register_memory(pair.left, late, BYTES, TCPX_PTR_CUDA, 1, &late_id));
@@ -229,7 +232,6 @@ static void refuse_children(void) {
   TRUE(memcmp(sent, late, BYTES) == 0);
   OK(tcpx_set_log_callback(NULL, NULL, TCPX_LOG_OFF));
   destroy_pair(pair);
-  is_over = true;
 }
 
 static void with_progress_threads(void) {
