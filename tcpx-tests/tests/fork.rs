@@ -158,6 +158,15 @@ unsafe fn drop_in_child(pair: &Pair) {
     drop(unsafe { std::ptr::read(pair) });
 }
 
+/// What is dropped stays open: it is not the child's to close.
+fn nothing_is_closed(pair: &Pair) {
+    let open = || std::fs::read_dir("/proc/self/fd").expect("Linux").count();
+    let before = open();
+    // SAFETY: the child ends without another look at it.
+    unsafe { drop_in_child(pair) };
+    assert_eq!(open(), before, "descriptors");
+}
+
 fn children_are_refused_and_harm_nobody(progress_thread: bool) {
     let pair = Pair::new(progress_thread);
     let is_over = AtomicBool::new(false);
@@ -183,6 +192,7 @@ fn children_are_refused_and_harm_nobody(progress_thread: bool) {
     });
     // A grandchild is no better off, and a child that only ends does no harm either.
     in_child(|| in_child(|| everything_is_refused(&pair)));
+    in_child(|| nothing_is_closed(&pair));
     in_child(|| {});
     pair.end();
 }
