@@ -64,7 +64,8 @@ pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
 /// part either.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
-/// `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, or the plugin
+/// `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, when the
+/// session's GPU does not reach it or may only read what is to be received into, or when the plugin
 /// cannot receive into memory of this type. Any thread; does not block.
 ///
 /// # Safety

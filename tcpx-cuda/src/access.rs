@@ -1,13 +1,15 @@
 #![allow(unsafe_code)]
 //! What the driver knows about an address.
 
-use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
+use cudarc::driver::sys::{self, CUmemAccess_flags, CUmemorytype, CUpointer_attribute, CUresult};
 
 use crate::driver::{CudaError, ok};
 use crate::gpu::CudaGpu;
 
-/// Read access, in the driver's bit mask of access rights.
-const READ: u32 = 1;
+/// The right to read, in the driver's bit mask of access rights.
+const READ: u32 = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ as u32;
+/// The rights to read and to write.
+const READ_AND_WRITE: u32 = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE as u32;
 
 /// Whether a kernel on `gpu` may read all of `address..address + bytes`.
 ///
@@ -21,10 +23,27 @@ const READ: u32 = 1;
 /// # Errors
 /// The driver's error.
 pub fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
+    permits(gpu, address, bytes, READ)
+}
+
+/// Whether a kernel on `gpu` may read and write all of `address..address + bytes`.
+///
+/// A range that was mapped for reading only is readable and not writable; what writes there
+/// destroys the context. What counts as the GPU's is as for [`is_readable`], and so is what is
+/// looked at.
+///
+/// # Errors
+/// The driver's error.
+pub fn is_writable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
+    permits(gpu, address, bytes, READ_AND_WRITE)
+}
+
+/// Whether `gpu` has all of these rights at both ends of a range.
+fn permits(gpu: &CudaGpu, address: u64, bytes: u64, rights: u32) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
-    for at in [address, address + bytes.saturating_sub(1)] {
+    for at in [address, address.saturating_add(bytes.saturating_sub(1))] {
         let access = pointer_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, at)?;
-        if access.is_none_or(|access| access & READ == 0) {
+        if access.is_none_or(|access| access & rights != rights) {
             return Ok(false);
         }
         let owner =
@@ -118,8 +137,7 @@ fn pointer_attribute(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_gpu;
-    use crate::{DeviceBuffer, PinnedBuffer};
+    use crate::{DeviceBuffer, PinnedBuffer, ReadOnlyMapping, test_gpu};
 
     #[test]
     fn addresses_are_told_apart() {
@@ -138,5 +156,20 @@ mod tests {
         let end = allocation_end(&gpu, device.address() + 100).unwrap().unwrap();
         assert!(end >= device.address() + device.bytes());
         assert_eq!(allocation_end(&gpu, ordinary).unwrap(), None);
+    }
+
+    #[test]
+    fn a_mapping_for_reading_is_readable_and_not_writable() {
+        let Some(gpu) = test_gpu() else { return };
+        let mapping = ReadOnlyMapping::new(&gpu, 8192).unwrap();
+        let device = DeviceBuffer::new(&gpu, 8192).unwrap();
+        let pinned = PinnedBuffer::new(&gpu, 8192).unwrap();
+        let ordinary = Box::new([0_u8; 64]);
+        let ordinary = ordinary.as_ptr().addr() as u64;
+        let all = [mapping.address(), device.address(), pinned.address(), ordinary];
+        assert_eq!(all.map(|at| is_readable(&gpu, at, 64).unwrap()), [true, true, true, false]);
+        assert_eq!(all.map(|at| is_writable(&gpu, at, 64).unwrap()), [false, true, true, false]);
+        // An end past the allocation counts too.
+        assert!(!is_writable(&gpu, device.address(), 1 << 40).unwrap());
     }
 }

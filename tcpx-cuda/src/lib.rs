@@ -45,11 +45,15 @@ mod extent;
 mod gpu;
 mod module;
 mod pinned_buffer;
+#[cfg(any(test, feature = "test-gpu"))]
+mod read_only_mapping;
 mod stream;
 #[cfg(any(test, feature = "test-gpu"))]
 mod test_gpu;
 
-pub use access::{allocation_end, host_alias, is_device_memory, is_host_memory, is_readable};
+pub use access::{
+    allocation_end, host_alias, is_device_memory, is_host_memory, is_readable, is_writable,
+};
 pub use device_buffer::DeviceBuffer;
 pub use driver::CudaError;
 pub use event::Event;
@@ -57,6 +61,8 @@ pub use extent::PAGE_BYTES;
 pub use gpu::{CudaGpu, Entered};
 pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
+#[cfg(any(test, feature = "test-gpu"))]
+pub use read_only_mapping::ReadOnlyMapping;
 pub use stream::Stream;
 #[cfg(any(test, feature = "test-gpu"))]
 pub use test_gpu::test_gpu;

@@ -9,10 +9,10 @@ use std::thread;
 use gpu_sessions::{PATIENCE, connect, has_gpu, session};
 use serial_test::serial;
 use tcpx_core::{
-    Access, Error, MemoryAddress, MemoryType, MemoryUnavailable, Post, Session, SessionOptions,
-    UnpackChoice, gpu_count,
+    Access, Error, MemoryAddress, MemoryType, MemoryUnavailable, Post, RegistrationProblem,
+    Session, SessionOptions, UnpackChoice, gpu_count,
 };
-use tcpx_cuda::{CudaGpu, DeviceBuffer};
+use tcpx_cuda::{CudaGpu, DeviceBuffer, ReadOnlyMapping};
 use tcpx_tests::pattern;
 
 /// Both ends say goodbye, each waiting for the other.
@@ -124,6 +124,39 @@ fn device_memory_that_the_gpu_does_not_reach_is_refused() {
         let refused = register(address, bytes).expect_err("it is not the GPU's");
         assert!(matches!(refused, Error::Registration { .. }), "{refused}");
     }
+}
+
+#[test]
+#[serial]
+fn memory_that_the_gpu_may_only_read_is_sent_from_and_not_received_into() {
+    if !has_gpu() {
+        return;
+    }
+    let session = session(Some(0), UnpackChoice::Kernel);
+    let gpu = CudaGpu::open(0).expect("there is a GPU");
+    let mapping = ReadOnlyMapping::new(&gpu, 1 << 20).expect("there is room");
+    let register = |access| {
+        let address = MemoryAddress::from_device(mapping.address());
+        // SAFETY: the mapping lives to the end of the test, and nothing is posted on it.
+        unsafe { session.register_memory(address, mapping.bytes(), MemoryType::Device, access) }
+    };
+    let id = register(Access::ReadOnly).expect("it may be read");
+    session.deregister_memory(id).expect("nothing is posted");
+    let refused = register(Access::ReadWrite).expect_err("it may not be written");
+    let (address, bytes) = (mapping.address(), mapping.bytes());
+    assert!(
+        matches!(
+            refused,
+            Error::Registration {
+                problem: RegistrationProblem::ReadOnlyOnGpu { address: at, bytes: long },
+                ..
+            } if (at, long) == (address, bytes)
+        ),
+        "{refused}"
+    );
+    // The GPU is as well as before.
+    let id = session.allocate(4096, MemoryType::Device).expect("there is room");
+    session.write_memory(id, 0, &[7; 16]).expect("it is the session's");
 }
 
 #[test]

@@ -156,6 +156,7 @@ mod tests {
         let bounce = MemoryUnavailable::BounceBuffer(BounceBufferProblem::Missing);
         let past_end =
             RegistrationProblem::OutOfBounds { offset: 8, bytes: 9, registered_bytes: 16 };
+        let read_only = RegistrationProblem::ReadOnlyOnGpu { address: 0x7000, bytes: 8192 };
         for (error, text) in [
             (
                 Error::setting("channels", "0", SettingProblem::OutOfRange { low: 1, high: 64 }),
@@ -183,6 +184,12 @@ mod tests {
             (
                 Error::Registration { id: MemoryId::new(3), problem: past_end },
                 "registration 3: offset 8 and size 9 reach past its 16 bytes [TCPX-825]",
+            ),
+            (
+                Error::Registration { id: None, problem: read_only },
+                "registration 0: the session's GPU may only read 8192 bytes at 0x7000; map them \
+                 with write access to receive into them, or register them for sending only \
+                 [TCPX-825]",
             ),
             (
                 Error::Unreachable {

@@ -71,6 +71,17 @@ pub enum RegistrationProblem {
         /// How many bytes.
         bytes: u64,
     },
+    /// Device memory that is mapped for reading only.
+    #[error(
+        "the session's GPU may only read {bytes} bytes at {address:#x}; map them with write access \
+         to receive into them, or register them for sending only"
+    )]
+    ReadOnlyOnGpu {
+        /// Where they begin.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
     /// A post, a read or a write reaches past the end of the registration.
     #[error("offset {offset} and size {bytes} reach past its {registered_bytes} bytes")]
     OutOfBounds {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tcpx_cuda::{
-    CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_readable,
+    CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_readable, is_writable,
 };
 use tcpx_diagnosis::pci::{PciPath, gpus};
 use tcpx_sys::Stay;
@@ -134,6 +134,15 @@ impl DeviceMemory {
         match self {
             Self::Emulated => Ok(true),
             Self::Cuda(gpu) => is_readable(gpu, address, bytes).map_err(cuda),
+        }
+    }
+
+    /// Whether the GPU may also write both ends of a range that it [`reaches`](Self::reaches). A
+    /// mapping for reading only is refused by the GPU when it writes, and its context ends with it.
+    pub(crate) fn may_write(&self, address: u64, bytes: u64) -> Result<bool> {
+        match self {
+            Self::Emulated => Ok(true),
+            Self::Cuda(gpu) => is_writable(gpu, address, bytes).map_err(cuda),
         }
     }
 

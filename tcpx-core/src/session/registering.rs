@@ -21,7 +21,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach
-    /// device memory, or when the plugin cannot receive into memory of this type.
+    /// device memory or may only read what is to be received into, or when the plugin cannot
+    /// receive into memory of this type.
     ///
     /// # Safety
     /// `address` is the start of `bytes` bytes that stay valid until
@@ -76,12 +77,8 @@ impl Session {
         }
         // What is wrong with an impossible range is said by `add`.
         let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
-        if is_range
-            && memory == MemoryType::Device
-            && !engine.commons.session.memory.reaches(address, bytes)?
-        {
-            let problem = RegistrationProblem::OutOfGpuReach { address, bytes };
-            return Err(Error::Registration { id: None, problem });
+        if is_range && memory == MemoryType::Device {
+            check_gpu_access(&engine.commons.session.memory, address, bytes, access)?;
         }
         let id = engine.commons.ledger.registrations.add(address, bytes, memory, access, owned)?;
         tracing::debug!(
@@ -224,9 +221,23 @@ impl Session {
         engine.commons.ledger.registrations.begin_copy(span.registration);
         drop(engine);
         let copied = copy(&gpu, span.address);
-        self.shared.engine()?.commons.ledger.registrations.end_copy(span.registration);
+        if let Ok(mut engine) = self.shared.engine() {
+            engine.commons.ledger.registrations.end_copy(span.registration);
+        }
         copied
     }
+}
+
+/// Refuses device memory that the session's GPU cannot use as the registration says.
+fn check_gpu_access(device: &DeviceMemory, address: u64, bytes: u64, access: Access) -> Result<()> {
+    let problem = if !device.reaches(address, bytes)? {
+        RegistrationProblem::OutOfGpuReach { address, bytes }
+    } else if access == Access::ReadWrite && !device.may_write(address, bytes)? {
+        RegistrationProblem::ReadOnlyOnGpu { address, bytes }
+    } else {
+        return Ok(());
+    };
+    Err(Error::Registration { id: None, problem })
 }
 
 fn own_span(engine: &Engine, id: MemoryId, offset: u64, bytes: usize) -> Result<Span> {

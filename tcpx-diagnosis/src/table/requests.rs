@@ -125,7 +125,7 @@ SIZES_DIFFER = 824 Error "the receiver posted more than the sender"
     source "this project"
 REGISTRATION_UNFIT = 825 Error "memory cannot be registered, or a post does not fit its registration"
     symptom "\"registration 3:\" and what is wrong"
-    cause "an impossible range, memory the session's GPU does not reach, a post beyond the end, or a receive into memory that was registered for sending"
+    cause "an impossible range, memory the session's GPU does not reach or may only read, a post beyond the end, or a receive into memory that was registered for sending"
     cure ["# register what the message asks for, and post inside of it"]
     source "this project"
 FRAGMENTS_WRONG = 826 Error "the unpack descriptors of a chunk are wrong"
