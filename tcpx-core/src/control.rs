@@ -10,6 +10,7 @@
 //!
 //! The bytes of a link:
 //! - [`socket`]: a non-blocking TCP connection with a buffer each way.
+//! - [`outbound`], [`inbound`]: those buffers, which take no more than what waits in them.
 //! - [`acknowledgement`]: whether the peer's host still acknowledges what is sent.
 //! - [`link_frame`]: what all frames have in common.
 //! - [`handshake_frame`]: the frames until both ends are proven.
@@ -26,9 +27,11 @@ pub(crate) mod frame;
 pub(crate) mod handshake_frame;
 pub(crate) mod hello;
 pub(crate) mod identity;
+mod inbound;
 pub(crate) mod inbound_handshake;
 pub(crate) mod link_frame;
 pub(crate) mod listener;
+mod outbound;
 #[cfg(test)]
 mod refusal_tests;
 pub(crate) mod socket;

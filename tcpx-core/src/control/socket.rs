@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::acknowledgement;
+use super::inbound::Inbound;
 use super::link_frame::{FrameError, LinkFrame};
+use super::outbound::Outbound;
 use crate::error::Departure;
 
-/// Bytes read by one system call.
-const READ_BYTES: usize = 64 * 1024;
 /// Unsent bytes above which the peer is taken to have stopped reading.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
 /// Probes of an idle connection before its host counts as gone.
@@ -30,12 +30,8 @@ pub(crate) enum LinkError {
 #[derive(Debug)]
 pub(crate) struct LinkSocket {
     stream: TcpStream,
-    /// Storage. The bytes in `inbound_taken..inbound_filled` have arrived and wait to be decoded.
-    inbound: Vec<u8>,
-    inbound_taken: usize,
-    inbound_filled: usize,
-    outbound: Vec<u8>,
-    outbound_sent: usize,
+    inbound: Inbound,
+    outbound: Outbound,
     /// When the last byte came; before the first one, when the connection came.
     pub(crate) heard_at: Instant,
     has_heard: bool,
@@ -57,11 +53,8 @@ impl LinkSocket {
         }
         Ok(Self {
             stream,
-            inbound: vec![0; READ_BYTES],
-            inbound_taken: 0,
-            inbound_filled: 0,
-            outbound: Vec::new(),
-            outbound_sent: 0,
+            inbound: Inbound::default(),
+            outbound: Outbound::default(),
             heard_at: now,
             has_heard: false,
         })
@@ -91,22 +84,22 @@ impl LinkSocket {
 
     /// Queues a frame; `flush` sends it.
     pub(crate) fn queue(&mut self, frame: &impl LinkFrame) {
-        frame.encode(&mut self.outbound);
+        self.outbound.append(|bytes| frame.encode(bytes));
     }
 
     /// Bytes queued and not yet taken by the kernel.
     pub(crate) fn unsent_bytes(&self) -> usize {
-        self.outbound.len() - self.outbound_sent
+        self.outbound.unsent().len()
     }
 
     /// Sends what the kernel takes. Returns whether any byte moved.
     pub(crate) fn flush(&mut self) -> Result<bool, LinkError> {
         let mut moved = false;
-        while self.outbound_sent < self.outbound.len() {
-            match self.stream.write(&self.outbound[self.outbound_sent..]) {
+        while !self.outbound.unsent().is_empty() {
+            match self.stream.write(self.outbound.unsent()) {
                 Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
                 Ok(bytes) => {
-                    self.outbound_sent += bytes;
+                    self.outbound.take(bytes);
                     moved = true;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -114,10 +107,7 @@ impl LinkSocket {
                 Err(error) => return Err(LinkError::Gone(departure(&error))),
             }
         }
-        if self.outbound_sent == self.outbound.len() {
-            self.outbound.clear();
-            self.outbound_sent = 0;
-        } else if self.unsent_bytes() > MAX_UNSENT_BYTES {
+        if self.unsent_bytes() > MAX_UNSENT_BYTES {
             return Err(LinkError::Gone(Departure::LinkFailed {
                 kind: None,
                 error: "it stopped reading its control link".into(),
@@ -128,19 +118,10 @@ impl LinkSocket {
 
     /// Reads what has arrived, without waiting. Returns whether any byte came.
     pub(crate) fn fill(&mut self, now: Instant) -> Result<bool, LinkError> {
-        // The part of a frame that is left moves to the front. A frame longer than the storage
-        // makes it grow; frames are bounded.
-        self.inbound.copy_within(self.inbound_taken..self.inbound_filled, 0);
-        self.inbound_filled -= self.inbound_taken;
-        self.inbound_taken = 0;
-        if self.inbound_filled == self.inbound.len() {
-            self.inbound.resize(2 * self.inbound_filled, 0);
-        }
-        let outcome = self.stream.read(&mut self.inbound[self.inbound_filled..]);
-        match outcome {
+        match self.stream.read(self.inbound.room()) {
             Ok(0) => Err(LinkError::Gone(Departure::LinkClosed)),
             Ok(bytes) => {
-                self.inbound_filled += bytes;
+                self.inbound.fill(bytes);
                 self.heard_at = now;
                 self.has_heard = true;
                 Ok(true)
@@ -165,9 +146,9 @@ impl LinkSocket {
 
     /// The next whole frame that has arrived.
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
-        match F::decode(&self.inbound[self.inbound_taken..self.inbound_filled]) {
+        match F::decode(self.inbound.waiting()) {
             Ok(Some((frame, taken))) => {
-                self.inbound_taken += taken;
+                self.inbound.take(taken);
                 Ok(Some(frame))
             }
             Ok(None) => Ok(None),
@@ -278,6 +259,28 @@ mod tests {
             }
         }
         assert_eq!(left.unsent_bytes(), 0);
+    }
+
+    /// A busy link: the reader is behind, and there is always more to send.
+    #[test]
+    fn a_link_that_is_never_all_sent_takes_no_more_than_what_waits() {
+        const MOST: usize = 1 << 20;
+        let (mut left, mut right) = pair();
+        let (mut queued, mut received) = (0u64, 0u64);
+        while received < 1_000_000 {
+            while left.unsent_bytes() < MOST {
+                left.queue(&Frame::Cancel { recv: queued });
+                queued += 1;
+            }
+            left.flush().unwrap();
+            right.fill(Instant::now()).unwrap();
+            while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+                assert_eq!(frame, Frame::Cancel { recv: received });
+                received += 1;
+            }
+            let room = left.outbound.capacity();
+            assert!(room <= 8 * MOST, "{room} bytes for {MOST} after {queued} frames");
+        }
     }
 
     #[test]

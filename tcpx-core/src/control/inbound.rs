@@ -1,0 +1,154 @@
+//! Bytes that have arrived and wait to be decoded. Pure.
+
+/// Bytes read by one system call, where there is nothing to be kept from the one before.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Storage for a socket to write to, and the bytes in it that have not been decoded.
+///
+/// They move to the front when the room behind them gets short and as many have been decoded: each
+/// byte that is decoded pays for moving one.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    /// Written to its end, so that none of it is ever undefined. The bytes in `taken..filled` have
+    /// arrived and wait.
+    storage: Vec<u8>,
+    taken: usize,
+    filled: usize,
+    /// Bytes that were moved to the front so far.
+    #[cfg(test)]
+    moved: u64,
+}
+
+impl Default for Inbound {
+    fn default() -> Self {
+        Self {
+            storage: vec![0; READ_BYTES],
+            taken: 0,
+            filled: 0,
+            #[cfg(test)]
+            moved: 0,
+        }
+    }
+}
+
+impl Inbound {
+    /// What waits to be decoded.
+    pub(super) fn waiting(&self) -> &[u8] {
+        &self.storage[self.taken..self.filled]
+    }
+
+    /// The first bytes of what waits are decoded.
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.taken = (self.taken + bytes).min(self.filled);
+    }
+
+    /// Where the next bytes are to be written: room for some at least. More than one read waits
+    /// only when nobody decodes; the storage grows then.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        let waiting = self.filled - self.taken;
+        let is_short = self.storage.len() - self.filled < READ_BYTES / 2;
+        let is_large = self.storage.len() > READ_BYTES && waiting <= READ_BYTES / 2;
+        if waiting <= self.taken && (is_short || is_large || waiting == 0) {
+            self.storage.copy_within(self.taken..self.filled, 0);
+            (self.taken, self.filled) = (0, waiting);
+            #[cfg(test)]
+            {
+                self.moved += waiting as u64;
+            }
+        }
+        if is_large {
+            self.storage.truncate(self.filled.max(READ_BYTES));
+            self.storage.shrink_to_fit();
+        }
+        if self.storage.len() == self.filled {
+            self.storage.resize(2 * self.filled, 0);
+        }
+        &mut self.storage[self.filled..]
+    }
+
+    /// So many bytes were written to the room.
+    pub(super) fn fill(&mut self, bytes: usize) {
+        self.filled = (self.filled + bytes).min(self.storage.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Writes as much as there is room for, up to `most`, counting up from `next`.
+    fn arrive(inbound: &mut Inbound, most: usize, next: &mut u8) -> Vec<u8> {
+        let room = inbound.room();
+        let bytes = most.min(room.len());
+        for byte in &mut room[..bytes] {
+            *byte = *next;
+            *next = next.wrapping_add(1);
+        }
+        let written = room[..bytes].to_vec();
+        inbound.fill(bytes);
+        written
+    }
+
+    proptest! {
+        /// Against the plainest model there is.
+        #[test]
+        fn bytes_are_decoded_in_their_order(
+            steps in proptest::collection::vec((0usize..100_000, 0usize..150_000), 0..60),
+        ) {
+            let (mut inbound, mut model) = (Inbound::default(), VecDeque::new());
+            let mut next = 0;
+            for (arrived, taken) in steps {
+                model.extend(arrive(&mut inbound, arrived, &mut next));
+                let taken = taken.min(model.len());
+                inbound.take(taken);
+                model.drain(..taken);
+                prop_assert!(inbound.waiting().iter().eq(&model));
+                prop_assert!(!inbound.room().is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn decoding_pays_for_what_is_moved() {
+        let mut inbound = Inbound::default();
+        let (mut next, mut arrived) = (0, 0u64);
+        // The part of a long frame stays after every read.
+        for _ in 0..10_000 {
+            arrived += arrive(&mut inbound, 40_000, &mut next).len() as u64;
+            let waiting = inbound.waiting().len();
+            inbound.take(waiting - waiting.min(15_000));
+        }
+        assert!(inbound.moved <= arrived, "{} bytes moved for {arrived}", inbound.moved);
+        assert_eq!(inbound.storage.len(), READ_BYTES);
+    }
+
+    /// A slow frame: its bytes come one by one, and are not moved each time.
+    #[test]
+    fn bytes_that_come_one_by_one_stay_where_they_are() {
+        let mut inbound = Inbound::default();
+        let mut next = 0;
+        for _ in 0..16_000 {
+            arrive(&mut inbound, 1, &mut next);
+        }
+        assert_eq!((inbound.moved, inbound.waiting().len()), (0, 16_000));
+    }
+
+    #[test]
+    fn storage_that_grew_is_given_back() {
+        let mut inbound = Inbound::default();
+        let mut next = 0;
+        let mut arrived = 0;
+        while arrived < 8 << 20 {
+            arrived += arrive(&mut inbound, READ_BYTES, &mut next).len();
+        }
+        assert!(inbound.storage.len() >= 8 << 20, "nothing was decoded");
+        inbound.take(arrived - 100);
+        let last = inbound.waiting().to_vec();
+        inbound.room();
+        assert_eq!((inbound.storage.capacity(), inbound.waiting()), (READ_BYTES, &last[..]));
+    }
+}
