@@ -4,12 +4,14 @@
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
+//! - [`handle_table`]: the plugin's handles, by comm and segment.
 //! - [`region`]: one range of registered memory, in segments that the plugin can take.
 //! - [`nics`]: which NICs a peer's channels run over.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
 pub(crate) mod comm;
+mod handle_table;
 pub(crate) mod log_level;
 pub(crate) mod nics;
 mod region;

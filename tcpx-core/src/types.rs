@@ -57,8 +57,8 @@ pub(crate) enum Direction {
     Receive,
 }
 
-/// A comm's place in each region's table of handles. Reused after the comm has closed, so the
-/// tables stay short.
+/// A comm's place in the table of handles. Reused after the comm has closed, so the table stays
+/// short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CommId(pub(crate) u32);
 

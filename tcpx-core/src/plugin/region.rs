@@ -1,12 +1,25 @@
 //! One range of registered memory, in segments that the plugin can take. Pure.
 
-use crate::plugin::comm::MemoryHandle;
-use crate::types::{CommId, MAX_CHUNK_BYTES, MemoryType};
+use slotmap::new_key_type;
+
+use crate::types::{MAX_CHUNK_BYTES, MemoryType};
+
+new_key_type! {
+    /// Memory that at least one registration is of.
+    pub(super) struct RegionKey;
+}
 
 /// Distance between the starts of two segments.
 const SEGMENT_BYTES: u64 = 1 << 30;
 /// The plugin wants device memory on page boundaries, and CUDA whole pages.
 const PAGE_BYTES: u64 = 4096;
+
+/// The segment of a range from `start` on in which a chunk at `address` lies whole. Each segment
+/// takes one registration of the plugin on each comm.
+#[inline]
+pub(super) fn segment_at(start: u64, address: u64) -> u64 {
+    (address - start) / SEGMENT_BYTES
+}
 
 /// One range of memory. Registrations of the same range share it, and with it the plugin's handles.
 #[derive(Debug)]
@@ -16,26 +29,9 @@ pub(super) struct Region {
     pub(super) memory: MemoryType,
     /// Registrations of this range.
     pub(super) registrations: usize,
-    /// The plugin's handles, by comm, then by segment.
-    pub(super) handles: Vec<Option<MemoryHandle>>,
 }
 
 impl Region {
-    /// Segments of the range. Each takes one registration of the plugin on each comm.
-    pub(super) fn segments(&self) -> usize {
-        self.bytes.div_ceil(SEGMENT_BYTES) as usize
-    }
-
-    /// Place of a segment's handle on a comm.
-    pub(super) fn index(&self, comm: CommId, segment: usize) -> usize {
-        comm.0 as usize * self.segments() + segment
-    }
-
-    /// The segment in which a chunk at `address` lies whole.
-    pub(super) fn segment_at(&self, address: u64) -> u64 {
-        (address - self.address) / SEGMENT_BYTES
-    }
-
     /// Start and size of a segment, rounded out to pages for device memory.
     pub(super) fn segment_range(&self, segment: u64) -> (u64, u32) {
         let offset = segment * SEGMENT_BYTES;
@@ -68,10 +64,10 @@ mod tests {
             device in any::<bool>(),
         ) {
             let memory = if device { MemoryType::Device } else { MemoryType::Host };
-            let region = Region { address, bytes, memory, registrations: 1, handles: Vec::new() };
+            let region = Region { address, bytes, memory, registrations: 1 };
             let offset = offset % bytes;
             let chunk = chunk.min(bytes - offset);
-            let (start, length) = region.segment_range(region.segment_at(address + offset));
+            let (start, length) = region.segment_range(segment_at(address, address + offset));
             prop_assert!(start <= address + offset);
             prop_assert!(start + u64::from(length) >= address + offset + chunk);
             prop_assert!(length <= i32::MAX as u32);

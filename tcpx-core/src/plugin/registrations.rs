@@ -7,9 +7,10 @@
 //! lies whole in one of them.
 
 use foldhash::HashMap;
-use slotmap::{SlotMap, new_key_type};
+use slotmap::SlotMap;
 
-use super::region::Region;
+use super::handle_table::HandleTable;
+use super::region::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::OwnedMemory;
 use crate::plugin::comm::{MemoryHandle, Registrar};
@@ -30,11 +31,6 @@ pub struct MemoryInfo {
     pub memory: MemoryType,
     /// What it may be used for.
     pub access: Access,
-}
-
-new_key_type! {
-    /// Memory that at least one registration is of.
-    struct RegionKey;
 }
 
 #[derive(Debug)]
@@ -83,6 +79,7 @@ pub(crate) struct Registrations {
     registrations: SlotMap<RegistrationKey, Registration>,
     ranges: HashMap<(u64, u64, MemoryType), RegionKey>,
     regions: SlotMap<RegionKey, Region>,
+    handles: HandleTable,
     ids_used: u64,
     free_comms: Vec<CommId>,
     comms: u32,
@@ -152,13 +149,7 @@ impl Registrations {
     /// The region of a range, which is one registration more than before.
     fn region(&mut self, address: u64, bytes: u64, memory: MemoryType) -> RegionKey {
         let region = *self.ranges.entry((address, bytes, memory)).or_insert_with(|| {
-            self.regions.insert(Region {
-                address,
-                bytes,
-                memory,
-                registrations: 0,
-                handles: Vec::new(),
-            })
+            self.regions.insert(Region { address, bytes, memory, registrations: 0 })
         });
         self.regions[region].registrations += 1;
         region
@@ -278,12 +269,12 @@ impl Registrations {
             Error::Registration { id: None, problem }
         };
         let registration = self.registrations.get(key).ok_or_else(gone)?;
-        let region = self.regions.get_mut(registration.region).ok_or_else(gone)?;
-        let segment = region.segment_at(address);
-        let index = region.index(comm_id, segment as usize);
-        if let Some(Some(handle)) = region.handles.get(index) {
-            return Ok(*handle);
+        // A registration has the range of its region.
+        let segment = segment_at(registration.address, address);
+        if let Some(handle) = self.handles.get(comm_id, registration.region, segment) {
+            return Ok(handle);
         }
+        let region = self.regions.get(registration.region).ok_or_else(gone)?;
         let (start, bytes) = region.segment_range(segment);
         // SAFETY: the segment lies in memory that the callers of `add` and `remove_own` keep valid.
         // It is rounded out to pages, which belong to the same allocation or are never touched.
@@ -294,10 +285,7 @@ impl Registrations {
             memory = %region.memory,
             "registered with a comm"
         );
-        if region.handles.len() <= index {
-            region.handles.resize(index + 1, None);
-        }
-        region.handles[index] = Some(handle);
+        self.handles.insert(comm_id, registration.region, segment, handle);
         Ok(handle)
     }
 
@@ -326,18 +314,13 @@ impl Registrations {
     fn take_out(
         &mut self,
         key: RegistrationKey,
-        mut deregister: impl FnMut(CommId, MemoryHandle),
+        deregister: impl FnMut(CommId, MemoryHandle),
     ) -> Option<OwnedMemory> {
         let registration = self.registrations.remove(key)?;
         let region = self.regions.get_mut(registration.region)?;
         region.registrations -= 1;
         if region.registrations == 0 {
-            let segments = region.segments();
-            for (index, handle) in region.handles.iter().enumerate() {
-                if let Some(handle) = handle {
-                    deregister(CommId((index / segments) as u32), *handle);
-                }
-            }
+            self.handles.take_region(registration.region, deregister);
             self.ranges.remove(&(region.address, region.bytes, region.memory));
             self.regions.remove(registration.region);
         }
@@ -356,15 +339,7 @@ impl Registrations {
     /// caller deregisters them.
     pub(crate) fn forget_comm(&mut self, comm_id: CommId) -> Vec<MemoryHandle> {
         self.free_comms.push(comm_id);
-        let mut handles = Vec::new();
-        for region in self.regions.values_mut() {
-            let first = region.index(comm_id, 0);
-            let segments = region.segments();
-            handles.extend(
-                region.handles.iter_mut().skip(first).take(segments).filter_map(Option::take),
-            );
-        }
-        handles
+        self.handles.take_comm(comm_id)
     }
 }
 

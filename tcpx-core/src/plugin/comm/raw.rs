@@ -53,6 +53,7 @@ pub(crate) struct Request(pub(super) NonNull<c_void>);
 
 /// What `regMr` gave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(PartialOrd, Ord))]
 pub(crate) struct MemoryHandle(pub(super) NonNull<c_void>);
 
 #[cfg(test)]

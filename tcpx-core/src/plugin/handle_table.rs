@@ -1,0 +1,264 @@
+//! The plugin's handles, by comm and segment of memory. Pure.
+
+use foldhash::{HashMap, HashMapExt};
+
+use super::region::RegionKey;
+use crate::plugin::comm::MemoryHandle;
+use crate::types::CommId;
+
+/// A segment of a region.
+type Segment = (RegionKey, u64);
+
+/// A handle, and where the list of its region names it.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    handle: MemoryHandle,
+    place: usize,
+}
+
+/// Who has a handle for a region: a comm, for one of its segments.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    comm: CommId,
+    segment: u64,
+}
+
+/// Handles that were given out and not taken back. It takes memory for those alone, and both ends
+/// of the table are taken out of it without a look at the rest: what a comm knows, and who knows a
+/// region.
+#[derive(Debug, Default)]
+pub(super) struct HandleTable {
+    /// By comm, whose numbers are small.
+    comms: Vec<HashMap<Segment, Held>>,
+    regions: HashMap<RegionKey, Vec<Holder>>,
+    /// Entries that were looked at in order to take handles out.
+    #[cfg(test)]
+    pub(super) looks: usize,
+}
+
+impl HandleTable {
+    /// The handle of a segment on a comm.
+    #[inline]
+    pub(super) fn get(
+        &self,
+        comm: CommId,
+        region: RegionKey,
+        segment: u64,
+    ) -> Option<MemoryHandle> {
+        let held = self.comms.get(comm.0 as usize)?.get(&(region, segment))?;
+        Some(held.handle)
+    }
+
+    /// Notes a handle, which the segment did not have on this comm.
+    pub(super) fn insert(
+        &mut self,
+        comm: CommId,
+        region: RegionKey,
+        segment: u64,
+        handle: MemoryHandle,
+    ) {
+        let index = comm.0 as usize;
+        if self.comms.len() <= index {
+            self.comms.resize_with(index + 1, HashMap::new);
+        }
+        let holders = self.regions.entry(region).or_default();
+        let held = Held { handle, place: holders.len() };
+        if self.comms[index].insert((region, segment), held).is_none() {
+            holders.push(Holder { comm, segment });
+        }
+    }
+
+    /// Takes out what is known of a region, and hands it to `taken`.
+    pub(super) fn take_region(
+        &mut self,
+        region: RegionKey,
+        mut taken: impl FnMut(CommId, MemoryHandle),
+    ) {
+        for Holder { comm, segment } in self.regions.remove(&region).unwrap_or_default() {
+            self.note_look();
+            let Some(known) = self.comms.get_mut(comm.0 as usize) else { continue };
+            if let Some(Held { handle, .. }) = known.remove(&(region, segment)) {
+                taken(comm, handle);
+            }
+            if known.is_empty() {
+                *known = HashMap::new();
+            }
+        }
+    }
+
+    /// Takes out what a comm knows.
+    pub(super) fn take_comm(&mut self, comm: CommId) -> Vec<MemoryHandle> {
+        let index = comm.0 as usize;
+        let Some(known) = self.comms.get(index) else { return Vec::new() };
+        let segments: Vec<Segment> = known.keys().copied().collect();
+        let mut handles = Vec::with_capacity(segments.len());
+        for segment in segments {
+            self.note_look();
+            // One by one, since the places of those that are left may change.
+            if let Some(Held { handle, place }) = self.comms[index].remove(&segment) {
+                self.forget_holder(segment.0, place);
+                handles.push(handle);
+            }
+        }
+        self.comms[index] = HashMap::new();
+        handles
+    }
+
+    /// Takes a holder out of its region's list, and tells the one that moves to its place.
+    fn forget_holder(&mut self, region: RegionKey, place: usize) {
+        let Some(holders) = self.regions.get_mut(&region) else { return };
+        holders.swap_remove(place);
+        match holders.get(place).copied() {
+            Some(Holder { comm, segment }) => {
+                if let Some(moved) = self.comms[comm.0 as usize].get_mut(&(region, segment)) {
+                    moved.place = place;
+                }
+            }
+            None if holders.is_empty() => {
+                self.regions.remove(&region);
+            }
+            None => {}
+        }
+    }
+
+    fn note_look(&mut self) {
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use slotmap::SlotMap;
+
+    use super::*;
+
+    impl HandleTable {
+        /// Entries, and those that there is room for.
+        fn entries_and_room(&self) -> (usize, usize) {
+            let comms = self.comms.iter();
+            let entries = comms.clone().map(HashMap::len).sum();
+            let holders = self.regions.values().map(Vec::len).sum::<usize>();
+            assert_eq!(entries, holders, "both ends know the same");
+            let lists = self.regions.values().map(Vec::capacity).sum::<usize>();
+            (entries, comms.map(HashMap::capacity).sum::<usize>().max(lists))
+        }
+    }
+
+    fn regions(count: usize) -> Vec<RegionKey> {
+        let mut map = SlotMap::<RegionKey, ()>::with_key();
+        (0..count).map(|_| map.insert(())).collect()
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Insert { comm: u32, region: usize, segment: u64 },
+        TakeComm(u32),
+        TakeRegion(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            8 => (0u32..5, 0usize..5, 0u64..3).prop_map(|(comm, region, segment)| Step::Insert {
+                comm,
+                region,
+                segment
+            }),
+            1 => (0u32..5).prop_map(Step::TakeComm),
+            1 => (0usize..5).prop_map(Step::TakeRegion),
+        ];
+        proptest::collection::vec(step, 0..120)
+    }
+
+    proptest! {
+        /// Against the plainest model there is.
+        #[test]
+        fn agrees_with_one_list(steps in steps()) {
+            let regions = regions(5);
+            let mut table = HandleTable::default();
+            let mut model = BTreeMap::<(u32, usize, u64), u64>::new();
+            for (name, step) in (1..).zip(steps) {
+                match step {
+                    Step::Insert { comm, region, segment } => {
+                        let key = (comm, region, segment);
+                        let found = table.get(CommId(comm), regions[region], segment);
+                        let known = model.get(&key).copied().map(MemoryHandle::for_tests);
+                        prop_assert_eq!(found, known);
+                        if found.is_none() {
+                            let handle = MemoryHandle::for_tests(name);
+                            table.insert(CommId(comm), regions[region], segment, handle);
+                            model.insert(key, name);
+                        }
+                    }
+                    Step::TakeComm(comm) => {
+                        let mut taken = table.take_comm(CommId(comm));
+                        taken.sort_unstable();
+                        let gone = model.extract_if(.., |key, _| key.0 == comm);
+                        let mut gone: Vec<_> =
+                            gone.map(|(_, name)| MemoryHandle::for_tests(name)).collect();
+                        gone.sort_unstable();
+                        prop_assert_eq!(taken, gone);
+                    }
+                    Step::TakeRegion(region) => {
+                        let mut taken = Vec::new();
+                        table.take_region(regions[region], |comm, handle| taken.push((comm.0, handle)));
+                        taken.sort_unstable();
+                        let gone = model.extract_if(.., |key, _| key.1 == region);
+                        let mut gone: Vec<_> = gone
+                            .map(|(key, name)| (key.0, MemoryHandle::for_tests(name)))
+                            .collect();
+                        gone.sort_unstable();
+                        prop_assert_eq!(taken, gone);
+                    }
+                }
+                prop_assert_eq!(table.entries_and_room().0, model.len());
+            }
+        }
+    }
+
+    /// As many comms and registrations as a large session has, each registration on one comm.
+    #[test]
+    fn many_comms_and_regions_take_memory_for_what_is_registered() {
+        const COMMS: u32 = 16_000;
+        const REGIONS: usize = 2_000;
+        let regions = regions(REGIONS);
+        let mut table = HandleTable::default();
+        for (number, region) in regions.iter().enumerate() {
+            let comm = CommId(COMMS - 1 - number as u32);
+            table.insert(comm, *region, 0, MemoryHandle::for_tests(number as u64));
+        }
+        let (entries, room) = table.entries_and_room();
+        assert_eq!(entries, REGIONS);
+        assert!(room <= 8 * REGIONS, "room for {room}");
+        table.looks = 0;
+        assert_eq!(table.take_comm(CommId(COMMS - 1)).len(), 1);
+        assert_eq!(table.looks, 1, "only at what the comm knows");
+        assert_eq!(table.take_comm(CommId(0)), []);
+        assert_eq!(table.looks, 1);
+        table.take_region(regions[1], |comm, _| assert_eq!(comm, CommId(COMMS - 2)));
+        assert_eq!(table.looks, 2, "only at who knows the region");
+    }
+
+    #[test]
+    fn nothing_stays_of_what_was_taken_out() {
+        let regions = regions(100);
+        let mut table = HandleTable::default();
+        for round in 0..1_000 {
+            let comm = CommId(round % 3);
+            for region in &regions {
+                table.insert(comm, *region, 0, MemoryHandle::for_tests(7));
+            }
+            match round % 2 {
+                0 => assert_eq!(table.take_comm(comm).len(), regions.len()),
+                _ => regions.iter().for_each(|region| table.take_region(*region, |_, _| {})),
+            }
+            assert_eq!(table.entries_and_room(), (0, 0));
+        }
+        assert_eq!((table.comms.len(), table.regions.len()), (3, 0));
+    }
+}
