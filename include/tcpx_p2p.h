@@ -462,6 +462,13 @@ typedef struct tcpx_session_options {
    * silent when its host acknowledges nothing. TCPX_PEER_TIMEOUT_MS.
    */
   uint32_t peer_timeout_ms;
+  /**
+   * Most bytes of memory in which scattered small sends are gathered, of all channels together,
+   * in host memory and GPU memory. It is allocated as channels first need it and freed with the
+   * session. With 0, or where nothing is left for a channel, each is sent by itself.
+   * TCPX_STAGING_BYTES.
+   */
+  uint64_t staging_bytes;
 } tcpx_session_options;
 
 /**
@@ -584,6 +591,10 @@ typedef struct tcpx_session_stats {
    * 0 for more than a moment, the GPU hangs, or the plugin does.
    */
   uint64_t peers_parked;
+  /**
+   * Bytes of memory that open channels have for gathering scattered small sends.
+   */
+  uint64_t staging_bytes;
 } tcpx_session_stats;
 
 /**

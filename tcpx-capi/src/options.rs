@@ -77,12 +77,17 @@ pub struct tcpx_session_options {
     /// 0 for no limit. A peer with a progress thread is silent when it answers no ping. Any peer is
     /// silent when its host acknowledges nothing. TCPX_PEER_TIMEOUT_MS.
     pub peer_timeout_ms: u32,
+    /// Most bytes of memory in which scattered small sends are gathered, of all channels together,
+    /// in host memory and GPU memory. It is allocated as channels first need it and freed with the
+    /// session. With 0, or where nothing is left for a channel, each is sent by itself.
+    /// TCPX_STAGING_BYTES.
+    pub staging_bytes: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 96);
+const _: () = assert!(size_of::<tcpx_session_options>() == 104);
 
-// SAFETY: a size, six pointers and ten 32-bit numbers are 96 bytes without padding, as asserted;
-// pointers may have any bits.
+// SAFETY: a size, six pointers, ten 32-bit numbers and one of 64 bits are 104 bytes without
+// padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 96;
@@ -152,6 +157,7 @@ impl tcpx_session_options {
             spin_us: clamp(core.spin.as_micros()),
             progress_thread: core.progress_thread.into(),
             peer_timeout_ms: core.peer_timeout.map_or(0, |timeout| clamp(timeout.as_millis())),
+            staging_bytes: core.staging_bytes,
         }
     }
 
@@ -172,6 +178,7 @@ impl tcpx_session_options {
         core.progress_thread = input::flag("progress_thread", self.progress_thread)?;
         core.peer_timeout =
             (self.peer_timeout_ms != 0).then(|| Duration::from_millis(self.peer_timeout_ms.into()));
+        core.staging_bytes = self.staging_bytes;
         Ok(())
     }
 
@@ -250,6 +257,7 @@ mod tests {
             spin_us: 9,
             progress_thread: 1,
             peer_timeout_ms: 10,
+            staging_bytes: 11 << 32,
             ..defaults()
         };
         let core = convert(options).unwrap();
@@ -267,8 +275,16 @@ mod tests {
         assert_eq!(core.close_timeout, Duration::from_millis(8));
         assert_eq!(core.spin, Duration::from_micros(9));
         assert_eq!(core.peer_timeout, Some(Duration::from_millis(10)));
+        assert_eq!(core.staging_bytes, 11 << 32);
         let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
+    }
+
+    #[test]
+    fn a_program_that_does_not_know_the_last_member_gets_its_default() {
+        let first = tcpx_session_options { size: 96, staging_bytes: 1, ..defaults() };
+        let staging_bytes = SessionOptions::from_env().unwrap().staging_bytes;
+        assert_eq!(convert(first).unwrap().staging_bytes, staging_bytes);
     }
 
     #[test]

@@ -59,11 +59,13 @@ pub struct tcpx_session_stats {
     /// something uses for too long. Memory that is registered for them stays in use. If this is above
     /// 0 for more than a moment, the GPU hangs, or the plugin does.
     pub peers_parked: u64,
+    /// Bytes of memory that open channels have for gathering scattered small sends.
+    pub staging_bytes: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 152);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 160);
 
-// SAFETY: nineteen words, no padding.
+// SAFETY: twenty words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 152;
@@ -88,6 +90,7 @@ impl From<&SessionReport> for tcpx_session_stats {
             peers_failed: report.peers_failed,
             alarms: report.alarms.iter().map(|alarm| alarm.count).sum(),
             peers_parked: report.peers_parked as u64,
+            staging_bytes: report.staging_memory.used_bytes,
             ..Self::default()
         };
         for lane in [&total.send, &total.recv] {
@@ -180,6 +183,7 @@ mod tests {
         (total.send, total.recv) = (lane(6), lane(12));
         (report.unpack_batches, report.unpack_ns) = (5, 6);
         (report.peers_failed, report.peers_parked) = (1, 4);
+        report.staging_memory.used_bytes = 4096;
         report.alarms = [2, 3].map(alarm).to_vec();
         let stats = tcpx_session_stats::from(&report);
         assert_eq!((stats.peers, stats.channels, stats.unpack_batches), (2, 6, 5));
@@ -190,5 +194,6 @@ mod tests {
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.alarms), (6, 1, 5));
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.peers_parked), (6, 1, 4));
         assert_eq!((stats.window_full, stats.plugin_busy), (36, 54));
+        assert_eq!(stats.staging_bytes, 4096);
     }
 }

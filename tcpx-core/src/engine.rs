@@ -50,6 +50,7 @@ use crate::settings::{SessionOptions, check_name};
 use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::{Batch, BatchNumber};
+use crate::transfer::staging_pool::StagingPool;
 use crate::types::PeerKey;
 use crate::types::memory_id::MemoryId;
 use crate::types::peer_name::PeerName;
@@ -101,10 +102,11 @@ impl Engine {
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
             "session created"
         );
+        let staging = StagingPool::new(options.staging_bytes);
         Ok(Self {
             commons: Commons {
                 session: SessionContext::new(options, plugin, memory, opened.unpack.backend())?,
-                ledger: Ledger::default(),
+                ledger: Ledger { staging, ..Ledger::default() },
                 batch: Batch::default(),
                 closer: Closer::default(),
             },

@@ -91,7 +91,9 @@ pub use session::transfer::Transfer;
 pub use settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::ChannelStats;
-pub use stats::report::{ChannelReport, PeerReport, SessionReport, StagingTimes, Totals};
+pub use stats::report::{
+    ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,
+};
 pub use stats::stages::StageTimes;
 pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};

@@ -19,6 +19,8 @@ use crate::types::{
 
 /// Where the hardware plugin is installed on A3 hosts.
 pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
+/// The full slots of a few dozen channels to a GPU.
+const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
 /// A day. Longer silence is what `None` is for.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -97,6 +99,7 @@ impl fmt::Display for PluginChoice {
 /// | `recv_window` | `TCPX_RECV_WINDOW`, `UCCL_TCPX_MAX_RECV_INFLIGHT` | 16 |
 /// | `send_window` | `TCPX_SEND_WINDOW`, `UCCL_TCPX_MAX_SEND_INFLIGHT` | 12 |
 /// | `gather` | `TCPX_GATHER` | 1 |
+/// | `staging_bytes` | `TCPX_STAGING_BYTES` | 268435456 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 /// | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
@@ -130,9 +133,13 @@ pub struct SessionOptions {
     pub send_window: usize,
     /// Whether scattered small sends are copied together, so that they share a chunk: sends of up
     /// to 16 KiB, or in memory of a GPU, which takes the kernel backend, of a twelfth of a chunk.
-    /// It takes memory of the session for up to `send_window` chunks a channel. Without it each is
-    /// sent by itself.
+    /// It takes memory of the session for up to `send_window` chunks a channel, as `staging_bytes`
+    /// allows. Without it each is sent by itself.
     pub gather: bool,
+    /// Most bytes in which scattered small sends are gathered, of all channels and both kinds of
+    /// memory together; 0 for none. It is allocated as channels first need it, kept for channels to
+    /// come, and freed with the session. Channels for which nothing is left send each by itself.
+    pub staging_bytes: u64,
     /// Address of the control listener; port 0 lets the system choose.
     pub listen: SocketAddr,
     /// Addresses to put into the connection info. Empty: every address of this host that `listen`
@@ -172,6 +179,7 @@ impl Default for SessionOptions {
             recv_window: MAX_REQUESTS,
             send_window: 12,
             gather: true,
+            staging_bytes: DEFAULT_STAGING_BYTES,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
             connect_timeout: Duration::from_secs(30),
@@ -204,6 +212,7 @@ impl SessionOptions {
         env.read(&["TCPX_UNPACK", "UCCL_TCPX_UNPACK_IMPL"], &mut options.unpack)?;
         env.read(&["TCPX_RECV_WINDOW", "UCCL_TCPX_MAX_RECV_INFLIGHT"], &mut options.recv_window)?;
         env.read(&["TCPX_SEND_WINDOW", "UCCL_TCPX_MAX_SEND_INFLIGHT"], &mut options.send_window)?;
+        env.read(&["TCPX_STAGING_BYTES"], &mut options.staging_bytes)?;
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
         let mut gpu = 0;
         if env.read(&["TCPX_GPU"], &mut gpu)? {

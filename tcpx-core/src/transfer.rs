@@ -7,7 +7,8 @@
 //! - `window`: requests in flight, in the order that the plugin demands.
 //! - `batch`: what is unpacked, or gathered, by one submit.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
-//! - `staging`, `gather`: where scattered small messages are copied together.
+//! - `staging`, `gather`: where scattered small messages are copied together. `staging_pool`: the
+//!   memory for it that all lanes have together.
 
 pub(crate) mod batch;
 mod descriptor_splitter;
@@ -16,7 +17,8 @@ pub(crate) mod plan;
 pub(crate) mod post;
 pub(crate) mod recv_lane;
 pub(crate) mod send_lane;
-pub(crate) mod staging;
+mod staging;
+pub(crate) mod staging_pool;
 pub(crate) mod stripe;
 pub(crate) mod stripe_queue;
 pub(crate) mod transfers;

@@ -103,7 +103,7 @@ impl Parked {
         self.end_operations(ledger);
         let registrations = &mut ledger.registrations;
         for staging in self.leftover.stagings {
-            registrations.remove_own(staging);
+            ledger.staging.give_back(staging);
         }
         if let Some(held) = self.held {
             tracing::warn!(peer = %self.name, "nothing of the peer is under way any more after all; its memory is free");

@@ -57,6 +57,7 @@ impl Engine {
             unpack_ns: self.commons.batch.busy().as_nanos() as u64,
             stages: self.stages.times(),
             staging: staging(plugin),
+            staging_memory: self.commons.ledger.staging.report(),
             peers_failed: self.peers_failed,
             alarms: self.watch.alarms.report(),
             peers_parked: self.peers_parked(),

@@ -10,7 +10,7 @@ use crate::plugin::comm::{RecvComm, SendComm};
 use crate::transfer::plan::ChunkPlan;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
-use crate::transfer::staging::StagingSource;
+use crate::transfer::staging_pool::StagingRequest;
 use crate::transfer::stripe::chunk_count;
 use crate::types::{Direction, MemoryType, RegistrationKey};
 
@@ -84,16 +84,14 @@ impl Connection {
     fn prepare_staging(&mut self, channel: u16, memory: MemoryType, cx: &mut Commons) -> bool {
         let session = &cx.session;
         let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) else { return false };
-        let source = StagingSource {
+        let request = StagingRequest {
+            memory,
             slots: session.staging_slots(memory),
             chunk_bytes: self.protocol.agreement().chunk_bytes,
             device: &session.memory,
         };
-        if !session.gathers() {
-            return false;
-        }
-        let prepared = lane.prepare_staging(memory, source, &mut cx.ledger.registrations);
-        prepared.inspect_err(|reason| session.stop_gathering(reason)).is_ok()
+        let Ledger { staging, registrations, .. } = &mut cx.ledger;
+        lane.prepare_staging(request, staging, registrations)
     }
 
     fn send_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
@@ -122,7 +120,7 @@ impl Connection {
             return Ok(false);
         };
         for staging in closed.stagings {
-            cx.ledger.registrations.remove_own(staging);
+            cx.ledger.staging.give_back(staging);
         }
         match closed.direction {
             Direction::Send => self.protocol.handle_sends_closed(),

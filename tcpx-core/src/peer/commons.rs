@@ -5,6 +5,7 @@ use super::session_context::SessionContext;
 use crate::error::Error;
 use crate::plugin::registrations::Registrations;
 use crate::transfer::batch::Batch;
+use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
 use crate::types::{RegistrationKey, TransferKey};
 
@@ -17,11 +18,13 @@ pub(crate) struct Commons {
     pub(crate) closer: Closer,
 }
 
-/// The session's books: transfers, and the memory that their operations use.
+/// The session's books: transfers, the memory that their operations use, and that in which they are
+/// gathered.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) transfers: Transfers,
     pub(crate) registrations: Registrations,
+    pub(crate) staging: StagingPool,
 }
 
 impl Ledger {

@@ -11,6 +11,7 @@
 //! - `posting`: posts, withdrawals, matches and what they come to.
 //! - `receives`: which receives may share a chunk.
 //! - `shutdown`: how far the goodbye of both ends is.
+//! - `staging_channels`: which channels have a staging buffer.
 //! - `stage`: where in its life a peer is.
 
 pub(crate) mod action;
@@ -25,6 +26,7 @@ pub(crate) mod posting;
 mod receives;
 mod shutdown;
 pub(crate) mod stage;
+mod staging_channels;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +44,7 @@ use self::matcher::Matcher;
 use self::operation::{NewOperation, OpState, Operation};
 use self::receives::MessageEnd;
 use self::stage::{Connecting, PeerStage, Stage};
+use self::staging_channels::StagingChannels;
 use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::stats::channel::MessageStats;
@@ -84,8 +87,7 @@ pub(crate) struct PeerProtocol {
     matcher: Matcher,
     coalescer: Coalescer,
     limits: CoalescingLimits,
-    /// Channels that have a staging buffer, by kind of memory.
-    staging: Vec<(u16, MemoryType)>,
+    staging: StagingChannels,
     /// The receive that was announced last.
     last_announced: Option<MessageEnd>,
     /// Receives that the peer has announced so far.
@@ -129,7 +131,7 @@ impl PeerProtocol {
             matcher: Matcher::default(),
             coalescer: Coalescer::default(),
             limits,
-            staging: Vec::new(),
+            staging: StagingChannels::new(agreement.channels),
             last_announced: None,
             announcements: 0,
             next_channel: 0,
@@ -229,13 +231,10 @@ impl PeerProtocol {
         }
     }
 
-    /// Whether the channel has a staging buffer now. Without one nothing is gathered any more.
+    /// Whether the channel has a staging buffer now. Without one nothing is gathered on it, as long
+    /// as it is open; others go on.
     pub(crate) fn handle_staging(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
-        if is_there {
-            self.staging.push((channel, memory));
-        } else {
-            self.limits.stop_gathering();
-        }
+        self.staging.note(channel, memory, is_there);
     }
 
     /// What is to be done next. `None`: nothing until the next input.

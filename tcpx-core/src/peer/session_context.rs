@@ -1,6 +1,5 @@
 //! What every peer of a session shares: settings, plugin, identity.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tcpx_diagnosis::pci::PciPath;
@@ -8,13 +7,13 @@ use tcpx_unpack::Backend;
 
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use crate::control::identity::Identity;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
 use crate::settings::SessionOptions;
 use crate::types::MemoryType;
 
-/// Slots of a staging buffer where the CPU does everything.
+/// Slots of a lane's staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
 
 #[derive(Debug)]
@@ -25,8 +24,6 @@ pub(crate) struct SessionContext {
     /// Place of the session's GPU on PCI.
     pub(crate) gpu_path: Option<PciPath>,
     pub(crate) identity: Identity,
-    /// Whether scattered small sends are gathered.
-    gathers: Cell<bool>,
     /// What gathers device memory. A copy by the driver costs as much as a request does: nothing is
     /// gathered with those.
     device_copier: Option<Copier>,
@@ -48,7 +45,6 @@ impl SessionContext {
             device_copier,
             gpu_path: memory.pci_path(),
             identity: Identity::new(&options, plugin.name())?,
-            gathers: Cell::new(options.gather),
             options,
             plugin,
             memory,
@@ -57,15 +53,10 @@ impl SessionContext {
 
     /// What may share a chunk of this size.
     pub(crate) fn coalescing_limits(&self, chunk_bytes: u32) -> CoalescingLimits {
-        match self.gathers.get() {
+        match self.options.gather && self.options.staging_bytes > 0 {
             true => CoalescingLimits::gathering(chunk_bytes, self.device_copier),
             false => CoalescingLimits::in_place(chunk_bytes),
         }
-    }
-
-    /// Whether scattered small sends are gathered.
-    pub(crate) fn gathers(&self) -> bool {
-        self.gathers.get()
     }
 
     /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for
@@ -77,13 +68,6 @@ impl SessionContext {
         match is_copied_by_gpu || self.plugin.is_hardware() {
             true => self.options.send_window,
             false => self.options.send_window.min(CPU_SLOTS),
-        }
-    }
-
-    /// There is no memory to gather in: from now on every segment is sent from where it lies.
-    pub(crate) fn stop_gathering(&self, reason: &Error) {
-        if self.gathers.replace(false) {
-            tracing::warn!(%reason, "no staging buffer for scattered small sends: from now on each is sent by itself");
         }
     }
 }

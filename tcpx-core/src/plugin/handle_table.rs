@@ -23,13 +23,38 @@ struct Holder {
     segment: u64,
 }
 
+/// What a comm knows.
+#[derive(Debug, Default)]
+struct Known {
+    /// The one that was asked for last: chunk after chunk lies in the same segment.
+    last: Option<(Segment, MemoryHandle)>,
+    handles: HashMap<Segment, Held>,
+}
+
+impl Known {
+    fn find(&mut self, segment: Segment) -> Option<MemoryHandle> {
+        let Held { handle, .. } = *self.handles.get(&segment)?;
+        self.last = Some((segment, handle));
+        Some(handle)
+    }
+
+    fn remove(&mut self, segment: Segment) -> Option<Held> {
+        self.last = self.last.filter(|(last, _)| *last != segment);
+        let held = self.handles.remove(&segment);
+        if self.handles.is_empty() {
+            self.handles = HashMap::new();
+        }
+        held
+    }
+}
+
 /// Handles that were given out and not taken back. It takes memory for those alone, and both ends
 /// of the table are taken out of it without a look at the rest: what a comm knows, and who knows a
 /// region.
 #[derive(Debug, Default)]
 pub(super) struct HandleTable {
     /// By comm, whose numbers are small.
-    comms: Vec<HashMap<Segment, Held>>,
+    comms: Vec<Known>,
     regions: HashMap<RegionKey, Vec<Holder>>,
     /// Entries that were looked at in order to take handles out.
     #[cfg(test)]
@@ -40,13 +65,16 @@ impl HandleTable {
     /// The handle of a segment on a comm.
     #[inline]
     pub(super) fn get(
-        &self,
+        &mut self,
         comm: CommId,
         region: RegionKey,
         segment: u64,
     ) -> Option<MemoryHandle> {
-        let held = self.comms.get(comm.0 as usize)?.get(&(region, segment))?;
-        Some(held.handle)
+        let known = self.comms.get_mut(comm.0 as usize)?;
+        match known.last {
+            Some((last, handle)) if last == (region, segment) => Some(handle),
+            _ => known.find((region, segment)),
+        }
     }
 
     /// Notes a handle, which the segment did not have on this comm.
@@ -59,11 +87,11 @@ impl HandleTable {
     ) {
         let index = comm.0 as usize;
         if self.comms.len() <= index {
-            self.comms.resize_with(index + 1, HashMap::new);
+            self.comms.resize_with(index + 1, Known::default);
         }
         let holders = self.regions.entry(region).or_default();
         let held = Held { handle, place: holders.len() };
-        if self.comms[index].insert((region, segment), held).is_none() {
+        if self.comms[index].handles.insert((region, segment), held).is_none() {
             holders.push(Holder { comm, segment });
         }
     }
@@ -77,11 +105,8 @@ impl HandleTable {
         for Holder { comm, segment } in self.regions.remove(&region).unwrap_or_default() {
             self.note_look();
             let Some(known) = self.comms.get_mut(comm.0 as usize) else { continue };
-            if let Some(Held { handle, .. }) = known.remove(&(region, segment)) {
+            if let Some(Held { handle, .. }) = known.remove((region, segment)) {
                 taken(comm, handle);
-            }
-            if known.is_empty() {
-                *known = HashMap::new();
             }
         }
     }
@@ -90,17 +115,16 @@ impl HandleTable {
     pub(super) fn take_comm(&mut self, comm: CommId) -> Vec<MemoryHandle> {
         let index = comm.0 as usize;
         let Some(known) = self.comms.get(index) else { return Vec::new() };
-        let segments: Vec<Segment> = known.keys().copied().collect();
+        let segments: Vec<Segment> = known.handles.keys().copied().collect();
         let mut handles = Vec::with_capacity(segments.len());
         for segment in segments {
             self.note_look();
             // One by one, since the places of those that are left may change.
-            if let Some(Held { handle, place }) = self.comms[index].remove(&segment) {
+            if let Some(Held { handle, place }) = self.comms[index].remove(segment) {
                 self.forget_holder(segment.0, place);
                 handles.push(handle);
             }
         }
-        self.comms[index] = HashMap::new();
         handles
     }
 
@@ -110,7 +134,8 @@ impl HandleTable {
         holders.swap_remove(place);
         match holders.get(place).copied() {
             Some(Holder { comm, segment }) => {
-                if let Some(moved) = self.comms[comm.0 as usize].get_mut(&(region, segment)) {
+                let known = &mut self.comms[comm.0 as usize].handles;
+                if let Some(moved) = known.get_mut(&(region, segment)) {
                     moved.place = place;
                 }
             }
@@ -141,7 +166,7 @@ mod tests {
     impl HandleTable {
         /// Entries, and those that there is room for.
         fn entries_and_room(&self) -> (usize, usize) {
-            let comms = self.comms.iter();
+            let comms = self.comms.iter().map(|known| &known.handles);
             let entries = comms.clone().map(HashMap::len).sum();
             let holders = self.regions.values().map(Vec::len).sum::<usize>();
             assert_eq!(entries, holders, "both ends know the same");

@@ -124,7 +124,8 @@ impl Registrations {
         Ok(id)
     }
 
-    /// Adds memory of the session itself. Callers do not know of it, so it has no id.
+    /// Adds memory of the session itself. Callers do not know of it, so it has no id, and it stays
+    /// until the session ends.
     pub(crate) fn add_own(
         &mut self,
         bytes: u64,
@@ -276,7 +277,7 @@ impl Registrations {
         }
         let region = self.regions.get(registration.region).ok_or_else(gone)?;
         let (start, bytes) = region.segment_range(segment);
-        // SAFETY: the segment lies in memory that the callers of `add` and `remove_own` keep valid.
+        // SAFETY: the segment lies in memory that the callers of `add` and `add_own` keep valid.
         // It is rounded out to pages, which belong to the same allocation or are never touched.
         // `remove` and `forget_comm` take the handle back before the memory ends.
         let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
@@ -302,12 +303,6 @@ impl Registrations {
         }
         self.ids.remove(&id);
         Ok(self.take_out(key, deregister))
-    }
-
-    /// Frees memory of the session itself. The comm that it was registered with has closed, and
-    /// nobody touches the memory.
-    pub(crate) fn remove_own(&mut self, key: RegistrationKey) {
-        drop(self.take_out(key, |_, _| {}));
     }
 
     /// The memory that the registration owned, which the plugin has forgotten by then.

@@ -6,6 +6,7 @@ mod gathering;
 mod late_unpack;
 mod name;
 mod parking;
+mod staging;
 mod unpack;
 
 use std::thread;

@@ -34,6 +34,7 @@ setters! {
     recv_window: usize,
     send_window: usize,
     gather: bool,
+    staging_bytes: u64,
     listen: SocketAddr,
     advertise: Vec<IpAddr>,
     connect_timeout: Duration,
@@ -67,6 +68,7 @@ mod tests {
             recv_window,
             send_window,
             gather,
+            staging_bytes,
             listen,
             advertise,
             connect_timeout,
@@ -87,6 +89,7 @@ mod tests {
             .recv_window(5)
             .send_window(6)
             .gather(false)
+            .staging_bytes(13)
             .listen((here, 7).into())
             .advertise(vec![here])
             .connect_timeout(time(8))
@@ -99,7 +102,8 @@ mod tests {
         assert_eq!((plugin, gpu, nics), (PluginChoice::Soft, Some(3), vec!["eth1".to_owned()]));
         assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", 4, 8192));
         assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
-        assert_eq!((gather, listen, advertise), (false, (here, 7).into(), vec![here]));
+        assert_eq!((gather, staging_bytes), (false, 13));
+        assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));
         assert_eq!((peer_timeout, stall_after), (Some(time(10)), Some(time(11))));
         assert_eq!((progress_thread, preflight, spin), (true, false, time(12)));

@@ -68,6 +68,15 @@ fn standing_still_may_be_watched_or_not() {
 }
 
 #[test]
+fn staging_memory_may_be_any_amount_and_none() {
+    let bytes = |text| from(&[("TCPX_STAGING_BYTES", text)]).map(|options| options.staging_bytes);
+    assert_eq!(bytes("").unwrap(), 256 << 20);
+    assert_eq!(bytes("1048576").unwrap(), 1 << 20);
+    assert!(from(&[("TCPX_STAGING_BYTES", "0")]).unwrap().check().is_ok());
+    assert!(bytes("256M").is_err());
+}
+
+#[test]
 fn a_chunk_above_the_plugins_names_variable_and_cure() {
     let options = SessionOptions { chunk_bytes: 1 << 20, ..Default::default() };
     let error = options.check_chunk(524_288).unwrap_err().to_string();

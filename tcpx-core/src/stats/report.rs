@@ -111,6 +111,18 @@ pub struct StagingTimes {
     pub up_ns: u64,
 }
 
+/// The memory in which a session gathers scattered small sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StagingMemory {
+    /// Bytes that it may come to: the option `staging_bytes`, or less where there was no memory.
+    pub limit_bytes: u64,
+    /// Bytes that are allocated, used or not, until the session ends.
+    pub allocated_bytes: u64,
+    /// Bytes that open channels have for themselves.
+    pub used_bytes: u64,
+}
+
 /// A session as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -136,6 +148,8 @@ pub struct SessionReport {
     /// Copies between GPUs and pinned memory in the built-in software plugin. All are 0 when the
     /// software plugin is loaded as a file. `None` with a hardware plugin.
     pub staging: Option<StagingTimes>,
+    /// Memory in which scattered small sends are gathered.
+    pub staging_memory: StagingMemory,
     /// Peers that failed so far, forgotten ones included.
     pub peers_failed: u64,
     /// Trouble that was noticed while running, by id; see `tcpx explain`.

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use super::batch::{Batch, BatchNumber, JobLabel};
 use super::gather::Gather;
-use super::staging::{Staging, StagingSource};
+use super::staging::Staging;
+use super::staging_pool::{StagingPool, StagingRequest};
 use super::stripe::Stripe;
 use super::stripe_queue::{Finished, StripeQueue};
 use super::window::Window;
@@ -85,27 +86,28 @@ impl SendLane {
         self.stripes.push(stripe);
     }
 
-    /// Sees to it that there is a staging buffer for chunks gathered from `memory`, known to the
-    /// comm.
+    /// Sees to it that there is a staging buffer for chunks gathered from one kind of memory, known
+    /// to the comm. False: there is none to be had.
     pub(crate) fn prepare_staging(
         &mut self,
-        memory: MemoryType,
-        source: StagingSource<'_>,
+        request: StagingRequest<'_>,
+        pool: &mut StagingPool,
         registrations: &mut Registrations,
-    ) -> Result<()> {
-        if self.staging(memory).is_some() {
-            return Ok(());
+    ) -> bool {
+        if self.staging(request.memory).is_some() {
+            return true;
         }
-        let staging = Staging::new(memory, source, registrations)?;
+        let Some(staging) = pool.take(request, registrations) else { return false };
         let Span { registration, address, .. } = staging.first_slot();
-        // SAFETY: the staging buffer is freed after this comm has closed.
+        // SAFETY: the pool frees the buffer with the session, whose comms have closed then.
         let known = unsafe { registrations.handle(registration, address, self.id, &self.comm) };
         if let Err(error) = known {
-            registrations.remove_own(registration);
-            return Err(error);
+            pool.tell(error);
+            pool.give_back(registration);
+            return false;
         }
-        *self.staging(memory) = Some(staging);
-        Ok(())
+        *self.staging(request.memory) = Some(staging);
+        true
     }
 
     fn staging(&mut self, memory: MemoryType) -> &mut Option<Staging> {
@@ -273,9 +275,9 @@ impl SendLane {
 
     /// Ends the lane. Its comm closes when it is dropped, and takes back what was registered on it:
     /// in that order, because a request that is still in flight uses its registration until the
-    /// comm has closed. The staging buffers are the caller's to free, with
-    /// [`Registrations::remove_own`](crate::plugin::registrations::Registrations::remove_own), when
-    /// the comm has closed and nothing writes them.
+    /// comm has closed. The staging buffers are the caller's to give back, with
+    /// [`StagingPool::give_back`](super::staging_pool::StagingPool::give_back), when the comm has
+    /// closed and nothing writes them.
     pub(crate) fn close(
         self,
         registrations: &mut Registrations,

@@ -20,7 +20,7 @@ pub(crate) enum Action {
     Open,
     /// See to it that a channel has a staging buffer for gathering from this kind of memory, and
     /// answer with [`handle_staging`](super::PeerProtocol::handle_staging). It is asked again until
-    /// it is answered.
+    /// it is answered, and then not any more.
     PrepareStaging { channel: u16, memory: MemoryType },
     /// Post these chunks on the send lanes.
     SendChunks(ChunkPlan),

@@ -71,7 +71,7 @@ impl Coalescer {
     /// How much is the next plan. `None`: nothing waits.
     pub(super) fn next(&self, limits: &CoalescingLimits) -> Option<Portion> {
         let chunk_bytes = u64::from(limits.chunk_bytes);
-        let head = self.segment(0, chunk_bytes, MAX_NAMES)?;
+        let head = self.next_in_place(limits)?;
         let memory = self.matched.front()?.member.span.memory;
         let Some(gathering) = limits.of(memory).filter(|it| head.bytes <= it.segment_bytes) else {
             return Some(head);
@@ -90,6 +90,11 @@ impl Coalescer {
             return Some(head);
         }
         Some(Portion { gathered: Some(memory), ..whole })
+    }
+
+    /// How much is the next plan when nothing can be gathered: what lies one behind the other.
+    pub(super) fn next_in_place(&self, limits: &CoalescingLimits) -> Option<Portion> {
+        self.segment(0, u64::from(limits.chunk_bytes), MAX_NAMES)
     }
 
     /// Whether the message at `index` may share a chunk with those before it, as far as its receive

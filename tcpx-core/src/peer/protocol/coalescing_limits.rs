@@ -68,9 +68,4 @@ impl CoalescingLimits {
             MemoryType::Device => self.device,
         }
     }
-
-    /// There is no memory to gather in: from now on each segment is sent from where it lies.
-    pub(super) fn stop_gathering(&mut self) {
-        *self = Self::in_place(self.chunk_bytes);
-    }
 }

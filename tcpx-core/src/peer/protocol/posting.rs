@@ -7,6 +7,7 @@ use super::matcher::{Announced, PostedSend};
 use super::operation::{NewOperation, OpState, Operation};
 use super::receives::{MessageEnd, Receives};
 use super::stage::Stage;
+use super::staging_channels::ChannelStaging;
 use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_MEMBERS};
 use crate::control::frame::Frame;
 use crate::transfer::plan::{ChunkPlan, Member, Members};
@@ -95,12 +96,18 @@ impl PeerProtocol {
     /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
     /// must be answered first, if there is one.
     pub(super) fn plan_next(&mut self) -> Option<Action> {
-        let portion = self.coalescer.next(&self.limits)?;
+        let mut portion = self.coalescer.next(&self.limits)?;
         let channel = self.next_channel;
-        if let Some(memory) = portion.gathered
-            && !self.staging.contains(&(channel, memory))
-        {
-            return Some(Action::PrepareStaging { channel, memory });
+        if let Some(memory) = portion.gathered {
+            match self.staging.of(channel, memory) {
+                ChannelStaging::There => {}
+                ChannelStaging::Unasked => {
+                    return Some(Action::PrepareStaging { channel, memory });
+                }
+                ChannelStaging::Refused => {
+                    portion = self.coalescer.next_in_place(&self.limits)?;
+                }
+            }
         }
         let spare = if portion.messages == 1 { Vec::new() } else { self.take_spare() };
         let (members, names) = self.coalescer.take(portion, spare)?;

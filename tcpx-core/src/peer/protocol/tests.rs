@@ -2,6 +2,7 @@
 
 mod crossings;
 mod driver;
+mod gathering;
 mod interleavings;
 mod pair;
 mod random;

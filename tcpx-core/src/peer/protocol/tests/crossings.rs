@@ -11,7 +11,7 @@ use crate::types::{Direction, MemoryType, TransferKey};
 
 const SETTING: Setting = Setting {
     channels: 2,
-    has_staging: true,
+    staging: u16::MAX,
     copier: None,
     has_progress_thread: true,
     is_named: true,

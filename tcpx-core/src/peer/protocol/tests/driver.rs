@@ -1,6 +1,6 @@
 //! One end: the protocol, and a driver that does what it says and checks that it may.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use slotmap::{KeyData, SlotMap};
@@ -68,11 +68,17 @@ pub(super) enum Over {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) channels: u16,
-    /// Whether staging buffers are to be had.
-    pub(super) has_staging: bool,
+    /// Channels that get a staging buffer, a bit for each.
+    pub(super) staging: u16,
     pub(super) copier: Option<Copier>,
     pub(super) has_progress_thread: bool,
     pub(super) is_named: bool,
+}
+
+impl Setting {
+    fn has_staging(&self, channel: u16) -> bool {
+        self.staging >> channel & 1 == 1
+    }
 }
 
 /// One end of one conversation.
@@ -92,6 +98,8 @@ pub(super) struct Driver {
     /// Every message that was ever posted in this conversation; each has a transfer of its own.
     pub(super) posted: SlotMap<TransferKey, Posted>,
     next_address: BTreeMap<bool, u64>,
+    /// Channels whose staging was asked for, for host memory and for device memory.
+    asked_for: BTreeSet<(u16, bool)>,
     pub(super) has_connect_handles: bool,
     pub(super) is_open: bool,
     pub(super) has_closed_sends: bool,
@@ -128,6 +136,7 @@ impl Driver {
             receiving: (0..channels).map(|_| StripeQueue::default()).collect(),
             posted: SlotMap::with_key(),
             next_address: BTreeMap::new(),
+            asked_for: BTreeSet::new(),
             has_connect_handles: false,
             is_open: false,
             has_closed_sends: false,
@@ -259,7 +268,9 @@ impl Driver {
                 }
                 Action::PrepareStaging { channel, memory } => {
                     ensure!(self.is_open, "staging before it is up");
-                    let is_there = self.setting.has_staging;
+                    let is_new = self.asked_for.insert((channel, memory == MemoryType::Host));
+                    ensure!(is_new, "asks twice for staging of {memory} on channel {channel}");
+                    let is_there = self.setting.has_staging(channel);
                     if let Some(protocol) = &mut self.protocol {
                         protocol.handle_staging(channel, memory, is_there);
                     }
@@ -329,7 +340,10 @@ impl Driver {
             "more than a chunk: {plan:?}"
         );
         let is_gathered = plan.gathered.is_some();
-        ensure!(!is_gathered || self.setting.has_staging, "gathers without staging");
+        ensure!(
+            !is_gathered || self.setting.has_staging(plan.first_channel),
+            "gathers without staging"
+        );
         if direction == Direction::Send && !is_gathered {
             let is_one_piece =
                 members.windows(2).all(|pair| Member::is_followed_by(&pair[0], &pair[1]));

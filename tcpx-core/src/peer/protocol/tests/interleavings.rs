@@ -29,7 +29,7 @@ struct Story {
 fn setting(random: &mut Random, channels: u16) -> Setting {
     Setting {
         channels,
-        has_staging: !random.one_in(4),
+        staging: random.pick(&[0, 0b1, 0b10, 0b101, u16::MAX, u16::MAX]),
         copier: random.pick(&[None, Some(Copier::Cpu), Some(Copier::Gpu)]),
         has_progress_thread: random.one_in(2),
         is_named: !random.one_in(4),

@@ -1,0 +1,49 @@
+//! Which channels have a staging buffer, by kind of memory. Pure.
+
+use crate::types::MemoryType;
+
+/// What is known of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ChannelStaging {
+    /// The driver was not asked yet.
+    #[default]
+    Unasked,
+    /// It has a buffer, for as long as it is open.
+    There,
+    /// It gets none.
+    Refused,
+}
+
+/// The answers of the driver so far.
+#[derive(Debug)]
+pub(super) struct StagingChannels {
+    host: Box<[ChannelStaging]>,
+    device: Box<[ChannelStaging]>,
+}
+
+impl StagingChannels {
+    pub(super) fn new(channels: u16) -> Self {
+        let unasked = || vec![ChannelStaging::Unasked; channels.into()].into_boxed_slice();
+        Self { host: unasked(), device: unasked() }
+    }
+
+    /// What is known of a channel. One that is not there gets nothing.
+    pub(super) fn of(&self, channel: u16, memory: MemoryType) -> ChannelStaging {
+        let channels = match memory {
+            MemoryType::Host => &self.host,
+            MemoryType::Device => &self.device,
+        };
+        channels.get(usize::from(channel)).copied().unwrap_or(ChannelStaging::Refused)
+    }
+
+    /// The driver has answered.
+    pub(super) fn note(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
+        let channels = match memory {
+            MemoryType::Host => &mut self.host,
+            MemoryType::Device => &mut self.device,
+        };
+        if let Some(staging) = channels.get_mut(usize::from(channel)) {
+            *staging = if is_there { ChannelStaging::There } else { ChannelStaging::Refused };
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Scattered small sends in a session that has little memory to gather them in.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::connect;
+use crate::types::MemoryType;
+use crate::{PluginChoice, Post, Session, SessionOptions, StagingMemory};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const CHUNK_BYTES: u32 = 64 << 10;
+const MESSAGES: u64 = 200;
+const MESSAGE_BYTES: u64 = 1000;
+/// From one message to the next at the sender.
+const STEP: u64 = 1500;
+
+fn session(staging_bytes: u64) -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        channels: 2,
+        chunk_bytes: CHUNK_BYTES,
+        staging_bytes,
+        close_timeout: Duration::from_secs(60),
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("a session opens")
+}
+
+/// Sends scattered messages from left to right, and looks at every byte.
+fn send_scattered(left: &Session, right: &Session, memory: MemoryType) {
+    let [source, target] = [left, right]
+        .map(|session| session.allocate(MESSAGES * STEP, memory).expect("there is room"));
+    let pattern: Vec<u8> = (0..MESSAGES * STEP).map(|at| (at * 7 + at / 256) as u8).collect();
+    left.write_memory(source, 0, &pattern).expect("nothing is posted");
+    let posts = |memory| -> Vec<Post> {
+        let post = |at: u64| Post { memory, offset: at * STEP, bytes: MESSAGE_BYTES, tag: 1 };
+        (0..MESSAGES).map(post).collect()
+    };
+    let receive = right.create_transfer("left").expect("it is up");
+    let send = left.create_transfer("right").expect("it is up");
+    receive.post_recv_batch(&posts(target)).expect("they fit");
+    // So that all are matched in one call.
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while left.stats().peers[0].announced < MESSAGES as usize {
+        assert!(Instant::now() < give_up_at, "the receives are not announced");
+        left.progress();
+        right.progress();
+    }
+    send.post_send_batch(&posts(source)).expect("they fit");
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| send.wait(PATIENCE));
+        receive.wait(PATIENCE).expect("everything arrives");
+        sent.join().expect("no panic").expect("everything is sent");
+    });
+    let mut received = vec![0; (MESSAGES * STEP) as usize];
+    right.read_memory(target, 0, &mut received).expect("nothing is posted");
+    let steps = pattern.chunks(STEP as usize).zip(received.chunks(STEP as usize));
+    for (at, (sent, received)) in steps.enumerate() {
+        let bytes = MESSAGE_BYTES as usize;
+        assert_eq!(sent[..bytes], received[..bytes], "message {at}");
+    }
+    left.deregister_memory(source).expect("nothing is posted");
+    right.deregister_memory(target).expect("nothing is posted");
+}
+
+fn part(left: &Session, right: &Session) {
+    thread::scope(|scope| {
+        let parting = scope.spawn(|| left.disconnect("right"));
+        right.disconnect("left").expect("right parts in peace");
+        parting.join().expect("no panic").expect("left parts in peace");
+    });
+}
+
+fn bytes(session: &Session) -> [u64; 2] {
+    let StagingMemory { allocated_bytes, used_bytes, .. } = session.stats().staging_memory;
+    [used_bytes, allocated_bytes]
+}
+
+#[test]
+fn memory_for_one_slot_serves_one_channel_and_then_another_peers() {
+    let slot = u64::from(CHUNK_BYTES);
+    let (left, right) = (session(slot + 100), session(0));
+    assert_eq!(left.stats().staging_memory.limit_bytes, slot + 100);
+    for memory in [MemoryType::Device, MemoryType::Device] {
+        connect(&left, &right);
+        assert_eq!(bytes(&left)[0], 0, "nothing was gathered yet");
+        send_scattered(&left, &right, memory);
+        assert_eq!(bytes(&left), [slot; 2], "one slot, for one of two channels");
+        let [with, without] = {
+            let peer = &left.stats().peers[0];
+            [0, 1].map(|channel| peer.channels[channel].send.gathered)
+        };
+        assert!(with > 0 && without == 0, "{with} and {without} chunks were gathered");
+        part(&left, &right);
+        assert_eq!(bytes(&left), [0, slot], "it is kept for others");
+    }
+    // The other kind of memory gets nothing: all that there may be is allocated.
+    connect(&left, &right);
+    send_scattered(&left, &right, MemoryType::Host);
+    assert_eq!(bytes(&left), [0, slot]);
+    assert_eq!(bytes(&right), [0; 2]);
+    part(&left, &right);
+}
+
+#[test]
+fn without_staging_memory_everything_is_sent_from_where_it_lies() {
+    let (left, right) = (session(0), session(0));
+    connect(&left, &right);
+    send_scattered(&left, &right, MemoryType::Device);
+    let sent = left.stats().total.send;
+    assert_eq!((sent.gathered, sent.chunks), (0, MESSAGES));
+    assert_eq!(bytes(&left), [0; 2]);
+    part(&left, &right);
+}
+
+#[test]
+fn each_channel_has_its_slots_while_there_is_memory() {
+    let (left, right) = (session(64 << 20), session(0));
+    connect(&left, &right);
+    send_scattered(&left, &right, MemoryType::Device);
+    let sent = left.stats().total.send;
+    assert!(sent.gathered > 1 && sent.chunks < MESSAGES / 10, "{sent:?}");
+    let [used, allocated] = bytes(&left);
+    assert!(used > u64::from(CHUNK_BYTES) && used == allocated, "{used} of {allocated}");
+    part(&left, &right);
+}

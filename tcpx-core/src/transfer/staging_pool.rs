@@ -1,0 +1,304 @@
+#![cfg_attr(test, allow(unsafe_code))]
+//! The memory in which all lanes of a session gather: allocated as lanes ask for it, up to a limit,
+//! and used again by other lanes when one has closed.
+//!
+//! It is freed with the session and not before. A GPU frees memory only when all its work has
+//! ended, and that of the program, too: a peer that leaves must not make it wait.
+
+use std::fmt::Display;
+
+use super::staging::Staging;
+use crate::memory::device_memory::DeviceMemory;
+use crate::plugin::registrations::Registrations;
+use crate::stats::report::StagingMemory;
+use crate::types::{MemoryType, RegistrationKey};
+
+/// Slots begin on pages, as the plugin wants device memory to.
+const PAGE_BYTES: u64 = 4096;
+
+/// What a lane asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StagingRequest<'a> {
+    /// The kind of memory that is gathered.
+    pub(crate) memory: MemoryType,
+    /// Gathered chunks that the lane may have under way: the most slots that it can use.
+    pub(crate) slots: usize,
+    pub(crate) chunk_bytes: u32,
+    /// What device memory is in the session.
+    pub(crate) device: &'a DeviceMemory,
+}
+
+/// A buffer, which stays allocated.
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    /// Of the session's own memory.
+    registration: RegistrationKey,
+    address: u64,
+    bytes: u64,
+    memory: MemoryType,
+    is_used: bool,
+}
+
+/// Where a lane's slots may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// In a buffer that nobody uses.
+    Idle(usize),
+    /// In a new one of so many bytes.
+    New(u64),
+}
+
+/// All staging buffers of a session.
+#[derive(Debug, Default)]
+pub(crate) struct StagingPool {
+    limit_bytes: u64,
+    buffers: Vec<Buffer>,
+    allocated_bytes: u64,
+    used_bytes: u64,
+    /// The log says once that some channels go without.
+    has_told: bool,
+}
+
+impl StagingPool {
+    /// A pool that allocates so many bytes at most, of both kinds of memory together.
+    pub(crate) fn new(limit_bytes: u64) -> Self {
+        Self { limit_bytes, ..Self::default() }
+    }
+
+    /// It in numbers.
+    pub(crate) fn report(&self) -> StagingMemory {
+        let Self { limit_bytes, allocated_bytes, used_bytes, .. } = *self;
+        StagingMemory { limit_bytes, allocated_bytes, used_bytes }
+    }
+
+    /// Slots for a lane, which are its own until [`give_back`](Self::give_back): as many as it asks
+    /// for, or fewer if the limit leaves no more. `None`: it leaves none, or there is no memory.
+    pub(crate) fn take(
+        &mut self,
+        request: StagingRequest<'_>,
+        registrations: &mut Registrations,
+    ) -> Option<Staging> {
+        let slot_bytes = u64::from(request.chunk_bytes).max(1).next_multiple_of(PAGE_BYTES);
+        let slots = request.slots.max(1) as u64;
+        loop {
+            let index = match self.choose(request.memory, slots, slot_bytes) {
+                Some(Choice::Idle(index)) => index,
+                Some(Choice::New(bytes)) => match self.allocate(bytes, request, registrations) {
+                    Some(index) => index,
+                    None => continue,
+                },
+                None => {
+                    self.tell("the limit staging_bytes is reached");
+                    return None;
+                }
+            };
+            let buffer = &mut self.buffers[index];
+            buffer.is_used = true;
+            self.used_bytes += buffer.bytes;
+            let Buffer { registration, address, bytes, memory, .. } = *buffer;
+            let slots = slots.min(bytes / slot_bytes);
+            return Some(Staging::new(registration, address, memory, slot_bytes, slots));
+        }
+    }
+
+    /// An idle buffer of about the right size, else a new one, else whatever has the most slots.
+    fn choose(&self, memory: MemoryType, slots: u64, slot_bytes: u64) -> Option<Choice> {
+        let wanted = slots * slot_bytes;
+        let idle = || {
+            let buffers = self.buffers.iter().enumerate();
+            buffers.filter(|(_, buffer)| !buffer.is_used && buffer.memory == memory)
+        };
+        let fits = |bytes: u64| (wanted..=2 * wanted).contains(&bytes);
+        let fitting = idle().filter(|(_, buffer)| fits(buffer.bytes));
+        if let Some((index, _)) = fitting.min_by_key(|(_, buffer)| buffer.bytes) {
+            return Some(Choice::Idle(index));
+        }
+        let left = self.limit_bytes.saturating_sub(self.allocated_bytes);
+        let new = wanted.min(left / slot_bytes * slot_bytes);
+        if new == wanted {
+            return Some(Choice::New(new));
+        }
+        let largest = idle().max_by_key(|(_, buffer)| buffer.bytes);
+        match largest {
+            Some((index, buffer)) if buffer.bytes >= new.max(slot_bytes) => {
+                Some(Choice::Idle(index))
+            }
+            _ => (new > 0).then_some(Choice::New(new)),
+        }
+    }
+
+    /// Makes a buffer. `None`: there is no memory, and nobody asks for more of it again.
+    fn allocate(
+        &mut self,
+        bytes: u64,
+        request: StagingRequest<'_>,
+        registrations: &mut Registrations,
+    ) -> Option<usize> {
+        // At most 16 slots of 4 MiB.
+        let owned = match request.device.allocate(bytes as usize, request.memory) {
+            Ok(owned) => owned,
+            Err(error) => {
+                self.tell(&error);
+                self.limit_bytes = self.allocated_bytes;
+                return None;
+            }
+        };
+        let (address, memory) = (owned.address(), request.memory);
+        let registration = registrations.add_own(bytes, memory, owned);
+        self.allocated_bytes += bytes;
+        self.buffers.push(Buffer { registration, address, bytes, memory, is_used: false });
+        Some(self.buffers.len() - 1)
+    }
+
+    /// Says once why some channels go without.
+    pub(crate) fn tell(&mut self, reason: impl Display) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            tracing::warn!(
+                %reason, limit_bytes = self.limit_bytes, allocated_bytes = self.allocated_bytes,
+                "no staging buffer for a channel: its scattered small sends are sent one by one"
+            );
+        }
+    }
+
+    /// A lane's buffer is there for others. The comm that it was registered with has closed, and
+    /// nobody touches the memory.
+    pub(crate) fn give_back(&mut self, registration: RegistrationKey) {
+        let is_it = |buffer: &&mut Buffer| buffer.registration == registration && buffer.is_used;
+        if let Some(buffer) = self.buffers.iter_mut().find(is_it) {
+            buffer.is_used = false;
+            self.used_bytes -= buffer.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Access;
+    use crate::types::memory_id::MemoryId;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A pool with its registrations, over emulated device memory.
+    struct Scene {
+        pool: StagingPool,
+        registrations: Registrations,
+    }
+
+    impl Scene {
+        fn new(limit_bytes: u64) -> Self {
+            let registrations = Registrations::default();
+            Self { pool: StagingPool::new(limit_bytes), registrations }
+        }
+
+        fn take(&mut self, slots: usize, chunk_bytes: u64) -> Option<Staging> {
+            self.take_of(MemoryType::Device, slots, chunk_bytes)
+        }
+
+        fn take_of(
+            &mut self,
+            memory: MemoryType,
+            slots: usize,
+            chunk_bytes: u64,
+        ) -> Option<Staging> {
+            let chunk_bytes = chunk_bytes as u32;
+            let device = &DeviceMemory::Emulated;
+            let request = StagingRequest { memory, slots, chunk_bytes, device };
+            self.pool.take(request, &mut self.registrations)
+        }
+
+        fn bytes(&self) -> [u64; 2] {
+            [self.pool.used_bytes, self.pool.allocated_bytes]
+        }
+    }
+
+    #[test]
+    fn slots_are_whole_pages_that_can_be_written() {
+        let mut scene = Scene::new(MIB);
+        let mut staging = scene.take(3, 5000).expect("there is room");
+        let starts = [(); 3].map(|()| staging.next_slot().address);
+        assert_eq!([starts[1] - starts[0], starts[2] - starts[1]], [8192; 2]);
+        assert_eq!(starts[0] % PAGE_BYTES, 0);
+        // SAFETY: the last byte of the last slot; nobody else knows of this memory.
+        unsafe { DeviceMemory::Emulated.write(starts[2] + 8191, &[7]) }.expect("it is there");
+    }
+
+    #[test]
+    fn callers_ids_do_not_show_it() {
+        let mut scene = Scene::new(MIB);
+        let staging = scene.take(1, 4096).expect("there is room");
+        let registrations = &mut scene.registrations;
+        assert_eq!(registrations.id_of(staging.registration), None);
+        assert!(registrations.info(MemoryId::after(0)).is_err());
+        let id = registrations.add(4096, 1, MemoryType::Host, Access::ReadOnly, None).unwrap();
+        assert_eq!(id, MemoryId::after(0));
+    }
+
+    #[test]
+    fn lanes_take_up_to_the_limit_and_the_last_one_takes_what_is_left() {
+        let mut scene = Scene::new(11 * MIB);
+        let slots: Vec<_> =
+            (0..4).map(|_| scene.take(4, MIB).map(|staging| staging.slots())).collect();
+        assert_eq!(slots, [Some(4), Some(4), Some(3), None]);
+        assert_eq!(scene.bytes(), [11 * MIB; 2]);
+        // A smaller chunk does not fit either: nothing is left at all.
+        assert!(scene.take(1, 4096).is_none());
+    }
+
+    #[test]
+    fn what_is_given_back_is_used_again_and_stays_allocated() {
+        let mut scene = Scene::new(8 * MIB);
+        let first = scene.take(4, MIB).expect("there is room");
+        let other = scene.take(4, MIB).expect("there is room");
+        assert!(scene.take(4, MIB).is_none());
+        scene.pool.give_back(first.registration);
+        assert_eq!(scene.bytes(), [4 * MIB, 8 * MIB]);
+        // Once more changes nothing.
+        scene.pool.give_back(first.registration);
+        assert_eq!(scene.bytes(), [4 * MIB, 8 * MIB]);
+        let mut again = scene.take(4, MIB).expect("it was given back");
+        assert_eq!(again.registration, first.registration);
+        assert_eq!(again.next_slot(), first.first_slot(), "from its first slot on");
+        scene.pool.give_back(other.registration);
+        scene.pool.give_back(again.registration);
+        for _ in 0..1000 {
+            let staging = scene.take(4, MIB).expect("two are idle");
+            scene.pool.give_back(staging.registration);
+        }
+        assert_eq!(scene.bytes(), [0, 8 * MIB]);
+    }
+
+    #[test]
+    fn small_slots_take_a_large_buffer_only_when_there_is_no_other_room() {
+        let mut scene = Scene::new(4 * MIB + 8192);
+        let large = scene.take(4, MIB).expect("there is room").registration;
+        scene.pool.give_back(large);
+        let small = scene.take(2, 4096).expect("there is room");
+        assert_ne!(small.registration, large);
+        assert_eq!(scene.bytes(), [8192, 4 * MIB + 8192]);
+        let next = scene.take(2, 4096).expect("the large one is idle");
+        assert_eq!((next.registration, next.slots()), (large, 2));
+        // And larger slots than the idle buffer was made for, as many as fit.
+        scene.pool.give_back(large);
+        let wide = scene.take(4, 2 * MIB).expect("two fit");
+        assert_eq!((wide.registration, wide.slots()), (large, 2));
+    }
+
+    #[test]
+    fn kinds_of_memory_share_the_limit_and_not_the_buffers() {
+        let mut scene = Scene::new(2 * MIB);
+        let host = scene.take_of(MemoryType::Host, 1, MIB).expect("there is room");
+        scene.pool.give_back(host.registration);
+        let device = scene.take_of(MemoryType::Device, 1, MIB).expect("there is room");
+        assert_ne!(device.registration, host.registration);
+        assert!(scene.take_of(MemoryType::Device, 1, MIB).is_none(), "the idle one is the host's");
+        assert!(scene.take_of(MemoryType::Host, 1, MIB).is_some());
+    }
+
+    #[test]
+    fn without_a_limit_there_is_nothing() {
+        assert!(Scene::new(0).take(1, 4096).is_none());
+        assert!(Scene::new(4095).take(1, 4096).is_none());
+        assert_eq!(Scene::new(4096).take(9, 4096).map(|staging| staging.slots()), Some(1));
+    }
+}
