@@ -262,6 +262,10 @@ enum tcpx_status
    * A fault in this library. Please report it with the text of `tcpx_last_error`.
    */
   TCPX_ERR_INTERNAL = -51,
+  /**
+   * The system has no memory for what was asked. Nothing was done.
+   */
+  TCPX_ERR_NO_MEMORY = -52,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -819,7 +823,8 @@ tcpx_status tcpx_session_options_init(struct tcpx_session_options *options, size
  *
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when the bytes are not
  * all in the registration; `TCPX_ERR_PEER_STATE`, `TCPX_ERR_CLOSED` or the peer's own error when
- * the peer is not up. After an error nothing was posted. Any thread; does not block.
+ * the peer is not up; `TCPX_ERR_NO_MEMORY` when the system has no memory for it. After an error
+ * nothing was posted. Any thread; does not block.
  */
 tcpx_status tcpx_transfer_post_send(struct tcpx_transfer transfer,
                                     uint64_t memory,
@@ -842,7 +847,7 @@ tcpx_status tcpx_transfer_post_recv(struct tcpx_transfer transfer,
                                     int32_t tag);
 
 /**
- * Posts many sends: all of them, or none if one is wrong.
+ * Posts many sends: all of them, or none if one is wrong or memory runs out.
  *
  * The array is copied. A `count` of 0 posts nothing.
  *
@@ -857,7 +862,7 @@ tcpx_status tcpx_transfer_post_send_batch(struct tcpx_transfer transfer,
                                           size_t count);
 
 /**
- * Posts many receives: all of them, or none if one is wrong.
+ * Posts many receives: all of them, or none if one is wrong or memory runs out.
  *
  * The array is copied. A `count` of 0 posts nothing.
  *

@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
 //! Posting sends and receives, one by one and in batches.
 
-use tcpx_core::{Post, Transfer};
+use tcpx_core::{Error, MemoryUnavailable, Post, Transfer};
 
 use crate::failure::Failure;
 use crate::status::tcpx_status;
@@ -42,7 +42,8 @@ impl tcpx_post {
 ///
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when the bytes are not
 /// all in the registration; `TCPX_ERR_PEER_STATE`, `TCPX_ERR_CLOSED` or the peer's own error when
-/// the peer is not up. After an error nothing was posted. Any thread; does not block.
+/// the peer is not up; `TCPX_ERR_NO_MEMORY` when the system has no memory for it. After an error
+/// nothing was posted. Any thread; does not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_post_send(
     transfer: tcpx_transfer,
@@ -77,7 +78,7 @@ pub extern "C" fn tcpx_transfer_post_recv(
     })
 }
 
-/// Posts many sends: all of them, or none if one is wrong.
+/// Posts many sends: all of them, or none if one is wrong or memory runs out.
 ///
 /// The array is copied. A `count` of 0 posts nothing.
 ///
@@ -96,7 +97,7 @@ pub unsafe extern "C" fn tcpx_transfer_post_send_batch(
     boundary::call(|| unsafe { post_batch(transfer, posts, count, Transfer::post_send_batch) })
 }
 
-/// Posts many receives: all of them, or none if one is wrong.
+/// Posts many receives: all of them, or none if one is wrong or memory runs out.
 ///
 /// The array is copied. A `count` of 0 posts nothing.
 ///
@@ -125,6 +126,11 @@ unsafe fn post_batch(
     // SAFETY: passed on from the caller.
     let posts = unsafe { input::array("posts", posts, count, TCPX_MAX_BATCH) }?;
     let transfer = transfer.get()?;
-    let posts = posts.iter().map(|post| post.to_core()).collect::<Result<Vec<Post>, _>>()?;
-    Ok(post(&transfer, &posts)?)
+    let mut copy: Vec<Post> = Vec::new();
+    copy.try_reserve_exact(count)
+        .map_err(|_| Error::MemoryUnavailable(MemoryUnavailable::Operations { count }))?;
+    for post in posts {
+        copy.push(post.to_core()?);
+    }
+    Ok(post(&transfer, &copy)?)
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use tcpx_core::Error;
+use tcpx_core::{Error, MemoryUnavailable};
 
 /// What a function returns: 0, or a negative number.
 ///
@@ -81,6 +81,8 @@ pub enum tcpx_status {
     TCPX_ERR_IO = -50,
     /// A fault in this library. Please report it with the text of `tcpx_last_error`.
     TCPX_ERR_INTERNAL = -51,
+    /// The system has no memory for what was asked. Nothing was done.
+    TCPX_ERR_NO_MEMORY = -52,
 }
 
 use tcpx_status::*;
@@ -118,6 +120,7 @@ const ALL: [tcpx_status; 32] = [
     TCPX_ERR_HOST,
     TCPX_ERR_IO,
     TCPX_ERR_INTERNAL,
+    TCPX_ERR_NO_MEMORY,
 ];
 
 impl tcpx_status {
@@ -155,6 +158,7 @@ impl tcpx_status {
             TCPX_ERR_HOST => c"the host is not ready for the plugin",
             TCPX_ERR_IO => c"a system call failed",
             TCPX_ERR_INTERNAL => c"a fault in the library",
+            TCPX_ERR_NO_MEMORY => c"the system has no memory",
         }
     }
 }
@@ -175,6 +179,7 @@ impl From<&Error> for tcpx_status {
         match error {
             Error::Setting { .. } => TCPX_ERR_SETTING,
             Error::Load(_) | Error::UnusablePlugin { .. } => TCPX_ERR_PLUGIN_LOAD,
+            Error::MemoryUnavailable(MemoryUnavailable::Operations { .. }) => TCPX_ERR_NO_MEMORY,
             Error::NoSoftPlugin | Error::MemoryUnavailable { .. } => TCPX_ERR_UNAVAILABLE,
             Error::Preflight(_) => TCPX_ERR_HOST,
             Error::Plugin(_) => TCPX_ERR_PLUGIN,
@@ -222,7 +227,7 @@ mod tests {
 
     #[test]
     fn any_number_has_a_text() {
-        for status in [1, -9, -52, i32::MIN, i32::MAX] {
+        for status in [1, -9, -53, i32::MIN, i32::MAX] {
             assert_eq!(text(status), "unknown status");
         }
     }

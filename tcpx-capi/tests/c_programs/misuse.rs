@@ -32,6 +32,17 @@ fn any_thread_may_call_anything() {
     survive(GCC, Linkage::Shared, "c/threads.c", &["-std=c11"]);
 }
 
+/// Without the sanitizers, which take more address space than there is.
+#[test]
+fn a_batch_for_which_there_is_no_memory_ends_in_a_status() {
+    if !GCC.is_here() {
+        return;
+    }
+    let workshop = Workshop::new();
+    let program = workshop.build(GCC, Linkage::Shared, &source("c/no_memory.c"), &[]);
+    Program::start(&program, &[] as &[&str]).pass();
+}
+
 #[test]
 fn log_callbacks_are_called_and_not_reentered() {
     survive(GCC, Linkage::Shared, "c/log.c", &[]);

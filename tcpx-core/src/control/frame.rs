@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
+use tcpx_wire::frame::HEADER_BYTES;
 
 use super::delivery::Delivery;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
@@ -71,6 +72,11 @@ pub(crate) enum Frame {
 }
 
 const ANNOUNCE_BYTES: usize = 21;
+/// Bytes of a frame that announces a receive.
+pub(crate) const ANNOUNCE_FRAME_BYTES: usize = HEADER_BYTES + ANNOUNCE_BYTES;
+/// Most bytes that a frame has for each of the receives that it answers: a mismatch is two numbers
+/// of up to ten bytes, a match a channel and eight bytes for each.
+pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + 2 * 10;
 
 impl LinkFrame for Frame {
     const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Abort;
@@ -215,6 +221,25 @@ mod tests {
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = Frame::decode(&bytes);
             survive_any_body::<Frame>(&bytes);
+        }
+    }
+
+    #[test]
+    fn frames_of_posts_are_no_longer_than_room_is_made_for() {
+        let bytes = |frame: Frame| {
+            let mut bytes = Vec::new();
+            frame.encode(&mut bytes);
+            bytes.len()
+        };
+        let (recv, delivery) = (u64::MAX, Delivery::Unpacked);
+        let announce = Frame::Announce { recv, tag: i32::MIN, bytes: u64::MAX, delivery };
+        assert_eq!(bytes(announce), ANNOUNCE_FRAME_BYTES);
+        let mismatch = Frame::Mismatch { recv, send_bytes: u64::MAX };
+        assert_eq!(bytes(mismatch), ANSWER_FRAME_BYTES);
+        for names in [1, 2, MAX_NAMES] {
+            let recvs = std::iter::repeat_n(recv, names).collect();
+            let all = bytes(Frame::Match { first_channel: u16::MAX, recvs });
+            assert!(all <= names * ANSWER_FRAME_BYTES, "{all} bytes for {names}");
         }
     }
 

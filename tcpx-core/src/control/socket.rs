@@ -1,5 +1,6 @@
 //! The bytes of a control link: a non-blocking TCP connection with a buffer each way.
 
+use std::collections::TryReserveError;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -85,6 +86,17 @@ impl LinkSocket {
     /// Queues a frame; `flush` sends it.
     pub(crate) fn queue(&mut self, frame: &impl LinkFrame) {
         self.outbound.append(|bytes| frame.encode(bytes));
+    }
+
+    /// Makes room for frames of so many bytes together, which are queued without an allocation
+    /// then.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), TryReserveError> {
+        self.outbound.reserve(bytes)
+    }
+
+    /// Gives room back that nothing needs.
+    pub(crate) fn give_room_back(&mut self) {
+        self.outbound.give_room_back();
     }
 
     /// Bytes queued and not yet taken by the kernel.

@@ -3,12 +3,15 @@
 use std::time::{Duration, Instant};
 
 use super::Engine;
-use crate::error::{Error, Phase, Result};
+use crate::error::{Error, MemoryUnavailable, Phase, Result};
 use crate::peer::protocol::operation::NewOperation;
 use crate::peer::protocol::operation::Operation;
 use crate::transfer::post::Post;
 use crate::transfer::transfers::TransferCounts;
 use crate::types::{Access, Direction, PeerKey, TransferKey};
+
+/// Room for so many posts is kept for the next batch.
+const KEPT_POSTS: usize = 4096;
 
 impl Engine {
     /// A new transfer with a peer that is up.
@@ -19,13 +22,22 @@ impl Engine {
         Ok(self.commons.ledger.transfers.add(key))
     }
 
-    /// Posts sends or receives: all of them, or none when one is wrong.
+    /// Posts sends or receives: all of them, or none when one is wrong or memory runs out.
     pub(crate) fn post(
         &mut self,
         key: TransferKey,
         direction: Direction,
         posts: &[Post],
     ) -> Result<()> {
+        let outcome = self.post_all(key, direction, posts);
+        self.posting.clear();
+        if self.posting.capacity() > KEPT_POSTS {
+            self.posting = Vec::new();
+        }
+        outcome
+    }
+
+    fn post_all(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) -> Result<()> {
         let peer_key = self.commons.ledger.transfers.get(key)?.peer;
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
@@ -34,12 +46,15 @@ impl Engine {
             Direction::Receive => Access::ReadWrite,
         };
         let registrations = &self.commons.ledger.registrations;
-        self.posting.clear();
+        self.posting.try_reserve(posts.len()).map_err(|_| {
+            Error::MemoryUnavailable(MemoryUnavailable::Operations { count: posts.len() })
+        })?;
         for Post { memory, offset, bytes, tag } in posts.iter().copied() {
             let span = registrations.posted_span(memory, offset, bytes, access)?;
             self.posting.push(NewOperation { transfer: key, direction, tag, span, bytes });
         }
         connection.check_posts(direction, posts.len())?;
+        connection.make_room(direction, posts.len())?;
         self.commons.ledger.transfers.posted(key, posts.len());
         let posted = connection.post(&self.posting, &mut self.commons);
         self.end_on_error(peer_key, posted)

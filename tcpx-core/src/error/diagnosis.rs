@@ -27,8 +27,8 @@ impl Error {
     /// brackets: `[TCPX-902]`.
     ///
     /// `None` for what a program only does wrong itself, where the text says all there is: an
-    /// unknown name or id, a call in the wrong state, something cancelled, released or closed; and
-    /// for system calls whose answer says it.
+    /// unknown name or id, a call in the wrong state, something cancelled, released or closed, more
+    /// operations than there is memory for; and for system calls whose answer says it.
     #[must_use]
     pub fn id(&self) -> Option<Code> {
         match self {
@@ -82,7 +82,8 @@ impl Error {
             Self::Unreachable { attempts, .. } => return of_attempts(attempts),
             Self::Io { kind, .. } => return diagnosis_of_io(*kind),
             // Mistakes and decisions of the program that calls: the text says all there is.
-            Self::UnknownPeer { .. }
+            Self::MemoryUnavailable(MemoryUnavailable::Operations { .. })
+            | Self::UnknownPeer { .. }
             | Self::PeerState { .. }
             | Self::UnknownRegistration { .. }
             | Self::Cancelled

@@ -176,6 +176,11 @@ mod tests {
                 "CUDA memory is not available: no CUDA driver: libcuda.so.1 cannot be loaded \
                  [TCPX-221]",
             ),
+            (
+                Error::MemoryUnavailable(MemoryUnavailable::Operations { count: 9 }),
+                "the system has no memory for 9 more operations, and none was posted; post fewer \
+                 at a time, or wait until others have ended",
+            ),
             (deadline(None), "deadline of 1.5s passed during close: no goodbye [TCPX-726]"),
             (
                 deadline(Some("p")),

@@ -12,6 +12,15 @@ pub enum MemoryUnavailable {
     /// Memory of a GPU.
     #[error("CUDA memory is not available: {0}")]
     Cuda(CudaError),
+    /// The system's memory, for operations that were to be posted. None of them was.
+    #[error(
+        "the system has no memory for {count} more operations, and none was posted; post fewer at \
+         a time, or wait until others have ended"
+    )]
+    Operations {
+        /// How many were to be posted.
+        count: usize,
+    },
 }
 
 /// What is missing of a receive comm's bounce buffer.

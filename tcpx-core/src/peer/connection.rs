@@ -1,6 +1,7 @@
 //! A peer whose control link is proven: drives the link, the comms and the lanes as the protocol
 //! says.
 
+use std::collections::TryReserveError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,20 +10,23 @@ use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
 use super::protocol::operation::{NewOperation, Operation};
+use super::protocol::post_room::PORTION;
 use super::protocol::posting::PostError;
 use super::protocol::stage::{Leaving, PeerStage};
 use super::protocol::{Opening, PeerProtocol};
 use super::session_context::SessionContext;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
-use crate::error::{Departure, Error, Phase, Result};
+use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
 use crate::plugin::comm::MemoryHandle;
 use crate::plugin::comm::Registrar;
 use crate::stats::channel::ChannelStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
+use crate::transfer::plan::Member;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
+use crate::transfer::stripe::Stripe;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, Direction, OpKey, PeerKey, RegistrationKey};
@@ -237,13 +241,39 @@ impl Connection {
         })
     }
 
-    /// Posts operations, which [`check_posts`](Self::check_posts) allows.
+    /// Makes room for so many operations, which are posted next.
+    ///
+    /// # Errors
+    /// [`MemoryUnavailable::Operations`]. Nothing has changed then.
+    pub(crate) fn make_room(&mut self, direction: Direction, count: usize) -> Result<()> {
+        let (link, protocol) = (&mut self.link, &mut self.protocol);
+        let made = link
+            .reserve(protocol.frame_bytes(direction, count))
+            .and_then(|()| room_for_plans(protocol, direction, count))
+            .and_then(|for_plans| protocol.make_room(direction, count).map(|()| drop(for_plans)));
+        made.map_err(|_| {
+            link.give_room_back();
+            protocol.give_room_back();
+            Error::MemoryUnavailable(MemoryUnavailable::Operations { count })
+        })
+    }
+
+    /// Posts operations, which [`check_posts`](Self::check_posts) allows and
+    /// [`make_room`](Self::make_room) has made room for.
     pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Commons) -> Result<()> {
-        for operation in operations {
-            cx.ledger.registrations.begin(operation.span.registration);
-            self.protocol.handle_post(*operation);
+        let mut portions = operations.chunks(PORTION).peekable();
+        while let Some(portion) = portions.next() {
+            for operation in portion {
+                cx.ledger.registrations.begin(operation.span.registration);
+                self.protocol.handle_post(*operation);
+            }
+            // Messages of all portions may share chunks: what is matched is planned at the end.
+            match portions.peek() {
+                Some(_) => self.act_on(PeerProtocol::poll_queued, cx)?,
+                None => self.act(cx)?,
+            }
         }
-        self.act(cx)
+        Ok(())
     }
 
     /// Why nothing can be posted to this peer, if nothing can.
@@ -338,6 +368,24 @@ impl Connection {
     pub(super) fn protocol_error(&self, detail: String) -> Error {
         Error::Protocol { peer: self.name.to_string(), detail }
     }
+}
+
+/// As much memory as the plans of a large batch of sends take, where receives for it are announced:
+/// they wait on the lanes, in lists that grow plan by plan. It is let go before they are made.
+fn room_for_plans(
+    protocol: &PeerProtocol,
+    direction: Direction,
+    count: usize,
+) -> std::result::Result<Vec<u8>, TryReserveError> {
+    let mut room = Vec::new();
+    let matched = if direction == Direction::Send { protocol.matched_by(count) } else { 0 };
+    if matched > PORTION {
+        // A list that grows may have room for as many again.
+        let each = 2 * (size_of::<Stripe>() + size_of::<Member>());
+        room.try_reserve_exact(matched.saturating_mul(each))?;
+    }
+    // What nobody uses need not be allocated, as the compiler sees it.
+    Ok(std::hint::black_box(room))
 }
 
 pub(super) fn phase_of(stage: PeerStage) -> Phase {

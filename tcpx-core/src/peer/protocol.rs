@@ -8,6 +8,7 @@
 //! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
 //! - `operation`: one posted send or receive.
+//! - `post_room`: room for a batch of posts.
 //! - `posting`: posts, withdrawals, matches and what they come to.
 //! - `receives`: which receives may share a chunk.
 //! - `shutdown`: how far the goodbye of both ends is.
@@ -22,6 +23,7 @@ mod keepalive;
 mod leaving;
 mod matcher;
 pub(crate) mod operation;
+pub(crate) mod post_room;
 pub(crate) mod posting;
 mod receives;
 mod shutdown;
@@ -67,7 +69,8 @@ const SPARE_MEMBERS: usize = 1 << 15;
 ///   back.
 /// - *Output*, [`poll_action`](Self::poll_action): what is to be done now. Poll it after inputs
 ///   until it answers `None`, and do what it says in that order. Messages that are matched between
-///   two polls to the end may share a chunk, so a batch of posts is polled once.
+///   two polls to the end may share a chunk, so a batch of posts is polled to the end once. A long
+///   one is polled with [`poll_queued`](Self::poll_queued) in between, which makes no plans.
 /// - [`next_timeout`](Self::next_timeout): when [`handle_timeout`](Self::handle_timeout) must be
 ///   called, if nothing else happens before.
 /// - Questions that change nothing, for reports and errors.
@@ -250,6 +253,11 @@ impl PeerProtocol {
                 return None;
             }
         }
+    }
+
+    /// What is queued to be done, in the same order, without planning what was matched.
+    pub(crate) fn poll_queued(&mut self) -> Option<Action> {
+        self.actions.pop_front()
     }
 
     fn broken(&mut self, violation: Violation) {

@@ -33,7 +33,8 @@ impl Transfer {
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`], [`Error::Registration`] when it does not fit,
-    /// [`Error::PeerState`] or the peer's error when it is not up. Nothing was posted then.
+    /// [`Error::PeerState`] or the peer's error when it is not up,
+    /// [`Error::MemoryUnavailable`] when the system has no memory for it. Nothing was posted then.
     pub fn post_send(&self, post: Post) -> Result<()> {
         self.post(Direction::Send, &[post])
     }
@@ -46,7 +47,7 @@ impl Transfer {
         self.post(Direction::Receive, &[post])
     }
 
-    /// Posts many sends: all of them, or none when one is wrong.
+    /// Posts many sends: all of them, or none when one is wrong or memory runs out.
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
@@ -54,7 +55,7 @@ impl Transfer {
         self.post(Direction::Send, posts)
     }
 
-    /// Posts many receives: all of them, or none when one is wrong.
+    /// Posts many receives: all of them, or none when one is wrong or memory runs out.
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).

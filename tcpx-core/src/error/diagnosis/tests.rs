@@ -184,6 +184,7 @@ fn mistakes_of_the_calling_program_need_no_id() {
         Error::UnknownPeer { peer: "p".into(), known: String::new() },
         Error::PeerState { peer: "p".into(), state: "up", cure: "wait" },
         Error::UnknownRegistration { id: MemoryId::after(0) },
+        Error::MemoryUnavailable(MemoryUnavailable::Operations { count: 1 << 20 }),
         Error::Cancelled,
         Error::Released,
         Error::Closed,

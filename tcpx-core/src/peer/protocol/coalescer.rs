@@ -15,7 +15,7 @@
 //! Receives may share a chunk when they are unpacked, wherever they belong, or when they lie one
 //! behind the other. No message waits for one that is not there yet.
 
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 
 use super::coalescing_limits::CoalescingLimits;
 use super::matcher::Announced;
@@ -23,6 +23,9 @@ use crate::control::delivery::Delivery;
 use crate::control::frame::{MAX_NAMES, Names};
 use crate::transfer::plan::{Member, Members};
 use crate::types::MemoryType;
+
+/// Room for so many messages is kept to be used again.
+const KEPT_MATCHED: usize = 4096;
 
 /// A send and the receive that it was matched with.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +69,16 @@ pub(super) struct Coalescer {
 impl Coalescer {
     pub(super) fn push(&mut self, matched: MatchedSend) {
         self.matched.push_back(matched);
+    }
+
+    /// Makes room for so many more.
+    pub(super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
+        self.matched.try_reserve(count)
+    }
+
+    /// Gives back what nothing needs of that.
+    pub(super) fn give_room_back(&mut self) {
+        self.matched.shrink_to(self.matched.len().max(KEPT_MATCHED));
     }
 
     /// How much is the next plan. `None`: nothing waits.

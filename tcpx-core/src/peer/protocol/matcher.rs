@@ -3,40 +3,49 @@
 //! Equal tags match in the order in which they were posted. Each end runs one [`Matcher`] for the
 //! direction in which it sends; the receiving end only announces.
 
+use std::collections::TryReserveError;
 use std::collections::hash_map::Entry;
 
 use foldhash::HashMap;
-use slab::Slab;
+use slotmap::{SlotMap, new_key_type};
 
 use crate::control::delivery::Delivery;
 use crate::types::OpKey;
 
-/// First-in-first-out queues by tag, as lists through one slab: no allocation once the slab has
+/// Room for so many items is kept when none is left.
+const KEPT_ITEMS: usize = 4096;
+
+new_key_type! {
+    /// Where an item is in the queues, until it is taken out.
+    pub(crate) struct Place;
+}
+
+/// First-in-first-out queues by tag, as lists through one storage: no allocation once that has
 /// grown to the largest backlog, and an item is taken out of the middle of its queue without a
-/// search.
+/// search. What a large backlog took is given back with its last item.
 #[derive(Debug)]
 struct TagQueues<T> {
     queues: HashMap<i32, Ends>,
-    nodes: Slab<Node<T>>,
+    nodes: SlotMap<Place, Node<T>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Ends {
-    first: usize,
-    last: usize,
+    first: Place,
+    last: Place,
 }
 
 #[derive(Debug)]
 struct Node<T> {
     item: T,
     tag: i32,
-    before: Option<usize>,
-    behind: Option<usize>,
+    before: Option<Place>,
+    behind: Option<Place>,
 }
 
 impl<T> Default for TagQueues<T> {
     fn default() -> Self {
-        Self { queues: HashMap::default(), nodes: Slab::new() }
+        Self { queues: HashMap::default(), nodes: SlotMap::with_key() }
     }
 }
 
@@ -45,8 +54,20 @@ impl<T> TagQueues<T> {
         self.nodes.len()
     }
 
+    /// Makes room for so many more items, of any tags.
+    fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
+        self.nodes.try_reserve(count)?;
+        self.queues.try_reserve(count)
+    }
+
+    fn give_room_back(&mut self) {
+        if self.nodes.is_empty() && self.nodes.capacity().max(self.queues.capacity()) > KEPT_ITEMS {
+            *self = Self::default();
+        }
+    }
+
     /// Puts an item behind those of its tag. Returns its place, which stays until it is taken out.
-    fn push(&mut self, tag: i32, item: T) -> usize {
+    fn push(&mut self, tag: i32, item: T) -> Place {
         let place = self.nodes.insert(Node { item, tag, before: None, behind: None });
         match self.queues.entry(tag) {
             Entry::Vacant(entry) => {
@@ -68,8 +89,8 @@ impl<T> TagQueues<T> {
     }
 
     /// Takes out the item at a place that `push` returned.
-    fn remove(&mut self, place: usize) -> Option<T> {
-        let Node { item, tag, before, behind } = self.nodes.try_remove(place)?;
+    fn remove(&mut self, place: Place) -> Option<T> {
+        let Node { item, tag, before, behind } = self.nodes.remove(place)?;
         if let Some(before) = before {
             self.nodes[before].behind = behind;
         }
@@ -86,6 +107,7 @@ impl<T> TagQueues<T> {
                 (Some(_), Some(_)) => {}
             }
         }
+        self.give_room_back();
         Some(item)
     }
 }
@@ -107,7 +129,7 @@ pub(crate) enum PostedSend {
     /// A receive was announced for it.
     Matched(Announced),
     /// It waits, at this place.
-    Waits(usize),
+    Waits(Place),
 }
 
 /// Sends here, announced receives there.
@@ -116,7 +138,7 @@ pub(crate) struct Matcher {
     sends: TagQueues<OpKey>,
     receives: TagQueues<Announced>,
     /// Place of each announced receive, so that it can be withdrawn by name.
-    places: HashMap<u64, usize>,
+    places: HashMap<u64, Place>,
 }
 
 /// The peer used one name for two receives.
@@ -132,6 +154,16 @@ impl Matcher {
     /// Announced receives that wait for a send.
     pub(crate) fn announced(&self) -> usize {
         self.receives.len()
+    }
+
+    /// Makes room for so many sends that find no receive.
+    pub(crate) fn make_room(&mut self, sends: usize) -> Result<(), TryReserveError> {
+        self.sends.make_room(sends)
+    }
+
+    /// Gives back what nothing needs of that.
+    pub(crate) fn give_room_back(&mut self) {
+        self.sends.give_room_back();
     }
 
     /// A send was posted here.
@@ -163,7 +195,7 @@ impl Matcher {
     }
 
     /// Withdraws the send that waits at `place`.
-    pub(crate) fn withdraw_send(&mut self, place: usize) {
+    pub(crate) fn withdraw_send(&mut self, place: Place) {
         self.sends.remove(place);
     }
 
@@ -211,7 +243,7 @@ mod tests {
         fn agrees_with_two_lists(steps in steps()) {
             let mut keys = SlotMap::<OpKey, ()>::with_key();
             let mut matcher = Matcher::default();
-            let mut sends: Vec<(i32, OpKey, usize)> = Vec::new();
+            let mut sends: Vec<(i32, OpKey, Place)> = Vec::new();
             let mut receives: Vec<(i32, u64)> = Vec::new();
             for (name, step) in (100u64..).zip(steps) {
                 match step {
@@ -268,6 +300,30 @@ mod tests {
             }
         }
         assert!(matcher.sends.nodes.capacity() <= 16);
+    }
+
+    #[test]
+    fn room_is_made_beforehand_and_given_back_with_the_last_item() {
+        const SENDS: i32 = 20_000;
+        let mut matcher = Matcher::default();
+        assert!(matcher.make_room(usize::MAX / 1024).is_err());
+        matcher.make_room(SENDS as usize).expect("there is room");
+        let room =
+            |matcher: &Matcher| [matcher.sends.nodes.capacity(), matcher.sends.queues.capacity()];
+        let made = room(&matcher);
+        for tag in 0..SENDS {
+            matcher.post_send(tag, OpKey::default());
+        }
+        assert_eq!(room(&matcher), made, "nothing was allocated");
+        for tag in 0..SENDS {
+            let announced = announced(tag as u64);
+            assert!(matcher.announce(tag, announced).unwrap().is_some());
+        }
+        assert!(room(&matcher).iter().all(|room| *room <= KEPT_ITEMS), "{:?}", room(&matcher));
+        // Room that was made for nothing.
+        matcher.make_room(SENDS as usize).expect("there is room");
+        matcher.give_room_back();
+        assert!(room(&matcher).iter().all(|room| *room <= KEPT_ITEMS), "{:?}", room(&matcher));
     }
 
     /// A million receives of one tag, withdrawn oldest first and newest first: each without a

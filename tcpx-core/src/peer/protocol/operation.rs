@@ -1,5 +1,6 @@
 //! One posted send or receive. Pure.
 
+use super::matcher::Place;
 use crate::transfer::plan::Member;
 use crate::types::{Direction, OpKey, Span, TransferKey};
 
@@ -17,7 +18,7 @@ pub(crate) struct NewOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpState {
     /// A send waits for its receive, at this place of the matcher.
-    SendWaits(usize),
+    SendWaits(Place),
     /// A receive was announced and waits for its send.
     Announced,
     /// Withdrawal of a receive was asked of the peer; a match may still win.

@@ -5,4 +5,5 @@ mod driver;
 mod gathering;
 mod interleavings;
 mod pair;
+mod post_room;
 mod random;

@@ -162,7 +162,8 @@ impl Driver {
     }
 
     /// Posts messages of this tag; those that are `near` lie behind the one before them. They are
-    /// posted before the protocol is polled, as a batch.
+    /// posted before the protocol is polled for plans, as a batch of which every third one ends a
+    /// portion.
     pub(super) fn post(
         &mut self,
         direction: Direction,
@@ -172,7 +173,11 @@ impl Driver {
         if protocol.check_posts(direction, messages.len()).is_err() {
             return Ok(());
         }
-        for (tag, bytes, memory, is_near) in messages.iter().copied() {
+        protocol.make_room(direction, messages.len()).map_err(|error| error.to_string())?;
+        for (index, (tag, bytes, memory, is_near)) in messages.iter().copied().enumerate() {
+            if index % 3 == 2 {
+                self.act_on(PeerProtocol::poll_queued)?;
+            }
             let next = self.next_address.entry(memory == MemoryType::Host).or_insert(0);
             let address = if is_near { *next } else { *next + 1000 };
             *next = address + bytes;
@@ -183,6 +188,7 @@ impl Driver {
             let posted = Posted { direction, tag, bytes, op, was_cancelled, end };
             let transfer = self.posted.insert(posted);
             let operation = NewOperation { transfer, direction, tag, span, bytes };
+            let Some(protocol) = &mut self.protocol else { return Ok(()) };
             self.posted[transfer].op = protocol.handle_post(operation);
         }
         self.act()
@@ -254,7 +260,11 @@ impl Driver {
 
     /// Does what the protocol says, until it says nothing more.
     fn act(&mut self) -> Check {
-        while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
+        self.act_on(PeerProtocol::poll_action)
+    }
+
+    fn act_on(&mut self, poll: impl Fn(&mut PeerProtocol) -> Option<Action>) -> Check {
+        while let Some(action) = self.protocol.as_mut().and_then(&poll) {
             match action {
                 Action::Send(frame) => self.send(frame)?,
                 Action::Connect(handles) => {

@@ -1,0 +1,148 @@
+/* Batches for which the system has no memory: a status comes out, nothing is posted, and all goes on. */
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+enum { SENDS = 1 << 17 };
+
+typedef tcpx_status (*post_batch)(tcpx_transfer, const tcpx_post *, size_t);
+
+/* Bytes of address space that the process has. */
+static size_t address_space(void) {
+  unsigned long pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  TRUE(file != NULL && fscanf(file, "%lu", &pages) == 1);
+  fclose(file);
+  return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Lets it have so many; SIZE_MAX: any number. */
+static void limit_address_space(size_t bytes) {
+  struct rlimit limit;
+  TRUE(getrlimit(RLIMIT_AS, &limit) == 0);
+  limit.rlim_cur = bytes == SIZE_MAX ? limit.rlim_max : (rlim_t)bytes;
+  TRUE(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+/* Posts a batch with ever more memory until there is enough: so each of the lists that it needs is
+ * refused once. Returns how often it was. */
+static int post_with_little_memory(post_batch post, tcpx_transfer transfer, const tcpx_post *posts, size_t count,
+                                   size_t step) {
+  char number[32];
+  size_t limit = address_space() + ((size_t)1 << 20);
+  int refused = 0;
+  snprintf(number, sizeof number, "%zu", count);
+  for (;; limit += step) {
+    tcpx_transfer_counts counts;
+    tcpx_status status;
+    limit_address_space(limit);
+    status = post(transfer, posts, count);
+    limit_address_space(SIZE_MAX);
+    OK(tcpx_transfer_get_counts(transfer, &counts));
+    if (status == TCPX_OK) {
+      TRUE(counts.operations_posted == count);
+      printf("%zu posts were refused %d times\n", count, refused);
+      return refused;
+    }
+    EXPECT(TCPX_ERR_NO_MEMORY, status);
+    TRUE(strstr(tcpx_last_error(), number) != NULL);
+    TRUE(counts.operations_posted == 0 && counts.operations_done == 0);
+    ++refused;
+  }
+}
+
+/* Returns when all that `from` has said so far has reached `to`. */
+static void let_frames_pass(tcpx_session from, tcpx_session to, uint64_t from_memory, uint64_t to_memory) {
+  tcpx_transfer send;
+  tcpx_transfer receive;
+  bool sent = false;
+  bool received = false;
+  OK(tcpx_session_create_transfer(from, "left", &send));
+  OK(tcpx_session_create_transfer(to, "right", &receive));
+  OK(tcpx_transfer_post_send(send, from_memory, 0, 1, -7));
+  OK(tcpx_transfer_post_recv(receive, to_memory, 0, 1, -7));
+  while (!sent || !received) {
+    OK(tcpx_transfer_is_complete(send, &sent));
+    OK(tcpx_transfer_is_complete(receive, &received));
+  }
+  OK(tcpx_transfer_release(send));
+  OK(tcpx_transfer_release(receive));
+}
+
+/* Sends whose receives wait already, so that each of them is matched by its post. */
+static void matched_sends(session_pair pair, tcpx_post *posts) {
+  static unsigned char source[2 * SENDS];
+  static unsigned char target[SENDS];
+  static unsigned char word[2];
+  uint64_t from = 0;
+  uint64_t to = 0;
+  uint64_t words[2] = {0, 0};
+  tcpx_transfer send;
+  tcpx_transfer receive;
+  bool done[2] = {false, false};
+  int i;
+  for (i = 0; i < 2 * SENDS; ++i) source[i] = (unsigned char)(i * 7 + i / 256);
+  OK(tcpx_session_register_memory(pair.left, source, sizeof source, TCPX_PTR_CUDA, 0, &from));
+  OK(tcpx_session_register_memory(pair.right, target, sizeof target, TCPX_PTR_CUDA, 1, &to));
+  OK(tcpx_session_register_memory(pair.left, &word[0], 1, TCPX_PTR_CUDA, 1, &words[0]));
+  OK(tcpx_session_register_memory(pair.right, &word[1], 1, TCPX_PTR_CUDA, 0, &words[1]));
+  OK(tcpx_session_create_transfer(pair.left, "right", &send));
+  OK(tcpx_session_create_transfer(pair.right, "left", &receive));
+  for (i = 0; i < SENDS; ++i) {
+    tcpx_post post = {to, (uint64_t)i, 1, 3};
+    posts[i] = post;
+  }
+  TRUE(post_with_little_memory(tcpx_transfer_post_recv_batch, receive, posts, SENDS, (size_t)1 << 20) > 2);
+  let_frames_pass(pair.right, pair.left, words[1], words[0]);
+  for (i = 0; i < SENDS; ++i) {
+    tcpx_post post = {from, (uint64_t)i * 2, 1, 3};
+    posts[i] = post;
+  }
+  TRUE(post_with_little_memory(tcpx_transfer_post_send_batch, send, posts, SENDS, (size_t)1 << 20) > 2);
+  while (!done[0] || !done[1]) {
+    OK(tcpx_transfer_is_complete(send, &done[0]));
+    OK(tcpx_transfer_is_complete(receive, &done[1]));
+  }
+  for (i = 0; i < SENDS; ++i) TRUE(target[i] == source[2 * i]);
+}
+
+/* The largest batches that there are, which nobody answers. */
+static void largest_batches(session_pair pair, tcpx_post *posts) {
+  static unsigned char bytes[16];
+  uint64_t memory = 0;
+  int way;
+  size_t i;
+  OK(tcpx_session_register_memory(pair.left, bytes, sizeof bytes, TCPX_PTR_HOST, 1, &memory));
+  for (i = 0; i < TCPX_MAX_BATCH; ++i) {
+    tcpx_post post = {memory, i % 16, 1, (int32_t)i};
+    posts[i] = post;
+  }
+  for (way = 0; way < 2; ++way) {
+    post_batch post = way ? tcpx_transfer_post_send_batch : tcpx_transfer_post_recv_batch;
+    tcpx_transfer transfer;
+    tcpx_transfer_counts counts;
+    OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
+    TRUE(post_with_little_memory(post, transfer, posts, TCPX_MAX_BATCH, (size_t)16 << 20) > 2);
+    /* One more, with memory. */
+    OK(post(transfer, posts, 1));
+    OK(tcpx_transfer_get_counts(transfer, &counts));
+    TRUE(counts.operations_posted == TCPX_MAX_BATCH + 1);
+  }
+}
+
+int main(void) {
+  session_pair pair;
+  /* Large pieces are the system's own, and go back to it: the allocator keeps nothing in reserve. */
+  TRUE(mallopt(M_MMAP_THRESHOLD, 64 << 10) == 1 && mallopt(M_TRIM_THRESHOLD, 128 << 10) == 1);
+  TRUE(mallopt(M_ARENA_MAX, 1) == 1);
+  pair = connected_pair();
+  tcpx_post *posts = (tcpx_post *)malloc(TCPX_MAX_BATCH * sizeof *posts);
+  TRUE(posts != NULL);
+  matched_sends(pair, posts);
+  largest_batches(pair, posts);
+  /* Two million operations are still there: the process ends with them. */
+  puts("PASSED");
+  return 0;
+}

@@ -1,0 +1,51 @@
+//! Room for a batch of posts, made before any of them is posted: a program chooses how many they
+//! are, and where memory runs out all of them are refused.
+
+use std::collections::TryReserveError;
+
+use super::PeerProtocol;
+use crate::control::frame::{ANNOUNCE_FRAME_BYTES, ANSWER_FRAME_BYTES};
+use crate::types::Direction;
+
+/// Operations that are posted between two polls of what they have queued: a bound on that queue.
+pub(crate) const PORTION: usize = 1024;
+/// Most actions that one post queues at once: the frame about a mismatch, and its end.
+const ACTIONS: usize = 2;
+
+impl PeerProtocol {
+    /// Makes room for operations that are posted next, [`PORTION`] at a time. What is posted then
+    /// allocates nothing before it is polled for plans.
+    pub(crate) fn make_room(
+        &mut self,
+        direction: Direction,
+        count: usize,
+    ) -> Result<(), TryReserveError> {
+        self.actions.try_reserve(ACTIONS * count.min(PORTION))?;
+        if direction == Direction::Send {
+            let matched = self.matched_by(count);
+            self.matcher.make_room(count)?;
+            self.coalescer.make_room(matched)?;
+        }
+        // The last one, since its room cannot be given back: it remembers which names were used.
+        self.operations.try_reserve(count)
+    }
+
+    /// Gives room back that nothing needs.
+    pub(crate) fn give_room_back(&mut self) {
+        self.matcher.give_room_back();
+        self.coalescer.give_room_back();
+    }
+
+    /// How many of so many sends may find a receive at once.
+    pub(crate) fn matched_by(&self, count: usize) -> usize {
+        count.min(self.matcher.announced())
+    }
+
+    /// Most bytes of the frames that so many posts queue, those of the plans included.
+    pub(crate) fn frame_bytes(&self, direction: Direction, count: usize) -> usize {
+        match direction {
+            Direction::Send => self.matched_by(count).saturating_mul(ANSWER_FRAME_BYTES),
+            Direction::Receive => count.saturating_mul(ANNOUNCE_FRAME_BYTES),
+        }
+    }
+}

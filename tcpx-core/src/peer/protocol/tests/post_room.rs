@@ -1,0 +1,102 @@
+//! Room for posts is made before the first of them, or all are refused.
+
+use std::time::Instant;
+
+use slotmap::{KeyData, SlotMap};
+use tcpx_sys::{HANDLE_BYTES, NetHandle};
+
+use crate::control::delivery::Delivery;
+use crate::control::frame::Frame;
+use crate::control::hello::Agreement;
+use crate::peer::protocol::coalescing_limits::CoalescingLimits;
+use crate::peer::protocol::operation::NewOperation;
+use crate::peer::protocol::post_room::PORTION;
+use crate::peer::protocol::{Opening, PeerProtocol};
+use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
+
+const POSTS: usize = 10 * PORTION;
+
+/// An end that is up, all of whose actions were taken.
+fn up() -> PeerProtocol {
+    let agreement = Agreement { channels: 1, chunk_bytes: 4096, peer_progresses: true };
+    let handles = vec![NetHandle([0; HANDLE_BYTES])];
+    let opening = Opening {
+        agreement,
+        handles: handles.clone(),
+        limits: CoalescingLimits::in_place(agreement.chunk_bytes),
+        peer_timeout: None,
+        unnamed_timeout: None,
+    };
+    let mut protocol = PeerProtocol::new(opening, Instant::now());
+    protocol.handle_comms_connected();
+    protocol.handle_comms_accepted();
+    protocol.handle_frame(Frame::Handles(handles));
+    protocol.handle_frame(Frame::Ready);
+    while protocol.poll_action().is_some() {}
+    assert_eq!(protocol.check_posts(Direction::Send, 1), Ok(()));
+    protocol
+}
+
+fn operation(direction: Direction, number: usize) -> NewOperation {
+    let registration = RegistrationKey::from(KeyData::from_ffi(1 | 1 << 32));
+    let span = Span { registration, address: 4096, memory: MemoryType::Host };
+    let mut transfers = SlotMap::<TransferKey, ()>::with_key();
+    let (transfer, tag) = (transfers.insert(()), number as i32);
+    NewOperation { transfer, direction, tag, span, bytes: 1 }
+}
+
+/// Room of the lists that posts grow.
+fn room(protocol: &PeerProtocol) -> [usize; 2] {
+    [protocol.operations.capacity(), protocol.actions.capacity()]
+}
+
+fn post(protocol: &mut PeerProtocol, direction: Direction) {
+    for number in 0..POSTS {
+        protocol.handle_post(operation(direction, number));
+        if number % PORTION == PORTION - 1 {
+            while protocol.poll_queued().is_some() {}
+        }
+    }
+}
+
+#[test]
+fn more_posts_than_there_can_be_room_for_change_nothing() {
+    let mut protocol = up();
+    for direction in [Direction::Send, Direction::Receive] {
+        assert!(protocol.make_room(direction, usize::MAX / 1024).is_err());
+        protocol.give_room_back();
+        assert_eq!(protocol.operation_count(), 0);
+        assert!(protocol.poll_action().is_none());
+    }
+    protocol.handle_post(operation(Direction::Send, 1));
+    assert_eq!(protocol.operation_count(), 1);
+}
+
+#[test]
+fn posts_allocate_nothing_once_there_is_room() {
+    for direction in [Direction::Send, Direction::Receive] {
+        let mut protocol = up();
+        protocol.make_room(direction, POSTS).expect("there is room");
+        let made = room(&protocol);
+        post(&mut protocol, direction);
+        assert_eq!((room(&protocol), protocol.operation_count()), (made, POSTS));
+        assert!(made[1] < POSTS, "the queue is emptied portion by portion");
+    }
+}
+
+/// Each send meets an announced receive of another size, the most that a post can queue.
+#[test]
+fn sends_that_meet_their_receives_have_room_too() {
+    let mut protocol = up();
+    for recv in 0..POSTS {
+        let (tag, bytes, delivery) = (recv as i32, 2, Delivery::Unpacked);
+        let recv = recv as u64;
+        protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery });
+    }
+    while protocol.poll_action().is_some() {}
+    assert_eq!(protocol.matched_by(usize::MAX), POSTS);
+    protocol.make_room(Direction::Send, POSTS).expect("there is room");
+    let made = room(&protocol);
+    post(&mut protocol, Direction::Send);
+    assert_eq!((room(&protocol), protocol.operation_count()), (made, 0));
+}
