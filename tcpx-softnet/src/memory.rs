@@ -9,6 +9,7 @@
 //! - `receive_pages`: the pages of one device receive, and its unpack entries
 //! - `unpack_queue`: the queue that tells the consumer where the bytes are
 //! - `device_memory`: what device memory is: a GPU's, or ordinary memory that stands in for it
+//! - `pooled`, `idle_buffers`: GPU and pinned memory that comms use one after the other
 //! - `stager`: copies from a GPU before sending
 //! - `uploader`: copies to a GPU after receiving
 //! - `copies`: what both have in common
@@ -16,9 +17,11 @@
 mod bounce_buffer;
 mod copies;
 mod device_memory;
+mod idle_buffers;
 mod io_list;
 mod page_pool;
 mod piece;
+mod pooled;
 mod receive_pages;
 mod region;
 mod registration;

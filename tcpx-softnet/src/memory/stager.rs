@@ -12,6 +12,7 @@ use tcpx_cuda::{CudaError, CudaGpu, Event, PinnedBuffer, Stream};
 
 use super::copies::{BusyClock, DOWN, drain};
 use super::piece::Piece;
+use super::pooled::Pooled;
 use crate::log;
 
 /// Bytes that the slots of a comm have together, where a chunk is not larger than half of it.
@@ -38,7 +39,7 @@ pub(crate) struct Stager {
     gpu: CudaGpu,
     stream: Stream,
     /// Leaked when a copy does not end.
-    buffer: ManuallyDrop<PinnedBuffer>,
+    buffer: ManuallyDrop<Pooled<PinnedBuffer>>,
     slot_bytes: usize,
     /// By slot: the end of its copy.
     copied: Vec<Event>,
@@ -56,7 +57,7 @@ impl Stager {
         let slots = (TOTAL_BYTES / slot_bytes).clamp(MIN_SLOTS, MAX_SLOTS);
         let stream = Stream::new(gpu)?;
         let copied = (0..slots).map(|_| Event::new(gpu)).collect::<Result<_, _>>()?;
-        let buffer = PinnedBuffer::new(gpu, (slots * slot_bytes) as u64)?;
+        let buffer = Pooled::new(gpu, (slots * slot_bytes) as u64)?;
         Ok(Self {
             gpu: gpu.clone(),
             stream,

@@ -11,6 +11,7 @@ use tcpx_sys::{
     LoadMeta, MAX_UNPACK_ENTRIES, NetUnpackMeta, UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle,
 };
 
+use super::pooled::Pooled;
 use crate::sync::AtomicU64;
 
 /// Owns the queue and the device struct that points to it. Both are shared with the consumer, so
@@ -28,7 +29,7 @@ enum Storage {
     Host { device: NonNull<UnpackNetDeviceHandle> },
     /// The queue in pinned memory, which host and GPU reach at one address; the device struct in
     /// the GPU's memory.
-    Gpu { _meta: PinnedBuffer, device: DeviceBuffer },
+    Gpu { _meta: Pooled<PinnedBuffer>, device: Pooled<DeviceBuffer> },
 }
 
 // SAFETY: the allocations belong to this value alone; nothing about them is tied to a thread.
@@ -47,11 +48,14 @@ impl UnpackQueue {
     /// The same for a consumer on a GPU; `bounce` is pinned memory.
     pub(crate) fn on_gpu(gpu: &CudaGpu, bounce: *mut u8) -> Result<Self, CudaError> {
         const { assert!(align_of::<NetUnpackMeta>() <= tcpx_cuda::PAGE_BYTES as usize) };
-        let pinned = PinnedBuffer::new(gpu, size_of::<NetUnpackMeta>() as u64)?;
-        let device = DeviceBuffer::new(gpu, size_of::<UnpackNetDeviceHandle>() as u64)?;
+        let pinned: Pooled<PinnedBuffer> = Pooled::new(gpu, size_of::<NetUnpackMeta>() as u64)?;
+        let device: Pooled<DeviceBuffer> =
+            Pooled::new(gpu, size_of::<UnpackNetDeviceHandle>() as u64)?;
         let Some(meta) = NonNull::new(pinned.as_ptr().cast::<NetUnpackMeta>()) else {
             return Err(CudaError::OutOfBounds { offset: 0, len: 0, bytes: 0 });
         };
+        // SAFETY: the buffer is as large as the struct, and nobody else has it.
+        unsafe { meta.write_bytes(0, 1) };
         let start = start(meta, bounce);
         let words = [start.meta.expose_provenance() as u64, bounce.expose_provenance() as u64];
         let mut bytes = [0; size_of::<UnpackNetDeviceHandle>()];
@@ -148,5 +152,19 @@ mod tests {
         assert_eq!(meta.mem[15][MAX_UNPACK_ENTRIES - 1], entry);
         assert_eq!(meta.mem[15][0], LoadMeta::default());
         assert_eq!(meta.cnt, std::array::from_fn(|slot| if slot == 15 { 2048 } else { 0 }));
+    }
+
+    #[test]
+    fn a_queue_in_memory_of_another_begins_empty() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        for _ in 0..2 {
+            let bounce: *mut u8 = core::ptr::with_exposed_provenance_mut(4096);
+            let mut queue = UnpackQueue::on_gpu(&gpu, bounce).expect("there is room");
+            // SAFETY: the queue is live, and this thread is the only one that touches it.
+            let counts = unsafe { (&raw const (*queue.meta.as_ptr()).cnt).read() };
+            assert_eq!(counts, [0; UNPACK_QUEUE_DEPTH]);
+            queue.put(3, 0, LoadMeta { src_off: 1, len: 2, dst_off: 3 });
+            queue.publish(3, 1);
+        }
     }
 }
