@@ -87,7 +87,7 @@ pub enum tcpx_status {
 
 use tcpx_status::*;
 
-const ALL: [tcpx_status; 32] = [
+const ALL: [tcpx_status; 33] = [
     TCPX_OK,
     TCPX_ERR_NULL,
     TCPX_ERR_ARGUMENT,

@@ -2,7 +2,6 @@
 
 use super::commons::{Commons, Ledger};
 use super::connection::{Closing, Connection, phase_of};
-use super::protocol::PeerProtocol;
 use super::protocol::action::{Action, Completion, Ending, Outcome};
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
@@ -18,16 +17,7 @@ use crate::types::{Direction, MemoryType, RegistrationKey};
 impl Connection {
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self, cx: &mut Commons) -> Result<()> {
-        self.act_on(PeerProtocol::poll_action, cx)
-    }
-
-    /// Does what the protocol says when it is asked so, until it says nothing more.
-    pub(super) fn act_on(
-        &mut self,
-        poll: impl Fn(&mut PeerProtocol) -> Option<Action>,
-        cx: &mut Commons,
-    ) -> Result<()> {
-        while let Some(action) = poll(&mut self.protocol) {
+        while let Some(action) = self.protocol.poll_action() {
             match action {
                 Action::Send(frame) => self.link.queue(&frame),
                 Action::Connect(handles) => {

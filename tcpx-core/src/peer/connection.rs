@@ -261,17 +261,16 @@ impl Connection {
     /// Posts operations, which [`check_posts`](Self::check_posts) allows and
     /// [`make_room`](Self::make_room) has made room for.
     pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Commons) -> Result<()> {
-        let mut portions = operations.chunks(PORTION).peekable();
-        while let Some(portion) = portions.next() {
+        let mut rest = operations;
+        while !rest.is_empty() {
+            let portion = rest.split_off(..rest.len().min(PORTION)).unwrap_or_default();
             for operation in portion {
                 cx.ledger.registrations.begin(operation.span.registration);
                 self.protocol.handle_post(*operation);
             }
-            // Messages of all portions may share chunks: what is matched is planned at the end.
-            match portions.peek() {
-                Some(_) => self.act_on(PeerProtocol::poll_queued, cx)?,
-                None => self.act(cx)?,
-            }
+            // Messages of all portions may share chunks.
+            self.protocol.handle_batch(!rest.is_empty());
+            self.act(cx)?;
         }
         Ok(())
     }

@@ -69,8 +69,8 @@ const SPARE_MEMBERS: usize = 1 << 15;
 ///   back.
 /// - *Output*, [`poll_action`](Self::poll_action): what is to be done now. Poll it after inputs
 ///   until it answers `None`, and do what it says in that order. Messages that are matched between
-///   two polls to the end may share a chunk, so a batch of posts is polled to the end once. A long
-///   one is polled with [`poll_queued`](Self::poll_queued) in between, which makes no plans.
+///   two polls to the end may share a chunk. A batch of posts may be polled in between all the same:
+///   nothing is planned before it [is whole](Self::handle_batch).
 /// - [`next_timeout`](Self::next_timeout): when [`handle_timeout`](Self::handle_timeout) must be
 ///   called, if nothing else happens before.
 /// - Questions that change nothing, for reports and errors.
@@ -85,6 +85,8 @@ pub(crate) struct PeerProtocol {
     is_named: bool,
     stage: Stage,
     operations: SlotMap<OpKey, Operation>,
+    /// Whether more posts of a batch come.
+    is_batch_open: bool,
     /// Receives of ours that have no counterpart yet.
     waiting_receives: usize,
     matcher: Matcher,
@@ -130,6 +132,7 @@ impl PeerProtocol {
             is_named: unnamed_timeout.is_none(),
             stage: Stage::Connecting(Connecting::new(now, give_up_at)),
             operations: SlotMap::with_key(),
+            is_batch_open: false,
             waiting_receives: 0,
             matcher: Matcher::default(),
             coalescer: Coalescer::default(),
@@ -241,10 +244,14 @@ impl PeerProtocol {
     }
 
     /// What is to be done next. `None`: nothing until the next input.
+    #[inline]
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
         loop {
             if let Some(action) = self.actions.pop_front() {
                 return Some(action);
+            }
+            if self.is_batch_open {
+                return None;
             }
             if let Some(staging) = self.plan_next() {
                 return Some(staging);
@@ -253,11 +260,6 @@ impl PeerProtocol {
                 return None;
             }
         }
-    }
-
-    /// What is queued to be done, in the same order, without planning what was matched.
-    pub(crate) fn poll_queued(&mut self) -> Option<Action> {
-        self.actions.pop_front()
     }
 
     fn broken(&mut self, violation: Violation) {

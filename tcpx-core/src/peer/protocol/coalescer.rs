@@ -138,6 +138,7 @@ impl Coalescer {
 
     /// Takes the next plan's messages out, and the receiver's names for them. Several go into
     /// `spare`, an empty list whose room is used again.
+    #[inline]
     pub(super) fn take(
         &mut self,
         portion: Portion,

@@ -8,6 +8,7 @@ use crate::control::frame::Frame;
 
 impl PeerProtocol {
     /// A frame of the peer came.
+    #[inline]
     pub(crate) fn handle_frame(&mut self, frame: Frame) {
         match (frame, &mut self.stage) {
             (_, Stage::Over) => {}

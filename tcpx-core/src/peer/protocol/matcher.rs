@@ -167,6 +167,7 @@ impl Matcher {
     }
 
     /// A send was posted here.
+    #[inline]
     pub(crate) fn post_send(&mut self, tag: i32, send: OpKey) -> PostedSend {
         match self.receives.pop(tag) {
             Some(announced) => {
@@ -178,6 +179,7 @@ impl Matcher {
     }
 
     /// The peer announced a receive: the send that was posted for it, if there is one.
+    #[inline]
     pub(crate) fn announce(
         &mut self,
         tag: i32,

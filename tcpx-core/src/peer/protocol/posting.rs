@@ -38,9 +38,15 @@ impl PeerProtocol {
         Ok(())
     }
 
+    /// Whether the posts that come next are some of a batch: nothing is planned until it is whole.
+    pub(crate) fn handle_batch(&mut self, is_open: bool) {
+        self.is_batch_open = is_open;
+    }
+
     /// The program posts an operation, which [`check_posts`](Self::check_posts) allows. It ends
     /// with exactly one [`Action::Complete`], or is handed out by
     /// [`into_operations`](Self::into_operations).
+    #[inline]
     pub(crate) fn handle_post(&mut self, posted: NewOperation) -> OpKey {
         let NewOperation { direction, tag, span, bytes, .. } = posted;
         let state = OpState::Announced;
@@ -175,6 +181,7 @@ impl PeerProtocol {
     }
 
     /// A receive of ours has found its send.
+    #[inline]
     fn match_receive(&mut self, recv: u64) -> Result<Member, Violation> {
         let Some((op, bytes)) = self.own_receive(recv) else {
             return Err(Violation::UnknownReceive { recv });
@@ -187,6 +194,7 @@ impl PeerProtocol {
     }
 
     /// Chunks were sent, or received and unpacked.
+    #[inline]
     pub(crate) fn handle_finished(&mut self, finished: Finished) {
         match finished {
             Finished::Parts { op, chunks, .. } => self.chunks_done(op, chunks),

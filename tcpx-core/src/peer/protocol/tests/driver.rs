@@ -162,8 +162,7 @@ impl Driver {
     }
 
     /// Posts messages of this tag; those that are `near` lie behind the one before them. They are
-    /// posted before the protocol is polled for plans, as a batch of which every third one ends a
-    /// portion.
+    /// posted as a batch, of which every third one begins a portion.
     pub(super) fn post(
         &mut self,
         direction: Direction,
@@ -176,7 +175,7 @@ impl Driver {
         protocol.make_room(direction, messages.len()).map_err(|error| error.to_string())?;
         for (index, (tag, bytes, memory, is_near)) in messages.iter().copied().enumerate() {
             if index % 3 == 2 {
-                self.act_on(PeerProtocol::poll_queued)?;
+                self.input(|protocol| protocol.handle_batch(true))?;
             }
             let next = self.next_address.entry(memory == MemoryType::Host).or_insert(0);
             let address = if is_near { *next } else { *next + 1000 };
@@ -191,7 +190,7 @@ impl Driver {
             let Some(protocol) = &mut self.protocol else { return Ok(()) };
             self.posted[transfer].op = protocol.handle_post(operation);
         }
-        self.act()
+        self.input(|protocol| protocol.handle_batch(false))
     }
 
     /// The program withdraws a message.
@@ -260,11 +259,7 @@ impl Driver {
 
     /// Does what the protocol says, until it says nothing more.
     fn act(&mut self) -> Check {
-        self.act_on(PeerProtocol::poll_action)
-    }
-
-    fn act_on(&mut self, poll: impl Fn(&mut PeerProtocol) -> Option<Action>) -> Check {
-        while let Some(action) = self.protocol.as_mut().and_then(&poll) {
+        while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
             match action {
                 Action::Send(frame) => self.send(frame)?,
                 Action::Connect(handles) => {

@@ -54,9 +54,11 @@ fn post(protocol: &mut PeerProtocol, direction: Direction) {
     for number in 0..POSTS {
         protocol.handle_post(operation(direction, number));
         if number % PORTION == PORTION - 1 {
-            while protocol.poll_queued().is_some() {}
+            protocol.handle_batch(true);
+            while protocol.poll_action().is_some() {}
         }
     }
+    protocol.handle_batch(false);
 }
 
 #[test]
