@@ -68,7 +68,7 @@ const _: () = assert!(size_of::<tcpx_session_stats>() == 160);
 // SAFETY: twenty words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
-    const FIRST_BYTES: usize = 152;
+    const FIRST_BYTES: usize = 160;
 }
 
 impl From<&SessionReport> for tcpx_session_stats {
