@@ -5,6 +5,7 @@
 //! - [`identity`]: what a session says of itself, and the secret that proves it.
 //! - [`connector`]: the connecting end of a handshake.
 //! - [`listener`]: the listening socket, and its table of inbound handshakes.
+//! - [`admission`]: which connections have a place in that table.
 //! - [`inbound_handshake`]: the listening end of one handshake.
 //! - [`hello`]: what both ends say in a handshake, the proof, and what they agree on.
 //!
@@ -20,6 +21,7 @@
 //! `refusal_tests` drives both ends of a handshake against incompatible ones.
 
 pub(crate) mod acknowledgement;
+mod admission;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod delivery;

@@ -1,20 +1,14 @@
 //! The control listener, and the inbound handshakes: connections that have not become peers yet.
-//!
-//! Nobody can fill the table of handshakes. An address has a share of it, and when there is no
-//! room, the oldest unproven connection is evicted, a silent one first.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, admit};
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
 use crate::error::{Error, Result};
 
-/// Most handshakes at once. More connections wait in the system's queue.
-const MAX_HANDSHAKES: usize = 256;
-/// Most unproven connections of one address.
-const MAX_UNPROVEN_PER_ADDRESS: usize = 64;
 /// Connections taken from the system in one round.
 const ACCEPTS_PER_ROUND: usize = 64;
 /// How often the listener is asked for new connections.
@@ -25,48 +19,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a connection may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What decides whether a handshake may be evicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Occupant {
-    from: IpAddr,
-    is_proven: bool,
-    /// It has sent nothing at all.
-    is_silent: bool,
-}
-
-impl Occupant {
-    fn of(handshake: &InboundHandshake) -> Self {
-        let (is_proven, is_silent) = (handshake.is_proven(), handshake.is_silent());
-        Self { from: handshake.from(), is_proven, is_silent }
-    }
-}
-
-/// Whether a new connection gets a place in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
-    /// There is room.
-    Free,
-    /// The handshake at this index is evicted for it.
-    Evict(usize),
-    /// There is no room, and every handshake is proven.
-    Full,
-}
-
-/// Decides on one more connection from `from`. `table` is in the order in which connections came.
-fn admit(from: IpAddr, table: &[Occupant]) -> Admission {
-    let unproven = |of: Option<IpAddr>| {
-        move |occupant: &Occupant| !occupant.is_proven && of.is_none_or(|ip| ip == occupant.from)
-    };
-    let of_address = table.iter().filter(|occupant| unproven(Some(from))(occupant)).count();
-    let whose = match (of_address >= MAX_UNPROVEN_PER_ADDRESS, table.len() >= MAX_HANDSHAKES) {
-        (true, _) => Some(from),
-        (false, true) => None,
-        (false, false) => return Admission::Free,
-    };
-    let may_go = unproven(whose);
-    let silent = table.iter().position(|occupant| may_go(occupant) && occupant.is_silent);
-    let oldest = silent.or_else(|| table.iter().position(&may_go));
-    oldest.map_or(Admission::Full, Admission::Evict)
+fn occupant(handshake: &InboundHandshake) -> Occupant {
+    let (is_proven, is_silent) = (handshake.is_proven(), handshake.is_silent());
+    Occupant { from: handshake.from(), is_proven, is_silent }
 }
 
 /// The listener and its table of handshakes.
@@ -169,7 +124,7 @@ impl ControlListener {
     }
 
     fn make_room(&mut self, from: IpAddr) -> bool {
-        let table: Vec<Occupant> = self.handshakes.iter().map(Occupant::of).collect();
+        let table: Vec<Occupant> = self.handshakes.iter().map(occupant).collect();
         match admit(from, &table) {
             Admission::Free => true,
             Admission::Evict(index) => {
@@ -194,62 +149,10 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
+    use crate::control::admission::MAX_UNPROVEN_PER_ADDRESS;
     use crate::control::conn_info::ConnInfo;
     use crate::control::connector::Connector;
     use crate::settings::SessionOptions;
-
-    fn of(host: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, host])
-    }
-
-    fn silent(host: u8) -> Occupant {
-        Occupant { from: of(host), is_proven: false, is_silent: true }
-    }
-
-    #[test]
-    fn the_oldest_silent_connection_is_evicted_and_never_a_proven_one() {
-        let talking = |host| Occupant { is_silent: false, ..silent(host) };
-        let proven = |host| Occupant { is_proven: true, is_silent: false, ..silent(host) };
-        let table = |first: &[Occupant], rest: fn(u8) -> Occupant, total: usize| {
-            let filler = (0..total - first.len()).map(|n| rest(100 + (n % 100) as u8));
-            first.iter().copied().chain(filler).collect::<Vec<_>>()
-        };
-        for (from, occupants, expected) in [
-            (1, vec![], Admission::Free),
-            (1, table(&[], silent, MAX_HANDSHAKES - 1), Admission::Free),
-            (1, table(&[], silent, MAX_HANDSHAKES), Admission::Evict(0)),
-            (1, table(&[talking(2), proven(3)], silent, MAX_HANDSHAKES), Admission::Evict(2)),
-            (1, table(&[proven(2), talking(3)], talking, MAX_HANDSHAKES), Admission::Evict(1)),
-            (1, table(&[], proven, MAX_HANDSHAKES), Admission::Full),
-            // An address that has its share only evicts its own.
-            (1, vec![silent(1); MAX_UNPROVEN_PER_ADDRESS - 1], Admission::Free),
-            (
-                1,
-                [vec![silent(2)], vec![silent(1); MAX_UNPROVEN_PER_ADDRESS]].concat(),
-                Admission::Evict(1),
-            ),
-            (2, vec![silent(1); MAX_UNPROVEN_PER_ADDRESS], Admission::Free),
-            // Proven ones do not count for the share.
-            (1, vec![proven(1); MAX_UNPROVEN_PER_ADDRESS], Admission::Free),
-        ] {
-            assert_eq!(admit(of(from), &occupants), expected, "{from} to {occupants:?}");
-        }
-    }
-
-    #[test]
-    fn a_flood_of_many_addresses_never_keeps_a_newcomer_out() {
-        let mut table = Vec::new();
-        for step in 0..10 * MAX_HANDSHAKES {
-            let host = (step % 200) as u8;
-            match admit(of(host), &table) {
-                Admission::Free => {}
-                Admission::Evict(index) => drop(table.remove(index)),
-                Admission::Full => panic!("nobody is proven"),
-            }
-            table.push(silent(host));
-            assert!(table.len() <= MAX_HANDSHAKES);
-        }
-    }
 
     fn identity() -> Identity {
         Identity::new(&SessionOptions::default(), "TCPXSoft_v7").expect("random bytes")
