@@ -12,6 +12,7 @@
 //! The bytes of a link:
 //! - [`socket`]: a non-blocking TCP connection with a buffer each way.
 //! - [`outbound`], [`inbound`]: those buffers, which take no more than what waits in them.
+//! - [`epoll_set`]: which of many sockets are ready.
 //! - [`acknowledgement`]: whether the peer's host still acknowledges what is sent.
 //! - [`link_frame`]: what all frames have in common.
 //! - [`handshake_frame`]: the frames until both ends are proven.
@@ -25,6 +26,7 @@ mod admission;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod delivery;
+pub(crate) mod epoll_set;
 pub(crate) mod frame;
 pub(crate) mod handshake_frame;
 pub(crate) mod hello;

@@ -1,8 +1,10 @@
 //! The listening end of a handshake: one connection that came in, and what it has proven.
 
 use std::net::{IpAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
+use crate::control::epoll_set::Interest;
 use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, Challenge, HandshakeError, Proven, Role};
 use crate::control::identity::{Identity, random};
@@ -17,6 +19,9 @@ pub(crate) struct InboundHandshake {
     nonce: [u8; 32],
     give_up_at: Instant,
     proven: Option<(Proven, Agreement)>,
+    /// How often it was driven.
+    #[cfg(test)]
+    pub(crate) polls: usize,
 }
 
 /// How far a handshake has come.
@@ -28,14 +33,17 @@ pub(crate) enum HandshakeState {
     Proven,
     /// The connection is to be dropped, and why.
     Refused(String),
+    /// The other end has gone before it said anything.
+    Left,
 }
 
 impl InboundHandshake {
-    /// Begins with a new connection: sends it the challenge.
+    /// Begins with a new connection: the first poll sends it the challenge. It should say hello
+    /// until `give_up_at`.
     pub(crate) fn start(
         stream: TcpStream,
         from: IpAddr,
-        hello_timeout: Duration,
+        give_up_at: Instant,
         now: Instant,
         identity: &Identity,
     ) -> Result<Self> {
@@ -43,35 +51,63 @@ impl InboundHandshake {
             .map_err(|error| Error::io("accepting a control connection", &error))?;
         let nonce = random()?;
         link.queue(&HandshakeFrame::Challenge(Challenge::new(nonce)));
-        Ok(Self { link, from, nonce, give_up_at: now + hello_timeout, proven: None })
+        Ok(Self {
+            link,
+            from,
+            nonce,
+            give_up_at,
+            proven: None,
+            #[cfg(test)]
+            polls: 0,
+        })
     }
 
-    /// Drives the handshake one step.
+    /// Drives the handshake one step: there is something to read, or room to write.
     pub(crate) fn poll(&mut self, now: Instant, identity: &Identity) -> HandshakeState {
-        let outcome = self.link.flush().and_then(|_| self.link.receive(now));
-        match (outcome, &self.proven) {
-            (Ok(None), Some(_)) => HandshakeState::Proven,
-            (Ok(None), None) if now < self.give_up_at => HandshakeState::AwaitingHello,
-            (Ok(None), None) => HandshakeState::Refused("it said no hello in time".into()),
-            (Ok(Some(HandshakeFrame::Hello(proven))), None) => {
-                match self.check(&proven, identity) {
-                    Ok(agreement) => {
-                        self.proven = Some((*proven, agreement));
-                        HandshakeState::Proven
-                    }
-                    Err(error) => {
-                        self.link.queue(&HandshakeFrame::Refuse(error.to_string()));
-                        let _ = self.link.flush();
-                        HandshakeState::Refused(error.to_string())
+        #[cfg(test)]
+        {
+            self.polls += 1;
+        }
+        let mut outcome = self.link.flush().and_then(|_| self.link.receive(now));
+        loop {
+            return match (outcome, &self.proven) {
+                (Ok(None), Some(_)) => HandshakeState::Proven,
+                (Ok(None), None) => HandshakeState::AwaitingHello,
+                (Ok(Some(HandshakeFrame::Hello(proven))), None) => {
+                    match self.check(&proven, identity) {
+                        Ok(agreement) => {
+                            self.proven = Some((*proven, agreement));
+                            // More may have come with it, which the socket says nothing of.
+                            outcome = self.link.next_frame();
+                            continue;
+                        }
+                        Err(error) => {
+                            self.link.queue(&HandshakeFrame::Refuse(error.to_string()));
+                            let _ = self.link.flush();
+                            HandshakeState::Refused(error.to_string())
+                        }
                     }
                 }
-            }
-            (Ok(Some(_)), _) => HandshakeState::Refused("it said something else than hello".into()),
-            (Err(LinkError::Gone(how)), _) => HandshakeState::Refused(how.to_string()),
-            (Err(LinkError::Frame(error)), _) => HandshakeState::Refused(format!(
-                "it does not speak the control link protocol: {error}"
-            )),
+                (Ok(Some(_)), _) => {
+                    HandshakeState::Refused("it said something else than hello".into())
+                }
+                (Err(LinkError::Gone(_)), None) if self.is_silent() => HandshakeState::Left,
+                (Err(LinkError::Gone(how)), _) => HandshakeState::Refused(how.to_string()),
+                (Err(LinkError::Frame(error)), _) => HandshakeState::Refused(format!(
+                    "it does not speak the control link protocol: {error}"
+                )),
+            };
         }
+    }
+
+    /// Whether its time to say hello is over.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        self.proven.is_none() && now >= self.give_up_at
+    }
+
+    /// What is waited for on its socket.
+    pub(crate) fn interest(&self) -> Interest {
+        if self.link.unsent_bytes() == 0 { Interest::Read } else { Interest::ReadWrite }
     }
 
     fn check(
@@ -117,5 +153,11 @@ impl InboundHandshake {
         );
         self.link.queue(&HandshakeFrame::Welcome(Box::new(welcome)));
         Some((self.link, agreement, proven.hello.name))
+    }
+}
+
+impl AsFd for InboundHandshake {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
     }
 }

@@ -1,56 +1,107 @@
 //! The control listener, and the inbound handshakes: connections that have not become peers yet.
+//!
+//! One look asks the system who is ready, and costs the same for any number of connections on which
+//! nothing happens. While something happens, every round looks.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, admit};
+use crate::control::epoll_set::{EpollSet, Interest};
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
 use crate::error::{Error, Result};
 
 /// Connections taken from the system in one round.
 const ACCEPTS_PER_ROUND: usize = 64;
-/// How often the listener is asked for new connections.
+/// How often the listener looks while nothing happens.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(1);
-/// Time until the listener is asked again after it has failed. Mostly the process has no file
+/// How long it looks in every round after something has happened: an answer may be on its way.
+const BUSY_TIME: Duration = Duration::from_millis(1);
+/// Time until connections are taken again after that has failed. Mostly the process has no file
 /// descriptor left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a connection may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// The listening socket's number in the set. Handshakes have the others, in the order in which they
+/// came.
+const LISTENER: u64 = 0;
 
 fn occupant(handshake: &InboundHandshake) -> Occupant {
     let (is_proven, is_silent) = (handshake.is_proven(), handshake.is_silent());
     Occupant { from: handshake.from(), is_proven, is_silent }
 }
 
-/// The listener and its table of handshakes.
+/// When to look.
+#[derive(Debug, Default)]
+struct Pace {
+    next: Option<Instant>,
+    busy_until: Option<Instant>,
+}
+
+impl Pace {
+    fn is_due(&self, now: Instant) -> bool {
+        self.next.is_none_or(|next| now >= next) || self.busy_until.is_some_and(|end| now < end)
+    }
+
+    fn looked(&mut self, moved: bool, now: Instant) {
+        self.next = Some(now + LISTEN_INTERVAL);
+        if moved {
+            self.busy_until = Some(now + BUSY_TIME);
+        }
+    }
+}
+
+/// What a round of the listener has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It was not time to look.
+    NotDue,
+    /// Nothing has happened.
+    Nothing,
+    /// Somebody came, spoke or left.
+    Moved,
+}
+
+/// The listener and its handshakes.
 #[derive(Debug)]
 pub(crate) struct ControlListener {
     listener: TcpListener,
-    /// When the listener is asked for connections again.
-    listen_next: Option<Instant>,
-    /// The listener's last answer was an error, which was logged.
-    is_failing: bool,
-    /// In the order in which they came.
-    handshakes: Vec<InboundHandshake>,
+    /// The listening socket and those of all handshakes.
+    set: EpollSet,
+    pace: Pace,
+    /// When connections are taken again, after that has failed.
+    retry_at: Option<Instant>,
+    /// Those that have not proven themselves yet, the oldest first: it is the first to be late.
+    unproven: BTreeMap<u64, InboundHandshake>,
+    /// Those that wait to become peers.
+    proven: BTreeMap<u64, InboundHandshake>,
+    last_number: u64,
     hello_timeout: Duration,
 }
 
 impl ControlListener {
     /// Listens at an address. Port 0 lets the system choose one.
     pub(crate) fn listen(address: SocketAddr) -> Result<Self> {
-        let bind = || {
+        let open = || {
             let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true).map(|()| listener)
+            listener.set_nonblocking(true)?;
+            let set = EpollSet::new()?;
+            set.add(&listener, LISTENER, Interest::Read)?;
+            Ok((listener, set))
         };
-        let listener =
-            bind().map_err(|error| Error::io(format!("listening on {address}"), &error))?;
+        let (listener, set) =
+            open().map_err(|error| Error::io(format!("listening on {address}"), &error))?;
         Ok(Self {
             listener,
-            listen_next: None,
-            is_failing: false,
-            handshakes: Vec::new(),
+            set,
+            pace: Pace::default(),
+            retry_at: None,
+            unproven: BTreeMap::new(),
+            proven: BTreeMap::new(),
+            last_number: LISTENER,
             hello_timeout: HELLO_TIMEOUT,
         })
     }
@@ -62,58 +113,55 @@ impl ControlListener {
             .map_err(|error| Error::io("asking for the listener's address", &error))
     }
 
-    /// Accepts new connections and drives every handshake one step. Returns whether anything moved.
-    pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> bool {
-        let mut moved = false;
-        if self.listen_next.is_none_or(|next| now >= next) {
-            moved = self.accept(now, identity);
-            let pause = if self.is_failing { RETRY_INTERVAL } else { LISTEN_INTERVAL };
-            self.listen_next = Some(now + pause);
+    /// Accepts new connections, and drives every handshake one step on which something happens.
+    pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> Look {
+        if !self.pace.is_due(now) {
+            return Look::NotDue;
         }
-        self.handshakes.retain_mut(|handshake| match handshake.poll(now, identity) {
-            HandshakeState::AwaitingHello | HandshakeState::Proven => true,
-            HandshakeState::Refused(reason) => {
-                tracing::warn!(from = handshake.address(), reason, "control connection refused");
-                false
-            }
-        });
-        moved
+        let mut moved = false;
+        // Asking a set of one's own does not fail. If it ever did, the next look would ask again.
+        for number in self.set.ready().unwrap_or_default() {
+            moved |= match number {
+                LISTENER => self.accept(now, identity),
+                number => self.step(number, now, identity),
+            };
+        }
+        self.drop_late(now);
+        self.pace.looked(moved, now);
+        if moved { Look::Moved } else { Look::Nothing }
     }
 
     fn accept(&mut self, now: Instant, identity: &Identity) -> bool {
+        if self.retry_at.is_some_and(|retry_at| now < retry_at) {
+            return false;
+        }
         let mut moved = false;
         for _ in 0..ACCEPTS_PER_ROUND {
             // While all are proven and wait to become peers, new ones wait in the system's queue.
-            if self.handshakes.len() >= MAX_HANDSHAKES
-                && self.handshakes.iter().all(InboundHandshake::is_proven)
-            {
+            if self.unproven.is_empty() && self.proven.len() >= MAX_HANDSHAKES {
                 break;
             }
             match self.listener.accept() {
                 Ok((stream, address)) => {
                     moved = true;
-                    self.is_failing = false;
+                    self.retry_at = None;
                     if !self.make_room(address.ip()) {
                         tracing::warn!(from = %address, "control connection refused: too many wait");
                         continue;
                     }
-                    match InboundHandshake::start(
-                        stream,
-                        address.ip(),
-                        self.hello_timeout,
-                        now,
-                        identity,
-                    ) {
-                        Ok(new) => self.handshakes.push(new),
+                    let give_up_at = now + self.hello_timeout;
+                    let ip = address.ip();
+                    match InboundHandshake::start(stream, ip, give_up_at, now, identity) {
+                        Ok(new) => self.begin(new, now, identity),
                         Err(error) => tracing::warn!(%error, "control connection lost"),
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.is_failing = false;
+                    self.retry_at = None;
                     break;
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut self.is_failing, true) {
+                    if self.retry_at.replace(now + RETRY_INTERVAL).is_none() {
                         tracing::warn!(%error, "accepting control connections fails; it is tried again and again");
                     }
                     break;
@@ -123,14 +171,72 @@ impl ControlListener {
         moved
     }
 
+    fn begin(&mut self, new: InboundHandshake, now: Instant, identity: &Identity) {
+        self.last_number += 1;
+        let number = self.last_number;
+        if let Err(error) = self.set.add(&new, number, Interest::Read) {
+            tracing::warn!(%error, "control connection lost");
+            return;
+        }
+        self.unproven.insert(number, new);
+        self.step(number, now, identity);
+    }
+
+    /// Drives one handshake. False when there is none of this number.
+    fn step(&mut self, number: u64, now: Instant, identity: &Identity) -> bool {
+        let (unproven, proven) = (&mut self.unproven, &mut self.proven);
+        let Some(handshake) = unproven.get_mut(&number).or_else(|| proven.get_mut(&number)) else {
+            return false;
+        };
+        let before = handshake.interest();
+        match handshake.poll(now, identity) {
+            HandshakeState::AwaitingHello | HandshakeState::Proven => {}
+            HandshakeState::Refused(reason) => {
+                tracing::warn!(from = handshake.address(), reason, "control connection refused");
+                self.take(number);
+                return true;
+            }
+            HandshakeState::Left => {
+                tracing::debug!(from = %handshake.from(), "control connection left");
+                self.take(number);
+                return true;
+            }
+        }
+        let interest = handshake.interest();
+        if interest != before
+            && let Err(error) = self.set.change(&*handshake, number, interest)
+        {
+            tracing::warn!(%error, "control connection lost");
+            self.take(number);
+        } else if handshake.is_proven()
+            && let Some(handshake) = self.unproven.remove(&number)
+        {
+            self.proven.insert(number, handshake);
+        }
+        true
+    }
+
+    /// Drops connections that have said no hello in time.
+    fn drop_late(&mut self, now: Instant) {
+        while let Some(first) = self.unproven.first_entry().filter(|it| it.get().is_late(now)) {
+            let (from, reason) = (first.get().address(), "it said no hello in time");
+            tracing::warn!(from, reason, "control connection refused");
+            let number = *first.key();
+            self.take(number);
+        }
+    }
+
     fn make_room(&mut self, from: IpAddr) -> bool {
-        let table: Vec<Occupant> = self.handshakes.iter().map(occupant).collect();
+        let table: Vec<Occupant> =
+            self.unproven.values().chain(self.proven.values()).map(occupant).collect();
         match admit(from, &table) {
             Admission::Free => true,
             Admission::Evict(index) => {
-                let evicted = self.handshakes.remove(index);
-                let from = evicted.address();
-                tracing::warn!(from, "control connection evicted for a newer one");
+                let number = self.unproven.keys().nth(index).copied();
+                if let Some(evicted) = number.and_then(|number| self.take(number)) {
+                    let from = evicted.address();
+                    tracing::warn!(from, "control connection evicted for a newer one");
+                }
                 true
             }
             Admission::Full => false,
@@ -139,8 +245,17 @@ impl ControlListener {
 
     /// Takes out the oldest handshake that is proven.
     pub(crate) fn take_proven(&mut self) -> Option<InboundHandshake> {
-        let index = self.handshakes.iter().position(InboundHandshake::is_proven)?;
-        Some(self.handshakes.remove(index))
+        let number = *self.proven.first_key_value()?.0;
+        self.take(number)
+    }
+
+    /// Takes a handshake out of the table and the set.
+    fn take(&mut self, number: u64) -> Option<InboundHandshake> {
+        let handshake = self.unproven.remove(&number).or_else(|| self.proven.remove(&number))?;
+        if let Err(error) = self.set.remove(&handshake) {
+            tracing::debug!(%error, "a control connection was not watched");
+        }
+        Some(handshake)
     }
 }
 
@@ -186,7 +301,79 @@ mod tests {
                 break proven;
             }
         };
-        assert!(proven.is_proven() && listener.handshakes.len() <= MAX_UNPROVEN_PER_ADDRESS);
+        assert!(proven.is_proven() && listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS);
         drop(silent);
+    }
+
+    #[test]
+    fn silent_connections_are_looked_at_together_and_seldom() {
+        let ours = identity();
+        let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.address().unwrap();
+        let begin = Instant::now();
+        let mut silent = Vec::new();
+        let mut now = begin;
+        while listener.unproven.len() < MAX_UNPROVEN_PER_ADDRESS {
+            silent.push(TcpStream::connect(address).unwrap());
+            now += LISTEN_INTERVAL;
+            listener.progress(now, &ours);
+        }
+        now += BUSY_TIME;
+        assert_eq!(listener.progress(now, &ours), Look::Nothing);
+        let polls = |listener: &ControlListener| -> usize {
+            listener.unproven.values().map(|handshake| handshake.polls).sum()
+        };
+        let (looks_before, polls_before) = (listener.set.looks, polls(&listener));
+        // Ten rounds in the time of a look, for as long as a hundred looks take.
+        for _ in 0..1_000 {
+            now += LISTEN_INTERVAL / 10;
+            assert_ne!(listener.progress(now, &ours), Look::Moved);
+        }
+        assert_eq!(listener.set.looks - looks_before, 100);
+        assert_eq!(polls(&listener), polls_before, "nobody is driven who says nothing");
+        // Of two that leave, both are noticed in one look, and nobody else is driven.
+        silent.truncate(silent.len() - 2);
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        while listener.unproven.len() > MAX_UNPROVEN_PER_ADDRESS - 2 {
+            assert!(Instant::now() < give_up_at, "they have left");
+            now += LISTEN_INTERVAL;
+            listener.progress(now, &ours);
+        }
+        assert_eq!(polls(&listener), listener.unproven.len(), "once each, when they came");
+    }
+
+    #[test]
+    fn every_round_looks_while_something_happens() {
+        let ours = identity();
+        let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let start = Instant::now();
+        let at = |micros| start + Duration::from_micros(micros);
+        assert_eq!(listener.progress(at(0), &ours), Look::Nothing);
+        assert_eq!(listener.progress(at(999), &ours), Look::NotDue);
+        let _stream = TcpStream::connect(listener.address().unwrap()).unwrap();
+        assert_eq!(listener.progress(at(1_000), &ours), Look::Moved);
+        for micros in [1_001, 1_500, 1_999] {
+            assert_eq!(listener.progress(at(micros), &ours), Look::Nothing, "{micros}");
+        }
+        assert_eq!(listener.progress(at(2_998), &ours), Look::NotDue);
+        assert_eq!(listener.progress(at(2_999), &ours), Look::Nothing);
+    }
+
+    #[test]
+    fn who_says_no_hello_in_time_is_dropped_and_others_stay() {
+        let ours = identity();
+        let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.address().unwrap();
+        let start = Instant::now();
+        let mut streams = Vec::new();
+        for second in 0..5 {
+            streams.push(TcpStream::connect(address).unwrap());
+            assert_eq!(listener.progress(start + Duration::from_secs(second), &ours), Look::Moved);
+        }
+        let (late, left) = (Duration::from_millis(1), [(9, 5), (10, 4), (12, 2), (14, 0)]);
+        for (second, expected) in left {
+            listener.progress(start + Duration::from_secs(second) + late, &ours);
+            assert_eq!(listener.unproven.len(), expected, "after {second} s");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::TryReserveError;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -166,6 +167,12 @@ impl LinkSocket {
             Ok(None) => Ok(None),
             Err(error) => Err(LinkError::Frame(error)),
         }
+    }
+}
+
+impl AsFd for LinkSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

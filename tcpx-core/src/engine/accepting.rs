@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{Engine, check_peer_name};
 use crate::control::inbound_handshake::InboundHandshake;
-use crate::control::listener::ControlListener;
+use crate::control::listener::{ControlListener, Look};
 use crate::error::{Error, Result};
 use crate::peer::Peer;
 use crate::types::PeerKey;
@@ -58,7 +58,8 @@ impl Engine {
     /// whether or not their accept has been called.
     pub(super) fn accept_links(&mut self, now: Instant) -> bool {
         let Some(listener) = &mut self.listener else { return false };
-        let mut moved = listener.progress(now, &self.commons.session.identity);
+        let look = listener.progress(now, &self.commons.session.identity);
+        let mut moved = look == Look::Moved;
         self.forget_gone_unclaimed();
         while self.accept_queue.has_room() {
             let Some(handshake) = self.listener.as_mut().and_then(ControlListener::take_proven)

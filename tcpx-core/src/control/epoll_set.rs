@@ -1,0 +1,168 @@
+//! Sockets of which the system is asked, all at once, which are ready.
+//!
+//! A socket on which nothing happens costs nothing: one call answers for all of them, in a time
+//! that grows with those that are ready alone.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{Nsecs, Timespec};
+use smallvec::SmallVec;
+
+/// Sockets that one answer names. Others that are ready are named by the next ones: the system
+/// takes turns.
+const MOST_AT_ONCE: usize = 64;
+
+/// What is waited for. That the other end has closed the connection always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    /// Bytes, or a connection, to take.
+    Read,
+    /// The same, and room for bytes to send.
+    ReadWrite,
+}
+
+impl Interest {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::Read => EventFlags::IN | EventFlags::RDHUP,
+            Self::ReadWrite => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT,
+        }
+    }
+}
+
+/// A set of sockets, each with a number that the caller chose.
+///
+/// A socket that is closed leaves the set by itself.
+#[derive(Debug)]
+pub(crate) struct EpollSet {
+    set: OwnedFd,
+    /// How often the system was asked.
+    #[cfg(test)]
+    pub(crate) looks: usize,
+}
+
+impl EpollSet {
+    /// An empty set. It takes one file descriptor.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            set: epoll::create(CreateFlags::CLOEXEC)?,
+            #[cfg(test)]
+            looks: 0,
+        })
+    }
+
+    /// Takes a socket in.
+    pub(crate) fn add(&self, socket: impl AsFd, number: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.set, socket, EventData::new_u64(number), interest.flags())?)
+    }
+
+    /// Changes what is waited for on a socket of the set.
+    pub(crate) fn change(
+        &self,
+        socket: impl AsFd,
+        number: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        Ok(epoll::modify(&self.set, socket, EventData::new_u64(number), interest.flags())?)
+    }
+
+    /// Lets a socket go that stays open.
+    pub(crate) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.set, socket)?)
+    }
+
+    /// The numbers of sockets that are ready now, at most [`MOST_AT_ONCE`]. Never waits. One that
+    /// stays ready is named again.
+    pub(crate) fn ready(&mut self) -> io::Result<SmallVec<[u64; 8]>> {
+        const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 as Nsecs };
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; MOST_AT_ONCE];
+        let (events, _) = epoll::wait(&self.set, &mut room, Some(&NOW))?;
+        Ok(events.iter().map(|event| event.data.u64()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Waits until exactly these are ready.
+    fn become_ready(set: &mut EpollSet, expected: &[u64]) {
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        loop {
+            let mut ready = set.ready().unwrap();
+            ready.sort_unstable();
+            if ready.as_slice() == expected {
+                return;
+            }
+            assert!(Instant::now() < give_up_at, "{ready:?}, not {expected:?}");
+        }
+    }
+
+    #[test]
+    fn only_those_are_named_on_which_something_happens() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut set = EpollSet::new().unwrap();
+        set.add(&listener, 0, Interest::Read).unwrap();
+        assert!(set.ready().unwrap().is_empty());
+
+        let mut far: Vec<_> =
+            (0..3).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
+        become_ready(&mut set, &[0]);
+        let mut near: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
+        for (number, stream) in (1..).zip(&near) {
+            set.add(stream, number, Interest::Read).unwrap();
+        }
+        assert!(set.ready().unwrap().is_empty(), "silent ones are not named");
+
+        far[1].write_all(b"x").unwrap();
+        become_ready(&mut set, &[2]);
+        become_ready(&mut set, &[2]);
+        near[1].read_exact(&mut [0]).unwrap();
+        assert!(set.ready().unwrap().is_empty());
+
+        set.change(&near[0], 1, Interest::ReadWrite).unwrap();
+        become_ready(&mut set, &[1]);
+        set.change(&near[0], 1, Interest::Read).unwrap();
+        assert!(set.ready().unwrap().is_empty());
+
+        set.remove(&near[1]).unwrap();
+        far.clear();
+        become_ready(&mut set, &[1, 3]);
+        near.remove(0);
+        become_ready(&mut set, &[3]);
+    }
+
+    #[test]
+    fn everybody_is_named_in_turn_where_more_are_ready_than_one_answer_names() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut set = EpollSet::new().unwrap();
+        let pairs: Vec<_> = (0..2 * MOST_AT_ONCE as u64 + 1)
+            .map(|number| {
+                let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let near = listener.accept().unwrap().0;
+                far.write_all(b"x").unwrap();
+                set.add(&near, number, Interest::Read).unwrap();
+                (far, near)
+            })
+            .collect();
+        let mut named = std::collections::BTreeSet::new();
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        while named.len() < pairs.len() {
+            assert!(Instant::now() < give_up_at, "{} of {}", named.len(), pairs.len());
+            let ready = set.ready().unwrap();
+            assert!(ready.len() <= MOST_AT_ONCE);
+            named.extend(ready);
+        }
+    }
+}
