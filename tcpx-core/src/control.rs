@@ -7,6 +7,7 @@
 //! - [`listener`]: the listening socket, and its table of inbound handshakes.
 //! - [`admission`]: which connections have a place in that table.
 //! - [`inbound_handshake`]: the listening end of one handshake.
+//! - [`introduction`]: what a session says when it comes in.
 //! - [`hello`]: what both ends say in a handshake, the proof, and what they agree on.
 //!
 //! The bytes of a link:
@@ -33,6 +34,7 @@ pub(crate) mod hello;
 pub(crate) mod identity;
 mod inbound;
 pub(crate) mod inbound_handshake;
+pub(crate) mod introduction;
 pub(crate) mod link_frame;
 pub(crate) mod listener;
 mod outbound;

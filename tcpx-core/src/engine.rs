@@ -2,6 +2,8 @@
 //!
 //! - `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `accepting`: peers that come in.
+//! - `collision`: which link stays when two sessions connect to each other. Pure.
+//! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
 //! - `posting`: transfers, and what is posted to them.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
@@ -10,6 +12,8 @@
 
 mod accept_queue;
 mod accepting;
+mod collision;
+mod meeting;
 mod parked;
 mod parking;
 mod posting;
@@ -32,7 +36,6 @@ use self::accept_queue::AcceptQueue;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
 use crate::control::conn_info::ConnInfo;
-use crate::control::connector::Connector;
 use crate::control::listener::ControlListener;
 
 use crate::error::{Departure, Error, Result, SettingProblem};
@@ -53,7 +56,6 @@ use crate::transfer::batch::{Batch, BatchNumber};
 use crate::transfer::staging_pool::StagingPool;
 use crate::types::PeerKey;
 use crate::types::memory_id::MemoryId;
-use crate::types::peer_name::PeerName;
 
 /// Everything of a session.
 pub(crate) struct Engine {
@@ -163,22 +165,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts reaching a peer whose connection info was loaded.
-    pub(crate) fn start_connect(&mut self, name: &str) -> Result<PeerKey> {
-        self.check_open()?;
-        let Some(info) = self.infos.get(name) else {
-            let known = self.infos.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return Err(Error::UnknownPeer { peer: name.to_owned(), known });
-        };
-        let connector = Connector::new(info.clone());
-        self.check_free(name)?;
-        self.forget_name(name);
-        let peer_name = PeerName::bound(name);
-        let key = self.peers.insert_with_key(|key| Peer::dial(key, peer_name, connector));
-        self.names.insert(name.to_owned(), key);
-        Ok(key)
-    }
-
     fn check_open(&self) -> Result<()> {
         if self.is_closed { Err(Error::Closed) } else { Ok(()) }
     }
@@ -257,7 +243,7 @@ impl Engine {
             match peer.progress(now, &mut self.commons) {
                 Ok(peer_moved) => moved |= peer_moved,
                 Err(error) => {
-                    self.fail_peer(*key, error);
+                    self.step_failed(*key, error, now);
                     moved = true;
                 }
             }

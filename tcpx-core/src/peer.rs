@@ -8,6 +8,7 @@
 //! - `comm_setup`: connects the comms, both ways at once.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died.
 //! - `leftover`: what cannot be freed yet when a peer ends.
+//! - `origin`: which connection with which session it is.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
 
@@ -18,6 +19,7 @@ pub(crate) mod commons;
 pub(crate) mod connection;
 mod deferred_failure;
 pub(crate) mod leftover;
+mod origin;
 pub(crate) mod protocol;
 mod report;
 pub(crate) mod session_context;
@@ -29,13 +31,16 @@ use self::comm_setup::CommSetup;
 use self::commons::Commons;
 use self::connection::{ChannelRecord, Closing, Connection};
 use self::leftover::Leftover;
+use self::origin::Origin;
 use self::protocol::operation::{NewOperation, Operation};
 use self::protocol::stage::{Leaving, PeerStage};
 use self::session_context::SessionContext;
 use self::watch::{PeerWatch, WatchInput};
-use crate::control::connector::Connector;
+use crate::control::conn_info::{ConnInfo, SessionId};
+use crate::control::connector::{Connector, Reached};
 use crate::control::frame::Frame;
-use crate::control::hello::Agreement;
+use crate::control::hello::{Agreement, Nonce};
+use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
 use crate::plugin::comm::MemoryHandle;
@@ -74,6 +79,7 @@ struct Gone {
 pub(crate) struct Peer {
     key: PeerKey,
     name: PeerName,
+    origin: Origin,
     state: State,
     watch: PeerWatch,
 }
@@ -92,21 +98,23 @@ pub(crate) enum PeerStatus<'a> {
 }
 
 impl Peer {
-    fn new(key: PeerKey, name: PeerName, state: State) -> Self {
-        Self { key, name, state, watch: PeerWatch::default() }
+    fn new(key: PeerKey, name: PeerName, origin: Origin, state: State) -> Self {
+        Self { key, name, origin, state, watch: PeerWatch::default() }
     }
 
     /// A peer that is to be reached.
     pub(crate) fn dial(key: PeerKey, name: PeerName, connector: Connector) -> Self {
-        Self::new(key, name, State::Dialling(Box::new(connector)))
+        let origin = Origin::dialled(&connector);
+        Self::new(key, name, origin, State::Dialling(Box::new(connector)))
     }
 
     /// A peer that came in and has proven itself: [`link_up`](Self::link_up) is next.
-    pub(crate) fn welcome(key: PeerKey, name: PeerName) -> Self {
-        Self::new(key, name, State::Welcomed)
+    pub(crate) fn welcome(key: PeerKey, name: PeerName, introduction: Box<Introduction>) -> Self {
+        Self::new(key, name, Origin::came(introduction), State::Welcomed)
     }
 
-    /// The link is proven: begins connecting comms. A failure is told to the peer.
+    /// The link is proven: begins connecting comms. A failure is told to the peer. A dial that is
+    /// under way ends.
     pub(crate) fn link_up(
         &mut self,
         mut link: LinkSocket,
@@ -141,6 +149,41 @@ impl Peer {
             }
             State::Gone(gone) => PeerStatus::Failed(&gone.why),
         }
+    }
+
+    /// Which of the connections with this session it is, if it is one, and neither end is leaving.
+    pub(crate) fn connection_with(&self, session: &SessionId) -> Option<u16> {
+        let Origin { session: other, connection, .. } = &self.origin;
+        (session == other && !self.is_leaving()).then_some(*connection)
+    }
+
+    /// Whether it has come in from the session that this connection info leads to, and stays.
+    pub(crate) fn came_from(&self, info: &ConnInfo) -> bool {
+        !self.is_leaving() && self.origin.came_from(info)
+    }
+
+    /// Whether the other end has given up its hello with this nonce for this peer's link.
+    pub(crate) fn replaces(&self, nonce: &Nonce) -> bool {
+        self.origin.given_up.as_ref() == Some(nonce)
+    }
+
+    /// Whether it is over, or one of the ends is leaving.
+    fn is_leaving(&self) -> bool {
+        match &self.state {
+            State::Dialling(_) | State::Welcomed => false,
+            State::Linked(connection) => connection.protocol.is_leaving(),
+            State::Gone(_) => true,
+        }
+    }
+
+    /// The dial that is under way.
+    pub(crate) fn connector(&self) -> Option<&Connector> {
+        if let State::Dialling(connector) = &self.state { Some(connector) } else { None }
+    }
+
+    /// The dial that is under way, to be changed.
+    pub(crate) fn connector_mut(&mut self) -> Option<&mut Connector> {
+        if let State::Dialling(connector) = &mut self.state { Some(connector) } else { None }
     }
 
     /// Whether it is over.
@@ -223,8 +266,9 @@ impl Peer {
     /// One step. Arrived chunks go into the batch. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         if let State::Dialling(connector) = &mut self.state {
-            let proven = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
-            let Some((link, agreement)) = proven else { return Ok(false) };
+            let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
+            let Some(Reached { link, agreement, given_up }) = reached else { return Ok(false) };
+            self.origin.given_up = given_up;
             self.link_up(link, agreement, now, &cx.session)?;
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))

@@ -16,6 +16,9 @@ pub(crate) const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 1
 /// Addresses one session may advertise.
 const MAX_ADDRESSES: usize = 32;
 
+/// The random id of a session.
+pub(crate) type SessionId = [u8; 16];
+
 /// 32 random bytes that only holders of the connection info know.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Secret(pub(crate) [u8; 32]);
@@ -29,8 +32,7 @@ impl fmt::Debug for Secret {
 /// What `listen` gives out. Any number of peers may use it, any number of times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ConnInfo {
-    /// Random id of the session.
-    pub(crate) session: [u8; 16],
+    pub(crate) session: SessionId,
     /// What both ends prove that they know.
     pub(crate) secret: Secret,
     /// Where the session's control listener can be reached, most promising first.

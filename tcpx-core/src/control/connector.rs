@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::control::conn_info::ConnInfo;
 use crate::control::handshake_frame::HandshakeFrame;
-use crate::control::hello::{Agreement, HandshakeError, Proven, Role};
+use crate::control::hello::{Agreement, HandshakeError, Hello, Nonce, Proven, Role};
 use crate::control::identity::{Identity, random};
+use crate::control::introduction::Introduction;
 use crate::control::socket::{Dialing, LinkError, LinkSocket};
 use crate::error::{Departure, DialFailure, Error, Phase, Result};
 
@@ -25,24 +26,82 @@ enum Attempt {
     /// Connected; the listener's challenge is to come.
     AwaitChallenge(LinkSocket),
     /// Said hello with this nonce; the listener's welcome is to come.
-    AwaitWelcome(LinkSocket, [u8; 32]),
+    AwaitWelcome(LinkSocket, Nonce),
+    /// No address has led to the peer: this error, unless the peer comes in by this time.
+    AwaitPeer(Error, Instant),
+}
+
+/// A peer that was reached and has proven itself.
+#[derive(Debug)]
+pub(crate) struct Reached {
+    pub(crate) link: LinkSocket,
+    pub(crate) agreement: Agreement,
+    /// The hello that the peer gives up for this link.
+    pub(crate) given_up: Option<Nonce>,
 }
 
 /// One attempt to reach a peer, over all its addresses.
 #[derive(Debug)]
 pub(crate) struct Connector {
     info: ConnInfo,
+    /// Which connection of the two sessions it is to be.
+    connection: u16,
     /// Addresses tried so far.
     tried: usize,
     attempt: Attempt,
     /// What went wrong with each address so far.
     failures: Vec<DialFailure>,
+    has_awaited_peer: bool,
 }
 
 impl Connector {
     /// An attempt that has not begun: the first poll dials.
-    pub(crate) fn new(info: ConnInfo) -> Self {
-        Self { info, tried: 0, attempt: Attempt::Next, failures: Vec::new() }
+    pub(crate) fn new(info: ConnInfo, connection: u16) -> Self {
+        Self {
+            info,
+            connection,
+            tried: 0,
+            attempt: Attempt::Next,
+            failures: Vec::new(),
+            has_awaited_peer: false,
+        }
+    }
+
+    /// Where it leads to.
+    pub(crate) fn info(&self) -> &ConnInfo {
+        &self.info
+    }
+
+    /// Which connection of the two sessions it is to be.
+    pub(crate) fn connection(&self) -> u16 {
+        self.connection
+    }
+
+    /// The hello that was said and is not answered yet.
+    pub(crate) fn unanswered(&self) -> Option<Nonce> {
+        match self.attempt {
+            Attempt::AwaitWelcome(_, nonce) => Some(nonce),
+            _ => None,
+        }
+    }
+
+    /// No address has led to the peer: waits until `until` for the peer to come in by itself, once.
+    /// False: that is what it has done, or the error is another one.
+    pub(crate) fn await_peer(&mut self, error: &Error, until: Instant) -> bool {
+        let is_new = !mem::replace(&mut self.has_awaited_peer, true);
+        let waits = is_new && matches!(error, Error::Unreachable { .. });
+        if waits {
+            self.attempt = Attempt::AwaitPeer(error.clone(), until);
+        }
+        waits
+    }
+
+    /// Why no address has led to the peer, while it may still come in.
+    pub(crate) fn why_unreached(&self) -> Option<&Error> {
+        match &self.attempt {
+            Attempt::AwaitPeer(error, _) => Some(error),
+            _ => None,
+        }
     }
 
     /// What the attempt waits for, in words for errors: "the peer is ...".
@@ -54,18 +113,22 @@ impl Connector {
                  progress thread"
             }
             Attempt::AwaitWelcome(..) => {
-                "greeted, but its session has not welcomed this one: it makes no progress, or too many wait for its accept"
+                "greeted, but its session has not welcomed this one: it makes no progress, too many wait for its accept, \
+                 or a connect of its own to this session is not answered"
+            }
+            Attempt::AwaitPeer(..) => {
+                "reached at none of its addresses, and has not come in by itself"
             }
         }
     }
 
-    /// Drives the attempt one step. Returns the link and the agreed values once the peer is proven.
+    /// Drives the attempt one step. Returns the link once the peer is proven.
     pub(crate) fn poll(
         &mut self,
         peer: &str,
         now: Instant,
         identity: &Identity,
-    ) -> Result<Option<(LinkSocket, Agreement)>> {
+    ) -> Result<Option<Reached>> {
         match mem::replace(&mut self.attempt, Attempt::Next) {
             Attempt::Next => self.dial_next(peer, now)?,
             Attempt::Dialing(dialing) => self.dialing(dialing, now, identity),
@@ -73,6 +136,10 @@ impl Connector {
             Attempt::AwaitWelcome(link, nonce) => {
                 return self.await_welcome(link, nonce, peer, now, identity);
             }
+            Attempt::AwaitPeer(error, until) if now < until => {
+                self.attempt = Attempt::AwaitPeer(error, until);
+            }
+            Attempt::AwaitPeer(error, _) => return Err(error),
         }
         Ok(None)
     }
@@ -117,9 +184,10 @@ impl Connector {
             Ok(Some(HandshakeFrame::Challenge(challenge))) => {
                 let theirs = challenge.check().map_err(|error| refused(peer, &error))?;
                 let nonce = random()?;
-                let proven =
-                    identity.hello(nonce).prove(Role::Connector, &theirs, &self.info.secret);
-                link.queue(&HandshakeFrame::Hello(Box::new(proven)));
+                let hello = Hello { connection: self.connection, ..identity.hello(nonce) };
+                let proven = hello.prove(Role::Connector, &theirs, &self.info.secret);
+                let introduction = Introduction::new(proven, &identity.secret);
+                link.queue(&HandshakeFrame::Hello(Box::new(introduction)));
                 self.attempt = Attempt::AwaitWelcome(link, nonce);
             }
             Ok(Some(HandshakeFrame::Refuse(reason))) => {
@@ -133,11 +201,11 @@ impl Connector {
     fn await_welcome(
         &mut self,
         mut link: LinkSocket,
-        nonce: [u8; 32],
+        nonce: Nonce,
         peer: &str,
         now: Instant,
         identity: &Identity,
-    ) -> Result<Option<(LinkSocket, Agreement)>> {
+    ) -> Result<Option<Reached>> {
         if let Err(error) = link.flush() {
             self.give_up_link(&link, &Err(error));
             return Ok(None);
@@ -148,7 +216,8 @@ impl Connector {
                 let agreement = self
                     .check_welcome(&proven, &nonce, identity)
                     .map_err(|error| refused(peer, &error))?;
-                return Ok(Some((link, agreement)));
+                let given_up = proven.hello.instead_of;
+                return Ok(Some(Reached { link, agreement, given_up }));
             }
             Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
@@ -170,7 +239,7 @@ impl Connector {
     fn check_welcome(
         &self,
         proven: &Proven,
-        nonce: &[u8; 32],
+        nonce: &Nonce,
         identity: &Identity,
     ) -> std::result::Result<Agreement, HandshakeError> {
         proven.verify(Role::Listener, nonce, &self.info.secret)?;

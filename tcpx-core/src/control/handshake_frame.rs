@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::hello::{Challenge, Proven};
+use super::introduction::Introduction;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
 
 /// One message of the handshake.
@@ -11,7 +12,7 @@ pub(crate) enum HandshakeFrame {
     /// Listener → connector, first of all: a fresh nonce.
     Challenge(Challenge),
     /// Connector → listener: who I am, proven with the listener's nonce.
-    Hello(Box<Proven>),
+    Hello(Box<Introduction>),
     /// Listener → connector: who I am, proven with the connector's nonce.
     Welcome(Box<Proven>),
     /// Listener → connector: we do not fit together, and why.
@@ -35,7 +36,8 @@ impl LinkFrame for HandshakeFrame {
     fn encode_body(&self, out: &mut Vec<u8>) {
         match self {
             Self::Challenge(challenge) => append(out, challenge),
-            Self::Hello(proven) | Self::Welcome(proven) => append(out, proven.as_ref()),
+            Self::Hello(introduction) => append(out, introduction.as_ref()),
+            Self::Welcome(proven) => append(out, proven.as_ref()),
             Self::Refuse(reason) => append_reason(out, reason),
         }
     }
@@ -56,15 +58,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::control::conn_info::Secret;
     use crate::control::hello::tests::sample_hello;
     use crate::control::link_frame::tests::{survive_any_body, survive_the_wire};
 
     fn any_frame() -> impl Strategy<Value = HandshakeFrame> {
-        let proven = |mac| Box::new(Proven { hello: sample_hello(), mac: [mac; 32] });
+        let proven = |mac| Proven { hello: sample_hello(), mac: [mac; 32] };
+        let introduced = move |mac| Introduction::new(proven(mac), &Secret([mac; 32]));
         prop_oneof![
             any::<[u8; 32]>().prop_map(|nonce| HandshakeFrame::Challenge(Challenge::new(nonce))),
-            any::<u8>().prop_map(move |mac| HandshakeFrame::Hello(proven(mac))),
-            any::<u8>().prop_map(move |mac| HandshakeFrame::Welcome(proven(mac))),
+            any::<u8>().prop_map(move |mac| HandshakeFrame::Hello(Box::new(introduced(mac)))),
+            any::<u8>().prop_map(move |mac| HandshakeFrame::Welcome(Box::new(proven(mac)))),
             "\\PC{0,100}".prop_map(HandshakeFrame::Refuse),
         ]
     }

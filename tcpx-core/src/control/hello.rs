@@ -12,11 +12,14 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::control::conn_info::Secret;
+use crate::control::conn_info::{Secret, SessionId};
 use crate::control::link_frame::PROTOCOL_VERSION;
 use crate::types::{MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";
+/// What the other end must answer, new for each connection.
+pub(crate) type Nonce = [u8; 32];
+
 /// Longest name in a hello, in bytes.
 const MAX_NAME_BYTES: usize = 96;
 
@@ -25,16 +28,16 @@ const MAX_NAME_BYTES: usize = 96;
 pub(crate) struct Challenge {
     magic: [u8; 8],
     pub(crate) protocol: u16,
-    pub(crate) nonce: [u8; 32],
+    pub(crate) nonce: Nonce,
 }
 
 impl Challenge {
-    pub(crate) fn new(nonce: [u8; 32]) -> Self {
+    pub(crate) fn new(nonce: Nonce) -> Self {
         Self { magic: MAGIC, protocol: PROTOCOL_VERSION, nonce }
     }
 
     /// The nonce, if the other end speaks this protocol in this version.
-    pub(crate) fn check(&self) -> Result<[u8; 32], HandshakeError> {
+    pub(crate) fn check(&self) -> Result<Nonce, HandshakeError> {
         if self.magic != MAGIC {
             return Err(HandshakeError::NotTcpx);
         }
@@ -49,8 +52,7 @@ impl Challenge {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) protocol: u16,
-    /// Random id of the session.
-    pub(crate) session: [u8; 16],
+    pub(crate) session: SessionId,
     /// The session's name, empty when it was given none.
     pub(crate) name: String,
     /// Version of the library.
@@ -67,8 +69,13 @@ pub(crate) struct Hello {
     pub(crate) gpu: Option<u32>,
     /// Whether a thread of the session makes progress, whatever its program does.
     pub(crate) progress_thread: bool,
-    /// What the other end proves itself with: new for each connection.
-    pub(crate) nonce: [u8; 32],
+    /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
+    /// 0. Two dials that cross are one connection when they agree in it.
+    pub(crate) connection: u16,
+    /// A listener's: the nonce of its own hello to this end, if it gives that dial up for this one.
+    pub(crate) instead_of: Option<Nonce>,
+    /// What the other end proves itself with.
+    pub(crate) nonce: Nonce,
 }
 
 /// A hello and the proof that the speaker knows the secret.
@@ -163,7 +170,7 @@ pub(crate) struct Agreement {
 
 impl Hello {
     /// Adds the proof for the other end's `challenge` nonce.
-    pub(crate) fn prove(self, role: Role, challenge: &[u8; 32], secret: &Secret) -> Proven {
+    pub(crate) fn prove(self, role: Role, challenge: &Nonce, secret: &Secret) -> Proven {
         let mac = authenticator(&self, role, challenge, secret)
             .map_or([0; 32], |authenticator| authenticator.finalize().into_bytes().into());
         Proven { hello: self, mac }
@@ -215,7 +222,7 @@ impl Proven {
     pub(crate) fn verify(
         &self,
         role: Role,
-        challenge: &[u8; 32],
+        challenge: &Nonce,
         secret: &Secret,
     ) -> Result<(), HandshakeError> {
         authenticator(&self.hello, role, challenge, secret)
@@ -229,7 +236,7 @@ impl Proven {
 fn authenticator(
     hello: &Hello,
     role: Role,
-    challenge: &[u8; 32],
+    challenge: &Nonce,
     secret: &Secret,
 ) -> Option<Hmac<Sha256>> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).ok()?;
@@ -258,6 +265,8 @@ pub(crate) mod tests {
             channels: 2,
             gpu: None,
             progress_thread: false,
+            connection: 1,
+            instead_of: None,
             nonce: [2; 32],
         }
     }

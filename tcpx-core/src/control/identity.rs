@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tcpx_sys::UNPACK_VERSION;
 
-use super::conn_info::Secret;
-use super::hello::Hello;
+use super::conn_info::{Secret, SessionId};
+use super::hello::{Hello, Nonce};
 use super::link_frame::PROTOCOL_VERSION;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
@@ -13,8 +13,7 @@ use crate::settings::SessionOptions;
 /// One session as its peers see it. It never changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// Random id of the session.
-    pub(crate) session: [u8; 16],
+    pub(crate) session: SessionId,
     /// The secret in the session's connection info.
     pub(crate) secret: Secret,
     /// How long a peer's host may acknowledge nothing. `None`: for ever.
@@ -47,7 +46,7 @@ impl Identity {
     }
 
     /// What this end says of itself on a new link.
-    pub(crate) fn hello(&self, nonce: [u8; 32]) -> Hello {
+    pub(crate) fn hello(&self, nonce: Nonce) -> Hello {
         Hello {
             protocol: PROTOCOL_VERSION,
             session: self.session,
@@ -59,6 +58,8 @@ impl Identity {
             channels: self.channels,
             gpu: self.gpu,
             progress_thread: self.progress_thread,
+            connection: 0,
+            instead_of: None,
             nonce,
         }
     }

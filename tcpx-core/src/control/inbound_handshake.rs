@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use crate::control::epoll_set::Interest;
 use crate::control::handshake_frame::HandshakeFrame;
-use crate::control::hello::{Agreement, Challenge, HandshakeError, Proven, Role};
+use crate::control::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
 use crate::control::identity::{Identity, random};
+use crate::control::introduction::Introduction;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};
 
@@ -16,12 +17,22 @@ use crate::error::{Error, Result};
 pub(crate) struct InboundHandshake {
     link: LinkSocket,
     from: IpAddr,
-    nonce: [u8; 32],
+    nonce: Nonce,
     give_up_at: Instant,
-    proven: Option<(Proven, Agreement)>,
+    proven: Option<(Box<Introduction>, Agreement)>,
+    /// It is not answered because this session is connecting to the other one itself.
+    is_held: bool,
     /// How often it was driven.
     #[cfg(test)]
     pub(crate) polls: usize,
+}
+
+/// A peer that was welcomed.
+#[derive(Debug)]
+pub(crate) struct Welcomed {
+    pub(crate) link: LinkSocket,
+    pub(crate) agreement: Agreement,
+    pub(crate) introduction: Box<Introduction>,
 }
 
 /// How far a handshake has come.
@@ -33,7 +44,7 @@ pub(crate) enum HandshakeState {
     Proven,
     /// The connection is to be dropped, and why.
     Refused(String),
-    /// The other end has gone before it said anything.
+    /// The other end has gone, and nobody misses it: it had said nothing, or has another link.
     Left,
 }
 
@@ -57,6 +68,7 @@ impl InboundHandshake {
             nonce,
             give_up_at,
             proven: None,
+            is_held: false,
             #[cfg(test)]
             polls: 0,
         })
@@ -73,10 +85,10 @@ impl InboundHandshake {
             return match (outcome, &self.proven) {
                 (Ok(None), Some(_)) => HandshakeState::Proven,
                 (Ok(None), None) => HandshakeState::AwaitingHello,
-                (Ok(Some(HandshakeFrame::Hello(proven))), None) => {
-                    match self.check(&proven, identity) {
+                (Ok(Some(HandshakeFrame::Hello(said))), None) => {
+                    match self.check(&said, identity) {
                         Ok(agreement) => {
-                            self.proven = Some((*proven, agreement));
+                            self.proven = Some((said, agreement));
                             // More may have come with it, which the socket says nothing of.
                             outcome = self.link.next_frame();
                             continue;
@@ -91,7 +103,9 @@ impl InboundHandshake {
                 (Ok(Some(_)), _) => {
                     HandshakeState::Refused("it said something else than hello".into())
                 }
-                (Err(LinkError::Gone(_)), None) if self.is_silent() => HandshakeState::Left,
+                (Err(LinkError::Gone(_)), _) if self.is_silent() || self.is_held => {
+                    HandshakeState::Left
+                }
                 (Err(LinkError::Gone(how)), _) => HandshakeState::Refused(how.to_string()),
                 (Err(LinkError::Frame(error)), _) => HandshakeState::Refused(format!(
                     "it does not speak the control link protocol: {error}"
@@ -112,16 +126,26 @@ impl InboundHandshake {
 
     fn check(
         &self,
-        proven: &Proven,
+        said: &Introduction,
         identity: &Identity,
     ) -> std::result::Result<Agreement, HandshakeError> {
-        proven.verify(Role::Connector, &self.nonce, &identity.secret)?;
-        identity.hello([0; 32]).agree(&proven.hello)
+        said.proven.verify(Role::Connector, &self.nonce, &identity.secret)?;
+        identity.hello([0; 32]).agree(&said.proven.hello)
     }
 
     /// Whether the other end knows the secret and fits.
     pub(crate) fn is_proven(&self) -> bool {
         self.proven.is_some()
+    }
+
+    /// Who came in, once that is proven.
+    pub(crate) fn introduction(&self) -> Option<&Introduction> {
+        self.proven.as_ref().map(|(introduction, _)| &**introduction)
+    }
+
+    /// It is not answered, because this session is connecting to the other one itself.
+    pub(crate) fn hold(&mut self) {
+        self.is_held = true;
     }
 
     /// Whether the other end has sent nothing at all.
@@ -139,20 +163,18 @@ impl InboundHandshake {
         self.link.peer_address()
     }
 
-    /// Welcomes a proven peer. Returns its link, what both ends will use, and the name that it gave
-    /// itself.
+    /// Welcomes a proven peer. `instead_of`: the nonce of this end's own hello to it, if this link
+    /// takes the place of that one.
     pub(crate) fn welcome(
         mut self,
         identity: &Identity,
-    ) -> Option<(LinkSocket, Agreement, String)> {
-        let (proven, agreement) = self.proven?;
-        let welcome = identity.hello(random().ok()?).prove(
-            Role::Listener,
-            &proven.hello.nonce,
-            &identity.secret,
-        );
+        instead_of: Option<Nonce>,
+    ) -> Option<Welcomed> {
+        let (introduction, agreement) = self.proven?;
+        let hello = Hello { instead_of, ..identity.hello(random().ok()?) };
+        let welcome = hello.prove(Role::Listener, introduction.nonce(), &identity.secret);
         self.link.queue(&HandshakeFrame::Welcome(Box::new(welcome)));
-        Some((self.link, agreement, proven.hello.name))
+        Some(Welcomed { link: self.link, agreement, introduction })
     }
 }
 

@@ -12,6 +12,7 @@ use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, admit};
 use crate::control::epoll_set::{EpollSet, Interest};
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
+use crate::control::introduction::Introduction;
 use crate::error::{Error, Result};
 
 /// Connections taken from the system in one round.
@@ -243,14 +244,25 @@ impl ControlListener {
         }
     }
 
-    /// Takes out the oldest handshake that is proven.
-    pub(crate) fn take_proven(&mut self) -> Option<InboundHandshake> {
-        let number = *self.proven.first_key_value()?.0;
-        self.take(number)
+    /// Those that have proven themselves and wait, with their numbers, the oldest first.
+    pub(crate) fn proven(&self) -> impl Iterator<Item = (u64, &Introduction)> {
+        self.proven.iter().filter_map(|(number, it)| Some((*number, it.introduction()?)))
     }
 
-    /// Takes a handshake out of the table and the set.
-    fn take(&mut self, number: u64) -> Option<InboundHandshake> {
+    /// Who has proven itself in the handshake of this number.
+    pub(crate) fn introduction(&self, number: u64) -> Option<&Introduction> {
+        self.proven.get(&number)?.introduction()
+    }
+
+    /// A handshake is not answered, because this session is connecting to the other one itself.
+    pub(crate) fn hold(&mut self, number: u64) {
+        if let Some(handshake) = self.proven.get_mut(&number) {
+            handshake.hold();
+        }
+    }
+
+    /// Takes a handshake out.
+    pub(crate) fn take(&mut self, number: u64) -> Option<InboundHandshake> {
         let handshake = self.unproven.remove(&number).or_else(|| self.proven.remove(&number))?;
         if let Err(error) = self.set.remove(&handshake) {
             tracing::debug!(%error, "a control connection was not watched");
@@ -290,14 +302,15 @@ mod tests {
             secret: ours.secret.clone(),
             addresses: vec![address],
         };
-        let mut connector = Connector::new(info);
+        let mut connector = Connector::new(info, 0);
         let give_up_at = Instant::now() + Duration::from_secs(60);
         let proven = loop {
             let now = Instant::now();
             assert!(now < give_up_at, "the peer is {}", connector.state());
             assert!(connector.poll("ours", now, &theirs).expect("it is let in").is_none());
             listener.progress(now, &ours);
-            if let Some(proven) = listener.take_proven() {
+            let first = listener.proven().next().map(|(number, _)| number);
+            if let Some(proven) = first.and_then(|number| listener.take(number)) {
                 break proven;
             }
         };

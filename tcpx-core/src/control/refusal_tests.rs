@@ -11,6 +11,7 @@ use super::socket::LinkSocket;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::control::identity::Identity;
+use crate::control::introduction::Introduction;
 use crate::control::listener::ControlListener;
 use crate::error::Error;
 use crate::settings::SessionOptions;
@@ -68,16 +69,14 @@ fn a_listener_refuses_an_incompatible_peer_and_tells_it_why() {
         };
         let mut hello = theirs.hello([7; 32]);
         spoil(&mut hello);
-        link.queue(&HandshakeFrame::Hello(Box::new(hello.prove(
-            Role::Connector,
-            &challenge.nonce,
-            &ours.secret,
-        ))));
+        let proven = hello.prove(Role::Connector, &challenge.nonce, &ours.secret);
+        let introduction = Introduction::new(proven, &theirs.secret);
+        link.queue(&HandshakeFrame::Hello(Box::new(introduction)));
         let HandshakeFrame::Refuse(reason) = hear(&mut link, &mut listen) else {
             panic!("a refusal")
         };
         words.iter().for_each(|word| assert!(reason.contains(word), "{word}: {reason}"));
-        assert!(listener.take_proven().is_none(), "{reason}");
+        assert!(listener.proven().next().is_none(), "{reason}");
     }
 }
 
@@ -88,13 +87,14 @@ fn a_connector_refuses_an_incompatible_peer() {
     for (spoil, words) in INCOMPATIBILITIES {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it has one");
-        let mut connector = Connector::new(info(&theirs, address));
+        let mut connector = Connector::new(info(&theirs, address), 0);
         let mut outcome = connector.poll("far", Instant::now(), &ours).map(drop);
         let (stream, _) = listener.accept().expect("it was dialled");
         let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
         link.queue(&HandshakeFrame::Challenge(Challenge::new([3; 32])));
         let mut dial = || outcome = connector.poll("far", Instant::now(), &ours).map(drop);
-        let HandshakeFrame::Hello(proven) = hear(&mut link, &mut dial) else { panic!("a hello") };
+        let HandshakeFrame::Hello(said) = hear(&mut link, &mut dial) else { panic!("a hello") };
+        let proven = said.proven;
         proven.verify(Role::Connector, &[3; 32], &theirs.secret).expect("it knows the secret");
         let mut hello = theirs.hello([7; 32]);
         spoil(&mut hello);
@@ -119,7 +119,8 @@ fn a_connector_refuses_an_incompatible_peer() {
 fn a_refused_connector_says_that_the_words_are_the_peers() {
     let (ours, theirs) = (identity(), identity());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let mut connector = Connector::new(info(&theirs, listener.local_addr().expect("it has one")));
+    let mut connector =
+        Connector::new(info(&theirs, listener.local_addr().expect("it has one")), 0);
     let mut outcome = connector.poll("far", Instant::now(), &ours).map(drop);
     let (stream, _) = listener.accept().expect("it was dialled");
     let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");

@@ -31,11 +31,13 @@ pub(crate) struct AcceptQueue<K> {
     unclaimed: VecDeque<Unclaimed<K>>,
     /// Peers that were gone before an accept asked for them.
     missed: u64,
+    /// Peers that connects of this session have taken.
+    taken_by_connects: u64,
 }
 
 impl<K> Default for AcceptQueue<K> {
     fn default() -> Self {
-        Self { accepting: Vec::new(), unclaimed: VecDeque::new(), missed: 0 }
+        Self { accepting: Vec::new(), unclaimed: VecDeque::new(), missed: 0, taken_by_connects: 0 }
     }
 }
 
@@ -90,6 +92,18 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         }
     }
 
+    /// A connect takes the peer that came first of those that it would reach.
+    pub(crate) fn take_for_connect(&mut self, is_reached: impl Fn(K) -> bool) -> Option<K> {
+        let index = self.unclaimed.iter().position(|waiting| is_reached(waiting.peer))?;
+        self.note_taken_by_connect();
+        self.unclaimed.remove(index).map(|found| found.peer)
+    }
+
+    /// A connect has taken a peer that has not waited here.
+    pub(crate) fn note_taken_by_connect(&mut self) {
+        self.taken_by_connects += 1;
+    }
+
     /// Takes out unclaimed peers that are gone.
     pub(crate) fn take_gone(&mut self, is_gone: impl Fn(K) -> bool) -> Vec<K> {
         let mut gone = Vec::new();
@@ -112,6 +126,12 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
             [] => "no session has connected; is the peer running, and did it get this connection info?".to_owned(),
             names => format!("sessions that call themselves {} are waiting", names.join(", ")),
         };
+        if self.taken_by_connects > 0 {
+            why += &format!(
+                "; {} came from where a connect of this session led, and are that connect's",
+                self.taken_by_connects
+            );
+        }
         if self.missed > 0 {
             why += &format!("; {} came and left before they were accepted", self.missed);
         }
@@ -151,6 +171,19 @@ mod tests {
         assert!(!queue.is_accepting("a"));
         assert_eq!(queue.arrive(1, "a"), None);
         assert!(queue.why_nobody().contains("call themselves a"));
+    }
+
+    #[test]
+    fn a_connect_takes_the_first_that_it_would_reach_and_an_accept_is_told() {
+        let mut queue = AcceptQueue::default();
+        for (peer, given) in [(1, "a"), (2, "b"), (3, "b")] {
+            queue.arrive(peer, given);
+        }
+        assert_eq!(queue.take_for_connect(|_| false), None);
+        assert_eq!(queue.take_for_connect(|peer| peer > 1), Some(2));
+        assert!(queue.why_nobody().contains("1 came from where a connect"));
+        assert_eq!(queue.start_accept("b"), Some(3));
+        assert_eq!(queue.start_accept("c"), None);
     }
 
     #[test]

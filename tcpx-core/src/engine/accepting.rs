@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use super::{Engine, check_peer_name};
-use crate::control::inbound_handshake::InboundHandshake;
-use crate::control::listener::{ControlListener, Look};
+use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
+use crate::control::listener::Look;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
 use crate::types::PeerKey;
@@ -43,8 +43,8 @@ impl Engine {
         self.accept_queue.why_nobody()
     }
 
-    /// Gives a peer that came in the name that an accept has for it.
-    fn claim(&mut self, name: &str, key: PeerKey) {
+    /// Gives a peer that came in the name that an accept, or a connect, has for it.
+    pub(super) fn claim(&mut self, name: &str, key: PeerKey) {
         self.forget_name(name);
         self.names.insert(name.to_owned(), key);
         if let Some(peer) = self.peers.get_mut(key)
@@ -54,32 +54,29 @@ impl Engine {
         }
     }
 
-    /// Takes peers in that have proven themselves, as far as there is room: they are connected
-    /// whether or not their accept has been called.
+    /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are
+    /// connected whether or not their accept has been called.
     pub(super) fn accept_links(&mut self, now: Instant) -> bool {
         let Some(listener) = &mut self.listener else { return false };
         let look = listener.progress(now, &self.commons.session.identity);
         let mut moved = look == Look::Moved;
         self.forget_gone_unclaimed();
-        while self.accept_queue.has_room() {
-            let Some(handshake) = self.listener.as_mut().and_then(ControlListener::take_proven)
-            else {
-                break;
-            };
-            moved = true;
-            self.welcome(handshake, now);
+        if look != Look::NotDue {
+            moved |= self.meet(now);
         }
         moved
     }
 
-    fn welcome(&mut self, handshake: InboundHandshake, now: Instant) {
+    /// Welcomes a peer that no connect of this session waits for.
+    pub(super) fn welcome(&mut self, handshake: InboundHandshake, now: Instant) {
         let address = handshake.address();
-        let Some((link, agreement, given)) = handshake.welcome(&self.commons.session.identity)
-        else {
+        let Some(welcomed) = handshake.welcome(&self.commons.session.identity, None) else {
             return;
         };
+        let Welcomed { link, agreement, introduction } = welcomed;
+        let given = introduction.proven.hello.name.clone();
         let name = PeerName::unclaimed(&given, &address);
-        let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone()));
+        let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));
         let claimed = self.accept_queue.arrive(key, &given).map(str::to_owned);
         if let Some(name) = claimed {
             self.claim(&name, key);
@@ -91,7 +88,7 @@ impl Engine {
     }
 
     /// Skips peers that were gone before an accept asked for them.
-    fn forget_gone_unclaimed(&mut self) {
+    pub(super) fn forget_gone_unclaimed(&mut self) {
         let peers = &self.peers;
         let is_gone = |key| peers.get(key).is_none_or(Peer::is_gone);
         for key in self.accept_queue.take_gone(is_gone) {

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::Engine;
+use crate::control::connector::Connector;
 use crate::error::{Error, Phase};
+use crate::peer::Peer;
 use crate::plugin::Plugin;
 use crate::stats::report::{SessionReport, StagingTimes};
 use crate::types::PeerKey;
@@ -17,6 +19,10 @@ impl Engine {
         now: Instant,
     ) -> Error {
         let peer = peer.and_then(|key| self.peers.get(key));
+        let connector = peer.and_then(Peer::connector);
+        if let Some(error) = connector.and_then(Connector::why_unreached) {
+            return error.clone();
+        }
         let mut detail = peer.map_or("nothing came", |peer| peer.state()).to_owned();
         if let Some(silence) =
             peer.and_then(|peer| peer.silence(now)).filter(|silence| silence.as_secs() >= 1)

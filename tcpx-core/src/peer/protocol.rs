@@ -291,6 +291,11 @@ impl PeerProtocol {
         self.stage.words()
     }
 
+    /// Whether it is over, or one of the ends has said goodbye or is about to.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.stage.is_leaving()
+    }
+
     /// Messages so far.
     pub(crate) fn messages(&self) -> MessageStats {
         self.messages

@@ -72,6 +72,15 @@ impl Stage {
         }
     }
 
+    /// Whether it is over, or one of the ends has said goodbye or is about to.
+    pub(super) fn is_leaving(&self) -> bool {
+        match self {
+            Self::Connecting(connecting) => connecting.peer_left || connecting.leaves,
+            Self::Up { peer_left } => *peer_left,
+            Self::Closing(_) | Self::Over => true,
+        }
+    }
+
     /// In words, for reports and errors.
     pub(super) fn words(&self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
     };
     let (server, client) = (session(), session());
     let info = ConnInfo::decode(&server.listen().expect("listen")).expect("own bytes load");
-    let mut connector = Connector::new(info);
+    let mut connector = Connector::new(info, 0);
     let give_up_at = Instant::now() + Duration::from_secs(60);
     let _link = loop {
         let now = Instant::now();
@@ -26,8 +26,8 @@ fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
             now,
             &client.shared.engine().expect("no fork").commons.session.identity,
         );
-        if let Some((link, _)) = outcome.expect("it is welcomed") {
-            break link;
+        if let Some(reached) = outcome.expect("it is welcomed") {
+            break reached.link;
         }
     };
     let waiting = server.stats().peers;

@@ -1,0 +1,368 @@
+//! The rules one by one, and a model: two ends, one connect each, in every order of events.
+
+use std::collections::HashSet;
+
+use super::*;
+
+const SMALL: SessionId = [1; 16];
+const LARGE: SessionId = [2; 16];
+
+#[test]
+fn every_case() {
+    use OwnDial::{Greeted, Unheard};
+    for (own, of_the_smaller, of_the_larger) in [
+        (None, Verdict::Welcome, Verdict::Welcome),
+        (Some(Unheard), Verdict::Adopt, Verdict::Adopt),
+        (Some(Greeted), Verdict::Wait, Verdict::Adopt),
+    ] {
+        assert_eq!(decide(&SMALL, &LARGE, own, false), of_the_smaller, "{own:?}");
+        assert_eq!(decide(&LARGE, &SMALL, own, false), of_the_larger, "{own:?}");
+        assert_eq!(decide(&SMALL, &LARGE, own, true), Verdict::Drop, "{own:?}");
+        assert_eq!(decide(&LARGE, &SMALL, own, true), Verdict::Drop, "{own:?}");
+    }
+}
+
+/// Where one end's connect is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Connect {
+    NotCalled,
+    Unheard,
+    Greeted,
+    /// No address leads to the other end; it may still come.
+    Unreached,
+    /// It has the link that this end has dialled.
+    OnOwn,
+    /// It has the link that the other end has dialled.
+    OnTheirs,
+    Failed,
+}
+
+/// What one end has made of the other's dial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Inbound {
+    Nothing,
+    /// Its hello is read, and waits.
+    Waits,
+    /// It is a peer without a name.
+    Unclaimed,
+    /// A connect has it, or it is over.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct End {
+    connect: Connect,
+    inbound: Inbound,
+    /// The other end has said that it gives its dial up.
+    knows_given_up: bool,
+}
+
+/// The link that one end dials, and what is on its way there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Dial {
+    is_reachable: bool,
+    hello: bool,
+    /// A welcome, and whether the welcomer gives its own dial up.
+    welcome: Option<bool>,
+    closed_by_dialler: bool,
+    closed_by_listener: bool,
+}
+
+/// Both ends: 0 has the smaller id. Dial `n` is that of end `n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct World {
+    ends: [End; 2],
+    dials: [Dial; 2],
+    /// Faults that may still happen: a connect that is given up, or a link that breaks.
+    faults: u8,
+    had_fault: bool,
+}
+
+/// One thing that happens at one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    CallConnect,
+    DialArrives,
+    NoAddressLeadsThere,
+    ReadHello,
+    DecideAgain,
+    ReadAnswer,
+    SeeEndOfOwnDial,
+    SeeEndOfTheirDial,
+    GiveUp,
+    OwnDialBreaks,
+}
+
+const EVENTS: [Event; 10] = [
+    Event::CallConnect,
+    Event::DialArrives,
+    Event::NoAddressLeadsThere,
+    Event::ReadHello,
+    Event::DecideAgain,
+    Event::ReadAnswer,
+    Event::SeeEndOfOwnDial,
+    Event::SeeEndOfTheirDial,
+    Event::GiveUp,
+    Event::OwnDialBreaks,
+];
+
+impl World {
+    fn new(reachable: [bool; 2], faults: u8) -> Self {
+        let end =
+            End { connect: Connect::NotCalled, inbound: Inbound::Nothing, knows_given_up: false };
+        let dial = |is_reachable| Dial {
+            is_reachable,
+            hello: false,
+            welcome: None,
+            closed_by_dialler: false,
+            closed_by_listener: false,
+        };
+        Self { ends: [end; 2], dials: reachable.map(dial), faults, had_fault: false }
+    }
+
+    /// The end after an event, if it can happen now.
+    fn after(mut self, me: usize, event: Event) -> Option<Self> {
+        let (own, theirs) = (me, 1 - me);
+        let end = self.ends[me];
+        match event {
+            Event::CallConnect if end.connect == Connect::NotCalled => {
+                if end.inbound == Inbound::Unclaimed {
+                    self.ends[me].connect = Connect::OnTheirs;
+                    self.ends[me].inbound = Inbound::Done;
+                } else {
+                    self.ends[me].connect = Connect::Unheard;
+                }
+            }
+            Event::DialArrives
+                if end.connect == Connect::Unheard && self.dials[own].is_reachable =>
+            {
+                self.ends[me].connect = Connect::Greeted;
+                self.dials[own].hello = true;
+            }
+            Event::NoAddressLeadsThere
+                if end.connect == Connect::Unheard && !self.dials[own].is_reachable =>
+            {
+                self.dial_fails(me, Connect::Unreached);
+            }
+            Event::ReadHello if self.dials[theirs].hello => {
+                self.dials[theirs].hello = false;
+                self.ends[me].inbound = Inbound::Waits;
+                self.decide(me);
+            }
+            Event::DecideAgain if end.inbound == Inbound::Waits => {
+                self.decide(me);
+                if self.ends[me].inbound == Inbound::Waits {
+                    return None;
+                }
+            }
+            Event::ReadAnswer if end.connect == Connect::Greeted => {
+                self.ends[me].knows_given_up |= self.dials[own].welcome.take()?;
+                self.ends[me].connect = Connect::OnOwn;
+            }
+            Event::SeeEndOfOwnDial
+                if self.dials[own].closed_by_listener && self.dials[own].welcome.is_none() =>
+            {
+                match end.connect {
+                    Connect::Greeted => self.dial_fails(me, Connect::Failed),
+                    Connect::OnOwn => self.ends[me].connect = Connect::Failed,
+                    _ => return None,
+                }
+                self.dials[own].closed_by_dialler = true;
+            }
+            Event::SeeEndOfTheirDial
+                if self.dials[theirs].closed_by_dialler && !self.dials[theirs].hello =>
+            {
+                match (end.inbound, end.connect) {
+                    (Inbound::Waits | Inbound::Unclaimed, _) => {
+                        self.ends[me].inbound = Inbound::Done;
+                    }
+                    (_, Connect::OnTheirs) => self.ends[me].connect = Connect::Failed,
+                    _ => return None,
+                }
+                self.dials[theirs].closed_by_listener = true;
+            }
+            Event::GiveUp if self.faults > 0 => {
+                match end.connect {
+                    Connect::NotCalled | Connect::Failed => return None,
+                    Connect::OnTheirs => self.dials[theirs].closed_by_listener = true,
+                    _ => self.dials[own].closed_by_dialler = true,
+                }
+                self.ends[me].connect = Connect::Failed;
+                self.fault();
+            }
+            Event::OwnDialBreaks if self.faults > 0 && end.connect == Connect::Greeted => {
+                self.dials[own].closed_by_dialler = true;
+                self.dials[own].closed_by_listener = true;
+                self.dials[own].welcome = None;
+                self.fault();
+            }
+            _ => return None,
+        }
+        Some(self)
+    }
+
+    fn fault(&mut self) {
+        self.faults -= 1;
+        self.had_fault = true;
+    }
+
+    /// What `meeting` does with the verdict.
+    fn decide(&mut self, me: usize) {
+        let (ours, theirs) = if me == 0 { (&SMALL, &LARGE) } else { (&LARGE, &SMALL) };
+        let own = match self.ends[me].connect {
+            Connect::Unheard | Connect::Unreached => Some(OwnDial::Unheard),
+            Connect::Greeted => Some(OwnDial::Greeted),
+            _ => None,
+        };
+        match decide(ours, theirs, own, self.ends[me].knows_given_up) {
+            Verdict::Wait => {}
+            Verdict::Adopt => self.adopt(me),
+            Verdict::Welcome => {
+                self.ends[me].inbound = Inbound::Unclaimed;
+                self.dials[1 - me].welcome = Some(false);
+            }
+            Verdict::Drop => {
+                self.ends[me].inbound = Inbound::Done;
+                self.dials[1 - me].closed_by_listener = true;
+            }
+        }
+    }
+
+    fn adopt(&mut self, me: usize) {
+        let gives_up = self.ends[me].connect == Connect::Greeted;
+        self.dials[me].closed_by_dialler = true;
+        self.dials[1 - me].welcome = Some(gives_up);
+        self.ends[me].inbound = Inbound::Done;
+        self.ends[me].connect = Connect::OnTheirs;
+    }
+
+    /// The other's dial is taken, if it waits.
+    fn dial_fails(&mut self, me: usize, otherwise: Connect) {
+        match self.ends[me].inbound {
+            Inbound::Waits => {
+                // What is left of the dial tells nobody anything.
+                self.ends[me].connect = Connect::Unheard;
+                self.adopt(me);
+            }
+            _ => self.ends[me].connect = otherwise,
+        }
+    }
+
+    /// Whether an end holds the link that end `dialler` dials.
+    fn holds(&self, me: usize, dialler: usize) -> bool {
+        match me == dialler {
+            true => self.ends[me].connect == Connect::OnOwn,
+            false => {
+                self.ends[me].connect == Connect::OnTheirs
+                    || self.ends[me].inbound == Inbound::Unclaimed
+            }
+        }
+    }
+
+    /// Links that both ends hold.
+    fn links(&self) -> Vec<usize> {
+        (0..2).filter(|dial| self.holds(0, *dial) && self.holds(1, *dial)).collect()
+    }
+
+    /// In any state at all.
+    fn check(&self) {
+        assert!(self.links().len() <= 1, "{self:#?}");
+        if !self.had_fault {
+            let connects = self.ends.map(|end| end.connect);
+            assert!(!connects.contains(&Connect::Failed), "{self:#?}");
+            // The two connects never have different links.
+            assert_ne!(connects, [Connect::OnOwn; 2], "{self:#?}");
+            assert_ne!(connects, [Connect::OnTheirs; 2], "{self:#?}");
+        }
+    }
+
+    /// Nothing more happens by itself.
+    fn check_quiet(&self) {
+        for (me, end) in self.ends.iter().enumerate() {
+            assert!(!matches!(end.connect, Connect::Unheard | Connect::Greeted), "{self:#?}");
+            assert_ne!(end.inbound, Inbound::Waits, "{self:#?}");
+            for dialler in 0..2 {
+                if self.holds(me, dialler) {
+                    assert!(self.holds(1 - me, dialler), "half a connection: {self:#?}");
+                }
+            }
+        }
+        if self.had_fault {
+            return;
+        }
+        // Who has called is connected, if any dial of the two can arrive.
+        let can_arrive =
+            |me: usize| self.ends[me].connect != Connect::NotCalled && self.dials[me].is_reachable;
+        let is_connected = can_arrive(0) || can_arrive(1);
+        assert_eq!(self.links().len(), usize::from(is_connected), "{self:#?}");
+        for end in &self.ends {
+            let expected = match end.connect {
+                Connect::NotCalled => continue,
+                Connect::Unreached => false,
+                connect => matches!(connect, Connect::OnOwn | Connect::OnTheirs),
+            };
+            assert_eq!(expected, is_connected, "{self:#?}");
+            assert_ne!(end.inbound, Inbound::Unclaimed, "a second peer: {self:#?}");
+        }
+    }
+}
+
+/// Visits every state that any order of events leads to. Returns how many there are.
+fn explore(start: World, calls: [bool; 2]) -> usize {
+    let (mut seen, mut todo) = (HashSet::from([start]), vec![start]);
+    while let Some(world) = todo.pop() {
+        world.check();
+        let mut is_quiet = true;
+        for (me, event) in (0..2).flat_map(|me| EVENTS.map(|event| (me, event))) {
+            if event == Event::CallConnect && !calls[me] {
+                continue;
+            }
+            let Some(next) = world.after(me, event) else { continue };
+            is_quiet &= matches!(event, Event::GiveUp | Event::OwnDialBreaks);
+            if seen.insert(next) {
+                todo.push(next);
+            }
+        }
+        if is_quiet {
+            world.check_quiet();
+        }
+    }
+    seen.len()
+}
+
+/// In every order of events at most one connection remains, no end has half of one, and both
+/// connects end.
+#[test]
+fn in_every_order_of_events_one_connection_remains() {
+    let mut states = 0;
+    for reachable in [[true, true], [true, false], [false, true], [false, false]] {
+        for calls in [[true, true], [true, false], [false, true]] {
+            for faults in 0..=2 {
+                states += explore(World::new(reachable, faults), calls);
+            }
+        }
+    }
+    assert!(states > 1_000, "only {states} states: the model does not move");
+}
+
+/// The model would see it: without the word of who has given way, a late hello becomes a peer that
+/// nobody is.
+#[test]
+fn a_late_hello_is_a_peer_where_nobody_says_that_it_was_given_up() {
+    let mut world = World::new([true, true], 0);
+    for (me, event) in [
+        (0, Event::CallConnect),
+        (1, Event::CallConnect),
+        (0, Event::DialArrives),
+        (1, Event::DialArrives),
+        (1, Event::ReadHello),
+        (0, Event::ReadAnswer),
+    ] {
+        world = world.after(me, event).expect("it can happen");
+    }
+    let dropped = world.after(0, Event::ReadHello).expect("it can happen");
+    assert_eq!(dropped.ends[0].inbound, Inbound::Done);
+    world.ends[0].knows_given_up = false;
+    let taken_in = world.after(0, Event::ReadHello).expect("it can happen");
+    assert_eq!(taken_in.ends[0].inbound, Inbound::Unclaimed);
+}

@@ -1,0 +1,142 @@
+//! Connects of this session, and peers that come in from the sessions where they lead: two programs
+//! that connect to each other get one connection.
+
+use std::time::{Duration, Instant};
+
+use super::Engine;
+use super::collision::{OwnDial, Verdict, decide};
+use crate::control::conn_info::{ConnInfo, SessionId};
+use crate::control::connector::Connector;
+use crate::control::inbound_handshake::Welcomed;
+use crate::control::introduction::Introduction;
+use crate::error::{Error, Result};
+use crate::peer::Peer;
+use crate::types::PeerKey;
+use crate::types::peer_name::PeerName;
+
+/// The share of a connect's time in which a peer may come in that was reached at none of its
+/// addresses: one part of so many.
+const AWAIT_SHARE: u32 = 10;
+
+impl Engine {
+    /// Starts reaching a peer whose connection info was loaded, unless it has come in itself.
+    pub(crate) fn start_connect(&mut self, name: &str) -> Result<PeerKey> {
+        self.check_open()?;
+        let Some(info) = self.infos.get(name) else {
+            let known = self.infos.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            return Err(Error::UnknownPeer { peer: name.to_owned(), known });
+        };
+        let info = info.clone();
+        self.check_free(name)?;
+        if let Some(key) = self.take_unclaimed_from(&info) {
+            self.claim(name, key);
+            return Ok(key);
+        }
+        self.forget_name(name);
+        let connector = Connector::new(info.clone(), self.next_connection_with(&info.session));
+        let peer_name = PeerName::bound(name);
+        let key = self.peers.insert_with_key(|key| Peer::dial(key, peer_name, connector));
+        self.names.insert(name.to_owned(), key);
+        Ok(key)
+    }
+
+    /// Takes the peer out of the accept queue that a connect with this connection info would reach.
+    fn take_unclaimed_from(&mut self, info: &ConnInfo) -> Option<PeerKey> {
+        self.forget_gone_unclaimed();
+        let peers = &self.peers;
+        let is_reached = |key| peers.get(key).is_some_and(|peer| peer.came_from(info));
+        self.accept_queue.take_for_connect(is_reached)
+    }
+
+    /// The number of a further connection with a session: the smallest that is free here.
+    fn next_connection_with(&self, session: &SessionId) -> u16 {
+        let connections = self.peers.values().filter_map(|peer| peer.connection_with(session));
+        let mut taken: Vec<u16> = connections.collect();
+        taken.sort_unstable();
+        taken.dedup();
+        let gap = (0..).zip(&taken).find(|(number, taken)| number != *taken);
+        gap.map_or(taken.len() as u16, |(number, _)| number)
+    }
+
+    /// Decides on every peer that has proven itself.
+    pub(super) fn meet(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        let waiting = self.listener.iter().flat_map(|listener| listener.proven());
+        for number in waiting.map(|(number, _)| number).collect::<Vec<_>>() {
+            moved |= self.meet_one(number, now);
+        }
+        moved
+    }
+
+    fn meet_one(&mut self, number: u64, now: Instant) -> bool {
+        let Some(listener) = &mut self.listener else { return false };
+        let Some(introduction) = listener.introduction(number) else { return false };
+        let dial = self.peers.iter().find_map(|(key, peer)| {
+            let connector = peer.connector()?;
+            is_same(connector, introduction).then_some((key, connector))
+        });
+        let own = dial.map(|(_, connector)| match connector.unanswered() {
+            Some(_) => OwnDial::Greeted,
+            None => OwnDial::Unheard,
+        });
+        let is_given_up = self.peers.values().any(|peer| peer.replaces(introduction.nonce()));
+        let ours = &self.commons.session.identity.session;
+        match (decide(ours, introduction.session(), own, is_given_up), dial) {
+            (Verdict::Adopt, Some((key, _))) => self.adopt(key, number, now),
+            (Verdict::Wait, _) => {
+                listener.hold(number);
+                return false;
+            }
+            (Verdict::Drop, _) => drop(listener.take(number)),
+            (Verdict::Welcome | Verdict::Adopt, _) => {
+                if !self.accept_queue.has_room() {
+                    return false;
+                }
+                if let Some(handshake) = listener.take(number) {
+                    self.welcome(handshake, now);
+                }
+            }
+        }
+        true
+    }
+
+    /// A peer that came in is the one that a connect waits for. The connect's own dial ends before
+    /// the peer hears of it.
+    fn adopt(&mut self, key: PeerKey, number: u64, now: Instant) {
+        let handshake = self.listener.as_mut().and_then(|listener| listener.take(number));
+        let (Some(handshake), Some(peer)) = (handshake, self.peers.get_mut(key)) else { return };
+        let instead_of = peer.connector().and_then(Connector::unanswered);
+        let session = &self.commons.session;
+        let Some(welcomed) = handshake.welcome(&session.identity, instead_of) else { return };
+        let Welcomed { link, agreement, .. } = welcomed;
+        tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
+        self.accept_queue.note_taken_by_connect();
+        if let Err(error) = peer.link_up(link, agreement, now, session) {
+            self.fail_peer(key, error);
+        }
+    }
+
+    /// A step of a peer has failed. A connect goes on with the peer's own, if that is here, and
+    /// waits for it, if no address has led to the peer and it may come.
+    pub(super) fn step_failed(&mut self, key: PeerKey, error: Error, now: Instant) {
+        if let Some(connector) = self.peers.get_mut(key).and_then(|peer| peer.connector_mut())
+            && let Some(listener) = &self.listener
+        {
+            let come = listener.proven().find(|(_, introduction)| is_same(connector, introduction));
+            if let Some((number, _)) = come {
+                self.adopt(key, number, now);
+                return;
+            }
+            let time: Duration = self.commons.session.options.connect_timeout / AWAIT_SHARE;
+            if connector.await_peer(&error, now + time) {
+                return;
+            }
+        }
+        self.fail_peer(key, error);
+    }
+}
+
+/// Whether a peer that came in is the connection that a dial is to become.
+fn is_same(connector: &Connector, introduction: &Introduction) -> bool {
+    introduction.connection() == connector.connection() && introduction.is_of(connector.info())
+}
