@@ -4,6 +4,7 @@ mod arrival;
 mod buffer;
 mod gathering;
 mod late_unpack;
+mod meeting;
 mod name;
 mod parking;
 mod staging;

@@ -1,0 +1,344 @@
+//! Two sessions that connect to each other, where one of the dials leads somewhere else, nowhere,
+//! or is answered late.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::control::conn_info::ConnInfo;
+use crate::control::connector::Connector;
+use crate::control::handshake_frame::HandshakeFrame;
+use crate::control::hello::{Challenge, Hello, Role};
+use crate::control::identity::Identity;
+use crate::control::introduction::Introduction;
+use crate::control::link_frame::LinkFrame;
+use crate::control::socket::LinkSocket;
+use crate::{Error, PluginChoice, Session, SessionOptions};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn session() -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        channels: 1,
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        connect_timeout: 10 * PATIENCE,
+        // Nobody answers a goodbye here: the sessions go one after the other.
+        close_timeout: Duration::from_millis(1),
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("the software plugin is always there")
+}
+
+fn info(session: &Session) -> ConnInfo {
+    ConnInfo::decode(&session.listen().expect("listen")).expect("own bytes load")
+}
+
+fn identity(session: &Session) -> Identity {
+    session.shared.engine().commons.session.identity.clone()
+}
+
+/// Two sessions that know each other as "peer", by the addresses in `towards` where there are some.
+/// The first has the smaller id.
+fn acquainted(towards: [Option<SocketAddr>; 2]) -> [Session; 2] {
+    let mut sessions = [session(), session()];
+    sessions.sort_by_key(|session| identity(session).session);
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut info = info(&sessions[to]);
+        if let Some(address) = towards[to] {
+            info.addresses = vec![address];
+        }
+        let load = sessions[from].load_remote_conn_info("peer", &info.encode());
+        load.expect("own bytes load");
+    }
+    sessions
+}
+
+/// An address that nobody listens at, and what keeps it so.
+fn closed_port() -> (socket2::Socket, SocketAddr) {
+    let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    taken.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+    let address = taken.local_addr().unwrap().as_socket().expect("IPv4");
+    (taken, address)
+}
+
+/// Somebody else who listens.
+fn stranger() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+fn link(stream: TcpStream) -> LinkSocket {
+    LinkSocket::new(stream, None, Instant::now()).expect("a socket")
+}
+
+fn progress_until(sessions: &[&Session], what: &str, mut is_over: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_over() {
+        let states: Vec<_> = sessions.iter().map(|session| session.stats().peers).collect();
+        assert!(begin.elapsed() < PATIENCE, "{what}: {states:?}");
+        for session in sessions {
+            session.progress();
+        }
+    }
+}
+
+/// The next frame on a link, while the sessions go on.
+fn hear<F: LinkFrame>(link: &mut LinkSocket, sessions: &[&Session]) -> F {
+    let mut heard = None;
+    progress_until(sessions, "a frame", || {
+        link.flush().expect("the other end is there");
+        heard = link.receive(Instant::now()).expect("the other end is there");
+        heard.is_some()
+    });
+    heard.expect("it was heard")
+}
+
+/// Lets a session's dial reach the stranger, and say hello there.
+fn greet(
+    stranger: &TcpListener,
+    from: &Session,
+    others: &[&Session],
+) -> (LinkSocket, Introduction) {
+    let sessions = [&[from], others].concat();
+    from.shared.engine().start_connect("peer").expect("it begins");
+    from.progress();
+    let mut link = link(stranger.accept().expect("it dials").0);
+    link.queue(&HandshakeFrame::Challenge(Challenge::new([3; 32])));
+    let HandshakeFrame::Hello(said) = hear(&mut link, &sessions) else { panic!("a hello") };
+    (link, *said)
+}
+
+fn state(session: &Session) -> String {
+    session.shared.engine().peer("peer").expect("it is known").1.state().to_owned()
+}
+
+/// Each has one peer, which is up.
+fn are_one(sessions: [&Session; 2]) -> bool {
+    sessions.iter().all(|session| {
+        let peers = session.stats().peers;
+        peers.len() == 1 && peers[0].name == "peer" && peers[0].state == "up"
+    })
+}
+
+/// Rounds in which nothing more should happen.
+fn rounds(sessions: &[&Session]) {
+    let begin = Instant::now();
+    for millis in 0..200 {
+        for session in sessions {
+            session.shared.engine().progress(begin + Duration::from_millis(millis));
+        }
+    }
+}
+
+#[test]
+fn the_smaller_id_waits_for_its_own_dial_and_takes_the_others_when_that_fails() {
+    let (stranger, address) = stranger();
+    let [small, large] = acquainted([None, Some(address)]);
+    let (held, _) = greet(&stranger, &small, &[]);
+    large.shared.engine().start_connect("peer").expect("it begins");
+    progress_until(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
+    rounds(&[&small, &large]);
+    assert!(state(&large).starts_with("greeted"), "{}", state(&large));
+    assert_eq!(small.stats().peers.len(), 1, "the dial of the other end is no peer of its own");
+    drop(held);
+    progress_until(&[&small, &large], "one connection", || are_one([&small, &large]));
+    assert_eq!((small.stats().peers_failed, large.stats().peers_failed), (0, 0));
+}
+
+#[test]
+fn the_larger_id_gives_way_also_when_its_hello_is_not_answered() {
+    let (stranger, address) = stranger();
+    let [small, large] = acquainted([Some(address), None]);
+    let (mut given_up, said) = greet(&stranger, &large, &[]);
+    assert_eq!(said.session(), &identity(&large).session);
+    small.shared.engine().start_connect("peer").expect("it begins");
+    progress_until(&[&small, &large], "one connection", || are_one([&small, &large]));
+    progress_until(&[&small, &large], "the dial ends", || {
+        given_up.receive::<HandshakeFrame>(Instant::now()).is_err()
+    });
+    // Its hello comes late, at the end that it was meant for: it is no peer.
+    let mut late = link(TcpStream::connect(info(&small).addresses[0]).unwrap());
+    let HandshakeFrame::Challenge(challenge) = hear(&mut late, &[&small]) else { panic!() };
+    let secret = identity(&small).secret;
+    let again = said.proven.hello.prove(Role::Connector, &challenge.nonce, &secret);
+    let again = Introduction::new(again, &identity(&large).secret);
+    late.queue(&HandshakeFrame::Hello(Box::new(again)));
+    progress_until(&[&small, &large], "it is dropped", || {
+        late.flush().is_err() || late.receive::<HandshakeFrame>(Instant::now()).is_err()
+    });
+    assert!(are_one([&small, &large]), "{:?}", small.stats().peers);
+    assert_eq!((small.stats().peers_failed, large.stats().peers_failed), (0, 0));
+}
+
+#[test]
+fn a_connect_that_is_given_up_leaves_the_other_end_its_own() {
+    let (stranger, address) = stranger();
+    let [small, large] = acquainted([None, Some(address)]);
+    let (_held, _) = greet(&stranger, &small, &[]);
+    large.shared.engine().start_connect("peer").expect("it begins");
+    progress_until(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
+    small.disconnect("peer").expect("it is dropped at once");
+    progress_until(&[&small, &large], "the other end is up", || state(&large) == "up");
+    assert!(small.stats().peers[0].name.contains("not accepted"), "{:?}", small.stats().peers);
+    // The next connect takes it.
+    small.connect("peer").expect("it is there");
+    assert!(are_one([&small, &large]), "{:?}", small.stats().peers);
+}
+
+/// What becomes of two connects at the same time, the smaller id's first.
+fn connect_both(sessions: &[Session; 2]) -> [Result<(), Error>; 2] {
+    thread::scope(|scope| {
+        let [small, large] = sessions.each_ref().map(|it| scope.spawn(|| it.connect("peer")));
+        [small, large].map(|connecting| connecting.join().expect("no panic"))
+    })
+}
+
+#[test]
+fn one_direction_that_leads_somewhere_is_enough() {
+    let (_taken, closed) = closed_port();
+    let (_silent, silent) = stranger();
+    for towards in
+        [[Some(closed), None], [None, Some(closed)], [Some(silent), None], [None, Some(silent)]]
+    {
+        let sessions = acquainted(towards);
+        let outcomes = connect_both(&sessions);
+        assert!(outcomes.iter().all(Result::is_ok), "{towards:?}: {outcomes:?}");
+        let [small, large] = &sessions;
+        assert!(are_one([small, large]), "{:?}, {:?}", small.stats().peers, large.stats().peers);
+        assert_eq!((small.stats().peers_failed, large.stats().peers_failed), (0, 0));
+    }
+}
+
+#[test]
+fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
+    for the_first_connects_first in [true, false] {
+        let sessions = acquainted([None; 2]);
+        let [small, large] = &sessions;
+        for session in &sessions {
+            session.shared.engine().start_accept("somebody else").expect("it begins");
+        }
+        let mut order = [small, large];
+        order.sort_by_key(|session| std::ptr::eq(*session, small) != the_first_connects_first);
+        for session in order {
+            session.shared.engine().start_connect("peer").expect("it begins");
+        }
+        progress_until(&order, "one connection", || are_one(order));
+        let told = order.map(|session| session.shared.engine().stop_accept("somebody else"));
+        let came = told.iter().filter(|told| told.contains("1 came from where a connect")).count();
+        assert_eq!(came, 1, "one end has dialled, the other has adopted: {told:?}");
+    }
+}
+
+#[test]
+fn who_is_reached_nowhere_may_still_come_later() {
+    let (_taken, closed) = closed_port();
+    let [small, large] = acquainted([None, Some(closed)]);
+    small.shared.engine().start_connect("peer").expect("it begins");
+    progress_until(&[&small], "no address", || state(&small).starts_with("reached at none"));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| large.connect("peer"));
+        progress_until(&[&small], "it comes", || state(&small) == "up");
+        waiting.join().expect("no panic").expect("it reaches the other end");
+    });
+    assert!(are_one([&small, &large]));
+}
+
+#[test]
+fn where_no_direction_leads_anywhere_both_are_told_the_addresses() {
+    let (_taken, closed) = closed_port();
+    let sessions = acquainted([Some(closed); 2]);
+    for session in &sessions {
+        let mut engine = session.shared.engine();
+        let key = engine.start_connect("peer").expect("it begins");
+        let begin = Instant::now();
+        let mut now = begin;
+        while !engine.peer("peer").expect("it is known").1.is_gone() {
+            // A deadline in the meantime says as much.
+            if state_of(&engine, key).starts_with("reached at none") {
+                let early = engine.deadline(crate::Phase::Connect, Some(key), PATIENCE, now);
+                assert!(matches!(early, Error::Unreachable { .. }), "{early}");
+            }
+            now += Duration::from_millis(100);
+            assert!(now < begin + 10 * PATIENCE, "it ends before its deadline");
+            engine.progress(now);
+        }
+        let why = engine.peer("peer").expect("it is known").1.why_gone().cloned();
+        let Some(Error::Unreachable { attempts, .. }) = why else { panic!("{why:?}") };
+        assert_eq!(attempts[0].address, closed.to_string());
+    }
+}
+
+fn state_of(engine: &crate::engine::Engine, key: crate::types::PeerKey) -> &'static str {
+    engine.peer("peer").ok().filter(|(it, _)| *it == key).expect("it is known").1.state()
+}
+
+#[test]
+fn who_does_not_listen_is_told_at_once_that_no_address_answers() {
+    let (_taken, closed) = closed_port();
+    let [from, to] = [session(), session()];
+    let info = ConnInfo { addresses: vec![closed], ..info(&to) };
+    from.load_remote_conn_info("peer", &info.encode()).expect("own bytes load");
+    from.shared.engine().start_connect("peer").expect("it begins");
+    progress_until(&[&from], "the error", || state(&from) == "gone");
+}
+
+/// Somebody who has this session's connection info, and has heard the id of another session, is
+/// not taken for that.
+#[test]
+fn a_pretender_is_a_peer_like_any_other() {
+    let (stranger, address) = stranger();
+    for comes_first in [true, false] {
+        let [small, large] = acquainted([None, Some(address)]);
+        let mut pretender = identity(&session());
+        pretender.session = identity(&large).session;
+        let mut connector = Connector::new(info(&small), 0);
+        let mut come = || {
+            let mut reached = None;
+            progress_until(&[&small], "the pretender is welcomed", || {
+                let outcome = connector.poll("small", Instant::now(), &pretender);
+                reached = outcome.expect("it is welcomed");
+                reached.is_some()
+            });
+            reached.expect("it is welcomed").link
+        };
+        let (_greeted, _link) = if comes_first {
+            let link = come();
+            (greet(&stranger, &small, &[]), link)
+        } else {
+            let greeted = greet(&stranger, &small, &[]);
+            (greeted, come())
+        };
+        let mut names: Vec<_> = small.stats().peers.into_iter().map(|peer| peer.name).collect();
+        names.sort();
+        assert!(names.len() == 2 && names[0].contains("not accepted"), "{names:?}");
+        assert!(state(&small).starts_with("greeted"), "{}", state(&small));
+    }
+}
+
+/// A hello says which connection of the two sessions it is to be; one that is another than the
+/// dial under way is a peer of its own.
+#[test]
+fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
+    let (stranger, address) = stranger();
+    let [small, large] = acquainted([None, Some(address)]);
+    let (_greeted, said) = greet(&stranger, &small, &[]);
+    assert_eq!(said.connection(), 0);
+    let mut dial = link(TcpStream::connect(info(&small).addresses[0]).unwrap());
+    let HandshakeFrame::Challenge(challenge) = hear(&mut dial, &[&small]) else { panic!() };
+    let ours = identity(&large);
+    let hello = Hello { connection: 1, ..ours.hello([7; 32]) };
+    let proven = hello.prove(Role::Connector, &challenge.nonce, &identity(&small).secret);
+    dial.queue(&HandshakeFrame::Hello(Box::new(Introduction::new(proven, &ours.secret))));
+    let HandshakeFrame::Welcome(welcome) = hear(&mut dial, &[&small]) else { panic!("a welcome") };
+    assert_eq!(welcome.hello.instead_of, None);
+    assert!(state(&small).starts_with("greeted"), "{}", state(&small));
+    // It is claimed by name like any other, and the number of a third is free.
+    small.shared.engine().start_accept("second").expect("it has come");
+    small.load_remote_conn_info("third", &info(&large).encode()).expect("own bytes load");
+    let key = small.shared.engine().start_connect("third").expect("it begins");
+    let engine = small.shared.engine();
+    let (third, peer) = engine.peer("third").expect("it is known");
+    assert_eq!((third, peer.connector().map(Connector::connection)), (key, Some(2)));
+}
