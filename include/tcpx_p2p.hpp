@@ -387,7 +387,7 @@ class Session {
 
   /**
    * Connects to a peer whose connection info was loaded, within connect_timeout_ms. Afterwards both
-   * ends can send and receive.
+   * ends can send and receive. The other end may call it too: the two get one connection.
    */
   int connect(const std::string& remote_name) {
     return detail::named(remote_name, [&](const char* name) {

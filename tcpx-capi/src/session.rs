@@ -136,7 +136,8 @@ pub unsafe extern "C" fn tcpx_session_listen(
 ///
 /// Call `tcpx_session_listen` first. A connecting session that has a name of its own is accepted
 /// under that name only. Peers do not wait for this call; they need only the session's progress. A
-/// peer that is gone before this call is passed over.
+/// peer that is gone before this call is passed over. A session to which this one is connecting
+/// itself goes to that `tcpx_session_connect`, never to an accept that waits.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
 /// session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
@@ -190,10 +191,17 @@ pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
 /// Afterwards both ends can send and receive. What is posted before the other end has called
 /// `tcpx_session_accept` waits for its counterpart, as always.
 ///
+/// Both ends may connect to each other, at the same time or one after the other, each under a name
+/// of its own: they get one connection. A peer that has come in from the session that the
+/// connection info leads to, and that no accept has named, is given this name. One that comes in
+/// during the call is what the call waits for, also when an accept of another name waits. A further
+/// connection of the same two sessions is made by a connect when those before have been named here.
+///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
 /// `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
-/// `TCPX_ERR_IO` when no address of the peer answers; `TCPX_ERR_TIMEOUT` after
-/// `connect_timeout_ms`. Any thread. Blocks for at most `connect_timeout_ms`.
+/// `TCPX_ERR_IO` when no address of the peer answers, and the peer has not come in by itself: a
+/// session that listens waits for that, for a tenth of `connect_timeout_ms`; `TCPX_ERR_TIMEOUT`
+/// after `connect_timeout_ms`. Any thread. Blocks for at most `connect_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.

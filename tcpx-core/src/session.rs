@@ -79,7 +79,8 @@ impl Session {
     ///
     /// A peer does not wait for this call. A session that listens and makes progress connects
     /// everybody who proves to have its connection info. A peer that has gone again before the call
-    /// is passed over.
+    /// is passed over. A session to which this one is connecting itself goes to that
+    /// [`connect`](Self::connect), never to an accept that waits.
     ///
     /// # Errors
     /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`];
@@ -116,10 +117,22 @@ impl Session {
     /// receive. The peer's program need not have called [`accept`](Self::accept) yet: what is
     /// posted before waits for its counterpart.
     ///
+    /// Both ends may connect to each other, at the same time or one after the other, each under a
+    /// name of its own: they get one connection. A peer that has come in from the session that the
+    /// connection info leads to, and that no accept has named, is given this name. One that comes
+    /// in while this call is dialling is what the call waits for, also when an accept of another
+    /// name waits. So one direction that leads somewhere is enough. (An accept of *this* name
+    /// excludes a connect.)
+    ///
+    /// Two sessions may have several connections. A further one is made by a connect when those
+    /// before have been named here, by a connect or an accept. Two ends that each want to connect
+    /// and to accept begin the second connection when the first is up at both.
+    ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Unreachable`] when no address of the
-    /// peer answers, [`Error::Deadline`] after [`SessionOptions::connect_timeout`],
-    /// [`Error::PeerGone`], [`Error::Plugin`].
+    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Deadline`] after
+    /// [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`];
+    /// [`Error::Unreachable`] when no address of the peer answers, and the peer has not come in by
+    /// itself: a session that listens waits for that, for a tenth of the same time.
     pub fn connect(&self, peer: &str) -> Result<()> {
         let key = self.shared.engine()?.start_connect(peer)?;
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
