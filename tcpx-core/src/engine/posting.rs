@@ -7,7 +7,7 @@ use crate::error::{Error, Phase, Result};
 use crate::peer::protocol::operation::NewOperation;
 use crate::peer::protocol::operation::Operation;
 use crate::transfer::post::Post;
-use crate::transfer::transfers::TransferCounts;
+use crate::transfer::transfers::{TransferCounts, TransferState};
 use crate::types::{Access, Direction, PeerKey, TransferKey};
 
 impl Engine {
@@ -65,7 +65,7 @@ impl Engine {
     /// Whether every operation of a transfer has ended.
     ///
     /// # Errors
-    /// The first error of its operations, once all have ended.
+    /// The first error of its round, once all have ended.
     pub(crate) fn is_complete(&self, key: TransferKey) -> Result<bool> {
         let transfer = self.commons.ledger.transfers.get(key)?;
         if !transfer.is_complete() {
@@ -78,7 +78,12 @@ impl Engine {
         self.commons.ledger.transfers.get(key).map(|transfer| transfer.counts)
     }
 
-    /// The first error of a transfer's operations so far.
+    /// The numbers of its last round.
+    pub(crate) fn transfer_round_counts(&self, key: TransferKey) -> Result<TransferCounts> {
+        self.commons.ledger.transfers.get(key).map(TransferState::round_counts)
+    }
+
+    /// The first error of its last round so far.
     pub(crate) fn transfer_error(&self, key: TransferKey) -> Option<Error> {
         self.commons.ledger.transfers.get(key).ok()?.error.clone()
     }
