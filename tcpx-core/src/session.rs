@@ -17,7 +17,7 @@ use self::shared::Shared;
 use self::transfer::Transfer;
 use self::wait::WaitLimit;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
-use crate::error::{Error, Phase, Result};
+use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::PeerStatus;
 use crate::plugin::Nic;
 use crate::settings::SessionOptions;
@@ -81,13 +81,9 @@ impl Session {
             limit,
             |engine| Ok(engine.accepted(peer)?.map_or(Poll::Pending, Poll::Ready)),
             |engine, waited, _| {
-                let detail = engine.stop_accept(peer);
-                Error::Deadline {
-                    phase: Phase::Accept,
-                    peer: Some(peer.to_owned()),
-                    waited,
-                    detail,
-                }
+                let detail = Awaited::words(engine.stop_accept(peer));
+                let (phase, peer) = (Phase::Accept, Some(peer.to_owned()));
+                Error::Deadline { phase, peer, waited, detail }
             },
         )?;
         self.wait_until_up(accepted, limit, Phase::Accept)
@@ -118,20 +114,21 @@ impl Session {
         let outcome = self.shared.wait(
             limit,
             |engine| match engine.status(key) {
+                _ if engine.has_left(key) => Err(Error::Closed),
                 // It may have been up and parted before anybody looked.
                 Some(PeerStatus::Up | PeerStatus::Parted) => Ok(Poll::Ready(())),
                 Some(PeerStatus::Failed(error)) => Err(error.clone()),
                 Some(PeerStatus::Connecting) => Ok(Poll::Pending),
                 None => Err(Error::Closed),
             },
-            |engine, waited, now| {
-                let error = engine.deadline(phase, Some(key), waited, now);
-                engine.fail_peer(key, error.clone());
-                error
-            },
+            |engine, waited, now| engine.end_overdue(key, phase, waited, now),
         );
         if outcome.is_err() {
-            self.shared.engine().forget(key);
+            let mut engine = self.shared.engine();
+            // Whoever has left the peer says goodbye to it.
+            if !engine.has_left(key) {
+                engine.forget(key);
+            }
         }
         outcome
     }
@@ -166,11 +163,7 @@ impl Session {
                 Some(PeerStatus::Failed(_)) => Ok(Poll::Ready(())),
                 Some(PeerStatus::Connecting | PeerStatus::Up) => Ok(Poll::Pending),
             },
-            |engine, waited, now| {
-                let error = engine.deadline(Phase::Close, Some(key), waited, now);
-                engine.fail_peer(key, error.clone());
-                error
-            },
+            |engine, waited, now| engine.end_overdue(key, Phase::Close, waited, now),
         );
         self.shared.engine().forget(key);
         outcome

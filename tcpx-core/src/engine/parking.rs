@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use super::parked::{Parked, Verdict};
-use crate::error::{Error, Phase};
+use crate::error::{Awaited, Error, Phase};
 
 impl Engine {
     /// Ends what is parked and unpacked by now, and what has waited for too long. Returns whether
@@ -53,6 +53,6 @@ impl Engine {
              or sending to them must stay as it is",
             names.join(", ")
         );
-        Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail }
+        Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail: Awaited::words(detail) }
     }
 }

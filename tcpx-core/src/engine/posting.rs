@@ -1,18 +1,16 @@
 //! Transfers, and what is posted to them.
 
-use std::time::{Duration, Instant};
-
 use super::Engine;
-use crate::error::{Error, Phase, Result};
+use crate::error::{Error, Result};
 use crate::peer::protocol::operation::NewOperation;
-use crate::peer::protocol::operation::Operation;
 use crate::transfer::post::Post;
 use crate::transfer::transfers::{TransferCounts, TransferState};
-use crate::types::{Access, Direction, PeerKey, TransferKey};
+use crate::types::{Access, Direction, TransferKey};
 
 impl Engine {
     /// A new transfer with a peer that is up.
     pub(crate) fn create_transfer(&mut self, name: &str) -> Result<TransferKey> {
+        self.check_open()?;
         let (key, _) = self.peer(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
         peer.connection_up()?;
@@ -26,6 +24,7 @@ impl Engine {
         direction: Direction,
         posts: &[Post],
     ) -> Result<()> {
+        self.check_open()?;
         let peer_key = self.commons.ledger.transfers.get(key)?.peer;
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
@@ -52,7 +51,7 @@ impl Engine {
         let (peer_key, is_complete) = (transfer.peer, transfer.is_complete());
         let peer = self.peers.get_mut(peer_key).filter(|_| !is_complete);
         let Some(connection) = peer.and_then(|peer| peer.connection_mut()) else { return };
-        let cancelled = connection.cancel(|posted| posted.transfer == key, &mut self.commons);
+        let cancelled = connection.cancel(key, &mut self.commons);
         let _ = self.end_on_error(peer_key, cancelled);
     }
 
@@ -86,56 +85,5 @@ impl Engine {
     /// The first error of its last round so far.
     pub(crate) fn transfer_error(&self, key: TransferKey) -> Option<Error> {
         self.commons.ledger.transfers.get(key).ok()?.error.clone()
-    }
-
-    /// Waiting for a transfer took too long: what is missing.
-    pub(crate) fn transfer_deadline(
-        &self,
-        key: TransferKey,
-        waited: Duration,
-        now: Instant,
-    ) -> Error {
-        let Ok(transfer) = self.commons.ledger.transfers.get(key) else { return Error::Closed };
-        let (peer, counts) = (transfer.peer, transfer.counts);
-        let of_transfer = |operation: &&Operation| operation.posted.transfer == key;
-        let mut operations = self.operations_of(peer).filter(of_transfer);
-        let sends = operations.any(|operation| operation.posted.direction == Direction::Send);
-        let phase = if sends { Phase::Send } else { Phase::Receive };
-        let mut error = self.deadline(phase, Some(peer), waited, now);
-        if let Error::Deadline { detail, .. } = &mut error {
-            *detail = format!(
-                "{} of {} operations and {} of {} chunks are done, {}; peer is {detail}",
-                counts.operations_done,
-                counts.operations_posted,
-                counts.chunks_done,
-                counts.chunks_posted,
-                self.unmatched(peer, key),
-            );
-        }
-        error
-    }
-
-    fn operations_of(&self, peer: PeerKey) -> impl Iterator<Item = &Operation> {
-        let connection = self.peers.get(peer).and_then(|peer| peer.connection());
-        connection.into_iter().flat_map(|connection| connection.operations())
-    }
-
-    /// How many operations of a transfer have no counterpart, and what one of them waits for.
-    fn unmatched(&self, peer: PeerKey, key: TransferKey) -> String {
-        let unmatched =
-            |operation: &&Operation| operation.posted.transfer == key && !operation.is_matched();
-        let count = self.operations_of(peer).filter(unmatched).count();
-        let one = self.operations_of(peer).find(unmatched).map(|operation| {
-            let tag = operation.posted.tag;
-            match operation.posted.direction {
-                Direction::Send => {
-                    format!(": the send with tag {tag} waits for the peer's receive")
-                }
-                Direction::Receive => {
-                    format!(": the receive with tag {tag} waits for the peer's send")
-                }
-            }
-        });
-        format!("{count} operations have no counterpart{}", one.unwrap_or_default())
     }
 }

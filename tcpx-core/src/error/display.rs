@@ -91,7 +91,7 @@ impl fmt::Display for Text<'_> {
             }
             Error::Cancelled => f.write_str("cancelled"),
             Error::Released => f.write_str("the transfer was released"),
-            Error::Closed => f.write_str("the session is closed"),
+            Error::Closed => f.write_str("the session is closed, or the peer was disconnected"),
             Error::Unreachable { peer, attempts } => {
                 write!(f, "reaching the control listener of peer {peer}: ")?;
                 joined(attempts, f)
@@ -126,6 +126,7 @@ mod tests {
     use tcpx_cuda::CudaError;
 
     use super::*;
+    use crate::error::awaited::Awaited;
     use crate::error::memory_problem::{
         BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
     };
@@ -139,7 +140,7 @@ mod tests {
             phase: Phase::Close,
             peer: peer.map(str::to_owned),
             waited: Duration::from_millis(1_500),
-            detail: "no goodbye".into(),
+            detail: Awaited::words("no goodbye"),
         };
         let attempt = |address: &str, error: &str| DialFailure {
             address: address.into(),

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
-use super::protocol::operation::{NewOperation, Operation};
+use super::protocol::operation::NewOperation;
 use super::protocol::posting::PostError;
 use super::protocol::stage::{Leaving, PeerStage};
-use super::protocol::{Opening, PeerProtocol};
+use super::protocol::withdrawal::Unfinished;
+use super::protocol::{Opening, PeerProtocol, SLICE};
 use super::session_context::SessionContext;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
@@ -24,7 +25,7 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, Direction, OpKey, PeerKey};
+use crate::types::{CommId, Direction, PeerKey, TransferKey};
 
 /// The NIC of each channel, and what lanes that are closed have counted.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +73,7 @@ impl Connection {
             limits: session.coalescing_limits(agreement.chunk_bytes),
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
+            slice: SLICE,
         };
         Self {
             key,
@@ -92,6 +94,7 @@ impl Connection {
     /// anything moved.
     pub(super) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         let mut moved = self.flush()?;
+        moved |= self.protocol.handle_round();
         moved |= self.read_link(now, cx)?;
         if let Some(failure) = &self.deferred {
             failure.check(now)?;
@@ -245,21 +248,14 @@ impl Connection {
         }
     }
 
-    /// Posted operations that have not ended.
-    pub(crate) fn operations(&self) -> impl Iterator<Item = &Operation> {
-        self.protocol.operations().map(|(_, operation)| operation)
+    /// What of a transfer has not ended.
+    pub(crate) fn unfinished(&self, transfer: TransferKey) -> Unfinished {
+        self.protocol.unfinished(transfer)
     }
 
-    /// Withdraws operations that have no counterpart.
-    pub(crate) fn cancel(
-        &mut self,
-        is_hit: impl Fn(&NewOperation) -> bool,
-        cx: &mut Commons,
-    ) -> Result<()> {
-        let hits = self.protocol.operations().filter(|(_, operation)| is_hit(&operation.posted));
-        for op in hits.map(|(op, _)| op).collect::<Vec<OpKey>>() {
-            self.protocol.handle_cancel(op);
-        }
+    /// Withdraws operations of a transfer that have no counterpart.
+    pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_cancel(transfer);
         self.act(cx)
     }
 

@@ -18,7 +18,7 @@ use crate::types::{Direction, TransferKey};
 /// [`round_counts`](Self::round_counts) begins anew. What is posted while operations go on belongs
 /// to their round. So ask for the outcome of a round before the next one is posted.
 ///
-/// Dropping it withdraws what has no counterpart yet. What has one goes on in the background: its
+/// Dropping it withdraws what has no counterpart yet, as [`cancel`](Self::cancel) does. What has one goes on in the background: its
 /// registration stays in use until then, so that
 /// [`Session::deregister_memory`](crate::Session::deregister_memory) says when memory is free.
 #[derive(Debug)]
@@ -97,8 +97,9 @@ impl Transfer {
     }
 
     /// Withdraws every operation that has no counterpart. Those end with [`Error::Cancelled`],
-    /// receives once the peer has agreed; what was matched before runs to its end. Wait for the
-    /// transfer to know when its memory is free.
+    /// receives once the peer has agreed; what was matched before runs to its end. A few thousand
+    /// are withdrawn at once, more of them in the rounds of progress that follow, between which
+    /// other threads and peers go on. Wait for the transfer to know when its memory is free.
     pub fn cancel(&self) {
         self.shared.engine().cancel(self.key);
     }

@@ -11,14 +11,19 @@ use slab::Slab;
 use crate::control::delivery::Delivery;
 use crate::types::OpKey;
 
-/// First-in-first-out queues by tag, as lists through one slab: no allocation once the slab has
-/// grown to the largest backlog, and an item is taken out of the middle of its queue without a
-/// search.
+/// First-in-first-out queues by tag, and one through all of them, as lists through one slab: no
+/// allocation once the slab has grown to the largest backlog, and an item is taken out of the middle
+/// of its queue without a search.
 #[derive(Debug)]
 struct TagQueues<T> {
     queues: HashMap<i32, Ends>,
+    /// The queue of all items, whatever their tag.
+    all: Ends,
     nodes: Slab<Node<T>>,
 }
+
+/// Stands for no place.
+const NOWHERE: usize = usize::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Ends {
@@ -26,17 +31,25 @@ struct Ends {
     last: usize,
 }
 
+/// Places of neighbours in one queue.
+#[derive(Clone, Copy, Debug)]
+struct Neighbours {
+    before: usize,
+    behind: usize,
+}
+
 #[derive(Debug)]
 struct Node<T> {
     item: T,
     tag: i32,
-    before: Option<usize>,
-    behind: Option<usize>,
+    of_tag: Neighbours,
+    of_all: Neighbours,
 }
 
 impl<T> Default for TagQueues<T> {
     fn default() -> Self {
-        Self { queues: HashMap::default(), nodes: Slab::new() }
+        let all = Ends { first: NOWHERE, last: NOWHERE };
+        Self { queues: HashMap::default(), all, nodes: Slab::new() }
     }
 }
 
@@ -45,17 +58,29 @@ impl<T> TagQueues<T> {
         self.nodes.len()
     }
 
+    /// The item that came before all others that are there.
+    fn oldest(&self) -> Option<&T> {
+        self.nodes.get(self.all.first).map(|node| &node.item)
+    }
+
     /// Puts an item behind those of its tag. Returns its place, which stays until it is taken out.
     fn push(&mut self, tag: i32, item: T) -> usize {
-        let place = self.nodes.insert(Node { item, tag, before: None, behind: None });
+        let alone = Neighbours { before: NOWHERE, behind: NOWHERE };
+        let of_all = Neighbours { before: self.all.last, ..alone };
+        let place = self.nodes.insert(Node { item, tag, of_tag: alone, of_all });
+        match self.nodes.get_mut(of_all.before) {
+            Some(node) => node.of_all.behind = place,
+            None => self.all.first = place,
+        }
+        self.all.last = place;
         match self.queues.entry(tag) {
             Entry::Vacant(entry) => {
                 entry.insert(Ends { first: place, last: place });
             }
             Entry::Occupied(mut entry) => {
                 let before = std::mem::replace(&mut entry.get_mut().last, place);
-                self.nodes[before].behind = Some(place);
-                self.nodes[place].before = Some(before);
+                self.nodes[before].of_tag.behind = place;
+                self.nodes[place].of_tag.before = before;
             }
         }
         place
@@ -69,21 +94,29 @@ impl<T> TagQueues<T> {
 
     /// Takes out the item at a place that `push` returned.
     fn remove(&mut self, place: usize) -> Option<T> {
-        let Node { item, tag, before, behind } = self.nodes.try_remove(place)?;
-        if let Some(before) = before {
-            self.nodes[before].behind = behind;
+        let Node { item, tag, of_tag, of_all } = self.nodes.try_remove(place)?;
+        match self.nodes.get_mut(of_all.before) {
+            Some(node) => node.of_all.behind = of_all.behind,
+            None => self.all.first = of_all.behind,
         }
-        if let Some(behind) = behind {
-            self.nodes[behind].before = before;
+        match self.nodes.get_mut(of_all.behind) {
+            Some(node) => node.of_all.before = of_all.before,
+            None => self.all.last = of_all.before,
+        }
+        if let Some(node) = self.nodes.get_mut(of_tag.before) {
+            node.of_tag.behind = of_tag.behind;
+        }
+        if let Some(node) = self.nodes.get_mut(of_tag.behind) {
+            node.of_tag.before = of_tag.before;
         }
         if let Entry::Occupied(mut entry) = self.queues.entry(tag) {
-            match (before, behind) {
-                (None, None) => {
+            match (of_tag.before, of_tag.behind) {
+                (NOWHERE, NOWHERE) => {
                     entry.remove();
                 }
-                (None, Some(behind)) => entry.get_mut().first = behind,
-                (Some(before), None) => entry.get_mut().last = before,
-                (Some(_), Some(_)) => {}
+                (NOWHERE, behind) => entry.get_mut().first = behind,
+                (before, NOWHERE) => entry.get_mut().last = before,
+                (..) => {}
             }
         }
         Some(item)
@@ -127,6 +160,11 @@ impl Matcher {
     /// Sends that no receive was announced for.
     pub(crate) fn waiting_sends(&self) -> usize {
         self.sends.len()
+    }
+
+    /// The one of them that has waited longest.
+    pub(crate) fn oldest_send(&self) -> Option<OpKey> {
+        self.sends.oldest().copied()
     }
 
     /// Announced receives that wait for a send.
@@ -250,6 +288,7 @@ mod tests {
                 }
                 prop_assert_eq!(matcher.announced(), receives.len());
                 prop_assert_eq!(matcher.waiting_sends(), sends.len());
+                prop_assert_eq!(matcher.oldest_send(), sends.first().map(|send| send.1));
             }
         }
     }

@@ -41,43 +41,40 @@ impl PeerProtocol {
     /// with exactly one [`Action::Complete`], or is handed out by
     /// [`into_operations`](Self::into_operations).
     pub(crate) fn handle_post(&mut self, posted: NewOperation) -> OpKey {
-        let NewOperation { direction, tag, span, bytes, .. } = posted;
-        let state = OpState::Announced;
-        let op = self.operations.insert(Operation { posted, state });
+        let NewOperation { transfer, direction, tag, span, bytes } = posted;
+        self.backlogs.posted(transfer, direction);
         match direction {
-            Direction::Send => match self.matcher.post_send(tag, op) {
-                PostedSend::Waits(place) => {
-                    self.operations[op].state = OpState::SendWaits(place);
-                }
-                PostedSend::Matched(announced) => self.meet(op, announced),
-            },
+            Direction::Send => self.post_send(posted),
             Direction::Receive => {
+                let op = self.operations.insert(Operation::new(posted, OpState::Announced));
+                self.begin_to_wait(transfer, op);
                 self.waiting_receives += 1;
                 let delivery = MessageEnd::delivery(self.last_announced.as_ref(), &span);
                 self.last_announced = Some(MessageEnd::new(span, bytes));
                 let frame = Frame::Announce { recv: op.to_wire(), tag, bytes, delivery };
                 self.actions.push_back(Action::Send(frame));
+                op
             }
+        }
+    }
+
+    fn post_send(&mut self, posted: NewOperation) -> OpKey {
+        // It is matched unless it turns out that it waits.
+        let state = OpState::Matched { chunks_left: 0 };
+        let op = self.operations.insert(Operation::new(posted, state));
+        match self.matcher.post_send(posted.tag, op) {
+            PostedSend::Waits(place) => {
+                self.operations[op].state = OpState::SendWaits(place);
+                self.begin_to_wait(posted.transfer, op);
+            }
+            PostedSend::Matched(announced) => self.meet(op, announced),
         }
         op
     }
 
-    /// The program withdraws an operation. One that has no counterpart ends: a receive once the
-    /// peer agrees.
-    pub(crate) fn handle_cancel(&mut self, op: OpKey) {
-        let Some(operation) = self.operations.get_mut(op) else { return };
-        match operation.state {
-            OpState::SendWaits(_) => self.complete(op, Outcome::Cancelled),
-            OpState::Announced => {
-                operation.state = OpState::Cancelling;
-                self.actions.push_back(Action::Send(Frame::Cancel { recv: op.to_wire() }));
-            }
-            OpState::Cancelling | OpState::Matched { .. } => {}
-        }
-    }
-
     /// A send of ours found its receive.
     pub(super) fn meet(&mut self, send: OpKey, announced: Announced) {
+        self.leave_list(send);
         let Some(operation) = self.operations.get_mut(send) else { return };
         let (send_bytes, recv_bytes) = (operation.posted.bytes, announced.bytes);
         let chunks_left = chunk_count(send_bytes, self.agreement.chunk_bytes);
@@ -173,6 +170,7 @@ impl PeerProtocol {
             return Err(Violation::UnknownReceive { recv });
         };
         let chunks_left = chunk_count(bytes, self.agreement.chunk_bytes);
+        self.leave_list(op);
         let operation = &mut self.operations[op];
         operation.state = OpState::Matched { chunks_left };
         self.waiting_receives -= 1;
@@ -206,7 +204,7 @@ impl PeerProtocol {
     pub(super) fn own_receive(&self, recv: u64) -> Option<(OpKey, u64)> {
         let op = OpKey::from_wire(recv);
         let operation = self.operations.get(op)?;
-        let is_waiting = matches!(operation.state, OpState::Announced | OpState::Cancelling);
+        let is_waiting = matches!(operation.state, OpState::Announced | OpState::Cancelling(_));
         is_waiting.then_some((op, operation.posted.bytes))
     }
 }

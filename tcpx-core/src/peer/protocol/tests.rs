@@ -3,5 +3,7 @@
 mod crossings;
 mod driver;
 mod interleavings;
+mod lists;
 mod pair;
 mod random;
+mod withdrawals;

@@ -1,0 +1,56 @@
+//! Operations that stand one behind the other. Pure.
+//!
+//! The links are in the operations themselves, so that one is taken out of the middle without a
+//! search. An operation stands in one list at most.
+
+use slotmap::{Key, SlotMap};
+
+use super::operation::{Links, Operation};
+use crate::types::OpKey;
+
+/// The ends of one list; null when it is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OpList {
+    first: OpKey,
+    last: OpKey,
+}
+
+impl OpList {
+    pub(super) fn is_empty(self) -> bool {
+        self.first.is_null()
+    }
+
+    pub(super) fn first(self) -> Option<OpKey> {
+        (!self.first.is_null()).then_some(self.first)
+    }
+
+    pub(super) fn last(self) -> Option<OpKey> {
+        (!self.last.is_null()).then_some(self.last)
+    }
+
+    /// Puts an operation, which is in no list, behind the others.
+    pub(super) fn push(&mut self, op: OpKey, operations: &mut SlotMap<OpKey, Operation>) {
+        let before = std::mem::replace(&mut self.last, op);
+        if let Some(operation) = operations.get_mut(op) {
+            operation.links = Links { before, behind: OpKey::null() };
+        }
+        match operations.get_mut(before) {
+            Some(neighbour) => neighbour.links.behind = op,
+            None => self.first = op,
+        }
+    }
+
+    /// Takes an operation out that stands in this list, between `links`. It need not exist any
+    /// more.
+    pub(super) fn remove(&mut self, links: Links, operations: &mut SlotMap<OpKey, Operation>) {
+        let Links { before, behind } = links;
+        match operations.get_mut(before) {
+            Some(neighbour) => neighbour.links.behind = behind,
+            None => self.first = behind,
+        }
+        match operations.get_mut(behind) {
+            Some(neighbour) => neighbour.links.before = before,
+            None => self.last = before,
+        }
+    }
+}
