@@ -581,7 +581,7 @@ typedef struct tcpx_session_stats {
 } tcpx_session_stats;
 
 /**
- * The numbers of a transfer so far.
+ * The numbers of a transfer so far: of its whole life, or of its last round.
  */
 typedef struct tcpx_transfer_counts {
   /**
@@ -1045,7 +1045,10 @@ const char *tcpx_status_text(int32_t status);
 /**
  * Makes a transfer with a connected peer. End it with `tcpx_transfer_release`.
  *
- * More may be posted to a transfer after it was complete.
+ * A transfer may be used again and again. What is posted to it while it is complete, which is when
+ * every operation has ended, begins a round: the error of the round before is forgotten. What is
+ * posted while operations go on belongs to their round, and leaves its error as it is. So ask for
+ * the outcome of a round before the next one is posted.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
  * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is not up. Any thread; does not block.
@@ -1062,8 +1065,8 @@ tcpx_status tcpx_session_create_transfer(struct tcpx_session session,
  *
  * A transfer without operations is complete.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the
- * operations, once all have ended. Any thread; does not block beyond the round itself.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the round,
+ * once all have ended. Any thread; does not block beyond the round itself.
  *
  * Pointers:
  * `out_complete` is NULL or may be written.
@@ -1078,16 +1081,17 @@ tcpx_status tcpx_transfer_is_complete(struct tcpx_transfer transfer, bool *out_c
  *
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; `TCPX_ERR_ARGUMENT` for another negative number;
  * `TCPX_ERR_TIMEOUT` while some operations have not ended: they go on, and the program may wait
- * again; else the first error of the operations. Any thread. Blocks for at most `timeout_ms`.
+ * again; else the first error of the round. No operation ends with `TCPX_ERR_TIMEOUT`, so a loop
+ * that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
  */
 tcpx_status tcpx_transfer_wait(struct tcpx_transfer transfer, int32_t timeout_ms);
 
 /**
  * Withdraws every operation that has no counterpart yet.
  *
- * These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. Operations
- * that have their counterpart run to their end. Wait for the transfer to know when its memory is
- * free.
+ * These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. A few thousand
+ * are withdrawn at once, more of them in the rounds of progress that follow. Operations that have
+ * their counterpart run to their end. Wait for the transfer to know when its memory is free.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the transfer; does not
  * block.
@@ -1095,7 +1099,7 @@ tcpx_status tcpx_transfer_wait(struct tcpx_transfer transfer, int32_t timeout_ms
 tcpx_status tcpx_transfer_cancel(struct tcpx_transfer transfer);
 
 /**
- * Writes the numbers of the transfer so far.
+ * Writes the sums of the transfer over its whole life. They only grow.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
  *
@@ -1106,7 +1110,19 @@ tcpx_status tcpx_transfer_get_counts(struct tcpx_transfer transfer,
                                      struct tcpx_transfer_counts *out_counts);
 
 /**
- * Writes the first error of the transfer's operations so far, while other operations may go on.
+ * Writes the numbers of the transfer since its last round began: since the first post to it after
+ * it was complete.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+ *
+ * Pointers:
+ * `out_counts` is NULL or may be written.
+ */
+tcpx_status tcpx_transfer_get_round_counts(struct tcpx_transfer transfer,
+                                           struct tcpx_transfer_counts *out_counts);
+
+/**
+ * Writes the first error of the transfer's last round so far, while other operations may go on.
  *
  * `out_error` gets its status, or TCPX_OK if there is none. `buffer` gets its text with a
  * terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks
@@ -1128,8 +1144,8 @@ tcpx_status tcpx_transfer_error(struct tcpx_transfer transfer,
 /**
  * Ends a transfer. Its handle is no longer valid.
  *
- * Operations that have no counterpart yet are withdrawn. Those that have one go on in the
- * background, and their registrations stay in use until they end. When
+ * Operations that have no counterpart yet are withdrawn, as by `tcpx_transfer_cancel`. Those that
+ * have one go on in the background, and their registrations stay in use until they end. When
  * `tcpx_session_deregister_memory` returns TCPX_OK, the memory is free.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this
