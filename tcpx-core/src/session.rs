@@ -72,7 +72,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`];
-    /// [`Error::PeerState`] when the name is taken, or `listen` was not called; the errors of
+    /// [`Error::Closed`] as soon as another thread closes the session; [`Error::PeerState`] when the name is taken, or `listen` was not called; the errors of
     /// [`connect`](Self::connect).
     pub fn accept(&self, peer: &str) -> Result<()> {
         self.shared.engine().start_accept(peer)?;
@@ -104,7 +104,8 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Unreachable`] when no address of the
     /// peer answers, [`Error::Deadline`] after [`SessionOptions::connect_timeout`],
-    /// [`Error::PeerGone`], [`Error::Plugin`].
+    /// [`Error::PeerGone`], [`Error::Plugin`]; [`Error::Closed`] as soon as another thread closes
+    /// the session or disconnects the peer.
     pub fn connect(&self, peer: &str) -> Result<()> {
         let key = self.shared.engine().start_connect(peer)?;
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
@@ -133,8 +134,8 @@ impl Session {
         outcome
     }
 
-    /// Says goodbye to a peer. Operations without a counterpart are withdrawn, those with one are
-    /// finished, then both ends close their comms in an order that loses nothing. The name is free
+    /// Says goodbye to a peer. Operations without a counterpart are withdrawn and end with
+    /// [`Error::Closed`], those with one are finished, then both ends close their comms in an order that loses nothing. The name is free
     /// again afterwards, whatever the result.
     ///
     /// A peer that is still being connected, and cannot be up at its own end, is dropped at once.
@@ -143,6 +144,7 @@ impl Session {
     /// # Errors
     /// Everything is closed here all the same:
     /// - [`Error::Deadline`] when the peer did not answer within [`SessionOptions::close_timeout`];
+    ///   operations under way end with [`Error::PeerGone`], never with the deadline;
     /// - [`Error::PeerGone`] when it went away in the middle of the goodbye.
     ///
     /// [`Error::UnknownPeer`] when no peer has the name.

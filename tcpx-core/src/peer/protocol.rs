@@ -90,7 +90,7 @@ pub(crate) struct PeerProtocol {
     stage: Stage,
     operations: SlotMap<OpKey, Operation>,
     backlogs: Backlogs,
-    /// Transfers of which the program withdraws what waits.
+    /// Transfers of which the program withdraws what waits, in the order of their turns.
     cancelled: VecDeque<TransferKey>,
     /// How everything that waits ends, once an end has left.
     sweep: Option<Withdrawal>,

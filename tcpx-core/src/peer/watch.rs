@@ -153,7 +153,7 @@ fn note(place: &mut Option<LanePlace>, channel: usize, state: LaneState, is_ther
 
 fn unmatched_words(connection: &Connection, sample: &MatchSample, waited: Duration) -> String {
     let oldest = connection.protocol.oldest_send().map_or_else(String::new, |send| {
-        format!(", the oldest of {} bytes with tag {}", send.bytes, send.tag)
+        format!(", the oldest of {} bytes with tag {},", send.bytes, send.tag)
     });
     let peer = match sample.announced {
         0 => "the peer has posted no receive".to_owned(),

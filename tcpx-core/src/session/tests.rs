@@ -1,5 +1,6 @@
 //! Sessions of one process over the software plugin, where something is late, fails or leaves.
 
+mod answers;
 mod arrival;
 mod buffer;
 mod gathering;
@@ -7,6 +8,7 @@ mod late_unpack;
 mod name;
 mod parking;
 mod unpack;
+mod withdrawing;
 
 use std::thread;
 

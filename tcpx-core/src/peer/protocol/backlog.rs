@@ -13,7 +13,7 @@ pub(super) struct Backlog {
     pub(super) waiting: OpList,
     /// The newest of those that the program withdraws; null when there is none.
     withdrawn_to: OpKey,
-    /// Whether it stands in the queue of transfers to be withdrawn.
+    /// Whether it stands in the queue of transfers of which something is to be withdrawn.
     pub(super) is_queued: bool,
     /// Its place among the transfers in which operations wait, while some do.
     place: usize,

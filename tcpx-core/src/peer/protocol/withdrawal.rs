@@ -30,7 +30,8 @@ impl PeerProtocol {
             return;
         }
         if !std::mem::replace(&mut backlog.is_queued, true) {
-            self.cancelled.push_back(transfer);
+            // The newest first: a small transfer does not wait for a large one.
+            self.cancelled.push_front(transfer);
         }
         self.withdraw_slice();
     }
