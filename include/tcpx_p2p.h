@@ -189,7 +189,7 @@ enum tcpx_status
    */
   TCPX_ERR_PEER_GONE = -23,
   /**
-   * The time limit of the call, or one of the session, has passed.
+   * The time limit of the call has passed. No operation ends with this.
    */
   TCPX_ERR_TIMEOUT = -24,
   /**
@@ -213,11 +213,11 @@ enum tcpx_status
    */
   TCPX_ERR_DATA = -34,
   /**
-   * The operation was cancelled.
+   * The program withdrew the operation by `tcpx_transfer_cancel`.
    */
   TCPX_ERR_CANCELLED = -35,
   /**
-   * The session, or the peer that the transfer belonged to, is closed.
+   * The program has closed the session, or disconnected the peer that the transfer belonged to.
    */
   TCPX_ERR_CLOSED = -36,
   /**
@@ -930,13 +930,14 @@ tcpx_status tcpx_session_listen(struct tcpx_session session,
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
  * session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
- * `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when
- * connecting failed. Any thread. Blocks for at most `connect_timeout_ms`.
+ * `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session;
+ * `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any thread. Blocks for at most `connect_timeout_ms`.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
  */
-tcpx_status tcpx_session_accept(struct tcpx_session session, const char *peer);
+tcpx_status tcpx_session_accept(struct tcpx_session session,
+                                const char *peer);
 
 /**
  * Remembers how `peer` is reached, from the bytes that its `tcpx_session_listen` wrote. The bytes
@@ -962,7 +963,8 @@ tcpx_status tcpx_session_load_remote_conn_info(struct tcpx_session session,
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
  * `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
  * `TCPX_ERR_IO` when no address of the peer answers; `TCPX_ERR_TIMEOUT` after
- * `connect_timeout_ms`. Any thread. Blocks for at most `connect_timeout_ms`.
+ * `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session or
+ * disconnects the peer. Any thread. Blocks for at most `connect_timeout_ms`.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
@@ -972,18 +974,20 @@ tcpx_status tcpx_session_connect(struct tcpx_session session, const char *peer);
 /**
  * Says goodbye to a peer.
  *
- * Operations that have no counterpart are withdrawn, and those that have one are finished. Then
+ * Operations that have no counterpart are withdrawn and end with `TCPX_ERR_CLOSED`, and those that
+ * have one are finished. Then
  * both ends close, in the order that loses nothing. The name is free again afterwards, whatever
  * the status.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
  * `TCPX_ERR_TIMEOUT` when the peer did not answer within `close_timeout_ms`: everything is closed
- * here all the same. Any thread. Blocks for at most `close_timeout_ms`.
+ * here all the same, and operations that were under way end with `TCPX_ERR_PEER_GONE`. Any thread. Blocks for at most `close_timeout_ms`.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
  */
-tcpx_status tcpx_session_disconnect(struct tcpx_session session, const char *peer);
+tcpx_status tcpx_session_disconnect(struct tcpx_session session,
+                                    const char *peer);
 
 /**
  * Makes one round of progress over every peer and transfer.
