@@ -39,7 +39,7 @@ impl Engine {
             self.posting.push(NewOperation { transfer: key, direction, tag, span, bytes });
         }
         connection.check_posts(direction, posts.len())?;
-        self.commons.ledger.transfers.posted(key, posts.len());
+        self.commons.ledger.transfers.posted(key, direction, posts.len());
         let posted = connection.post(&self.posting, &mut self.commons);
         self.end_on_error(peer_key, posted)
     }

@@ -6,7 +6,7 @@ use super::Engine;
 use crate::error::awaited::{AwaitedPeer, AwaitedTransfer};
 use crate::error::{Awaited, Error, Phase};
 use crate::peer::Peer;
-use crate::peer::protocol::withdrawal::Unfinished;
+use crate::peer::protocol::withdrawal::Unmatched;
 use crate::plugin::Plugin;
 use crate::stats::report::{SessionReport, StagingTimes};
 use crate::types::{PeerKey, TransferKey};
@@ -34,18 +34,19 @@ impl Engine {
         let Ok(transfer) = self.commons.ledger.transfers.get(key) else { return Error::Closed };
         let (peer, counts) = (transfer.peer, transfer.round_counts());
         let connection = self.peers.get(peer).and_then(|peer| peer.connection());
-        let unfinished = connection.map(|connection| connection.unfinished(key));
-        let Unfinished { has_sends, unmatched, oldest } = unfinished.unwrap_or_default();
-        let phase = if has_sends { Phase::Send } else { Phase::Receive };
+        let unmatched = connection.map(|connection| connection.unmatched(key));
+        let Unmatched { count, oldest } = unmatched.unwrap_or_default();
+        let direction = oldest.map_or_else(|| transfer.direction(), |(direction, _)| direction);
         let awaited = AwaitedTransfer {
             operations_done: counts.operations_done,
             operations_posted: counts.operations_posted,
             chunks_done: counts.chunks_done,
             chunks_posted: counts.chunks_posted,
-            unmatched,
+            unmatched: count,
             oldest,
         };
         let detail = Awaited::transfer(awaited, self.awaited_peer(peer, now));
+        let phase = Phase::of(direction);
         Error::Deadline { phase, peer: self.name_of(peer), waited, detail }
     }
 

@@ -10,7 +10,7 @@ use super::deferred_failure::DeferredFailure;
 use super::protocol::operation::NewOperation;
 use super::protocol::posting::PostError;
 use super::protocol::stage::{Leaving, PeerStage};
-use super::protocol::withdrawal::Unfinished;
+use super::protocol::withdrawal::Unmatched;
 use super::protocol::{Opening, PeerProtocol, SLICE};
 use super::session_context::SessionContext;
 use crate::control::hello::Agreement;
@@ -248,9 +248,9 @@ impl Connection {
         }
     }
 
-    /// What of a transfer has not ended.
-    pub(crate) fn unfinished(&self, transfer: TransferKey) -> Unfinished {
-        self.protocol.unfinished(transfer)
+    /// What of a transfer has no counterpart.
+    pub(crate) fn unmatched(&self, transfer: TransferKey) -> Unmatched {
+        self.protocol.unmatched(transfer)
     }
 
     /// Withdraws operations of a transfer that have no counterpart.

@@ -54,7 +54,7 @@ use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::stats::channel::MessageStats;
 use crate::transfer::plan::Member;
-use crate::types::{Direction, MemoryType, OpKey, TransferKey};
+use crate::types::{MemoryType, OpKey, TransferKey};
 
 /// Receives that one end may announce before they are matched: a bound on memory, far above any
 /// real backlog.
@@ -336,17 +336,20 @@ impl PeerProtocol {
 
     /// An operation has ended.
     fn complete(&mut self, op: OpKey, outcome: Outcome) {
-        self.leave_list(op);
         let Some(operation) = self.operations.remove(op) else { return };
+        self.leave_list(op, operation.posted.transfer, operation.state, operation.links);
         match operation.state {
             OpState::SendWaits(place) => self.matcher.withdraw_send(place),
             OpState::Announced | OpState::Cancelling(_) => self.waiting_receives -= 1,
             OpState::Matched { .. } => {}
         }
+        self.completed(&operation, outcome);
+    }
+
+    /// An operation, which is in no list any more, has ended.
+    #[inline]
+    fn completed(&mut self, operation: &Operation, outcome: Outcome) {
         let NewOperation { transfer, direction, tag, span, .. } = operation.posted;
-        if direction == Direction::Send {
-            self.backlogs.send_ended(transfer);
-        }
         let registration = span.registration;
         let completion = Completion { transfer, registration, direction, tag, outcome };
         self.actions.push_back(Action::Complete(completion));

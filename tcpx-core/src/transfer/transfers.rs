@@ -3,7 +3,7 @@
 use slotmap::SlotMap;
 
 use crate::error::Error;
-use crate::types::{PeerKey, TransferKey};
+use crate::types::{Direction, PeerKey, TransferKey};
 
 /// Numbers of a transfer: of its whole life, or of its last round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(crate) struct TransferState {
     pub(crate) counts: TransferCounts,
     /// The same when the round began.
     counts_before: TransferCounts,
+    /// The round has sends.
+    has_sends: bool,
     /// The first error of the round.
     pub(crate) error: Option<Error>,
     /// Nobody holds it any more: it goes with its last operation.
@@ -53,6 +55,11 @@ pub(crate) struct TransferState {
 impl TransferState {
     pub(crate) fn is_complete(&self) -> bool {
         self.counts.operations_done == self.counts.operations_posted
+    }
+
+    /// What it does in this round; one that does both sends.
+    pub(crate) fn direction(&self) -> Direction {
+        if self.has_sends { Direction::Send } else { Direction::Receive }
     }
 
     /// The numbers of the round.
@@ -68,8 +75,14 @@ pub(crate) struct Transfers(SlotMap<TransferKey, TransferState>);
 impl Transfers {
     pub(crate) fn add(&mut self, peer: PeerKey) -> TransferKey {
         let counts = TransferCounts::default();
-        let (error, is_detached) = (None, false);
-        self.0.insert(TransferState { peer, counts, counts_before: counts, error, is_detached })
+        self.0.insert(TransferState {
+            peer,
+            counts,
+            counts_before: counts,
+            has_sends: false,
+            error: None,
+            is_detached: false,
+        })
     }
 
     /// # Errors
@@ -80,12 +93,14 @@ impl Transfers {
 
     /// So many operations were posted. The first ones after the transfer was complete begin a
     /// round.
-    pub(crate) fn posted(&mut self, key: TransferKey, operations: usize) {
+    pub(crate) fn posted(&mut self, key: TransferKey, direction: Direction, operations: usize) {
         if let Some(transfer) = self.0.get_mut(key) {
             if operations > 0 && transfer.is_complete() {
                 transfer.counts_before = transfer.counts;
+                transfer.has_sends = false;
                 transfer.error = None;
             }
+            transfer.has_sends |= operations > 0 && direction == Direction::Send;
             transfer.counts.operations_posted += operations as u64;
         }
     }
@@ -142,7 +157,7 @@ mod tests {
         let mut transfers = Transfers::default();
         let key = transfers.add(PeerKey::default());
         assert!(transfers.get(key).unwrap().is_complete(), "nothing was posted");
-        transfers.posted(key, 2);
+        transfers.posted(key, Direction::Send, 2);
         transfers.done(key);
         assert!(!transfers.get(key).unwrap().is_complete());
         transfers.done(key);
@@ -153,7 +168,7 @@ mod tests {
     fn the_first_error_stays_and_other_operations_go_on() {
         let mut transfers = Transfers::default();
         let key = transfers.add(PeerKey::default());
-        transfers.posted(key, 3);
+        transfers.posted(key, Direction::Send, 3);
         transfers.failed(key, || Error::Cancelled);
         transfers.failed(key, || panic!("one error is enough"));
         let transfer = transfers.get(key).unwrap();
@@ -165,25 +180,27 @@ mod tests {
     fn a_post_after_the_end_begins_a_round_without_the_error_of_the_last() {
         let mut transfers = Transfers::default();
         let key = transfers.add(PeerKey::default());
-        transfers.posted(key, 2);
+        transfers.posted(key, Direction::Send, 2);
         transfers.failed(key, || Error::Cancelled);
-        transfers.posted(key, 1);
+        transfers.posted(key, Direction::Send, 1);
         transfers.matched(key, 3);
         transfers.chunks_done(key, 3, 300);
         transfers.done(key);
         transfers.done(key);
         let transfer = transfers.get(key).unwrap();
         let sums = transfer.counts;
+        assert_eq!(transfer.direction(), Direction::Send);
         assert!(transfer.is_complete() && matches!(transfer.error, Some(Error::Cancelled)));
         assert_eq!(transfer.round_counts(), sums, "one round, however often was posted");
 
-        transfers.posted(key, 0);
+        transfers.posted(key, Direction::Send, 0);
         let transfer = transfers.get(key).unwrap();
         assert!(transfer.error.is_some(), "nothing was posted, so nothing begins");
         assert_eq!(transfer.round_counts(), sums);
 
-        transfers.posted(key, 1);
+        transfers.posted(key, Direction::Receive, 1);
         let transfer = transfers.get(key).unwrap();
+        assert_eq!(transfer.direction(), Direction::Receive);
         assert!(transfer.error.is_none() && !transfer.is_complete());
         let begun = TransferCounts { operations_posted: 1, ..TransferCounts::default() };
         assert_eq!(transfer.round_counts(), begun);
@@ -196,7 +213,7 @@ mod tests {
     fn a_detached_transfer_goes_with_its_last_operation() {
         let mut transfers = Transfers::default();
         let key = transfers.add(PeerKey::default());
-        transfers.posted(key, 1);
+        transfers.posted(key, Direction::Send, 1);
         transfers.detach(key);
         assert!(transfers.get(key).is_ok());
         transfers.done(key);

@@ -4,7 +4,7 @@ use slotmap::{Key, SecondaryMap, SlotMap};
 
 use super::op_list::OpList;
 use super::operation::{Links, Operation};
-use crate::types::{Direction, OpKey, TransferKey};
+use crate::types::{OpKey, TransferKey};
 
 /// What of one transfer has not ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,8 +19,6 @@ pub(super) struct Backlog {
     place: usize,
     /// Operations that have no counterpart, withdrawn ones included.
     pub(super) unmatched: usize,
-    /// Sends.
-    pub(super) sends: usize,
 }
 
 impl Backlog {
@@ -59,59 +57,54 @@ impl Backlogs {
         self.of.get(*self.waiting.last()?)
     }
 
-    /// An operation was posted.
-    pub(super) fn posted(&mut self, transfer: TransferKey, direction: Direction) {
+    /// An operation begins to wait for its counterpart, behind those of its transfer.
+    #[inline]
+    pub(super) fn begin_to_wait(&mut self, transfer: TransferKey, op: OpKey) -> Links {
+        if let Some(backlog) = self.of.get_mut(transfer)
+            && !backlog.waiting.is_empty()
+        {
+            backlog.unmatched += 1;
+            return backlog.waiting.push(op);
+        }
+        self.begin_with(transfer, op)
+    }
+
+    /// The same for the first one that waits.
+    fn begin_with(&mut self, transfer: TransferKey, op: OpKey) -> Links {
         if !self.of.contains_key(transfer) {
             self.of.insert(transfer, Backlog::default());
         }
-        if direction == Direction::Send
-            && let Some(backlog) = self.of.get_mut(transfer)
-        {
-            backlog.sends += 1;
-        }
-    }
-
-    /// A send has ended.
-    pub(super) fn send_ended(&mut self, transfer: TransferKey) {
-        if let Some(backlog) = self.of.get_mut(transfer) {
-            backlog.sends -= 1;
-        }
-    }
-
-    /// An operation begins to wait for its counterpart.
-    pub(super) fn begin_to_wait(
-        &mut self,
-        transfer: TransferKey,
-        op: OpKey,
-        operations: &mut SlotMap<OpKey, Operation>,
-    ) {
-        let Some(backlog) = self.of.get_mut(transfer) else { return };
-        if backlog.waiting.is_empty() {
-            backlog.place = self.waiting.len();
-            self.waiting.push(transfer);
-        }
+        let Some(backlog) = self.of.get_mut(transfer) else { return Links::default() };
+        backlog.place = self.waiting.len();
+        self.waiting.push(transfer);
         backlog.unmatched += 1;
-        backlog.waiting.push(op, operations);
+        backlog.waiting.push(op)
     }
 
-    /// An operation that waited, and stood between `links`, does so no more. If it is withdrawn it
-    /// is `unmatched` until the withdrawal is agreed on.
+    /// An operation that waited, and stood between `links`, does so no more. `is_withdrawn`: it has
+    /// no counterpart all the same.
+    #[inline]
     pub(super) fn end_to_wait(
         &mut self,
-        transfer: TransferKey,
-        op: OpKey,
+        (transfer, op): (TransferKey, OpKey),
         links: Links,
+        is_withdrawn: bool,
         operations: &mut SlotMap<OpKey, Operation>,
     ) {
         let Some(backlog) = self.of.get_mut(transfer) else { return };
+        backlog.unmatched -= usize::from(!is_withdrawn);
         backlog.waiting.remove(links, operations);
         if backlog.withdrawn_to == op {
             backlog.withdrawn_to = links.before;
         }
-        if !backlog.waiting.is_empty() {
-            return;
+        if backlog.waiting.is_empty() {
+            let place = backlog.place;
+            self.nothing_waits_at(place);
         }
-        let place = backlog.place;
+    }
+
+    /// In the transfer at this place nothing waits any more.
+    fn nothing_waits_at(&mut self, place: usize) {
         self.waiting.swap_remove(place);
         if let Some(moved) = self.waiting.get(place)
             && let Some(backlog) = self.of.get_mut(*moved)
@@ -120,8 +113,8 @@ impl Backlogs {
         }
     }
 
-    /// An operation of the transfer has found its counterpart, or ended without one.
-    pub(super) fn not_unmatched(&mut self, transfer: TransferKey) {
+    /// An operation that was withdrawn has found its counterpart, or ended without one.
+    pub(super) fn withdrawn_ended(&mut self, transfer: TransferKey) {
         if let Some(backlog) = self.of.get_mut(transfer) {
             backlog.unmatched -= 1;
         }

@@ -28,20 +28,20 @@ impl OpList {
         (!self.last.is_null()).then_some(self.last)
     }
 
-    /// Puts an operation, which is in no list, behind the others.
-    pub(super) fn push(&mut self, op: OpKey, operations: &mut SlotMap<OpKey, Operation>) {
+    /// Puts an operation, which is in no list, behind the others. Returns its links; the operation
+    /// before it learns of it by [`link_behind`].
+    #[inline]
+    pub(super) fn push(&mut self, op: OpKey) -> Links {
         let before = std::mem::replace(&mut self.last, op);
-        if let Some(operation) = operations.get_mut(op) {
-            operation.links = Links { before, behind: OpKey::null() };
+        if before.is_null() {
+            self.first = op;
         }
-        match operations.get_mut(before) {
-            Some(neighbour) => neighbour.links.behind = op,
-            None => self.first = op,
-        }
+        Links { before, behind: OpKey::null() }
     }
 
     /// Takes an operation out that stands in this list, between `links`. It need not exist any
     /// more.
+    #[inline]
     pub(super) fn remove(&mut self, links: Links, operations: &mut SlotMap<OpKey, Operation>) {
         let Links { before, behind } = links;
         match operations.get_mut(before) {
@@ -52,5 +52,13 @@ impl OpList {
             Some(neighbour) => neighbour.links.before = before,
             None => self.last = before,
         }
+    }
+}
+
+/// Tells the operation before `op`, if there is one, what stands behind it.
+#[inline]
+pub(super) fn link_behind(links: Links, op: OpKey, operations: &mut SlotMap<OpKey, Operation>) {
+    if let Some(neighbour) = operations.get_mut(links.before) {
+        neighbour.links.behind = op;
     }
 }

@@ -55,12 +55,13 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    pub(super) fn new(posted: NewOperation, state: OpState) -> Self {
-        Self { posted, state, links: Links::default() }
-    }
-
     pub(crate) fn is_matched(&self) -> bool {
         matches!(self.state, OpState::Matched { .. })
+    }
+
+    /// Whether it is a receive that a match may still come for.
+    pub(super) fn is_waiting_receive(&self) -> bool {
+        matches!(self.state, OpState::Announced | OpState::Cancelling(_))
     }
 
     /// The message that it is, once it is matched.

@@ -4,7 +4,8 @@
 use super::action::{Action, Outcome, Violation};
 use super::coalescer::MatchedSend;
 use super::matcher::{Announced, PostedSend};
-use super::operation::{NewOperation, OpState, Operation};
+use super::op_list::link_behind;
+use super::operation::{Links, NewOperation, OpState, Operation};
 use super::receives::{MessageEnd, Receives};
 use super::stage::Stage;
 use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_MEMBERS};
@@ -42,12 +43,15 @@ impl PeerProtocol {
     /// [`into_operations`](Self::into_operations).
     pub(crate) fn handle_post(&mut self, posted: NewOperation) -> OpKey {
         let NewOperation { transfer, direction, tag, span, bytes } = posted;
-        self.backlogs.posted(transfer, direction);
         match direction {
             Direction::Send => self.post_send(posted),
             Direction::Receive => {
-                let op = self.operations.insert(Operation::new(posted, OpState::Announced));
-                self.begin_to_wait(transfer, op);
+                let mut links = Links::default();
+                let op = self.operations.insert_with_key(|op| {
+                    links = self.backlogs.begin_to_wait(transfer, op);
+                    Operation { posted, state: OpState::Announced, links }
+                });
+                link_behind(links, op, &mut self.operations);
                 self.waiting_receives += 1;
                 let delivery = MessageEnd::delivery(self.last_announced.as_ref(), &span);
                 self.last_announced = Some(MessageEnd::new(span, bytes));
@@ -61,11 +65,13 @@ impl PeerProtocol {
     fn post_send(&mut self, posted: NewOperation) -> OpKey {
         // It is matched unless it turns out that it waits.
         let state = OpState::Matched { chunks_left: 0 };
-        let op = self.operations.insert(Operation::new(posted, state));
+        let op = self.operations.insert(Operation { posted, state, links: Links::default() });
         match self.matcher.post_send(posted.tag, op) {
             PostedSend::Waits(place) => {
-                self.operations[op].state = OpState::SendWaits(place);
-                self.begin_to_wait(posted.transfer, op);
+                let links = self.backlogs.begin_to_wait(posted.transfer, op);
+                let operation = &mut self.operations[op];
+                (operation.state, operation.links) = (OpState::SendWaits(place), links);
+                link_behind(links, op, &mut self.operations);
             }
             PostedSend::Matched(announced) => self.meet(op, announced),
         }
@@ -74,18 +80,21 @@ impl PeerProtocol {
 
     /// A send of ours found its receive.
     pub(super) fn meet(&mut self, send: OpKey, announced: Announced) {
-        self.leave_list(send);
         let Some(operation) = self.operations.get_mut(send) else { return };
         let (send_bytes, recv_bytes) = (operation.posted.bytes, announced.bytes);
         let chunks_left = chunk_count(send_bytes, self.agreement.chunk_bytes);
-        operation.state = OpState::Matched { chunks_left };
+        let member = operation.member(send);
+        let before = std::mem::replace(&mut operation.state, OpState::Matched { chunks_left });
+        if let OpState::SendWaits(_) = before {
+            let links = operation.links;
+            self.leave_list(send, member.transfer, before, links);
+        }
         if send_bytes != recv_bytes {
             let frame = Frame::Mismatch { recv: announced.recv, send_bytes };
             self.actions.push_back(Action::Send(frame));
             return self.complete(send, Outcome::SizeMismatch { send_bytes, recv_bytes });
         }
         self.messages.sent += 1;
-        let member = operation.member(send);
         self.coalescer.push(MatchedSend { member, announced });
     }
 
@@ -166,15 +175,18 @@ impl PeerProtocol {
 
     /// A receive of ours has found its send.
     fn match_receive(&mut self, recv: u64) -> Result<Member, Violation> {
-        let Some((op, bytes)) = self.own_receive(recv) else {
-            return Err(Violation::UnknownReceive { recv });
-        };
-        let chunks_left = chunk_count(bytes, self.agreement.chunk_bytes);
-        self.leave_list(op);
-        let operation = &mut self.operations[op];
-        operation.state = OpState::Matched { chunks_left };
+        let unknown = Violation::UnknownReceive { recv };
+        let op = OpKey::from_wire(recv);
+        let Some(operation) = self.operations.get_mut(op) else { return Err(unknown) };
+        if !operation.is_waiting_receive() {
+            return Err(unknown);
+        }
+        let (member, links) = (operation.member(op), operation.links);
+        let chunks_left = chunk_count(member.bytes, self.agreement.chunk_bytes);
+        let before = std::mem::replace(&mut operation.state, OpState::Matched { chunks_left });
+        self.leave_list(op, member.transfer, before, links);
         self.waiting_receives -= 1;
-        Ok(operation.member(op))
+        Ok(member)
     }
 
     /// Chunks were sent, or received and unpacked.
@@ -195,8 +207,10 @@ impl PeerProtocol {
         let Some(operation) = self.operations.get_mut(op) else { return };
         let OpState::Matched { chunks_left } = &mut operation.state else { return };
         *chunks_left = chunks_left.saturating_sub(chunks);
-        if *chunks_left == 0 {
-            self.complete(op, Outcome::Done);
+        if *chunks_left == 0
+            && let Some(operation) = self.operations.remove(op)
+        {
+            self.completed(&operation, Outcome::Done);
         }
     }
 
@@ -204,7 +218,6 @@ impl PeerProtocol {
     pub(super) fn own_receive(&self, recv: u64) -> Option<(OpKey, u64)> {
         let op = OpKey::from_wire(recv);
         let operation = self.operations.get(op)?;
-        let is_waiting = matches!(operation.state, OpState::Announced | OpState::Cancelling(_));
-        is_waiting.then_some((op, operation.posted.bytes))
+        operation.is_waiting_receive().then_some((op, operation.posted.bytes))
     }
 }

@@ -5,18 +5,17 @@
 
 use super::PeerProtocol;
 use super::action::{Action, Outcome};
-use super::operation::{OpState, Withdrawal};
+use super::op_list::link_behind;
+use super::operation::{Links, OpState, Withdrawal};
 use super::stage::Stage;
 use crate::control::frame::Frame;
 use crate::types::{Direction, OpKey, TransferKey};
 
-/// What of a transfer has not ended, for the text of a deadline.
+/// What of a transfer has no counterpart, for the text of a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unfinished {
-    /// Whether a send has not.
-    pub(crate) has_sends: bool,
-    /// Operations that have no counterpart.
-    pub(crate) unmatched: usize,
+pub(crate) struct Unmatched {
+    /// How many operations.
+    pub(crate) count: usize,
     /// The oldest of them that nobody has withdrawn, by its tag.
     pub(crate) oldest: Option<(Direction, i32)>,
 }
@@ -42,13 +41,12 @@ impl PeerProtocol {
         !is_idle && self.withdraw_slice()
     }
 
-    /// What of a transfer has not ended.
-    pub(crate) fn unfinished(&self, transfer: TransferKey) -> Unfinished {
-        let Some(backlog) = self.backlogs.get(transfer) else { return Unfinished::default() };
+    /// What of a transfer has no counterpart.
+    pub(crate) fn unmatched(&self, transfer: TransferKey) -> Unmatched {
+        let Some(backlog) = self.backlogs.get(transfer) else { return Unmatched::default() };
         let oldest = backlog.waiting.first().and_then(|op| self.operations.get(op));
-        Unfinished {
-            has_sends: backlog.sends > 0,
-            unmatched: backlog.unmatched,
+        Unmatched {
+            count: backlog.unmatched,
             oldest: oldest.map(|oldest| (oldest.posted.direction, oldest.posted.tag)),
         }
     }
@@ -102,42 +100,41 @@ impl PeerProtocol {
 
     /// An operation without a counterpart ends: a receive once the peer agrees.
     fn withdraw(&mut self, op: OpKey, why: Withdrawal) {
-        let is_announced =
-            self.operations.get(op).is_some_and(|operation| operation.state == OpState::Announced);
-        if !is_announced || self.peer_posts_nothing() {
+        let is_agreed = self.peer_posts_nothing();
+        let Some(operation) = self.operations.get_mut(op) else { return };
+        if operation.state != OpState::Announced || is_agreed {
             return self.complete(op, Outcome::Withdrawn(why));
         }
-        self.end_to_wait(op);
+        operation.state = OpState::Cancelling(why);
+        let (transfer, links) = (operation.posted.transfer, operation.links);
+        self.backlogs.end_to_wait((transfer, op), links, true, &mut self.operations);
+        let links = self.cancelling.push(op);
+        link_behind(links, op, &mut self.operations);
         if let Some(operation) = self.operations.get_mut(op) {
-            operation.state = OpState::Cancelling(why);
+            operation.links = links;
         }
-        self.cancelling.push(op, &mut self.operations);
         self.actions.push_back(Action::Send(Frame::Cancel { recv: op.to_wire() }));
     }
 
-    /// An operation waits for its counterpart.
-    pub(super) fn begin_to_wait(&mut self, transfer: TransferKey, op: OpKey) {
-        self.backlogs.begin_to_wait(transfer, op, &mut self.operations);
-    }
-
-    /// An operation leaves the list of those that wait.
-    fn end_to_wait(&mut self, op: OpKey) {
-        let Some(operation) = self.operations.get(op) else { return };
-        let (transfer, links) = (operation.posted.transfer, operation.links);
-        self.backlogs.end_to_wait(transfer, op, links, &mut self.operations);
-    }
-
-    /// An operation has found its counterpart, or ends: it leaves the list that it stands in.
-    pub(super) fn leave_list(&mut self, op: OpKey) {
-        let Some(operation) = self.operations.get(op) else { return };
-        let (transfer, links) = (operation.posted.transfer, operation.links);
-        match operation.state {
+    /// An operation that was as `before` has found its counterpart, or has ended: it leaves the list
+    /// in which it stood between `links`.
+    #[inline]
+    pub(super) fn leave_list(
+        &mut self,
+        op: OpKey,
+        transfer: TransferKey,
+        before: OpState,
+        links: Links,
+    ) {
+        match before {
             OpState::SendWaits(_) | OpState::Announced => {
-                self.backlogs.end_to_wait(transfer, op, links, &mut self.operations);
+                self.backlogs.end_to_wait((transfer, op), links, false, &mut self.operations);
             }
-            OpState::Cancelling(_) => self.cancelling.remove(links, &mut self.operations),
-            OpState::Matched { .. } => return,
+            OpState::Cancelling(_) => {
+                self.cancelling.remove(links, &mut self.operations);
+                self.backlogs.withdrawn_ended(transfer);
+            }
+            OpState::Matched { .. } => {}
         }
-        self.backlogs.not_unmatched(transfer);
     }
 }

@@ -17,7 +17,7 @@ use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Action, Outcome};
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
 use crate::peer::protocol::operation::{NewOperation, Withdrawal};
-use crate::peer::protocol::withdrawal::Unfinished;
+use crate::peer::protocol::withdrawal::Unmatched;
 use crate::peer::protocol::{Opening, PeerProtocol};
 use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
 
@@ -159,10 +159,10 @@ fn a_large_transfer_is_withdrawn_in_slices_and_the_others_are_left_alone() {
     assert_eq!((lone.asked.len(), lone.count(CANCELLED)), (6, 5));
     lone.agree();
     assert_eq!(lone.count(CANCELLED), 11);
-    let left = lone.protocol.unfinished(large);
+    let left = lone.protocol.unmatched(large);
     let oldest = Some((Direction::Send, 14));
-    assert_eq!(left, Unfinished { has_sends: true, unmatched: 1, oldest });
-    assert_eq!(lone.protocol.unfinished(other).unmatched, 3);
+    assert_eq!(left, Unmatched { count: 1, oldest });
+    assert_eq!(lone.protocol.unmatched(other).count, 3);
 }
 
 #[test]
@@ -202,10 +202,10 @@ fn a_text_is_told_that_everything_is_being_withdrawn() {
     let transfer = lone.transfer();
     lone.post(transfer, Direction::Receive, 2);
     lone.input(|protocol| protocol.handle_cancel(transfer));
-    let withdrawn = Unfinished { has_sends: false, unmatched: 2, oldest: None };
-    assert_eq!(lone.protocol.unfinished(transfer), withdrawn);
+    let withdrawn = Unmatched { count: 2, oldest: None };
+    assert_eq!(lone.protocol.unmatched(transfer), withdrawn);
     lone.agree();
-    assert_eq!(lone.protocol.unfinished(transfer), Unfinished::default());
+    assert_eq!(lone.protocol.unmatched(transfer), Unmatched::default());
 }
 
 #[test]
