@@ -931,13 +931,13 @@ tcpx_status tcpx_session_listen(struct tcpx_session session,
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
  * session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
  * `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session;
- * `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any thread. Blocks for at most `connect_timeout_ms`.
+ * `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any
+ * thread. Blocks for at most `connect_timeout_ms`.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
  */
-tcpx_status tcpx_session_accept(struct tcpx_session session,
-                                const char *peer);
+tcpx_status tcpx_session_accept(struct tcpx_session session, const char *peer);
 
 /**
  * Remembers how `peer` is reached, from the bytes that its `tcpx_session_listen` wrote. The bytes
@@ -981,13 +981,13 @@ tcpx_status tcpx_session_connect(struct tcpx_session session, const char *peer);
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
  * `TCPX_ERR_TIMEOUT` when the peer did not answer within `close_timeout_ms`: everything is closed
- * here all the same, and operations that were under way end with `TCPX_ERR_PEER_GONE`. Any thread. Blocks for at most `close_timeout_ms`.
+ * here all the same, and operations that were under way end with `TCPX_ERR_PEER_GONE`. Any
+ * thread. Blocks for at most `close_timeout_ms`.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
  */
-tcpx_status tcpx_session_disconnect(struct tcpx_session session,
-                                    const char *peer);
+tcpx_status tcpx_session_disconnect(struct tcpx_session session, const char *peer);
 
 /**
  * Makes one round of progress over every peer and transfer.

@@ -11,8 +11,8 @@ pub(crate) struct Failure {
     pub(crate) words: Words,
 }
 
-/// What there is to say of a failure. An error becomes text when somebody asks: a program that polls
-/// with a time limit of zero fails again and again, and reads few of the texts.
+/// What there is to say of a failure. An error becomes text when somebody asks: a program that
+/// polls with a time limit of zero fails again and again, and reads few of the texts.
 #[derive(Debug)]
 pub(crate) enum Words {
     Text(String),

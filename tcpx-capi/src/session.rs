@@ -133,7 +133,8 @@ pub unsafe extern "C" fn tcpx_session_listen(
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
 /// session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
 /// `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session;
-/// `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any thread. Blocks for at most `connect_timeout_ms`.
+/// `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any
+/// thread. Blocks for at most `connect_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.
@@ -211,7 +212,8 @@ pub unsafe extern "C" fn tcpx_session_connect(
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
 /// `TCPX_ERR_TIMEOUT` when the peer did not answer within `close_timeout_ms`: everything is closed
-/// here all the same, and operations that were under way end with `TCPX_ERR_PEER_GONE`. Any thread. Blocks for at most `close_timeout_ms`.
+/// here all the same, and operations that were under way end with `TCPX_ERR_PEER_GONE`. Any
+/// thread. Blocks for at most `close_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.

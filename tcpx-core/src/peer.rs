@@ -188,8 +188,8 @@ impl Peer {
     /// A connection to which operations may be posted.
     ///
     /// # Errors
-    /// [`Error::Closed`] once the program has left it; [`Error::PeerState`] while it is not up; what
-    /// it ended with.
+    /// [`Error::Closed`] once the program has left it; [`Error::PeerState`] while it is not up;
+    /// what it ended with.
     pub(crate) fn connection_up(&mut self) -> Result<&mut Connection> {
         match &mut self.state {
             _ if self.is_left => Err(Error::Closed),

@@ -72,8 +72,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`];
-    /// [`Error::Closed`] as soon as another thread closes the session; [`Error::PeerState`] when the name is taken, or `listen` was not called; the errors of
-    /// [`connect`](Self::connect).
+    /// [`Error::Closed`] as soon as another thread closes the session; [`Error::PeerState`] when
+    /// the name is taken, or `listen` was not called; the errors of [`connect`](Self::connect).
     pub fn accept(&self, peer: &str) -> Result<()> {
         self.shared.engine().start_accept(peer)?;
         let limit = WaitLimit::for_time(self.options.connect_timeout);
@@ -135,8 +135,8 @@ impl Session {
     }
 
     /// Says goodbye to a peer. Operations without a counterpart are withdrawn and end with
-    /// [`Error::Closed`], those with one are finished, then both ends close their comms in an order that loses nothing. The name is free
-    /// again afterwards, whatever the result.
+    /// [`Error::Closed`], those with one are finished, then both ends close their comms in an
+    /// order that loses nothing. The name is free again afterwards, whatever the result.
     ///
     /// A peer that is still being connected, and cannot be up at its own end, is dropped at once.
     /// One that was gone before needs no goodbye.

@@ -18,8 +18,8 @@ use crate::types::{Direction, TransferKey};
 /// [`round_counts`](Self::round_counts) begins anew. What is posted while operations go on belongs
 /// to their round. So ask for the outcome of a round before the next one is posted.
 ///
-/// Dropping it withdraws what has no counterpart yet, as [`cancel`](Self::cancel) does. What has one goes on in the background: its
-/// registration stays in use until then, so that
+/// Dropping it withdraws what has no counterpart yet, as [`cancel`](Self::cancel) does. What has
+/// one goes on in the background: its registration stays in use until then, so that
 /// [`Session::deregister_memory`](crate::Session::deregister_memory) says when memory is free.
 #[derive(Debug)]
 pub struct Transfer {

@@ -12,8 +12,8 @@ use crate::control::delivery::Delivery;
 use crate::types::OpKey;
 
 /// First-in-first-out queues by tag, and one through all of them, as lists through one slab: no
-/// allocation once the slab has grown to the largest backlog, and an item is taken out of the middle
-/// of its queue without a search.
+/// allocation once the slab has grown to the largest backlog, and an item is taken out of the
+/// middle of its queue without a search.
 #[derive(Debug)]
 struct TagQueues<T> {
     queues: HashMap<i32, Ends>,

@@ -116,8 +116,8 @@ impl PeerProtocol {
         self.actions.push_back(Action::Send(Frame::Cancel { recv: op.to_wire() }));
     }
 
-    /// An operation that was as `before` has found its counterpart, or has ended: it leaves the list
-    /// in which it stood between `links`.
+    /// An operation that was as `before` has found its counterpart, or has ended: it leaves the
+    /// list in which it stood between `links`.
     #[inline]
     pub(super) fn leave_list(
         &mut self,

@@ -160,8 +160,8 @@ fn transfers_answer_as_the_table_says() {
     }
 }
 
-/// Bytes are under way when nobody answers the goodbye: the transfer says that the peer is gone, and
-/// no second wait is told to wait again.
+/// Bytes are under way when nobody answers the goodbye: the transfer says that the peer is gone,
+/// and no second wait is told to wait again.
 #[test]
 fn a_message_under_way_ends_with_the_peer_when_a_disconnect_is_not_answered() {
     let left = session(options().close_timeout(Duration::from_millis(20)));
