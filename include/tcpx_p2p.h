@@ -194,7 +194,7 @@ enum tcpx_status
    */
   TCPX_ERR_PEER_GONE = -23,
   /**
-   * The time limit of the call, or one of the session, has passed.
+   * The time limit of the call has passed. No operation ends with this.
    */
   TCPX_ERR_TIMEOUT = -24,
   /**
@@ -218,11 +218,11 @@ enum tcpx_status
    */
   TCPX_ERR_DATA = -34,
   /**
-   * The operation was cancelled.
+   * The program withdrew the operation by `tcpx_transfer_cancel`.
    */
   TCPX_ERR_CANCELLED = -35,
   /**
-   * The session, or the peer that the transfer belonged to, is closed.
+   * The program has closed the session, or disconnected the peer that the transfer belonged to.
    */
   TCPX_ERR_CLOSED = -36,
   /**
@@ -602,7 +602,7 @@ typedef struct tcpx_session_stats {
 } tcpx_session_stats;
 
 /**
- * The numbers of a transfer so far.
+ * The numbers of a transfer so far: of its whole life, or of its last round.
  */
 typedef struct tcpx_transfer_counts {
   /**
@@ -958,8 +958,9 @@ tcpx_status tcpx_session_listen(struct tcpx_session session,
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
  * session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
- * `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when
- * connecting failed. Any thread. Blocks for at most `connect_timeout_ms`.
+ * `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session;
+ * `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any
+ * thread. Blocks for at most `connect_timeout_ms`.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
@@ -997,7 +998,8 @@ tcpx_status tcpx_session_load_remote_conn_info(struct tcpx_session session,
  * `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
  * `TCPX_ERR_IO` when no address of the peer answers, and the peer has not come in by itself: a
  * session that listens waits for that, for a tenth of `connect_timeout_ms`; `TCPX_ERR_TIMEOUT`
- * after `connect_timeout_ms`. Any thread. Blocks for at most `connect_timeout_ms`.
+ * after `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session or
+ * disconnects the peer. Any thread. Blocks for at most `connect_timeout_ms`.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
@@ -1007,13 +1009,15 @@ tcpx_status tcpx_session_connect(struct tcpx_session session, const char *peer);
 /**
  * Says goodbye to a peer.
  *
- * Operations that have no counterpart are withdrawn, and those that have one are finished. Then
+ * Operations that have no counterpart are withdrawn and end with `TCPX_ERR_CLOSED`, and those that
+ * have one are finished. Then
  * both ends close, in the order that loses nothing. The name is free again afterwards, whatever
  * the status.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
  * `TCPX_ERR_TIMEOUT` when the peer did not answer within `close_timeout_ms`: everything is closed
- * here all the same. Any thread. Blocks for at most `close_timeout_ms`.
+ * here all the same, and operations that were under way end with `TCPX_ERR_PEER_GONE`. Any
+ * thread. Blocks for at most `close_timeout_ms`.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL.
@@ -1080,7 +1084,10 @@ const char *tcpx_status_text(int32_t status);
 /**
  * Makes a transfer with a connected peer. End it with `tcpx_transfer_release`.
  *
- * More may be posted to a transfer after it was complete.
+ * A transfer may be used again and again. What is posted to it while it is complete, which is when
+ * every operation has ended, begins a round: the error of the round before is forgotten. What is
+ * posted while operations go on belongs to their round, and leaves its error as it is. So ask for
+ * the outcome of a round before the next one is posted.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
  * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is not up. Any thread; does not block.
@@ -1097,8 +1104,8 @@ tcpx_status tcpx_session_create_transfer(struct tcpx_session session,
  *
  * A transfer without operations is complete.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the
- * operations, once all have ended. Any thread; does not block beyond the round itself.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the round,
+ * once all have ended. Any thread; does not block beyond the round itself.
  *
  * Pointers:
  * `out_complete` is NULL or may be written.
@@ -1113,16 +1120,17 @@ tcpx_status tcpx_transfer_is_complete(struct tcpx_transfer transfer, bool *out_c
  *
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; `TCPX_ERR_ARGUMENT` for another negative number;
  * `TCPX_ERR_TIMEOUT` while some operations have not ended: they go on, and the program may wait
- * again; else the first error of the operations. Any thread. Blocks for at most `timeout_ms`.
+ * again; else the first error of the round. No operation ends with `TCPX_ERR_TIMEOUT`, so a loop
+ * that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
  */
 tcpx_status tcpx_transfer_wait(struct tcpx_transfer transfer, int32_t timeout_ms);
 
 /**
  * Withdraws every operation that has no counterpart yet.
  *
- * These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. Operations
- * that have their counterpart run to their end. Wait for the transfer to know when its memory is
- * free.
+ * These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. A few thousand
+ * are withdrawn at once, more of them in the rounds of progress that follow. Operations that have
+ * their counterpart run to their end. Wait for the transfer to know when its memory is free.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the transfer; does not
  * block.
@@ -1130,7 +1138,7 @@ tcpx_status tcpx_transfer_wait(struct tcpx_transfer transfer, int32_t timeout_ms
 tcpx_status tcpx_transfer_cancel(struct tcpx_transfer transfer);
 
 /**
- * Writes the numbers of the transfer so far.
+ * Writes the sums of the transfer over its whole life. They only grow.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
  *
@@ -1141,7 +1149,19 @@ tcpx_status tcpx_transfer_get_counts(struct tcpx_transfer transfer,
                                      struct tcpx_transfer_counts *out_counts);
 
 /**
- * Writes the first error of the transfer's operations so far, while other operations may go on.
+ * Writes the numbers of the transfer since its last round began: since the first post to it after
+ * it was complete.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+ *
+ * Pointers:
+ * `out_counts` is NULL or may be written.
+ */
+tcpx_status tcpx_transfer_get_round_counts(struct tcpx_transfer transfer,
+                                           struct tcpx_transfer_counts *out_counts);
+
+/**
+ * Writes the first error of the transfer's last round so far, while other operations may go on.
  *
  * `out_error` gets its status, or TCPX_OK if there is none. `buffer` gets its text with a
  * terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks
@@ -1163,8 +1183,8 @@ tcpx_status tcpx_transfer_error(struct tcpx_transfer transfer,
 /**
  * Ends a transfer. Its handle is no longer valid.
  *
- * Operations that have no counterpart yet are withdrawn. Those that have one go on in the
- * background, and their registrations stay in use until they end. When
+ * Operations that have no counterpart yet are withdrawn, as by `tcpx_transfer_cancel`. Those that
+ * have one go on in the background, and their registrations stay in use until they end. When
  * `tcpx_session_deregister_memory` returns TCPX_OK, the memory is free.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this

@@ -239,7 +239,7 @@ class Transfer {
   /** Withdraws every operation that has no counterpart yet, also while another thread waits. */
   int cancel() { return detail::check(tcpx_transfer_cancel(handle_)); }
 
-  /** Returns the numbers so far. As codes: zeros after a failure. */
+  /** Returns the sums over its whole life, which only grow. As codes: zeros after a failure. */
   tcpx_transfer_counts counts() const {
     tcpx_transfer_counts counts{};
     detail::check(tcpx_transfer_get_counts(handle_, &counts));
@@ -247,7 +247,17 @@ class Transfer {
   }
 
   /**
-   * Returns the first error of the operations so far, or TCPX_OK if there is none. Its words go to
+   * Returns the numbers since its last round began: since the first post after it was complete. As
+   * codes: zeros after a failure.
+   */
+  tcpx_transfer_counts roundCounts() const {
+    tcpx_transfer_counts counts{};
+    detail::check(tcpx_transfer_get_round_counts(handle_, &counts));
+    return counts;
+  }
+
+  /**
+   * Returns the first error of the last round so far, or TCPX_OK if there is none. Its words go to
    * `text`, if that is not NULL.
    */
   int error(std::string* text = nullptr) const {

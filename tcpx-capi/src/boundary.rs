@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tcpx_core::Stay;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Words};
 use crate::panic_hook::{Inside, take_place};
 use crate::status::tcpx_status::{
     self, TCPX_ERR_FORKED, TCPX_ERR_IN_CALLBACK, TCPX_ERR_INTERNAL, TCPX_OK,
@@ -29,13 +29,14 @@ pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
     })) {
         Ok(Ok(())) => TCPX_OK,
         Ok(Err(failure)) => {
-            last_error::remember(failure.text, failure.id);
+            last_error::remember(failure.words);
             failure.status
         }
         Err(payload) => {
             // Dropping an unknown payload could panic again.
             std::mem::forget(payload);
-            last_error::remember(format!("fault in the library: {}", take_place()), None);
+            let text = format!("fault in the library: {}", take_place());
+            last_error::remember(Words::Text(text));
             TCPX_ERR_INTERNAL
         }
     }

@@ -8,14 +8,37 @@ use crate::status::tcpx_status;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: tcpx_status,
-    pub(crate) text: String,
+    pub(crate) words: Words,
+}
+
+/// What there is to say of a failure. An error becomes text when somebody asks: a program that
+/// polls with a time limit of zero fails again and again, and reads few of the texts.
+#[derive(Debug)]
+pub(crate) enum Words {
+    Text(String),
+    Error(Box<Error>),
+}
+
+impl Words {
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Error(error) => error.to_string(),
+        }
+    }
+
     /// The diagnosis, if the error has one.
-    pub(crate) id: Option<Code>,
+    pub(crate) fn id(&self) -> Option<Code> {
+        match self {
+            Self::Text(_) => None,
+            Self::Error(error) => error.id(),
+        }
+    }
 }
 
 impl Failure {
     pub(crate) fn new(status: tcpx_status, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), id: None }
+        Self { status, words: Words::Text(text.into()) }
     }
 
     pub(crate) fn null(argument: &str) -> Self {
@@ -29,6 +52,6 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { id: error.id(), ..Self::new(tcpx_status::from(&error), error.to_string()) }
+        Self { status: tcpx_status::from(&error), words: Words::Error(Box::new(error)) }
     }
 }

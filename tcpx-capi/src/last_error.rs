@@ -1,10 +1,11 @@
 #![allow(unsafe_code)]
 //! The words for the last failure of each thread.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tcpx_core::{Code, is_forked};
+use tcpx_core::is_forked;
 
 /// What every failure in a forked child is. The text is constant, so that a child needs neither
 /// memory nor a thread-local with a destructor, which the C library registers under a lock.
@@ -13,36 +14,63 @@ const FORKED: (&CStr, &CStr) = (
       before the first session, or start the child with exec [TCPX-827]",
     c"TCPX-827",
 );
+use crate::failure::Words;
+use crate::panic_hook::Inside;
 
+/// The last failure, and its texts as far as somebody has asked for them.
 #[derive(Default)]
 struct LastError {
-    text: CString,
+    words: Option<Words>,
+    text: OnceCell<CString>,
     /// `TCPX-902`, or nothing.
-    id: CString,
+    id: OnceCell<CString>,
+}
+
+impl LastError {
+    fn text(&self) -> &CStr {
+        self.text.get_or_init(|| {
+            let mut text = self.words.as_ref().map(Words::text).unwrap_or_default();
+            text.retain(|character| character != '\0');
+            CString::new(text).unwrap_or_default()
+        })
+    }
+
+    fn id(&self) -> &CStr {
+        self.id.get_or_init(|| {
+            let id = self.words.as_ref().and_then(Words::id);
+            CString::new(id.map(|id| id.to_string()).unwrap_or_default()).unwrap_or_default()
+        })
+    }
 }
 
 thread_local! {
     static LAST: RefCell<LastError> = RefCell::default();
 }
 
-/// Remembers a text and its diagnosis for this thread.
+/// Remembers what there is to say of this thread's last failure.
 ///
 /// In a thread that is ending nobody is left to read it, so it may be lost.
-pub(crate) fn remember(mut text: String, id: Option<Code>) {
-    text.retain(|character| character != '\0');
-    let id = id.map(|id| id.to_string()).unwrap_or_default();
-    if let (Ok(text), Ok(id)) = (CString::new(text), CString::new(id)) {
-        let _ = LAST.try_with(|last| {
-            if let Ok(mut last) = last.try_borrow_mut() {
-                *last = LastError { text, id };
-            }
-        });
-    }
+pub(crate) fn remember(words: Words) {
+    let _ = LAST.try_with(|last| {
+        if let Ok(mut last) = last.try_borrow_mut() {
+            *last = LastError { words: Some(words), ..LastError::default() };
+        }
+    });
 }
 
 fn part(of: impl FnOnce(&LastError) -> &CStr) -> *const c_char {
-    LAST.try_with(|last| last.try_borrow().map_or(c"".as_ptr(), |last| of(&last).as_ptr()))
-        .unwrap_or(c"".as_ptr())
+    let read = || {
+        let _inside = Inside::enter();
+        LAST.try_with(|last| last.try_borrow().map_or(c"".as_ptr(), |last| of(&last).as_ptr()))
+    };
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(text) => text.unwrap_or(c"".as_ptr()),
+        Err(payload) => {
+            // Dropping an unknown payload could panic again.
+            std::mem::forget(payload);
+            c"".as_ptr()
+        }
+    }
 }
 
 /// Returns the details of the last failure in the calling thread: what failed, with which peer,
@@ -55,7 +83,7 @@ fn part(of: impl FnOnce(&LastError) -> &CStr) -> *const c_char {
 /// only the calling thread may read the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error() -> *const c_char {
-    if is_forked() { FORKED.0.as_ptr() } else { part(|last| &last.text) }
+    if is_forked() { FORKED.0.as_ptr() } else { part(LastError::text) }
 }
 
 /// Returns the id of the last failure's diagnosis in the calling thread, such as `TCPX-902`. The
@@ -66,7 +94,7 @@ pub extern "C" fn tcpx_last_error() -> *const c_char {
 /// text of `tcpx_last_error`. Any thread; only the calling thread may read the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error_id() -> *const c_char {
-    if is_forked() { FORKED.1.as_ptr() } else { part(|last| &last.id) }
+    if is_forked() { FORKED.1.as_ptr() } else { part(LastError::id) }
 }
 
 /// The text of this thread, for tests.
@@ -94,11 +122,22 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own_text_and_nul_is_left_out() {
-        remember("one\0two".into(), "TCPX-902".parse().ok());
-        assert_eq!((text(), id()), ("onetwo".into(), "TCPX-902".into()));
+        let info = tcpx_core::ConnInfoError::Magic;
+        remember(Words::Error(Box::new(info.into())));
+        assert_eq!(id(), "TCPX-728");
+        assert!(text().ends_with("[TCPX-728]"), "{}", text());
+        remember(Words::Text("one\0two".into()));
+        assert_eq!((text(), id()), ("onetwo".into(), String::new()), "the id goes with its text");
         std::thread::spawn(|| assert_eq!((text(), id()), Default::default())).join().unwrap();
         assert_eq!(text(), "onetwo");
-        remember("three".into(), None);
-        assert_eq!(id(), "", "the id goes with its text");
+    }
+
+    #[test]
+    fn a_text_stays_where_it_is_until_the_next_failure() {
+        remember(Words::Text("one".into()));
+        let (first, again) = (tcpx_last_error(), tcpx_last_error());
+        assert_eq!(first, again);
+        let _ = tcpx_last_error_id();
+        assert_eq!(tcpx_last_error(), first);
     }
 }

@@ -72,7 +72,8 @@ pub use stats::{tcpx_session_get_stats, tcpx_session_stats, tcpx_session_stats_j
 pub use status::{tcpx_status, tcpx_status_text};
 pub use transfer::{
     TCPX_WAIT_FOREVER, tcpx_session_create_transfer, tcpx_transfer, tcpx_transfer_cancel,
-    tcpx_transfer_counts, tcpx_transfer_error, tcpx_transfer_get_counts, tcpx_transfer_is_complete,
-    tcpx_transfer_release, tcpx_transfer_wait,
+    tcpx_transfer_counts, tcpx_transfer_error, tcpx_transfer_get_counts,
+    tcpx_transfer_get_round_counts, tcpx_transfer_is_complete, tcpx_transfer_release,
+    tcpx_transfer_wait,
 };
 pub use version::{tcpx_abi_version, tcpx_version};

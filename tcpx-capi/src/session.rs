@@ -141,8 +141,9 @@ pub unsafe extern "C" fn tcpx_session_listen(
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
 /// session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
-/// `connect_timeout_ms`; `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when
-/// connecting failed. Any thread. Blocks for at most `connect_timeout_ms`.
+/// `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session;
+/// `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any
+/// thread. Blocks for at most `connect_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.
@@ -201,7 +202,8 @@ pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
 /// `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
 /// `TCPX_ERR_IO` when no address of the peer answers, and the peer has not come in by itself: a
 /// session that listens waits for that, for a tenth of `connect_timeout_ms`; `TCPX_ERR_TIMEOUT`
-/// after `connect_timeout_ms`. Any thread. Blocks for at most `connect_timeout_ms`.
+/// after `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session or
+/// disconnects the peer. Any thread. Blocks for at most `connect_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.
@@ -219,13 +221,15 @@ pub unsafe extern "C" fn tcpx_session_connect(
 
 /// Says goodbye to a peer.
 ///
-/// Operations that have no counterpart are withdrawn, and those that have one are finished. Then
+/// Operations that have no counterpart are withdrawn and end with `TCPX_ERR_CLOSED`, and those that
+/// have one are finished. Then
 /// both ends close, in the order that loses nothing. The name is free again afterwards, whatever
 /// the status.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
 /// `TCPX_ERR_TIMEOUT` when the peer did not answer within `close_timeout_ms`: everything is closed
-/// here all the same. Any thread. Blocks for at most `close_timeout_ms`.
+/// here all the same, and operations that were under way end with `TCPX_ERR_PEER_GONE`. Any
+/// thread. Blocks for at most `close_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.

@@ -46,7 +46,7 @@ pub enum tcpx_status {
     TCPX_ERR_PROTOCOL = -22,
     /// The peer said goodbye, ended, was killed or gave up.
     TCPX_ERR_PEER_GONE = -23,
-    /// The time limit of the call, or one of the session, has passed.
+    /// The time limit of the call has passed. No operation ends with this.
     TCPX_ERR_TIMEOUT = -24,
     /// No registration has this id.
     TCPX_ERR_UNKNOWN_MEMORY = -30,
@@ -58,9 +58,9 @@ pub enum tcpx_status {
     TCPX_ERR_SIZE_MISMATCH = -33,
     /// What arrived is not what was announced. Nothing of it was copied.
     TCPX_ERR_DATA = -34,
-    /// The operation was cancelled.
+    /// The program withdrew the operation by `tcpx_transfer_cancel`.
     TCPX_ERR_CANCELLED = -35,
-    /// The session, or the peer that the transfer belonged to, is closed.
+    /// The program has closed the session, or disconnected the peer that the transfer belonged to.
     TCPX_ERR_CLOSED = -36,
     /// The bytes are no memory descriptor of this library, or are damaged.
     TCPX_ERR_DESCRIPTOR = -37,

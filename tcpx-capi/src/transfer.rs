@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_core::Transfer;
+use tcpx_core::{Transfer, TransferCounts};
 
 use crate::failure::Failure;
 use crate::input::peer_name;
@@ -33,7 +33,7 @@ impl tcpx_transfer {
     }
 }
 
-/// The numbers of a transfer so far.
+/// The numbers of a transfer so far: of its whole life, or of its last round.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_transfer_counts {
@@ -51,9 +51,24 @@ pub struct tcpx_transfer_counts {
 
 const _: () = assert!(size_of::<tcpx_transfer_counts>() == 40);
 
+impl From<TransferCounts> for tcpx_transfer_counts {
+    fn from(counts: TransferCounts) -> Self {
+        Self {
+            operations_posted: counts.operations_posted,
+            operations_done: counts.operations_done,
+            chunks_posted: counts.chunks_posted,
+            chunks_done: counts.chunks_done,
+            bytes_done: counts.bytes_done,
+        }
+    }
+}
+
 /// Makes a transfer with a connected peer. End it with `tcpx_transfer_release`.
 ///
-/// More may be posted to a transfer after it was complete.
+/// A transfer may be used again and again. What is posted to it while it is complete, which is when
+/// every operation has ended, begins a round: the error of the round before is forgotten. What is
+/// posted while operations go on belongs to their round, and leaves its error as it is. So ask for
+/// the outcome of a round before the next one is posted.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
 /// `TCPX_ERR_PEER_STATE`, or the peer's own error when it is not up. Any thread; does not block.
@@ -81,8 +96,8 @@ pub unsafe extern "C" fn tcpx_session_create_transfer(
 ///
 /// A transfer without operations is complete.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the
-/// operations, once all have ended. Any thread; does not block beyond the round itself.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; the first error of the round,
+/// once all have ended. Any thread; does not block beyond the round itself.
 ///
 /// # Safety
 /// `out_complete` is NULL or may be written.
@@ -106,7 +121,8 @@ pub unsafe extern "C" fn tcpx_transfer_is_complete(
 ///
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; `TCPX_ERR_ARGUMENT` for another negative number;
 /// `TCPX_ERR_TIMEOUT` while some operations have not ended: they go on, and the program may wait
-/// again; else the first error of the operations. Any thread. Blocks for at most `timeout_ms`.
+/// again; else the first error of the round. No operation ends with `TCPX_ERR_TIMEOUT`, so a loop
+/// that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -> tcpx_status {
     boundary::call(|| {
@@ -122,9 +138,9 @@ pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -
 
 /// Withdraws every operation that has no counterpart yet.
 ///
-/// These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. Operations
-/// that have their counterpart run to their end. Wait for the transfer to know when its memory is
-/// free.
+/// These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. A few thousand
+/// are withdrawn at once, more of them in the rounds of progress that follow. Operations that have
+/// their counterpart run to their end. Wait for the transfer to know when its memory is free.
 ///
 /// Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the transfer; does not
 /// block.
@@ -136,7 +152,7 @@ pub extern "C" fn tcpx_transfer_cancel(transfer: tcpx_transfer) -> tcpx_status {
     })
 }
 
-/// Writes the numbers of the transfer so far.
+/// Writes the sums of the transfer over its whole life. They only grow.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
 ///
@@ -150,19 +166,32 @@ pub unsafe extern "C" fn tcpx_transfer_get_counts(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_counts", out_counts) }?;
-        let counts = transfer.get()?.counts()?;
-        out.write(tcpx_transfer_counts {
-            operations_posted: counts.operations_posted,
-            operations_done: counts.operations_done,
-            chunks_posted: counts.chunks_posted,
-            chunks_done: counts.chunks_done,
-            bytes_done: counts.bytes_done,
-        });
+        out.write(transfer.get()?.counts()?.into());
         Ok(())
     })
 }
 
-/// Writes the first error of the transfer's operations so far, while other operations may go on.
+/// Writes the numbers of the transfer since its last round began: since the first post to it after
+/// it was complete.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+///
+/// # Safety
+/// `out_counts` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_transfer_get_round_counts(
+    transfer: tcpx_transfer,
+    out_counts: *mut tcpx_transfer_counts,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_counts", out_counts) }?;
+        out.write(transfer.get()?.round_counts()?.into());
+        Ok(())
+    })
+}
+
+/// Writes the first error of the transfer's last round so far, while other operations may go on.
 ///
 /// `out_error` gets its status, or TCPX_OK if there is none. `buffer` gets its text with a
 /// terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks
@@ -195,8 +224,8 @@ pub unsafe extern "C" fn tcpx_transfer_error(
 
 /// Ends a transfer. Its handle is no longer valid.
 ///
-/// Operations that have no counterpart yet are withdrawn. Those that have one go on in the
-/// background, and their registrations stay in use until they end. When
+/// Operations that have no counterpart yet are withdrawn, as by `tcpx_transfer_cancel`. Those that
+/// have one go on in the background, and their registrations stay in use until they end. When
 /// `tcpx_session_deregister_memory` returns TCPX_OK, the memory is free.
 ///
 /// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this

@@ -27,7 +27,7 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
@@ -38,7 +38,7 @@ use self::session_watch::SessionWatch;
 use crate::control::conn_info::ConnInfo;
 use crate::control::listener::ControlListener;
 
-use crate::error::{Departure, Error, Result, SettingProblem};
+use crate::error::{Departure, Error, Phase, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::memory::device_memory::OwnedMemory;
 use crate::peer::closer::Closer;
@@ -218,6 +218,11 @@ impl Engine {
         })
     }
 
+    /// Whether the program has left a peer, or closed the session.
+    pub(crate) fn has_left(&self, key: PeerKey) -> bool {
+        self.is_closed || self.peers.get(key).is_none_or(Peer::is_left)
+    }
+
     /// What a peer is up to; `None`: it is forgotten.
     pub(crate) fn status(&self, key: PeerKey) -> Option<PeerStatus<'_>> {
         self.peers.get(key).map(Peer::status)
@@ -289,6 +294,27 @@ impl Engine {
             self.fail_peer(key, error.clone());
         }
         outcome
+    }
+
+    /// Ends a peer that somebody has waited for too long. The deadline is the waiting call's; the
+    /// peer, and its operations, end because it is gone.
+    pub(crate) fn end_overdue(
+        &mut self,
+        key: PeerKey,
+        phase: Phase,
+        waited: Duration,
+        now: Instant,
+    ) -> Error {
+        let deadline = self.deadline(phase, key, waited, now);
+        if let Some(peer) = self.peers.get(key) {
+            let how = match phase {
+                Phase::Close => Departure::Unanswered(waited),
+                _ => Departure::NeverUp { waited, state: peer.state() },
+            };
+            let peer = peer.name().to_string();
+            self.fail_peer(key, Error::PeerGone { peer, phase, how });
+        }
+        deadline
     }
 
     /// Ends every peer with an error. Nothing up to batch `reached` is being unpacked or gathered.

@@ -7,8 +7,10 @@
 //!
 //! Above it, as `impl` blocks:
 //! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
+//! - `awaited`: what was missing when a deadline passed.
 //! - `display`: an error in words, and the id at their end.
 
+pub(crate) mod awaited;
 pub(crate) mod conn_info;
 mod departure;
 pub(crate) mod diagnosis;
@@ -28,6 +30,7 @@ use tcpx_rx::DescriptorError;
 use tcpx_sys::{Forked, LoadError};
 use tcpx_unpack::UnpackError;
 
+pub use awaited::Awaited;
 pub use departure::Departure;
 pub use dial_failure::DialFailure;
 pub use memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
@@ -87,7 +90,7 @@ pub enum Error {
     /// A chunk could not be unpacked. The session does not recover: every peer of it ends with
     /// this.
     UnpackFailed(Arc<UnpackFailure>),
-    /// A deadline passed.
+    /// A deadline passed: the call that had it returns. No operation ends with this.
     Deadline {
         /// What was being done.
         phase: Phase,
@@ -95,8 +98,8 @@ pub enum Error {
         peer: Option<String>,
         /// How long was waited.
         waited: Duration,
-        /// What was missing, in words.
-        detail: String,
+        /// What was missing; its text says it.
+        detail: Awaited,
     },
     /// No peer of this name.
     UnknownPeer {
@@ -184,7 +187,7 @@ pub enum Error {
     Cancelled,
     /// A transfer that was released already.
     Released,
-    /// The session is closed.
+    /// The program has closed the session, or disconnected the peer.
     Closed,
     /// This process was forked from one that had made a session, and must not use the library.
     /// Nothing was done. See [Fork](crate#fork).

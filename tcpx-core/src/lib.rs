@@ -77,7 +77,7 @@ pub use error::conn_info::ConnInfoError;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
-    BounceBufferProblem, Departure, DialFailure, Error, MemoryUnavailable, Phase,
+    Awaited, BounceBufferProblem, Departure, DialFailure, Error, MemoryUnavailable, Phase,
     PluginChunkProblem, PluginFailure, RegistrationProblem, Result, SettingProblem,
 };
 pub use memory::device_memory::gpu_count;

@@ -81,6 +81,8 @@ pub(crate) struct Peer {
     name: PeerName,
     origin: Origin,
     state: State,
+    /// The program has disconnected it, or closed the session.
+    is_left: bool,
     watch: PeerWatch,
 }
 
@@ -99,7 +101,7 @@ pub(crate) enum PeerStatus<'a> {
 
 impl Peer {
     fn new(key: PeerKey, name: PeerName, origin: Origin, state: State) -> Self {
-        Self { key, name, origin, state, watch: PeerWatch::default() }
+        Self { key, name, origin, state, is_left: false, watch: PeerWatch::default() }
     }
 
     /// A peer that is to be reached.
@@ -191,6 +193,11 @@ impl Peer {
         matches!(self.state, State::Gone(_))
     }
 
+    /// Whether the program has left it.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left
+    }
+
     /// Why it is over, if it is.
     pub(crate) fn why_gone(&self) -> Option<&Error> {
         match &self.state {
@@ -226,9 +233,11 @@ impl Peer {
     /// A connection to which operations may be posted.
     ///
     /// # Errors
-    /// [`Error::PeerState`] while it is not up; what it ended with.
+    /// [`Error::Closed`] once the program has left it; [`Error::PeerState`] while it is not up;
+    /// what it ended with.
     pub(crate) fn connection_up(&mut self) -> Result<&mut Connection> {
         match &mut self.state {
+            _ if self.is_left => Err(Error::Closed),
             State::Linked(connection) => connection.check_up().map(|()| &mut **connection),
             State::Gone(gone) => Err(gone.why.clone()),
             State::Dialling(_) | State::Welcomed => Err(Error::PeerState {
@@ -287,6 +296,7 @@ impl Peer {
 
     /// The program leaves it.
     pub(crate) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
+        self.is_left = true;
         match &mut self.state {
             State::Dialling(_) | State::Welcomed => Ok(Leaving::NobodyThere),
             State::Linked(connection) => connection.disconnect(cx),
@@ -371,7 +381,10 @@ impl Peer {
         record.errors += (operations.len() + ended.len()) as u64;
         for operation in ended {
             let NewOperation { transfer, direction, span, .. } = operation.posted;
-            cx.ledger.failed(transfer, span.registration, why.seen_by(direction));
+            // What has no counterpart was withdrawn when the program left.
+            let is_withdrawn = self.is_left && !operation.is_matched();
+            let error = || if is_withdrawn { Error::Closed } else { why.seen_by(direction) };
+            cx.ledger.failed_with(transfer, span.registration, error);
         }
         self.state = gone(Some(agreement), messages, record);
         Some(Leftover { lanes, tickets, stagings, operations, until })

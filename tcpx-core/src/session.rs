@@ -19,7 +19,7 @@ use self::shared::Shared;
 use self::transfer::Transfer;
 use self::wait::WaitLimit;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
-use crate::error::{Error, Phase, Result};
+use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::PeerStatus;
 use crate::plugin::Nic;
 use crate::settings::SessionOptions;
@@ -84,8 +84,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`];
-    /// [`Error::PeerState`] when the name is taken, or `listen` was not called; the errors of
-    /// [`connect`](Self::connect).
+    /// [`Error::Closed`] as soon as another thread closes the session; [`Error::PeerState`] when
+    /// the name is taken, or `listen` was not called; the errors of [`connect`](Self::connect).
     pub fn accept(&self, peer: &str) -> Result<()> {
         self.shared.engine()?.start_accept(peer)?;
         let limit = WaitLimit::for_time(self.options.connect_timeout);
@@ -93,13 +93,9 @@ impl Session {
             limit,
             |engine| Ok(engine.accepted(peer)?.map_or(Poll::Pending, Poll::Ready)),
             |engine, waited, _| {
-                let detail = engine.stop_accept(peer);
-                Error::Deadline {
-                    phase: Phase::Accept,
-                    peer: Some(peer.to_owned()),
-                    waited,
-                    detail,
-                }
+                let detail = Awaited::words(engine.stop_accept(peer));
+                let (phase, peer) = (Phase::Accept, Some(peer.to_owned()));
+                Error::Deadline { phase, peer, waited, detail }
             },
         )?;
         self.wait_until_up(accepted, limit, Phase::Accept)
@@ -132,7 +128,8 @@ impl Session {
     /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Deadline`] after
     /// [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`];
     /// [`Error::Unreachable`] when no address of the peer answers, and the peer has not come in by
-    /// itself: a session that listens waits for that, for a tenth of the same time.
+    /// itself: a session that listens waits for that, for a tenth of the same time;
+    /// [`Error::Closed`] as soon as another thread closes the session or disconnects the peer.
     pub fn connect(&self, peer: &str) -> Result<()> {
         let key = self.shared.engine()?.start_connect(peer)?;
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
@@ -142,27 +139,28 @@ impl Session {
         let outcome = self.shared.wait(
             limit,
             |engine| match engine.status(key) {
+                _ if engine.has_left(key) => Err(Error::Closed),
                 // It may have been up and parted before anybody looked.
                 Some(PeerStatus::Up | PeerStatus::Parted) => Ok(Poll::Ready(())),
                 Some(PeerStatus::Failed(error)) => Err(error.clone()),
                 Some(PeerStatus::Connecting) => Ok(Poll::Pending),
                 None => Err(Error::Closed),
             },
-            |engine, waited, now| {
-                let error = engine.deadline(phase, Some(key), waited, now);
-                engine.fail_peer(key, error.clone());
-                error
-            },
+            |engine, waited, now| engine.end_overdue(key, phase, waited, now),
         );
         if outcome.is_err() {
-            self.shared.engine()?.forget(key);
+            let mut engine = self.shared.engine()?;
+            // Whoever has left the peer says goodbye to it.
+            if !engine.has_left(key) {
+                engine.forget(key);
+            }
         }
         outcome
     }
 
-    /// Says goodbye to a peer. Operations without a counterpart are withdrawn, those with one are
-    /// finished, then both ends close their comms in an order that loses nothing. The name is free
-    /// again afterwards, whatever the result.
+    /// Says goodbye to a peer. Operations without a counterpart are withdrawn and end with
+    /// [`Error::Closed`], those with one are finished, then both ends close their comms in an
+    /// order that loses nothing. The name is free again afterwards, whatever the result.
     ///
     /// A peer that is still being connected, and cannot be up at its own end, is dropped at once.
     /// One that was gone before needs no goodbye.
@@ -170,6 +168,7 @@ impl Session {
     /// # Errors
     /// Everything is closed here all the same:
     /// - [`Error::Deadline`] when the peer did not answer within [`SessionOptions::close_timeout`];
+    ///   operations under way end with [`Error::PeerGone`], never with the deadline;
     /// - [`Error::PeerGone`] when it went away in the middle of the goodbye.
     ///
     /// [`Error::UnknownPeer`] when no peer has the name.
@@ -190,11 +189,7 @@ impl Session {
                 Some(PeerStatus::Failed(_)) => Ok(Poll::Ready(())),
                 Some(PeerStatus::Connecting | PeerStatus::Up) => Ok(Poll::Pending),
             },
-            |engine, waited, now| {
-                let error = engine.deadline(Phase::Close, Some(key), waited, now);
-                engine.fail_peer(key, error.clone());
-                error
-            },
+            |engine, waited, now| engine.end_overdue(key, Phase::Close, waited, now),
         );
         self.shared.engine()?.forget(key);
         outcome

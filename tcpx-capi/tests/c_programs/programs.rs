@@ -71,6 +71,18 @@ fn objects_that_are_ended_by_hand_serve_a_transfer() {
 }
 
 #[test]
+fn transfers_answer_as_the_table_says() {
+    for (compiler, linkage) in [(GCC, Linkage::Shared), (CLANG, Linkage::Static)] {
+        if !compiler.is_here() {
+            continue;
+        }
+        let workshop = Workshop::new();
+        let program = workshop.build(compiler, linkage, &source("c/answers.c"), &[]);
+        Program::start(&program, &[] as &[&str]).pass();
+    }
+}
+
+#[test]
 fn a_plugin_host_may_open_and_close_the_library() {
     let workshop = Workshop::new();
     let program = workshop.build(

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use super::parked::{Parked, Verdict};
-use crate::error::{Error, Phase};
+use crate::error::{Awaited, Error, Phase};
 
 impl Engine {
     /// Ends what is parked and done with by now, and what has waited for too long. Returns whether
@@ -67,6 +67,6 @@ impl Engine {
              sending to them must stay as it is",
             peers.join(", ")
         );
-        Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail }
+        Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail: Awaited::words(detail) }
     }
 }

@@ -1,14 +1,11 @@
 //! Transfers, and what is posted to them.
 
-use std::time::{Duration, Instant};
-
 use super::Engine;
-use crate::error::{Error, MemoryUnavailable, Phase, Result};
+use crate::error::{Error, MemoryUnavailable, Result};
 use crate::peer::protocol::operation::NewOperation;
-use crate::peer::protocol::operation::Operation;
 use crate::transfer::post::Post;
-use crate::transfer::transfers::TransferCounts;
-use crate::types::{Access, Direction, PeerKey, TransferKey};
+use crate::transfer::transfers::{TransferCounts, TransferState};
+use crate::types::{Access, Direction, TransferKey};
 
 /// Room for so many posts is kept for the next batch.
 const KEPT_POSTS: usize = 4096;
@@ -16,6 +13,7 @@ const KEPT_POSTS: usize = 4096;
 impl Engine {
     /// A new transfer with a peer that is up.
     pub(crate) fn create_transfer(&mut self, name: &str) -> Result<TransferKey> {
+        self.check_open()?;
         let (key, _) = self.peer(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
         peer.connection_up()?;
@@ -38,6 +36,7 @@ impl Engine {
     }
 
     fn post_all(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) -> Result<()> {
+        self.check_open()?;
         let peer_key = self.commons.ledger.transfers.get(key)?.peer;
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
@@ -55,7 +54,7 @@ impl Engine {
         }
         connection.check_posts(direction, posts.len())?;
         connection.make_room(direction, posts.len())?;
-        self.commons.ledger.transfers.posted(key, posts.len());
+        self.commons.ledger.transfers.posted(key, direction, posts.len());
         let posted = connection.post(&self.posting, &mut self.commons);
         self.end_on_error(peer_key, posted)
     }
@@ -67,7 +66,7 @@ impl Engine {
         let (peer_key, is_complete) = (transfer.peer, transfer.is_complete());
         let peer = self.peers.get_mut(peer_key).filter(|_| !is_complete);
         let Some(connection) = peer.and_then(|peer| peer.connection_mut()) else { return };
-        let cancelled = connection.cancel(|posted| posted.transfer == key, &mut self.commons);
+        let cancelled = connection.cancel(key, &mut self.commons);
         let _ = self.end_on_error(peer_key, cancelled);
     }
 
@@ -80,7 +79,7 @@ impl Engine {
     /// Whether every operation of a transfer has ended.
     ///
     /// # Errors
-    /// The first error of its operations, once all have ended.
+    /// The first error of its round, once all have ended.
     pub(crate) fn is_complete(&self, key: TransferKey) -> Result<bool> {
         let transfer = self.commons.ledger.transfers.get(key)?;
         if !transfer.is_complete() {
@@ -93,59 +92,13 @@ impl Engine {
         self.commons.ledger.transfers.get(key).map(|transfer| transfer.counts)
     }
 
-    /// The first error of a transfer's operations so far.
+    /// The numbers of its last round.
+    pub(crate) fn transfer_round_counts(&self, key: TransferKey) -> Result<TransferCounts> {
+        self.commons.ledger.transfers.get(key).map(TransferState::round_counts)
+    }
+
+    /// The first error of its last round so far.
     pub(crate) fn transfer_error(&self, key: TransferKey) -> Option<Error> {
         self.commons.ledger.transfers.get(key).ok()?.error.clone()
-    }
-
-    /// Waiting for a transfer took too long: what is missing.
-    pub(crate) fn transfer_deadline(
-        &self,
-        key: TransferKey,
-        waited: Duration,
-        now: Instant,
-    ) -> Error {
-        let Ok(transfer) = self.commons.ledger.transfers.get(key) else { return Error::Closed };
-        let (peer, counts) = (transfer.peer, transfer.counts);
-        let of_transfer = |operation: &&Operation| operation.posted.transfer == key;
-        let mut operations = self.operations_of(peer).filter(of_transfer);
-        let sends = operations.any(|operation| operation.posted.direction == Direction::Send);
-        let phase = if sends { Phase::Send } else { Phase::Receive };
-        let mut error = self.deadline(phase, Some(peer), waited, now);
-        if let Error::Deadline { detail, .. } = &mut error {
-            *detail = format!(
-                "{} of {} operations and {} of {} chunks are done, {}; peer is {detail}",
-                counts.operations_done,
-                counts.operations_posted,
-                counts.chunks_done,
-                counts.chunks_posted,
-                self.unmatched(peer, key),
-            );
-        }
-        error
-    }
-
-    fn operations_of(&self, peer: PeerKey) -> impl Iterator<Item = &Operation> {
-        let connection = self.peers.get(peer).and_then(|peer| peer.connection());
-        connection.into_iter().flat_map(|connection| connection.operations())
-    }
-
-    /// How many operations of a transfer have no counterpart, and what one of them waits for.
-    fn unmatched(&self, peer: PeerKey, key: TransferKey) -> String {
-        let unmatched =
-            |operation: &&Operation| operation.posted.transfer == key && !operation.is_matched();
-        let count = self.operations_of(peer).filter(unmatched).count();
-        let one = self.operations_of(peer).find(unmatched).map(|operation| {
-            let tag = operation.posted.tag;
-            match operation.posted.direction {
-                Direction::Send => {
-                    format!(": the send with tag {tag} waits for the peer's receive")
-                }
-                Direction::Receive => {
-                    format!(": the receive with tag {tag} waits for the peer's send")
-                }
-            }
-        });
-        format!("{count} operations have no counterpart{}", one.unwrap_or_default())
     }
 }

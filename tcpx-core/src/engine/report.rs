@@ -4,32 +4,65 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::control::connector::Connector;
-use crate::error::{Error, Phase};
+use crate::error::awaited::{AwaitedPeer, AwaitedTransfer};
+use crate::error::{Awaited, Error, Phase};
 use crate::peer::Peer;
+use crate::peer::protocol::withdrawal::Unmatched;
 use crate::plugin::Plugin;
 use crate::stats::report::{SessionReport, StagingTimes};
-use crate::types::PeerKey;
+use crate::types::{PeerKey, TransferKey};
 
 impl Engine {
+    /// Waiting for a peer took too long: what it is up to.
     pub(crate) fn deadline(
         &self,
         phase: Phase,
-        peer: Option<PeerKey>,
+        key: PeerKey,
         waited: Duration,
         now: Instant,
     ) -> Error {
-        let peer = peer.and_then(|key| self.peers.get(key));
-        let connector = peer.and_then(Peer::connector);
+        let connector = self.peers.get(key).and_then(Peer::connector);
         if let Some(error) = connector.and_then(Connector::why_unreached) {
             return error.clone();
         }
-        let mut detail = peer.map_or("nothing came", |peer| peer.state()).to_owned();
-        if let Some(silence) =
-            peer.and_then(|peer| peer.silence(now)).filter(|silence| silence.as_secs() >= 1)
-        {
-            detail += &format!("; nothing was heard of it for {:.1} s", silence.as_secs_f64());
-        }
-        Error::Deadline { phase, peer: peer.map(|peer| peer.name().to_string()), waited, detail }
+        let detail = Awaited::peer(self.awaited_peer(key, now));
+        Error::Deadline { phase, peer: self.name_of(key), waited, detail }
+    }
+
+    /// Waiting for a transfer took too long: what is missing.
+    pub(crate) fn transfer_deadline(
+        &self,
+        key: TransferKey,
+        waited: Duration,
+        now: Instant,
+    ) -> Error {
+        let Ok(transfer) = self.commons.ledger.transfers.get(key) else { return Error::Closed };
+        let (peer, counts) = (transfer.peer, transfer.round_counts());
+        let connection = self.peers.get(peer).and_then(|peer| peer.connection());
+        let unmatched = connection.map(|connection| connection.unmatched(key));
+        let Unmatched { count, oldest } = unmatched.unwrap_or_default();
+        let direction = oldest.map_or_else(|| transfer.direction(), |(direction, _)| direction);
+        let awaited = AwaitedTransfer {
+            operations_done: counts.operations_done,
+            operations_posted: counts.operations_posted,
+            chunks_done: counts.chunks_done,
+            chunks_posted: counts.chunks_posted,
+            unmatched: count,
+            oldest,
+        };
+        let detail = Awaited::transfer(awaited, self.awaited_peer(peer, now));
+        let phase = Phase::of(direction);
+        Error::Deadline { phase, peer: self.name_of(peer), waited, detail }
+    }
+
+    fn awaited_peer(&self, key: PeerKey, now: Instant) -> AwaitedPeer {
+        let peer = self.peers.get(key);
+        let state = peer.map_or("gone", Peer::state);
+        AwaitedPeer { state, silence: peer.and_then(|peer| peer.silence(now)) }
+    }
+
+    fn name_of(&self, key: PeerKey) -> Option<String> {
+        self.peers.get(key).map(|peer| peer.name().to_string())
     }
 
     /// Closing took too long: who did not answer.
@@ -41,7 +74,7 @@ impl Engine {
                 format!("{} (nothing was heard of it for {silence:.1} s)", peer.name())
             })
             .collect();
-        let detail = format!("no goodbye came from {}", peers.join(", "));
+        let detail = Awaited::words(format!("no goodbye came from {}", peers.join(", ")));
         Error::Deadline { phase: Phase::Close, peer: None, waited, detail }
     }
 

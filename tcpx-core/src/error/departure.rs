@@ -26,6 +26,15 @@ pub enum Departure {
     Silent(Duration),
     /// Its host has acknowledged nothing for so long, though bytes are under way to it.
     HostGone(Duration),
+    /// It did not answer this end's goodbye within this time.
+    Unanswered(Duration),
+    /// It was not connected within its time.
+    NeverUp {
+        /// How long that was.
+        waited: Duration,
+        /// How far it came, in words.
+        state: &'static str,
+    },
 }
 
 impl fmt::Display for Departure {
@@ -49,6 +58,12 @@ impl fmt::Display for Departure {
                  down",
                 silence.as_secs_f64()
             ),
+            Self::Unanswered(waited) => {
+                write!(f, "it did not answer this end's goodbye within {waited:.1?}")
+            }
+            Self::NeverUp { waited, state } => {
+                write!(f, "it was not connected within {waited:.1?}: {state}")
+            }
         }
     }
 }

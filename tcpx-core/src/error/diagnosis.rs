@@ -105,6 +105,8 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
         Departure::Goodbye => &connection::PEER_SAID_GOODBYE,
         Departure::LinkClosed | Departure::LinkFailed { .. } => &connection::PEER_ENDED,
         Departure::Silent(_) | Departure::HostGone(_) => &connection::PEER_SILENT,
+        Departure::Unanswered(_) => &connection::GOODBYE_UNANSWERED,
+        Departure::NeverUp { .. } => &connection::PEER_DID_NOT_COME,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }
 }

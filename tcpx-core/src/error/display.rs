@@ -94,7 +94,7 @@ impl fmt::Display for Text<'_> {
             }
             Error::Cancelled => f.write_str("cancelled"),
             Error::Released => f.write_str("the transfer was released"),
-            Error::Closed => f.write_str("the session is closed"),
+            Error::Closed => f.write_str("the session is closed, or the peer was disconnected"),
             Error::Forked => f.write_str(
                 "this process was forked from one that had made a session, and must not use the \
                  library; fork before the first session, or start the child with exec",
@@ -133,6 +133,7 @@ mod tests {
     use tcpx_cuda::CudaError;
 
     use super::*;
+    use crate::error::awaited::Awaited;
     use crate::error::memory_problem::{
         BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
     };
@@ -146,7 +147,7 @@ mod tests {
             phase: Phase::Close,
             peer: peer.map(str::to_owned),
             waited: Duration::from_millis(1_500),
-            detail: "no goodbye".into(),
+            detail: Awaited::words("no goodbye"),
         };
         let attempt = |address: &str, error: &str| DialFailure {
             address: address.into(),

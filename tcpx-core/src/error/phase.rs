@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::types::Direction;
+
 /// Where in the life of a session something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -26,6 +28,16 @@ pub enum Phase {
     Unpack,
     /// Saying goodbye and closing comms.
     Close,
+}
+
+impl Phase {
+    /// What an operation of this direction does.
+    pub(crate) fn of(direction: Direction) -> Self {
+        match direction {
+            Direction::Send => Self::Send,
+            Direction::Receive => Self::Receive,
+        }
+    }
 }
 
 impl fmt::Display for Phase {

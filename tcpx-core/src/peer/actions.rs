@@ -3,6 +3,7 @@
 use super::commons::{Commons, Ledger};
 use super::connection::{Closing, Connection, phase_of};
 use super::protocol::action::{Action, Completion, Ending, Outcome};
+use super::protocol::operation::Withdrawal;
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
@@ -32,16 +33,7 @@ impl Connection {
                 }
                 Action::SendChunks(plan) => self.send_chunks(plan, &mut cx.ledger),
                 Action::ReceiveChunks(plan) => self.receive_chunks(plan, &mut cx.ledger),
-                Action::Complete(completion) => {
-                    let (transfer, registration) = (completion.transfer, completion.registration);
-                    match self.error_of(&completion) {
-                        None => cx.ledger.done(transfer, registration),
-                        Some(error) => {
-                            self.record.errors += 1;
-                            cx.ledger.failed(transfer, registration, error);
-                        }
-                    }
-                }
+                Action::Complete(completion) => self.complete(&completion, &mut cx.ledger),
                 Action::AskHost => {
                     let unacknowledged = self.link.unacknowledged().unwrap_or_default();
                     self.protocol.handle_acknowledgement(unacknowledged);
@@ -159,22 +151,30 @@ impl Connection {
         std::mem::take(&mut self.recv_lanes)
     }
 
-    /// The error that an operation ends with, if it does.
+    /// An operation has ended.
     #[inline]
-    fn error_of(&self, completion: &Completion) -> Option<Error> {
-        match completion.outcome {
-            Outcome::Done => None,
-            Outcome::Cancelled => Some(Error::Cancelled),
-            Outcome::SizeMismatch { send_bytes, recv_bytes } => {
-                let (peer, tag) = (self.name.to_string(), completion.tag);
-                Some(Error::SizeMismatch { peer, tag, send_bytes, recv_bytes })
+    fn complete(&mut self, completion: &Completion, ledger: &mut Ledger) {
+        let Completion { transfer, registration, direction, tag, outcome } = *completion;
+        if outcome != Outcome::Done {
+            self.record.errors += 1;
+        }
+        match outcome {
+            Outcome::Done => ledger.done(transfer, registration),
+            Outcome::Withdrawn(Withdrawal::Cancelled) => {
+                ledger.failed_with(transfer, registration, || Error::Cancelled);
             }
-            Outcome::PeerLeft => {
-                let phase = match completion.direction {
-                    Direction::Send => Phase::Send,
-                    Direction::Receive => Phase::Receive,
-                };
-                Some(self.gone(Departure::Goodbye, phase))
+            Outcome::Withdrawn(Withdrawal::Left) => {
+                ledger.failed_with(transfer, registration, || Error::Closed);
+            }
+            Outcome::Withdrawn(Withdrawal::PeerLeft) => {
+                let gone = || self.gone(Departure::Goodbye, Phase::of(direction));
+                ledger.failed_with(transfer, registration, gone);
+            }
+            Outcome::SizeMismatch { send_bytes, recv_bytes } => {
+                ledger.failed_with(transfer, registration, || {
+                    let peer = self.name.to_string();
+                    Error::SizeMismatch { peer, tag, send_bytes, recv_bytes }
+                });
             }
         }
     }
@@ -186,12 +186,9 @@ impl Connection {
             Ending::Aborted(reason) => self.gone(Departure::Abort(reason), phase),
             Ending::Silent(silence) => self.gone(Departure::Silent(silence), phase),
             Ending::HostGone(silence) => self.gone(Departure::HostGone(silence), phase),
-            Ending::NeverUp { waited, state } => Error::Deadline {
-                phase,
-                peer: Some(self.name.to_string()),
-                waited,
-                detail: state.to_owned(),
-            },
+            Ending::NeverUp { waited, state } => {
+                self.gone(Departure::NeverUp { waited, state }, phase)
+            }
             Ending::Broken(violation) => self.protocol_error(violation.to_string()),
         }
     }

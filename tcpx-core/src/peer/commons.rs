@@ -41,6 +41,16 @@ impl Ledger {
         registration: RegistrationKey,
         error: Error,
     ) {
+        self.failed_with(transfer, registration, || error);
+    }
+
+    /// The same, with an error that is made only if the transfer has none.
+    pub(crate) fn failed_with(
+        &mut self,
+        transfer: TransferKey,
+        registration: RegistrationKey,
+        error: impl FnOnce() -> Error,
+    ) {
         self.registrations.end(registration);
         self.transfers.failed(transfer, error);
     }

@@ -9,11 +9,12 @@ use super::closer::CloseTicket;
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
-use super::protocol::operation::{NewOperation, Operation};
+use super::protocol::operation::NewOperation;
 use super::protocol::post_room::PORTION;
 use super::protocol::posting::PostError;
 use super::protocol::stage::{Leaving, PeerStage};
-use super::protocol::{Opening, PeerProtocol};
+use super::protocol::withdrawal::Unmatched;
+use super::protocol::{Opening, PeerProtocol, SLICE};
 use super::session_context::SessionContext;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
@@ -29,7 +30,7 @@ use crate::transfer::send_lane::SendLane;
 use crate::transfer::stripe::Stripe;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, Direction, OpKey, PeerKey, RegistrationKey};
+use crate::types::{CommId, Direction, PeerKey, RegistrationKey, TransferKey};
 
 /// The NIC of each channel, and what lanes that are closed have counted.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +88,7 @@ impl Connection {
             limits: session.coalescing_limits(agreement.chunk_bytes),
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
+            slice: SLICE,
         };
         Self {
             key,
@@ -113,6 +115,7 @@ impl Connection {
             return Ok(moved);
         }
         moved |= self.flush()?;
+        moved |= self.protocol.handle_round();
         moved |= self.read_link(now, cx)?;
         if let Some(failure) = &self.deferred {
             failure.check(now)?;
@@ -291,21 +294,14 @@ impl Connection {
         }
     }
 
-    /// Posted operations that have not ended.
-    pub(crate) fn operations(&self) -> impl Iterator<Item = &Operation> {
-        self.protocol.operations().map(|(_, operation)| operation)
+    /// What of a transfer has no counterpart.
+    pub(crate) fn unmatched(&self, transfer: TransferKey) -> Unmatched {
+        self.protocol.unmatched(transfer)
     }
 
-    /// Withdraws operations that have no counterpart.
-    pub(crate) fn cancel(
-        &mut self,
-        is_hit: impl Fn(&NewOperation) -> bool,
-        cx: &mut Commons,
-    ) -> Result<()> {
-        let hits = self.protocol.operations().filter(|(_, operation)| is_hit(&operation.posted));
-        for op in hits.map(|(op, _)| op).collect::<Vec<OpKey>>() {
-            self.protocol.handle_cancel(op);
-        }
+    /// Withdraws operations of a transfer that have no counterpart.
+    pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_cancel(transfer);
         self.act(cx)
     }
 

@@ -2,26 +2,31 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
+//! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `frames`: what each frame of the peer does.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
 //! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
+//! - `op_list`: operations that stand one behind the other.
 //! - `operation`: one posted send or receive.
 //! - `post_room`: room for a batch of posts.
-//! - `posting`: posts, withdrawals, matches and what they come to.
+//! - `posting`: posts, matches and what they come to.
 //! - `receives`: which receives may share a chunk.
 //! - `shutdown`: how far the goodbye of both ends is.
 //! - `staging_channels`: which channels have a staging buffer.
 //! - `stage`: where in its life a peer is.
+//! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
+mod backlog;
 mod coalescer;
 pub(crate) mod coalescing_limits;
 mod frames;
 mod keepalive;
 mod leaving;
 mod matcher;
+mod op_list;
 pub(crate) mod operation;
 pub(crate) mod post_room;
 pub(crate) mod posting;
@@ -31,6 +36,7 @@ pub(crate) mod stage;
 mod staging_channels;
 #[cfg(test)]
 mod tests;
+pub(crate) mod withdrawal;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -39,11 +45,13 @@ use slotmap::SlotMap;
 use tcpx_sys::NetHandle;
 
 use self::action::{Action, Completion, Ending, Outcome, Violation};
+use self::backlog::Backlogs;
 use self::coalescer::Coalescer;
 use self::coalescing_limits::CoalescingLimits;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
-use self::operation::{NewOperation, OpState, Operation};
+use self::op_list::OpList;
+use self::operation::{NewOperation, OpState, Operation, Withdrawal};
 use self::receives::MessageEnd;
 use self::stage::{Connecting, PeerStage, Stage};
 use self::staging_channels::StagingChannels;
@@ -51,11 +59,13 @@ use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::stats::channel::MessageStats;
 use crate::transfer::plan::Member;
-use crate::types::{MemoryType, OpKey};
+use crate::types::{MemoryType, OpKey, TransferKey};
 
 /// Receives that one end may announce before they are matched: a bound on memory, far above any
 /// real backlog.
 const MAX_ANNOUNCED: usize = 1 << 22;
+/// Operations that are withdrawn in one go: some hundred microseconds of work.
+pub(crate) const SLICE: usize = 4096;
 /// Room for so many members is kept to be used again: as much as a backlog of so many messages
 /// takes anyway.
 const SPARE_MEMBERS: usize = 1 << 15;
@@ -87,6 +97,15 @@ pub(crate) struct PeerProtocol {
     operations: SlotMap<OpKey, Operation>,
     /// Whether more posts of a batch come.
     is_batch_open: bool,
+    backlogs: Backlogs,
+    /// Transfers of which the program withdraws what waits, in the order of their turns.
+    cancelled: VecDeque<TransferKey>,
+    /// How everything that waits ends, once an end has left.
+    sweep: Option<Withdrawal>,
+    /// Receives whose withdrawal the peer was asked for.
+    cancelling: OpList,
+    /// Operations that are withdrawn in one go.
+    slice: usize,
     /// Receives of ours that have no counterpart yet.
     waiting_receives: usize,
     matcher: Matcher,
@@ -121,11 +140,13 @@ pub(crate) struct Opening {
     /// The time within which a peer that nobody has asked for must come up; `None`: somebody has
     /// asked.
     pub(crate) unnamed_timeout: Option<Duration>,
+    /// Most operations that are withdrawn in one go, [`SLICE`] but for tests.
+    pub(crate) slice: usize,
 }
 
 impl PeerProtocol {
     pub(crate) fn new(opening: Opening, now: Instant) -> Self {
-        let Opening { agreement, handles, limits, peer_timeout, unnamed_timeout } = opening;
+        let Opening { agreement, handles, limits, peer_timeout, unnamed_timeout, slice } = opening;
         let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
         Self {
             agreement,
@@ -133,6 +154,11 @@ impl PeerProtocol {
             stage: Stage::Connecting(Connecting::new(now, give_up_at)),
             operations: SlotMap::with_key(),
             is_batch_open: false,
+            backlogs: Backlogs::default(),
+            cancelled: VecDeque::new(),
+            sweep: None,
+            cancelling: OpList::default(),
+            slice,
             waiting_receives: 0,
             matcher: Matcher::default(),
             coalescer: Coalescer::default(),
@@ -306,17 +332,18 @@ impl PeerProtocol {
         self.matcher.waiting_sends()
     }
 
+    /// The one of them that has waited longest.
+    pub(crate) fn oldest_send(&self) -> Option<&NewOperation> {
+        let oldest = self.operations.get(self.matcher.oldest_send()?)?;
+        Some(&oldest.posted)
+    }
+
     /// Receives that the peer has announced and no send of ours matches.
     pub(crate) fn announced(&self) -> usize {
         self.matcher.announced()
     }
 
-    /// Posted operations that have not ended.
-    pub(crate) fn operations(&self) -> impl Iterator<Item = (OpKey, &Operation)> {
-        self.operations.iter()
-    }
-
-    /// How many they are.
+    /// How many posted operations have not ended.
     pub(crate) fn operation_count(&self) -> usize {
         self.operations.len()
     }
@@ -324,11 +351,18 @@ impl PeerProtocol {
     /// An operation has ended.
     fn complete(&mut self, op: OpKey, outcome: Outcome) {
         let Some(operation) = self.operations.remove(op) else { return };
+        self.leave_list(op, operation.posted.transfer, operation.state, operation.links);
         match operation.state {
             OpState::SendWaits(place) => self.matcher.withdraw_send(place),
-            OpState::Announced | OpState::Cancelling => self.waiting_receives -= 1,
+            OpState::Announced | OpState::Cancelling(_) => self.waiting_receives -= 1,
             OpState::Matched { .. } => {}
         }
+        self.completed(&operation, outcome);
+    }
+
+    /// An operation, which is in no list any more, has ended.
+    #[inline]
+    fn completed(&mut self, operation: &Operation, outcome: Outcome) {
         let NewOperation { transfer, direction, tag, span, .. } = operation.posted;
         let registration = span.registration;
         let completion = Completion { transfer, registration, direction, tag, outcome };

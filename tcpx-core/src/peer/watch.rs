@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
-use super::protocol::operation::OpState;
 use super::protocol::stage::PeerStage;
 use crate::stats::alarm::{Alarm, Alarms, Troubles};
 use crate::stats::watch::lane::LaneState;
@@ -153,15 +152,13 @@ fn note(place: &mut Option<LanePlace>, channel: usize, state: LaneState, is_ther
 }
 
 fn unmatched_words(connection: &Connection, sample: &MatchSample, waited: Duration) -> String {
-    let mut operations = connection.protocol.operations().map(|(_, operation)| operation);
-    let first = operations.find(|operation| matches!(operation.state, OpState::SendWaits(_)));
-    let tag = first.map_or_else(String::new, |operation| {
-        format!(", one of {} bytes with tag {}", operation.posted.bytes, operation.posted.tag)
+    let oldest = connection.protocol.oldest_send().map_or_else(String::new, |send| {
+        format!(", the oldest of {} bytes with tag {},", send.bytes, send.tag)
     });
     let peer = match sample.announced {
         0 => "the peer has posted no receive".to_owned(),
         some => format!("the peer has posted {some} receives, under other tags"),
     };
     let (sends, seconds) = (sample.sends, waited.as_secs());
-    format!("{sends} sends{tag} have waited {seconds} s for their receive; {peer}")
+    format!("{sends} sends{oldest} have waited {seconds} s for their receive; {peer}")
 }

@@ -1,5 +1,6 @@
 //! Sessions of one process over the software plugin, where something is late, fails or leaves.
 
+mod answers;
 mod arrival;
 mod buffer;
 mod gathering;
@@ -9,6 +10,7 @@ mod name;
 mod parking;
 mod staging;
 mod unpack;
+mod withdrawing;
 
 use std::thread;
 

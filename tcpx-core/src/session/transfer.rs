@@ -11,10 +11,15 @@ use crate::transfer::post::Post;
 use crate::transfer::transfers::TransferCounts;
 use crate::types::{Direction, TransferKey};
 
-/// Sends and receives that were posted together.
+/// Sends and receives that are waited for together.
 ///
-/// Dropping it withdraws what has no counterpart yet. What has one goes on in the background: its
-/// registration stays in use until then, so that
+/// It may be used again and again. What is posted while it is complete, which is when every
+/// operation has ended, begins a *round*: the error of the round before is forgotten, and
+/// [`round_counts`](Self::round_counts) begins anew. What is posted while operations go on belongs
+/// to their round. So ask for the outcome of a round before the next one is posted.
+///
+/// Dropping it withdraws what has no counterpart yet, as [`cancel`](Self::cancel) does. What has
+/// one goes on in the background: its registration stays in use until then, so that
 /// [`Session::deregister_memory`](crate::Session::deregister_memory) says when memory is free.
 ///
 /// In a forked child every call answers [`Error::Forked`], and dropping it does nothing.
@@ -70,7 +75,7 @@ impl Transfer {
     /// Whether every operation has ended; makes one round of progress.
     ///
     /// # Errors
-    /// The first error of its operations, once all have ended.
+    /// The first error of the round, once all have ended.
     pub fn is_complete(&self) -> Result<bool> {
         let mut engine = self.shared.engine()?;
         engine.progress(Instant::now());
@@ -80,8 +85,8 @@ impl Transfer {
     /// Waits until every operation has ended, for `timeout` or, with `None`, without limit.
     ///
     /// # Errors
-    /// The first error of its operations; [`Error::Deadline`] while some have not ended: waiting
-    /// again is possible.
+    /// The first error of the round. [`Error::Deadline`] says that some operations go on, and
+    /// nothing else: no operation ends with it.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
         self.shared.wait(
@@ -95,15 +100,16 @@ impl Transfer {
     }
 
     /// Withdraws every operation that has no counterpart. Those end with [`Error::Cancelled`],
-    /// receives once the peer has agreed; what was matched before runs to its end. Wait for the
-    /// transfer to know when its memory is free.
+    /// receives once the peer has agreed; what was matched before runs to its end. A few thousand
+    /// are withdrawn at once, more of them in the rounds of progress that follow, between which
+    /// other threads and peers go on. Wait for the transfer to know when its memory is free.
     pub fn cancel(&self) {
         if let Ok(mut engine) = self.shared.engine() {
             engine.cancel(self.key);
         }
     }
 
-    /// Numbers so far.
+    /// Sums over its whole life. They only grow.
     ///
     /// # Errors
     /// [`Error::Closed`] when the session is gone.
@@ -111,7 +117,15 @@ impl Transfer {
         self.shared.engine()?.transfer_counts(self.key)
     }
 
-    /// The first error of its operations so far, while others may go on.
+    /// The same numbers since its last round began.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when the session is gone.
+    pub fn round_counts(&self) -> Result<TransferCounts> {
+        self.shared.engine()?.transfer_round_counts(self.key)
+    }
+
+    /// The first error of its last round so far, while other operations may go on.
     pub fn error(&self) -> Option<Error> {
         match self.shared.engine() {
             Ok(engine) => engine.transfer_error(self.key),

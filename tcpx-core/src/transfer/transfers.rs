@@ -3,9 +3,9 @@
 use slotmap::SlotMap;
 
 use crate::error::Error;
-use crate::types::{PeerKey, TransferKey};
+use crate::types::{Direction, PeerKey, TransferKey};
 
-/// Numbers of a transfer.
+/// Numbers of a transfer: of its whole life, or of its last round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransferCounts {
@@ -22,10 +22,31 @@ pub struct TransferCounts {
     pub bytes_done: u64,
 }
 
+impl TransferCounts {
+    /// What was counted since the counts were `before`.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            operations_posted: self.operations_posted - before.operations_posted,
+            operations_done: self.operations_done - before.operations_done,
+            chunks_posted: self.chunks_posted - before.chunks_posted,
+            chunks_done: self.chunks_done - before.chunks_done,
+            bytes_done: self.bytes_done - before.bytes_done,
+        }
+    }
+}
+
+/// A transfer. What is posted to it while it is complete begins a round; what is posted before its
+/// end belongs to the same round.
 #[derive(Debug)]
 pub(crate) struct TransferState {
     pub(crate) peer: PeerKey,
+    /// Of its whole life.
     pub(crate) counts: TransferCounts,
+    /// The same when the round began.
+    counts_before: TransferCounts,
+    /// The round has sends.
+    has_sends: bool,
+    /// The first error of the round.
     pub(crate) error: Option<Error>,
     /// Nobody holds it any more: it goes with its last operation.
     is_detached: bool,
@@ -34,6 +55,16 @@ pub(crate) struct TransferState {
 impl TransferState {
     pub(crate) fn is_complete(&self) -> bool {
         self.counts.operations_done == self.counts.operations_posted
+    }
+
+    /// What it does in this round; one that does both sends.
+    pub(crate) fn direction(&self) -> Direction {
+        if self.has_sends { Direction::Send } else { Direction::Receive }
+    }
+
+    /// The numbers of the round.
+    pub(crate) fn round_counts(&self) -> TransferCounts {
+        self.counts.since(&self.counts_before)
     }
 }
 
@@ -44,7 +75,14 @@ pub(crate) struct Transfers(SlotMap<TransferKey, TransferState>);
 impl Transfers {
     pub(crate) fn add(&mut self, peer: PeerKey) -> TransferKey {
         let counts = TransferCounts::default();
-        self.0.insert(TransferState { peer, counts, error: None, is_detached: false })
+        self.0.insert(TransferState {
+            peer,
+            counts,
+            counts_before: counts,
+            has_sends: false,
+            error: None,
+            is_detached: false,
+        })
     }
 
     /// # Errors
@@ -53,9 +91,16 @@ impl Transfers {
         self.0.get(key).ok_or(Error::Closed)
     }
 
-    /// So many operations were posted.
-    pub(crate) fn posted(&mut self, key: TransferKey, operations: usize) {
+    /// So many operations were posted. The first ones after the transfer was complete begin a
+    /// round.
+    pub(crate) fn posted(&mut self, key: TransferKey, direction: Direction, operations: usize) {
         if let Some(transfer) = self.0.get_mut(key) {
+            if operations > 0 && transfer.is_complete() {
+                transfer.counts_before = transfer.counts;
+                transfer.has_sends = false;
+                transfer.error = None;
+            }
+            transfer.has_sends |= operations > 0 && direction == Direction::Send;
             transfer.counts.operations_posted += operations as u64;
         }
     }
@@ -84,10 +129,11 @@ impl Transfers {
         }
     }
 
-    /// An operation has ended with an error. The first error of a transfer is the one that stays.
-    pub(crate) fn failed(&mut self, key: TransferKey, error: Error) {
+    /// An operation has ended with an error. The first error of a round is the one that stays, and
+    /// the only one that is made.
+    pub(crate) fn failed(&mut self, key: TransferKey, error: impl FnOnce() -> Error) {
         if let Some(transfer) = self.0.get_mut(key) {
-            transfer.error.get_or_insert(error);
+            transfer.error.get_or_insert_with(error);
         }
         self.done(key);
     }
@@ -111,7 +157,7 @@ mod tests {
         let mut transfers = Transfers::default();
         let key = transfers.add(PeerKey::default());
         assert!(transfers.get(key).unwrap().is_complete(), "nothing was posted");
-        transfers.posted(key, 2);
+        transfers.posted(key, Direction::Send, 2);
         transfers.done(key);
         assert!(!transfers.get(key).unwrap().is_complete());
         transfers.done(key);
@@ -122,19 +168,52 @@ mod tests {
     fn the_first_error_stays_and_other_operations_go_on() {
         let mut transfers = Transfers::default();
         let key = transfers.add(PeerKey::default());
-        transfers.posted(key, 3);
-        transfers.failed(key, Error::Cancelled);
-        transfers.failed(key, Error::Closed);
+        transfers.posted(key, Direction::Send, 3);
+        transfers.failed(key, || Error::Cancelled);
+        transfers.failed(key, || panic!("one error is enough"));
         let transfer = transfers.get(key).unwrap();
         assert!(matches!(transfer.error, Some(Error::Cancelled)));
         assert_eq!((transfer.counts.operations_done, transfer.is_complete()), (2, false));
     }
 
     #[test]
+    fn a_post_after_the_end_begins_a_round_without_the_error_of_the_last() {
+        let mut transfers = Transfers::default();
+        let key = transfers.add(PeerKey::default());
+        transfers.posted(key, Direction::Send, 2);
+        transfers.failed(key, || Error::Cancelled);
+        transfers.posted(key, Direction::Send, 1);
+        transfers.matched(key, 3);
+        transfers.chunks_done(key, 3, 300);
+        transfers.done(key);
+        transfers.done(key);
+        let transfer = transfers.get(key).unwrap();
+        let sums = transfer.counts;
+        assert_eq!(transfer.direction(), Direction::Send);
+        assert!(transfer.is_complete() && matches!(transfer.error, Some(Error::Cancelled)));
+        assert_eq!(transfer.round_counts(), sums, "one round, however often was posted");
+
+        transfers.posted(key, Direction::Send, 0);
+        let transfer = transfers.get(key).unwrap();
+        assert!(transfer.error.is_some(), "nothing was posted, so nothing begins");
+        assert_eq!(transfer.round_counts(), sums);
+
+        transfers.posted(key, Direction::Receive, 1);
+        let transfer = transfers.get(key).unwrap();
+        assert_eq!(transfer.direction(), Direction::Receive);
+        assert!(transfer.error.is_none() && !transfer.is_complete());
+        let begun = TransferCounts { operations_posted: 1, ..TransferCounts::default() };
+        assert_eq!(transfer.round_counts(), begun);
+        assert_eq!((transfer.counts.operations_posted, transfer.counts.bytes_done), (4, 300));
+        transfers.failed(key, || Error::Closed);
+        assert!(matches!(transfers.get(key).unwrap().error, Some(Error::Closed)));
+    }
+
+    #[test]
     fn a_detached_transfer_goes_with_its_last_operation() {
         let mut transfers = Transfers::default();
         let key = transfers.add(PeerKey::default());
-        transfers.posted(key, 1);
+        transfers.posted(key, Direction::Send, 1);
         transfers.detach(key);
         assert!(transfers.get(key).is_ok());
         transfers.done(key);

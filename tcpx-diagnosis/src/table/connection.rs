@@ -124,12 +124,12 @@ PEER_SAID_GOODBYE = 724 Error "the peer has said goodbye"
     cure ["# let both ends agree on the last message before one disconnects"]
     source "this project"
 PEER_DID_NOT_COME = 725 Error "nobody connected in time"
-    symptom "\"deadline passed during accept\", connect or handshake"
+    symptom "\"deadline passed during accept\", connect or handshake; \"it was not connected within\" a time"
     cause "the peer is not running, got other connection info, or a firewall drops its packets; with the hardware plugin accept itself sleeps for seconds"
     cure ["ss -ltn", "tcpx doctor --peer <ADDRESS>:<PORT>", "# start both ends, and hand over fresh connection info"]
     source "this project"
 GOODBYE_UNANSWERED = 726 Warning "the goodbye was not answered in time"
-    symptom "\"deadline passed during close\""
+    symptom "\"deadline passed during close\"; \"it did not answer this end's goodbye\""
     cause "the peer makes no progress, is frozen, or has transfers that do not end"
     cure ["# everything is closed at this end; look at what the peer waits for"]
     source "this project"

@@ -37,6 +37,7 @@ static void nulls(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_NULL, tcpx_transfer_post_recv_batch(transfer, NULL, 1));
   EXPECT(TCPX_ERR_NULL, tcpx_transfer_is_complete(transfer, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_transfer_get_counts(transfer, NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_transfer_get_round_counts(transfer, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_transfer_error(transfer, NULL, NULL, 0, &size));
   EXPECT(TCPX_ERR_NULL, tcpx_transfer_error(transfer, &error, NULL, 0, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_memory_descriptor_serialize(NULL, memory, sizeof memory, &size));

@@ -40,13 +40,13 @@ static inline void *accept_right(void *pair) {
   return NULL;
 }
 
-static inline session_pair connected_pair(void) {
+static inline session_pair connected_pair_with(const tcpx_session_options *left, const tcpx_session_options *right) {
   session_pair pair = {{0}, {0}};
   char info[4096];
   size_t size = 0;
   pthread_t thread;
-  OK(tcpx_session_create(NULL, &pair.left));
-  OK(tcpx_session_create(NULL, &pair.right));
+  OK(tcpx_session_create(left, &pair.left));
+  OK(tcpx_session_create(right, &pair.right));
   OK(tcpx_session_listen(pair.left, info, sizeof info, &size));
   OK(tcpx_session_load_remote_conn_info(pair.right, "left", info, size));
   TRUE(pthread_create(&thread, NULL, accept_right, &pair) == 0);
@@ -54,6 +54,8 @@ static inline session_pair connected_pair(void) {
   TRUE(pthread_join(thread, NULL) == 0);
   return pair;
 }
+
+static inline session_pair connected_pair(void) { return connected_pair_with(NULL, NULL); }
 
 static inline void *destroy_right(void *pair) {
   OK(tcpx_session_destroy(((session_pair *)pair)->right));

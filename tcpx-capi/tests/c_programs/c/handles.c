@@ -48,6 +48,7 @@ static void no_transfer(tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_cancel(transfer));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_counts(transfer, &counts));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_round_counts(transfer, &counts));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_error(transfer, &error, NULL, 0, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_release(transfer));
 }

@@ -9,6 +9,7 @@ use tcpx_sys::NcclResult;
 use tcpx_unpack::{Backend, UnpackError};
 
 use super::*;
+use crate::error::awaited::Awaited;
 use crate::error::memory_problem::BounceBufferProblem;
 use crate::error::unpack_failure::UnpackFailure;
 use crate::types::memory_id::MemoryId;
@@ -41,7 +42,7 @@ fn gone(how: Departure) -> Error {
 }
 
 fn deadline(phase: Phase) -> Error {
-    let (waited, detail) = (Duration::from_secs(1), "up".to_owned());
+    let (waited, detail) = (Duration::from_secs(1), Awaited::words("up"));
     Error::Deadline { phase, peer: Some("p".into()), waited, detail }
 }
 
@@ -136,6 +137,8 @@ fn with_id() -> Vec<(Error, u16)> {
         (gone(Departure::LinkFailed { kind: None, error: "reset".into() }), 722),
         (gone(Departure::HostGone(Duration::from_secs(20))), 731),
         (gone(Departure::Silent(Duration::from_secs(20))), 731),
+        (gone(Departure::Unanswered(Duration::from_secs(5))), 726),
+        (gone(Departure::NeverUp { waited: Duration::from_secs(5), state: "proven" }), 725),
         (gone(Departure::Abort("out of patience".into())), 723),
         (gone(Departure::Abort("plugin call test returned 2 [TCPX-709]".into())), 709),
         (gone(Departure::Abort("words of a newer release [TCPX-9999]".into())), 723),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tcpx_sys::NetHandle;
 
+use super::operation::Withdrawal;
 use super::stage::PeerStage;
 use crate::control::frame::Frame;
 use crate::transfer::plan::ChunkPlan;
@@ -58,12 +59,10 @@ pub(crate) struct Completion {
 pub(crate) enum Outcome {
     /// Its bytes were sent, or are in place.
     Done,
-    /// It was withdrawn before it had a counterpart.
-    Cancelled,
+    /// It has no counterpart, and will have none.
+    Withdrawn(Withdrawal),
     /// The two ends posted different sizes.
     SizeMismatch { send_bytes: u64, recv_bytes: u64 },
-    /// The peer said goodbye, and will not post a counterpart.
-    PeerLeft,
 }
 
 /// Why it is over.

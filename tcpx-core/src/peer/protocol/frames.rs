@@ -2,6 +2,7 @@
 
 use super::action::{Action, Ending, Outcome, Violation};
 use super::matcher::Announced;
+use super::operation::{OpState, Withdrawal};
 use super::stage::Stage;
 use super::{MAX_ANNOUNCED, PeerProtocol};
 use crate::control::frame::Frame;
@@ -43,10 +44,7 @@ impl PeerProtocol {
                     self.actions.push_back(Action::Send(Frame::Cancelled { recv }));
                 }
             }
-            (Frame::Cancelled { recv }, _) => match self.own_receive(recv) {
-                Some((op, _)) => self.complete(op, Outcome::Cancelled),
-                None => self.broken(Violation::UnknownReceive { recv }),
-            },
+            (Frame::Cancelled { recv }, _) => self.handle_cancelled(recv),
             (Frame::Ping, _) => self.actions.push_back(Action::Send(Frame::Pong)),
             (Frame::Pong, _) => {}
             (Frame::Goodbye, Stage::Connecting(connecting)) if !connecting.peer_left => {
@@ -65,6 +63,20 @@ impl PeerProtocol {
                 self.broken(Violation::Unexpected { frame, state });
             }
         }
+    }
+
+    /// The peer agrees to a withdrawal, perhaps to one that nobody has asked for.
+    fn handle_cancelled(&mut self, recv: u64) {
+        let Some((op, _)) = self.own_receive(recv) else {
+            return self.broken(Violation::UnknownReceive { recv });
+        };
+        let why = match self.operations[op].state {
+            OpState::Cancelling(why) => why,
+            OpState::SendWaits(_) | OpState::Announced | OpState::Matched { .. } => {
+                Withdrawal::Cancelled
+            }
+        };
+        self.complete(op, Outcome::Withdrawn(why));
     }
 
     /// The peer posted a receive.

@@ -1,8 +1,8 @@
 //! How both ends leave: by a goodbye of either or both, in the one order that loses nothing.
 
 use super::PeerProtocol;
-use super::action::{Action, Ending, Outcome};
-use super::operation::OpState;
+use super::action::{Action, Ending};
+use super::operation::Withdrawal;
 use super::shutdown::{Shutdown, Step};
 use super::stage::{Leaving, Stage};
 use crate::control::frame::Frame;
@@ -28,15 +28,10 @@ impl PeerProtocol {
                 return if connecting.leaves { Leaving::Begun } else { Leaving::NobodyThere };
             }
             Stage::Closing(_) | Stage::Over => return Leaving::Begun,
-            Stage::Up { peer_left: true } => {
-                self.stage = Stage::Closing(Shutdown::new(true));
-                self.end_unmatched();
-            }
-            Stage::Up { peer_left: false } => {
-                self.stage = Stage::Closing(Shutdown::new(false));
-                for op in self.operations.keys().collect::<Vec<_>>() {
-                    self.handle_cancel(op);
-                }
+            Stage::Up { peer_left } => {
+                let peer_left = *peer_left;
+                self.stage = Stage::Closing(Shutdown::new(peer_left));
+                self.sweep(if peer_left { Withdrawal::PeerLeft } else { Withdrawal::Left });
             }
         }
         Leaving::Begun
@@ -50,28 +45,13 @@ impl PeerProtocol {
             Stage::Up { peer_left } if !self.is_named => *peer_left = true,
             Stage::Up { .. } => {
                 self.stage = Stage::Closing(Shutdown::new(true));
-                self.end_unmatched();
+                self.sweep(Withdrawal::PeerLeft);
             }
             Stage::Closing(shutdown) => {
                 shutdown.got_goodbye();
-                self.end_unmatched();
+                self.sweep(Withdrawal::PeerLeft);
             }
             Stage::Over => {}
-        }
-    }
-
-    /// The peer posts nothing more, and has answered every cancel that it saw before: what has no
-    /// counterpart will never have one. A cancel that crossed the goodbye needs no other answer.
-    fn end_unmatched(&mut self) {
-        let unmatched = self.operations.iter().filter(|(_, operation)| !operation.is_matched());
-        for (op, state) in
-            unmatched.map(|(op, operation)| (op, operation.state)).collect::<Vec<_>>()
-        {
-            let outcome = match state {
-                OpState::Cancelling => Outcome::Cancelled,
-                _ => Outcome::PeerLeft,
-            };
-            self.complete(op, outcome);
         }
     }
 

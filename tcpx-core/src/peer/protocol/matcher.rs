@@ -7,7 +7,7 @@ use std::collections::TryReserveError;
 use std::collections::hash_map::Entry;
 
 use foldhash::HashMap;
-use slotmap::{SlotMap, new_key_type};
+use slotmap::{Key, SlotMap, new_key_type};
 
 use crate::control::delivery::Delivery;
 use crate::types::OpKey;
@@ -16,42 +16,56 @@ use crate::types::OpKey;
 const KEPT_ITEMS: usize = 4096;
 
 new_key_type! {
-    /// Where an item is in the queues, until it is taken out.
+    /// Where an item is in the queues, until it is taken out. The null key stands for no place.
     pub(crate) struct Place;
 }
 
-/// First-in-first-out queues by tag, as lists through one storage: no allocation once that has
-/// grown to the largest backlog, and an item is taken out of the middle of its queue without a
-/// search. What a large backlog took is given back with its last item.
+/// First-in-first-out queues by tag, and one through all of them, as lists through one storage: no
+/// allocation once that has grown to the largest backlog, and an item is taken out of the middle of
+/// its queue without a search. What a large backlog took is given back with its last item.
 #[derive(Debug)]
 struct TagQueues<T> {
     queues: HashMap<i32, Ends>,
+    /// The queue of all items, whatever their tag.
+    all: Ends,
     nodes: SlotMap<Place, Node<T>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     first: Place,
     last: Place,
+}
+
+/// Places of neighbours in one queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Neighbours {
+    before: Place,
+    behind: Place,
 }
 
 #[derive(Debug)]
 struct Node<T> {
     item: T,
     tag: i32,
-    before: Option<Place>,
-    behind: Option<Place>,
+    of_tag: Neighbours,
+    of_all: Neighbours,
 }
 
 impl<T> Default for TagQueues<T> {
     fn default() -> Self {
-        Self { queues: HashMap::default(), nodes: SlotMap::with_key() }
+        Self { queues: HashMap::default(), all: Ends::default(), nodes: SlotMap::with_key() }
     }
 }
 
 impl<T> TagQueues<T> {
     fn len(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// The item that came before all others that are there.
+    fn oldest(&self) -> Option<&T> {
+        self.nodes.get(self.all.first).map(|node| &node.item)
     }
 
     /// Makes room for so many more items, of any tags.
@@ -68,15 +82,22 @@ impl<T> TagQueues<T> {
 
     /// Puts an item behind those of its tag. Returns its place, which stays until it is taken out.
     fn push(&mut self, tag: i32, item: T) -> Place {
-        let place = self.nodes.insert(Node { item, tag, before: None, behind: None });
+        let alone = Neighbours::default();
+        let of_all = Neighbours { before: self.all.last, ..alone };
+        let place = self.nodes.insert(Node { item, tag, of_tag: alone, of_all });
+        match self.nodes.get_mut(of_all.before) {
+            Some(node) => node.of_all.behind = place,
+            None => self.all.first = place,
+        }
+        self.all.last = place;
         match self.queues.entry(tag) {
             Entry::Vacant(entry) => {
                 entry.insert(Ends { first: place, last: place });
             }
             Entry::Occupied(mut entry) => {
                 let before = std::mem::replace(&mut entry.get_mut().last, place);
-                self.nodes[before].behind = Some(place);
-                self.nodes[place].before = Some(before);
+                self.nodes[before].of_tag.behind = place;
+                self.nodes[place].of_tag.before = before;
             }
         }
         place
@@ -90,21 +111,29 @@ impl<T> TagQueues<T> {
 
     /// Takes out the item at a place that `push` returned.
     fn remove(&mut self, place: Place) -> Option<T> {
-        let Node { item, tag, before, behind } = self.nodes.remove(place)?;
-        if let Some(before) = before {
-            self.nodes[before].behind = behind;
+        let Node { item, tag, of_tag, of_all } = self.nodes.remove(place)?;
+        match self.nodes.get_mut(of_all.before) {
+            Some(node) => node.of_all.behind = of_all.behind,
+            None => self.all.first = of_all.behind,
         }
-        if let Some(behind) = behind {
-            self.nodes[behind].before = before;
+        match self.nodes.get_mut(of_all.behind) {
+            Some(node) => node.of_all.before = of_all.before,
+            None => self.all.last = of_all.before,
+        }
+        if let Some(node) = self.nodes.get_mut(of_tag.before) {
+            node.of_tag.behind = of_tag.behind;
+        }
+        if let Some(node) = self.nodes.get_mut(of_tag.behind) {
+            node.of_tag.before = of_tag.before;
         }
         if let Entry::Occupied(mut entry) = self.queues.entry(tag) {
-            match (before, behind) {
-                (None, None) => {
+            match (of_tag.before.is_null(), of_tag.behind.is_null()) {
+                (true, true) => {
                     entry.remove();
                 }
-                (None, Some(behind)) => entry.get_mut().first = behind,
-                (Some(before), None) => entry.get_mut().last = before,
-                (Some(_), Some(_)) => {}
+                (true, false) => entry.get_mut().first = of_tag.behind,
+                (false, true) => entry.get_mut().last = of_tag.before,
+                (false, false) => {}
             }
         }
         self.give_room_back();
@@ -151,6 +180,11 @@ impl Matcher {
         self.sends.len()
     }
 
+    /// The one of them that has waited longest.
+    pub(crate) fn oldest_send(&self) -> Option<OpKey> {
+        self.sends.oldest().copied()
+    }
+
     /// Announced receives that wait for a send.
     pub(crate) fn announced(&self) -> usize {
         self.receives.len()
@@ -167,7 +201,6 @@ impl Matcher {
     }
 
     /// A send was posted here.
-    #[inline]
     pub(crate) fn post_send(&mut self, tag: i32, send: OpKey) -> PostedSend {
         match self.receives.pop(tag) {
             Some(announced) => {
@@ -179,7 +212,6 @@ impl Matcher {
     }
 
     /// The peer announced a receive: the send that was posted for it, if there is one.
-    #[inline]
     pub(crate) fn announce(
         &mut self,
         tag: i32,
@@ -284,6 +316,7 @@ mod tests {
                 }
                 prop_assert_eq!(matcher.announced(), receives.len());
                 prop_assert_eq!(matcher.waiting_sends(), sends.len());
+                prop_assert_eq!(matcher.oldest_send(), sends.first().map(|send| send.1));
             }
         }
     }
@@ -302,30 +335,6 @@ mod tests {
             }
         }
         assert!(matcher.sends.nodes.capacity() <= 16);
-    }
-
-    #[test]
-    fn room_is_made_beforehand_and_given_back_with_the_last_item() {
-        const SENDS: i32 = 20_000;
-        let mut matcher = Matcher::default();
-        assert!(matcher.make_room(usize::MAX / 1024).is_err());
-        matcher.make_room(SENDS as usize).expect("there is room");
-        let room =
-            |matcher: &Matcher| [matcher.sends.nodes.capacity(), matcher.sends.queues.capacity()];
-        let made = room(&matcher);
-        for tag in 0..SENDS {
-            matcher.post_send(tag, OpKey::default());
-        }
-        assert_eq!(room(&matcher), made, "nothing was allocated");
-        for tag in 0..SENDS {
-            let announced = announced(tag as u64);
-            assert!(matcher.announce(tag, announced).unwrap().is_some());
-        }
-        assert!(room(&matcher).iter().all(|room| *room <= KEPT_ITEMS), "{:?}", room(&matcher));
-        // Room that was made for nothing.
-        matcher.make_room(SENDS as usize).expect("there is room");
-        matcher.give_room_back();
-        assert!(room(&matcher).iter().all(|room| *room <= KEPT_ITEMS), "{:?}", room(&matcher));
     }
 
     /// A million receives of one tag, withdrawn oldest first and newest first: each without a

@@ -22,9 +22,27 @@ pub(crate) enum OpState {
     /// A receive was announced and waits for its send.
     Announced,
     /// Withdrawal of a receive was asked of the peer; a match may still win.
-    Cancelling,
+    Cancelling(Withdrawal),
     /// So many of its chunks have not finished.
     Matched { chunks_left: u64 },
+}
+
+/// Why an operation ends without a counterpart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Withdrawal {
+    /// The program has cancelled it.
+    Cancelled,
+    /// The program has left the peer.
+    Left,
+    /// The peer has left first.
+    PeerLeft,
+}
+
+/// Neighbours in a list of operations; null at its ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Links {
+    pub(super) before: OpKey,
+    pub(super) behind: OpKey,
 }
 
 /// One posted send or receive.
@@ -32,11 +50,19 @@ pub(crate) enum OpState {
 pub(crate) struct Operation {
     pub(crate) posted: NewOperation,
     pub(crate) state: OpState,
+    /// Those of a transfer that have no counterpart stand in one list, receives of the peer that
+    /// are being withdrawn in another.
+    pub(super) links: Links,
 }
 
 impl Operation {
     pub(crate) fn is_matched(&self) -> bool {
         matches!(self.state, OpState::Matched { .. })
+    }
+
+    /// Whether it is a receive that a match may still come for.
+    pub(super) fn is_waiting_receive(&self) -> bool {
+        matches!(self.state, OpState::Announced | OpState::Cancelling(_))
     }
 
     /// The message that it is, once it is matched.

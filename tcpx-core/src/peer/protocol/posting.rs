@@ -4,7 +4,8 @@
 use super::action::{Action, Outcome, Violation};
 use super::coalescer::MatchedSend;
 use super::matcher::{Announced, PostedSend};
-use super::operation::{NewOperation, OpState, Operation};
+use super::op_list::link_behind;
+use super::operation::{Links, NewOperation, OpState, Operation};
 use super::receives::{MessageEnd, Receives};
 use super::stage::Stage;
 use super::staging_channels::ChannelStaging;
@@ -48,39 +49,40 @@ impl PeerProtocol {
     /// [`into_operations`](Self::into_operations).
     #[inline]
     pub(crate) fn handle_post(&mut self, posted: NewOperation) -> OpKey {
-        let NewOperation { direction, tag, span, bytes, .. } = posted;
-        let state = OpState::Announced;
-        let op = self.operations.insert(Operation { posted, state });
+        let NewOperation { transfer, direction, tag, span, bytes } = posted;
         match direction {
-            Direction::Send => match self.matcher.post_send(tag, op) {
-                PostedSend::Waits(place) => {
-                    self.operations[op].state = OpState::SendWaits(place);
-                }
-                PostedSend::Matched(announced) => self.meet(op, announced),
-            },
+            Direction::Send => self.post_send(posted),
             Direction::Receive => {
+                let mut links = Links::default();
+                let op = self.operations.insert_with_key(|op| {
+                    links = self.backlogs.begin_to_wait(transfer, op);
+                    Operation { posted, state: OpState::Announced, links }
+                });
+                link_behind(links, op, &mut self.operations);
                 self.waiting_receives += 1;
                 let delivery = MessageEnd::delivery(self.last_announced.as_ref(), &span);
                 self.last_announced = Some(MessageEnd::new(span, bytes));
                 let frame = Frame::Announce { recv: op.to_wire(), tag, bytes, delivery };
                 self.actions.push_back(Action::Send(frame));
+                op
             }
         }
-        op
     }
 
-    /// The program withdraws an operation. One that has no counterpart ends: a receive once the
-    /// peer agrees.
-    pub(crate) fn handle_cancel(&mut self, op: OpKey) {
-        let Some(operation) = self.operations.get_mut(op) else { return };
-        match operation.state {
-            OpState::SendWaits(_) => self.complete(op, Outcome::Cancelled),
-            OpState::Announced => {
-                operation.state = OpState::Cancelling;
-                self.actions.push_back(Action::Send(Frame::Cancel { recv: op.to_wire() }));
+    fn post_send(&mut self, posted: NewOperation) -> OpKey {
+        // It is matched unless it turns out that it waits.
+        let state = OpState::Matched { chunks_left: 0 };
+        let op = self.operations.insert(Operation { posted, state, links: Links::default() });
+        match self.matcher.post_send(posted.tag, op) {
+            PostedSend::Waits(place) => {
+                let links = self.backlogs.begin_to_wait(posted.transfer, op);
+                let operation = &mut self.operations[op];
+                (operation.state, operation.links) = (OpState::SendWaits(place), links);
+                link_behind(links, op, &mut self.operations);
             }
-            OpState::Cancelling | OpState::Matched { .. } => {}
+            PostedSend::Matched(announced) => self.meet(op, announced),
         }
+        op
     }
 
     /// A send of ours found its receive.
@@ -88,14 +90,18 @@ impl PeerProtocol {
         let Some(operation) = self.operations.get_mut(send) else { return };
         let (send_bytes, recv_bytes) = (operation.posted.bytes, announced.bytes);
         let chunks_left = chunk_count(send_bytes, self.agreement.chunk_bytes);
-        operation.state = OpState::Matched { chunks_left };
+        let member = operation.member(send);
+        let before = std::mem::replace(&mut operation.state, OpState::Matched { chunks_left });
+        if let OpState::SendWaits(_) = before {
+            let links = operation.links;
+            self.leave_list(send, member.transfer, before, links);
+        }
         if send_bytes != recv_bytes {
             let frame = Frame::Mismatch { recv: announced.recv, send_bytes };
             self.actions.push_back(Action::Send(frame));
             return self.complete(send, Outcome::SizeMismatch { send_bytes, recv_bytes });
         }
         self.messages.sent += 1;
-        let member = operation.member(send);
         self.coalescer.push(MatchedSend { member, announced });
     }
 
@@ -183,14 +189,18 @@ impl PeerProtocol {
     /// A receive of ours has found its send.
     #[inline]
     fn match_receive(&mut self, recv: u64) -> Result<Member, Violation> {
-        let Some((op, bytes)) = self.own_receive(recv) else {
-            return Err(Violation::UnknownReceive { recv });
-        };
-        let chunks_left = chunk_count(bytes, self.agreement.chunk_bytes);
-        let operation = &mut self.operations[op];
-        operation.state = OpState::Matched { chunks_left };
+        let unknown = Violation::UnknownReceive { recv };
+        let op = OpKey::from_wire(recv);
+        let Some(operation) = self.operations.get_mut(op) else { return Err(unknown) };
+        if !operation.is_waiting_receive() {
+            return Err(unknown);
+        }
+        let (member, links) = (operation.member(op), operation.links);
+        let chunks_left = chunk_count(member.bytes, self.agreement.chunk_bytes);
+        let before = std::mem::replace(&mut operation.state, OpState::Matched { chunks_left });
+        self.leave_list(op, member.transfer, before, links);
         self.waiting_receives -= 1;
-        Ok(operation.member(op))
+        Ok(member)
     }
 
     /// Chunks were sent, or received and unpacked.
@@ -212,8 +222,10 @@ impl PeerProtocol {
         let Some(operation) = self.operations.get_mut(op) else { return };
         let OpState::Matched { chunks_left } = &mut operation.state else { return };
         *chunks_left = chunks_left.saturating_sub(chunks);
-        if *chunks_left == 0 {
-            self.complete(op, Outcome::Done);
+        if *chunks_left == 0
+            && let Some(operation) = self.operations.remove(op)
+        {
+            self.completed(&operation, Outcome::Done);
         }
     }
 
@@ -221,7 +233,6 @@ impl PeerProtocol {
     pub(super) fn own_receive(&self, recv: u64) -> Option<(OpKey, u64)> {
         let op = OpKey::from_wire(recv);
         let operation = self.operations.get(op)?;
-        let is_waiting = matches!(operation.state, OpState::Announced | OpState::Cancelling);
-        is_waiting.then_some((op, operation.posted.bytes))
+        operation.is_waiting_receive().then_some((op, operation.posted.bytes))
     }
 }

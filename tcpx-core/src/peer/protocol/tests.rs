@@ -4,6 +4,8 @@ mod crossings;
 mod driver;
 mod gathering;
 mod interleavings;
+mod lists;
 mod pair;
 mod post_room;
 mod random;
+mod withdrawals;

@@ -35,7 +35,7 @@ fn info(session: &Session) -> ConnInfo {
 }
 
 fn identity(session: &Session) -> Identity {
-    session.shared.engine().commons.session.identity.clone()
+    session.shared.engine().expect("no fork").commons.session.identity.clone()
 }
 
 /// Two sessions that know each other as "peer", by the addresses in `towards` where there are some.
@@ -102,7 +102,7 @@ fn greet(
     others: &[&Session],
 ) -> (LinkSocket, Introduction) {
     let sessions = [&[from], others].concat();
-    from.shared.engine().start_connect("peer").expect("it begins");
+    from.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     from.progress();
     let mut link = link(stranger.accept().expect("it dials").0);
     link.queue(&HandshakeFrame::Challenge(Challenge::new([3; 32])));
@@ -111,7 +111,15 @@ fn greet(
 }
 
 fn state(session: &Session) -> String {
-    session.shared.engine().peer("peer").expect("it is known").1.state().to_owned()
+    session
+        .shared
+        .engine()
+        .expect("no fork")
+        .peer("peer")
+        .expect("it is known")
+        .1
+        .state()
+        .to_owned()
 }
 
 /// Each has one peer, which is up.
@@ -127,7 +135,11 @@ fn rounds(sessions: &[&Session]) {
     let begin = Instant::now();
     for millis in 0..200 {
         for session in sessions {
-            session.shared.engine().progress(begin + Duration::from_millis(millis));
+            session
+                .shared
+                .engine()
+                .expect("no fork")
+                .progress(begin + Duration::from_millis(millis));
         }
     }
 }
@@ -137,7 +149,7 @@ fn the_smaller_id_waits_for_its_own_dial_and_takes_the_others_when_that_fails() 
     let (stranger, address) = stranger();
     let [small, large] = acquainted([None, Some(address)]);
     let (held, _) = greet(&stranger, &small, &[]);
-    large.shared.engine().start_connect("peer").expect("it begins");
+    large.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     progress_until(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
     rounds(&[&small, &large]);
     assert!(state(&large).starts_with("greeted"), "{}", state(&large));
@@ -153,7 +165,7 @@ fn the_larger_id_gives_way_also_when_its_hello_is_not_answered() {
     let [small, large] = acquainted([Some(address), None]);
     let (mut given_up, said) = greet(&stranger, &large, &[]);
     assert_eq!(said.session(), &identity(&large).session);
-    small.shared.engine().start_connect("peer").expect("it begins");
+    small.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     progress_until(&[&small, &large], "one connection", || are_one([&small, &large]));
     progress_until(&[&small, &large], "the dial ends", || {
         given_up.receive::<HandshakeFrame>(Instant::now()).is_err()
@@ -177,7 +189,7 @@ fn a_connect_that_is_given_up_leaves_the_other_end_its_own() {
     let (stranger, address) = stranger();
     let [small, large] = acquainted([None, Some(address)]);
     let (_held, _) = greet(&stranger, &small, &[]);
-    large.shared.engine().start_connect("peer").expect("it begins");
+    large.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     progress_until(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
     small.disconnect("peer").expect("it is dropped at once");
     progress_until(&[&small, &large], "the other end is up", || state(&large) == "up");
@@ -217,15 +229,21 @@ fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
         let sessions = acquainted([None; 2]);
         let [small, large] = &sessions;
         for session in &sessions {
-            session.shared.engine().start_accept("somebody else").expect("it begins");
+            session
+                .shared
+                .engine()
+                .expect("no fork")
+                .start_accept("somebody else")
+                .expect("it begins");
         }
         let mut order = [small, large];
         order.sort_by_key(|session| std::ptr::eq(*session, small) != the_first_connects_first);
         for session in order {
-            session.shared.engine().start_connect("peer").expect("it begins");
+            session.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
         }
         progress_until(&order, "one connection", || are_one(order));
-        let told = order.map(|session| session.shared.engine().stop_accept("somebody else"));
+        let told = order
+            .map(|session| session.shared.engine().expect("no fork").stop_accept("somebody else"));
         let came = told.iter().filter(|told| told.contains("1 came from where a connect")).count();
         assert_eq!(came, 1, "one end has dialled, the other has adopted: {told:?}");
     }
@@ -235,7 +253,7 @@ fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
 fn who_is_reached_nowhere_may_still_come_later() {
     let (_taken, closed) = closed_port();
     let [small, large] = acquainted([None, Some(closed)]);
-    small.shared.engine().start_connect("peer").expect("it begins");
+    small.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     progress_until(&[&small], "no address", || state(&small).starts_with("reached at none"));
     thread::scope(|scope| {
         let waiting = scope.spawn(|| large.connect("peer"));
@@ -250,14 +268,14 @@ fn where_no_direction_leads_anywhere_both_are_told_the_addresses() {
     let (_taken, closed) = closed_port();
     let sessions = acquainted([Some(closed); 2]);
     for session in &sessions {
-        let mut engine = session.shared.engine();
+        let mut engine = session.shared.engine().expect("no fork");
         let key = engine.start_connect("peer").expect("it begins");
         let begin = Instant::now();
         let mut now = begin;
         while !engine.peer("peer").expect("it is known").1.is_gone() {
             // A deadline in the meantime says as much.
             if state_of(&engine, key).starts_with("reached at none") {
-                let early = engine.deadline(crate::Phase::Connect, Some(key), PATIENCE, now);
+                let early = engine.deadline(crate::Phase::Connect, key, PATIENCE, now);
                 assert!(matches!(early, Error::Unreachable { .. }), "{early}");
             }
             now += Duration::from_millis(100);
@@ -280,7 +298,7 @@ fn who_does_not_listen_is_told_at_once_that_no_address_answers() {
     let [from, to] = [session(), session()];
     let info = ConnInfo { addresses: vec![closed], ..info(&to) };
     from.load_remote_conn_info("peer", &info.encode()).expect("own bytes load");
-    from.shared.engine().start_connect("peer").expect("it begins");
+    from.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     progress_until(&[&from], "the error", || state(&from) == "gone");
 }
 
@@ -335,10 +353,10 @@ fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
     assert_eq!(welcome.hello.instead_of, None);
     assert!(state(&small).starts_with("greeted"), "{}", state(&small));
     // It is claimed by name like any other, and the number of a third is free.
-    small.shared.engine().start_accept("second").expect("it has come");
+    small.shared.engine().expect("no fork").start_accept("second").expect("it has come");
     small.load_remote_conn_info("third", &info(&large).encode()).expect("own bytes load");
-    let key = small.shared.engine().start_connect("third").expect("it begins");
-    let engine = small.shared.engine();
+    let key = small.shared.engine().expect("no fork").start_connect("third").expect("it begins");
+    let engine = small.shared.engine().expect("no fork");
     let (third, peer) = engine.peer("third").expect("it is known");
     assert_eq!((third, peer.connector().map(Connector::connection)), (key, Some(2)));
 }

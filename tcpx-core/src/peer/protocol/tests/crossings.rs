@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::driver::{End, Over, PEER_TIMEOUT, Setting};
 use super::pair::{ENDS, Pair};
+use crate::peer::protocol::SLICE;
 use crate::peer::protocol::action::{Ending, Outcome};
+use crate::peer::protocol::operation::Withdrawal;
 use crate::peer::protocol::posting::PostError;
 use crate::peer::protocol::stage::PeerStage;
 use crate::types::{Direction, MemoryType, TransferKey};
@@ -15,6 +17,7 @@ const SETTING: Setting = Setting {
     copier: None,
     has_progress_thread: true,
     is_named: true,
+    slice: SLICE,
 };
 
 fn up() -> Pair {
@@ -60,7 +63,7 @@ fn a_cancel_that_crosses_a_goodbye_ends_its_receive_and_nothing_else() {
     pair.ends[0].cancel(cancelled).unwrap();
     pair.settle().unwrap();
     assert_eq!(outcome(&pair, 0, matched), Outcome::Done, "its bytes have all arrived");
-    assert_eq!(outcome(&pair, 0, cancelled), Outcome::Cancelled);
+    assert_eq!(outcome(&pair, 0, cancelled), Outcome::Withdrawn(Withdrawal::Cancelled));
     assert_parted(&mut pair);
 }
 
@@ -71,7 +74,10 @@ fn a_receive_that_waits_when_the_peer_leaves_ends_with_that() {
     let send = post(&mut pair, 0, Direction::Send, 1, 8);
     pair.ends[1].disconnect().unwrap();
     pair.settle().unwrap();
-    assert_eq!([waiting, send].map(|key| outcome(&pair, 0, key)), [Outcome::PeerLeft; 2]);
+    assert_eq!(
+        [waiting, send].map(|key| outcome(&pair, 0, key)),
+        [Outcome::Withdrawn(Withdrawal::PeerLeft); 2]
+    );
     assert_parted(&mut pair);
 }
 
@@ -82,7 +88,7 @@ fn both_ends_say_goodbye_at_once() {
     ENDS.iter().for_each(|end| pair.ends[*end].disconnect().unwrap());
     assert_parted(&mut pair);
     for end in ENDS {
-        assert_eq!(outcome(&pair, end, receives[end]), Outcome::Cancelled);
+        assert_eq!(outcome(&pair, end, receives[end]), Outcome::Withdrawn(Withdrawal::Left));
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use slotmap::{KeyData, SlotMap};
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
+use super::lists;
 use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Action, Completion, Ending, Outcome};
@@ -15,7 +16,7 @@ use crate::peer::protocol::stage::{Leaving, PeerStage};
 use crate::peer::protocol::{Opening, PeerProtocol};
 use crate::transfer::plan::{ChunkPlan, Member};
 use crate::transfer::stripe_queue::{Finished, StripeQueue};
-use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
+use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
 pub(super) const CHUNK_BYTES: u32 = 64;
 pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,7 +39,6 @@ pub(super) struct Posted {
     pub(super) direction: Direction,
     pub(super) tag: i32,
     pub(super) bytes: u64,
-    pub(super) op: OpKey,
     pub(super) was_cancelled: bool,
     pub(super) end: Option<End>,
 }
@@ -73,6 +73,8 @@ pub(super) struct Setting {
     pub(super) copier: Option<Copier>,
     pub(super) has_progress_thread: bool,
     pub(super) is_named: bool,
+    /// Operations that are withdrawn in one go.
+    pub(super) slice: usize,
 }
 
 impl Setting {
@@ -124,6 +126,7 @@ impl Driver {
             limits,
             peer_timeout: Some(PEER_TIMEOUT),
             unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
+            slice: setting.slice,
         };
         let channels = usize::from(setting.channels);
         Self {
@@ -183,12 +186,12 @@ impl Driver {
             let registration = 1 + u64::from(memory == MemoryType::Device);
             let registration = RegistrationKey::from(KeyData::from_ffi(registration | 1 << 32));
             let span = Span { registration, address, memory };
-            let (was_cancelled, end, op) = (false, None, OpKey::default());
-            let posted = Posted { direction, tag, bytes, op, was_cancelled, end };
+            let (was_cancelled, end) = (false, None);
+            let posted = Posted { direction, tag, bytes, was_cancelled, end };
             let transfer = self.posted.insert(posted);
             let operation = NewOperation { transfer, direction, tag, span, bytes };
             let Some(protocol) = &mut self.protocol else { return Ok(()) };
-            self.posted[transfer].op = protocol.handle_post(operation);
+            protocol.handle_post(operation);
         }
         self.input(|protocol| protocol.handle_batch(false))
     }
@@ -196,8 +199,16 @@ impl Driver {
     /// The program withdraws a message.
     pub(super) fn cancel(&mut self, transfer: TransferKey) -> Check {
         self.posted[transfer].was_cancelled = true;
-        let op = self.posted[transfer].op;
-        self.input(|protocol| protocol.handle_cancel(op))
+        self.input(|protocol| protocol.handle_cancel(transfer))?;
+        self.check_lists()
+    }
+
+    /// A round begins. Whether it withdraws anything.
+    pub(super) fn round(&mut self) -> Result<bool, String> {
+        let mut moved = false;
+        self.input(|protocol| moved = protocol.handle_round())?;
+        self.check_lists()?;
+        Ok(moved)
     }
 
     /// The program leaves.
@@ -319,6 +330,10 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    fn check_lists(&self) -> Check {
+        self.protocol.as_ref().map_or(Ok(()), lists::check)
     }
 
     fn send(&mut self, frame: Frame) -> Check {

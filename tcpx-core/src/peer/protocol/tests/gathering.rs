@@ -2,6 +2,7 @@
 
 use super::driver::Setting;
 use super::pair::Pair;
+use crate::peer::protocol::SLICE;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::types::{Direction, MemoryType};
 
@@ -15,6 +16,7 @@ fn up(channels: u16, staging: u16) -> Pair {
         copier: Some(Copier::Cpu),
         has_progress_thread: true,
         is_named: true,
+        slice: SLICE,
     };
     Pair::up([setting; 2])
 }

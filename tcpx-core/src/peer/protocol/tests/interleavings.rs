@@ -9,6 +9,7 @@ use super::driver::{Check, Over, Setting, ensure};
 use super::pair::{ENDS, Pair};
 use super::random::Random;
 use crate::control::frame::Frame;
+use crate::peer::protocol::SLICE;
 use crate::peer::protocol::action::Ending;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::types::{Direction, MemoryType};
@@ -33,6 +34,7 @@ fn setting(random: &mut Random, channels: u16) -> Setting {
         copier: random.pick(&[None, Some(Copier::Cpu), Some(Copier::Gpu)]),
         has_progress_thread: random.one_in(2),
         is_named: !random.one_in(4),
+        slice: random.pick(&[1, 2, 3, SLICE]),
     }
 }
 
@@ -68,7 +70,7 @@ impl Story {
 
     /// One step at one end.
     fn step(&mut self, end: usize) -> Check {
-        match self.random.below(40) {
+        match self.random.below(42) {
             0..=9 => self.post(end),
             10..=13 => self.cancel(end),
             14..=22 => {
@@ -110,6 +112,10 @@ impl Story {
                 self.leave(end)
             }
             39 if self.random.one_in(60) => self.disturb(end),
+            40 | 41 => {
+                self.note(format!("a round of {end} begins"));
+                self.pair.ends[end].round().map(drop)
+            }
             _ => Ok(()),
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::driver::{Check, Chunk, Driver, End, Over, Posted, Setting, ensure};
 use crate::peer::protocol::action::{Ending, Outcome};
+use crate::peer::protocol::operation::Withdrawal;
 use crate::peer::protocol::stage::PeerStage;
 use crate::types::{Direction, TransferKey};
 
@@ -172,6 +173,7 @@ impl Pair {
             let mut moved = self.deliver(0)? || self.deliver(1)?;
             for end in ENDS {
                 moved |= self.step_comms(end)?;
+                moved |= self.ends[end].round()?;
                 for channel in 0..self.ends[end].sent.len() {
                     moved |= self.send_chunk(end, channel)?;
                     moved |= self.receive_chunk(end, channel)?;
@@ -213,16 +215,15 @@ impl Pair {
                 let Some(how) = posted.end else {
                     return Err(format!("{posted:?} never ends"));
                 };
-                ensure!(
-                    how != End::Completed(Outcome::Cancelled)
-                        || posted.was_cancelled
-                        || driver.is_leaving,
-                    "nobody has cancelled {posted:?}"
-                );
-                ensure!(
-                    how != End::Completed(Outcome::PeerLeft) || self.ends[1 - end].is_leaving,
-                    "nobody has left {posted:?}"
-                );
+                let is_told_rightly = match how {
+                    End::Completed(Outcome::Withdrawn(why)) => match why {
+                        Withdrawal::Cancelled => posted.was_cancelled,
+                        Withdrawal::Left => driver.is_leaving,
+                        Withdrawal::PeerLeft => self.ends[1 - end].is_leaving,
+                    },
+                    End::Completed(_) | End::WithThePeer => true,
+                };
+                ensure!(is_told_rightly, "that is not why it ended: {posted:?}");
                 ensure!(was_disturbed || how != End::WithThePeer, "{posted:?} is lost");
             }
         }

@@ -11,7 +11,7 @@ use crate::control::hello::Agreement;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
 use crate::peer::protocol::operation::NewOperation;
 use crate::peer::protocol::post_room::PORTION;
-use crate::peer::protocol::{Opening, PeerProtocol};
+use crate::peer::protocol::{Opening, PeerProtocol, SLICE};
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
 const POSTS: usize = 10 * PORTION;
@@ -26,6 +26,7 @@ fn up() -> PeerProtocol {
         limits: CoalescingLimits::in_place(agreement.chunk_bytes),
         peer_timeout: None,
         unnamed_timeout: None,
+        slice: SLICE,
     };
     let mut protocol = PeerProtocol::new(opening, Instant::now());
     protocol.handle_comms_connected();

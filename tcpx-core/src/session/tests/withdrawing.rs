@@ -1,0 +1,122 @@
+//! Large transfers are withdrawn in slices, one in a round. Nothing here reads a clock: what one
+//! call does is counted.
+
+use super::connect;
+use crate::peer::protocol::SLICE;
+use crate::types::MemoryType;
+use crate::{Error, MemoryId, PluginChoice, Post, Session, SessionOptions, Transfer};
+
+const MANY: usize = 3 * SLICE + 5;
+
+fn session() -> Session {
+    let options = SessionOptions::default().plugin(PluginChoice::Soft).channels(1);
+    Session::new(options.peer_timeout(None)).expect("the software plugin is always there")
+}
+
+fn posts(memory: MemoryId, count: usize) -> Vec<Post> {
+    vec![Post { memory, offset: 0, bytes: 1, tag: 7 }; count]
+}
+
+fn ended(transfer: &Transfer) -> usize {
+    transfer.counts().expect("counts are always there").operations_done as usize
+}
+
+struct Scene {
+    left: Session,
+    right: Session,
+    memory: MemoryId,
+    /// Many sends of left, without a counterpart.
+    many: Transfer,
+}
+
+fn scene() -> Scene {
+    let (left, right) = (session(), session());
+    connect(&left, &right);
+    let memory = left.allocate(1, MemoryType::Host).unwrap();
+    let many = left.create_transfer("right").unwrap();
+    many.post_send_batch(&posts(memory, MANY)).unwrap();
+    Scene { left, right, memory, many }
+}
+
+#[test]
+fn a_cancel_ends_a_slice_and_every_round_another() {
+    let Scene { left, right: _right, memory, many } = scene();
+    many.cancel();
+    assert_eq!(ended(&many), SLICE);
+    // A small one need not wait until the large one is done, which goes on with the rest.
+    let small = left.create_transfer("right").unwrap();
+    small.post_send_batch(&posts(memory, 3)).unwrap();
+    small.cancel();
+    assert_eq!((ended(&many), ended(&small)), (2 * SLICE - 3, 3));
+    left.progress();
+    assert_eq!(ended(&many), 3 * SLICE - 3);
+    left.progress();
+    assert_eq!(ended(&many), MANY);
+    assert!(matches!(many.is_complete(), Err(Error::Cancelled)));
+}
+
+#[test]
+fn a_cancel_beside_a_backlog_touches_its_own_operations_alone() {
+    let Scene { left, right: _right, memory, many } = scene();
+    let small = left.create_transfer("right").unwrap();
+    small.post_send_batch(&posts(memory, 3)).unwrap();
+    small.cancel();
+    assert_eq!((ended(&small), ended(&many)), (3, 0));
+    drop(small);
+    assert_eq!(ended(&many), 0);
+}
+
+#[test]
+fn memory_of_a_large_transfer_that_was_released_is_free_after_some_rounds() {
+    let Scene { left, right: _right, memory, many } = scene();
+    drop(many);
+    let in_use = |left: &Session| match left.deregister_memory(memory) {
+        Ok(()) => 0,
+        Err(Error::InUse { operations, .. }) => operations,
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(in_use(&left), MANY - SLICE);
+    left.progress();
+    assert_eq!(in_use(&left), MANY - 2 * SLICE);
+    left.progress();
+    left.progress();
+    assert_eq!(in_use(&left), 0);
+}
+
+#[test]
+fn a_peers_goodbye_ends_a_slice_in_each_round() {
+    let Scene { left, right, many, .. } = scene();
+    std::thread::scope(|scope| {
+        let leaving = scope.spawn(|| right.disconnect("left"));
+        let mut before = 0;
+        while !leaving.is_finished() {
+            left.progress();
+            let now = ended(&many);
+            // A slice for the frame, another for the round.
+            assert!(now - before <= 2 * SLICE, "{} in one round", now - before);
+            before = now;
+        }
+        leaving.join().expect("no panic").expect("it is answered");
+    });
+    assert!(matches!(many.is_complete(), Err(Error::PeerGone { .. })));
+}
+
+#[test]
+fn a_transfer_is_used_again_after_an_error() {
+    let Scene { left, right, memory, many } = scene();
+    many.cancel();
+    assert!(matches!(many.wait(None), Err(Error::Cancelled)));
+    assert!(matches!(many.error(), Some(Error::Cancelled)));
+    let target = right.allocate(1, MemoryType::Host).unwrap();
+    let there = right.create_transfer("left").unwrap();
+    there.post_recv_batch(&posts(target, 2)).unwrap();
+    many.post_send_batch(&posts(memory, 2)).unwrap();
+    assert!(many.error().is_none());
+    while !there.is_complete().unwrap() {
+        left.progress();
+    }
+    while !many.is_complete().expect("the new round goes well") {}
+    let (round, life) = (many.round_counts().unwrap(), many.counts().unwrap());
+    assert_eq!((round.operations_done, round.bytes_done), (2, 2));
+    assert_eq!(life.operations_done as usize, MANY + 2);
+}
