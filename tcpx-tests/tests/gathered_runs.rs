@@ -186,13 +186,22 @@ fn a_request_carries_a_chunk_of_scattered_messages() {
 
 #[test]
 fn without_a_staging_buffer_each_goes_by_itself() {
-    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
-    // The first memory that is registered is the staging buffer.
-    process.env("TCPX_SOFT_FAULTS", "rc:regMr@1=3");
-    let mut pair = pair_with(Agent::start_with(process), Options::default());
+    let refused = |channels| {
+        let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
+        // The first memory that is registered is the staging buffer.
+        process.env("TCPX_SOFT_FAULTS", "rc:regMr@1=3");
+        let options = Options { channels: Some(channels), ..Options::default() };
+        pair_with(Agent::start_with(process), options)
+    };
     let scattered = |memories| scatter(memories, 11, small);
+    let mut pair = refused(1);
     for memory in [Memory::Device, Memory::Host] {
         assert_eq!(cost(&mut pair, memory, scattered), [MESSAGES, 0, 0]);
     }
+    pair.part();
+    // One channel of two has none, and the other one gathers.
+    let mut pair = refused(2);
+    let [chunks, gathered, _] = cost(&mut pair, Memory::Device, scattered);
+    assert!((1..chunks).contains(&gathered) && chunks < MESSAGES, "{gathered} of {chunks}");
     pair.part();
 }

@@ -79,8 +79,8 @@ const SPARE_MEMBERS: usize = 1 << 15;
 ///   back.
 /// - *Output*, [`poll_action`](Self::poll_action): what is to be done now. Poll it after inputs
 ///   until it answers `None`, and do what it says in that order. Messages that are matched between
-///   two polls to the end may share a chunk. A batch of posts may be polled in between all the same:
-///   nothing is planned before it [is whole](Self::handle_batch).
+///   two polls to the end may share a chunk. A batch of posts may be polled in between all the
+///   same: nothing is planned before it [is whole](Self::handle_batch).
 /// - [`next_timeout`](Self::next_timeout): when [`handle_timeout`](Self::handle_timeout) must be
 ///   called, if nothing else happens before.
 /// - Questions that change nothing, for reports and errors.

@@ -1,4 +1,4 @@
-/* Batches for which the system has no memory: a status comes out, nothing is posted, and all goes on. */
+/* Batches for which there is no memory: a status comes out, nothing is posted, all goes on. */
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -13,8 +13,8 @@ pub(crate) const PORTION: usize = 1024;
 const ACTIONS: usize = 2;
 
 impl PeerProtocol {
-    /// Makes room for operations that are posted next, [`PORTION`] at a time. Posting them allocates
-    /// nothing then, until what was matched is planned.
+    /// Makes room for operations that are posted next, [`PORTION`] at a time. Posting them
+    /// allocates nothing then, until what was matched is planned.
     pub(crate) fn make_room(
         &mut self,
         direction: Direction,
