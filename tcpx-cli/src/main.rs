@@ -9,11 +9,15 @@
 //! - `output`: results on stdout, everything else on stderr
 //! - `input`: numbers and variables as the user gives them
 //! - `failure`: why a command failed, as the one line that the user reads
-//! - `deadline`: a point in time by which something must have happened
+//! - `backstop`: what ends a command that does not end by itself
+//! - `budget`: the time that a command has; `deadline`: a point in time by which something must have
+//!   happened
 //!
 //! A room uses those below it in this list, and none above. The exit status says whether all was
 //! well.
 
+mod backstop;
+mod budget;
 mod command_line;
 mod commands;
 mod deadline;

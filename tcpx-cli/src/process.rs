@@ -2,22 +2,25 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group};
 
+use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{Failure, one_line};
 
 /// Begins the line in which a command says why it failed.
 const ERROR_PREFIX: &str = "error: ";
-/// How long the log of a process that has ended may take. It ends with the process, unless that
-/// left another one behind.
+/// How long the log of a process that has ended may take, if the command has time for it. It ends
+/// with the process, unless something else still holds it.
 const LOG_GRACE: Duration = Duration::from_secs(1);
+/// The same when the command has none.
+const SHORT_LOG_GRACE: Duration = Duration::from_millis(200);
 /// Longest line of a log, in bytes; the rest counts as the next line.
 const LINE_BYTES: u64 = 4096;
 
@@ -30,21 +33,26 @@ pub(crate) enum Log {
     Shown,
 }
 
-/// A process that is killed at the latest when this value is dropped.
+/// A process that is killed at the latest when this value is dropped, with all that it started.
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
     process: Child,
+    budget: Budget,
+    /// Nobody else has its number yet.
+    is_reaped: bool,
     /// Readable once the process has ended.
     ended: OwnedFd,
     last_words: Option<Receiver<String>>,
 }
 
 impl ChildProcess {
-    pub(crate) fn start(command: &mut Command, log: Log) -> Result<Self, Failure> {
+    /// `budget`: of the command that starts it.
+    pub(crate) fn start(command: &mut Command, log: Log, budget: Budget) -> Result<Self, Failure> {
         let mut process = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
+            .process_group(0)
             .spawn()
             .map_err(Failure::io("starting a process"))?;
         let last_words = process.stderr.take().map(|stderr| {
@@ -54,7 +62,7 @@ impl ChildProcess {
             told
         });
         match rustix::process::pidfd_open(Pid::from_child(&process), PidfdFlags::empty()) {
-            Ok(ended) => Ok(Self { process, ended, last_words }),
+            Ok(ended) => Ok(Self { process, budget, is_reaped: false, ended, last_words }),
             Err(error) => {
                 let _ = process.kill();
                 let _ = process.wait();
@@ -72,28 +80,29 @@ impl ChildProcess {
         self.ended.as_fd()
     }
 
-    /// How the process ended. `None`: it did not within `limit`, and was killed.
-    pub(crate) fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>, Failure> {
+    /// How the process ended. `None`: it did not in time, and was killed.
+    pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<Option<ExitStatus>, Failure> {
         let mut ended = [PollFd::from_borrowed_fd(self.ended.as_fd(), PollFlags::IN)];
         let failed = || Failure::io("waiting for a started process");
-        if Deadline::after(limit).poll(&mut ended).map_err(failed())? {
-            return self.process.wait().map(Some).map_err(failed());
-        }
-        self.kill();
-        Ok(None)
+        let has_ended = deadline.poll(&mut ended).map_err(failed())?;
+        let status = self.end().map_err(failed())?;
+        Ok(has_ended.then_some(status))
     }
 
     /// Of a process that has ended: the last error in its log, else, if the log is hidden, its last
     /// line. Empty if there is none.
     pub(crate) fn last_words(&mut self) -> String {
-        let words = self.last_words.take().and_then(|told| told.recv_timeout(LOG_GRACE).ok());
+        let words = self.last_words.take().and_then(|told| {
+            let grace = self.budget.closing(LOG_GRACE).left().max(SHORT_LOG_GRACE);
+            told.recv_timeout(grace).ok()
+        });
         words.unwrap_or_default()
     }
 
     /// Why a process ended that should not have: its own words, else how the system saw it.
     pub(crate) fn cause(&mut self) -> Failure {
         let words = self.last_words();
-        let status = match self.process.wait() {
+        let status = match self.end() {
             _ if !words.is_empty() => return Failure::OtherEnd(words),
             Err(error) => return Failure::io("waiting for a started process")(error),
             Ok(status) => status,
@@ -106,16 +115,22 @@ impl ChildProcess {
         Failure::OtherEnd(format!("server process {} {how}", self.id()))
     }
 
-    fn kill(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+    /// Kills what has not ended yet of the process and of all that it started, and reaps it.
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
+        if !self.is_reaped {
+            // It leads a group of its own. An error means that all of it has ended already.
+            let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
+        }
+        let status = self.process.wait()?;
+        self.is_reaped = true;
+        Ok(status)
     }
 }
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        self.kill();
+        // Nobody is left to hear of a failure.
+        let _ = self.end();
         // What it wrote is on the terminal before this process says its last.
         self.last_words();
     }
@@ -155,33 +170,36 @@ pub(crate) fn live_with(parent: u32) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(60);
+    fn soon() -> Deadline {
+        Deadline::after(Duration::from_secs(60))
+    }
 
     fn shell(script: &str, log: Log) -> ChildProcess {
-        ChildProcess::start(Command::new("sh").args(["-c", script]), log).unwrap()
+        ChildProcess::start(Command::new("sh").args(["-c", script]), log, Budget::new(None))
+            .unwrap()
     }
 
     #[test]
     fn status_and_last_words_are_told() {
         let mut child = shell("printf 'one\\ntwo \\033[1m\\n\\n' >&2; exit 3", Log::Hidden);
-        assert_eq!(child.wait(LIMIT).unwrap().unwrap().code(), Some(3));
+        assert_eq!(child.wait(soon()).unwrap().unwrap().code(), Some(3));
         assert_eq!(child.last_words(), "two [1m");
         let mut child = shell("echo 'error: why' >&2", Log::Shown);
-        assert!(child.wait(LIMIT).unwrap().unwrap().success());
+        assert!(child.wait(soon()).unwrap().unwrap().success());
         assert_eq!(child.last_words(), "why");
     }
 
     #[test]
     fn a_line_without_end_is_read_in_pieces() {
         let mut child = shell("head -c 10000 /dev/zero | tr '\\0' x >&2", Log::Hidden);
-        assert!(child.wait(LIMIT).unwrap().unwrap().success());
+        assert!(child.wait(soon()).unwrap().unwrap().success());
         assert_eq!(child.last_words().len() as u64, 10_000 - 2 * LINE_BYTES);
     }
 
     #[test]
     fn one_that_does_not_end_is_killed() {
         let mut child = shell("exec sleep 600", Log::Hidden);
-        assert!(child.wait(Duration::from_millis(10)).unwrap().is_none());
+        assert!(child.wait(Deadline::after(Duration::from_millis(10))).unwrap().is_none());
         assert_eq!(child.last_words(), "");
         let child = shell("exec sleep 600", Log::Hidden);
         let process = format!("/proc/{}", child.id());

@@ -1,6 +1,6 @@
 //! How the two ends of a command find each other and become two connected sessions.
 //!
-//! One TCP connection with a deadline for the whole of it. Each step is a type that only the step
+//! One TCP connection, with one deadline until both agree. Each step is a type that only the step
 //! before it can make, so an exchange in the wrong order does not compile:
 //!
 //! ```text
@@ -22,6 +22,7 @@
 //! - `message`, `link`: what the two ends say to each other, and the connection that carries it
 //! - `client`, `server`: the steps of each end
 //! - `agreed`: the last step of both
+//! - `watch`: whether the other end is still there while this one waits for something else
 
 mod agreed;
 mod args;
@@ -32,6 +33,7 @@ mod program;
 mod server;
 mod socket;
 mod started_server;
+mod watch;
 
 pub(crate) use agreed::Agreed;
 pub(crate) use args::{EndsArgs, Role};
@@ -39,6 +41,7 @@ pub(crate) use link::Link;
 pub(crate) use message::{Message, RESULT_LIMIT};
 pub(crate) use program::Program;
 pub(crate) use socket::{accept, bind};
+pub(crate) use watch::LinkWatch;
 
 #[cfg(test)]
 pub(crate) use program::connect_both;

@@ -74,10 +74,33 @@ fn a_crash_is_reported_with_its_signal() {
 #[test]
 #[serial]
 fn a_hang_is_ended_at_the_deadline() {
+    let hangs = "fputs(\"waiting for the daemon\\n\", stderr); for (;;) pause();";
     let start = Instant::now();
-    let finished = connect("for (;;) pause();", &["--isolate", "--timeout", "0.5"]);
-    expect(&finished, &["within 0.5 s (--timeout)", "killed"]);
+    let finished = connect(hangs, &["--isolate", "--timeout", "8"]);
+    let last_words = "the last it said: \"waiting for the daemon\"";
+    expect(&finished, &["within 6 s (of --timeout 8 s)", "killed", last_words]);
     assert!(start.elapsed() < Duration::from_secs(50));
+}
+
+/// A call that does not return cannot be interrupted; the command ends all the same.
+#[test]
+#[serial]
+fn a_hang_without_isolation_ends_with_the_commands_time() {
+    let finished = connect("for (;;) pause();", &["--timeout", "2"]);
+    assert_eq!(finished.status, Some(1), "{finished}");
+    let expected = "error: no time was left: 2 s (--timeout) passed while this end was opening the \
+                    plugin, in a call that does not return\n";
+    assert_eq!(finished.stderr, expected, "{finished}");
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+/// A plugin may start processes of its own. They end with the one that tried it out, and do not
+/// hold its last words back.
+#[test]
+#[serial]
+fn what_a_plugin_started_ends_with_its_trial() {
+    let forks = "if (fork() == 0) for (;;) pause(); fputs(\"forked\\n\", stderr); _exit(1);";
+    expect(&connect(forks, &["--isolate"]), &["exit status: 1", "the last it said: \"forked\""]);
 }
 
 #[test]

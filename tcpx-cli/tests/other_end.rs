@@ -3,45 +3,24 @@
 
 mod tcpx;
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serial_test::serial;
-use tcpx::{Running, Server, Tcpx, leftovers};
+use tcpx::{Running, Server, Tcpx, assert_nothing_is_left, child_of, signal};
 
 /// A run that takes long enough to be disturbed, and says in its log that it is under way.
-const LONG: [&str; 7] = ["perf", "--size", "1M", "--iters", "100000", "--timeout", "5"];
-
-fn start_long() -> Running {
-    let running = Tcpx::new(&LONG).env("RUST_LOG", "tcpx=debug").start();
+fn start_long(timeout: &str) -> Running {
+    let words = ["perf", "--size", "64K", "--iters", "100000", "--timeout", timeout];
+    let running = Tcpx::new(&words).env("RUST_LOG", "tcpx=debug").start();
     running.wait_for_line("iteration=3");
     running
-}
-
-fn signal(name: &str, pid: u32) {
-    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
-}
-
-/// The one child of a process.
-fn child_of(pid: u32) -> u32 {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
-}
-
-/// The kernel delivers the signal at once, but the process needs a moment to be gone.
-fn assert_nothing_is_left() {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !leftovers().is_empty() {
-        assert!(Instant::now() < deadline, "{:?}", leftovers());
-        std::thread::yield_now();
-    }
 }
 
 #[test]
 #[serial]
 fn a_started_end_that_is_killed_is_reported() {
-    let running = start_long();
-    signal("-9", child_of(running.process.id()));
+    let running = start_long("600");
+    signal("-9", child_of(running.process.id()).unwrap());
     let finished = running.finish();
     assert_eq!(finished.status, Some(1));
     let error = finished.stderr.lines().last().unwrap();
@@ -55,7 +34,7 @@ fn a_started_end_that_is_killed_is_reported() {
 #[serial]
 fn a_plugin_that_fails_is_named() {
     let start = Instant::now();
-    let finished = Tcpx::new(&["perf", "--size", "1M", "--timeout", "5"])
+    let finished = Tcpx::new(&["perf", "--size", "1M", "--timeout", "30"])
         .env("TCPX_SOFT_FAULTS", "cut:send.data0@3000000")
         .run();
     assert_eq!(finished.status, Some(1), "{finished}");
@@ -72,13 +51,10 @@ fn a_plugin_that_fails_is_named() {
 #[test]
 #[serial]
 fn a_started_end_that_freezes_is_killed() {
-    let running = start_long();
-    signal("-STOP", child_of(running.process.id()));
-    let start = Instant::now();
+    let running = start_long("10");
+    signal("-STOP", child_of(running.process.id()).unwrap());
     let finished = running.finish();
     assert_eq!(finished.status, Some(1));
-    // 5 s deadline, up to 5 s for the session's goodbye, 3 s grace.
-    assert!(start.elapsed() < Duration::from_secs(45));
     let error = finished.stderr.lines().last().unwrap();
     assert!(error.starts_with("error: "), "{error}");
     assert_nothing_is_left();
@@ -92,7 +68,7 @@ fn neither_interrupt_nor_kill_leaves_a_process_behind() {
         if name == "-INT" && ignores_interrupts() {
             continue;
         }
-        let running = start_long();
+        let running = start_long("600");
         signal(name, running.process.id());
         assert_eq!(running.finish().status, None, "ended by the signal");
         assert_nothing_is_left();
@@ -102,7 +78,7 @@ fn neither_interrupt_nor_kill_leaves_a_process_behind() {
 #[test]
 #[serial]
 fn the_peer_on_another_host_is_told() {
-    let server = Server::start(&["perf", "server", "--timeout", "5"]);
+    let server = Server::start(&["perf", "server", "--timeout", "600"]);
     let address = format!("127.0.0.1:{}", server.port);
     let words = ["perf", "client", &address, "--size", "1M", "--iters", "100000"];
     let client = Tcpx::new(&words).env("RUST_LOG", "tcpx=debug").start();

@@ -18,6 +18,8 @@ pub(crate) enum ConnectionError {
          or wait longer with --timeout"
     )]
     NobodyCame { address: SocketAddr, waited: Deadline },
+    #[error("process {pid}, started here as the other end, did not connect within {waited}")]
+    StartedStaysAway { pid: u32, waited: Deadline },
     #[error(
         "no server at {address} within {waited}: {tried}: {error}; start it there, or check \
          address, --port and firewall"
@@ -26,18 +28,18 @@ pub(crate) enum ConnectionError {
     #[error("{address}: {reason}; give a host name or address, with :PORT if it is not --port")]
     BadAddress { address: String, reason: String },
     #[error(
-        "the other end ({peer}) closed the connection while this end was waiting for its \
-         {awaited}; see what it printed, or whether it was ended"
+        "the other end ({peer}) closed the connection while this end was {doing}; see what it \
+         printed, or whether it was ended"
     )]
-    Closed { peer: SocketAddr, awaited: &'static str },
+    Closed { peer: SocketAddr, doing: String },
     #[error(
-        "the other end ({peer}) sent no {awaited} within {waited}; is it stopped, or slower than \
-         --timeout?"
+        "the other end ({peer}) sent no {awaited} within {waited}; is it stopped, or does it need \
+         a longer --timeout?"
     )]
     Silent { peer: SocketAddr, awaited: &'static str, waited: Deadline },
     #[error(
-        "the other end ({peer}) took no {sent} within {waited}; is it stopped, or slower than \
-         --timeout?"
+        "the other end ({peer}) took no {sent} within {waited}; is it stopped, or does it need \
+         a longer --timeout?"
     )]
     Stuck { peer: SocketAddr, sent: &'static str, waited: Deadline },
     #[error(

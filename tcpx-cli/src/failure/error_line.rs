@@ -40,6 +40,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
         | Failure::Refusing(_)
         | Failure::Usage(_)
         | Failure::Unknown(_)
+        | Failure::OutOfTime { .. }
         | Failure::Io { .. } => return None,
     };
     Some(diagnosis.code)

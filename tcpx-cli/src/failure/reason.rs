@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use tcpx_core::{Departure, Error};
 
 use super::connection::ConnectionError;
+use crate::deadline::Deadline;
 
 /// Everything that ends a command.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,14 @@ pub(crate) enum Failure {
         what: String,
         /// The system's answer.
         error: std::io::Error,
+    },
+    /// The command's time is over.
+    #[error("no time was left: {waited} passed while this end was {doing}")]
+    OutOfTime {
+        /// What it was doing.
+        doing: String,
+        /// What has passed.
+        waited: Deadline,
     },
     /// A plugin ended or held up the process that was to try it out.
     #[error("{0}")]
@@ -65,17 +74,24 @@ impl Failure {
         match self {
             Self::Connection(error) => error.is_lost(),
             Self::Library(Error::PeerGone { how, .. }) => !matches!(how, Departure::Abort(_)),
-            Self::Library(Error::Deadline { .. }) | Self::Io { .. } => true,
+            Self::Library(Error::Deadline { .. }) | Self::OutOfTime { .. } | Self::Io { .. } => {
+                true
+            }
             _ => false,
         }
     }
 
     /// 2 for what the user asked for, 1 for what went wrong.
-    pub(crate) fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Library(Error::Setting { .. }) => ExitCode::from(2),
-            _ => ExitCode::FAILURE,
+            Self::Usage(_) | Self::Library(Error::Setting { .. }) => 2,
+            _ => 1,
         }
+    }
+
+    /// The exit status as `main` returns it.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.exit_status())
     }
 
     /// The message without line breaks or other control characters, which a peer's words could
@@ -138,16 +154,13 @@ mod tests {
 
     #[test]
     fn what_the_user_asked_for_is_told_from_what_went_wrong() {
-        let two = format!("{:?}", ExitCode::from(2));
         let usage = Failure::Usage("no".into());
         let setting = Error::Setting {
             name: "channels",
             value: "0".into(),
             problem: SettingProblem::OutOfRange { low: 1, high: 64 },
         };
-        assert_eq!(format!("{:?}", usage.exit_code()), two);
-        assert_eq!(format!("{:?}", Failure::from(setting).exit_code()), two);
-        let other = Failure::OtherEnd("gone".into());
-        assert_eq!(format!("{:?}", other.exit_code()), format!("{:?}", ExitCode::FAILURE));
+        assert_eq!((usage.exit_status(), Failure::from(setting).exit_status()), (2, 2));
+        assert_eq!(Failure::OtherEnd("gone".into()).exit_status(), 1);
     }
 }

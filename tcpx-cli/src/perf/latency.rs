@@ -5,7 +5,7 @@
 //! plain socket, if asked for, waits as the session does.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tcpx_core::{MemoryId, Post, Session, Transfer};
 
@@ -16,7 +16,7 @@ use super::samples::nanos;
 use super::times::CaseTimes;
 use crate::failure::Failure;
 use crate::output::Progress;
-use crate::rendezvous::{Agreed, Link, Role};
+use crate::rendezvous::{Agreed, Link, LinkWatch, Role};
 
 const PING: i32 = 1;
 const PONG: i32 = 2;
@@ -34,10 +34,10 @@ pub(super) fn measure(
     plain: Option<&PlainSocket>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    let (session, peer, timeout) = (agreed.session, agreed.peer(), agreed.link.timeout());
+    let (session, peer, watch) = (agreed.session, agreed.peer(), agreed.link.watch());
     let stride = case.bytes.next_multiple_of(PAGE_BYTES);
     let memory = session.allocate(PLACES * stride, agreed.memory.memory_type())?;
-    let trips = Endpoint { session, peer, memory, stride, case, timeout, plain, progress };
+    let trips = Endpoint { session, peer, memory, stride, case, watch, plain, progress };
     let times = match agreed.role {
         Role::Client => trips.ping(agreed.link)?,
         Role::Server => trips.pong(agreed.link)?,
@@ -56,7 +56,7 @@ struct Endpoint<'a> {
     memory: MemoryId,
     stride: u64,
     case: PlannedCase<'a>,
-    timeout: Duration,
+    watch: LinkWatch,
     plain: Option<&'a PlainSocket>,
     progress: &'a Progress,
 }
@@ -112,9 +112,9 @@ impl Endpoint<'_> {
         let send = self.session.create_transfer(self.peer)?;
         let start = Instant::now();
         send.post_send(ping)?;
-        receive.wait(Some(self.timeout))?;
+        self.watch.wait(&receive)?;
         let trip = nanos(start.elapsed());
-        send.wait(Some(self.timeout))?;
+        self.watch.wait(&send)?;
         drop((send, receive));
         self.session.read_memory(self.memory, pong.offset, received)?;
         Ok(trip)
@@ -130,14 +130,14 @@ impl Endpoint<'_> {
         link.send(&Go)?;
         for round in 0..rounds {
             if let Some(receive) = posted.pop_front() {
-                receive.wait(Some(self.timeout))?;
+                self.watch.wait(&receive)?;
             }
             let answer = self.session.create_transfer(self.peer)?;
             answer.post_send(self.place(round, PONG))?;
             if round + AHEAD < rounds {
                 posted.push_back(self.receive(round + AHEAD, PING)?);
             }
-            answer.wait(Some(self.timeout))?;
+            self.watch.wait(&answer)?;
             if let Some(plain) = self.plain {
                 let answered = plain.receive(&mut buffer).and_then(|()| plain.send(&buffer));
                 answered.map_err(Failure::io("answering over a plain socket"))?;

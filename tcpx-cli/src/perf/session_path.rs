@@ -1,12 +1,11 @@
 //! The way under test: transfers of the session, of one message or many.
 
-use std::time::Duration;
-
 use tcpx_core::{MemoryId, Post, Session, Transfer};
 
 use super::data_path::{DataPath, Payload, Step};
 use super::pattern::{Content, Mismatch};
 use crate::failure::Failure;
+use crate::rendezvous::LinkWatch;
 
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
 const PIECE_BYTES: usize = 256 << 10;
@@ -19,7 +18,7 @@ pub(super) struct SessionPath<'a> {
     pub(super) memory: MemoryId,
     /// The messages of one transfer; together they cover what is prepared and checked.
     pub(super) posts: Vec<Post>,
-    pub(super) timeout: Duration,
+    pub(super) watch: LinkWatch,
     /// From its preparation to the next check.
     pub(super) transfer: Option<Transfer>,
 }
@@ -35,14 +34,14 @@ impl DataPath for SessionPath<'_> {
             (Step::Check, _) => return self.check(payload),
             (Step::Send, Some(transfer)) => {
                 transfer.post_send_batch(&self.posts)?;
-                transfer.wait(Some(self.timeout))?;
+                self.watch.wait(transfer)?;
             }
             (Step::Post, Some(transfer)) => {
                 transfer.post_recv_batch(&self.posts)?;
                 // The sender learns of the receive before it hears "go".
                 self.session.progress();
             }
-            (Step::Wait, Some(transfer)) => transfer.wait(Some(self.timeout))?,
+            (Step::Wait, Some(transfer)) => self.watch.wait(transfer)?,
             // Nothing was prepared, so there is nothing to move.
             (Step::Send | Step::Post | Step::Wait, None) => {}
         }
@@ -56,6 +55,7 @@ impl SessionPath<'_> {
         self.transfer = None;
         let mut piece = vec![0; PIECE_BYTES];
         for (offset, length) in pieces(payload.bytes) {
+            self.watch.check_time("writing what is sent or received into")?;
             payload.pattern.write(content, offset, &mut piece[..length]);
             self.session.write_memory(self.memory, offset, &piece[..length])?;
         }
@@ -67,6 +67,7 @@ impl SessionPath<'_> {
         self.transfer = None;
         let mut piece = vec![0; PIECE_BYTES];
         for (offset, length) in pieces(payload.bytes) {
+            self.watch.check_time("verifying what arrived")?;
             self.session.read_memory(self.memory, offset, &mut piece[..length])?;
             let mismatch = payload.pattern.check(offset, &piece[..length]);
             if mismatch.is_some() {

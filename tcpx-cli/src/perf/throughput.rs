@@ -30,11 +30,11 @@ pub(super) fn measure(
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let (session, peer) = (agreed.session, agreed.peer());
-    let (total, timeout) = (case.total_bytes(), agreed.link.timeout());
+    let (total, watch) = (case.total_bytes(), agreed.link.watch());
     let memory = session.allocate(total, agreed.memory.memory_type())?;
     let path = |name, posts| {
-        let transfer = None;
-        SessionPath { session, peer, name, memory, posts, timeout, transfer }
+        let (watch, transfer) = (watch.clone(), None);
+        SessionPath { session, peer, name, memory, posts, watch, transfer }
     };
     let (mut own, mut large) = match case.plan.mode {
         Mode::Messages(batch) => {

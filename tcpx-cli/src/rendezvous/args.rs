@@ -1,8 +1,8 @@
 //! Which end of a command this process is, and where the other one is.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::input::Seconds;
 use crate::process;
@@ -23,10 +23,12 @@ pub(crate) struct EndsArgs {
     #[arg(long, default_value_t = 12345, value_name = "PORT", help_heading = "Connection")]
     pub(super) port: u16,
 
-    /// Longest time for one step: until the other end comes, until both agree, one iteration, one
-    /// answer
-    #[arg(long, default_value = "30", value_name = "SECONDS", help_heading = "Connection")]
-    timeout: Seconds,
+    /// Longest time for the whole command, from its start to its end: meeting the other end, the
+    /// work, the goodbye, for which a quarter is kept (at most 5 s), and the end of a started
+    /// process [default: none; each step has 30 s: until the other end comes, until both agree, one
+    /// iteration, one answer; the goodbye has TCPX_CLOSE_TIMEOUT_MS or 5 s]
+    #[arg(long, value_name = "SECONDS", help_heading = "Connection")]
+    timeout: Option<Seconds>,
 
     /// Connect to this address instead of listening: the started end of a pair.
     #[arg(long, hide = true, requires = "parent")]
@@ -76,18 +78,17 @@ impl EndsArgs {
         self.dial.is_some()
     }
 
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout.0
-    }
-
-    /// Checks what clap cannot, and ties this process to the one that started it.
-    pub(super) fn begin(&self) -> Result<(), Failure> {
+    /// Checks what clap cannot, and ties this process to the one that started it. From now on the
+    /// command's time runs.
+    pub(super) fn begin(&self) -> Result<Budget, Failure> {
+        let budget = Budget::new(self.timeout.map(|timeout| timeout.0));
         if let (Some(Role::Server), Some(address)) = (self.end, &self.address) {
             let text = format!(
                 "the server takes no address (got {address}); it listens on every one, see --port"
             );
             return Err(Failure::Usage(text));
         }
-        self.parent.map_or(Ok(()), process::live_with)
+        self.parent.map_or(Ok(()), process::live_with)?;
+        Ok(budget)
     }
 }

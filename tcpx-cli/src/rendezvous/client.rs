@@ -66,7 +66,9 @@ impl<'a> Accepted<'a> {
         let server = Role::Server.name();
         session.load_remote_conn_info(server, &self.conn_info)?;
         tracing::debug!("Connecting to the server's session");
-        session.connect(server)?;
+        self.link
+            .watch()
+            .while_there(session, "connecting to its session", || session.connect(server))?;
         Agreed::new(self.link, session, self.agreement)
     }
 }

@@ -2,15 +2,18 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_wire::frame;
 
 use super::message::{Abort, Greeting, Message, RESULT_LIMIT, VERSION, name};
+use super::watch::LinkWatch;
+use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 
-/// How long the other end's reason is waited for once something broke.
+/// How long the other end's reason is waited for once something broke, if there is time for it.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Longest reason that is sent, in characters.
 const REASON_CHARS: usize = 2000;
@@ -18,24 +21,24 @@ const REASON_CHARS: usize = 2000;
 /// A connection with the other end.
 #[derive(Debug)]
 pub(crate) struct Link {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     peer: SocketAddr,
     local_ip: IpAddr,
-    timeout: Duration,
-    /// One deadline for the whole rendezvous; afterwards each message has its own.
+    budget: Budget,
+    /// One deadline for the whole rendezvous; afterwards each message is a step of its own.
     rendezvous: Option<Deadline>,
 }
 
 impl Link {
-    /// The rendezvous has to be over within `timeout`, and later each message to be here.
-    pub(crate) fn new(stream: TcpStream, timeout: Duration) -> Result<Self, Failure> {
+    /// The rendezvous is one step of the command, and later each message is.
+    pub(crate) fn new(stream: TcpStream, budget: Budget) -> Result<Self, Failure> {
         let ask = || Failure::io("asking for the connection's addresses");
         stream.set_nonblocking(false).map_err(ask())?;
         stream.set_nodelay(true).map_err(ask())?;
         let peer = stream.peer_addr().map_err(ask())?;
         let local_ip = stream.local_addr().map_err(ask())?.ip();
-        let rendezvous = Some(Deadline::after(timeout));
-        Ok(Self { stream, peer, local_ip, timeout, rendezvous })
+        let (stream, rendezvous) = (Arc::new(stream), Some(budget.step()));
+        Ok(Self { stream, peer, local_ip, budget, rendezvous })
     }
 
     /// This end's address: the network that the data should use.
@@ -47,9 +50,14 @@ impl Link {
         self.peer
     }
 
-    /// The deadline of each step after the rendezvous.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
+    /// The command's time.
+    pub(crate) fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// Tells whether the other end is there while this one waits for something else.
+    pub(crate) fn watch(&self) -> LinkWatch {
+        LinkWatch::new(Arc::clone(&self.stream), self.peer, self.budget)
     }
 
     /// Both ends say which version of the messages they speak.
@@ -99,7 +107,7 @@ impl Link {
             return Failure::OtherEnd(reason);
         }
         // The deadline may be what failed, and a word more does not wait for long.
-        self.rendezvous = Some(Deadline::after(LAST_WORDS));
+        self.rendezvous = Some(self.budget.last_words(LAST_WORDS));
         let reason = failure.one_line().chars().take(REASON_CHARS).collect();
         // It may be gone already, which is no news.
         if let Err(error) = self.send(&Abort(reason)) {
@@ -110,7 +118,7 @@ impl Link {
 
     /// What the other end said last, if it said why it ends.
     fn last_words(&mut self) -> Option<String> {
-        let deadline = Deadline::after(LAST_WORDS);
+        let deadline = self.budget.last_words(LAST_WORDS);
         loop {
             // Results may still be on their way before it.
             match self.next("last words", RESULT_LIMIT, deadline).ok()? {
@@ -147,7 +155,7 @@ impl Link {
     }
 
     fn deadline(&self) -> Deadline {
-        self.rendezvous.unwrap_or_else(|| Deadline::after(self.timeout))
+        self.rendezvous.unwrap_or_else(|| self.budget.step())
     }
 
     fn reader(&self, deadline: Deadline) -> Timed<'_> {
@@ -172,7 +180,8 @@ impl Link {
                 ConnectionError::Silent { peer, awaited, waited }.into()
             }
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
-                ConnectionError::Closed { peer, awaited }.into()
+                let doing = format!("waiting for its {awaited}");
+                ConnectionError::Closed { peer, doing }.into()
             }
             ErrorKind::InvalidData => self.garbage(error.to_string()),
             _ => self.failed(error),
@@ -236,15 +245,15 @@ mod tests {
     use super::super::message::{Answer, Connected, Request};
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
     /// Two ends that have greeted each other.
-    fn pair(timeouts: [Duration; 2]) -> [Link; 2] {
+    fn pair(timeouts: [Option<Duration>; 2]) -> [Link; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let right = listener.accept().unwrap().0;
-        let mut left = Link::new(left, timeouts[0]).unwrap();
-        let mut right = Link::new(right, timeouts[1]).unwrap();
+        let mut left = Link::new(left, Budget::new(timeouts[0])).unwrap();
+        let mut right = Link::new(right, Budget::new(timeouts[1])).unwrap();
         std::thread::scope(|scope| {
             let greeted = scope.spawn(|| left.greet());
             right.greet().unwrap();
@@ -255,16 +264,28 @@ mod tests {
 
     #[test]
     fn one_deadline_bounds_the_whole_rendezvous() {
-        let [mut left, mut right] = pair([Duration::from_millis(200), LONG]);
+        let [mut left, mut right] = pair([LONG, LONG]);
+        left.rendezvous = Some(Deadline::after(Duration::from_millis(20)));
         let silent = left.receive::<Connected>().unwrap_err().to_string();
-        assert!(silent.contains("no word that it is connected within 0.2 s"), "{silent}");
+        assert!(silent.contains("no word that it is connected within 0.02 s"), "{silent}");
         // What comes later is too late, although it comes in time after the message before.
         right.send(&Connected).unwrap();
         let late = left.receive::<Connected>().unwrap_err().to_string();
         assert_eq!(late, silent);
-        left.timeout = LONG;
         left.end_rendezvous();
         let Connected = left.receive().unwrap();
+    }
+
+    #[test]
+    fn one_deadline_bounds_the_whole_command_too() {
+        let [mut left, mut right] = pair([LONG, LONG]);
+        left.end_rendezvous();
+        left.budget = Budget::new(Some(Duration::from_millis(20)));
+        for _ in 0..2 {
+            let silent = left.receive::<Connected>().unwrap_err().to_string();
+            assert!(silent.contains("within 0.015 s (of --timeout 0.02 s)"), "{silent}");
+            right.send(&Connected).unwrap();
+        }
     }
 
     #[test]
@@ -273,7 +294,7 @@ mod tests {
         right.send(&Connected).unwrap();
         let first = right.explain(Failure::Usage("too\nmany channels".into()));
         assert!(matches!(first, Failure::Usage(_)), "{first}");
-        let lost = left.unread(ErrorKind::ConnectionReset.into(), "go", Deadline::after(LONG));
+        let lost = left.unread(ErrorKind::ConnectionReset.into(), "go", left.deadline());
         // The message before the reason is passed over.
         let second = left.explain(lost).to_string();
         assert_eq!(second, "the other end failed: too many channels");
@@ -281,7 +302,8 @@ mod tests {
 
     #[test]
     fn a_reason_is_sent_even_when_the_deadline_was_the_failure() {
-        let [mut left, mut right] = pair([Duration::from_millis(50), LONG]);
+        let [mut left, mut right] = pair([LONG, LONG]);
+        left.rendezvous = Some(Deadline::after(Duration::from_millis(50)));
         let silent = left.receive::<Connected>().unwrap_err();
         left.explain(silent);
         let told = right.receive::<Connected>().unwrap_err().to_string();

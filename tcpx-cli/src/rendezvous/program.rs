@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tcpx_core::Session;
+use tcpx_core::{Session, SessionOptions};
 
 use super::agreed::Agreed;
 use super::args::{EndsArgs, Role};
@@ -14,8 +14,9 @@ use super::link::Link;
 use super::server::{Greeted, Heard};
 use super::socket;
 use super::started_server::StartedServer;
-use crate::deadline::Deadline;
-use crate::failure::Failure;
+use crate::backstop::Backstop;
+use crate::budget::Budget;
+use crate::failure::{Failure, error_line};
 use crate::session::Setup;
 
 /// A command with two ends, whose plan is a `P` and whose result a `T`.
@@ -37,28 +38,35 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
     ///
     /// `None`: this end worked for the process that started it, which tells the result.
     pub(crate) fn run(&self) -> Result<Option<T>, Failure> {
-        self.ends.begin()?;
+        let budget = self.ends.begin()?;
+        let backstop = Backstop::start(budget)?;
         let result = match self.ends.role() {
-            Role::Client => self.as_client()?,
-            Role::Server => self.as_server()?,
+            Role::Client => self.as_client(budget, &backstop)?,
+            Role::Server => self.as_server(budget, &backstop)?,
         };
         Ok((!self.ends.is_started_end()).then_some(result))
     }
 
-    fn as_client(&self) -> Result<T, Failure> {
+    fn as_client(&self, budget: Budget, backstop: &Backstop) -> Result<T, Failure> {
         let plan = (self.make_plan)()?;
-        let (args, timeout) = (&self.ends.session, self.ends.timeout());
-        let Setup { options, memory } = args.setup(timeout)?;
+        let args = &self.ends.session;
+        let Setup { options, memory } = args.setup(budget)?;
         // First of all: what is wrong here shows before anything is started or reached.
-        args.try_plugin(&options, timeout)?;
-        let session = Session::new(options.clone())?;
-        let (mut link, server) = reach_server(self.command, self.ends)?;
+        self.try_out(options.clone(), budget, backstop)?;
+        backstop.enter("reaching the server");
+        let (mut link, server) = reach_server(self.command, self.ends, budget)?;
         let request = args.request(&options, memory);
+        let mut slot = None;
         let outcome = Reached::new(&mut link)
             .and_then(|reached| reached.ask(self.command, request, &plan)?.answer())
-            .and_then(|accepted| self.work(accepted.connect(&session)?, &plan))
-            .map_err(|failure| link.explain(failure));
-        drop(session);
+            .and_then(|accepted| {
+                backstop.enter("connecting to the server");
+                // With the time that is left by now.
+                let session = slot.insert(Session::new(args.setup(budget)?.options)?);
+                self.work(accepted.connect(session)?, &plan, backstop)
+            })
+            .map_err(|failure| self.give_up(&mut link, failure, backstop));
+        drop(slot);
         drop(link);
         match server {
             Some(server) => server.conclude(outcome),
@@ -66,33 +74,54 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
         }
     }
 
-    fn as_server(&self) -> Result<T, Failure> {
-        let (args, timeout) = (&self.ends.session, self.ends.timeout());
-        // Not the session that is used; but what is wrong with plugin and settings shows now and
-        // not when a client comes.
-        let options = args.setup(timeout)?.options;
-        args.try_plugin(&options, timeout)?;
-        drop(Session::new(options)?);
-        let mut link = meet_client(self.ends)?;
+    fn as_server(&self, budget: Budget, backstop: &Backstop) -> Result<T, Failure> {
+        // What is wrong with plugin and settings shows now and not when a client comes.
+        self.try_out(self.ends.session.setup(budget)?.options, budget, backstop)?;
+        backstop.enter("waiting for the client");
+        let mut link = meet_client(self.ends, budget)?;
         // Outlives what is said of its failure: the other end should hear the reason first.
         let mut slot = None;
-        let outcome = Greeted::new(&mut link).and_then(Greeted::hear).and_then(|heard| match self
-            .prepare(&heard)
-        {
-            Err(failure) => Err(heard.refuse(&failure)),
-            Ok((plan, session, conn_info)) => {
-                let offered = heard.offer(slot.insert(session), conn_info)?;
-                self.work(offered.connect()?, &plan)
+        let outcome = Greeted::new(&mut link).and_then(Greeted::hear).and_then(|heard| {
+            backstop.enter("connecting to the client");
+            match self.prepare(&heard, budget) {
+                Err(failure) => Err(heard.refuse(&failure)),
+                Ok((plan, session, conn_info)) => {
+                    let offered = heard.offer(slot.insert(session), conn_info)?;
+                    self.work(offered.connect()?, &plan, backstop)
+                }
             }
         });
-        outcome.map_err(|failure| link.explain(failure))
+        let outcome = outcome.map_err(|failure| self.give_up(&mut link, failure, backstop));
+        drop(slot);
+        outcome
+    }
+
+    /// Opens a session as the command will, and closes it.
+    fn try_out(
+        &self,
+        options: SessionOptions,
+        budget: Budget,
+        backstop: &Backstop,
+    ) -> Result<(), Failure> {
+        backstop.enter("opening the plugin");
+        self.ends.session.try_plugin(&options, budget)?;
+        drop(Session::new(options)?);
+        Ok(())
+    }
+
+    /// After a failure: lets both ends know of it. What is left to be done is to tidy up.
+    fn give_up(&self, link: &mut Link, failure: Failure, backstop: &Backstop) -> Failure {
+        let failure = link.explain(failure);
+        let line = error_line(&failure, self.ends.session.plugin.as_ref());
+        backstop.failed(line, failure.exit_status());
+        failure
     }
 
     /// As the server: a plan that it likes, and a session as the client wants it.
-    fn prepare(&self, heard: &Heard<'_>) -> Result<(P, Session, Vec<u8>), Failure> {
+    fn prepare(&self, heard: &Heard<'_>, budget: Budget) -> Result<(P, Session, Vec<u8>), Failure> {
         let plan = heard.plan(self.command)?;
         (self.check_plan)(&plan)?;
-        let mut options = self.ends.session.adopt(heard.session(), self.ends.timeout())?.options;
+        let mut options = self.ends.session.adopt(heard.session(), budget)?.options;
         // The data link should run over the network that the client came by.
         options.advertise = vec![heard.local_ip()];
         let session = Session::new(options)?;
@@ -100,34 +129,40 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
         Ok((plan, session, conn_info))
     }
 
-    fn work(&self, mut agreed: Agreed<'_>, plan: &P) -> Result<T, Failure> {
+    fn work(&self, mut agreed: Agreed<'_>, plan: &P, backstop: &Backstop) -> Result<T, Failure> {
+        backstop.enter("moving data");
         let result = (self.body)(&mut agreed, plan)?;
+        backstop.enter("saying goodbye");
         agreed.disconnect()?;
         Ok(result)
     }
 }
 
 /// Dials the server, or starts one.
-fn reach_server(command: &str, args: &EndsArgs) -> Result<(Link, Option<StartedServer>), Failure> {
+fn reach_server(
+    command: &str,
+    args: &EndsArgs,
+    budget: Budget,
+) -> Result<(Link, Option<StartedServer>), Failure> {
     if let Some(address) = &args.address {
-        return Ok((socket::dial(address, args.port, args.timeout())?, None));
+        return Ok((socket::dial(address, args.port, budget)?, None));
     }
-    let (link, server) = StartedServer::start(command, &args.session, args.timeout())?;
+    let (link, server) = StartedServer::start(command, &args.session, budget)?;
     Ok((link, Some(server)))
 }
 
 /// Waits for the client. A started server dials it.
-fn meet_client(args: &EndsArgs) -> Result<Link, Failure> {
+fn meet_client(args: &EndsArgs, budget: Budget) -> Result<Link, Failure> {
     if let Some(address) = args.dial {
-        return socket::dial(&address.to_string(), args.port, args.timeout());
+        return socket::dial(&address.to_string(), args.port, budget);
     }
     let listener = socket::bind((Ipv4Addr::UNSPECIFIED, args.port).into())?;
     let address =
         listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
     writeln!(std::io::stderr(), "listening on {address}")
         .map_err(Failure::io("writing to stderr"))?;
-    let stream = socket::accept(&listener, None, Deadline::after(args.timeout()))?;
-    Link::new(stream, args.timeout())
+    let stream = socket::accept(&listener, None, budget.step())?;
+    Link::new(stream, budget)
 }
 
 /// Both ends in this process: runs the steps of both and does `body` at each. Returns the client's
@@ -135,11 +170,9 @@ fn meet_client(args: &EndsArgs) -> Result<Link, Failure> {
 #[cfg(test)]
 pub(crate) fn connect_both<T: Send>(body: impl Fn(&mut Agreed<'_>) -> T + Sync) -> [T; 2] {
     use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
 
     use crate::session::test_session;
 
-    const TIMEOUT: Duration = Duration::from_secs(60);
     let finish = |mut agreed: Agreed<'_>| {
         let result = body(&mut agreed);
         agreed.disconnect().unwrap();
@@ -150,13 +183,13 @@ pub(crate) fn connect_both<T: Send>(body: impl Fn(&mut Agreed<'_>) -> T + Sync) 
     let accepted = listener.accept().unwrap().0;
     std::thread::scope(|scope| {
         let client = scope.spawn(|| {
-            let mut link = Link::new(dialled, TIMEOUT).unwrap();
+            let mut link = Link::new(dialled, Budget::new(None)).unwrap();
             let (session, request) = test_session();
             let asked = Reached::new(&mut link).unwrap().ask("test", request, &()).unwrap();
             let agreed = asked.answer().unwrap().connect(&session).unwrap();
             finish(agreed)
         });
-        let mut link = Link::new(accepted, TIMEOUT).unwrap();
+        let mut link = Link::new(accepted, Budget::new(None)).unwrap();
         let (session, _) = test_session();
         let heard = Greeted::new(&mut link).unwrap().hear().unwrap();
         let offered = heard.offer(&session, session.listen().unwrap()).unwrap();

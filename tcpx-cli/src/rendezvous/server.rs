@@ -91,21 +91,21 @@ impl<'a> Heard<'a> {
 
 impl<'a> Offered<'a> {
     pub(super) fn connect(self) -> Result<Agreed<'a>, Failure> {
-        self.session.accept(Role::Client.name())?;
+        let watch = self.link.watch();
+        watch.while_there(self.session, "waiting for its session to connect", || {
+            self.session.accept(Role::Client.name())
+        })?;
         Agreed::new(self.link, self.session, self.agreement)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
-
     use super::super::client::Reached;
     use super::*;
+    use crate::budget::Budget;
     use crate::session::test_session;
-
-    const TIMEOUT: Duration = Duration::from_secs(60);
+    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn a_client_of_another_command_is_refused_and_told() {
@@ -114,12 +114,12 @@ mod tests {
         let accepted = listener.accept().unwrap().0;
         std::thread::scope(|scope| {
             let client = scope.spawn(|| {
-                let mut link = Link::new(dialled, TIMEOUT).unwrap();
+                let mut link = Link::new(dialled, Budget::new(None)).unwrap();
                 let (_, request) = test_session();
                 let asked = Reached::new(&mut link).unwrap().ask("perf", request, &7).unwrap();
                 asked.answer().err().unwrap().to_string()
             });
-            let mut link = Link::new(accepted, TIMEOUT).unwrap();
+            let mut link = Link::new(accepted, Budget::new(None)).unwrap();
             let heard = Greeted::new(&mut link).unwrap().hear().unwrap();
             assert_eq!(heard.plan::<i32>("perf").unwrap(), 7);
             let unreadable = heard.plan::<(i32, String)>("perf").unwrap_err();

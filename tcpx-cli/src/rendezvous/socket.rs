@@ -3,11 +3,14 @@
 use std::io::{Error, ErrorKind};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
+use std::sync::mpsc::channel;
+use std::thread::Builder;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
 use super::link::Link;
+use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 use crate::process::ChildProcess;
@@ -58,9 +61,9 @@ pub(crate) fn accept(
 }
 
 /// Connects to the server, which may be started a little later. `address` may lack the port.
-pub(super) fn dial(address: &str, port: u16, timeout: Duration) -> Result<Link, Failure> {
-    let waited = Deadline::after(timeout);
-    let candidates = resolve(address, port)?;
+pub(super) fn dial(address: &str, port: u16, budget: Budget) -> Result<Link, Failure> {
+    let waited = budget.step();
+    let candidates = resolve_within(waited, address, port)?;
     // What an address answered last: a later attempt that the deadline cuts short does not make it
     // unsaid.
     let mut refusal = None;
@@ -71,7 +74,7 @@ pub(super) fn dial(address: &str, port: u16, timeout: Duration) -> Result<Link, 
                 break;
             }
             match TcpStream::connect_timeout(&candidate, left) {
-                Ok(stream) => return Link::new(stream, timeout),
+                Ok(stream) => return Link::new(stream, budget),
                 Err(error) if error.kind() == ErrorKind::TimedOut && refusal.is_some() => {}
                 Err(error) => refusal = Some((candidate, error)),
             }
@@ -84,6 +87,20 @@ pub(super) fn dial(address: &str, port: u16, timeout: Duration) -> Result<Link, 
         }
         std::thread::sleep(RETRY_AFTER);
     }
+}
+
+/// At least one address. The name service has deadlines of its own, and nobody can hurry it.
+fn resolve_within(waited: Deadline, address: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let (tell, told) = channel();
+    let name = address.to_owned();
+    Builder::new()
+        .spawn(move || tell.send(resolve(&name, port)))
+        .map_err(Failure::io("starting a thread"))?;
+    let resolved = told.recv_timeout(waited.left()).unwrap_or_else(|_| {
+        let reason = format!("the name service gave no answer within {waited}");
+        Err(ConnectionError::BadAddress { address: address.to_owned(), reason })
+    });
+    Ok(resolved?)
 }
 
 /// At least one address.

@@ -11,23 +11,29 @@ use std::time::Duration;
 
 use super::link::Link;
 use super::socket;
-use crate::deadline::Deadline;
-use crate::failure::Failure;
+use crate::budget::Budget;
+use crate::failure::{ConnectionError, Failure};
 use crate::process::{ChildProcess, Log};
 use crate::session::SessionArgs;
 
-/// How long a server that has nothing left to do may take to end.
+/// How long a server that has nothing left to do may take to end, if there is time for it.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// Shortest time that a command can be given.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// The server of a command.
-pub(super) struct StartedServer(ChildProcess);
+pub(super) struct StartedServer {
+    process: ChildProcess,
+    budget: Budget,
+}
 
 impl StartedServer {
     /// Starts the server of `command` and waits until it has connected.
     pub(super) fn start(
         command: &str,
         session: &SessionArgs,
-        timeout: Duration,
+        budget: Budget,
     ) -> Result<(Link, Self), Failure> {
         let listener = socket::bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let address =
@@ -36,21 +42,32 @@ impl StartedServer {
         let mut line = Command::new(executable);
         line.args([command, "server", "--dial", &address.to_string()])
             .args(["--parent", &std::process::id().to_string()])
-            .args(["--timeout", &timeout.as_secs_f64().to_string()])
+            // It has what is left: both ends come to their end together.
+            .args(budget.left().into_iter().flat_map(|left| {
+                ["--timeout".to_owned(), left.max(SHORTEST).as_secs_f64().to_string()]
+            }))
             .args(session.plugin.iter().flat_map(|it| ["--plugin".to_owned(), it.to_string()]))
             .args(session.gpu.iter().flat_map(|gpu| ["--gpu".to_owned(), gpu.to_string()]));
-        let mut process = ChildProcess::start(&mut line, Log::Shown)?;
-        let stream = socket::accept(&listener, Some(&mut process), Deadline::after(timeout))?;
-        Ok((Link::new(stream, timeout)?, Self(process)))
+        let mut process = ChildProcess::start(&mut line, Log::Shown, budget)?;
+        let pid = process.id();
+        let stream = socket::accept(&listener, Some(&mut process), budget.step());
+        let stream = stream.map_err(|failure| match failure {
+            Failure::Connection(ConnectionError::NobodyCame { waited, .. }) => {
+                ConnectionError::StartedStaysAway { pid, waited }.into()
+            }
+            failure => failure,
+        })?;
+        Ok((Link::new(stream, budget)?, Self { process, budget }))
     }
 
     /// Waits for the server to end, and kills it if it does not. `outcome`: how it went for this
     /// end.
     pub(super) fn conclude<T>(self, outcome: Result<T, Failure>) -> Result<T, Failure> {
-        let Self(mut process) = self;
-        let Some(status) = process.wait(GRACE)? else {
+        let Self { mut process, budget } = self;
+        let waited = budget.closing(GRACE);
+        let Some(status) = process.wait(waited)? else {
             let pid = process.id();
-            let text = format!("process {pid} did not end within {GRACE:?} and was killed");
+            let text = format!("process {pid} did not end within {waited} and was killed");
             return outcome.and(Err(Failure::OtherEnd(text)));
         };
         match outcome {

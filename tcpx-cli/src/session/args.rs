@@ -9,8 +9,12 @@ use tcpx_core::{PluginChoice, SessionOptions, UnpackChoice};
 use super::isolation;
 use super::memory_choice::{Memory, MemoryChoice};
 use super::transport::Transport;
+use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::input::ByteSize;
+
+/// The library takes no shorter one.
+const SHORTEST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How the bytes are moved. The client's values count; a server that was given one of its own
 /// insists on it.
@@ -73,7 +77,7 @@ pub(crate) struct Setup {
 
 impl SessionArgs {
     /// Flags over environment over defaults.
-    pub(crate) fn setup(&self, timeout: Duration) -> Result<Setup, Failure> {
+    pub(crate) fn setup(&self, budget: Budget) -> Result<Setup, Failure> {
         let mut options = SessionOptions::from_env()?;
         if let Some(plugin) = &self.plugin {
             options.plugin = plugin.clone();
@@ -87,7 +91,7 @@ impl SessionArgs {
         if let Some(channels) = self.channels {
             options.channels = channels;
         }
-        options.connect_timeout = timeout;
+        limit_waits(&mut options, budget);
         let gpu = self.gpu.or(options.gpu);
         let choice = self.memory.unwrap_or_default();
         // The driver is asked only when its answer counts.
@@ -101,10 +105,10 @@ impl SessionArgs {
     pub(crate) fn try_plugin(
         &self,
         options: &SessionOptions,
-        timeout: Duration,
+        budget: Budget,
     ) -> Result<(), Failure> {
         match Transport::of(Some(&options.plugin))?.path() {
-            Some(path) if self.isolate => isolation::try_plugin(path, options.gpu, timeout),
+            Some(path) if self.isolate => isolation::try_plugin(path, options.gpu, budget),
             _ => Ok(()),
         }
     }
@@ -121,17 +125,13 @@ impl SessionArgs {
     }
 
     /// As the server: what the client asks for, unless this end was given something else.
-    pub(crate) fn adopt(
-        &self,
-        request: &SessionRequest,
-        timeout: Duration,
-    ) -> Result<Setup, Failure> {
+    pub(crate) fn adopt(&self, request: &SessionRequest, budget: Budget) -> Result<Setup, Failure> {
         let chunk = self.chunk.map(|chunk| chunk.0);
         insist("--chunk", chunk, u64::from(request.chunk_bytes))?;
         insist("--channels", self.channels, request.channels)?;
         let memory = self.memory.filter(|memory| *memory != MemoryChoice::Auto);
         insist("--memory", memory.map(|memory| memory.decide(false)), request.memory)?;
-        let mut setup = self.setup(timeout)?;
+        let mut setup = self.setup(budget)?;
         if let Some(name) = &request.unpack {
             insist("--unpack", self.unpack.map(|unpack| unpack.to_string()), name.clone())?;
             setup.options.unpack = name.parse().map_err(|error| {
@@ -159,6 +159,17 @@ impl SessionArgs {
             (_, None) => None,
         };
         Ok(setup)
+    }
+}
+
+/// What the session waits for by itself ends with the command's time.
+fn limit_waits(options: &mut SessionOptions, budget: Budget) {
+    let left = budget.step().left();
+    options.connect_timeout = left;
+    if let Some(limit) = budget.goodbye() {
+        options.close_timeout = options.close_timeout.min(limit);
+        let of_peer = |timeout: Duration| timeout.min(left).max(SHORTEST_PEER_TIMEOUT);
+        options.peer_timeout = options.peer_timeout.map(of_peer);
     }
 }
 
@@ -193,8 +204,6 @@ pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
 mod tests {
     use super::*;
 
-    const TIMEOUT: Duration = Duration::from_secs(60);
-
     fn args() -> SessionArgs {
         SessionArgs {
             plugin: None,
@@ -213,16 +222,20 @@ mod tests {
 
     #[test]
     fn a_server_without_flags_adopts_everything() {
-        let setup = args().adopt(&request(), TIMEOUT).unwrap();
+        let setup = args().adopt(&request(), Budget::new(None)).unwrap();
         assert_eq!((setup.options.chunk_bytes, setup.options.channels), (65_536, 3));
         assert_eq!((setup.memory, setup.options.gpu), (Memory::Host, None));
         let asked = SessionRequest { unpack: Some("host".into()), ..request() };
-        assert_eq!(args().adopt(&asked, TIMEOUT).unwrap().options.unpack.to_string(), "host");
+        assert_eq!(
+            args().adopt(&asked, Budget::new(None)).unwrap().options.unpack.to_string(),
+            "host"
+        );
     }
 
     #[test]
     fn a_server_with_other_flags_refuses_and_names_both_values() {
-        let other = |args: SessionArgs| args.adopt(&request(), TIMEOUT).unwrap_err().to_string();
+        let other =
+            |args: SessionArgs| args.adopt(&request(), Budget::new(None)).unwrap_err().to_string();
         let text = other(SessionArgs { channels: Some(4), ..args() });
         assert!(text.contains("--channels 4") && text.contains("asks for 3"), "{text}");
         let text = other(SessionArgs { chunk: Some(ByteSize(4096)), ..args() });
@@ -230,24 +243,42 @@ mod tests {
         let text = other(SessionArgs { memory: Some(MemoryChoice::Emulated), ..args() });
         assert!(text.contains("--memory emulated") && text.contains("asks for host"), "{text}");
         let same = SessionArgs { channels: Some(3), memory: Some(MemoryChoice::Auto), ..args() };
-        assert!(same.adopt(&request(), TIMEOUT).is_ok());
+        assert!(same.adopt(&request(), Budget::new(None)).is_ok());
     }
 
     #[test]
     fn an_unpack_name_from_the_wire_is_not_trusted() {
         let asked = SessionRequest { unpack: Some("rm -rf".into()), ..request() };
-        let text = args().adopt(&asked, TIMEOUT).unwrap_err().to_string();
+        let text = args().adopt(&asked, Budget::new(None)).unwrap_err().to_string();
         assert!(text.contains("rm -rf") && text.contains("d2d"), "{text}");
     }
 
     #[test]
     fn a_gpu_means_cuda_memory_and_nothing_else() {
         let gpu = SessionArgs { gpu: Some(3), ..args() };
-        let setup = gpu.setup(TIMEOUT).unwrap();
+        let setup = gpu.setup(Budget::new(None)).unwrap();
         assert_eq!((setup.memory, setup.options.gpu), (Memory::Cuda, Some(3)));
         let host = SessionArgs { memory: Some(MemoryChoice::Host), ..gpu };
-        assert!(matches!(host.setup(TIMEOUT), Err(Failure::Usage(_))));
+        assert!(matches!(host.setup(Budget::new(None)), Err(Failure::Usage(_))));
         let cuda = SessionArgs { memory: Some(MemoryChoice::Cuda), ..args() };
-        assert_eq!(cuda.setup(TIMEOUT).unwrap().options.gpu, Some(0));
+        assert_eq!(cuda.setup(Budget::new(None)).unwrap().options.gpu, Some(0));
+    }
+    #[test]
+    fn a_session_waits_no_longer_than_the_command() {
+        let second = Duration::from_secs(1);
+        let options = args().setup(Budget::new(Some(4 * second))).unwrap().options;
+        assert!(options.connect_timeout <= 3 * second, "a second is kept for the end");
+        assert!(options.peer_timeout.unwrap() <= 3 * second);
+        assert_eq!(options.close_timeout, second * 2 / 3);
+        let late = args().setup(Budget::new(Some(second / 1000))).unwrap().options;
+        assert!(tcpx_core::Session::new(late).is_ok(), "the library takes what is left");
+        let own = args().setup(Budget::new(None)).unwrap().options;
+        let default = SessionOptions::from_env().unwrap();
+        assert!(options.connect_timeout < own.connect_timeout);
+        assert!(own.connect_timeout <= 30 * second);
+        assert_eq!(
+            (own.close_timeout, own.peer_timeout),
+            (default.close_timeout, default.peer_timeout)
+        );
     }
 }

@@ -6,10 +6,10 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
 use tcpx_core::{PluginChoice, Session, SessionOptions};
 
+use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::process::{ChildProcess, Log, live_with};
 
@@ -47,19 +47,17 @@ pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ANSWERED))
 }
 
-/// Opens the plugin file `plugin` in a child process and waits at most `limit` for that to come to
-/// an end.
-pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, limit: Duration) -> Result<(), Failure> {
+/// Opens the plugin file `plugin` in a child process and waits for that to come to an end, which is
+/// one step of the command.
+pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, budget: Budget) -> Result<(), Failure> {
     let executable = std::env::current_exe().map_err(Failure::io("finding this executable"))?;
-    let mut trial = ChildProcess::start(&mut child(&executable, plugin, gpu), Log::Hidden)?;
+    let mut trial = ChildProcess::start(&mut child(&executable, plugin, gpu), Log::Hidden, budget)?;
     let shown = plugin.display();
-    let how = match trial.wait(limit)? {
+    let waited = budget.step();
+    let how = match trial.wait(waited)? {
         Some(status) if status.code() == Some(ANSWERED.into()) => return Ok(()),
         Some(status) => format!("ended its process ({status}) while it was opened"),
-        None => format!(
-            "was not opened within {} s (--timeout); its process was killed",
-            limit.as_secs_f64()
-        ),
+        None => format!("was not opened within {waited}; its process was killed"),
     };
     let words = trial.last_words();
     let words = if words.is_empty() { "nothing".to_owned() } else { format!("\"{words}\"") };

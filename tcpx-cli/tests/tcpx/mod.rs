@@ -2,12 +2,14 @@
 //! deadline.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod between;
+
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// No run of these tests is meant to take nearly as long.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -146,7 +148,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(words: &[&str]) -> Self {
-        let running = Tcpx::new(&[words, &["--port", "0"]].concat()).start();
+        Self::of(Tcpx::new(words))
+    }
+
+    /// A command line without a port.
+    pub(crate) fn of(mut tcpx: Tcpx) -> Self {
+        tcpx.command.args(["--port", "0"]);
+        let running = tcpx.start();
         let line = running.wait_for_line("listening on ");
         let port = line.rsplit(':').next().unwrap().parse().unwrap();
         Self { running, port }
@@ -186,6 +194,26 @@ pub(crate) fn leftovers() -> Vec<String> {
         .filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok())
         .map(|line| line.replace('\0', " "))
         .collect()
+}
+
+/// Sends a signal, `-9`.
+pub(crate) fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// The one child of a process.
+pub(crate) fn child_of(pid: u32) -> Option<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    std::fs::read_to_string(path).unwrap().trim().parse().ok()
+}
+
+/// The kernel delivers the signal at once, but the process needs a moment to be gone.
+pub(crate) fn assert_nothing_is_left() {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !leftovers().is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", leftovers());
+        std::thread::yield_now();
+    }
 }
 
 /// The file of a library that this process has loaded: a library, but no plugin.

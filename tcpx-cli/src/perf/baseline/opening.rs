@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::socket::PlainSocket;
-use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::input::variables;
 use crate::rendezvous::{self, Agreed, Message, Role};
@@ -15,6 +14,8 @@ use crate::rendezvous::{self, Agreed, Message, Role};
 const MOST_SOCKETS_PER_COMM: u16 = 8;
 /// Most that an offer may ask for: every channel with every socket.
 const MOST_SOCKETS: u16 = tcpx_core::MAX_CHANNELS * MOST_SOCKETS_PER_COMM;
+/// So long a connection is waited for at least.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// What each socket begins with: token and number of the socket.
 const GREETING_BYTES: usize = 18;
 
@@ -59,10 +60,12 @@ fn connect(agreed: &mut Agreed<'_>, spin: Option<Duration>) -> Result<Vec<PlainS
         return Err(Failure::OtherEnd(text));
     }
     let address = SocketAddr::new(agreed.link.peer().ip(), port);
-    let timeout = agreed.link.timeout();
+    let budget = agreed.link.budget();
     let connect = |index| {
-        let stream = TcpStream::connect_timeout(&address, timeout)?;
-        let socket = PlainSocket::new(stream, timeout, spin)?;
+        // A deadline of zero is refused.
+        let left = budget.step().left().max(SHORTEST_WAIT);
+        let stream = TcpStream::connect_timeout(&address, left)?;
+        let socket = PlainSocket::new(stream, budget, spin)?;
         socket.send(&offer.greeting(index)).map(|()| socket)
     };
     let sockets: std::io::Result<_> = (0..sockets).map(connect).collect();
@@ -82,13 +85,13 @@ fn accept(
     getrandom::fill(&mut offer.token)
         .map_err(|error| Failure::io("choosing a token")(error.into()))?;
     agreed.link.send(&offer)?;
-    let timeout = agreed.link.timeout();
-    let waited = Deadline::after(timeout);
+    let budget = agreed.link.budget();
+    let waited = budget.step();
     let mut accepted: Vec<Option<PlainSocket>> = (0..sockets).map(|_| None).collect();
     while accepted.iter().any(Option::is_none) {
         let stream = rendezvous::accept(&listener, None, waited)?;
         let mut greeting = [0; GREETING_BYTES];
-        let greeted = PlainSocket::new(stream, timeout, spin)
+        let greeted = PlainSocket::new(stream, budget, spin)
             .and_then(|socket| socket.receive(&mut greeting).map(|()| socket));
         let socket = greeted.map_err(Failure::io("greeting a plain socket"))?;
         let index = u16::from_le_bytes([greeting[16], greeting[17]]);

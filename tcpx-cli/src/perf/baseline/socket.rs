@@ -9,31 +9,32 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::budget::Budget;
+use crate::deadline::Deadline;
+
 /// After spinning an end yields for this long before it sleeps.
 const YIELD_TIME: Duration = Duration::from_micros(500);
 const SLEEP: Duration = Duration::from_micros(100);
-const STUCK: &str =
-    "nothing moved until the deadline; is the other end stopped, or slower than --timeout?";
+const SHORTEST_BLOCK: Duration = Duration::from_millis(1);
+const STUCK: &str = "nothing moved until the deadline; is the other end stopped, or does it need a longer \
+     --timeout?";
 
 #[derive(Debug)]
 pub(crate) struct PlainSocket {
     stream: TcpStream,
-    timeout: Duration,
+    budget: Budget,
     spin: Option<Duration>,
 }
 
 impl PlainSocket {
-    /// `timeout`: how long nothing may move. `spin`: how long to spin first; `None` blocks.
-    pub(super) fn new(
-        stream: TcpStream,
-        timeout: Duration,
-        spin: Option<Duration>,
-    ) -> Result<Self> {
+    /// `budget`: a step of it is how long nothing may move. `spin`: how long to spin first; `None`
+    /// blocks.
+    pub(super) fn new(stream: TcpStream, budget: Budget, spin: Option<Duration>) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(spin.is_some())?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
-        Ok(Self { stream, timeout, spin })
+        let socket = Self { stream, budget, spin };
+        socket.limit_blocking()?;
+        Ok(socket)
     }
 
     pub(crate) fn send(&self, bytes: &[u8]) -> Result<()> {
@@ -45,20 +46,29 @@ impl PlainSocket {
     }
 
     fn move_all(&self, bytes: usize, mut step: impl FnMut(usize) -> Result<usize>) -> Result<()> {
+        let has_whole = self.budget.end().is_some();
+        if has_whole && self.spin.is_none() {
+            self.limit_blocking()?;
+        }
         let mut done = 0;
-        let mut idle_since = None;
+        let mut idle: Option<(Instant, Deadline)> = None;
         while done < bytes {
             match step(done) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
                     done += count;
-                    idle_since = None;
+                    idle = None;
+                    // However slowly it trickles.
+                    if has_whole && done < bytes && self.budget.step().left().is_zero() {
+                        return Err(Error::new(ErrorKind::TimedOut, STUCK));
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let idle = idle_since.get_or_insert_with(Instant::now).elapsed();
+                    let (since, deadline) =
+                        *idle.get_or_insert_with(|| (Instant::now(), self.budget.step()));
                     match self.spin {
-                        Some(spin) if idle < self.timeout => pause(idle, spin),
+                        Some(spin) if !deadline.left().is_zero() => pause(since.elapsed(), spin),
                         // A blocking socket says so when its deadline has passed.
                         _ => return Err(Error::new(ErrorKind::TimedOut, STUCK)),
                     }
@@ -67,6 +77,13 @@ impl PlainSocket {
             }
         }
         Ok(())
+    }
+
+    /// Tells the kernel how long to block. It takes zero for no limit.
+    fn limit_blocking(&self) -> Result<()> {
+        let left = Some(self.budget.step().left().max(SHORTEST_BLOCK));
+        self.stream.set_read_timeout(left)?;
+        self.stream.set_write_timeout(left)
     }
 }
 
@@ -86,20 +103,18 @@ mod tests {
 
     use super::*;
 
-    const TIMEOUT: Duration = Duration::from_secs(60);
-
-    fn pair(timeout: Duration, spin: Option<Duration>) -> [PlainSocket; 2] {
+    fn pair(budget: Budget, spin: Option<Duration>) -> [PlainSocket; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let right = listener.accept().unwrap().0;
-        [left, right].map(|stream| PlainSocket::new(stream, timeout, spin).unwrap())
+        [left, right].map(|stream| PlainSocket::new(stream, budget, spin).unwrap())
     }
 
     #[test]
     fn more_than_the_kernel_buffers_arrives_whole() {
         let sent: Vec<u8> = (0..20_000_000u32).map(|at| (at % 251) as u8).collect();
         for spin in [None, Some(Duration::from_micros(50))] {
-            let [left, right] = pair(TIMEOUT, spin);
+            let [left, right] = pair(Budget::new(None), spin);
             let mut received = vec![0; sent.len()];
             thread::scope(|scope| {
                 scope.spawn(|| left.send(&sent).unwrap());
@@ -112,7 +127,7 @@ mod tests {
     #[test]
     fn silence_and_the_end_are_errors() {
         for spin in [None, Some(Duration::ZERO)] {
-            let [left, right] = pair(Duration::from_millis(5), spin);
+            let [left, right] = pair(Budget::new(Some(Duration::from_millis(5))), spin);
             assert_eq!(right.receive(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
             drop(left);
             assert_eq!(right.receive(&mut [0]).unwrap_err().kind(), ErrorKind::UnexpectedEof);

@@ -1,0 +1,116 @@
+//! What ends a command whose time is over while a call does not return: one of a plugin, a driver
+//! or the system may take for ever, and cannot be interrupted.
+
+use std::io::Write;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, sleep};
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::budget::Budget;
+use crate::deadline::Deadline;
+use crate::failure::Failure;
+
+/// A command that has been late for so long will not end by itself.
+const LATE: Duration = Duration::from_millis(500);
+/// How long the last line and the end of the process may take.
+const LAST_LINE: Duration = Duration::from_millis(250);
+
+/// Ends a command that has its time as a whole, unless it is dropped before.
+pub(crate) struct Backstop {
+    known: Arc<Mutex<Known>>,
+    /// Dropped, it ends the thread.
+    _running: Option<Sender<()>>,
+}
+
+/// What there is to say when the time is over.
+#[derive(Debug)]
+struct Known {
+    doing: &'static str,
+    /// The line of what the command fails with, and its exit status, once it does.
+    failure: Option<(String, u8)>,
+    is_over: bool,
+}
+
+impl Backstop {
+    pub(crate) fn start(budget: Budget) -> Result<Self, Failure> {
+        let known = Known { doing: "beginning", failure: None, is_over: false };
+        let known = Arc::new(Mutex::new(known));
+        let running = budget.end().map(|end| {
+            let (running, stopped) = channel();
+            let known = Arc::clone(&known);
+            let watch = move || {
+                let waited = stopped.recv_timeout(end.left() + LATE);
+                // Held until the process is gone, so that nobody else says its last line.
+                let known = lock(&known);
+                if waited == Err(RecvTimeoutError::Timeout) && !known.is_over {
+                    let (line, status) = known.last_line(end);
+                    leave(&line, status);
+                }
+            };
+            Builder::new().name("backstop".into()).spawn(watch).map(|_| running)
+        });
+        let running = running.transpose().map_err(Failure::io("starting a thread"))?;
+        Ok(Self { known, _running: running })
+    }
+
+    /// What the command does from now on.
+    pub(crate) fn enter(&self, doing: &'static str) {
+        lock(&self.known).doing = doing;
+    }
+
+    /// The command fails, once it has tidied up. `line`: what it will say.
+    pub(crate) fn failed(&self, line: String, status: u8) {
+        lock(&self.known).failure = Some((line, status));
+    }
+}
+
+impl Drop for Backstop {
+    fn drop(&mut self) {
+        lock(&self.known).is_over = true;
+    }
+}
+
+impl Known {
+    fn last_line(&self, waited: Deadline) -> (String, u8) {
+        self.failure.clone().unwrap_or_else(|| {
+            let doing = format!("{}, in a call that does not return", self.doing);
+            let failure = Failure::OutOfTime { doing, waited };
+            (failure.one_line(), failure.exit_status())
+        })
+    }
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says the last line and ends this process, and with it those that it started.
+fn leave(line: &str, status: u8) {
+    // Stderr may be stuck too, and so may what others have left to be done at the end.
+    let _ = Builder::new().spawn(|| {
+        sleep(LAST_LINE);
+        kill_process(getpid(), Signal::KILL)
+    });
+    let _ = writeln!(std::io::stderr(), "error: {line}");
+    #[expect(clippy::exit, reason = "the thread that could return it does not")]
+    std::process::exit(status.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_names_the_step_unless_the_failure_is_known() {
+        let end = Budget::new(Some(Duration::from_secs(3))).end().unwrap();
+        let mut known = Known { doing: "opening the plugin", failure: None, is_over: false };
+        let (line, status) = known.last_line(end);
+        assert!(line.contains("3 s (--timeout)") && line.contains("opening the plugin"), "{line}");
+        assert_eq!(status, 1);
+        known.failure = Some(("it was like that".into(), 2));
+        assert_eq!(known.last_line(end), ("it was like that".into(), 2));
+    }
+}

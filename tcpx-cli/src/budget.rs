@@ -1,0 +1,109 @@
+//! The time that a command has, from its beginning to its end.
+
+use std::time::{Duration, Instant};
+
+use crate::deadline::Deadline;
+
+/// Longest time for one step of a command that was given no time as a whole.
+const STEP: Duration = Duration::from_secs(30);
+/// What is kept of a command's time for its end: this part of it, and no more than so much.
+const KEPT_PART: u32 = 4;
+const MOST_KEPT: Duration = Duration::from_secs(5);
+
+/// What a command may take as a whole (`--timeout`), or each step of it. Made when the command
+/// begins, and handed down to everything that waits.
+///
+/// Of the time as a whole a part is kept for the end, so that the work is over early enough for it.
+/// Two thirds of that part are the goodbye's. The last words of the two ends have a sixth each way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    begun: Instant,
+    /// `None`: each step has its own.
+    whole: Option<Duration>,
+}
+
+impl Budget {
+    /// Begins now. `whole`: `--timeout`, if it was given.
+    pub(crate) fn new(whole: Option<Duration>) -> Self {
+        Self { begun: Instant::now(), whole }
+    }
+
+    /// For a step that begins now. All steps of a command that has its time as a whole share it.
+    pub(crate) fn step(self) -> Deadline {
+        match self.whole {
+            Some(whole) => {
+                let work = whole.saturating_sub(kept(whole));
+                Deadline::of_whole(self.begun + work, work, whole)
+            }
+            None => Deadline::after(STEP),
+        }
+    }
+
+    /// For what comes after the work: at most `limit` from now, and not past the command's end.
+    pub(crate) fn closing(self, limit: Duration) -> Deadline {
+        Deadline::after(self.left().map_or(limit, |left| left.min(limit)))
+    }
+
+    /// For the last words of one end: at most `limit` from now.
+    pub(crate) fn last_words(self, limit: Duration) -> Deadline {
+        Deadline::after(self.whole.map_or(limit, |whole| limit.min(kept(whole) / 6)))
+    }
+
+    /// How long a goodbye may take, if the command's time says so.
+    pub(crate) fn goodbye(self) -> Option<Duration> {
+        self.whole.map(|whole| kept(whole) * 2 / 3)
+    }
+
+    /// What is left of the command's time as a whole.
+    pub(crate) fn left(self) -> Option<Duration> {
+        self.end().map(Deadline::left)
+    }
+
+    /// When the whole command has to be over, if it has to.
+    pub(crate) fn end(self) -> Option<Deadline> {
+        self.whole.map(|whole| Deadline::of_whole(self.begun + whole, whole, whole))
+    }
+}
+
+fn kept(whole: Duration) -> Duration {
+    (whole / KEPT_PART).min(MOST_KEPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn work_and_end_fit_into_the_whole() {
+        for whole in [SECOND / 1000, SECOND / 3, 3 * SECOND, 60 * SECOND, 86_400 * SECOND] {
+            let kept = kept(whole);
+            let budget = Budget::new(Some(whole));
+            let both_words = 2 * budget.last_words(SECOND).limit();
+            let end = budget.goodbye().unwrap() + both_words;
+            assert!(end <= kept && kept <= MOST_KEPT, "{whole:?}: {end:?} of {kept:?}");
+            assert_eq!(budget.step().limit() + kept, whole);
+            assert!(budget.closing(100_000 * SECOND).limit() <= whole);
+        }
+    }
+
+    #[test]
+    fn every_step_shares_the_whole_and_says_so() {
+        let budget = Budget { begun: Instant::now() - 10 * SECOND, whole: Some(4 * SECOND) };
+        assert_eq!(budget.step().left(), Duration::ZERO, "it passed before this step began");
+        assert_eq!(budget.closing(SECOND).left(), Duration::ZERO);
+        assert_eq!(budget.left(), Some(Duration::ZERO));
+        assert_eq!(budget.step().to_string(), "3 s (of --timeout 4 s)");
+        assert_eq!(budget.end().unwrap().to_string(), "4 s (--timeout)");
+    }
+
+    #[test]
+    fn without_a_whole_each_step_has_its_own_time() {
+        let budget = Budget { begun: Instant::now() - 3600 * SECOND, whole: None };
+        assert_eq!(budget.step().to_string(), "30 s");
+        assert_eq!(budget.closing(SECOND).limit(), SECOND);
+        assert_eq!(budget.last_words(SECOND).limit(), SECOND);
+        assert!(budget.left().is_none() && budget.goodbye().is_none() && budget.end().is_none());
+    }
+}
