@@ -3,13 +3,10 @@
 use std::path::Path;
 
 use tcpx_diagnosis::pci::{self, Gpu, Nic};
-use tcpx_diagnosis::{Facts, Finding, LiveFacts, Report, variables};
+use tcpx_diagnosis::{Facts, Finding, Host, LiveFacts, Report, variables};
 use tcpx_doctor::environment;
 
 use crate::failure::Failure;
-
-/// Where the kernel lists the CPUs that the machine has, `0-207`.
-const CPUS: &str = "/sys/devices/system/cpu/present";
 
 /// GPUs sorted by PCI address.
 pub(crate) fn gpus() -> Vec<Gpu> {
@@ -29,17 +26,10 @@ pub(crate) fn environment() -> Result<(Vec<environment::EnvLine>, Report), Failu
     let nics = nics()?;
     let names: Vec<&str> =
         nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect();
-    // 0 says that the number is unknown: no CPU is then called missing.
-    let cpus = std::fs::read_to_string(CPUS).map_or(0, |list| cpu_count(&list));
     let env = variables::process_env();
+    let cpus = Host::this(&env).cpu_count();
     let lines = environment::inspect(&env, &names, cpus);
     Ok((lines, Report::new(environment::lint(&env, &names, cpus))))
-}
-
-/// One more than the highest CPU of a kernel's list, 0 when there is none.
-fn cpu_count(list: &str) -> u32 {
-    let numbers = list.trim().split([',', '-']).filter_map(|number| number.parse::<u32>().ok());
-    numbers.max().map_or(0, |highest| highest.saturating_add(1))
 }
 
 /// `findings` numbered, each with cause and cure, and a line that counts them.
@@ -65,14 +55,6 @@ pub(crate) fn render_findings(findings: &[Finding]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpus_are_counted_from_the_kernels_list() {
-        for (list, expected) in [("0-207\n", 208), ("0", 1), ("0-3,8-11\n", 12), ("", 0), ("x", 0)]
-        {
-            assert_eq!(cpu_count(list), expected, "{list:?}");
-        }
-    }
 
     #[test]
     fn findings_are_numbered_and_counted() {

@@ -35,7 +35,7 @@ impl Hardware {
         let mut findings: Vec<Finding> = unread.into_iter().chain(dialect_finding).collect();
         findings.extend(cuda::check(&tree, host.env, host.facts, &gpus));
         findings.extend(check_hazards(&tree, &data_nics(host.env, &nics)));
-        findings.extend(lint(host.env, &with_address(&nics), possible_cpus(host)));
+        findings.extend(lint(host.env, &with_address(&nics), host.cpu_count()));
         let is_used = |of: &&Gpu| gpu.is_none_or(|gpu| gpu.eq_ignore_ascii_case(&of.pci_bus_id));
         let used: Vec<&Gpu> = gpus.iter().filter(is_used).collect();
         findings.extend(rxdm::check(&tree, host.env, &used, host.deadline));
@@ -77,11 +77,4 @@ fn check_dialect(host: &Host<'_>) -> (Dialects, Option<Finding>) {
             (Dialects::default(), Some(Finding::new(&kernel::DIALECT_UNKNOWN, seen)))
         }
     }
-}
-
-/// How many CPUs the machine has, from `/sys/devices/system/cpu/present` (`0-207`); 0 when unknown.
-fn possible_cpus(host: &Host<'_>) -> u32 {
-    let list = host.tree().word("/sys/devices/system/cpu/present").unwrap_or_default();
-    let highest = list.split([',', '-']).filter_map(|number| number.parse::<u32>().ok()).max();
-    highest.map_or(0, |highest| highest.saturating_add(1))
 }
