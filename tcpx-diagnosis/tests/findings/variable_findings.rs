@@ -1,81 +1,67 @@
 //! Findings about variables.
 
-use tcpx_diagnosis::variables::{Env, lint, profile_a3_high};
-use tcpx_diagnosis::{Finding, Severity};
+use tcpx_diagnosis::Severity;
+use tcpx_diagnosis::variables::{Env, lint};
 
+use crate::fixture::profile_lint::{CPUS, INTERFACES, ProfileLint};
 use crate::fixture::{codes, one};
 
-const INTERFACES: [&str; 6] = ["lo", "eth0", "eth1", "eth2", "eth3", "eth4"];
-const CPUS: u32 = 208;
-
-/// The A3 High profile with `changes`; an empty value takes a variable out.
-fn lint_with(changes: &[(&str, &str)]) -> Vec<Finding> {
-    let mut env: Env = profile_a3_high()
-        .iter()
-        .map(|setting| (setting.name.to_owned(), setting.value.to_owned()))
-        .collect();
-    env.extend(changes.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
-    lint(&env, &INTERFACES, CPUS)
-}
-
-/// One change of the profile leads to one finding.
-#[track_caller]
-fn expect(changes: &[(&str, &str)], code: &str, seen: &str, cure: &[&str]) {
-    let findings = lint_with(changes);
-    assert_eq!(codes(&findings), [code], "{findings:#?}");
-    assert_eq!(findings[0].seen, seen);
-    assert_eq!(findings[0].cure, cure);
-}
+const LINT: ProfileLint = ProfileLint(lint);
 
 const CHUNK_CURE: &[&str] = &["export NCCL_DYNAMIC_CHUNK_SIZE=524288"];
 
 #[test]
 fn chunk_size() {
     let chunk = |value| [("NCCL_DYNAMIC_CHUNK_SIZE", value)];
-    expect(&chunk(""), "TCPX-101", "NCCL_DYNAMIC_CHUNK_SIZE is unset", CHUNK_CURE);
-    expect(&chunk("0"), "TCPX-101", "NCCL_DYNAMIC_CHUNK_SIZE=0, read as 0 bytes", CHUNK_CURE);
-    expect(
+    LINT.expect(&chunk(""), "TCPX-101", "NCCL_DYNAMIC_CHUNK_SIZE is unset", CHUNK_CURE);
+    LINT.expect(&chunk("0"), "TCPX-101", "NCCL_DYNAMIC_CHUNK_SIZE=0, read as 0 bytes", CHUNK_CURE);
+    LINT.expect(
         &chunk("large"),
         "TCPX-101",
         "NCCL_DYNAMIC_CHUNK_SIZE=large, read as 0 bytes",
         CHUNK_CURE,
     );
-    expect(
+    LINT.expect(
         &chunk("512K"),
         "TCPX-102",
         "NCCL_DYNAMIC_CHUNK_SIZE=512K, read as 512 bytes",
         CHUNK_CURE,
     );
-    expect(&chunk("-1"), "TCPX-103", "NCCL_DYNAMIC_CHUNK_SIZE=-1, read as -1 bytes", CHUNK_CURE);
-    expect(
+    LINT.expect(
+        &chunk("-1"),
+        "TCPX-103",
+        "NCCL_DYNAMIC_CHUNK_SIZE=-1, read as -1 bytes",
+        CHUNK_CURE,
+    );
+    LINT.expect(
         &chunk("2147483647"),
         "TCPX-103",
         "NCCL_DYNAMIC_CHUNK_SIZE=2147483647, read as 2147483647 bytes",
         CHUNK_CURE,
     );
-    expect(
+    LINT.expect(
         &chunk("8388608"),
         "TCPX-104",
         "NCCL_DYNAMIC_CHUNK_SIZE=8388608, read as 8388608 bytes",
         CHUNK_CURE,
     );
-    assert_eq!(lint_with(&chunk("4194304")), []);
-    assert_eq!(lint_with(&chunk("0x80000")), []);
+    assert_eq!(LINT.with(&chunk("4194304")), []);
+    assert_eq!(LINT.with(&chunk("0x80000")), []);
 }
 
 #[test]
 fn threads_and_sockets() {
     let cure = ["export NCCL_SOCKET_NTHREADS=1 NCCL_NSOCKS_PERTHREAD=4"];
-    expect(&[("NCCL_SOCKET_NTHREADS", "9")], "TCPX-105", "NCCL_SOCKET_NTHREADS=9", &cure);
-    expect(
+    LINT.expect(&[("NCCL_SOCKET_NTHREADS", "9")], "TCPX-105", "NCCL_SOCKET_NTHREADS=9", &cure);
+    LINT.expect(
         &[("NCCL_SOCKET_NTHREADS", "3")],
         "TCPX-106",
         "4 sockets for each of 3 threads: 6 are left",
         &cure,
     );
-    assert_eq!(lint_with(&[("NCCL_SOCKET_NTHREADS", "2")]), []);
+    assert_eq!(LINT.with(&[("NCCL_SOCKET_NTHREADS", "2")]), []);
     // Out of range is the default of one thread.
-    expect(
+    LINT.expect(
         &[("NCCL_SOCKET_NTHREADS", "17")],
         "TCPX-107",
         "NCCL_SOCKET_NTHREADS=17, read as 17; legal is 1..16",
@@ -85,19 +71,19 @@ fn threads_and_sockets() {
 
 #[test]
 fn values_out_of_range() {
-    expect(
+    LINT.expect(
         &[("NCCL_NSOCKS_PERTHREAD", "9")],
         "TCPX-107",
         "NCCL_NSOCKS_PERTHREAD=9, read as 9; legal is 1..8",
         &["unset NCCL_NSOCKS_PERTHREAD", "# or give it a value in 1..8"],
     );
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_SCHED_ALG", "FAIR")],
         "TCPX-107",
         "NCCL_GPUDIRECTTCPX_SCHED_ALG=FAIR; legal is RR, KATY",
         &["unset NCCL_GPUDIRECTTCPX_SCHED_ALG", "# or give it a value in RR, KATY"],
     );
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_TX_COMPLETION_NANOSLEEP", "1us")],
         "TCPX-108",
         "NCCL_GPUDIRECTTCPX_TX_COMPLETION_NANOSLEEP=1us, read as 1; legal is 0 or more",
@@ -109,13 +95,13 @@ fn values_out_of_range() {
 
 #[test]
 fn variables_without_effect() {
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_PORT_BEGIN", "50000")],
         "TCPX-109",
         "NCCL_GPUDIRECTTCPX_PORT_BEGIN=50000: declared, never read: ports are ephemeral",
         &["unset NCCL_GPUDIRECTTCPX_PORT_BEGIN"],
     );
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_MIN_ZCOPY_SIZE", "4096")],
         "TCPX-110",
         "NCCL_GPUDIRECTTCPX_MIN_ZCOPY_SIZE=4096: does not exist; NCCL_MIN_ZCOPY_SIZE does, for host sends",
@@ -130,24 +116,24 @@ const TX: &str = "NCCL_GPUDIRECTTCPX_TX_BINDINGS";
 fn bindings_without_a_range() {
     let profile = "export NCCL_GPUDIRECTTCPX_RX_BINDINGS='eth1:22-35,126-139;eth2:22-35,126-139;\
                    eth3:74-87,178-191;eth4:74-87,178-191'";
-    expect(
+    LINT.expect(
         &[(RX, "eth1:22")],
         "TCPX-111",
         "NCCL_GPUDIRECTTCPX_RX_BINDINGS=eth1:22: no valid range for eth1",
         &[profile],
     );
-    expect(
+    LINT.expect(
         &[(RX, ";")],
         "TCPX-111",
         "NCCL_GPUDIRECTTCPX_RX_BINDINGS=;: no valid range for any interface",
         &[profile],
     );
-    assert_eq!(one(&lint_with(&[(TX, "eth1:9-8")]), "TCPX-111").severity, Severity::FatalForPlugin);
+    assert_eq!(one(&LINT.with(&[(TX, "eth1:9-8")]), "TCPX-111").severity, Severity::FatalForPlugin);
 }
 
 #[test]
 fn bindings_that_overlap() {
-    expect(
+    LINT.expect(
         &[(RX, "eth1:21-35")],
         "TCPX-112",
         "eth1: cores 21-21 are in both bindings",
@@ -155,7 +141,7 @@ fn bindings_that_overlap() {
             "# give NCCL_GPUDIRECTTCPX_RX_BINDINGS and NCCL_GPUDIRECTTCPX_TX_BINDINGS disjoint cores for each interface",
         ],
     );
-    expect(
+    LINT.expect(
         &[(RX, "eth1:22-35,124-139;eth2:22-35,124-139")],
         "TCPX-113",
         "eth1: cores 124-125 are in both bindings",
@@ -178,25 +164,25 @@ fn bindings_that_are_partly_wrong() {
         ("eth1:0-0,1-1,2-2,3-3,4-4,5-5,6-6,7-7,8-8", "eth1 has more than 8 ranges"),
     ] {
         let seen = format!("NCCL_GPUDIRECTTCPX_TX_BINDINGS={value}: {reason}");
-        expect(&[(TX, value)], "TCPX-114", &seen, &cure);
+        LINT.expect(&[(TX, value)], "TCPX-114", &seen, &cure);
     }
 }
 
 #[test]
 fn interfaces() {
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_CTRL_DEV", "ens5")],
         "TCPX-116",
         "NCCL_GPUDIRECTTCPX_CTRL_DEV=ens5, interfaces are lo eth0 eth1 eth2 eth3 eth4",
         &["ip -br -4 addr", "export NCCL_GPUDIRECTTCPX_CTRL_DEV=eth0"],
     );
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "ens")],
         "TCPX-117",
         "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=ens, interfaces are lo eth0 eth1 eth2 eth3 eth4",
         &["ip -br -4 addr", "export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=eth0,eth1,eth2,eth3,eth4"],
     );
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "eth1,eth5")],
         "TCPX-132",
         "eth5 matches nothing: NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=eth1,eth5, interfaces are lo eth0 eth1 eth2 eth3 eth4",
@@ -281,14 +267,14 @@ fn switches_that_break_the_plugin() {
             "export NCCL_GPUDIRECTTCPX_SOCKET_FAMILY=AF_INET",
         ),
     ] {
-        expect(&[(name, value)], code, &format!("{name}={value}"), &[cure]);
-        assert_eq!(lint_with(&[(name, value)])[0].severity, severity, "{name}");
+        LINT.expect(&[(name, value)], code, &format!("{name}={value}"), &[cure]);
+        assert_eq!(LINT.with(&[(name, value)])[0].severity, severity, "{name}");
     }
 }
 
 #[test]
 fn rendezvous_needs_both_ends() {
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_RECV_SYNC", "1")],
         "TCPX-123",
         "NCCL_GPUDIRECTTCPX_RECV_SYNC=1",
@@ -299,7 +285,7 @@ fn rendezvous_needs_both_ends() {
 #[test]
 fn telemetry_needs_a_path() {
     let export = ("NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORT_STATS_TO_FILE", "1");
-    expect(
+    LINT.expect(
         &[export],
         "TCPX-122",
         "NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORT_STATS_TO_FILE=1, \
@@ -307,7 +293,7 @@ fn telemetry_needs_a_path() {
         &["unset NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORT_STATS_TO_FILE"],
     );
     assert_eq!(
-        lint_with(&[export, ("NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORTER_PATH", "/tmp/stats")]),
+        LINT.with(&[export, ("NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORTER_PATH", "/tmp/stats")]),
         []
     );
 }

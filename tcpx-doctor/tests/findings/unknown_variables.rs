@@ -1,36 +1,16 @@
 //! Findings about names of variables.
 
-use tcpx_diagnosis::Finding;
-use tcpx_diagnosis::variables::{self, Env, profile_a3_high};
+use tcpx_diagnosis::variables::{self, Env};
 use tcpx_doctor::environment::lint;
 
 use crate::fixture::codes;
+use crate::fixture::profile_lint::{CPUS, INTERFACES, ProfileLint};
 
-const INTERFACES: [&str; 6] = ["lo", "eth0", "eth1", "eth2", "eth3", "eth4"];
-const CPUS: u32 = 208;
-
-/// The A3 High profile with `changes`; an empty value takes a variable out.
-fn lint_with(changes: &[(&str, &str)]) -> Vec<Finding> {
-    let mut env: Env = profile_a3_high()
-        .iter()
-        .map(|setting| (setting.name.to_owned(), setting.value.to_owned()))
-        .collect();
-    env.extend(changes.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
-    lint(&env, &INTERFACES, CPUS)
-}
-
-/// One change of the profile leads to one finding.
-#[track_caller]
-fn expect(changes: &[(&str, &str)], code: &str, seen: &str, cure: &[&str]) {
-    let findings = lint_with(changes);
-    assert_eq!(codes(&findings), [code], "{findings:#?}");
-    assert_eq!(findings[0].seen, seen);
-    assert_eq!(findings[0].cure, cure);
-}
+const LINT: ProfileLint = ProfileLint(lint);
 
 #[test]
 fn misspelt_variables_get_the_nearest_name() {
-    expect(
+    LINT.expect(
         &[("NCCL_GPUDIRECTTCPX_SOCKET_IFNAMES", "eth1")],
         "TCPX-110",
         "NCCL_GPUDIRECTTCPX_SOCKET_IFNAMES is set; did you mean NCCL_GPUDIRECTTCPX_SOCKET_IFNAME?",
@@ -39,7 +19,7 @@ fn misspelt_variables_get_the_nearest_name() {
             "unset NCCL_GPUDIRECTTCPX_SOCKET_IFNAMES",
         ],
     );
-    expect(
+    LINT.expect(
         &[("NCCL_DYNAMIC_CHUNKSIZE", "524288")],
         "TCPX-110",
         "NCCL_DYNAMIC_CHUNKSIZE is set; did you mean NCCL_DYNAMIC_CHUNK_SIZE?",
@@ -48,7 +28,7 @@ fn misspelt_variables_get_the_nearest_name() {
             "unset NCCL_DYNAMIC_CHUNKSIZE",
         ],
     );
-    expect(
+    LINT.expect(
         &[("NCCL_TCPX_ZZZZZZZZZZ", "1")],
         "TCPX-110",
         "NCCL_TCPX_ZZZZZZZZZZ is set",
@@ -56,7 +36,7 @@ fn misspelt_variables_get_the_nearest_name() {
     );
     // Other programs' variables, and NCCL's own that the plugin does not share.
     assert_eq!(
-        lint_with(&[("PATH", "/bin"), ("NCCL_TOPO_FILE", "/x"), ("NCCL_DEBUG", "INFO")]),
+        LINT.with(&[("PATH", "/bin"), ("NCCL_TOPO_FILE", "/x"), ("NCCL_DEBUG", "INFO")]),
         []
     );
 }
