@@ -2,8 +2,11 @@
 
 mod tcpx;
 
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use serial_test::serial;
-use tcpx::{Tcpx, leftovers};
+use tcpx::{Tcpx, child_of, leftovers};
 
 #[test]
 #[serial]
@@ -51,6 +54,35 @@ fn a_plugin_that_breaks_rules_fails_with_what_was_expected() {
     let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(report["failed"], true);
     assert!(report["checks"][0]["outcome"]["fail"]["expected"].is_string(), "{json}");
+}
+
+/// Processes that are stopped, each as it comes, hold up every check.
+#[test]
+#[serial]
+fn a_run_ends_in_time_whatever_its_processes_do() {
+    let words = ["conformance", "--plugin", "soft", "--only", "fifo", "--timeout", "4"];
+    let start = Instant::now();
+    let mut running = Tcpx::new(&words).start();
+    while running.process.try_wait().unwrap().is_none() {
+        if let Some(child) = child_of(running.process.id()) {
+            // It may have ended meanwhile.
+            let stop = Command::new("kill").args(["-STOP", &child.to_string()]).output();
+            stop.expect("kill runs");
+        }
+    }
+    let finished = running.finish();
+    // A check has 30 s of its own, and there are many.
+    assert!(start.elapsed() < Duration::from_secs(28), "{finished}");
+    assert_eq!(finished.status, Some(1), "{finished}");
+    let expected =
+        "error: no time was left: 4 s (--timeout) passed while this end was running checks";
+    assert!(finished.stderr.starts_with(expected), "{finished}");
+    assert!(
+        finished.stdout.contains("the time of the run was over before the check"),
+        "{finished}"
+    );
+    assert!(!finished.stdout.contains("FAIL"), "{finished}");
+    assert_eq!(leftovers(), Vec::<String>::new());
 }
 
 #[test]

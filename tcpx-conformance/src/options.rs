@@ -38,6 +38,10 @@ pub struct Options {
     /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five
     /// times.
     pub deadline: Duration,
+    /// Time for the whole run; with `None` it takes as long as its checks do. Checks that it does
+    /// not reach, or that have not answered by then, are skipped and counted as
+    /// [`Report::unfinished`](crate::Report::unfinished).
+    pub time: Option<Duration>,
     /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it
     /// is set here or in the environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`
     /// is set to `lo` in the same way.
@@ -50,7 +54,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Every harmless check, with emulated device memory and 30 s for each check.
+    /// Every harmless check, with emulated device memory, 30 s for each check, and no limit for all.
     #[must_use]
     pub const fn new(target: Target) -> Self {
         Self {
@@ -60,6 +64,7 @@ impl Options {
             only: Vec::new(),
             destructive: false,
             deadline: Duration::from_secs(30),
+            time: None,
             environment: Vec::new(),
             program: None,
             arguments: Vec::new(),

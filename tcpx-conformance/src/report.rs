@@ -62,6 +62,9 @@ pub struct Totals {
 pub struct Report {
     /// One per selected check.
     pub checks: Vec<CheckReport>,
+    /// How many of them the time of the run ([`Options::time`](crate::Options::time)) left without
+    /// an answer. They are skipped.
+    pub unfinished: usize,
 }
 
 impl Report {

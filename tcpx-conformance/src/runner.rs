@@ -12,6 +12,9 @@ use crate::report::{CheckReport, Report};
 /// Shortest deadline that lets a plugin connect at all.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 
+/// Why a check has no answer.
+const NO_TIME: &str = "the time of the run was over before the check was";
+
 /// Why no check was run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -35,7 +38,8 @@ pub enum RunError {
 
 /// Runs the checks that `options` selects and tells `on_result` of each as it ends.
 ///
-/// No plugin is loaded into this process. A check takes at most its deadline and a few seconds.
+/// No plugin is loaded into this process. A check takes at most its deadline and a few seconds, and
+/// all of them no longer than [`Options::time`].
 ///
 /// # Errors
 /// [`RunError`] when the options make no sense; what the plugin does is in the report.
@@ -51,23 +55,40 @@ pub fn run(options: &Options, on_result: &mut dyn FnMut(&CheckReport)) -> Result
         return Err(RunError::UnknownCheck { name: name.clone() });
     }
     let mut report = Report::default();
+    let end = options.time.map(|time| Instant::now() + time);
     for check in checks().iter().filter(|check| options.selects(check.name)) {
-        let result = run_one(options, check);
+        let result = run_one(options, check, end);
+        report.unfinished += usize::from(is_unfinished(&result.outcome));
         on_result(&result);
         report.checks.push(result);
     }
     Ok(report)
 }
 
-fn run_one(options: &Options, check: &Check) -> CheckReport {
+fn is_unfinished(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Skip { reason } if reason == NO_TIME)
+}
+
+/// `end`: of the run.
+fn run_one(options: &Options, check: &Check, end: Option<Instant>) -> CheckReport {
     if check.destructive && !options.destructive {
         let reason = "it crashes version 3.1.9; ask for destructive checks to run it".to_owned();
         return CheckReport::new(check, Outcome::Skip { reason }, Duration::ZERO);
     }
     let start = Instant::now();
-    let outcome = match (check.body)(&Fixture::new(options)) {
+    let no_time = || Outcome::Skip { reason: NO_TIME.to_owned() };
+    let left = end.map(|end| end.saturating_duration_since(start));
+    if left.is_some_and(|left| left < SHORTEST_DEADLINE) {
+        return CheckReport::new(check, no_time(), Duration::ZERO);
+    }
+    let fixture = Fixture::new(options, left);
+    let outcome = match (check.body)(&fixture) {
         Ok(()) => Outcome::Pass,
-        Err(halt) => halt.into(),
+        Err(halt) => match halt.into() {
+            // In its own time it might have been in order.
+            Outcome::Fail { .. } if fixture.was_cut_short() => no_time(),
+            outcome => outcome,
+        },
     };
     CheckReport::new(check, outcome, start.elapsed())
 }

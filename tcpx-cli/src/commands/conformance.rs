@@ -12,6 +12,7 @@ use tcpx_conformance::{
 use tcpx_core::PluginChoice;
 use tcpx_sys::LoadError;
 
+use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::input::Seconds;
 use crate::output::{Progress, print, print_json};
@@ -56,9 +57,14 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, default_value = "30", value_name = "SECONDS")]
     deadline: Seconds,
 
+    /// Longest time for the whole run. Checks that it leaves without an answer are skipped, and
+    /// the run has failed then [default: as long as the checks take]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<Seconds>,
+
     /// List the checks with the rules that they try, and run none
     #[arg(long)]
-    #[arg(conflicts_with_all = ["plugin", "memory", "gpu", "only", "destructive", "deadline"])]
+    #[arg(conflicts_with_all = ["plugin", "memory", "gpu", "only", "destructive", "deadline", "timeout"])]
     list: bool,
 
     /// Print one JSON object instead of a table
@@ -71,8 +77,9 @@ pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
     if args.list {
         return list(args.json).map(|()| ExitCode::SUCCESS);
     }
+    let budget = Budget::new(args.timeout.map(|timeout| timeout.0));
     let transport = Transport::of(args.plugin.as_ref())?;
-    let options = options(args, &transport)?;
+    let options = options(args, &transport, budget)?;
     let report = if args.json { silently(&options)? } else { with_rows(&options, &transport)? };
     if args.json {
         print_json(&json!({
@@ -81,7 +88,13 @@ pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
             "checks": report.checks,
             "totals": report.totals(),
             "failed": report.failed(),
+            "unfinished": report.unfinished,
         }))?;
+    }
+    if let (Some(waited), 1..) = (budget.end(), report.unfinished) {
+        let (unfinished, all) = (report.unfinished, report.checks.len());
+        let doing = format!("running checks, {unfinished} of {all} without an answer");
+        return Err(Failure::OutOfTime { doing, waited });
     }
     Ok(if is_good(&report) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -92,7 +105,11 @@ fn is_good(report: &Report) -> bool {
     totals.failed == 0 && totals.passed + totals.differing > 0
 }
 
-fn options(args: &ConformanceArgs, transport: &Transport) -> Result<Options, Failure> {
+fn options(
+    args: &ConformanceArgs,
+    transport: &Transport,
+    budget: Budget,
+) -> Result<Options, Failure> {
     if let (Some(gpu), true) = (args.gpu, args.memory != Memory::Cuda) {
         let text = format!("--gpu {gpu} goes with --memory cuda only");
         return Err(Failure::Usage(text));
@@ -116,6 +133,7 @@ fn options(args: &ConformanceArgs, transport: &Transport) -> Result<Options, Fai
     options.only = args.only.clone();
     options.destructive = args.destructive;
     options.deadline = args.deadline.0;
+    options.time = budget.left();
     Ok(options)
 }
 

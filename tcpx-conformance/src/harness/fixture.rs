@@ -19,12 +19,26 @@ const CALL_GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Fixture<'a> {
     options: &'a Options,
+    /// What the check has.
+    time: Duration,
     deadline: Instant,
+    /// When calls stop being waited for.
+    end: Instant,
 }
 
 impl<'a> Fixture<'a> {
-    pub(crate) fn new(options: &'a Options) -> Self {
-        Self { options, deadline: Instant::now() + options.deadline }
+    /// `left`: of the time of the whole run. A quarter of it is kept for calls that hang.
+    pub(crate) fn new(options: &'a Options, left: Option<Duration>) -> Self {
+        let now = Instant::now();
+        let time = left.map_or(options.deadline, |left| options.deadline.min(left * 3 / 4));
+        let deadline = now + time;
+        let end = deadline + CALL_GRACE;
+        Self { options, time, deadline, end: left.map_or(end, |left| end.min(now + left)) }
+    }
+
+    /// Whether the run's time left the check less than its own, and that is over.
+    pub(crate) fn was_cut_short(&self) -> bool {
+        self.time < self.options.deadline && Instant::now() >= self.deadline
     }
 
     /// Kind of memory that the data checks use.
@@ -43,17 +57,17 @@ impl<'a> Fixture<'a> {
     /// Whether the check has used up the share `part / whole` of its time.
     pub(crate) fn used(&self, part: u32, whole: u32) -> bool {
         self.deadline.saturating_duration_since(Instant::now())
-            <= self.options.deadline * (whole - part) / whole
+            <= self.time * (whole - part) / whole
     }
 
     /// A share of the time of a check.
     pub(crate) fn share(&self, part: u32, whole: u32) -> Duration {
-        self.options.deadline * part / whole
+        self.time * part / whole
     }
 
     /// An agent that has not loaded the plugin.
     pub(crate) fn bare(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
-        Process::start(self.options, environment, self.deadline + CALL_GRACE)
+        Process::start(self.options, environment, self.end)
     }
 
     /// An agent with the plugin loaded, not initialised.
