@@ -10,8 +10,8 @@
 //! - `input`: numbers and variables as the user gives them
 //! - `failure`: why a command failed, as the one line that the user reads
 //! - `backstop`: what ends a command that does not end by itself
-//! - `budget`: the time that a command has; `deadline`: a point in time by which something must have
-//!   happened
+//! - `budget`: the time that a command has
+//! - `deadline`: a point in time by which something must have happened
 //!
 //! A room uses those below it in this list, and none above. The exit status says whether all was
 //! well.

@@ -54,7 +54,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Every harmless check, with emulated device memory, 30 s for each check, and no limit for all.
+    /// Every harmless check, with emulated device memory and 30 s for each check.
     #[must_use]
     pub const fn new(target: Target) -> Self {
         Self {

@@ -41,8 +41,8 @@ pub(crate) const TIMES: u16 = 6;
 
 const BODY_LIMIT: usize = 4 << 20;
 
-/// Relays one connection to `server_port` until both ends have hung up; `on_message` is told of each
-/// message. Returns the port for the client.
+/// Relays one connection to `server_port` until both ends have hung up; `on_message` is told of
+/// each message. Returns the port for the client.
 pub(crate) fn relay(
     server_port: u16,
     on_message: impl Fn(When, From, u16) -> Then + Send + Sync + 'static,
