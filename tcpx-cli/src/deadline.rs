@@ -33,7 +33,6 @@ impl Deadline {
     }
 
     /// How long waiting was meant to last.
-    #[cfg(test)]
     pub(crate) fn limit(self) -> Duration {
         self.limit
     }

@@ -281,6 +281,18 @@ fn a_pair_whose_started_end_stops_ends_in_time() {
     assert_nothing_is_left();
 }
 
+/// Both ends are well, and come to the end of the time in the middle of their work.
+#[test]
+#[serial]
+fn a_run_that_takes_too_long_says_so_once() {
+    let words = ["perf", "--size", "64K", "--iters", "100000", "--timeout", TIMEOUT];
+    let ending = Ending::of(command(&words));
+    ending.expect(&["(of --timeout ", "deadline of 5.", "deadline of 6s"]);
+    let stderr = &ending.finished.stderr;
+    assert!(stderr.matches("the other end failed: ").count() <= 1, "{stderr}");
+    assert_nothing_is_left();
+}
+
 /// The one child of a process, once it is there.
 fn wait_for_child(pid: u32) -> u32 {
     let deadline = Instant::now() + LATEST;

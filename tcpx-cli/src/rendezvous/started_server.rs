@@ -77,7 +77,12 @@ impl StartedServer {
             Err(failure) if status.signal().is_none() && !failure.may_be_a_symptom() => {
                 Err(failure)
             }
-            _ => Err(process.cause()),
+            Err(failure) => match process.cause() {
+                // It only repeats what it was told by this end.
+                Failure::OtherEnd(words) if words.contains(&failure.one_line()) => Err(failure),
+                cause => Err(cause),
+            },
+            Ok(_) => Err(process.cause()),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::PipeReader;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use tcpx_core::{Error, Session, Transfer};
@@ -34,7 +34,7 @@ impl LinkWatch {
 
     /// Waits for a transfer, as long as the command has time and the other end is there.
     pub(crate) fn wait(&self, transfer: &Transfer) -> Result<(), Failure> {
-        let (start, deadline) = (Instant::now(), self.budget.step());
+        let deadline = self.budget.step();
         loop {
             let left = deadline.left();
             let mut error = match transfer.wait(Some(left.min(LOOK_EVERY))) {
@@ -50,8 +50,9 @@ impl LinkWatch {
                 };
             }
             if left <= LOOK_EVERY {
+                // The library knows of the last look only.
                 if let Error::Deadline { waited, .. } = &mut error {
-                    *waited = start.elapsed();
+                    *waited = deadline.limit();
                 }
                 return Err(error.into());
             }
