@@ -111,12 +111,10 @@ impl Connection {
     }
 
     fn read_link(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
-        let outcome = self.link.fill(now);
-        if let Ok(true) = outcome {
-            self.protocol.handle_heard(now);
-        }
+        let outcome = self.link.begin_round(now);
+        self.protocol.handle_heard(self.link.heard_at);
         // What came before the end of the link still counts.
-        while let Some(frame) = self.link.next_frame().map_err(|error| self.link_error(error))? {
+        while let Some(frame) = self.link.next_of_round().map_err(|error| self.link_error(error))? {
             self.protocol.handle_frame(frame);
         }
         self.act(cx)?;
