@@ -103,6 +103,8 @@ impl Connection {
         }
         if self.timeout.is_some_and(|timeout| now >= timeout) {
             self.protocol.handle_timeout(now);
+            // What is asked for now decides when to look again.
+            self.act(cx)?;
             self.timeout = self.protocol.next_timeout();
         }
         self.act(cx)?;

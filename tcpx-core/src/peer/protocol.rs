@@ -4,6 +4,7 @@
 //! - `action`: what the protocol asks of its driver.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `frames`: what each frame of the peer does.
+//! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
 //! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
@@ -17,6 +18,7 @@ pub(crate) mod action;
 mod coalescer;
 pub(crate) mod coalescing_limits;
 mod frames;
+mod host_silence;
 mod keepalive;
 mod leaving;
 mod matcher;
@@ -196,7 +198,10 @@ impl PeerProtocol {
         }
         match self.keepalive.look(self.heard_at, now) {
             Due::Nothing => {}
-            Due::Ping => self.actions.push_back(Action::AskHost),
+            Due::HostLook => self.actions.push_back(Action::AskHost),
+            Due::Ping => {
+                self.actions.extend([Action::AskHost, Action::Send(Frame::Ping)]);
+            }
             // Accepting may keep the peer's progress thread for long; whoever connects has a
             // deadline of its own.
             Due::Frozen(_) if matches!(self.stage, Stage::Connecting(_)) => {}
@@ -222,10 +227,8 @@ impl PeerProtocol {
         if let Stage::Over = self.stage {
             return;
         }
-        if self.keepalive.is_host_gone(unacknowledged) {
-            self.end(Ending::HostGone(unacknowledged.unwrap_or_default()));
-        } else {
-            self.actions.push_back(Action::Send(Frame::Ping));
+        if let Some(silence) = self.keepalive.host_answer(unacknowledged) {
+            self.end(Ending::HostGone(silence));
         }
     }
 
