@@ -5,6 +5,7 @@
 //!   protocol says so.
 //! - `commons`: what every peer of a session reads and writes.
 //! - `comm_setup`: connects the comms, both ways at once.
+//! - `data_path`: whether the comms of a peer whose link lives are alive, too.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died.
 //! - `leftover`: what cannot be freed yet when a peer ends.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
@@ -14,6 +15,7 @@ mod actions;
 mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
+mod data_path;
 mod deferred_failure;
 pub(crate) mod leftover;
 pub(crate) mod protocol;
@@ -253,6 +255,12 @@ impl Peer {
         if let State::Linked(connection) = &mut self.state {
             self.watch.look(connection, self.name.as_str(), look, alarms);
         }
+    }
+
+    /// Looks whether its data path lives.
+    pub(crate) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
+        let connection = self.connection_mut();
+        connection.map_or(Ok(()), |connection| connection.check_data_path(now, cx))
     }
 
     /// Adds what was received on its open channels.

@@ -26,6 +26,17 @@ pub enum Departure {
     Silent(Duration),
     /// Its host has acknowledged nothing for so long, though bytes are under way to it.
     HostGone(Duration),
+    /// Its control link lives, but chunks that it has sent do not arrive.
+    ChunksLost {
+        /// The channel.
+        channel: u16,
+        /// Chunks that it has sent on this channel.
+        sent: u64,
+        /// Those of them that have arrived here.
+        arrived: u64,
+        /// How long none has, though a receive is posted.
+        waited: Duration,
+    },
 }
 
 impl fmt::Display for Departure {
@@ -48,6 +59,12 @@ impl fmt::Display for Departure {
                 "its host has acknowledged nothing for {:.1} s: the network is cut, or the host is \
                  down",
                 silence.as_secs_f64()
+            ),
+            Self::ChunksLost { channel, sent, arrived, waited } => write!(
+                f,
+                "it has sent {sent} chunks on channel {channel}, {arrived} have arrived, and none \
+                 for {:.1} s: the data path is cut, though its control link lives",
+                waited.as_secs_f64()
             ),
         }
     }

@@ -103,6 +103,7 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
         Departure::Goodbye => &connection::PEER_SAID_GOODBYE,
         Departure::LinkClosed | Departure::LinkFailed { .. } => &connection::PEER_ENDED,
         Departure::Silent(_) | Departure::HostGone(_) => &connection::PEER_SILENT,
+        Departure::ChunksLost { .. } => &connection::DATA_PATH_CUT,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }
 }

@@ -3,6 +3,7 @@
 use super::commons::{Commons, Ledger};
 use super::connection::{Connection, phase_of};
 use super::protocol::action::{Action, Completion, Ending, Outcome};
+use super::protocol::arrivals::Loss;
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
@@ -44,6 +45,10 @@ impl Connection {
                 Action::AskHost => {
                     let unacknowledged = self.link.unacknowledged().unwrap_or_default();
                     self.protocol.handle_acknowledgement(unacknowledged);
+                }
+                Action::CountSent => {
+                    let sent = self.sent_chunks();
+                    self.protocol.handle_sent(sent);
                 }
                 Action::CloseSends => {
                     // Nothing is being gathered: everything that was posted has ended before the
@@ -162,6 +167,9 @@ impl Connection {
             Ending::Aborted(reason) => self.gone(Departure::Abort(reason), phase),
             Ending::Silent(silence) => self.gone(Departure::Silent(silence), phase),
             Ending::HostGone(silence) => self.gone(Departure::HostGone(silence), phase),
+            Ending::ChunksLost(Loss { channel, sent, arrived, waited }) => {
+                self.gone(Departure::ChunksLost { channel, sent, arrived, waited }, phase)
+            }
             Ending::NeverUp { waited, state } => Error::Deadline {
                 phase,
                 peer: Some(self.name.to_string()),

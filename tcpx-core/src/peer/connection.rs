@@ -50,7 +50,7 @@ pub(crate) struct Connection {
     pub(super) record: ChannelRecord,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
-    deferred: Option<DeferredFailure>,
+    pub(super) deferred: Option<DeferredFailure>,
     /// When the protocol wants to know the time.
     timeout: Option<Instant>,
 }

@@ -77,6 +77,11 @@ impl RecvLane {
         self.watch.look(self.window.sample(self.stats, chunk_bytes), now)
     }
 
+    /// Chunks that have arrived so far, unpacked or not.
+    pub(crate) fn chunks_arrived(&self) -> u64 {
+        self.stats.chunks + self.window.arrived() as u64
+    }
+
     /// Whether a posted receive has not arrived.
     pub(crate) fn awaits_bytes(&self) -> bool {
         self.window.has_posted()

@@ -40,6 +40,10 @@ fn gone(how: Departure) -> Error {
     Error::PeerGone { peer: "p".into(), phase: Phase::Send, how }
 }
 
+fn chunks_lost() -> Departure {
+    Departure::ChunksLost { channel: 1, sent: 6, arrived: 5, waited: Duration::from_secs(14) }
+}
+
 fn deadline(phase: Phase) -> Error {
     let (waited, detail) = (Duration::from_secs(1), "up".to_owned());
     Error::Deadline { phase, peer: Some("p".into()), waited, detail }
@@ -136,6 +140,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (gone(Departure::LinkFailed { kind: None, error: "reset".into() }), 722),
         (gone(Departure::HostGone(Duration::from_secs(20))), 731),
         (gone(Departure::Silent(Duration::from_secs(20))), 731),
+        (gone(chunks_lost()), 732),
         (gone(Departure::Abort("out of patience".into())), 723),
         (gone(Departure::Abort("plugin call test returned 2 [TCPX-709]".into())), 709),
         (gone(Departure::Abort("words of a newer release [TCPX-9999]".into())), 723),
