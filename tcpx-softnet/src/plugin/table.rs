@@ -51,7 +51,7 @@ pub const fn table() -> NcclNetV7 {
 }
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
-fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
+pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
     if let Some(code) = runtime::scripted_call(entry).and_then(ScriptedCall::play) {
         log::warn!("{}: returns {code} as scripted", entry.name());
         return NcclResult(code);
