@@ -146,6 +146,7 @@ fn of_linker(words: &str) -> &'static Diagnosis {
 fn of_call(failure: &PluginFailure) -> &'static Diagnosis {
     match (failure.call, failure.code.0) {
         ("test", 2) => &connection::PEER_CLOSED_AFTER_SENDING,
+        ("checkComm", 2) => &connection::DATA_PATH_CUT,
         ("regMr", 3) => &requests::REGISTRATION_REFUSED,
         ("isend" | "irecv", 3) => &requests::TOO_MANY_REQUESTS,
         ("irecvConsumed", 3) => &requests::CONSUMED_WRONGLY,

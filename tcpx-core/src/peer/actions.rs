@@ -74,11 +74,13 @@ impl Connection {
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
         let (sends, receives) = setup.finish();
-        for (channel, comm) in (0..).zip(sends) {
+        for (channel, mut comm) in (0..).zip(sends) {
+            comm.set_peer_timeout(options.peer_timeout);
             let id = registrations.new_comm();
             self.send_lanes.push(SendLane::new(id, key, channel, comm, options.send_window));
         }
-        for (label, comm) in receives {
+        for (label, mut comm) in receives {
+            comm.set_peer_timeout(options.peer_timeout);
             let id = registrations.new_comm();
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, options.recv_window));
         }

@@ -177,7 +177,7 @@ impl Connection {
 
     /// The plugin has failed: no more calls of it for this peer, and its end unless the link may
     /// know more. What was done before counts.
-    fn defer(&mut self, error: Error, now: Instant, cx: &mut Commons) -> Result<bool> {
+    pub(super) fn defer(&mut self, error: Error, now: Instant, cx: &mut Commons) -> Result<bool> {
         self.tell_finished(cx)?;
         self.deferred = Some(DeferredFailure::new(error, now)?);
         Ok(true)

@@ -82,6 +82,11 @@ impl RecvLane {
         self.stats.chunks + self.window.arrived() as u64
     }
 
+    /// Looks whether an idle lane's comm is alive. A request that is posted finds out by itself.
+    pub(crate) fn look_if_idle(&mut self) -> Result<()> {
+        if self.window.has_posted() { Ok(()) } else { self.comm.look() }
+    }
+
     /// Whether a posted receive has not arrived.
     pub(crate) fn awaits_bytes(&self) -> bool {
         self.window.has_posted()

@@ -117,6 +117,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (Error::Preflight(Arc::new(preflight)), 101),
         (Error::NoSoftPlugin, 212),
         (call("test", 2), 709),
+        (call("checkComm", 2), 732),
         (call("regMr", 3), 811),
         (call("isend", 3), 806),
         (call("irecv", 3), 806),
