@@ -19,6 +19,10 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// The longest time between two looks that counts as silence of the peer's host.
 const LONGEST_GAP: Duration = Duration::from_secs(2);
 
+/// What the system's clock and ours may differ by, at most: an acknowledgement so close before a
+/// look may have come after it.
+const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
+
 /// Why a socket is dead.
 #[derive(Debug)]
 pub(super) enum SocketDeath {
@@ -54,7 +58,7 @@ impl Unacknowledged {
     /// hour, though they were only just sent. Returns how long they have waited.
     fn look(&mut self, silence: Option<Duration>, since: Duration) -> Option<Duration> {
         self.waited = silence.map(|silence| match self.waited {
-            Some(waited) if silence >= since => waited + since.min(LONGEST_GAP),
+            Some(waited) if silence >= since + CLOCKS_DIFFER => waited + since.min(LONGEST_GAP),
             _ => Duration::ZERO,
         });
         self.waited.min(silence)
@@ -202,9 +206,11 @@ mod tests {
         assert_eq!(seen.look(None, SECOND), None);
         assert_eq!(seen.look(Some(hour), SECOND), Some(Duration::ZERO), "only just sent");
         assert_eq!(seen.look(Some(hour + SECOND), SECOND), Some(SECOND));
-        assert_eq!(seen.look(Some(2 * hour), hour), Some(3 * SECOND), "nobody was there");
+        let later = hour + 2 * SECOND;
+        assert_eq!(seen.look(Some(2 * later), later), Some(3 * SECOND), "nobody was there");
         assert_eq!(seen.look(Some(SECOND / 2), SECOND), Some(Duration::ZERO), "acknowledged");
-        assert_eq!(seen.look(Some(SECOND), SECOND), Some(SECOND));
+        assert_eq!(seen.look(Some(SECOND), SECOND), Some(Duration::ZERO), "perhaps after the look");
+        assert_eq!(seen.look(Some(2 * SECOND), SECOND), Some(SECOND));
         assert_eq!(seen.look(None, SECOND), None);
         assert_eq!(seen.look(Some(hour), SECOND), Some(Duration::ZERO));
     }

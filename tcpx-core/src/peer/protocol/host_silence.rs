@@ -2,10 +2,15 @@
 //! Pure.
 //!
 //! The system says when the last acknowledgement came. On a link that was idle that may be an hour
-//! ago, though what waits for one now was only just sent. So the time counts since something was
-//! first seen to wait, and before that only the pause after which a ping is due anyway.
+//! ago, though what waits for one now was only just sent. So the time counts since the ping that
+//! waits, or since something else was first seen to, and before that only the pause after which a
+//! ping is due anyway.
 
 use std::time::{Duration, Instant};
+
+/// What the system's clock and ours may differ by, at most. An acknowledgement so close before a
+/// look, or before a ping, may have come after it.
+const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
 
 /// Watches one host.
 #[derive(Debug)]
@@ -25,23 +30,22 @@ impl HostSilence {
         Self { timeout, pause, looked_at: now, waited: None }
     }
 
-    /// Whether something waited at the last look.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.waited.is_some()
-    }
-
     /// Looks. `unacknowledged`: how long no acknowledgement has come, if something waits for one.
-    /// Returns how long the host was silent, if that is too long.
+    /// `pinged`: how long ago the last ping was sent. Returns how long the host was silent, if that
+    /// is too long.
     pub(super) fn look(
         &mut self,
         unacknowledged: Option<Duration>,
+        pinged: Duration,
         now: Instant,
     ) -> Option<Duration> {
         let since = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;
+        let differ = CLOCKS_DIFFER.min(self.pause / 8);
         self.waited = unacknowledged.map(|silence| match self.waited {
-            Some(waited) if silence >= since => waited + since.min(self.pause),
-            // Something was acknowledged since the last look, and what waits was sent after it.
+            Some(waited) if silence >= since + differ => waited + since.min(self.pause),
+            // Nothing was acknowledged since the ping, so that waits too.
+            _ if silence >= pinged + differ => pinged.min(self.pause),
             _ => Duration::ZERO,
         });
         let silence = unacknowledged?.min(self.waited? + self.pause);
@@ -69,7 +73,7 @@ mod tests {
         let mut host = HostSilence::new(Some(TIMEOUT), PAUSE, start);
         looks.into_iter().find(|at| {
             let unacknowledged = (*at >= sent).then(|| ms(at.saturating_sub(acknowledged)));
-            host.look(unacknowledged, start + ms(*at)).is_some()
+            host.look(unacknowledged, ms(0), start + ms(*at)).is_some()
         })
     }
 
@@ -91,14 +95,26 @@ mod tests {
     fn what_was_acknowledged_while_nobody_looked_does_not_count_for_what_was_sent_after() {
         let start = Instant::now();
         let mut host = HostSilence::new(Some(TIMEOUT), PAUSE, start);
-        assert_eq!(host.look(Some(ms(0)), start), None);
+        assert_eq!(host.look(Some(ms(0)), ms(0), start), None);
         // Acknowledged right after the look, as the system's clock has it before it; then nobody
         // looks for an hour, and something new is on its way.
         let hour = ms(3_600_000);
-        assert_eq!(host.look(Some(hour), start + hour), None);
-        assert!(host.is_waiting());
-        assert_eq!(host.look(None, start + hour + ms(250)), None);
-        assert!(!host.is_waiting());
+        assert_eq!(host.look(Some(hour), PAUSE, start + hour), None);
+        assert_eq!(host.look(None, PAUSE, start + hour + ms(250)), None);
+    }
+
+    #[test]
+    fn a_ping_waits_since_it_was_sent_unless_something_was_acknowledged_after_it() {
+        // The ping was sent 1.5 s before the first look.
+        for (silence, expected) in [(4_000, 6_500), (1_000, 9_000)] {
+            let start = Instant::now();
+            let mut host = HostSilence::new(Some(TIMEOUT), PAUSE, start);
+            let gone = (0..60_000).step_by(250).find(|passed| {
+                let unacknowledged = Some(ms(silence + passed));
+                host.look(unacknowledged, ms(1_500 + passed), start + ms(*passed)).is_some()
+            });
+            assert_eq!(gone, Some(expected), "the last acknowledgement came {silence} ms before");
+        }
     }
 
     #[test]
@@ -107,7 +123,7 @@ mod tests {
         let mut host = HostSilence::new(None, PAUSE, start);
         for second in 0..100 {
             let time = Duration::from_secs(60 * second);
-            assert_eq!(host.look(Some(time), start + time), None);
+            assert_eq!(host.look(Some(time), ms(0), start + time), None);
         }
     }
 
@@ -121,7 +137,7 @@ mod tests {
         ) {
             let start = Instant::now();
             let mut host = HostSilence::new(Some(TIMEOUT), PAUSE, start);
-            let (mut now, mut acknowledged, mut due) = (0, 0, None);
+            let (mut now, mut acknowledged, mut due, mut pinged) = (0, 0, None, None);
             for (step, sends) in steps {
                 now += step;
                 if let Some(at) = due.filter(|at| *at <= now) {
@@ -129,9 +145,11 @@ mod tests {
                 }
                 if sends {
                     due = due.or(Some(now + delay));
+                    pinged = Some(now);
                 }
                 let unacknowledged = due.map(|_| ms(now - acknowledged));
-                prop_assert_eq!(host.look(unacknowledged, start + ms(now)), None);
+                let pinged = ms(pinged.map_or(0, |at: u64| now - at));
+                prop_assert_eq!(host.look(unacknowledged, pinged, start + ms(now)), None);
             }
         }
 
