@@ -6,7 +6,8 @@
 //! - `commons`: what every peer of a session reads and writes.
 //! - `comm_setup`: connects the comms, both ways at once.
 //! - `data_path`: whether the comms of a peer whose link lives are alive, too.
-//! - `deferred_failure`: a plugin call that failed as calls do when the other end has died.
+//! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
+//!   way to it.
 //! - `leftover`: what cannot be freed yet when a peer ends.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
