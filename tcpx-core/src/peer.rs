@@ -6,7 +6,9 @@
 //! - `commons`: what every peer of a session reads and writes.
 //! - `closer`: closes comms, in a thread of its own.
 //! - `comm_setup`: connects the comms, both ways at once.
-//! - `deferred_failure`: a plugin call that failed as calls do when the other end has died.
+//! - `data_path`: whether the comms of a peer whose link lives are alive, too.
+//! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
+//!   way to it.
 //! - `leftover`: what cannot be freed yet when a peer ends.
 //! - `origin`: which connection with which session it is.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
@@ -17,6 +19,7 @@ pub(crate) mod closer;
 mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
+mod data_path;
 mod deferred_failure;
 pub(crate) mod leftover;
 mod origin;
@@ -309,6 +312,12 @@ impl Peer {
         if let State::Linked(connection) = &mut self.state {
             self.watch.look(connection, self.name.as_str(), look, alarms);
         }
+    }
+
+    /// Looks whether its data path lives.
+    pub(crate) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
+        let connection = self.connection_mut();
+        connection.map_or(Ok(()), |connection| connection.check_data_path(now, cx))
     }
 
     /// Adds what was received on its open channels.

@@ -26,7 +26,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tcpx_diagnosis::Host;
 use tcpx_diagnosis::variables::process_env;
-use tcpx_sys::{Entries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION};
+use tcpx_sys::{
+    Entries, HealthEntries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION,
+};
 
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice};
@@ -124,6 +126,8 @@ impl Plugin {
         let raw = unsafe {
             tcpx_sys::Plugin::from_table(Path::new("built-in"), tcpx_softnet::table(), &[SOFT_NAME])
         }?;
+        // SAFETY: the addition is the same plugin's, and a constant of this program as well.
+        let raw = unsafe { raw.with_health(tcpx_softnet::comm_health()) };
         Self::initialise(raw, chunk_bytes)
     }
 
@@ -177,6 +181,11 @@ impl Plugin {
     /// The plugin's functions.
     pub(crate) fn entries(&self) -> &Entries {
         self.raw.entries()
+    }
+
+    /// What says whether comms are alive, if the plugin can.
+    pub(crate) fn health(&self) -> Option<&HealthEntries> {
+        self.raw.health()
     }
 
     /// The largest chunk: NCCL_DYNAMIC_CHUNK_SIZE as the plugin saw it.

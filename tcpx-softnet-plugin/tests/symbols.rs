@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
-//! The shared library shows the dynamic linker one symbol, and that symbol is a working table.
+//! The shared library shows the dynamic linker two symbols: a working table, and the addition to it.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use tcpx_sys::{Plugin, SYMBOL};
+use tcpx_sys::{HEALTH_SYMBOL, Plugin, SYMBOL};
 
 /// The library that Cargo built next to this test.
 fn library() -> PathBuf {
@@ -16,17 +16,20 @@ fn library() -> PathBuf {
 }
 
 #[test]
-fn one_data_symbol_of_152_bytes_is_exported() {
+fn the_table_and_its_addition_are_exported_and_nothing_else() {
     let nm = Command::new("nm").args(["-D", "-S", "--defined-only"]).arg(library()).output();
     let nm = nm.expect("nm (binutils) is needed for this test");
     assert!(nm.status.success());
     let text = String::from_utf8(nm.stdout).expect("text");
-    let lines: Vec<Vec<&str>> =
+    let mut lines: Vec<Vec<&str>> =
         text.lines().map(|line| line.split_whitespace().collect()).collect();
-    let [line] = lines.as_slice() else { panic!("exported symbols: {text}") };
-    assert_eq!(line[3], SYMBOL);
-    assert!(matches!(line[2], "D" | "B" | "R"), "a data symbol: {line:?}");
-    assert_eq!(u64::from_str_radix(line[1], 16).expect("hex"), 152);
+    lines.sort_by_key(|line| line.last().copied());
+    let [table, health] = lines.as_slice() else { panic!("exported symbols: {text}") };
+    for (line, name, bytes) in [(table, SYMBOL, 152), (health, HEALTH_SYMBOL, 16)] {
+        assert_eq!(line[3], name);
+        assert!(matches!(line[2], "D" | "B" | "R"), "a data symbol: {line:?}");
+        assert_eq!(u64::from_str_radix(line[1], 16).expect("hex"), bytes);
+    }
 }
 
 #[test]
@@ -47,4 +50,11 @@ fn it_loads_as_a_plugin() {
     let rc = unsafe { (plugin.entries().devices)(&raw mut ndev) };
     assert_eq!((rc.0, ndev), (0, -1), "not initialised yet");
     assert!(plugin.table().reg_mr_dma_buf.is_none());
+    let health = plugin.health().expect("the addition");
+    // SAFETY: NULL is no comm, which both functions say.
+    let codes = unsafe {
+        let comm = std::ptr::null_mut();
+        ((health.check_comm)(comm), (health.set_peer_timeout)(comm, 1))
+    };
+    assert_eq!((codes.0.0, codes.1.0), (3, 3));
 }

@@ -8,6 +8,8 @@
 //! - `request_ring`: their order. Pure
 //! - `control_socket`: the control socket, with its records on their way out and in
 //! - `credit`: the count of posted receives, for sends that wait for their receive
+//! - `liveness`: whether a comm's sockets are alive
+//! - `tcp_state`: what the system knows of one socket
 //! - `lane`: one data socket with its queue of chunks
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
@@ -19,12 +21,14 @@ mod helper_threads;
 mod lane;
 mod lane_order;
 mod lanes;
+mod liveness;
 mod options;
 mod recv_comm;
 mod recv_request;
 mod request_ring;
 mod requests;
 mod send_comm;
+mod tcp_state;
 
 pub(crate) use options::CommOptions;
 pub(crate) use recv_comm::RecvComm;

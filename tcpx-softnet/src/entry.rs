@@ -1,8 +1,8 @@
-//! The functions of the v7 table, by the names that logs and fault scripts use.
+//! The functions of the v7 table and of the addition to it, by the names that logs and fault scripts use.
 
 macro_rules! entries {
     ($($variant:ident $name:literal),* $(,)?) => {
-        /// A function of the v7 table.
+        /// A function of the v7 table, or of the addition to it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "each is the entry of that name")]
         #[non_exhaustive]
@@ -34,4 +34,5 @@ entries! {
     Irecv "irecv", Iflush "iflush", Test "test", CloseTransfer "closeSend/closeRecv",
     CloseListen "closeListen", GetDeviceMr "getDeviceMr",
     IrecvConsumed "irecvConsumed",
+    SetPeerTimeout "setPeerTimeout", CheckComm "checkComm",
 }

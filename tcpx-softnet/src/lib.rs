@@ -95,6 +95,7 @@
 //! | more than 2048 fragments | exit(1) | 3 from `test`, for good |
 //! | a message that can never fit the bounce region | hang | 3 from `test`, for good |
 //! | dead data socket, peer gone in mid-message | not done for ever | 2 from `test` |
+//! | peer's host gone, or the flow forgotten on its way | not done for ever | 2, see below |
 //! | peer gone after it sent everything | one spurious 2 | delivered, then 2 |
 //! | irecvConsumed of an empty receive out of order | corrupts the queue | 3 |
 //! | irecvConsumed before the copy | silent | pages are poisoned ([`Settings::poison`]) |
@@ -102,6 +103,17 @@
 //! | RECV_SYNC set on one end only | hang or unread bytes | 3 from `connect` |
 //! | called in a forked child | undefined | 3; close does nothing: 0 |
 //! | chunk size unset or `512K` | hang, 512-byte chunks | init returns 3 and names it |
+//!
+//! # Dead connections
+//! The system probes idle sockets (TCP keepalive), and a request that is not done looks at those of
+//! its comm about once a second. A socket that was reset, or whose peer's host has answered and
+//! acknowledged nothing for [`Settings::peer_timeout`], makes the comm dead: 2 from `test`, with a
+//! WARN line that names the socket. A host acknowledges whatever its programs do, so a peer that
+//! only computes, or is stopped, is not dead.
+//!
+//! `test` answers for requests. For a comm on which nothing is posted there is [`comm_health`], an
+//! addition to the table: it says whether a comm's sockets are alive, and sets the timeout of one
+//! comm.
 //!
 //! # Settings
 //! Read by `init` from the environment, or given by [`configure`]. A value that is not allowed
@@ -123,6 +135,7 @@
 //! | `TCPX_SOFT_BOUNCE` | host | host, device | see [`BounceMemory`] |
 //! | `TCPX_SOFT_POISON` | 0 | 0, 1 | recycled pages become 0xDB; costs a pass over every byte |
 //! | `TCPX_SOFT_CONNECT_TIMEOUT_MS` | 20000 | 1..=3600000 | one connect or accept |
+//! | `TCPX_SOFT_PEER_TIMEOUT_MS` | 10000 | 0..=86400000 | [`Settings::peer_timeout`]; 0: none |
 //! | `TCPX_SOFT_SHAPE` | none | see `Shape` | inconvenient but legal behaviour |
 //! | `TCPX_SOFT_SEED` | 0 | a number | what shapes are drawn from |
 //! | `TCPX_SOFT_FAULTS` | none | see `Fault` | what goes wrong on purpose |
@@ -155,5 +168,7 @@ pub use faults::FaultScript;
 pub use faults::{Fault, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
 pub use parse_error::ParseError;
-pub use plugin::{Helpers, Settings, SettingsError, bounce_bytes, configure, pool_stats, table};
+pub use plugin::{
+    Helpers, Settings, SettingsError, bounce_bytes, comm_health, configure, pool_stats, table,
+};
 pub use wire::{Side, SocketRole};

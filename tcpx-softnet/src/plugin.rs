@@ -1,6 +1,7 @@
 //! The plugin as its callers see it: the table, the settings, and the state of the process.
 //!
 //! - `table`: the v7 table and its `extern "C"` functions
+//! - `health`: the addition to it, which says whether a comm is alive
 //! - `entries`: what each of them does, in safe Rust
 //! - `registry`: the ids that callers hold instead of pointers
 //! - `runtime`: the state that `init` makes
@@ -9,6 +10,7 @@
 //! - `variables`: environment variables as typed values, and why a setting is refused
 
 mod entries;
+mod health;
 mod nic;
 mod registry;
 mod runtime;
@@ -16,6 +18,7 @@ mod settings;
 mod table;
 mod variables;
 
+pub use health::comm_health;
 pub use runtime::{bounce_bytes, configure, pool_stats};
 pub use settings::{Helpers, Settings};
 pub use table::table;

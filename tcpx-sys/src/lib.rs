@@ -4,6 +4,9 @@
 //! (`tcpx-softnet`). Types match the C ABI byte for byte. Every size and offset is asserted at
 //! compile time, and compared with a C compiler's view in `tests/abi_probe.rs`.
 //!
+//! A plugin of this project has one more symbol, which says whether a comm is alive:
+//! [`CommHealthV1`], [`Plugin::health`].
+//!
 //! This crate holds no policy: it never retries, never waits, never interprets a return code. It
 //! opens a plugin by path ([`Plugin::load`]), forwards the plugin's log lines to `tracing`
 //! ([`log_callback`]), and knows whether the process is still the one that a plugin was started in
@@ -36,12 +39,14 @@
 //! assert!(matches!(error, LoadError::Missing { .. }));
 //! ```
 
+mod health;
 mod load;
 mod logger;
 mod process;
 mod table;
 mod types;
 
+pub use health::{CheckCommFn, CommHealthV1, HEALTH_SYMBOL, HealthEntries, SetPeerTimeoutFn};
 pub use load::{Entries, LoadError, Plugin, SYMBOL};
 pub use logger::{log_callback, set_max_log_level};
 pub use process::{Forked, Stay, is_forked};

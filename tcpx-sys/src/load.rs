@@ -4,6 +4,7 @@
 use core::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 
+use crate::health::{CommHealthV1, HEALTH_SYMBOL, HealthEntries};
 use crate::table::{
     AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn,
     InitFn, IrecvConsumedFn, IrecvFn, IsendFn, ListenFn, NcclNetV7, RegMrFn, TestFn,
@@ -111,10 +112,13 @@ pub struct Plugin {
     name: String,
     table: NcclNetV7,
     entries: Entries,
+    health: Option<HealthEntries>,
 }
 
 impl Plugin {
-    /// Opens `path` and checks symbol, members and name. An empty list of names takes any.
+    /// Opens `path` and checks symbol, members and name. An empty list of names takes any. Finds
+    /// the symbol [`HEALTH_SYMBOL`] too, where there is one; something else under that name counts
+    /// as none.
     ///
     /// # Errors
     /// One [`LoadError`] variant per cause.
@@ -160,7 +164,28 @@ impl Plugin {
         // - `NcclNetV7` is valid for every bit pattern of function addresses, NULL included.
         let table = unsafe { address.read_unaligned() };
         // SAFETY: the table came from a loaded plugin that the caller vouches for.
-        unsafe { Self::from_table(path, table, expected_names) }
+        let plugin = unsafe { Self::from_table(path, table, expected_names) }?;
+        // SAFETY: only the symbol's address is taken here.
+        let health = unsafe { library.get::<*const CommHealthV1>(HEALTH_SYMBOL) };
+        let health = health.ok().map(|symbol| *symbol).filter(|address| {
+            // SAFETY: the address came from dlsym on a library that stays loaded.
+            let bytes = || unsafe { symbol_bytes(address.cast()) };
+            !address.is_null() && bytes().is_none_or(|found| found == size_of::<CommHealthV1>())
+        });
+        // SAFETY: the address is that of data of this size in a library that is never unmapped,
+        // under the name that stands for this struct, whose members may be NULL.
+        let health = health.map(|address| unsafe { address.read_unaligned() });
+        Ok(Self { health: health.and_then(HealthEntries::from_struct), ..plugin })
+    }
+
+    /// The same plugin with the addition that a table from this process comes with.
+    ///
+    /// # Safety
+    /// The functions are of the types that the struct declares, belong to the table's plugin, and
+    /// stay callable for the rest of the process.
+    #[must_use]
+    pub unsafe fn with_health(self, health: CommHealthV1) -> Self {
+        Self { health: HealthEntries::from_struct(health), ..self }
     }
 
     /// Takes a table that is already in this process, such as the built-in software plugin's. An
@@ -203,7 +228,7 @@ impl Plugin {
             close_recv "closeRecv", close_listen "closeListen", get_device_mr "getDeviceMr",
             irecv_consumed "irecvConsumed",
         );
-        Ok(Self { path, name, table, entries })
+        Ok(Self { path, name, table, entries, health: None })
     }
 
     /// Where the plugin came from.
@@ -228,6 +253,12 @@ impl Plugin {
     #[must_use]
     pub const fn entries(&self) -> &Entries {
         &self.entries
+    }
+
+    /// What says whether comms are alive, of a plugin that can.
+    #[must_use]
+    pub const fn health(&self) -> Option<&HealthEntries> {
+        self.health.as_ref()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tcpx_sys::{LoadError, Plugin, SYMBOL};
+use tcpx_sys::{HEALTH_SYMBOL, LoadError, Plugin, SYMBOL};
 
 mod fixture;
 
@@ -65,6 +65,27 @@ fn a_whole_table_loads_with_dma_buf_set_or_null() {
     let source = table("\"GPUDirectTCPX_v7\"", &[]);
     let plugin = load(&library(folder.path(), "dmabuf.so", &source), NAMES).expect("loads");
     assert!(plugin.table().reg_mr_dma_buf.is_some());
+}
+
+#[test]
+fn the_addition_is_found_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().expect("folder");
+    let table = table("\"TCPXSoft_v7\"", &[]);
+    for (output, addition, is_found) in [
+        ("none.so", String::new(), false),
+        ("whole.so", format!("member {HEALTH_SYMBOL}[2] = {{ called, called }};\n"), true),
+        ("half.so", format!("member {HEALTH_SYMBOL}[2] = {{ called, 0 }};\n"), false),
+        (
+            "longer.so",
+            format!("member {HEALTH_SYMBOL}[3] = {{ called, called, called }};\n"),
+            false,
+        ),
+        ("pointer.so", format!("member *{HEALTH_SYMBOL};\n"), false),
+    ] {
+        let path = library(folder.path(), output, &(table.clone() + &addition));
+        let plugin = load(&path, &["TCPXSoft_v7"]).expect("it is a plugin either way");
+        assert_eq!(plugin.health().is_some(), is_found, "{output}");
+    }
 }
 
 #[test]

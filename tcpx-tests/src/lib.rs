@@ -16,7 +16,7 @@ mod trio;
 
 pub use agent::{Agent, Refusal, Reply};
 pub use conn_info::{control_addresses, with_address};
-pub use network::Network;
+pub use network::{Fate, Network};
 pub use pair::{Pair, Side};
 pub use skip::report_skip;
 pub use trio::Trio;

@@ -3,7 +3,17 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::pair::Side;
 use crate::skip::report_skip;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is lost, and nobody is told.
+    Lost,
+    /// Its sender is told that the connection is no more.
+    Reset,
+}
 
 /// Two namespaces with one link. Taken down when dropped.
 #[derive(Debug)]
@@ -85,41 +95,47 @@ impl Network {
         ip(&["-n", &self.left(), "link", "set", &self.interface('l'), state])
     }
 
-    /// Loses every packet of TCP connections to or from `port`, or of all other ones, until
-    /// [`Network::unblock`].
+    /// Loses every packet of TCP connections to or from `port`, until [`Network::unblock`].
     ///
     /// # Errors
     /// What `nft` said.
-    pub fn block(&self, port: u16, is_spared: bool) -> Result<(), String> {
-        // What a host says to itself does not cross the link.
-        let rule = |ports: &str| format!("iifname != lo {ports} drop");
-        let rules = if is_spared {
-            rule(&format!("tcp dport != {port} tcp sport != {port}"))
-        } else {
-            let (to, from) =
-                (rule(&format!("tcp dport {port}")), rule(&format!("tcp sport {port}")));
-            format!("{to}; add rule inet block arriving {from}")
-        };
-        for host in [self.left(), self.right()] {
-            let table = format!(
-                "add table inet block; \
-                 add chain inet block arriving {{ type filter hook input priority 0; }}; \
-                 add rule inet block arriving {rules}"
-            );
-            ip(&["netns", "exec", &host, "nft", &table])?;
-        }
-        Ok(())
+    pub fn block(&self, port: u16) -> Result<(), String> {
+        let rules = ["dport", "sport"].map(|end| format!("iifname != lo tcp {end} {port} drop"));
+        [self.left(), self.right()].iter().try_for_each(|host| filter(host, &rules))
     }
 
-    /// Undoes [`Network::block`].
+    /// Cuts every TCP connection but those to or from `spared`, for packets that arrive at these
+    /// hosts, until [`Network::unblock`].
+    ///
+    /// # Errors
+    /// What `nft` said.
+    pub fn cut_others(&self, spared: u16, hosts: &[Side], fate: Fate) -> Result<(), String> {
+        let verdict = match fate {
+            Fate::Lost => "drop",
+            Fate::Reset => "reject with tcp reset",
+        };
+        // One rule for each end: in a single one, nft compares both ports at once.
+        let rules = [
+            format!("tcp dport {spared} accept"),
+            format!("tcp sport {spared} accept"),
+            format!("iifname != lo meta l4proto tcp {verdict}"),
+        ];
+        hosts.iter().try_for_each(|host| match host {
+            Side::Left => filter(&self.left(), &rules),
+            Side::Right => filter(&self.right(), &rules),
+        })
+    }
+
+    /// Undoes [`Network::block`] and [`Network::cut_others`].
     ///
     /// # Errors
     /// What `nft` said.
     pub fn unblock(&self) -> Result<(), String> {
-        for host in [self.left(), self.right()] {
-            ip(&["netns", "exec", &host, "nft", "delete table inet block"])?;
-        }
-        Ok(())
+        [self.left(), self.right()].iter().try_for_each(|host| {
+            // Adding what may not be there lets the deletion succeed.
+            let table = "add table inet block; delete table inet block";
+            ip(&["netns", "exec", host, "nft", table])
+        })
     }
 
     /// Whether the first namespace has a connection that stands, to `port` of the second one.
@@ -155,6 +171,18 @@ impl Network {
         }
         Ok(())
     }
+}
+
+/// Adds rules for what arrives at a host, to be undone by [`Network::unblock`]. What a host says to
+/// itself does not cross the link.
+fn filter(host: &str, rules: &[String]) -> Result<(), String> {
+    let mut table = "add table inet block; \
+                     add chain inet block arriving { type filter hook input priority 0; }"
+        .to_owned();
+    for rule in rules {
+        table += &format!("; add rule inet block arriving {rule}");
+    }
+    ip(&["netns", "exec", host, "nft", &table])
 }
 
 fn lose_by_filter(host: &str, percent: u8) -> Result<(), String> {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tcpx_tests::script::Command;
-use tcpx_tests::{Agent, Network, Trio};
+use tcpx_tests::{Agent, Fate, Network, Side, Trio};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_MS: u64 = 60_000;
@@ -228,7 +228,7 @@ fn the_data_sockets_alone_are_cut() {
     trio.connect();
     let transfer = trio.post_with_victim(false);
     assert!(trio.victim.wait_until_stopped(PATIENCE), "data flows");
-    hosts.network.block(port, true).expect("nft");
+    hosts.network.cut_others(port, &[Side::Left, Side::Right], Fate::Lost).expect("nft");
     trio.victim.signal(Signal::CONT);
     trio.hub.tell(Command::Wait { transfer, timeout_ms: DEADLINE_MS });
     trio.serve();
@@ -251,7 +251,7 @@ fn the_control_link_alone_is_cut() {
     trio.connect();
     let (send, receive) = trio.post_send_to_victim();
     assert!(trio.victim.wait_until_stopped(PATIENCE), "data flows");
-    hosts.network.block(port, false).expect("nft");
+    hosts.network.block(port).expect("nft");
     trio.victim.signal(Signal::CONT);
     trio.victim.run(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     trio.hub.run(Command::Wait { transfer: send, timeout_ms: PATIENCE_MS });

@@ -107,6 +107,50 @@ fn calls_of_the_sending_end() {
 }
 
 #[test]
+fn an_idle_comm_that_dies() {
+    // The sending comms are looked at first: channel 0's, then channel 1's.
+    for (call, direction) in [(1, "during send"), (2, "during receive")] {
+        let mut pair = strangers(None, Some(&format!("rc:checkComm@{call}=2")));
+        pair.join("left", "right").expect("connecting is not disturbed");
+        let failure = pair.right.first_refusal(&Command::Transfer { peer: "left".into() });
+        assert_eq!(failure.kind, "Plugin", "{failure:?}");
+        for words in ["checkComm returned 2", direction, "channel 0", "NIC ", "[TCPX-732]"] {
+            assert!(failure.text.contains(words), "{words}: {failure:?}");
+        }
+        let failure = pair.left.first_refusal(&Command::Transfer { peer: "right".into() });
+        assert_eq!(failure.kind, "PeerGone", "{failure:?}");
+        assert!(failure.text.contains("aborted"), "{failure:?}");
+        recover(&mut pair);
+    }
+}
+
+/// The sender's plugin says that the bytes are sent, and they are not: no plugin can tell.
+#[test]
+fn a_chunk_that_never_arrives() {
+    // The last of its 46 chunks: one behind it would arrive in its place.
+    let mut pair = Pair { left: agent(Some("lose:send@46"), None), right: agent(None, None) };
+    pair.left.run(Command::New(options()));
+    pair.right.run(Command::New(Options { peer_timeout_ms: Some(2_000), ..options() }));
+    pair.join("left", "right").expect("connecting is not disturbed");
+    let (left, right) = pair.allocate(BYTES, Memory::Device);
+    let post = |memory| vec![PostSpec { memory, offset: 0, bytes: BYTES, tag: 1 }];
+    let receive = pair.post(Side::Right, false, post(right));
+    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 100_000 });
+    pair.post(Side::Left, true, post(left));
+    // It is done for the sender, which goes on making progress.
+    let told = pair.left.first_refusal(&Command::Transfer { peer: "right".into() });
+    assert_eq!(told.kind, "PeerGone", "{told:?}");
+    let failure = pair.right.hear(2 * PATIENCE).expect_err("a chunk is missing").failure();
+    assert_eq!(failure.kind, "PeerGone", "{failure:?}");
+    for words in ["peer left", "during receive", "on channel 0", "[TCPX-732]"] {
+        assert!(failure.text.contains(words), "{words}: {failure:?}");
+    }
+    assert!(failure.text.contains("it has sent 46 chunks"), "{failure:?}");
+    assert!(failure.text.contains("45 have arrived"), "{failure:?}");
+    assert!(told.text.contains("aborted") && told.text.ends_with("[TCPX-732]"), "{told:?}");
+}
+
+#[test]
 fn calls_of_the_receiving_end() {
     for (call, number, memory) in [
         ("regMr", 1, Memory::Device),

@@ -8,12 +8,16 @@ use tcpx_wire::frame::HEADER_BYTES;
 
 use super::delivery::Delivery;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
+use crate::types::MAX_CHANNELS;
 
 /// Most receives that one match names.
 pub(crate) const MAX_NAMES: usize = 1024;
 
 /// A receiver's names for receives. A single one, which most matches have, needs no allocation.
 pub(crate) type Names = SmallVec<[u64; 4]>;
+
+/// Chunks sent so far, by channel.
+pub(crate) type ChunkCounts = SmallVec<[u64; 4]>;
 
 /// One message between two peers.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +73,10 @@ pub(crate) enum Frame {
     Closed,
     /// I give up, and why.
     Abort(String),
+    /// How many chunks have you sent on each channel?
+    AskSent,
+    /// So many: the plugin has said of each that it is sent.
+    Sent(ChunkCounts),
 }
 
 const ANNOUNCE_BYTES: usize = 21;
@@ -79,7 +87,7 @@ pub(crate) const ANNOUNCE_FRAME_BYTES: usize = HEADER_BYTES + ANNOUNCE_BYTES;
 pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + 2 * 10;
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Abort;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Sent;
     /// The handles of 64 channels are the longest.
     const MAX_BODY: usize = 16 * 1024;
 
@@ -97,6 +105,8 @@ impl LinkFrame for Frame {
             Self::Goodbye => FrameKind::Goodbye,
             Self::Closed => FrameKind::Closed,
             Self::Abort(_) => FrameKind::Abort,
+            Self::AskSent => FrameKind::AskSent,
+            Self::Sent(_) => FrameKind::Sent,
         }
     }
 
@@ -121,7 +131,13 @@ impl LinkFrame for Frame {
             }
             Self::Mismatch { recv, send_bytes } => append(out, &(recv, send_bytes)),
             Self::Cancel { recv } | Self::Cancelled { recv } => append(out, recv),
-            Self::Ready | Self::Ping | Self::Pong | Self::Goodbye | Self::Closed => {}
+            Self::Ready
+            | Self::Ping
+            | Self::Pong
+            | Self::Goodbye
+            | Self::Closed
+            | Self::AskSent => {}
+            Self::Sent(chunks) => out.extend(chunks.iter().flat_map(|count| count.to_le_bytes())),
             Self::Abort(reason) => append_reason(out, reason),
         }
     }
@@ -154,6 +170,14 @@ impl LinkFrame for Frame {
             FrameKind::Goodbye if body.is_empty() => Self::Goodbye,
             FrameKind::Closed if body.is_empty() => Self::Closed,
             FrameKind::Abort => Self::Abort(reason(body)?),
+            FrameKind::AskSent if body.is_empty() => Self::AskSent,
+            FrameKind::Sent => {
+                let (counts, []) = body.as_chunks() else { return None };
+                if counts.len() > usize::from(MAX_CHANNELS) {
+                    return None;
+                }
+                Self::Sent(counts.iter().copied().map(u64::from_le_bytes).collect())
+            }
             _ => return None,
         })
     }
@@ -206,6 +230,9 @@ mod tests {
             Just(Frame::Goodbye),
             Just(Frame::Closed),
             "\\PC{0,100}".prop_map(Frame::Abort),
+            Just(Frame::AskSent),
+            proptest::collection::vec(any::<u64>(), 0..=usize::from(MAX_CHANNELS))
+                .prop_map(|counts| Frame::Sent(counts.into())),
         ]
     }
 

@@ -34,10 +34,12 @@ pub(crate) enum FrameKind {
     Goodbye,
     Closed,
     Abort,
+    AskSent,
+    Sent,
 }
 
 impl FrameKind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 18] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -54,6 +56,8 @@ impl FrameKind {
         Self::Goodbye,
         Self::Closed,
         Self::Abort,
+        Self::AskSent,
+        Self::Sent,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {
@@ -200,7 +204,7 @@ pub(crate) mod tests {
     fn a_header_is_refused_before_its_body_arrives() {
         let oversized = frame::FrameError::Oversized { bytes: 2000, limit: 1024 };
         assert_eq!(header::<HandshakeFrame>(2000, 2), Err(FrameError::Header(oversized)));
-        for kind in [0, 17, u16::MAX] {
+        for kind in [0, 19, u16::MAX] {
             assert_eq!(header::<HandshakeFrame>(1, kind), Err(FrameError::UnknownKind(kind)));
             assert_eq!(header::<Frame>(1, kind), Err(FrameError::UnknownKind(kind)));
         }

@@ -16,6 +16,8 @@ use crate::error::Departure;
 
 /// Unsent bytes above which the peer is taken to have stopped reading.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
+/// Frames of one peer that are handled in one round, so that no peer keeps the others waiting.
+const FRAMES_A_ROUND: usize = 2048;
 /// Probes of an idle connection before its host counts as gone.
 const KEEPALIVE_PROBES: u32 = 5;
 
@@ -34,6 +36,12 @@ pub(crate) struct LinkSocket {
     stream: TcpStream,
     inbound: Inbound,
     outbound: Outbound,
+    /// Frames that may still be handled in this round.
+    round_left: usize,
+    /// The last round ended before everything that had been read was handled.
+    has_backlog: bool,
+    /// What the link ended with while there was a backlog.
+    ended: Option<LinkError>,
     /// When the last byte came; before the first one, when the connection came.
     pub(crate) heard_at: Instant,
     has_heard: bool,
@@ -57,6 +65,9 @@ impl LinkSocket {
             stream,
             inbound: Inbound::default(),
             outbound: Outbound::default(),
+            round_left: 0,
+            has_backlog: false,
+            ended: None,
             heard_at: now,
             has_heard: false,
         })
@@ -105,8 +116,23 @@ impl LinkSocket {
         self.outbound.unsent().len()
     }
 
-    /// Sends what the kernel takes. Returns whether any byte moved.
+    /// Sends what the kernel takes. Returns whether any byte moved. A link that has ended says so
+    /// once every frame that came before is handled.
     pub(crate) fn flush(&mut self) -> Result<bool, LinkError> {
+        let outcome = match self.ended.take() {
+            Some(error) => Err(error),
+            None => self.write_out(),
+        };
+        match outcome {
+            Err(error) if self.has_backlog => {
+                self.ended = Some(error);
+                Ok(false)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn write_out(&mut self) -> Result<bool, LinkError> {
         let mut moved = false;
         while !self.outbound.unsent().is_empty() {
             match self.stream.write(self.outbound.unsent()) {
@@ -127,6 +153,26 @@ impl LinkSocket {
             }));
         }
         Ok(moved)
+    }
+
+    /// Begins a round: reads what has arrived, unless an earlier round has left frames. Returns
+    /// whether any byte came, or frames were left. [`next_of_round`](Self::next_of_round) hands the
+    /// frames out; at the end of the link too, for what came before it counts.
+    pub(crate) fn begin_round(&mut self, now: Instant) -> Result<bool, LinkError> {
+        self.round_left = FRAMES_A_ROUND;
+        if self.has_backlog { Ok(true) } else { self.fill(now) }
+    }
+
+    /// The next whole frame that has arrived, until the round has handed out as many as it may.
+    pub(crate) fn next_of_round<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
+        if self.round_left == 0 {
+            self.has_backlog = !self.inbound.waiting().is_empty();
+            return Ok(None);
+        }
+        self.round_left -= 1;
+        let frame = self.next_frame()?;
+        self.has_backlog &= frame.is_some();
+        Ok(frame)
     }
 
     /// Reads what has arrived, without waiting. Returns whether any byte came.
@@ -326,6 +372,68 @@ mod tests {
         drop(left);
         assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Goodbye));
         assert_eq!(receive::<Frame>(&mut right), Err(LinkError::Gone(Departure::LinkClosed)));
+    }
+
+    /// Takes the frames of one round.
+    fn round(link: &mut LinkSocket) -> Result<usize, LinkError> {
+        let outcome = link.begin_round(Instant::now());
+        let mut frames = 0;
+        while let Some(frame) = link.next_of_round::<Frame>()? {
+            assert_eq!(frame, Frame::Ping);
+            frames += 1;
+        }
+        outcome.map(|_| frames)
+    }
+
+    #[test]
+    fn a_round_is_bounded_and_what_it_leaves_comes_before_the_end_of_the_link() {
+        let (mut left, mut right) = pair();
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        let in_time = || assert!(Instant::now() < give_up_at);
+        // One read takes them all.
+        let total = 2 * FRAMES_A_ROUND + 100;
+        (0..total).for_each(|_| left.queue(&Frame::Ping));
+        let bytes = left.unsent_bytes();
+        while left.unsent_bytes() > 0 {
+            left.flush().unwrap();
+        }
+        let mut seen = vec![0; bytes];
+        while right.stream.peek(&mut seen).unwrap_or(0) < bytes {
+            in_time();
+        }
+        assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
+        // The other end closes with a frame unread: the link is reset.
+        right.queue(&Frame::Pong);
+        right.flush().unwrap();
+        while left.stream.peek(&mut [0]).is_err() {
+            in_time();
+        }
+        drop(left);
+        while right.ended.is_none() {
+            right.queue(&Frame::Pong);
+            assert!(right.flush().is_ok(), "frames are left");
+            in_time();
+        }
+        assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
+        assert_eq!(right.flush(), Ok(false));
+        assert_eq!(round(&mut right), Ok(100));
+        assert_eq!(right.flush(), Err(LinkError::Gone(Departure::LinkClosed)));
+    }
+
+    #[test]
+    fn a_round_that_leaves_nothing_is_followed_by_one_that_reads() {
+        let (mut left, mut right) = pair();
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        for _ in 0..2 {
+            (0..FRAMES_A_ROUND).for_each(|_| left.queue(&Frame::Ping));
+            left.flush().unwrap();
+            let mut frames = 0;
+            while frames < FRAMES_A_ROUND {
+                frames += round(&mut right).unwrap();
+                assert!(Instant::now() < give_up_at);
+            }
+            assert!(!right.has_backlog);
+        }
     }
 
     #[test]

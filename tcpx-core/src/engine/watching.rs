@@ -2,13 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use super::Engine;
 use super::session_watch::SessionWatch;
+use crate::error::Error;
 use crate::peer::watch::WatchInput;
 use crate::stats::alarm::Alarm;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::Round;
 use crate::stats::watch::backend::is_slow;
+use crate::types::PeerKey;
 
 impl Engine {
     /// Looks at everything, if it is time.
@@ -31,5 +35,19 @@ impl Engine {
         troubles.set(Alarm::SlowBackend, is_slow, alarms, None, || {
             format!("backend {backend}, chosen because {}", self.unpack_why)
         });
+        self.check_data_paths(now);
+    }
+
+    /// Ends peers whose data path is cut.
+    fn check_data_paths(&mut self, now: Instant) {
+        let mut cut = SmallVec::<[(PeerKey, Error); 1]>::new();
+        for (key, peer) in &mut self.peers {
+            if let Err(error) = peer.check_data_path(now, &mut self.commons) {
+                cut.push((key, error));
+            }
+        }
+        for (key, error) in cut {
+            self.fail_peer(key, error);
+        }
     }
 }

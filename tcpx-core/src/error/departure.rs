@@ -35,6 +35,17 @@ pub enum Departure {
         /// How far it came, in words.
         state: &'static str,
     },
+    /// Its control link lives, but chunks that it has sent do not arrive.
+    ChunksLost {
+        /// The channel.
+        channel: u16,
+        /// Chunks that it has sent on this channel.
+        sent: u64,
+        /// Those of them that have arrived here.
+        arrived: u64,
+        /// How long none has, though a receive is posted.
+        waited: Duration,
+    },
 }
 
 impl fmt::Display for Departure {
@@ -64,6 +75,12 @@ impl fmt::Display for Departure {
             Self::NeverUp { waited, state } => {
                 write!(f, "it was not connected within {waited:.1?}: {state}")
             }
+            Self::ChunksLost { channel, sent, arrived, waited } => write!(
+                f,
+                "it has sent {sent} chunks on channel {channel}, {arrived} have arrived, and none \
+                 for {:.1} s: the data path is cut, though its control link lives",
+                waited.as_secs_f64()
+            ),
         }
     }
 }

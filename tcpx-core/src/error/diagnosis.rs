@@ -107,6 +107,7 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
         Departure::Silent(_) | Departure::HostGone(_) => &connection::PEER_SILENT,
         Departure::Unanswered(_) => &connection::GOODBYE_UNANSWERED,
         Departure::NeverUp { .. } => &connection::PEER_DID_NOT_COME,
+        Departure::ChunksLost { .. } => &connection::DATA_PATH_CUT,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }
 }
@@ -149,6 +150,7 @@ fn of_linker(words: &str) -> &'static Diagnosis {
 fn of_call(failure: &PluginFailure) -> &'static Diagnosis {
     match (failure.call, failure.code.0) {
         ("test", 2) => &connection::PEER_CLOSED_AFTER_SENDING,
+        ("checkComm", 2) => &connection::DATA_PATH_CUT,
         ("regMr", 3) => &requests::REGISTRATION_REFUSED,
         ("isend" | "irecv", 3) => &requests::TOO_MANY_REQUESTS,
         ("irecvConsumed", 3) => &requests::CONSUMED_WRONGLY,

@@ -10,7 +10,8 @@ use super::phase::Phase;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PluginFailure {
-    /// The member of the v7 table that was called.
+    /// The member of the v7 table that was called, or of the software plugin's addition to it,
+    /// which tells of dead comms: `checkComm`.
     pub call: &'static str,
     /// What it returned.
     pub code: NcclResult,

@@ -3,6 +3,7 @@
 use super::commons::{Commons, Ledger};
 use super::connection::{Closing, Connection, phase_of};
 use super::protocol::action::{Action, Completion, Ending, Outcome};
+use super::protocol::arrivals::Loss;
 use super::protocol::operation::Withdrawal;
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
@@ -38,6 +39,10 @@ impl Connection {
                     let unacknowledged = self.link.unacknowledged().unwrap_or_default();
                     self.protocol.handle_acknowledgement(unacknowledged);
                 }
+                Action::CountSent => {
+                    let sent = self.sent_chunks();
+                    self.protocol.handle_sent(sent);
+                }
                 Action::CloseSends => {
                     // Nothing is being gathered: everything that was posted has ended before the
                     // goodbye.
@@ -61,11 +66,13 @@ impl Connection {
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
         let (sends, receives) = setup.finish();
-        for (channel, comm) in (0..).zip(sends) {
+        for (channel, mut comm) in (0..).zip(sends) {
+            comm.set_peer_timeout(options.peer_timeout);
             let id = registrations.new_comm();
             self.send_lanes.push(SendLane::new(id, key, channel, comm, options.send_window));
         }
-        for (label, comm) in receives {
+        for (label, mut comm) in receives {
+            comm.set_peer_timeout(options.peer_timeout);
             let id = registrations.new_comm();
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, options.recv_window));
         }
@@ -186,6 +193,9 @@ impl Connection {
             Ending::Aborted(reason) => self.gone(Departure::Abort(reason), phase),
             Ending::Silent(silence) => self.gone(Departure::Silent(silence), phase),
             Ending::HostGone(silence) => self.gone(Departure::HostGone(silence), phase),
+            Ending::ChunksLost(Loss { channel, sent, arrived, waited }) => {
+                self.gone(Departure::ChunksLost { channel, sent, arrived, waited }, phase)
+            }
             Ending::NeverUp { waited, state } => {
                 self.gone(Departure::NeverUp { waited, state }, phase)
             }

@@ -66,7 +66,7 @@ pub(crate) struct Connection {
     pub(super) closing: Option<Closing>,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
-    deferred: Option<DeferredFailure>,
+    pub(super) deferred: Option<DeferredFailure>,
     /// When the protocol wants to know the time.
     timeout: Option<Instant>,
 }
@@ -127,6 +127,8 @@ impl Connection {
         }
         if self.timeout.is_some_and(|timeout| now >= timeout) {
             self.protocol.handle_timeout(now);
+            // What is asked for now decides when to look again.
+            self.act(cx)?;
             self.timeout = self.protocol.next_timeout();
         }
         self.act(cx)?;
@@ -135,12 +137,10 @@ impl Connection {
     }
 
     fn read_link(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
-        let outcome = self.link.fill(now);
-        if let Ok(true) = outcome {
-            self.protocol.handle_heard(now);
-        }
+        let outcome = self.link.begin_round(now);
+        self.protocol.handle_heard(self.link.heard_at);
         // What came before the end of the link still counts.
-        while let Some(frame) = self.link.next_frame().map_err(|error| self.link_error(error))? {
+        while let Some(frame) = self.link.next_of_round().map_err(|error| self.link_error(error))? {
             self.protocol.handle_frame(frame);
         }
         self.act(cx)?;
@@ -201,7 +201,7 @@ impl Connection {
 
     /// The plugin has failed: no more calls of it for this peer, and its end unless the link may
     /// know more. What was done before counts.
-    fn defer(&mut self, error: Error, now: Instant, cx: &mut Commons) -> Result<bool> {
+    pub(super) fn defer(&mut self, error: Error, now: Instant, cx: &mut Commons) -> Result<bool> {
         self.tell_finished(cx)?;
         self.deferred = Some(DeferredFailure::new(error, now)?);
         Ok(true)

@@ -1,4 +1,4 @@
-//! A plugin call that failed as calls do when the other end has died. Pure.
+//! A plugin call that failed as calls do when the other end, or the way to it, has died. Pure.
 //!
 //! The control link tells best why a peer ended. The system closes the sockets of a dead process
 //! one by one, so a comm may fail before the link does. Such a failure waits a moment for the

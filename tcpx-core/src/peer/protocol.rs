@@ -2,9 +2,11 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
+//! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `frames`: what each frame of the peer does.
+//! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
 //! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
@@ -19,10 +21,12 @@
 //! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
+pub(crate) mod arrivals;
 mod backlog;
 mod coalescer;
 pub(crate) mod coalescing_limits;
 mod frames;
+mod host_silence;
 mod keepalive;
 mod leaving;
 mod matcher;
@@ -45,6 +49,7 @@ use slotmap::SlotMap;
 use tcpx_sys::NetHandle;
 
 use self::action::{Action, Completion, Ending, Outcome, Violation};
+use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::backlog::Backlogs;
 use self::coalescer::Coalescer;
 use self::coalescing_limits::CoalescingLimits;
@@ -55,7 +60,7 @@ use self::operation::{NewOperation, OpState, Operation, Withdrawal};
 use self::receives::MessageEnd;
 use self::stage::{Connecting, PeerStage, Stage};
 use self::staging_channels::StagingChannels;
-use crate::control::frame::Frame;
+use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::stats::channel::MessageStats;
 use crate::transfer::plan::Member;
@@ -118,6 +123,7 @@ pub(crate) struct PeerProtocol {
     announcements: u64,
     next_channel: u16,
     keepalive: Keepalive,
+    arrivals: Arrivals,
     heard_at: Instant,
     messages: MessageStats,
     actions: VecDeque<Action>,
@@ -134,8 +140,8 @@ pub(crate) struct Opening {
     pub(crate) handles: Vec<NetHandle>,
     /// What may share a chunk.
     pub(crate) limits: CoalescingLimits,
-    /// How long a peer that has a progress thread may be silent, and the host of any peer may
-    /// acknowledge nothing; `None`: for ever.
+    /// How long a peer that has a progress thread may be silent, the host of any peer may
+    /// acknowledge nothing, and chunks that were sent may be under way; `None`: for ever.
     pub(crate) peer_timeout: Option<Duration>,
     /// The time within which a peer that nobody has asked for must come up; `None`: somebody has
     /// asked.
@@ -168,6 +174,7 @@ impl PeerProtocol {
             announcements: 0,
             next_channel: 0,
             keepalive: Keepalive::new(peer_timeout, agreement.peer_progresses, now),
+            arrivals: Arrivals::new(peer_timeout, agreement.channels, now),
             heard_at: now,
             messages: MessageStats::default(),
             actions: VecDeque::from([Action::Send(Frame::Handles(handles))]),
@@ -230,7 +237,10 @@ impl PeerProtocol {
         }
         match self.keepalive.look(self.heard_at, now) {
             Due::Nothing => {}
-            Due::Ping => self.actions.push_back(Action::AskHost),
+            Due::HostLook => self.actions.push_back(Action::AskHost),
+            Due::Ping => {
+                self.actions.extend([Action::AskHost, Action::Send(Frame::Ping)]);
+            }
             // Accepting may keep the peer's progress thread for long; whoever connects has a
             // deadline of its own.
             Due::Frozen(_) if matches!(self.stage, Stage::Connecting(_)) => {}
@@ -256,11 +266,32 @@ impl PeerProtocol {
         if let Stage::Over = self.stage {
             return;
         }
-        if self.keepalive.is_host_gone(unacknowledged) {
-            self.end(Ending::HostGone(unacknowledged.unwrap_or_default()));
-        } else {
-            self.actions.push_back(Action::Send(Frame::Ping));
+        if let Some(silence) = self.keepalive.host_answer(unacknowledged) {
+            self.end(Ending::HostGone(silence));
         }
+    }
+
+    /// What has arrived on each channel by now; to be told about once a second while the peer is
+    /// up. `is_unpacking`: this end has chunks to unpack, and so perhaps no room for others.
+    pub(crate) fn handle_arrivals(
+        &mut self,
+        samples: &[ArrivalSample],
+        is_unpacking: bool,
+        now: Instant,
+    ) {
+        if !matches!(self.stage, Stage::Up { .. } | Stage::Closing(_)) {
+            return;
+        }
+        match self.arrivals.look(samples, is_unpacking, now) {
+            Judgement::Nothing => {}
+            Judgement::Ask => self.actions.push_back(Action::Send(Frame::AskSent)),
+            Judgement::Lost(loss) => self.end(Ending::ChunksLost(loss)),
+        }
+    }
+
+    /// How many chunks this end has sent on each channel.
+    pub(crate) fn handle_sent(&mut self, chunks: ChunkCounts) {
+        self.actions.push_back(Action::Send(Frame::Sent(chunks)));
     }
 
     /// Whether the channel has a staging buffer now. Without one nothing is gathered on it, as long

@@ -77,6 +77,16 @@ impl RecvLane {
         self.watch.look(self.window.sample(self.stats, chunk_bytes), now)
     }
 
+    /// Chunks that have arrived so far, unpacked or not.
+    pub(crate) fn chunks_arrived(&self) -> u64 {
+        self.stats.chunks + self.window.arrived() as u64
+    }
+
+    /// Looks whether an idle lane's comm is alive. A request that is posted finds out by itself.
+    pub(crate) fn look_if_idle(&mut self) -> Result<()> {
+        if self.window.has_posted() { Ok(()) } else { self.comm.look() }
+    }
+
     /// Whether a posted receive has not arrived.
     pub(crate) fn awaits_bytes(&self) -> bool {
         self.window.has_posted()

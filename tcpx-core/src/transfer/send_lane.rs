@@ -123,6 +123,11 @@ impl SendLane {
         self.watch.look(sample.with_copied(self.staged.len()), now)
     }
 
+    /// Looks whether an idle lane's comm is alive. A request that is posted finds out by itself.
+    pub(crate) fn look_if_idle(&mut self) -> Result<()> {
+        if self.window.has_posted() { Ok(()) } else { self.comm.look() }
+    }
+
     /// Nothing in flight, nothing being gathered and nothing waiting.
     pub(crate) fn is_idle(&self) -> bool {
         self.stripes.is_empty()

@@ -35,6 +35,11 @@ impl<T> Window<T> {
         self.requests.len()
     }
 
+    /// Requests that have arrived and hold their slot.
+    pub(crate) fn arrived(&self) -> usize {
+        self.arrived
+    }
+
     /// Slots.
     pub(crate) fn limit(&self) -> usize {
         self.limit
@@ -123,6 +128,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(window.len() as u32, posted - gone);
+                prop_assert_eq!(window.arrived() as u32, arrived - gone);
             }
         }
     }

@@ -158,4 +158,9 @@ PEER_SILENT = 731 Error "the peer gives no sign of life"
     cause "its process or host is frozen or stopped, or the network between the two is cut"
     cure ["ping <ADDRESS>", "# look whether the peer's process is stopped (state T in ps), then connect again"]
     source "this project"
+DATA_PATH_CUT = 732 Error "the data path to the peer is cut"
+    symptom "\"it has sent 6 chunks on channel 1, 5 have arrived\", or \"plugin call checkComm returned 2\""
+    cause "a firewall has forgotten an idle flow or drops the data ports, a data NIC is down or its route is gone, or a data connection was reset, though the control link may live; where bytes do arrive, the bounce pages of this end may have run out (TCPX-815)"
+    cure ["ss -tnoi dst <ADDRESS>", "# let the firewalls between the two pass every port of the data NICs, and keep idle flows for longer; then connect again"]
+    source "this project"
 }

@@ -209,6 +209,9 @@ impl Lane {
     pub(crate) fn kill(&self, reason: &dyn core::fmt::Display) {
         let mut working = lock(&self.working);
         working.chunks.append(&mut lock(&self.incoming));
+        if working.dead {
+            return self.fail_all(&mut working);
+        }
         self.die(&mut working, reason);
     }
 

@@ -80,7 +80,12 @@ impl Lanes {
         }
     }
 
-    pub(crate) fn sockets(&self) -> impl Iterator<Item = &TcpStream> {
+    /// Fails every chunk of lane `index`, now and from now on.
+    pub(crate) fn kill(&self, index: usize, reason: &dyn core::fmt::Display) {
+        self.lanes[index].kill(reason);
+    }
+
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = &TcpStream> + Clone {
         self.lanes.iter().map(|lane| lane.socket())
     }
 

@@ -1,5 +1,7 @@
 //! What a new comm is told.
 
+use std::time::Duration;
+
 use crate::faults::FaultScript;
 
 /// Settings of one comm, and its number.
@@ -13,5 +15,7 @@ pub(crate) struct CommOptions<'a> {
     pub(crate) recv_sync: bool,
     /// Messages of up to this many bytes travel on the control socket.
     pub(crate) inline_bytes: u32,
+    /// How long the peer's host may acknowledge nothing; `None`: for ever.
+    pub(crate) peer_timeout: Option<Duration>,
     pub(crate) script: &'a FaultScript,
 }

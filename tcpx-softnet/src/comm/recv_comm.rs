@@ -4,6 +4,7 @@
 mod arrivals;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
@@ -12,6 +13,7 @@ use super::control_socket::{ControlIn, ControlRead, ControlSocket};
 use super::credit::CreditOut;
 use super::lane::Chunk;
 use super::lanes::Lanes;
+use super::liveness::Liveness;
 use super::options::CommOptions;
 use super::recv_request::{Destination, RecvRequest};
 use super::request_ring::{ConsumeError, Ring};
@@ -50,6 +52,7 @@ pub(crate) struct RecvComm {
     chunk_bytes: u32,
     chunks: VecDeque<AnnouncedChunk>,
     requests: Requests<RecvRequest>,
+    liveness: Liveness,
     queue: UnpackQueue,
     bounce: &'static BounceBuffer,
     shaper: Shaper,
@@ -89,7 +92,9 @@ impl RecvComm {
             log::warn!("accept: cannot start helper threads: {error}");
             Failure::System
         })?;
+        let watched = lanes.sockets().chain([&sockets.control]);
         Ok(Self {
+            liveness: Liveness::new(watched, Side::Recv, options.peer_timeout),
             lanes,
             control: ControlSocket::new(sockets.control, script, number, Side::Recv),
             input: ControlIn::new(),
@@ -128,7 +133,11 @@ impl RecvComm {
         if !self.requests.is_done(number) {
             self.progress();
         }
-        let done = self.requests.answer(number)?;
+        let mut done = self.requests.answer(number)?;
+        if !done && self.liveness.is_stuck(number) {
+            self.look();
+            done = self.requests.answer(number)?;
+        }
         if let Some(receive) = self.requests.ring.get(number).filter(|_| done) {
             self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
             self.requests.ring.report();
@@ -165,6 +174,32 @@ impl RecvComm {
     pub(crate) fn received_bytes(&self, low: u32) -> Option<u32> {
         let ring = &self.requests.ring;
         ring.get(ring.number_from_low_bits(low))?.total
+    }
+
+    /// Another limit to the silence of the peer's host.
+    pub(crate) fn set_peer_timeout(&mut self, limit: Option<Duration>) {
+        self.liveness.set_limit(self.lanes.sockets().chain([self.control.stream()]), limit);
+    }
+
+    /// Looks at the sockets, for a caller that has nothing to test.
+    pub(crate) fn check(&mut self) -> Result<(), Failure> {
+        self.look();
+        if self.liveness.is_dead() { Err(Failure::System) } else { Ok(()) }
+    }
+
+    /// Looks at the sockets. A dead one fails every receive whose records have not all come.
+    fn look(&mut self) {
+        // What came before the end may be all that the receives need.
+        let is_read = self.input.bytes().is_empty() && self.chunks.is_empty();
+        let sockets = self.lanes.sockets().chain([self.control.stream()]);
+        let Some((index, death)) = self.liveness.look(sockets, is_read) else { return };
+        if index < self.lanes.len() {
+            self.lanes.kill(index, &death);
+        } else {
+            log::warn!("control socket failed: {death}");
+        }
+        self.requests.fail(self.requests.ring.first_unqueued(), Failure::System);
+        self.harvest();
     }
 
     fn progress(&mut self) {

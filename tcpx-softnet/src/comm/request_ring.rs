@@ -102,6 +102,11 @@ impl<T> Ring<T> {
         (self.queued < self.posted).then_some(self.queued)
     }
 
+    /// First request that is not wholly on the sockets yet, posted or still to come.
+    pub(crate) fn first_unqueued(&self) -> u64 {
+        self.queued
+    }
+
     /// The request [`Self::next_to_queue`] names is wholly on the sockets now.
     pub(crate) fn mark_queued(&mut self) {
         debug_assert!(self.queued < self.posted, "nothing to queue");

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tcpx_sys::MAX_REQUESTS;
 
@@ -11,6 +12,7 @@ use super::credit::CreditIn;
 use super::lane::Chunk;
 use super::lane_order::RoundRobin;
 use super::lanes::Lanes;
+use super::liveness::Liveness;
 use super::options::CommOptions;
 use super::requests::{Request, Requests};
 use crate::connect::Sockets;
@@ -84,6 +86,7 @@ pub(crate) struct SendComm {
     /// Present when sends wait for the peer's receives.
     credit: Option<CreditIn>,
     requests: Requests<SendRequest>,
+    liveness: Liveness,
     chunk_bytes: u32,
     inline_bytes: u32,
     faults: CommFaults,
@@ -96,7 +99,9 @@ impl SendComm {
     pub(crate) fn new(sockets: Sockets, options: &CommOptions<'_>) -> io::Result<Self> {
         let CommOptions { number, script, .. } = *options;
         let lanes = Lanes::new(sockets.data, Side::Send, options)?;
+        let watched = lanes.sockets().chain([&sockets.control]);
         Ok(Self {
+            liveness: Liveness::new(watched, Side::Send, options.peer_timeout),
             outgoing: Outgoing {
                 order: RoundRobin::new(lanes.len()),
                 lanes,
@@ -152,12 +157,45 @@ impl SendComm {
         if !self.requests.is_done(number) {
             self.progress();
         }
-        let done = self.requests.answer(number)?;
+        let mut done = self.requests.answer(number)?;
+        if !done && self.liveness.is_stuck(number) {
+            self.look();
+            done = self.requests.answer(number)?;
+        }
         if done {
             self.requests.ring.report();
             self.requests.ring.free();
         }
         Ok(done)
+    }
+
+    /// Another limit to the silence of the peer's host.
+    pub(crate) fn set_peer_timeout(&mut self, limit: Option<Duration>) {
+        let sockets = self.outgoing.lanes.sockets().chain([self.control.stream()]);
+        self.liveness.set_limit(sockets, limit);
+    }
+
+    /// Looks at the sockets, for a caller that has nothing to test.
+    pub(crate) fn check(&mut self) -> Result<(), Failure> {
+        self.look();
+        if self.liveness.is_dead() { Err(Failure::System) } else { Ok(()) }
+    }
+
+    /// Looks at the sockets. A dead one fails every send that is not wholly on the sockets, and
+    /// what still waits for this one.
+    fn look(&mut self) {
+        let lanes = &self.outgoing.lanes;
+        let sockets = lanes.sockets().chain([self.control.stream()]);
+        let Some((index, death)) = self.liveness.look(sockets, true) else { return };
+        let mut from = self.requests.ring.first_unqueued();
+        if index < lanes.len() {
+            lanes.kill(index, &death);
+        } else {
+            log::warn!("control socket failed: {death}");
+            from = self.outgoing.records.first().map_or(from, |first| first.min(from));
+        }
+        self.requests.fail(from, Failure::System);
+        self.harvest();
     }
 
     fn progress(&mut self) {

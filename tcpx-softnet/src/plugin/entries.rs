@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tcpx_sys::UnpackNetDeviceHandle;
 
@@ -139,6 +140,27 @@ fn explain(entry: &str, missing: LookupError) -> Failure {
         }
     }
     Failure::Internal
+}
+
+/// `limit`: how long the peer's host may be silent; `None`: for ever.
+pub(crate) fn set_peer_timeout(comm: *mut c_void, limit: Option<Duration>) -> Result<(), Failure> {
+    with_comm("setPeerTimeout", comm, |comm| {
+        match comm {
+            Comm::Send(send) => send.set_peer_timeout(limit),
+            Comm::Recv(recv) => recv.set_peer_timeout(limit),
+            Comm::Listen(_) => return wrong_kind("setPeerTimeout", "send or receive"),
+        }
+        Ok(())
+    })
+}
+
+/// Whether the comm's sockets are alive.
+pub(crate) fn check_comm(comm: *mut c_void) -> Result<(), Failure> {
+    with_comm("checkComm", comm, |comm| match comm {
+        Comm::Send(send) => send.check(),
+        Comm::Recv(recv) => recv.check(),
+        Comm::Listen(_) => wrong_kind("checkComm", "send or receive"),
+    })
 }
 
 fn wrong_kind<R>(entry: &str, expected: &str) -> Result<R, Failure> {

@@ -45,6 +45,7 @@ impl Runtime {
             threads: self.threads,
             recv_sync: self.settings.recv_sync,
             inline_bytes: self.settings.inline_bytes,
+            peer_timeout: self.settings.peer_timeout,
             script: &self.settings.script,
         }
     }

@@ -68,6 +68,10 @@ pub struct Settings {
     pub poison: bool,
     /// How long one connect or accept may take.
     pub connect_timeout: Duration,
+    /// How long the peer's host may acknowledge nothing that a comm has sent, or leave the system's
+    /// probes of an idle connection unanswered (whole seconds, at least four), before the comm is
+    /// dead. `None`: for ever.
+    pub peer_timeout: Option<Duration>,
     /// What goes wrong, or is inconvenient, on purpose: for testing consumers.
     pub script: FaultScript,
 }
@@ -87,6 +91,7 @@ impl Default for Settings {
             bounce: BounceMemory::Host,
             poison: false,
             connect_timeout: Duration::from_secs(20),
+            peer_timeout: Some(Duration::from_secs(10)),
             script: FaultScript::default(),
         }
     }
@@ -141,6 +146,11 @@ impl Settings {
         let interfaces =
             read.text("TCPX_SOFT_IFNAME").or_else(|| read.text("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"));
         let timeout_ms = read.number("TCPX_SOFT_CONNECT_TIMEOUT_MS", 1, 3_600_000)?;
+        let peer_timeout = match read.number("TCPX_SOFT_PEER_TIMEOUT_MS", 0, 86_400_000)? {
+            None => default.peer_timeout,
+            Some(0) => None,
+            Some(time) => Some(Duration::from_millis(time)),
+        };
         let settings = Self {
             interfaces,
             chunk_bytes: narrow(chunk_bytes),
@@ -158,6 +168,7 @@ impl Settings {
             bounce: read.parsed("TCPX_SOFT_BOUNCE")?.unwrap_or_default(),
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
+            peer_timeout,
             script: script(&read)?,
         };
         settings.check()?;
@@ -190,13 +201,13 @@ impl Settings {
         if let Err((value, ParseError { allowed })) = self.script.check() {
             return Err(SettingsError::Invalid { variable: "script", value, allowed });
         }
-        if self.connect_timeout.is_zero() {
-            let value = format!("{:?}", self.connect_timeout);
-            return Err(SettingsError::Invalid {
-                variable: "connect_timeout",
-                value,
-                allowed: "more than 0",
-            });
+        let times =
+            [("connect_timeout", Some(self.connect_timeout)), ("peer_timeout", self.peer_timeout)];
+        for (variable, time) in times {
+            if let Some(time) = time.filter(Duration::is_zero) {
+                let value = format!("{time:?}");
+                return Err(SettingsError::Invalid { variable, value, allowed: "more than 0" });
+            }
         }
         match &self.interfaces {
             Some(list) if list.trim_start_matches(['^', '=']).len() < 2 => {
@@ -311,6 +322,7 @@ mod tests {
             ("TCPX_SOFT_FAULTS", "rc:test@1=0"),
             ("TCPX_SOFT_FAULTS", "kill:send@1;"),
             ("TCPX_SOFT_CONNECT_TIMEOUT_MS", "0"),
+            ("TCPX_SOFT_PEER_TIMEOUT_MS", "86400001"),
         ] {
             match parse(&[(CHUNK, "1"), (name, value)]) {
                 Err(SettingsError::Invalid { variable, .. }) => assert_eq!(variable, name),
@@ -320,6 +332,16 @@ mod tests {
         assert!(parse(&[(CHUNK, "1"), (ENABLE, "1")]).is_ok());
         assert!(parse(&[(CHUNK, "1"), ("TCPX_SOFT_IFNAME", "l")]).is_err());
         assert!(parse(&[(CHUNK, "1"), ("TCPX_SOFT_POOL_BYTES", "4097")]).is_err());
+    }
+
+    #[test]
+    fn a_peer_timeout_of_zero_is_none() {
+        let read = |text| {
+            parse(&[(CHUNK, "1"), ("TCPX_SOFT_PEER_TIMEOUT_MS", text)]).map(|it| it.peer_timeout)
+        };
+        assert_eq!(read(""), Ok(Some(Duration::from_secs(10))));
+        assert_eq!(read("0"), Ok(None));
+        assert_eq!(read("1500"), Ok(Some(Duration::from_millis(1_500))));
     }
 
     #[cfg(not(feature = "faults"))]
@@ -346,6 +368,7 @@ mod tests {
             Settings { threads: 0, ..Settings::default() },
             Settings { pool_bytes: 4095, ..Settings::default() },
             Settings { connect_timeout: Duration::ZERO, ..Settings::default() },
+            Settings { peer_timeout: Some(Duration::ZERO), ..Settings::default() },
             Settings { interfaces: Some("=e".to_owned()), ..Settings::default() },
         ];
         for settings in broken {

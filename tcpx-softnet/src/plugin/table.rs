@@ -55,7 +55,7 @@ pub const fn table() -> NcclNetV7 {
 /// In a forked child nothing runs, and nothing is logged: any lock, the logger's too, may be held
 /// by a thread that is not there. What is closed there is the parent's and stays open, which is
 /// all that a caller who cleans up wants to hear.
-fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
+pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
     let Ok(_stay) = Stay::begin() else {
         return match entry {
             Entry::CloseTransfer | Entry::CloseListen => NcclResult::SUCCESS,

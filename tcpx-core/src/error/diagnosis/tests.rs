@@ -41,6 +41,10 @@ fn gone(how: Departure) -> Error {
     Error::PeerGone { peer: "p".into(), phase: Phase::Send, how }
 }
 
+fn chunks_lost() -> Departure {
+    Departure::ChunksLost { channel: 1, sent: 6, arrived: 5, waited: Duration::from_secs(14) }
+}
+
 fn deadline(phase: Phase) -> Error {
     let (waited, detail) = (Duration::from_secs(1), Awaited::words("up"));
     Error::Deadline { phase, peer: Some("p".into()), waited, detail }
@@ -114,6 +118,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (Error::Preflight(Arc::new(preflight)), 101),
         (Error::NoSoftPlugin, 212),
         (call("test", 2), 709),
+        (call("checkComm", 2), 732),
         (call("regMr", 3), 811),
         (call("isend", 3), 806),
         (call("irecv", 3), 806),
@@ -139,6 +144,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (gone(Departure::Silent(Duration::from_secs(20))), 731),
         (gone(Departure::Unanswered(Duration::from_secs(5))), 726),
         (gone(Departure::NeverUp { waited: Duration::from_secs(5), state: "proven" }), 725),
+        (gone(chunks_lost()), 732),
         (gone(Departure::Abort("out of patience".into())), 723),
         (gone(Departure::Abort("plugin call test returned 2 [TCPX-709]".into())), 709),
         (gone(Departure::Abort("words of a newer release [TCPX-9999]".into())), 723),

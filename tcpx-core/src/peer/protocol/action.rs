@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tcpx_sys::NetHandle;
 
+use super::arrivals::Loss;
 use super::operation::Withdrawal;
 use super::stage::PeerStage;
 use crate::control::frame::Frame;
@@ -32,6 +33,9 @@ pub(crate) enum Action {
     /// Ask the system how long the peer's host has acknowledged nothing, and answer with
     /// [`handle_acknowledgement`](super::PeerProtocol::handle_acknowledgement).
     AskHost,
+    /// Count the chunks that were sent on each channel, and answer with
+    /// [`handle_sent`](super::PeerProtocol::handle_sent).
+    CountSent,
     /// Close the send comms, and say so with
     /// [`handle_sends_closed`](super::PeerProtocol::handle_sends_closed).
     CloseSends,
@@ -76,6 +80,8 @@ pub(crate) enum Ending {
     Silent(Duration),
     /// The peer's host has acknowledged nothing for so long.
     HostGone(Duration),
+    /// Chunks that the peer has sent do not arrive, though its link lives.
+    ChunksLost(Loss),
     /// Nobody has asked for the peer, and it did not come up within its time.
     NeverUp { waited: Duration, state: &'static str },
     /// The peer said what no well-behaved peer says.
@@ -99,6 +105,8 @@ pub(crate) enum Violation {
     EmptyMatch,
     #[error("it speaks of receive {recv:#x}, which does not wait here")]
     UnknownReceive { recv: u64 },
+    #[error("chunks sent on {0} channels, which nobody has asked for")]
+    SentUnasked(usize),
     #[error("receive {recv:#x} cannot share a chunk with the one before")]
     CannotShare { recv: u64 },
 }

@@ -47,6 +47,14 @@ impl PeerProtocol {
             (Frame::Cancelled { recv }, _) => self.handle_cancelled(recv),
             (Frame::Ping, _) => self.actions.push_back(Action::Send(Frame::Pong)),
             (Frame::Pong, _) => {}
+            (Frame::AskSent, Stage::Up { .. } | Stage::Closing(_)) => {
+                self.actions.push_back(Action::CountSent);
+            }
+            (Frame::Sent(chunks), Stage::Up { .. } | Stage::Closing(_)) => {
+                if !self.arrivals.hear(&chunks) {
+                    self.broken(Violation::SentUnasked(chunks.len()));
+                }
+            }
             (Frame::Goodbye, Stage::Connecting(connecting)) if !connecting.peer_left => {
                 self.peer_leaves();
             }

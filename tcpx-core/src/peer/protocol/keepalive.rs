@@ -5,23 +5,25 @@
 
 use std::time::{Duration, Instant};
 
+use super::host_silence::HostSilence;
+
 /// A silent link is asked for a sign of life this often, so that an error can say how long a peer
 /// was silent.
 const PING_AFTER: Duration = Duration::from_secs(2);
+/// The host of a silent peer is looked at so often between two pings.
+const HOST_LOOKS: u32 = 8;
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
-    /// Ask it for a sign of life.
+    /// Ask the system about its host.
+    HostLook,
+    /// The same, and ask it for a sign of life.
     Ping,
     /// It makes progress by itself and was asked, and has been silent for so long: it is frozen.
     Frozen(Duration),
 }
-
-/// Looks in a row at which the peer's host was overdue: what was only just sent is acknowledged by
-/// the next one.
-const OVERDUE_LOOKS: u32 = 2;
 
 /// Watches one peer.
 #[derive(Debug)]
@@ -34,45 +36,42 @@ pub(super) struct Keepalive {
     /// Silence that was listened to.
     silence: Duration,
     pinged_at: Option<Duration>,
-    timeout: Option<Duration>,
-    overdue_looks: u32,
+    /// The silence at which its host is looked at next, unless a ping comes first.
+    host_look_at: Option<Duration>,
+    host: HostSilence,
 }
 
 impl Keepalive {
     /// Watches from now on. `peer_progresses`: the peer has a progress thread.
     pub(super) fn new(timeout: Option<Duration>, peer_progresses: bool, now: Instant) -> Self {
+        // Several pings fit into the time, so that one that is late is not the end.
+        let ping_after = timeout.map_or(PING_AFTER, |timeout| PING_AFTER.min(timeout / 4));
         Self {
-            // Several pings fit into the time, so that one that is late is not the end.
-            ping_after: timeout.map_or(PING_AFTER, |timeout| PING_AFTER.min(timeout / 4)),
+            ping_after,
             limit: timeout.filter(|_| peer_progresses),
             heard_at: now,
             looked_at: now,
             silence: Duration::ZERO,
             pinged_at: None,
-            timeout,
-            overdue_looks: 0,
+            host_look_at: None,
+            host: HostSilence::new(timeout, ping_after, now),
         }
     }
 
-    /// To be asked with each ping. `unacknowledged`: how long the peer's host has acknowledged
-    /// nothing, if something waits for it. Whether the host, or the way to it, is gone; this needs
-    /// no progress of the peer.
-    pub(super) fn is_host_gone(&mut self, unacknowledged: Option<Duration>) -> bool {
-        let is_overdue = self
-            .timeout
-            .zip(unacknowledged)
-            .is_some_and(|(timeout, unacknowledged)| unacknowledged >= timeout);
-        self.overdue_looks = if is_overdue { self.overdue_looks + 1 } else { 0 };
-        self.overdue_looks >= OVERDUE_LOOKS
+    /// The answer to each look at the host, at the time of the look. `unacknowledged`: how long the
+    /// peer's host has acknowledged nothing, if something waits for it. Returns how long the host
+    /// was silent, if it, or the way to it, is gone; this needs no progress of the peer.
+    pub(super) fn host_answer(&mut self, unacknowledged: Option<Duration>) -> Option<Duration> {
+        self.host_look_at = Some(self.silence + self.ping_after / HOST_LOOKS);
+        let pinged = self.silence.saturating_sub(self.pinged_at.unwrap_or_default());
+        self.host.look(unacknowledged, pinged, self.looked_at)
     }
 
     /// When a look next finds anything due, if nothing is heard until then.
     pub(super) fn next_look(&self) -> Instant {
         let next_ping = self.pinged_at.unwrap_or_default() + self.ping_after;
-        let due = match self.limit.filter(|_| self.pinged_at.is_some()) {
-            Some(limit) => next_ping.min(limit),
-            None => next_ping,
-        };
+        let limit = self.limit.filter(|_| self.pinged_at.is_some());
+        let due = [limit, self.host_look_at].into_iter().flatten().fold(next_ping, Duration::min);
         self.looked_at + due.saturating_sub(self.silence)
     }
 
@@ -82,11 +81,12 @@ impl Keepalive {
         self.looked_at = now;
         if heard_at > self.heard_at {
             self.heard_at = heard_at;
-            self.silence = Duration::ZERO;
+            self.silence = now.saturating_duration_since(heard_at).min(self.ping_after);
             self.pinged_at = None;
-            return Due::Nothing;
+            self.host_look_at = None;
+        } else {
+            self.silence += since.min(self.ping_after);
         }
-        self.silence += since.min(self.ping_after);
         if let Some(limit) = self.limit
             && self.silence >= limit
             && self.pinged_at.is_some()
@@ -94,11 +94,12 @@ impl Keepalive {
             return Due::Frozen(self.silence);
         }
         let next_ping = self.pinged_at.unwrap_or_default() + self.ping_after;
-        if self.silence < next_ping {
-            return Due::Nothing;
+        if self.silence >= next_ping {
+            self.pinged_at = Some(self.silence);
+            return Due::Ping;
         }
-        self.pinged_at = Some(self.silence);
-        Due::Ping
+        let is_due = self.host_look_at.take_if(|at| *at <= self.silence).is_some();
+        if is_due { Due::HostLook } else { Due::Nothing }
     }
 }
 
@@ -121,7 +122,7 @@ mod tests {
         let heard_at = heartbeat.heard_at;
         for at in (0..until).step_by(step as usize) {
             match heartbeat.look(heard_at, start + Duration::from_millis(at)) {
-                Due::Nothing => {}
+                Due::Nothing | Due::HostLook => {}
                 Due::Ping => pings.push(at),
                 Due::Frozen(_) => return (pings, Some(at)),
             }
@@ -146,23 +147,42 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_host_is_gone_when_it_is_overdue_twice_in_a_row() {
-        let mut beat = Keepalive::new(Some(LIMIT), false, Instant::now());
-        let seconds = |seconds| Some(Duration::from_secs(seconds));
-        // The first ping after an hour without progress has had no time to be acknowledged.
-        for (unacknowledged, is_gone) in [
-            (seconds(3_600), false),
-            (None, false),
-            (seconds(10), false),
-            (seconds(9), false),
-            (seconds(10), false),
-            (seconds(12), true),
-        ] {
-            assert_eq!(beat.is_host_gone(unacknowledged), is_gone, "{unacknowledged:?}");
+    /// A driver that looks whenever it is due, of a peer without a progress thread whose link is
+    /// cut at `cut` ms and was idle before. The looks at the host, and the end, in ms after the
+    /// cut.
+    fn cut_off(timeout: Duration, cut: u64, late: u64) -> (u64, u64) {
+        let start = Instant::now();
+        let mut beat = Keepalive::new(Some(timeout), false, start);
+        let cut_at = start + Duration::from_millis(cut);
+        // The peer answers each ping at once, until the link is cut; acknowledgements with it.
+        let (mut heard_at, mut looks, mut waits) = (start, 0, false);
+        loop {
+            let now = beat.next_look() + Duration::from_millis(late);
+            let due = beat.look(heard_at, now);
+            assert!(now < start + Duration::from_secs(3_600), "it is never gone");
+            if let Due::HostLook | Due::Ping = due {
+                looks += 1;
+                let unacknowledged = waits.then(|| now.saturating_duration_since(heard_at));
+                if beat.host_answer(unacknowledged).is_some() {
+                    return (looks, (now - cut_at).as_millis() as u64);
+                }
+            }
+            match due {
+                Due::Ping if now < cut_at => heard_at = now,
+                Due::Ping => waits = true,
+                Due::Nothing | Due::HostLook => {}
+                Due::Frozen(_) => panic!("it has no thread"),
+            }
         }
-        let mut endless = Keepalive::new(None, true, Instant::now());
-        assert!((0..10).all(|_| !endless.is_host_gone(seconds(3_600))));
+    }
+
+    #[test]
+    fn a_host_that_is_gone_is_found_in_a_second_more_than_its_time() {
+        for cut in (0..20_000).step_by(333) {
+            let (looks, end) = cut_off(LIMIT, cut, 5);
+            assert!((8_000..10_500).contains(&end), "cut at {cut}: gone after {end} ms");
+            assert!(looks < 160, "{looks} looks");
+        }
     }
 
     #[test]
@@ -191,7 +211,7 @@ mod tests {
                     heard = now;
                 }
                 match heartbeat.look(heard, now) {
-                    Due::Nothing => {}
+                    Due::Nothing | Due::HostLook => {}
                     Due::Ping => answer = answer.or(Some(now + Duration::from_millis(delay))),
                     Due::Frozen(silence) => prop_assert!(false, "given up after {silence:?}"),
                 }

@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tcpx_sys::NcclResult;
 
@@ -111,6 +112,26 @@ impl RawComm {
         }
         self.place.check("test", code, phase)?;
         Ok(done != 0)
+    }
+
+    /// Tells a plugin that can look how long the peer's host may acknowledge nothing; `None`: for
+    /// ever.
+    pub(super) fn set_peer_timeout(&self, timeout: Option<Duration>) {
+        let Some(health) = self.plugin.health() else { return };
+        let limit = timeout.map_or(0, |time| time.as_millis().clamp(1, u32::MAX.into()) as u32);
+        // SAFETY: the comm is open.
+        let code = unsafe { (health.set_peer_timeout)(self.raw.as_ptr(), limit) };
+        if let Err(error) = self.place.check("setPeerTimeout", code, Phase::Connect) {
+            tracing::warn!(%error, "the plugin's own limit holds");
+        }
+    }
+
+    /// Looks whether the comm's connections are alive, if the plugin can tell.
+    pub(super) fn look(&self, phase: Phase) -> Result<()> {
+        let Some(health) = self.plugin.health() else { return Ok(()) };
+        // SAFETY: the comm is open.
+        let code = unsafe { (health.check_comm)(self.raw.as_ptr()) };
+        self.place.check("checkComm", code, phase)
     }
 
     /// Makes memory known to this comm.

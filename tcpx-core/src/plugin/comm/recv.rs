@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use tcpx_rx::UnpackDescriptor;
 use tcpx_sys::{MAX_REQUESTS, MAX_UNPACK_ENTRIES};
@@ -111,6 +112,18 @@ impl RecvComm {
             (self.raw.plugin.entries().irecv_consumed)(self.raw.raw.as_ptr(), 1, request.0.as_ptr())
         };
         self.raw.place.check("irecvConsumed", code, Phase::Receive)
+    }
+
+    /// How long the peer's host may acknowledge nothing, for a plugin that can look; `None`: for
+    /// ever.
+    pub(crate) fn set_peer_timeout(&mut self, timeout: Option<Duration>) {
+        self.raw.set_peer_timeout(timeout);
+    }
+
+    /// Looks whether the comm is alive, of a plugin that can tell. It may be dead though nothing
+    /// is posted.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        self.raw.look(Phase::Receive)
     }
 
     /// The comm, to be closed by dropping it. It then deregisters what is still registered with it.

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use super::raw::{MemoryHandle, RawComm, Registrar, Request};
 use crate::error::{Phase, Result};
@@ -47,6 +48,18 @@ impl SendComm {
     /// Drives the comm; true once, when the request is done.
     pub(crate) fn test(&mut self, request: Request) -> Result<bool> {
         self.raw.test(request, Phase::Send)
+    }
+
+    /// How long the peer's host may acknowledge nothing, for a plugin that can look; `None`: for
+    /// ever.
+    pub(crate) fn set_peer_timeout(&mut self, timeout: Option<Duration>) {
+        self.raw.set_peer_timeout(timeout);
+    }
+
+    /// Looks whether the comm is alive, of a plugin that can tell. It may be dead though nothing
+    /// is posted.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        self.raw.look(Phase::Send)
     }
 
     /// The comm, to be closed by dropping it. It then deregisters what is still registered with it.

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::driver::{End, Over, PEER_TIMEOUT, Setting};
 use super::pair::{ENDS, Pair};
+use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
-use crate::peer::protocol::action::{Ending, Outcome};
+use crate::peer::protocol::action::{Action, Ending, Outcome, Violation};
 use crate::peer::protocol::operation::Withdrawal;
 use crate::peer::protocol::posting::PostError;
 use crate::peer::protocol::stage::PeerStage;
@@ -181,6 +184,96 @@ fn a_silent_peer_is_asked_and_given_up_and_one_that_answers_lives() {
         let over = pair.ends[end].over.clone();
         assert!(matches!(over, Some(Over::Said(Ending::Silent(_)))), "{over:?}");
     }
+}
+
+/// Seconds pass with every frame delivered, and no chunk.
+fn pass_without_chunks(pair: &mut Pair, seconds: u32) {
+    for _ in 0..seconds {
+        pair.pass(Duration::from_secs(1)).unwrap();
+        pair.deliver_all().unwrap();
+    }
+}
+
+#[test]
+fn a_chunk_that_is_lost_ends_the_peer_with_what_was_sent_and_what_arrived() {
+    let mut pair = up();
+    post(&mut pair, 0, Direction::Receive, 1, 300);
+    let send = post(&mut pair, 1, Direction::Send, 1, 300);
+    pair.deliver_all().unwrap();
+    while [0, 1].iter().any(|channel| pair.send_chunk(1, *channel).unwrap()) {}
+    assert_eq!(outcome(&pair, 1, send), Outcome::Done, "the system has the bytes");
+    assert!(pair.receive_chunk(0, 0).unwrap());
+    while pair.receive_chunk(0, 1).unwrap() {}
+    pass_without_chunks(&mut pair, 10);
+    assert!(pair.ends.iter().all(|end| end.over.is_none()), "there is time left");
+    pass_without_chunks(&mut pair, 10);
+    match pair.ends[0].over.clone() {
+        Some(Over::Said(Ending::ChunksLost(loss))) => {
+            assert_eq!((loss.channel, loss.sent, loss.arrived), (0, 3, 1));
+            assert!(loss.waited >= PEER_TIMEOUT, "{loss:?}");
+        }
+        over => panic!("{over:?}"),
+    }
+    pair.settle().unwrap();
+    let over = pair.ends[1].over.clone();
+    assert!(matches!(over, Some(Over::Said(Ending::Aborted(_)))), "{over:?}");
+    pair.check_end(true).unwrap();
+}
+
+#[test]
+fn a_peer_that_has_matched_and_sends_late_is_asked_and_lives() {
+    let mut pair = up();
+    let receive = post(&mut pair, 0, Direction::Receive, 1, 300);
+    post(&mut pair, 1, Direction::Send, 1, 300);
+    pair.deliver_all().unwrap();
+    pass_without_chunks(&mut pair, 100);
+    pair.settle().unwrap();
+    assert_eq!(outcome(&pair, 0, receive), Outcome::Done);
+    ENDS.iter().for_each(|end| pair.ends[*end].disconnect().unwrap());
+    assert_parted(&mut pair);
+}
+
+#[test]
+fn a_loss_is_noticed_after_the_senders_goodbye_too() {
+    let mut pair = up();
+    post(&mut pair, 0, Direction::Receive, 1, 8);
+    post(&mut pair, 1, Direction::Send, 1, 8);
+    pair.deliver_all().unwrap();
+    while [0, 1].iter().any(|channel| pair.send_chunk(1, *channel).unwrap()) {}
+    pair.ends[1].disconnect().unwrap();
+    pass_without_chunks(&mut pair, 20);
+    let over = pair.ends[0].over.clone();
+    assert!(matches!(over, Some(Over::Said(Ending::ChunksLost(_)))), "{over:?}");
+}
+
+#[test]
+fn nobody_asks_while_chunks_arrive_or_none_is_expected() {
+    let mut pair = up();
+    // One that waits for its send is not matched, so no chunk is expected.
+    post(&mut pair, 0, Direction::Receive, 9, 8);
+    for round in 0..30 {
+        post(&mut pair, 0, Direction::Receive, 1, 300);
+        post(&mut pair, 1, Direction::Send, 1, 300);
+        pair.deliver_all().unwrap();
+        while [0, 1].iter().any(|channel| pair.send_chunk(1, *channel).unwrap()) {}
+        pair.pass(Duration::from_secs(1)).unwrap();
+        let asked = pair.ends[0].outbox.iter().find(|frame| **frame == Frame::AskSent);
+        assert_eq!(asked, None, "round {round}");
+        while [0, 1].iter().any(|channel| pair.receive_chunk(0, *channel).unwrap()) {}
+    }
+}
+
+#[test]
+fn counts_that_nobody_has_asked_for_are_a_violation() {
+    let mut pair = up();
+    let Some(mut protocol) = pair.ends[0].take_protocol() else { panic!("it is up") };
+    protocol.handle_frame(Frame::Sent(SmallVec::from_elem(1, 2)));
+    let violation = Ending::Broken(Violation::SentUnasked(2));
+    let action = protocol.poll_action();
+    assert!(
+        matches!(&action, Some(Action::End { ending, .. }) if *ending == violation),
+        "{action:?}"
+    );
 }
 
 #[test]

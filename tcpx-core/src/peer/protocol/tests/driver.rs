@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use slotmap::{KeyData, SlotMap};
+use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::lists;
-use crate::control::frame::Frame;
+use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Action, Completion, Ending, Outcome};
+use crate::peer::protocol::arrivals::ArrivalSample;
 use crate::peer::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use crate::peer::protocol::operation::{NewOperation, Operation};
 use crate::peer::protocol::stage::{Leaving, PeerStage};
@@ -95,8 +97,12 @@ pub(super) struct Driver {
     sending: Vec<StripeQueue>,
     /// Chunks that were sent, by channel, and have not arrived.
     pub(super) sent: Vec<VecDeque<Chunk>>,
+    /// How many were sent so far, by channel.
+    sent_counts: ChunkCounts,
     /// Chunks that are expected, by channel.
     receiving: Vec<StripeQueue>,
+    /// How many have arrived so far, by channel.
+    arrived_counts: Vec<u64>,
     /// Every message that was ever posted in this conversation; each has a transfer of its own.
     pub(super) posted: SlotMap<TransferKey, Posted>,
     next_address: BTreeMap<bool, u64>,
@@ -136,6 +142,8 @@ impl Driver {
             outbox: VecDeque::new(),
             sending: (0..channels).map(|_| StripeQueue::default()).collect(),
             sent: vec![VecDeque::new(); channels],
+            sent_counts: SmallVec::from_elem(0, channels),
+            arrived_counts: vec![0; channels],
             receiving: (0..channels).map(|_| StripeQueue::default()).collect(),
             posted: SlotMap::with_key(),
             next_address: BTreeMap::new(),
@@ -150,6 +158,11 @@ impl Driver {
 
     pub(super) fn protocol(&self) -> Option<&PeerProtocol> {
         self.protocol.as_ref()
+    }
+
+    /// Takes the protocol out, for a peer that is not correct.
+    pub(super) fn take_protocol(&mut self) -> Option<PeerProtocol> {
+        self.protocol.take()
     }
 
     pub(super) fn stage(&self) -> PeerStage {
@@ -229,6 +242,7 @@ impl Driver {
         let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
         let bytes = chunk.iter().map(|(_, bytes)| bytes).sum::<u64>();
         self.sent[channel].push_back(chunk);
+        self.sent_counts[channel] += 1;
         let mut done = Vec::new();
         self.sending[channel].finish(bytes as u32, &mut done);
         self.finished(done)?;
@@ -238,11 +252,24 @@ impl Driver {
     /// A chunk arrives on a channel. False when none is expected (yet). Returns what was expected.
     pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
         let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
+        self.arrived_counts[channel] += 1;
         let bytes = chunk.iter().map(|(_, bytes)| bytes).sum::<u64>();
         let mut done = Vec::new();
         self.receiving[channel].finish(bytes as u32, &mut done);
         self.finished(done)?;
         Ok(Some(chunk))
+    }
+
+    /// Time has passed: the protocol is told, and of what has arrived.
+    pub(super) fn pass(&mut self, now: Instant) -> Check {
+        self.input(|protocol| protocol.handle_timeout(now))?;
+        let samples: Vec<ArrivalSample> = (self.arrived_counts.iter().zip(&self.receiving))
+            .map(|(arrived, waiting)| ArrivalSample {
+                arrived: *arrived,
+                is_waiting: !waiting.is_empty(),
+            })
+            .collect();
+        self.input(|protocol| protocol.handle_arrivals(&samples, false, now))
     }
 
     fn finished(&mut self, done: Vec<Finished>) -> Check {
@@ -299,6 +326,12 @@ impl Driver {
                 Action::AskHost => {
                     if let Some(protocol) = &mut self.protocol {
                         protocol.handle_acknowledgement(None);
+                    }
+                }
+                Action::CountSent => {
+                    ensure!(!self.has_closed_sends, "is asked for chunks after its sends closed");
+                    if let Some(protocol) = &mut self.protocol {
+                        protocol.handle_sent(self.sent_counts.clone());
                     }
                 }
                 Action::CloseSends => {

@@ -155,8 +155,7 @@ impl Pair {
     pub(super) fn pass(&mut self, time: Duration) -> Check {
         self.now += time;
         let now = self.now;
-        ENDS.into_iter()
-            .try_for_each(|end| self.ends[end].input(|protocol| protocol.handle_timeout(now)))
+        ENDS.into_iter().try_for_each(|end| self.ends[end].pass(now))
     }
 
     /// Whether an end has given the other up.

@@ -1,0 +1,48 @@
+//! Whether the data path to a peer lives: looked at about once a second.
+
+use std::time::Instant;
+
+use smallvec::SmallVec;
+
+use super::commons::Commons;
+use super::connection::Connection;
+use super::protocol::arrivals::ArrivalSample;
+use super::protocol::stage::PeerStage;
+use crate::control::frame::ChunkCounts;
+use crate::error::Result;
+use crate::transfer::recv_lane::RecvLane;
+use crate::transfer::send_lane::SendLane;
+
+impl Connection {
+    /// Looks at the comms of idle lanes, as far as the plugin can tell, and tells the protocol what
+    /// has arrived: a peer is over whose comms are dead, or whose chunks are lost.
+    pub(super) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
+        if self.deferred.is_some() {
+            return Ok(());
+        }
+        // While both ends leave, comms may close.
+        if self.protocol.stage() == PeerStage::Up
+            && let Err(error) = self.look_at_idle_lanes()
+        {
+            return self.defer(error, now, cx).map(drop);
+        }
+        let sample = |lane: &RecvLane| ArrivalSample {
+            arrived: lane.chunks_arrived(),
+            is_waiting: lane.awaits_bytes(),
+        };
+        let samples: SmallVec<[_; 8]> = self.recv_lanes.iter().map(sample).collect();
+        self.protocol.handle_arrivals(&samples, cx.batch.is_unpacking(), now);
+        self.act(cx)
+    }
+
+    fn look_at_idle_lanes(&mut self) -> Result<()> {
+        self.send_lanes.iter_mut().try_for_each(SendLane::look_if_idle)?;
+        self.recv_lanes.iter_mut().try_for_each(RecvLane::look_if_idle)
+    }
+
+    /// Chunks sent on each channel so far.
+    pub(super) fn sent_chunks(&self) -> ChunkCounts {
+        let closed = self.record.sends.iter().map(|stats| stats.chunks);
+        self.send_lanes.iter().map(|lane| lane.stats.chunks).chain(closed).collect()
+    }
+}

@@ -1,0 +1,252 @@
+//! Whether the sockets of a comm are alive.
+//!
+//! A request that is stuck looks at them about once a second, and so does a caller that asks. A
+//! socket is dead when it was reset, when nothing answered the system's probes of an idle one, or
+//! when the peer's host has acknowledged nothing for the limit though bytes are under way. The last
+//! is not left to TCP_USER_TIMEOUT, which would also end a peer that merely does not read for a
+//! while.
+
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::tcp_state::{TcpState, probe};
+use crate::wire::Side;
+
+/// How long a request is stuck before each look.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// The longest time between two looks that counts as silence of the peer's host.
+const LONGEST_GAP: Duration = Duration::from_secs(2);
+
+/// What the system's clock and ours may differ by, at most: an acknowledgement so close before a
+/// look may have come after it.
+const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
+
+/// Why a socket is dead.
+#[derive(Debug)]
+pub(super) enum SocketDeath {
+    /// The connection is no more, and no byte is left to be read. What the system says of it.
+    Closed(Option<io::Error>),
+    /// The peer's host has acknowledged nothing for so long.
+    Silent(Duration),
+}
+
+impl fmt::Display for SocketDeath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(None) => f.write_str("the connection is closed"),
+            Self::Closed(Some(error)) => write!(f, "{error}"),
+            Self::Silent(silence) => write!(
+                f,
+                "the peer's host has acknowledged nothing for {:.1} s",
+                silence.as_secs_f64()
+            ),
+        }
+    }
+}
+
+/// What was seen of one socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unacknowledged {
+    /// For how long bytes were seen to wait with none acknowledged; `None`: none wait.
+    waited: Option<Duration>,
+}
+
+impl Unacknowledged {
+    /// `silence`: how long nothing was acknowledged, if bytes wait. After an idle hour that is an
+    /// hour, though they were only just sent. Returns how long they have waited.
+    fn look(&mut self, silence: Option<Duration>, since: Duration) -> Option<Duration> {
+        self.waited = silence.map(|silence| match self.waited {
+            Some(waited) if silence >= since + CLOCKS_DIFFER => waited + since.min(LONGEST_GAP),
+            _ => Duration::ZERO,
+        });
+        self.waited.min(silence)
+    }
+}
+
+/// Watches the sockets of one comm: the data sockets in order, then the control socket.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    side: Side,
+    limit: Option<Duration>,
+    looked_at: Instant,
+    sockets: Vec<Unacknowledged>,
+    /// The request that was not done at the last test, and since when it was so, or was looked
+    /// after.
+    stuck: Option<(u64, Instant)>,
+    is_dead: bool,
+}
+
+impl Liveness {
+    /// Watches these sockets from now on. `limit`: how long a host may be silent; `None`: for ever.
+    pub(super) fn new<'a>(
+        sockets: impl Iterator<Item = &'a TcpStream>,
+        side: Side,
+        limit: Option<Duration>,
+    ) -> Self {
+        let mut liveness = Self {
+            side,
+            limit,
+            looked_at: Instant::now(),
+            sockets: Vec::new(),
+            stuck: None,
+            is_dead: false,
+        };
+        liveness.set_limit(sockets, limit);
+        liveness
+    }
+
+    /// Another limit, for the same sockets.
+    pub(super) fn set_limit<'a>(
+        &mut self,
+        sockets: impl Iterator<Item = &'a TcpStream>,
+        limit: Option<Duration>,
+    ) {
+        self.limit = limit;
+        self.sockets.clear();
+        for socket in sockets {
+            self.sockets.push(Unacknowledged::default());
+            // A socket that takes no option any more is dead, which the next look finds.
+            let _ = probe(socket, limit);
+        }
+    }
+
+    /// Whether a socket was found dead.
+    pub(super) fn is_dead(&self) -> bool {
+        self.is_dead
+    }
+
+    /// Request `number` was tested and is not done. Whether it is time to look why.
+    pub(super) fn is_stuck(&mut self, number: u64) -> bool {
+        if self.is_dead {
+            return false;
+        }
+        let now = Instant::now();
+        match &mut self.stuck {
+            Some((known, since)) if *known == number => {
+                let is_due = now.saturating_duration_since(*since) >= LOOK_AFTER;
+                if is_due {
+                    *since = now;
+                }
+                is_due
+            }
+            other => {
+                *other = Some((number, now));
+                false
+            }
+        }
+    }
+
+    /// Looks at the sockets. The first one that is dead, once. `is_read`: of what came nothing
+    /// waits in the comm to be used. A receive comm is alive as long as the last bytes before a
+    /// reset are.
+    pub(super) fn look<'a>(
+        &mut self,
+        sockets: impl Iterator<Item = &'a TcpStream> + Clone,
+        is_read: bool,
+    ) -> Option<(usize, SocketDeath)> {
+        if self.is_dead {
+            return None;
+        }
+        let now = Instant::now();
+        let since = now.saturating_duration_since(self.looked_at);
+        self.looked_at = now;
+        let (mut silent, mut closed) = (None, None);
+        for (index, (socket, seen)) in sockets.clone().zip(&mut self.sockets).enumerate() {
+            let Ok(state) = TcpState::of(socket) else { continue };
+            let waited = seen.look(state.unacknowledged, since);
+            let too_long = waited.filter(|waited| self.limit.is_some_and(|it| *waited >= it));
+            silent = silent.or(too_long.map(|waited| (index, SocketDeath::Silent(waited))));
+            closed = closed.or(state.is_closed.then_some(index));
+        }
+        let closed = || match (closed?, self.side) {
+            (_, Side::Recv) if !is_read => None,
+            (index, side) => Some((index, SocketDeath::Closed(end_of(sockets, index, side)?))),
+        };
+        let dead = silent.or_else(closed);
+        self.is_dead = dead.is_some();
+        dead
+    }
+}
+
+/// Why a closed connection has ended, if the system knows. `None`: a receiver has bytes to read on
+/// some socket.
+fn end_of<'a>(
+    sockets: impl Iterator<Item = &'a TcpStream>,
+    closed: usize,
+    side: Side,
+) -> Option<Option<io::Error>> {
+    let mut why = None;
+    for (index, socket) in sockets.enumerate() {
+        match socket.peek(&mut [0]) {
+            Ok(1..) if side == Side::Recv => return None,
+            Err(error) if index == closed => why = Some(error),
+            _ => {}
+        }
+    }
+    Some(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use socket2::SockRef;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn bytes_wait_since_they_were_first_seen_to() {
+        let mut seen = Unacknowledged::default();
+        let hour = 3_600 * SECOND;
+        assert_eq!(seen.look(None, SECOND), None);
+        assert_eq!(seen.look(Some(hour), SECOND), Some(Duration::ZERO), "only just sent");
+        assert_eq!(seen.look(Some(hour + SECOND), SECOND), Some(SECOND));
+        let later = hour + 2 * SECOND;
+        assert_eq!(seen.look(Some(2 * later), later), Some(3 * SECOND), "nobody was there");
+        assert_eq!(seen.look(Some(SECOND / 2), SECOND), Some(Duration::ZERO), "acknowledged");
+        assert_eq!(seen.look(Some(SECOND), SECOND), Some(Duration::ZERO), "perhaps after the look");
+        assert_eq!(seen.look(Some(2 * SECOND), SECOND), Some(SECOND));
+        assert_eq!(seen.look(None, SECOND), None);
+        assert_eq!(seen.look(Some(hour), SECOND), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn one_request_that_is_not_done_is_stuck_about_once_a_second() {
+        let mut liveness = Liveness::new(std::iter::empty(), Side::Send, None);
+        assert!(!liveness.is_stuck(7), "it was only just tested");
+        liveness.stuck = liveness.stuck.map(|(number, since)| (number, since - LOOK_AFTER));
+        assert!(liveness.is_stuck(7));
+        assert!(!liveness.is_stuck(7), "it was looked after");
+        liveness.stuck = liveness.stuck.map(|(number, since)| (number, since - LOOK_AFTER));
+        assert!(!liveness.is_stuck(8), "another one moves");
+    }
+
+    #[test]
+    fn a_reset_socket_is_dead_once_its_bytes_are_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("address");
+        let mut left = TcpStream::connect(address).expect("connects");
+        let (mut right, _) = listener.accept().expect("it has come");
+        let mut liveness = Liveness::new([&left].into_iter(), Side::Recv, Some(3_600 * SECOND));
+        assert!(liveness.look([&left].into_iter(), true).is_none(), "it is idle");
+        right.write_all(b"last").expect("room");
+        while left.peek(&mut [0; 4]).expect("bytes") < 4 {}
+        SockRef::from(&right).set_linger(Some(Duration::ZERO)).expect("linger");
+        drop(right);
+        let give_up_at = Instant::now() + 60 * SECOND;
+        while !TcpState::of(&left).expect("info").is_closed {
+            assert!(Instant::now() < give_up_at);
+        }
+        assert!(liveness.look([&left].into_iter(), true).is_none(), "four bytes are left");
+        assert!(liveness.look([&left].into_iter(), false).is_none());
+        left.read_exact(&mut [0; 4]).expect("they came before the reset");
+        let dead = liveness.look([&left].into_iter(), true);
+        assert!(matches!(dead, Some((0, SocketDeath::Closed(_)))), "{dead:?}");
+        assert!(liveness.is_dead() && liveness.look([&left].into_iter(), true).is_none());
+    }
+}

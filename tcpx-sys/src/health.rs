@@ -1,0 +1,50 @@
+//! An addition to the table that only plugins of this project have: the symbol
+//! `tcpxCommHealth_v1`, which says whether a comm's connections are alive.
+//!
+//! The v7 table has no such question. `test` answers for a request, so a comm on which nothing is
+//! posted can be dead for hours. Other plugins lack the symbol, and NCCL does not look for it.
+
+use core::ffi::{c_uint, c_void};
+use core::mem::{align_of, offset_of, size_of};
+
+use crate::types::{NcclResult, assert_layout};
+
+/// The data symbol that is the struct.
+pub const HEALTH_SYMBOL: &str = "tcpxCommHealth_v1";
+
+/// `setPeerTimeout(comm, milliseconds)`. From now on a connection of this send or receive comm is
+/// dead when the peer's host has acknowledged nothing for so long; 0: never.
+pub type SetPeerTimeoutFn =
+    unsafe extern "C" fn(comm: *mut c_void, milliseconds: c_uint) -> NcclResult;
+/// `checkComm(comm)`. Looks at the connections of a send or receive comm, without waiting: 0 when
+/// they are alive, 2 when one is dead. Made for about once a second. Calls on a comm take turns, as
+/// those of the table do.
+pub type CheckCommFn = unsafe extern "C" fn(comm: *mut c_void) -> NcclResult;
+
+/// The 16 bytes that the symbol `tcpxCommHealth_v1` *is*.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CommHealthV1 {
+    /// See [`SetPeerTimeoutFn`].
+    pub set_peer_timeout: Option<SetPeerTimeoutFn>,
+    /// See [`CheckCommFn`].
+    pub check_comm: Option<CheckCommFn>,
+}
+
+assert_layout!(CommHealthV1, size 16, align 8, { set_peer_timeout 0, check_comm 8 });
+
+/// The functions of the addition, each known to be there.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "each member is documented at its type")]
+pub struct HealthEntries {
+    pub set_peer_timeout: SetPeerTimeoutFn,
+    pub check_comm: CheckCommFn,
+}
+
+impl HealthEntries {
+    /// `None` when one of them is NULL: half of it is of no use.
+    pub(crate) fn from_struct(health: CommHealthV1) -> Option<Self> {
+        let CommHealthV1 { set_peer_timeout, check_comm } = health;
+        Some(Self { set_peer_timeout: set_peer_timeout?, check_comm: check_comm? })
+    }
+}
