@@ -43,6 +43,8 @@ mod driver;
 mod event;
 mod extent;
 mod gpu;
+#[cfg(any(test, feature = "test-gpu"))]
+mod held_stream;
 mod module;
 mod pinned_buffer;
 #[cfg(any(test, feature = "test-gpu"))]
@@ -59,6 +61,8 @@ pub use driver::CudaError;
 pub use event::Event;
 pub use extent::PAGE_BYTES;
 pub use gpu::{CudaGpu, Entered};
+#[cfg(any(test, feature = "test-gpu"))]
+pub use held_stream::HeldStream;
 pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
 #[cfg(any(test, feature = "test-gpu"))]

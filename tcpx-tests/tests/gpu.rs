@@ -6,13 +6,13 @@ mod gpu_sessions;
 
 use std::thread;
 
-use gpu_sessions::{PATIENCE, connect, has_gpu, session};
+use gpu_sessions::{PATIENCE, connect, connect_as, has_gpu, session};
 use serial_test::serial;
 use tcpx_core::{
-    Access, Error, MemoryAddress, MemoryType, MemoryUnavailable, Post, RegistrationProblem,
-    Session, SessionOptions, UnpackChoice, gpu_count,
+    Access, Error, MemoryAddress, MemoryId, MemoryType, MemoryUnavailable, Post,
+    RegistrationProblem, Session, SessionOptions, UnpackChoice, gpu_count,
 };
-use tcpx_cuda::{CudaGpu, DeviceBuffer, ReadOnlyMapping};
+use tcpx_cuda::{CudaGpu, DeviceBuffer, HeldStream, ReadOnlyMapping};
 use tcpx_tests::pattern;
 
 /// Both ends say goodbye, each waiting for the other.
@@ -27,6 +27,20 @@ fn part(left: &Session, right: &Session) {
 /// Sends `bytes` bytes from an odd offset of memory of one kind to memory of another, and checks
 /// every byte and those around them.
 fn send_one(left: &Session, right: &Session, kinds: [MemoryType; 2], bytes: usize, seed: u64) {
+    let memories = send_as("left", left, right, kinds, bytes, seed);
+    left.deregister_memory(memories[0]).expect("no operation is left");
+    right.deregister_memory(memories[1]).expect("no operation is left");
+}
+
+/// The same, from a session that the other knows as `name`. Returns the memory of both ends.
+fn send_as(
+    name: &str,
+    left: &Session,
+    right: &Session,
+    kinds: [MemoryType; 2],
+    bytes: usize,
+    seed: u64,
+) -> [MemoryId; 2] {
     const EDGE: usize = 8;
     let whole = bytes + 2 * EDGE;
     let from = left.allocate(whole as u64, kinds[0]).expect("memory to send");
@@ -38,7 +52,7 @@ fn send_one(left: &Session, right: &Session, kinds: [MemoryType; 2], bytes: usiz
     let post = |memory| Post { memory, offset: EDGE as u64, bytes: bytes as u64, tag: 7 };
     let (send, receive) = (
         left.create_transfer("right").expect("a transfer"),
-        right.create_transfer("left").expect("a transfer"),
+        right.create_transfer(name).expect("a transfer"),
     );
     receive.post_recv(post(to)).expect("post_recv");
     send.post_send(post(from)).expect("post_send");
@@ -55,8 +69,54 @@ fn send_one(left: &Session, right: &Session, kinds: [MemoryType; 2], bytes: usiz
     let wrong = pattern::first_difference(seed, EDGE as u64, middle);
     assert_eq!(wrong, None, "{kinds:?}, {bytes} bytes");
     assert!(before.iter().chain(after).all(|byte| *byte == 0xee), "{kinds:?}, {bytes} bytes");
-    left.deregister_memory(from).expect("no operation is left");
-    right.deregister_memory(to).expect("no operation is left");
+    [from, to]
+}
+
+/// A kernel of the program waits for bytes that one peer has not sent yet. Another peer leaves, and
+/// memory is freed: both may wait for the whole GPU, and must not keep the bytes from coming.
+#[test]
+#[serial]
+fn a_program_whose_gpu_waits_for_one_peer_may_lose_another() {
+    if !has_gpu() {
+        return;
+    }
+    let gpu = CudaGpu::open(0).expect("there is a GPU");
+    let device = [MemoryType::Device; 2];
+    for unpack in [UnpackChoice::Host, UnpackChoice::D2d, UnpackChoice::Kernel] {
+        let right = session(Some(0), unpack);
+        let [a, b] = ["a", "b"].map(|name| {
+            let peer = session(None, UnpackChoice::Auto);
+            connect_as(name, &peer, &right);
+            peer
+        });
+        let [_, spare] = send_as("a", &a, &right, device, 5_000_000, 1);
+        let [from, to] = send_as("b", &b, &right, device, 100, 2);
+        let send = b.create_transfer("right").expect("a transfer");
+        let receive = right.create_transfer("b").expect("a transfer");
+        let mut held = HeldStream::new(&gpu).expect("a stream");
+        thread::scope(|scope| {
+            let leaving = scope.spawn(|| (right.disconnect("a"), right.deregister_memory(spare)));
+            let left = scope.spawn(|| a.disconnect("right"));
+            for tag in 0..200 {
+                let post = |memory| Post { memory, offset: 0, bytes: 100, tag };
+                receive.post_recv(post(to)).expect("post_recv");
+                send.post_send(post(from)).expect("post_send");
+                let sent = scope.spawn(|| send.wait(PATIENCE));
+                receive.wait(PATIENCE).expect("it comes although the GPU is held");
+                sent.join().expect("no panic").expect("it is sent");
+            }
+            assert!(!held.has_ended().expect("the GPU is well"), "nothing was held");
+            held.release().expect("it goes on");
+            let (parted, freed) = leaving.join().expect("no panic");
+            freed.expect("no operation is left");
+            // The comms may close only now.
+            if let Err(error) = parted {
+                assert!(matches!(error, Error::Deadline { .. }), "{error}");
+            }
+            let _ = left.join().expect("no panic");
+        });
+        right.close().expect("nothing is left");
+    }
 }
 
 #[test]

@@ -33,9 +33,14 @@ pub(crate) fn session(gpu: Option<u32>, unpack: UnpackChoice) -> Session {
 
 /// Lets `left` connect to `right`.
 pub(crate) fn connect(left: &Session, right: &Session) {
+    connect_as("left", left, right);
+}
+
+/// Lets `left` connect to `right`, which accepts it under this name.
+pub(crate) fn connect_as(name: &str, left: &Session, right: &Session) {
     let conn_info = right.listen().expect("listen");
     thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept("left"));
+        let accepted = scope.spawn(|| right.accept(name));
         left.load_remote_conn_info("right", &conn_info).expect("own bytes load");
         left.connect("right").expect("left connects");
         accepted.join().expect("no panic").expect("right accepts");
