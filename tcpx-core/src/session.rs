@@ -236,8 +236,15 @@ impl Session {
             thread.stop();
         }
         settled?;
-        let engine = self.shared.engine()?;
-        if engine.is_settled() { closed } else { Err(engine.unsettled(start.elapsed())) }
+        let mut engine = self.shared.engine()?;
+        if !engine.is_settled() {
+            return Err(engine.unsettled(start.elapsed()));
+        }
+        // Everything is closed: the thread that does it has only to end.
+        let mut closer = std::mem::take(&mut engine.commons.closer);
+        drop(engine);
+        closer.finish(UNPACK_TIMEOUT);
+        closed
     }
 
     /// Whether nothing of peers that ended uses registered memory any more. True of a closed session:

@@ -141,12 +141,14 @@ fn everything_is_refused(pair: &Pair) {
     refused(receive.is_complete());
     refused(receive.wait(None));
     refused(receive.counts());
+    refused(receive.round_counts());
     receive.cancel();
     assert!(matches!(receive.error(), Some(Error::Forked)));
     assert!(!left.progress() && left.nics().is_empty() && gpu_count() == 0);
     assert_eq!(left.stats(), SessionReport::default());
     assert!(left.options().plugin == PluginChoice::Soft, "its settings need no lock");
     refused(left.close());
+    assert!(!left.is_settled(), "nothing is known of it");
 }
 
 /// Ends the child's copies of everything.

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, ThreadId};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Something to be dropped.
@@ -24,7 +24,7 @@ struct Queue {
     jobs: Sender<Job>,
     /// Its other end goes with the thread.
     ended: Receiver<()>,
-    thread: ThreadId,
+    thread: JoinHandle<()>,
 }
 
 /// Says when something that was handed over has been dropped.
@@ -83,11 +83,13 @@ impl Closer {
     pub(crate) fn finish(&mut self, timeout: Duration) -> bool {
         let Some(Queue { jobs, ended, thread }) = self.queue.take() else { return true };
         drop(jobs);
-        if thread == thread::current().id() {
+        if thread.thread().id() == thread::current().id() {
             // The last one to hold the session was the thread itself.
             return false;
         }
-        ended.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
+        let has_ended = ended.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected);
+        // All that it still does is to end.
+        has_ended && thread.join().is_ok()
     }
 
     /// A GPU hangs: what has not been dropped stays for as long as the process lives, and its
@@ -111,7 +113,7 @@ fn start(is_abandoned: Arc<AtomicBool>, on_closed: Option<OnClosed>) -> Option<Q
         drop(ends);
     };
     match thread::Builder::new().name("tcpx-closer".into()).spawn(run) {
-        Ok(started) => Some(Queue { jobs, ended, thread: started.thread().id() }),
+        Ok(thread) => Some(Queue { jobs, ended, thread }),
         Err(error) => {
             tracing::warn!(%error, "no thread for closing comms: they are closed in between");
             None

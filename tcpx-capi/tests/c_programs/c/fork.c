@@ -141,6 +141,7 @@ static void call_everything(void) {
   REFUSED(tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
   REFUSED(tcpx_transfer_cancel(transfer));
   REFUSED(tcpx_transfer_get_counts(transfer, &counts));
+  REFUSED(tcpx_transfer_get_round_counts(transfer, &counts));
   REFUSED(tcpx_transfer_error(transfer, &error, text, sizeof text, &size));
   REFUSED(tcpx_session_disconnect(pair.left, "right"));
   REFUSED(tcpx_session_close(pair.left));
