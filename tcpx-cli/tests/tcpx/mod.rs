@@ -201,10 +201,13 @@ pub(crate) fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
-/// The one child of a process.
+/// The one child of a process, once it is a program of its own: until then its parent waits for it,
+/// and would wait for ever if it were stopped.
 pub(crate) fn child_of(pid: u32) -> Option<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
-    std::fs::read_to_string(path).unwrap().trim().parse().ok()
+    let child: u32 = std::fs::read_to_string(path).unwrap().trim().parse().ok()?;
+    let words = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).ok();
+    (words(child)? != words(pid)?).then_some(child)
 }
 
 /// The kernel delivers the signal at once, but the process needs a moment to be gone.
