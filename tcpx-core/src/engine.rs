@@ -43,6 +43,7 @@ use crate::memory::device_memory::DeviceMemory;
 use crate::memory::device_memory::OwnedMemory;
 use crate::peer::closer::Closer;
 use crate::peer::commons::{Commons, Ledger};
+use crate::peer::connection::Connection;
 use crate::peer::protocol::operation::NewOperation;
 use crate::peer::protocol::stage::Leaving;
 use crate::peer::session_context::SessionContext;
@@ -268,6 +269,11 @@ impl Engine {
         self.peers.values().for_each(|peer| peer.note_activity(&mut activity));
         self.stages.ended(activity);
         moved | settled
+    }
+
+    /// Whether rounds that follow have more to withdraw.
+    pub(crate) fn is_withdrawing(&self) -> bool {
+        self.peers.values().filter_map(Peer::connection).any(Connection::is_withdrawing)
     }
 
     fn consume(&mut self, now: Instant, keys: &[PeerKey], finished: BatchNumber) -> bool {

@@ -17,7 +17,7 @@ use tcpx_sys::{Stay, is_forked};
 use self::progress_thread::ProgressThread;
 use self::shared::Shared;
 use self::transfer::Transfer;
-use self::wait::WaitLimit;
+use self::wait::{Moved, WaitLimit};
 use crate::engine::{Engine, UNPACK_TIMEOUT};
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::PeerStatus;
@@ -255,7 +255,7 @@ impl Session {
 
     /// One round of progress over everything, without waiting. Returns whether anything moved.
     pub fn progress(&self) -> bool {
-        self.shared.progress()
+        self.shared.progress() != Moved::Nothing
     }
 
     /// The NICs that the plugin offers; none in a forked child.

@@ -8,7 +8,7 @@ use tcpx_sys::is_forked;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::session::wait::{WaitLimit, Waiter};
+use crate::session::wait::{Moved, WaitLimit, Waiter};
 
 /// The engine and what waiting threads need to know.
 #[derive(Debug)]
@@ -47,9 +47,9 @@ impl Shared {
         std::mem::forget(Arc::clone(self));
     }
 
-    /// One round of progress. Returns whether anything moved.
-    pub(super) fn progress(&self) -> bool {
-        self.engine().is_ok_and(|mut engine| engine.progress(Instant::now()))
+    /// One round of progress.
+    pub(super) fn progress(&self) -> Moved {
+        self.engine().map_or(Moved::Nothing, |mut engine| round(&mut engine, Instant::now()))
     }
 
     /// Makes progress until `check` has an answer. `on_deadline` says what was missing.
@@ -63,7 +63,7 @@ impl Shared {
         loop {
             let mut engine = self.engine()?;
             let now = Instant::now();
-            let moved = engine.progress(now);
+            let moved = round(&mut engine, now);
             if let Poll::Ready(value) = check(&mut engine)? {
                 return Ok(value);
             }
@@ -73,5 +73,13 @@ impl Shared {
             drop(engine);
             waiter.pause(moved, now);
         }
+    }
+}
+
+fn round(engine: &mut Engine, now: Instant) -> Moved {
+    match engine.progress(now) {
+        false => Moved::Nothing,
+        true if engine.is_withdrawing() => Moved::Slice,
+        true => Moved::Something,
     }
 }

@@ -8,6 +8,16 @@ const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 /// After the spin time a thread yields for this long before it sleeps.
 const YIELD_TIME: Duration = Duration::from_micros(500);
 
+/// What a round of progress has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    Nothing,
+    Something,
+    /// Something, and there is a backlog left to withdraw, a slice of it in each round. Whoever
+    /// goes on at once would keep the lock from all others until the last slice.
+    Slice,
+}
+
 /// Until when to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitLimit {
@@ -56,8 +66,8 @@ impl Waiter {
         now.saturating_duration_since(self.limit.started_at)
     }
 
-    /// Waits a moment. `moved`: the last round of progress did something.
-    pub(crate) fn pause(&mut self, moved: bool, now: Instant) {
+    /// Waits a moment, after a round that has done this.
+    pub(crate) fn pause(&mut self, moved: Moved, now: Instant) {
         match self.next(moved, now) {
             Pause::Spin => std::hint::spin_loop(),
             Pause::Yield => std::thread::yield_now(),
@@ -65,11 +75,15 @@ impl Waiter {
         }
     }
 
-    fn next(&mut self, moved: bool, now: Instant) -> Pause {
-        if moved {
+    fn next(&mut self, moved: Moved, now: Instant) -> Pause {
+        if moved != Moved::Nothing {
             self.idle_since = None;
             self.sleep = FIRST_SLEEP;
-            return Pause::Spin;
+        }
+        match moved {
+            Moved::Something => return Pause::Spin,
+            Moved::Slice => return Pause::Sleep(FIRST_SLEEP.min(self.rest(now))),
+            Moved::Nothing => {}
         }
         let idle = now.saturating_duration_since(*self.idle_since.get_or_insert(now));
         if idle < self.spin {
@@ -78,13 +92,15 @@ impl Waiter {
         if idle < self.spin + YIELD_TIME {
             return Pause::Yield;
         }
-        let rest = self
-            .limit
-            .ends_at
-            .map_or(LONGEST_SLEEP, |ends_at| ends_at.saturating_duration_since(now));
-        let sleep = self.sleep.min(rest);
+        let sleep = self.sleep.min(self.rest(now));
         self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
         Pause::Sleep(sleep)
+    }
+
+    /// The longest sleep that ends in time.
+    fn rest(&self, now: Instant) -> Duration {
+        let ends_at = self.limit.ends_at;
+        ends_at.map_or(LONGEST_SLEEP, |ends_at| ends_at.saturating_duration_since(now))
     }
 }
 
@@ -97,14 +113,15 @@ mod tests {
         let start = Instant::now();
         let at = |micros| start + Duration::from_micros(micros);
         let mut waiter = Waiter::new(WaitLimit::endless(), Duration::from_micros(50));
-        assert_eq!(waiter.next(false, at(0)), Pause::Spin);
-        assert_eq!(waiter.next(false, at(49)), Pause::Spin);
-        assert_eq!(waiter.next(false, at(50)), Pause::Yield);
-        assert_eq!(waiter.next(false, at(549)), Pause::Yield);
-        assert_eq!(waiter.next(false, at(550)), Pause::Sleep(FIRST_SLEEP));
-        assert_eq!(waiter.next(false, at(600)), Pause::Sleep(2 * FIRST_SLEEP));
-        assert_eq!(waiter.next(true, at(700)), Pause::Spin);
-        assert_eq!(waiter.next(false, at(800)), Pause::Spin);
+        assert_eq!(waiter.next(Moved::Nothing, at(0)), Pause::Spin);
+        assert_eq!(waiter.next(Moved::Nothing, at(49)), Pause::Spin);
+        assert_eq!(waiter.next(Moved::Nothing, at(50)), Pause::Yield);
+        assert_eq!(waiter.next(Moved::Nothing, at(549)), Pause::Yield);
+        assert_eq!(waiter.next(Moved::Nothing, at(550)), Pause::Sleep(FIRST_SLEEP));
+        assert_eq!(waiter.next(Moved::Nothing, at(600)), Pause::Sleep(2 * FIRST_SLEEP));
+        assert_eq!(waiter.next(Moved::Something, at(700)), Pause::Spin);
+        assert_eq!(waiter.next(Moved::Nothing, at(800)), Pause::Spin);
+        assert_eq!(waiter.next(Moved::Slice, at(900)), Pause::Sleep(FIRST_SLEEP));
     }
 
     #[test]
@@ -113,7 +130,8 @@ mod tests {
         let mut waiter = Waiter::new(limit, Duration::ZERO);
         let almost = limit.started_at + Duration::from_micros(9_990);
         waiter.idle_since = Some(limit.started_at);
-        assert_eq!(waiter.next(false, almost), Pause::Sleep(Duration::from_micros(10)));
+        assert_eq!(waiter.next(Moved::Nothing, almost), Pause::Sleep(Duration::from_micros(10)));
+        assert_eq!(waiter.next(Moved::Slice, almost), Pause::Sleep(Duration::from_micros(10)));
         assert!(!waiter.is_over(almost));
         assert!(waiter.is_over(limit.started_at + Duration::from_millis(10)));
     }

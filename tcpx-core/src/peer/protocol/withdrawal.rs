@@ -41,6 +41,12 @@ impl PeerProtocol {
         !is_idle && self.withdraw_slice()
     }
 
+    /// Whether rounds that follow have more to withdraw.
+    pub(crate) fn is_withdrawing(&self) -> bool {
+        let is_sweeping = self.sweep.is_some() && self.backlogs.any_waiting().is_some();
+        !self.cancelled.is_empty() || is_sweeping
+    }
+
     /// What of a transfer has no counterpart.
     pub(crate) fn unmatched(&self, transfer: TransferKey) -> Unmatched {
         let Some(backlog) = self.backlogs.get(transfer) else { return Unmatched::default() };

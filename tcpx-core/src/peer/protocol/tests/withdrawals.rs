@@ -155,7 +155,9 @@ fn a_large_transfer_is_withdrawn_in_slices_and_the_others_are_left_alone() {
     assert_eq!(lone.asked.len(), 4, "the first slice goes at once");
     // Posted after the cancel, so not meant by it.
     lone.post(large, Direction::Send, 1);
+    assert!(lone.protocol.is_withdrawing());
     assert_eq!([lone.round(), lone.round(), lone.round()], [4, 3, 0]);
+    assert!(!lone.protocol.is_withdrawing());
     assert_eq!((lone.asked.len(), lone.count(CANCELLED)), (6, 5));
     lone.agree();
     assert_eq!(lone.count(CANCELLED), 11);
