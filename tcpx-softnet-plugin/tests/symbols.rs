@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! The shared library shows the dynamic linker two symbols: a working table, and the addition to it.
+//! The shared library shows the dynamic linker two symbols: a working table, and the addition to
+//! it.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! The functions of the v7 table and of the addition to it, by the names that logs and fault scripts use.
+//! The functions of the v7 table and of the addition to it, by the names that logs and fault
+//! scripts use.
 
 macro_rules! entries {
     ($($variant:ident $name:literal),* $(,)?) => {

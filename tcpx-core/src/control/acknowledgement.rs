@@ -11,10 +11,14 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+/// Unanswered probes of a closed window that mean something. A host answers no two within half a
+/// second, so the second probe, sooner than that, often stays without an answer.
+const PROBES: u8 = 2;
+
 /// How long no acknowledgement has come. `None`: nothing that was sent waits for one.
 pub(crate) fn overdue(stream: &TcpStream) -> io::Result<Option<Duration>> {
     let info = tcp_info(stream)?;
-    let is_waiting = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
+    let is_waiting = info.tcpi_unacked > 0 || info.tcpi_probes >= PROBES;
     Ok(is_waiting.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into())))
 }
 

@@ -11,6 +11,9 @@ use socket2::{SockRef, TcpKeepalive};
 
 /// `TCP_CLOSE` of the kernel's `tcp_states.h`: the connection is no more.
 const CLOSED: u8 = 7;
+/// Unanswered probes of a closed window that mean something. A host answers no two within half a
+/// second, so the second probe, sooner than that, often stays without an answer.
+const WINDOW_PROBES: u8 = 2;
 /// Probes of an idle connection without an answer before the system ends it: as many as fit into
 /// the time, one a second or fewer, and no fewer than these, for one may be lost.
 const PROBES: (u64, u64) = (3, 5);
@@ -29,7 +32,7 @@ pub(super) struct TcpState {
 impl TcpState {
     pub(super) fn of(socket: &TcpStream) -> io::Result<Self> {
         let info = tcp_info(socket)?;
-        let is_waiting = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
+        let is_waiting = info.tcpi_unacked > 0 || info.tcpi_probes >= WINDOW_PROBES;
         let silence = Duration::from_millis(info.tcpi_last_ack_recv.into());
         Ok(Self {
             is_closed: info.tcpi_state == CLOSED,
