@@ -35,7 +35,7 @@ use self::commons::Commons;
 use self::connection::{ChannelRecord, Closing, Connection};
 use self::leftover::Leftover;
 use self::origin::Origin;
-use self::protocol::operation::{NewOperation, Operation};
+use self::protocol::operation::NewOperation;
 use self::protocol::stage::{Leaving, PeerStage};
 use self::session_context::SessionContext;
 use self::watch::{PeerWatch, WatchInput};
@@ -376,24 +376,26 @@ impl Peer {
             Some(_) => lanes = connection.take_recvs(),
             None => receives = connection.end_recvs(&mut cx.ledger),
         }
-        let Connection { protocol, mut record, setup, closing, .. } = *connection;
-        let mut tickets = vec![cx.closer.close((sends, receives, setup))];
+        let Connection { mut protocol, mut record, setup, closing, .. } = *connection;
+        let (agreement, messages) = (protocol.agreement(), protocol.messages());
+        let mut unfinished = protocol.take_operations();
+        record.errors += unfinished.len() as u64;
+        let mut operations = Vec::new();
+        for (_, operation) in unfinished.drain() {
+            if operation.is_matched() {
+                operations.push(operation);
+                continue;
+            }
+            let NewOperation { transfer, direction, span, .. } = operation.posted;
+            // What has no counterpart was withdrawn when the program left.
+            let error = || if self.is_left { Error::Closed } else { why.seen_by(direction) };
+            cx.ledger.failed_with(transfer, span.registration, error);
+        }
+        // What a large backlog took is freed elsewhere as well.
+        let mut tickets = vec![cx.closer.close((sends, receives, setup, protocol, unfinished))];
         if let Some(Closing { ticket, stagings: of_closing, .. }) = closing {
             tickets.push(ticket);
             stagings.extend(of_closing);
-        }
-        let (agreement, messages) = (protocol.agreement(), protocol.messages());
-        let (operations, ended): (Vec<_>, Vec<_>) = protocol
-            .into_operations()
-            .map(|(_, operation)| operation)
-            .partition(Operation::is_matched);
-        record.errors += (operations.len() + ended.len()) as u64;
-        for operation in ended {
-            let NewOperation { transfer, direction, span, .. } = operation.posted;
-            // What has no counterpart was withdrawn when the program left.
-            let is_withdrawn = self.is_left && !operation.is_matched();
-            let error = || if is_withdrawn { Error::Closed } else { why.seen_by(direction) };
-            cx.ledger.failed_with(transfer, span.registration, error);
         }
         self.state = gone(Some(agreement), messages, record);
         Some(Leftover { lanes, tickets, stagings, operations, until })

@@ -91,7 +91,7 @@ const SPARE_MEMBERS: usize = 1 << 15;
 /// - Questions that change nothing, for reports and errors.
 ///
 /// After [`Action::End`] every input is ignored. A driver that ends it for a reason of its own (the
-/// link or a comm has failed) drops it; in both cases [`into_operations`](Self::into_operations)
+/// link or a comm has failed) drops it; in both cases [`take_operations`](Self::take_operations)
 /// hands out what has not ended.
 #[derive(Debug)]
 pub(crate) struct PeerProtocol {
@@ -329,8 +329,8 @@ impl PeerProtocol {
     }
 
     /// Hands out what has not ended, for a driver that ends it.
-    pub(crate) fn into_operations(self) -> impl Iterator<Item = (OpKey, Operation)> {
-        self.operations.into_iter()
+    pub(crate) fn take_operations(&mut self) -> SlotMap<OpKey, Operation> {
+        std::mem::take(&mut self.operations)
     }
 
     /// What both ends use.

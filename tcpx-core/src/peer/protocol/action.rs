@@ -43,7 +43,7 @@ pub(crate) enum Action {
     /// [`handle_receives_closed`](super::PeerProtocol::handle_receives_closed).
     CloseReceives,
     /// It is over. What has not ended is the driver's to end, with
-    /// [`into_operations`](super::PeerProtocol::into_operations).
+    /// [`take_operations`](super::PeerProtocol::take_operations).
     End { ending: Ending, during: PeerStage },
 }
 

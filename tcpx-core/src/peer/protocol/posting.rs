@@ -46,7 +46,7 @@ impl PeerProtocol {
 
     /// The program posts an operation, which [`check_posts`](Self::check_posts) allows. It ends
     /// with exactly one [`Action::Complete`], or is handed out by
-    /// [`into_operations`](Self::into_operations).
+    /// [`take_operations`](Self::take_operations).
     #[inline]
     pub(crate) fn handle_post(&mut self, posted: NewOperation) -> OpKey {
         let NewOperation { transfer, direction, tag, span, bytes } = posted;

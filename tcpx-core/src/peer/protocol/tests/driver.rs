@@ -280,9 +280,9 @@ impl Driver {
 
     /// The driver ends it, or has been told that it is over: what is left ends with it.
     pub(super) fn end(&mut self, over: Over) -> Check {
-        let Some(protocol) = self.protocol.take() else { return Ok(()) };
+        let Some(mut protocol) = self.protocol.take() else { return Ok(()) };
         self.over = Some(over);
-        for (_, Operation { posted, .. }) in protocol.into_operations() {
+        for (_, Operation { posted, .. }) in protocol.take_operations() {
             self.note_end(posted.transfer, End::WithThePeer)?;
         }
         Ok(())
