@@ -119,17 +119,13 @@ impl LinkSocket {
     /// Sends what the kernel takes. Returns whether any byte moved. A link that has ended says so
     /// once every frame that came before is handled.
     pub(crate) fn flush(&mut self) -> Result<bool, LinkError> {
-        let outcome = match self.ended.take() {
-            Some(error) => Err(error),
-            None => self.write_out(),
-        };
-        match outcome {
-            Err(error) if self.has_backlog => {
-                self.ended = Some(error);
-                Ok(false)
+        if self.ended.is_none() {
+            match self.write_out() {
+                Ok(moved) => return Ok(moved),
+                Err(error) => self.ended = Some(error),
             }
-            outcome => outcome,
         }
+        if self.has_backlog { Ok(false) } else { self.ended.take().map_or(Ok(false), Err) }
     }
 
     fn write_out(&mut self) -> Result<bool, LinkError> {
@@ -156,14 +152,15 @@ impl LinkSocket {
     }
 
     /// Begins a round: reads what has arrived, unless an earlier round has left frames. Returns
-    /// whether any byte came, or frames were left. [`next_of_round`](Self::next_of_round) hands the
-    /// frames out; at the end of the link too, for what came before it counts.
+    /// whether any byte came, or frames were left: then [`next_of_round`](Self::next_of_round) hands
+    /// frames out. The end of the link is told when no whole frame is left.
     pub(crate) fn begin_round(&mut self, now: Instant) -> Result<bool, LinkError> {
         self.round_left = FRAMES_A_ROUND;
         if self.has_backlog { Ok(true) } else { self.fill(now) }
     }
 
     /// The next whole frame that has arrived, until the round has handed out as many as it may.
+    #[inline]
     pub(crate) fn next_of_round<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
         if self.round_left == 0 {
             self.has_backlog = !self.inbound.waiting().is_empty();

@@ -137,14 +137,15 @@ impl Connection {
     }
 
     fn read_link(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
-        let outcome = self.link.begin_round(now);
+        if !self.link.begin_round(now).map_err(|error| self.link_error(error))? {
+            return Ok(false);
+        }
         self.protocol.handle_heard(self.link.heard_at);
-        // What came before the end of the link still counts.
         while let Some(frame) = self.link.next_of_round().map_err(|error| self.link_error(error))? {
             self.protocol.handle_frame(frame);
         }
         self.act(cx)?;
-        outcome.map_err(|error| self.link_error(error))
+        Ok(true)
     }
 
     /// Everything that calls the plugin.
