@@ -592,9 +592,9 @@ typedef struct tcpx_session_stats {
    */
   uint64_t alarms;
   /**
-   * Peers that ended while chunks of theirs are still being unpacked or gathered, or whose memory
-   * something uses for too long. Memory that is registered for them stays in use. If this is above
-   * 0 for more than a moment, the GPU hangs, or the plugin does.
+   * Peers that ended while chunks of theirs are still being unpacked or gathered, or whose
+   * memory something uses for too long. Memory that is registered for them stays in use. If this
+   * is above 0 for more than a moment, the GPU hangs, or the plugin does.
    */
   uint64_t peers_parked;
   /**
@@ -897,9 +897,9 @@ tcpx_status tcpx_session_create(const struct tcpx_session_options *options,
 /**
  * Says goodbye to every peer, then closes everything.
  *
- * When it returns `TCPX_OK`, the library does not touch memory that was registered with the session
- * any more. The handles stay valid: end each transfer with `tcpx_transfer_release`, and the session
- * with `tcpx_session_destroy`. Closing a session that is closed changes nothing.
+ * When it returns `TCPX_OK`, the library does not touch memory that was registered with the
+ * session any more. The handles stay valid: end each transfer with `tcpx_transfer_release`, and
+ * the session with `tcpx_session_destroy`. Closing a session that is closed changes nothing.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` in two cases, and the text names the peers. Either
  * they did not answer: everything is closed here all the same. Or something still uses registered
@@ -918,8 +918,8 @@ tcpx_status tcpx_session_close(struct tcpx_session session);
  *
  * When it returns `TCPX_OK`, the handle is no longer valid, and the library does not touch memory
  * that was registered with the session any more. The handles of its transfers stay valid until
- * `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or `TCPX_ERR_PEER_GONE` if the
- * peer said goodbye first.
+ * `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or `TCPX_ERR_PEER_GONE` if
+ * the peer said goodbye first.
  *
  * Errors, after each of which the handle stays valid: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while
  * another thread is inside a call on this session; `TCPX_ERR_TIMEOUT` when the session is closed

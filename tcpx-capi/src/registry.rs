@@ -83,8 +83,8 @@ pub(crate) fn get_unused<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get_unused(handle)
 }
 
-/// Takes an object out that [`get_unused`] gave, so that dropping it ends it. It fails while another
-/// call uses the object.
+/// Takes an object out that [`get_unused`] gave, so that dropping it ends it. It fails while
+/// another call uses the object.
 pub(crate) fn take<T: Handled>(handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
     REGISTRY.take(handle, held)
 }

@@ -61,9 +61,9 @@ pub unsafe extern "C" fn tcpx_session_create(
 
 /// Says goodbye to every peer, then closes everything.
 ///
-/// When it returns `TCPX_OK`, the library does not touch memory that was registered with the session
-/// any more. The handles stay valid: end each transfer with `tcpx_transfer_release`, and the session
-/// with `tcpx_session_destroy`. Closing a session that is closed changes nothing.
+/// When it returns `TCPX_OK`, the library does not touch memory that was registered with the
+/// session any more. The handles stay valid: end each transfer with `tcpx_transfer_release`, and
+/// the session with `tcpx_session_destroy`. Closing a session that is closed changes nothing.
 ///
 /// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_TIMEOUT` in two cases, and the text names the peers. Either
 /// they did not answer: everything is closed here all the same. Or something still uses registered
@@ -83,8 +83,8 @@ pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
 ///
 /// When it returns `TCPX_OK`, the handle is no longer valid, and the library does not touch memory
 /// that was registered with the session any more. The handles of its transfers stay valid until
-/// `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or `TCPX_ERR_PEER_GONE` if the
-/// peer said goodbye first.
+/// `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or `TCPX_ERR_PEER_GONE` if
+/// the peer said goodbye first.
 ///
 /// Errors, after each of which the handle stays valid: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while
 /// another thread is inside a call on this session; `TCPX_ERR_TIMEOUT` when the session is closed

@@ -55,9 +55,9 @@ pub struct tcpx_session_stats {
     pub peers_failed: u64,
     /// How often trouble was noticed while running. The JSON has it by the id of the diagnosis.
     pub alarms: u64,
-    /// Peers that ended while chunks of theirs are still being unpacked or gathered, or whose memory
-    /// something uses for too long. Memory that is registered for them stays in use. If this is above
-    /// 0 for more than a moment, the GPU hangs, or the plugin does.
+    /// Peers that ended while chunks of theirs are still being unpacked or gathered, or whose
+    /// memory something uses for too long. Memory that is registered for them stays in use. If this
+    /// is above 0 for more than a moment, the GPU hangs, or the plugin does.
     pub peers_parked: u64,
     /// Bytes of memory that open channels have for gathering scattered small sends.
     pub staging_bytes: u64,

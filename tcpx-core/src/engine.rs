@@ -348,8 +348,8 @@ impl Engine {
         }
     }
 
-    /// Takes memory out, and returns it if the session owned it: to be freed without the lock. Every
-    /// comm that knows it forgets it.
+    /// Takes memory out, and returns it if the session owned it: to be freed without the lock.
+    /// Every comm that knows it forgets it.
     pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let (peers, parked) = (&self.peers, &self.parked);
         let removed = self.commons.ledger.registrations.remove(id, |comm, handle| {
@@ -370,8 +370,8 @@ impl Engine {
         self.peers.values().all(Peer::is_gone)
     }
 
-    /// Frees what is left. Freeing a GPU's memory waits until the GPU is idle, so that is waited for
-    /// a while only.
+    /// Frees what is left. Freeing a GPU's memory waits until the GPU is idle, so that is waited
+    /// for a while only.
     fn free(&mut self) {
         if let DeviceMemory::Emulated = self.commons.session.memory {
             return;

@@ -338,9 +338,9 @@ impl Peer {
         self.connection().is_some_and(|connection| connection.deregister(comm, handle))
     }
 
-    /// Ends everything with this peer. What has no counterpart ends at once. Comms are handed over to
-    /// be closed, and until they are, operations with a counterpart, whose memory they may use, are
-    /// left over. So are receive comms with chunks that are still being unpacked, and staging
+    /// Ends everything with this peer. What has no counterpart ends at once. Comms are handed over
+    /// to be closed, and until they are, operations with a counterpart, whose memory they may use,
+    /// are left over. So are receive comms with chunks that are still being unpacked, and staging
     /// buffers that are still written: that is all after batch `reached`.
     pub(crate) fn end(
         &mut self,

@@ -247,8 +247,9 @@ impl Session {
         closed
     }
 
-    /// Whether nothing of peers that ended uses registered memory any more. True of a closed session:
-    /// nothing touches memory that was registered with it, whether or not every peer answered.
+    /// Whether nothing of peers that ended uses registered memory any more. True of a closed
+    /// session: nothing touches memory that was registered with it, whether or not every peer
+    /// answered.
     pub fn is_settled(&self) -> bool {
         self.shared.engine().is_ok_and(|engine| engine.is_settled())
     }

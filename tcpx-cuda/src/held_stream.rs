@@ -8,8 +8,8 @@ use crate::gpu::CudaGpu;
 use crate::pinned_buffer::PinnedBuffer;
 use crate::stream::Stream;
 
-/// A stream whose work does not end before [`release`](Self::release), as that of a program's kernel
-/// which waits for bytes to arrive. Whatever waits for the whole GPU waits for it.
+/// A stream whose work does not end before [`release`](Self::release), as that of a program's
+/// kernel which waits for bytes to arrive. Whatever waits for the whole GPU waits for it.
 #[derive(Debug)]
 pub struct HeldStream {
     gpu: CudaGpu,

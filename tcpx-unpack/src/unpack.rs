@@ -12,8 +12,9 @@ use crate::ticket::Ticket;
 /// chunk's pages back to the plugin only once [`poll`](Self::poll) has reached its ticket
 /// (docs/plugin-contract.md §2.10). Submits finish in the order in which they were made.
 ///
-/// Before an unpacker is dropped, [`shutdown`](Self::shutdown) says whether anything that it started
-/// still touches memory. Dropping one that has not finished frees nothing that its GPU may use.
+/// Before an unpacker is dropped, [`shutdown`](Self::shutdown) says whether anything that it
+/// started still touches memory. Dropping one that has not finished frees nothing that its GPU may
+/// use.
 pub trait Unpack: Send {
     /// The way this unpacker copies.
     fn backend(&self) -> Backend;

@@ -152,8 +152,8 @@ impl LinkSocket {
     }
 
     /// Begins a round: reads what has arrived, unless an earlier round has left frames. Returns
-    /// whether any byte came, or frames were left: then [`next_of_round`](Self::next_of_round) hands
-    /// frames out. The end of the link is told when no whole frame is left.
+    /// whether any byte came, or frames were left: then [`next_of_round`](Self::next_of_round)
+    /// hands frames out. The end of the link is told when no whole frame is left.
     pub(crate) fn begin_round(&mut self, now: Instant) -> Result<bool, LinkError> {
         self.round_left = FRAMES_A_ROUND;
         if self.has_backlog { Ok(true) } else { self.fill(now) }

@@ -50,8 +50,8 @@ impl Parked {
         self.leftover.until = BatchNumber::NEVER;
     }
 
-    /// Whether copies, as far as batch `reached`, still use its memory, or its operations have ended
-    /// although something does.
+    /// Whether copies, as far as batch `reached`, still use its memory, or its operations have
+    /// ended although something does.
     pub(super) fn is_held(&self, reached: BatchNumber) -> bool {
         !self.is_copied(reached) || self.has_given_up()
     }

@@ -145,9 +145,9 @@ impl Batch {
         self.jobs.push((job, self.descriptors.len()));
     }
 
-    /// Starts unpacking what was collected and begins the next batch, also if nothing was collected.
-    /// As long as the unpacker has no room, what is left waits, and what arrives meanwhile joins it.
-    /// Returns whether a batch was submitted to its end.
+    /// Starts unpacking what was collected and begins the next batch, also if nothing was
+    /// collected. As long as the unpacker has no room, what is left waits, and what arrives
+    /// meanwhile joins it. Returns whether a batch was submitted to its end.
     ///
     /// # Safety
     /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached this

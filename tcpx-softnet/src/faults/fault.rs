@@ -184,7 +184,6 @@ mod tests {
             "rc:foo@1=2",
             "freeze:foo@1",
             "delay:isend@1",
-            "delay:isend@0=5",
             "die:test",
         ] {
             assert_eq!(Fault::parse(text), None, "{text}");
@@ -192,6 +191,7 @@ mod tests {
         for text in [
             "cut:send.data8@1",
             "lose:send@0",
+            "delay:isend@0=5",
             "leak:recv@0",
             "rc:test@0=2",
             "rc:test@1=0",

@@ -53,8 +53,8 @@ impl Candidate for Unpacking<'_> {
             });
         }
         self.last = loop {
-            // SAFETY: new()'s caller vouches for the memories. Chunks that come round again while an
-            // earlier round is under way copy the same bytes to the same places.
+            // SAFETY: new()'s caller vouches for the memories. Chunks that come round again while
+            // an earlier round is under way copy the same bytes to the same places.
             match unsafe { self.unpack.submit(&self.jobs) } {
                 Err(UnpackError::Busy) => std::hint::spin_loop(),
                 outcome => break outcome.expect("a submission was refused"),
