@@ -214,7 +214,7 @@ impl Lane<'_> {
             // What came in time may be whole; then the end of the peer shows later.
             if let Err(error) = outcome {
                 // Withdrawn by our own leave, or lost with the peer.
-                let is_typed = matches!(error, Error::PeerGone { .. } | Error::Cancelled);
+                let is_typed = matches!(error, Error::PeerGone { .. } | Error::Closed);
                 assert!(is_typed, "{fate:?}: {error}");
             }
             drop(transfer);
