@@ -38,7 +38,8 @@ pub(crate) struct LinkSocket {
     outbound: Outbound,
     /// Frames that may still be handled in this round.
     round_left: usize,
-    /// The last round ended before everything that had been read was handled.
+    /// Bytes that were read are left, and may hold whole frames: the last round ended before them,
+    /// or they came with the end of the handshake.
     has_backlog: bool,
     /// What the link ended with while there was a backlog.
     ended: Option<LinkError>,
@@ -194,8 +195,10 @@ impl LinkSocket {
     /// Reads, and takes the next whole frame. What came before the end of the link is taken first.
     pub(crate) fn receive<F: LinkFrame>(&mut self, now: Instant) -> Result<Option<F>, LinkError> {
         let outcome = self.fill(now);
-        if let Some(frame) = self.next_frame()? {
-            return Ok(Some(frame));
+        let frame = self.next_frame()?;
+        self.has_backlog = frame.is_some() && !self.inbound.waiting().is_empty();
+        if frame.is_some() {
+            return Ok(frame);
         }
         outcome.map(|_| None)
     }
@@ -415,6 +418,25 @@ mod tests {
         assert_eq!(right.flush(), Ok(false));
         assert_eq!(round(&mut right), Ok(100));
         assert_eq!(right.flush(), Err(LinkError::Gone(Departure::LinkClosed)));
+    }
+
+    #[test]
+    fn frames_that_came_with_the_end_of_the_handshake_are_in_the_first_round() {
+        let (mut left, mut right) = pair();
+        left.queue(&HandshakeFrame::Refuse("busy".into()));
+        left.queue(&Frame::Ping);
+        let bytes = left.unsent_bytes();
+        left.flush().unwrap();
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        while right.stream.peek(&mut vec![0; bytes]).unwrap_or(0) < bytes {
+            assert!(Instant::now() < give_up_at);
+        }
+        let last = right.receive(Instant::now());
+        assert_eq!(last, Ok(Some(HandshakeFrame::Refuse("busy".into()))));
+        assert_eq!(right.begin_round(Instant::now()), Ok(true), "no byte comes after them");
+        assert_eq!(right.next_of_round(), Ok(Some(Frame::Ping)));
+        assert_eq!(right.next_of_round::<Frame>(), Ok(None));
+        assert_eq!(right.begin_round(Instant::now()), Ok(false));
     }
 
     #[test]
