@@ -156,7 +156,8 @@ impl Session {
     }
 
     /// Takes a registration back. Afterwards nobody touches its memory any more; memory that the
-    /// session owns is freed. Freeing a GPU's waits until the GPU is idle, as the driver does.
+    /// session owns is freed. Freeing a GPU's waits until the GPU is idle, as the driver does, and
+    /// the driver may make other threads that use the GPU wait with it.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted, or

@@ -79,9 +79,10 @@ fn soak() {
         .peer_timeout(Some(PATIENCE));
     let hub = Session::new(options).unwrap();
     let conn_info = hub.listen().unwrap();
-    // With everything that a session keeps once it has had a peer.
+    let (files, threads) = (count("/proc/self/fd"), count("/proc/self/task"));
+    // A session that has had a peer keeps the thread that closes comms.
     first_peer(&hub, &conn_info);
-    let (before_files, before_threads) = (count("/proc/self/fd"), count("/proc/self/task"));
+    let expected = (files, threads + 1);
     let end = Instant::now() + Duration::from_secs(seconds);
     let warm = Instant::now() + Duration::from_secs(seconds / 4);
     let (accepting, totals) = (Mutex::new(()), Totals::default());
@@ -124,10 +125,10 @@ fn soak() {
     // The threads that read the peers' answers end by themselves, a moment after their peers.
     let give_up_at = Instant::now() + PATIENCE;
     let footprint = || (count("/proc/self/fd"), count("/proc/self/task"));
-    while footprint() != (before_files, before_threads) && Instant::now() < give_up_at {
+    while footprint() != expected && Instant::now() < give_up_at {
         thread::yield_now();
     }
-    assert_eq!(footprint(), (before_files, before_threads));
+    assert_eq!(footprint(), expected);
     let pool = tcpx_softnet::pool_stats();
     assert_eq!(pool.free_pages, pool.total_pages, "bounce pages were lost");
 }
