@@ -22,6 +22,15 @@ enum Comm {
     Recv(Box<RecvComm>),
 }
 
+impl Comm {
+    /// The kind of comm that memory cannot be registered with.
+    const LISTENS: u32 = 1;
+
+    fn tag(&self) -> u32 {
+        if let Self::Listen(_) = self { Self::LISTENS } else { 0 }
+    }
+}
+
 static COMMS: Registry<Comm, 256> = Registry::new();
 static REGISTRATIONS: Registry<Arc<Registration>, 4096> = Registry::new();
 static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
@@ -42,7 +51,7 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
 }
 
 fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
-    COMMS.insert(comm).map(|id| id.pointer(IdKind::Comm)).ok_or_else(|| {
+    COMMS.insert_tagged(comm.tag(), |_| comm).map(|id| id.pointer(IdKind::Comm)).ok_or_else(|| {
         log::warn!("too many comms");
         Failure::Internal
     })
@@ -121,12 +130,8 @@ fn with_comm<R>(
     comm: *mut c_void,
     body: impl FnOnce(&mut Comm) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    if comm.is_null() {
-        log::warn!("{entry}: NULL communicator");
-        return Err(Failure::Internal);
-    }
-    let found = Id::from_pointer(comm, IdKind::Comm).ok_or(LookupError::Stale);
-    found.and_then(|id| COMMS.with(id, body)).unwrap_or_else(|missing| Err(explain(entry, missing)))
+    let found = COMMS.with(comm_id(entry, comm)?, body);
+    found.unwrap_or_else(|missing| Err(explain(entry, missing)))
 }
 
 fn explain(entry: &str, missing: LookupError) -> Failure {
@@ -174,10 +179,13 @@ pub(crate) fn register(
     bytes: c_int,
     ptr_type: c_int,
 ) -> Result<*mut c_void, Failure> {
-    with_comm("regMr", comm, |comm| match comm {
-        Comm::Listen(_) => wrong_kind("regMr", "send or receive"),
-        Comm::Send(_) | Comm::Recv(_) => Ok(()),
-    })?;
+    // Another thread may be in any other call on the comm but its close: as in the original, which
+    // NCCL's proxy calls in this way.
+    match comm_id("regMr", comm).map(|id| COMMS.tag(id))? {
+        Ok(Comm::LISTENS) => return wrong_kind("regMr", "send or receive"),
+        Ok(_) => {}
+        Err(missing) => return Err(explain("regMr", missing)),
+    }
     let mut registration = Registration::new(data, bytes, ptr_type)?;
     if registration.kind() == MemoryKind::Device {
         registration = registration.on_gpu(gpu_of_thread("regMr", runtime()?.settings.memory)?);
@@ -223,6 +231,10 @@ fn registration(entry: &str, mhandle: *mut c_void) -> Result<Arc<Registration>, 
 }
 
 fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
+    if comm.is_null() {
+        log::warn!("{entry}: NULL communicator");
+        return Err(Failure::Internal);
+    }
     Id::from_pointer(comm, IdKind::Comm).ok_or_else(|| explain(entry, LookupError::Stale))
 }
 
