@@ -163,4 +163,9 @@ DATA_PATH_CUT = 732 Error "the data path to the peer is cut"
     cause "a firewall has forgotten an idle flow or drops the data ports, a data NIC is down or its route is gone, or a data connection was reset, though the control link may live; where bytes do arrive, the bounce pages of this end may have run out (TCPX-815)"
     cure ["ss -tnoi dst <ADDRESS>", "# let the firewalls between the two pass every port of the data NICs, and keep idle flows for longer; then connect again"]
     source "this project"
+PLUGIN_CALL_HANGS = 733 Error "a call into the plugin does not return"
+    symptom "\"plugin call closeRecv has not returned for 10.0 s\"; `plugin_calls_hung` of the statistics is above 0"
+    cause "the plugin waits for another process, a thread of its own or the GPU, without a limit of time; with the hardware plugin mostly for RxDM (TCPX-505, TCPX-506)"
+    cure ["tcpx doctor", "# look at the plugin's last WARN line; the call and its comm are left behind, other peers go on: restart this process when it can be"]
+    source "plugin 3.1.9, run"
 }
