@@ -2,6 +2,8 @@
 //! The plugin: this file opens and initialises it, once per process, and reads its NICs.
 //!
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
+//! - [`comm_label`]: whose comm it is.
+//! - [`blocking_call`], [`calls`]: the calls that may block, and which of them are under way.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
 //! - [`handle_table`]: the plugin's handles, by comm and segment.
@@ -10,7 +12,10 @@
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
+pub(crate) mod blocking_call;
+pub(crate) mod calls;
 pub(crate) mod comm;
+pub(crate) mod comm_label;
 mod handle_table;
 pub(crate) mod log_level;
 pub(crate) mod nics;
@@ -23,16 +28,22 @@ pub(crate) mod unpack_queue;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
 use tcpx_diagnosis::Host;
 use tcpx_diagnosis::variables::process_env;
 use tcpx_sys::{
     Entries, HealthEntries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION,
 };
 
+use self::blocking_call::BlockingCall;
+use self::calls::{Calls, LongCall};
+use self::comm_label::CommLabel;
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice};
 use crate::types::DEFAULT_CHUNK_BYTES;
+use crate::types::session_number::SessionNumber;
 
 /// Name member of the hardware plugin.
 pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
@@ -60,9 +71,7 @@ pub(crate) struct Plugin {
     raw: tcpx_sys::Plugin,
     nics: Vec<Nic>,
     chunk_bytes: u32,
-    /// Held during listen, connect, accept, regMr and deregMr, which touch unlocked globals of the
-    /// original plugin.
-    setup: Mutex<()>,
+    calls: Calls,
 }
 
 /// What was opened in this process, and with which outcome. `init` works only once, so its failure
@@ -160,7 +169,7 @@ impl Plugin {
                 NicError::Unfit(reason) => unusable(reason),
             })?);
         }
-        Ok(Arc::new(Self { raw, nics, chunk_bytes, setup: Mutex::new(()) }))
+        Ok(Arc::new(Self { raw, nics, chunk_bytes, calls: Calls::default() }))
     }
 
     /// Name member of the plugin's table.
@@ -199,10 +208,24 @@ impl Plugin {
         self.raw.name() == HARDWARE_NAME
     }
 
-    /// Runs a call that must not run twice at once in this process.
-    pub(crate) fn one_at_a_time<T>(&self, call: impl FnOnce(&Entries) -> T) -> T {
-        let _guard = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
-        call(self.entries())
+    /// Makes a call that may block, for this comm: when it is its turn, and never with a lock held.
+    fn call<T>(
+        &self,
+        call: BlockingCall,
+        place: &CommLabel,
+        make: impl FnOnce(&Entries) -> T,
+    ) -> T {
+        self.calls.make(call, place, || make(self.entries()))
+    }
+
+    /// Calls of a session that have been under way for at least this time.
+    pub(crate) fn calls_longer_than(
+        &self,
+        time: Duration,
+        session: SessionNumber,
+        now: Instant,
+    ) -> SmallVec<[LongCall; 1]> {
+        self.calls.longer_than(time, session, now)
     }
 }
 

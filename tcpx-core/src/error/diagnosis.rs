@@ -49,6 +49,9 @@ impl Error {
             Self::Preflight(report) => return explain(report.findings().first()?.id),
             Self::NoSoftPlugin => &plugin::SOFT_PLUGIN_ABSENT,
             Self::Plugin(failure) => of_call(failure),
+            Self::PluginHangs(hang) => {
+                hang.found.and_then(explain).unwrap_or(&connection::PLUGIN_CALL_HANGS)
+            }
             Self::UnusablePlugin { .. } => &plugin::PLUGIN_UNUSABLE,
             Self::NoNic { available, .. } if available.is_empty() => &topology::NIC_MISSING,
             Self::NoNic { .. } => &topology::NIC_UNKNOWN,

@@ -42,6 +42,7 @@ impl fmt::Display for Text<'_> {
                  path",
             ),
             Error::Plugin(failure) => write!(f, "{failure}"),
+            Error::PluginHangs(hang) => write!(f, "{hang}"),
             Error::UnusablePlugin { path, reason } => {
                 write!(f, "plugin {}: {reason}", path.display())
             }
