@@ -601,6 +601,11 @@ typedef struct tcpx_session_stats {
    * Bytes of memory that open channels have for gathering scattered small sends.
    */
   uint64_t staging_bytes;
+  /**
+   * Calls of the plugin that have not returned for more than 10 seconds. Each is left behind
+   * with its comm.
+   */
+  uint64_t plugin_calls_hung;
 } tcpx_session_stats;
 
 /**
@@ -716,7 +721,9 @@ tcpx_status tcpx_session_register_memory(struct tcpx_session session,
  * Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
  *
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
- * on it are posted: wait for their transfers first. Any thread; does not block.
+ * on it are posted: wait for their transfers first; `TCPX_ERR_PLUGIN` when the plugin does not
+ * return from taking it back within 10 seconds: the id is gone then, and the memory must stay as
+ * it is. Any thread; waits for the plugin, as a rule for microseconds.
  */
 tcpx_status tcpx_session_deregister_memory(struct tcpx_session session, uint64_t memory);
 
