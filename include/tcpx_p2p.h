@@ -428,8 +428,10 @@ typedef struct tcpx_session_options {
    */
   uint32_t channels;
   /**
-   * Bytes of a chunk, 4096 to 4194304, and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends agree on
-   * the smaller number. TCPX_CHUNK_BYTES.
+   * Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the
+   * hardware plugin, where the MTU of a NIC would make 2048 fragments of it. With 0 it is
+   * 524288, or less where they ask for less. Two ends agree on the smaller number.
+   * TCPX_CHUNK_BYTES.
    */
   uint32_t chunk_bytes;
   /**

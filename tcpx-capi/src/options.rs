@@ -54,8 +54,10 @@ pub struct tcpx_session_options {
     pub gpu: i32,
     /// Channels to each peer, 1 to 64. Two ends agree on the smaller number. TCPX_CHANNELS.
     pub channels: u32,
-    /// Bytes of a chunk, 4096 to 4194304, and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends agree on
-    /// the smaller number. TCPX_CHUNK_BYTES.
+    /// Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the
+    /// hardware plugin, where the MTU of a NIC would make 2048 fragments of it. With 0 it is
+    /// 524288, or less where they ask for less. Two ends agree on the smaller number.
+    /// TCPX_CHUNK_BYTES.
     pub chunk_bytes: u32,
     /// Receives in flight on a channel, 1 to 16. TCPX_RECV_WINDOW.
     pub recv_window: u32,
@@ -151,7 +153,7 @@ impl tcpx_session_options {
             advertise: text,
             gpu: core.gpu.and_then(|gpu| i32::try_from(gpu).ok()).unwrap_or(TCPX_GPU_NONE),
             channels: core.channels.into(),
-            chunk_bytes: core.chunk_bytes,
+            chunk_bytes: core.chunk_bytes.unwrap_or(0),
             recv_window: u32::try_from(core.recv_window).unwrap_or(u32::MAX),
             send_window: u32::try_from(core.send_window).unwrap_or(u32::MAX),
             connect_timeout_ms: clamp(core.connect_timeout.as_millis()),
@@ -171,7 +173,7 @@ impl tcpx_session_options {
         };
         core.channels = u16::try_from(self.channels)
             .map_err(|_| refuse("channels", self.channels, "must be 1 to 64"))?;
-        core.chunk_bytes = self.chunk_bytes;
+        core.chunk_bytes = (self.chunk_bytes != 0).then_some(self.chunk_bytes);
         core.recv_window = self.recv_window as usize;
         core.send_window = self.send_window as usize;
         core.connect_timeout = Duration::from_millis(self.connect_timeout_ms.into());
@@ -271,7 +273,7 @@ mod tests {
         );
         assert_eq!(core.listen.to_string(), "127.0.0.1:99");
         assert_eq!(core.advertise.len(), 2);
-        assert_eq!((core.gpu, core.channels, core.chunk_bytes), (Some(3), 4, 8192));
+        assert_eq!((core.gpu, core.channels, core.chunk_bytes), (Some(3), 4, Some(8192)));
         assert_eq!((core.recv_window, core.send_window, core.progress_thread), (5, 6, true));
         assert_eq!(core.connect_timeout, Duration::from_millis(7));
         assert_eq!(core.close_timeout, Duration::from_millis(8));

@@ -49,7 +49,7 @@ use crate::peer::protocol::stage::Leaving;
 use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
 use crate::plugin::Plugin;
-use crate::plugin::nics;
+use crate::plugin::{chunk_size, nics};
 use crate::settings::{SessionOptions, check_name};
 use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
@@ -98,17 +98,19 @@ impl Engine {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options.plugin, options.preflight)?;
-        options.check_chunk(plugin.chunk_bytes())?;
         nics::by_name(plugin.nics(), &options.nics)?;
+        let limits = nics::chunk_limits(&plugin, &options.nics, memory.pci_path().as_ref())?;
+        let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
             "session created"
         );
         let staging = StagingPool::new(options.staging_bytes);
+        let backend = opened.unpack.backend();
         Ok(Self {
             commons: Commons {
-                session: SessionContext::new(options, plugin, memory, opened.unpack.backend())?,
+                session: SessionContext::new(options, plugin, chunk_bytes, memory, backend)?,
                 ledger: Ledger { staging, ..Ledger::default() },
                 batch: Batch::default(),
                 closer: Closer::default(),

@@ -7,9 +7,11 @@
 //! - [`handle_table`]: the plugin's handles, by comm and segment.
 //! - [`region`]: one range of registered memory, in segments that the plugin can take.
 //! - [`nics`]: which NICs a peer's channels run over.
+//! - [`chunk_size`]: how large a chunk may be.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
+pub(crate) mod chunk_size;
 pub(crate) mod comm;
 mod handle_table;
 pub(crate) mod log_level;
