@@ -86,12 +86,20 @@ pub struct tcpx_session_options {
     /// session. With 0, or where nothing is left for a channel, each is sent by itself.
     /// TCPX_STAGING_BYTES.
     pub staging_bytes: u64,
+    /// With 1, a plugin file is loaded only after the checks of `tcpx doctor`. With 0 it is loaded
+    /// unchecked, and the hardware plugin may then end, crash or hang the process. TCPX_PREFLIGHT.
+    pub preflight: i32,
+    /// With 0, a session over the hardware plugin has SIGPIPE ignored in the whole process if its
+    /// disposition is SIG_DFL: the plugin raises the signal when a peer ends in mid-transfer. A
+    /// handler, and SIG_IGN, stay. With 1, SIG_DFL stays too, and such a peer ends the process.
+    /// Programs that the process starts inherit what is ignored. TCPX_KEEP_SIGPIPE.
+    pub keep_sigpipe: i32,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 104);
+const _: () = assert!(size_of::<tcpx_session_options>() == 112);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers and one of 64 bits are 104 bytes without
-// padding, as asserted; pointers may have any bits.
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and two more of 32 are 112 bytes
+// without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 104;
@@ -162,6 +170,8 @@ impl tcpx_session_options {
             progress_thread: core.progress_thread.into(),
             peer_timeout_ms: core.peer_timeout.map_or(0, |timeout| clamp(timeout.as_millis())),
             staging_bytes: core.staging_bytes,
+            preflight: core.preflight.into(),
+            keep_sigpipe: core.keep_sigpipe.into(),
         }
     }
 
@@ -183,6 +193,8 @@ impl tcpx_session_options {
         core.peer_timeout =
             (self.peer_timeout_ms != 0).then(|| Duration::from_millis(self.peer_timeout_ms.into()));
         core.staging_bytes = self.staging_bytes;
+        core.preflight = input::flag("preflight", self.preflight)?;
+        core.keep_sigpipe = input::flag("keep_sigpipe", self.keep_sigpipe)?;
         Ok(())
     }
 
@@ -262,6 +274,8 @@ mod tests {
             progress_thread: 1,
             peer_timeout_ms: 10,
             staging_bytes: 11 << 32,
+            preflight: 0,
+            keep_sigpipe: 1,
             ..defaults()
         };
         let core = convert(options).unwrap();
@@ -280,6 +294,7 @@ mod tests {
         assert_eq!(core.spin, Duration::from_micros(9));
         assert_eq!(core.peer_timeout, Some(Duration::from_millis(10)));
         assert_eq!(core.staging_bytes, 11 << 32);
+        assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
         let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
     }
@@ -292,6 +307,8 @@ mod tests {
             (tcpx_session_options { listen: c"nowhere".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { unpack: c"gpu".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { progress_thread: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { preflight: -1, ..defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { keep_sigpipe: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { size: 0, ..defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);

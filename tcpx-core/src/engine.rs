@@ -97,7 +97,7 @@ impl Engine {
     pub(crate) fn new(options: SessionOptions) -> Result<Self> {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
-        let plugin = Plugin::open(&options.plugin, options.preflight)?;
+        let plugin = Plugin::open(&options)?;
         nics::by_name(plugin.nics(), &options.nics)?;
         let limits = nics::chunk_limits(&plugin, &options.nics, memory.pci_path().as_ref())?;
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;

@@ -8,6 +8,7 @@
 //! - [`region`]: one range of registered memory, in segments that the plugin can take.
 //! - [`nics`]: which NICs a peer's channels run over.
 //! - [`chunk_size`]: how large a chunk may be.
+//! - `sigpipe`: what SIGPIPE does to the process.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
@@ -18,6 +19,7 @@ pub(crate) mod log_level;
 pub(crate) mod nics;
 mod region;
 pub(crate) mod registrations;
+mod sigpipe;
 #[cfg(feature = "soft")]
 mod soft;
 pub(crate) mod unpack_queue;
@@ -33,7 +35,7 @@ use tcpx_sys::{
 };
 
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
-use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice};
+use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 use crate::types::DEFAULT_CHUNK_BYTES;
 
 /// Name member of the hardware plugin.
@@ -72,11 +74,10 @@ pub(crate) struct Plugin {
 static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec::new());
 
 impl Plugin {
-    /// Opens the plugin that `asked` means on this machine. The same choice gives the same plugin
-    /// each time.
-    pub(crate) fn open(asked: &PluginChoice, preflight: bool) -> Result<Arc<Self>> {
-        let choice = asked.resolve();
-        if (asked, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
+    /// Opens the plugin that a session asks for. The same choice gives the same plugin each time.
+    pub(crate) fn open(options: &SessionOptions) -> Result<Arc<Self>> {
+        let choice = options.plugin.resolve();
+        if (&options.plugin, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
             tracing::info!(
                 missing = HARDWARE_PLUGIN_PATH,
                 "no hardware plugin is installed: using the software plugin"
@@ -84,10 +85,13 @@ impl Plugin {
         }
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, outcome)) = opened.iter().find(|(known, _)| *known == choice) {
+            if let Ok(plugin) = outcome {
+                mind_sigpipe(plugin.name(), options);
+            }
             return outcome.clone();
         }
         let outcome = match &choice {
-            PluginChoice::Path(path) => Self::open_path(path, preflight),
+            PluginChoice::Path(path) => Self::open_path(path, options),
             PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(),
         };
         let is_final =
@@ -98,9 +102,9 @@ impl Plugin {
         outcome
     }
 
-    fn open_path(path: &Path, preflight: bool) -> Result<Arc<Self>> {
+    fn open_path(path: &Path, options: &SessionOptions) -> Result<Arc<Self>> {
         // A file that is not there has one cause and one cure; the checks would name many.
-        if preflight && path.is_file() {
+        if options.preflight && path.is_file() {
             check_host(path)?;
         }
         let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| {
@@ -116,6 +120,7 @@ impl Plugin {
         // SAFETY: the user configured the path as the plugin. tcpx-sys checks symbol, members and
         // name.
         let raw = unsafe { tcpx_sys::Plugin::load(path, &[HARDWARE_NAME, SOFT_NAME]) }?;
+        mind_sigpipe(raw.name(), options);
         Self::initialise(raw, chunk_bytes)
     }
 
@@ -205,6 +210,13 @@ impl Plugin {
     pub(crate) fn one_at_a_time<T>(&self, call: impl FnOnce(&Entries) -> T) -> T {
         let _guard = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
         call(self.entries())
+    }
+}
+
+/// The hardware plugin writes to connections that may be gone; see [`sigpipe`].
+fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
+    if plugin == HARDWARE_NAME && !options.keep_sigpipe {
+        sigpipe::ignore_if_default();
     }
 }
 

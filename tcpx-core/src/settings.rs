@@ -108,6 +108,7 @@ impl fmt::Display for PluginChoice {
 /// | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
 /// | `spin` | `TCPX_SPIN_US` | 50 µs |
 /// | `preflight` | `TCPX_PREFLIGHT` | 1 |
+/// | `keep_sigpipe` | `TCPX_KEEP_SIGPIPE` | 0 |
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {
@@ -163,9 +164,14 @@ pub struct SessionOptions {
     /// Whether a thread of the session drives progress. Without it, progress is made inside calls
     /// of this library.
     pub progress_thread: bool,
-    /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`],
-    /// whose failure would make the hardware plugin end the process, crash or hang.
+    /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`].
+    /// Without them the hardware plugin is loaded where it would end the process, crash or hang.
     pub preflight: bool,
+    /// Whether SIGPIPE keeps its default action, which ends the process. The hardware plugin raises
+    /// it when a peer ends in mid-transfer. So a session over it has the signal ignored, in the
+    /// whole process and in the programs that this starts, unless there is a handler or it is
+    /// ignored already. (Rust programs ignore it from their start.)
+    pub keep_sigpipe: bool,
     /// How long a waiting thread spins before it yields, and later sleeps.
     pub spin: Duration,
 }
@@ -192,6 +198,7 @@ impl Default for SessionOptions {
             stall_after: Some(Duration::from_secs(10)),
             progress_thread: false,
             preflight: true,
+            keep_sigpipe: false,
             spin: Duration::from_micros(50),
         }
     }
@@ -251,6 +258,9 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_PREFLIGHT"], &mut number)? {
             options.preflight = number != 0;
+        }
+        if env.read(&["TCPX_KEEP_SIGPIPE"], &mut number)? {
+            options.keep_sigpipe = number != 0;
         }
         if env.read(&["TCPX_GATHER"], &mut number)? {
             options.gather = number != 0;

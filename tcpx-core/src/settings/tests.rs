@@ -92,3 +92,15 @@ fn gathering_can_be_switched_off() {
     let gather = |text| from(&[("TCPX_GATHER", text)]).unwrap().gather;
     assert_eq!([gather(""), gather("1"), gather("0")], [true, true, false]);
 }
+
+#[test]
+fn switches_are_on_or_off_as_said() {
+    let switches = |text| {
+        let options = from(&[("TCPX_PREFLIGHT", text), ("TCPX_KEEP_SIGPIPE", text)]).unwrap();
+        (options.preflight, options.keep_sigpipe)
+    };
+    assert_eq!(
+        [switches(""), switches("0"), switches("1")],
+        [(true, false), (false, false), (true, true)]
+    );
+}
