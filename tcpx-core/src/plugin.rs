@@ -28,8 +28,9 @@ use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tcpx_diagnosis::Host;
-use tcpx_diagnosis::variables::process_env;
+use tcpx_diagnosis::table::environment::INLINE_WITH_CUDA;
+use tcpx_diagnosis::variables::{Env, lint, process_env, value};
+use tcpx_diagnosis::{Finding, Host};
 use tcpx_sys::{
     Entries, HealthEntries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION,
 };
@@ -43,6 +44,7 @@ pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
 /// Name member of the software plugin.
 pub(crate) const SOFT_NAME: &str = "TCPXSoft_v7";
 const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
 
 /// A network interface as the plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +122,9 @@ impl Plugin {
         // SAFETY: the user configured the path as the plugin. tcpx-sys checks symbol, members and
         // name.
         let raw = unsafe { tcpx_sys::Plugin::load(path, &[HARDWARE_NAME, SOFT_NAME]) }?;
+        if raw.name() == HARDWARE_NAME {
+            check_inline_threshold(&process_env())?;
+        }
         mind_sigpipe(raw.name(), options);
         Self::initialise(raw, chunk_bytes)
     }
@@ -223,10 +228,28 @@ fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
 /// Looks for what would make the hardware plugin end this process, in the environment that it will
 /// see.
 fn check_host(path: &Path) -> Result<()> {
-    let mut env = process_env();
-    env.entry(CHUNK_VARIABLE.to_owned()).or_insert_with(|| DEFAULT_CHUNK_BYTES.to_string());
+    let env = as_the_plugin_sees(process_env());
     tcpx_diagnosis::preflight(path, None, &Host::this(&env))
         .map_err(|report| Error::Preflight(Arc::new(report)))
+}
+
+/// The environment with what is set before a plugin is loaded.
+fn as_the_plugin_sees(mut env: Env) -> Env {
+    if value(&env, CHUNK_VARIABLE).is_none() {
+        env.insert(CHUNK_VARIABLE.to_owned(), DEFAULT_CHUNK_BYTES.to_string());
+    }
+    env
+}
+
+/// The hardware plugin of a peer would write small messages to GPU memory with the CPU. Refused
+/// here too because nobody may have asked for the checks, and because it is the peer that dies.
+fn check_inline_threshold(env: &Env) -> Result<()> {
+    let is_set = |finding: &Finding| finding.id == INLINE_WITH_CUDA.code;
+    if !lint(env, &[], 0).iter().any(is_set) {
+        return Ok(());
+    }
+    let text = value(env, INLINE_VARIABLE).unwrap_or_default();
+    Err(Error::setting(INLINE_VARIABLE, text, SettingProblem::InlineThreshold))
 }
 
 fn check(call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {
@@ -292,5 +315,35 @@ fn chunk_from_env() -> Result<Option<u32>> {
         Err(problem) => {
             Err(Error::setting(CHUNK_VARIABLE, text, SettingProblem::PluginChunk(problem)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(name: &str, value: &str) -> Env {
+        Env::from([(name.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_chunk_size_that_is_unset_or_empty_is_set_before_the_checks() {
+        for (before, after) in [
+            (Env::new(), "524288"),
+            (env(CHUNK_VARIABLE, ""), "524288"),
+            (env(CHUNK_VARIABLE, "8K"), "8K"),
+        ] {
+            assert_eq!(as_the_plugin_sees(before)[CHUNK_VARIABLE], after);
+        }
+    }
+
+    #[test]
+    fn inline_messages_are_refused_where_the_plugin_would_send_them() {
+        for harmless in [Env::new(), env(INLINE_VARIABLE, "0"), env(INLINE_VARIABLE, "")] {
+            check_inline_threshold(&harmless).unwrap();
+        }
+        let error = check_inline_threshold(&env(INLINE_VARIABLE, "1024")).unwrap_err().to_string();
+        assert!(error.starts_with("NCCL_INLINE_THRESHOLD = 1024: must be 0"), "{error}");
+        assert!(error.ends_with("[TCPX-115]"), "{error}");
     }
 }

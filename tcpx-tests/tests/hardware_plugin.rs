@@ -79,7 +79,7 @@ fn child() {
 /// Whether the session comes about is another question: the plugin is loaded either way.
 fn make_session(options: SessionOptions) {
     assert!(matches!(options.plugin, PluginChoice::Path(_)));
-    println!("{:?}", Session::new(options).map(|session| session.stats().plugin_name));
+    drop(Session::new(options));
 }
 
 extern "C" fn handler(_: libc::c_int) {}
@@ -115,6 +115,13 @@ fn sigpipe_is_left_alone_when_the_program_has_chosen() {
         let said = run(case, variables);
         assert!(!said.contains("SIGPIPE is ignored"), "{said}");
     }
+}
+
+#[test]
+fn inline_messages_are_refused_without_the_checks_too() {
+    let said = run("a refusal", &[("NCCL_INLINE_THRESHOLD", "64")]);
+    assert!(said.contains("refused: NCCL_INLINE_THRESHOLD = 64: must be 0 or unset"), "{said}");
+    assert!(said.contains("[TCPX-115]"), "{said}");
 }
 
 #[test]

@@ -47,6 +47,9 @@ impl Error {
             Self::Setting { problem: SettingProblem::TooManyFragments { .. }, .. } => {
                 &requests::TOO_MANY_FRAGMENTS
             }
+            Self::Setting { problem: SettingProblem::InlineThreshold, .. } => {
+                &environment::INLINE_WITH_CUDA
+            }
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),

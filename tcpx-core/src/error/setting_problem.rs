@@ -44,6 +44,12 @@ pub enum SettingProblem {
         /// The largest chunk in bytes that it takes.
         largest: u32,
     },
+    /// `NCCL_INLINE_THRESHOLD` is above 0, with the hardware plugin.
+    #[error(
+        "must be 0 or unset: a peer would copy messages up to this size to GPU memory with the \
+         CPU, which ends its process"
+    )]
+    InlineThreshold,
     /// A variable of the environment does not read as what it should be.
     #[error("{error}; give a value like {example}, or unset it")]
     Unreadable {

@@ -107,6 +107,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (plugin_chunk(PluginChunkProblem::Zero), 101),
         (plugin_chunk(PluginChunkProblem::TooLarge), 104),
         (plugin_chunk(PluginChunkProblem::TooSmall), 103),
+        (setting("NCCL_INLINE_THRESHOLD", SettingProblem::InlineThreshold), 115),
         (setting("chunk_bytes", too_many_fragments), 814),
         (setting("TCPX_CHANNELS", SettingProblem::OutOfRange { low: 1, high: 64 }), 133),
         (LoadError::Missing { path: path() }.into(), 201),
