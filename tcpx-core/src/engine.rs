@@ -53,8 +53,8 @@ use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
 use crate::plugin::Plugin;
 use crate::plugin::comm::Deregistration;
-use crate::plugin::nics;
 use crate::plugin::registrations::Registrations;
+use crate::plugin::{chunk_size, nics};
 use crate::settings::{SessionOptions, check_name};
 use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
@@ -112,9 +112,10 @@ impl Engine {
     pub(crate) fn new(options: SessionOptions) -> Result<Self> {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
-        let plugin = Plugin::open(&options.plugin, options.preflight)?;
-        options.check_chunk(plugin.chunk_bytes())?;
+        let plugin = Plugin::open(&options)?;
         nics::by_name(plugin.nics(), &options.nics)?;
+        let limits = nics::chunk_limits(&plugin, &options.nics, memory.pci_path().as_ref())?;
+        let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
@@ -123,9 +124,10 @@ impl Engine {
         let staging = StagingPool::new(options.staging_bytes);
         let workers = Workers::default();
         let registrations = Registrations::new(workers.clone());
+        let backend = opened.unpack.backend();
         Ok(Self {
             commons: Commons {
-                session: SessionContext::new(options, plugin, memory, opened.unpack.backend())?,
+                session: SessionContext::new(options, plugin, chunk_bytes, memory, backend)?,
                 ledger: Ledger { staging, registrations, ..Ledger::default() },
                 batch: Batch::default(),
                 workers,

@@ -9,11 +9,14 @@
 //! - [`handle_table`]: the plugin's handles, by comm and segment.
 //! - [`region`]: one range of registered memory, in segments that the plugin can take.
 //! - [`nics`]: which NICs a peer's channels run over.
+//! - [`chunk_size`]: how large a chunk may be.
+//! - `sigpipe`: what SIGPIPE does to the process.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
 pub(crate) mod blocking_call;
 pub(crate) mod calls;
+pub(crate) mod chunk_size;
 pub(crate) mod comm;
 pub(crate) mod comm_label;
 mod handle_table;
@@ -21,6 +24,7 @@ pub(crate) mod log_level;
 pub(crate) mod nics;
 mod region;
 pub(crate) mod registrations;
+mod sigpipe;
 #[cfg(feature = "soft")]
 mod soft;
 pub(crate) mod unpack_queue;
@@ -31,8 +35,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tcpx_diagnosis::Host;
-use tcpx_diagnosis::variables::process_env;
+use tcpx_diagnosis::table::environment::INLINE_WITH_CUDA;
+use tcpx_diagnosis::variables::{Env, lint, process_env, value};
+use tcpx_diagnosis::{Finding, Host};
 use tcpx_sys::{
     Entries, HealthEntries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION,
 };
@@ -41,7 +46,7 @@ use self::blocking_call::BlockingCall;
 use self::calls::{Calls, LongCall};
 use self::comm_label::CommLabel;
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
-use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice};
+use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 use crate::types::DEFAULT_CHUNK_BYTES;
 use crate::types::session_number::SessionNumber;
 
@@ -50,6 +55,7 @@ pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
 /// Name member of the software plugin.
 pub(crate) const SOFT_NAME: &str = "TCPXSoft_v7";
 const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
 
 /// A network interface as the plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,11 +85,10 @@ pub(crate) struct Plugin {
 static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec::new());
 
 impl Plugin {
-    /// Opens the plugin that `asked` means on this machine. The same choice gives the same plugin
-    /// each time.
-    pub(crate) fn open(asked: &PluginChoice, preflight: bool) -> Result<Arc<Self>> {
-        let choice = asked.resolve();
-        if (asked, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
+    /// Opens the plugin that a session asks for. The same choice gives the same plugin each time.
+    pub(crate) fn open(options: &SessionOptions) -> Result<Arc<Self>> {
+        let choice = options.plugin.resolve();
+        if (&options.plugin, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
             tracing::info!(
                 missing = HARDWARE_PLUGIN_PATH,
                 "no hardware plugin is installed: using the software plugin"
@@ -91,10 +96,13 @@ impl Plugin {
         }
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, outcome)) = opened.iter().find(|(known, _)| *known == choice) {
+            if let Ok(plugin) = outcome {
+                mind_sigpipe(plugin.name(), options);
+            }
             return outcome.clone();
         }
         let outcome = match &choice {
-            PluginChoice::Path(path) => Self::open_path(path, preflight),
+            PluginChoice::Path(path) => Self::open_path(path, options),
             PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(),
         };
         let is_final =
@@ -105,9 +113,9 @@ impl Plugin {
         outcome
     }
 
-    fn open_path(path: &Path, preflight: bool) -> Result<Arc<Self>> {
+    fn open_path(path: &Path, options: &SessionOptions) -> Result<Arc<Self>> {
         // A file that is not there has one cause and one cure; the checks would name many.
-        if preflight && path.is_file() {
+        if options.preflight && path.is_file() {
             check_host(path)?;
         }
         let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| {
@@ -123,6 +131,10 @@ impl Plugin {
         // SAFETY: the user configured the path as the plugin. tcpx-sys checks symbol, members and
         // name.
         let raw = unsafe { tcpx_sys::Plugin::load(path, &[HARDWARE_NAME, SOFT_NAME]) }?;
+        if raw.name() == HARDWARE_NAME {
+            check_inline_threshold(&process_env())?;
+        }
+        mind_sigpipe(raw.name(), options);
         Self::initialise(raw, chunk_bytes)
     }
 
@@ -229,13 +241,38 @@ impl Plugin {
     }
 }
 
+/// The hardware plugin writes to connections that may be gone; see [`sigpipe`].
+fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
+    if plugin == HARDWARE_NAME && !options.keep_sigpipe {
+        sigpipe::ignore_if_default();
+    }
+}
+
 /// Looks for what would make the hardware plugin end this process, in the environment that it will
 /// see.
 fn check_host(path: &Path) -> Result<()> {
-    let mut env = process_env();
-    env.entry(CHUNK_VARIABLE.to_owned()).or_insert_with(|| DEFAULT_CHUNK_BYTES.to_string());
+    let env = as_the_plugin_sees(process_env());
     tcpx_diagnosis::preflight(path, None, &Host::this(&env))
         .map_err(|report| Error::Preflight(Arc::new(report)))
+}
+
+/// The environment with what is set before a plugin is loaded.
+fn as_the_plugin_sees(mut env: Env) -> Env {
+    if value(&env, CHUNK_VARIABLE).is_none() {
+        env.insert(CHUNK_VARIABLE.to_owned(), DEFAULT_CHUNK_BYTES.to_string());
+    }
+    env
+}
+
+/// The hardware plugin of a peer would write small messages to GPU memory with the CPU. Refused
+/// here too because nobody may have asked for the checks, and because it is the peer that dies.
+fn check_inline_threshold(env: &Env) -> Result<()> {
+    let is_set = |finding: &Finding| finding.id == INLINE_WITH_CUDA.code;
+    if !lint(env, &[], 0).iter().any(is_set) {
+        return Ok(());
+    }
+    let text = value(env, INLINE_VARIABLE).unwrap_or_default();
+    Err(Error::setting(INLINE_VARIABLE, text, SettingProblem::InlineThreshold))
 }
 
 fn check(call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {
@@ -301,5 +338,35 @@ fn chunk_from_env() -> Result<Option<u32>> {
         Err(problem) => {
             Err(Error::setting(CHUNK_VARIABLE, text, SettingProblem::PluginChunk(problem)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(name: &str, value: &str) -> Env {
+        Env::from([(name.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_chunk_size_that_is_unset_or_empty_is_set_before_the_checks() {
+        for (before, after) in [
+            (Env::new(), "524288"),
+            (env(CHUNK_VARIABLE, ""), "524288"),
+            (env(CHUNK_VARIABLE, "8K"), "8K"),
+        ] {
+            assert_eq!(as_the_plugin_sees(before)[CHUNK_VARIABLE], after);
+        }
+    }
+
+    #[test]
+    fn inline_messages_are_refused_where_the_plugin_would_send_them() {
+        for harmless in [Env::new(), env(INLINE_VARIABLE, "0"), env(INLINE_VARIABLE, "")] {
+            check_inline_threshold(&harmless).unwrap();
+        }
+        let error = check_inline_threshold(&env(INLINE_VARIABLE, "1024")).unwrap_err().to_string();
+        assert!(error.starts_with("NCCL_INLINE_THRESHOLD = 1024: must be 0"), "{error}");
+        assert!(error.ends_with("[TCPX-115]"), "{error}");
     }
 }

@@ -113,7 +113,7 @@ impl Running {
         program.args(&options.arguments).stdin(Stdio::null());
         program.stdout(output.try_clone()?).stderr(output.try_clone()?).process_group(0);
         for (name, value) in defaults(&options.target) {
-            if std::env::var_os(name).is_none() {
+            if std::env::var_os(name).is_none_or(|value| value.is_empty()) {
                 program.env(name, value);
             }
         }

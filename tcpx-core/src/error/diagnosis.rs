@@ -44,6 +44,12 @@ impl Error {
             Self::Setting { problem: SettingProblem::PluginChunk(problem), .. } => {
                 of_plugin_chunk(*problem)
             }
+            Self::Setting { problem: SettingProblem::TooManyFragments { .. }, .. } => {
+                &requests::TOO_MANY_FRAGMENTS
+            }
+            Self::Setting { problem: SettingProblem::InlineThreshold, .. } => {
+                &environment::INLINE_WITH_CUDA
+            }
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),

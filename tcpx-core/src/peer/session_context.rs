@@ -35,6 +35,7 @@ impl SessionContext {
     pub(crate) fn new(
         options: SessionOptions,
         plugin: Arc<Plugin>,
+        chunk_bytes: u32,
         memory: DeviceMemory,
         unpack: Backend,
     ) -> Result<Self> {
@@ -47,7 +48,7 @@ impl SessionContext {
             number: SessionNumber::next(),
             device_copier,
             gpu_path: memory.pci_path(),
-            identity: Identity::new(&options, plugin.name())?,
+            identity: Identity::new(&options, plugin.name(), chunk_bytes)?,
             options,
             plugin,
             memory,

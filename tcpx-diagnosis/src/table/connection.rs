@@ -56,7 +56,7 @@ CLOSED_WITH_UNFINISHED_SENDS = 710 Error "a comm was closed before its sends wer
 KILLED_BY_SIGPIPE = 711 Error "the process was killed by signal 13"
     symptom "the process ends without a message when its peer goes away"
     cause "the plugin writes to sockets without MSG_NOSIGNAL, and SIGPIPE had its default action"
-    cure ["# ignore SIGPIPE before the plugin is loaded"]
+    cure ["unset TCPX_KEEP_SIGPIPE", "# do not set SIGPIPE to its default after a session was made: this library has it ignored with the hardware plugin, unless keep_sigpipe says otherwise"]
     source "plugin 3.1.9, run"
 INIT_TWICE = 712 Error "init was called twice, or its result was ignored"
     symptom "init returns 3; devices says -1; later calls crash"
