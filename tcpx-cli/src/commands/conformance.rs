@@ -35,9 +35,9 @@ const INCOMPLETE: u8 = 3;
 /// the section of docs/plugin-contract.md that has the rule. Results: pass; FAIL with what was
 /// expected; differs, which is allowed but not what version 3.1.9 does; skip, which means that the
 /// check does not apply. Checks that apply and could not be run are counted, with one line that
-/// says why. The hardware plugin sleeps 5 s in each accept, so that a whole run over it takes about
-/// half an hour: --timeout 3600. Exit status: 0 when nothing failed and all was tried, 1 when a
-/// rule was broken, 2 when flags are wrong, 3 when none was broken and not all could be tried.
+/// says why. The hardware plugin sleeps 5 s in each accept, so a whole run over it takes about a
+/// quarter of an hour: --timeout 1800. Exit status: 0 when nothing failed and all was tried, 1 when
+/// a rule was broken, 2 when flags are wrong, 3 when none was broken and not all could be tried.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ConformanceArgs {
     /// Plugin to check: auto, soft or the file of an ncclNet v7 plugin
