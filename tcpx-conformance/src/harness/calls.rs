@@ -2,6 +2,8 @@
 //!
 //! § is a section of docs/plugin-contract.md.
 
+use std::time::Duration;
+
 use tcpx_sys::{NetDeviceHandle, UnpackNetDeviceHandle};
 
 use crate::harness::process::Process;

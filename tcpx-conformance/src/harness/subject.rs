@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
+use tcpx_cuda::CudaGpu;
+
 use crate::harness::process::Process;
 use crate::harness::symbols;
 use crate::memory_kind::MemoryKind;
@@ -36,6 +38,12 @@ impl<'a> Subject<'a> {
             Err(reason) => (None, Some(format!("there is no GPU memory to check with: {reason}"))),
         };
         Ok(Self { options, memory, gpu, lacking, is_hardware })
+    }
+
+    /// A GPU other than the one that the agents hold, where there is one.
+    pub(crate) fn other_gpu(&self) -> Option<u32> {
+        let (held, count) = (self.gpu?, CudaGpu::count().ok()?);
+        (count > 1).then_some((held + 1) % count)
     }
 
     /// The plugin's file, if it is one.
