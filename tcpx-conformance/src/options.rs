@@ -36,7 +36,7 @@ pub struct Options {
     /// Also run the checks that crash version 3.1.9.
     pub destructive: bool,
     /// Time for one check, at least 1 s. Version 3.1.9 sleeps 5 s in every accept unless
-    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five
+    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept four
     /// times.
     pub deadline: Duration,
     /// Time for the whole run; with `None` it takes as long as its checks do. Checks that it does

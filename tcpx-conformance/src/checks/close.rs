@@ -101,7 +101,8 @@ fn unconsumed(fixture: &Fixture<'_>) -> Verdict {
 }
 
 fn leaks(fixture: &Fixture<'_>) -> Verdict {
-    const ROUNDS: u64 = 4;
+    // With the first, four accepts: in 3.1.9 each takes more than 5 s.
+    const ROUNDS: u64 = 3;
     let pair = fixture.pair()?;
     pair.transfer(fixture, 1000, 1)?;
     let before = (pair.sender.census()?, pair.receiver.census()?);

@@ -101,8 +101,9 @@ fn closed_after(fixture: &Fixture<'_>) -> Verdict {
     let receive = pair.receive(0, 5000)?;
     let send = pair.send(0, 5000, 1)?;
     // The receiver keeps still: everything it gets, it gets after the close.
+    let mut observation = Observation::of(fixture.share(1, 4));
     while !step(&pair.sender, send, "send")? {
-        if fixture.used(1, 3) {
+        if !observation.goes_on() {
             // A sender that waits for the receiver cannot have closed before it.
             return Err(differs("a small send is not done before the receiver calls test"));
         }
