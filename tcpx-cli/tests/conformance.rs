@@ -85,22 +85,61 @@ fn a_run_ends_in_time_whatever_its_processes_do() {
     assert_eq!(leftovers(), Vec::<String>::new());
 }
 
-/// A library that is the hardware plugin by its name and has its answers where there is no driver:
-/// getting as far as `init` ends the process. `needs`: C code with a symbol that it needs.
-fn hardware(directory: &Path, needs: &str) -> PathBuf {
+/// A plugin of this name: every call but `init` ends the process. `code` defines that.
+fn library(directory: &Path, name: &str, code: &str) -> PathBuf {
     let (source, library) = (directory.join("plugin.c"), directory.join("plugin.so"));
     let text = format!(
-        "#include <stdlib.h>\n{needs}\nstatic int init(void *logger) {{ exit(1); }}\n\
+        "#include <stdlib.h>\n#include <unistd.h>\n{code}\n\
          static int other(void) {{ exit(1); }}\n\
          struct {{ const char *name; void *members[18]; }} ncclNetPlugin_v7 =\n\
-         {{\"GPUDirectTCPX_v7\", {{init, other, other, other, other, other, other, 0, other, other,\n\
+         {{\"{name}\", {{init, other, other, other, other, other, other, 0, other, other,\n\
          other, other, other, other, other, other, other, other}}}};\n"
     );
     std::fs::write(&source, text).unwrap();
     let status =
         Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
-    assert!(status.expect("a C compiler runs").success(), "{needs} was compiled");
+    assert!(status.expect("a C compiler runs").success(), "{code} was compiled");
     library
+}
+
+/// The hardware plugin by its name, with its answer to `init` where there is no driver. `needs`:
+/// code with a symbol that it needs.
+fn hardware(directory: &Path, needs: &str) -> PathBuf {
+    let init = "static int init(void *logger) { exit(1); }";
+    library(directory, "GPUDirectTCPX_v7", &format!("{needs}\n{init}"))
+}
+
+#[test]
+#[serial]
+fn a_plugin_that_hangs_in_every_check_is_over_in_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let hangs = "static int init(void *logger) { for (;;) pause(); }";
+    let plugin = library(directory.path(), "Other_v7", hangs);
+    let words = ["conformance", "--plugin", plugin.to_str().unwrap(), "--deadline", "1"];
+    let start = Instant::now();
+    let finished = Tcpx::new(&[&words[..], &["--only", "fifo", "--timeout", "12"]].concat()).run();
+    // Each check may hang for 3 s, and there are eleven that call init.
+    assert!(start.elapsed() < Duration::from_secs(30), "{finished}");
+    assert_eq!(finished.status, Some(1), "{finished}");
+    for words in ["`init` returns before the deadline", "not run: the time of the run was over"] {
+        assert!(finished.stdout.contains(words), "{words}: {finished}");
+    }
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn a_run_has_three_minutes_and_the_memory_that_suits_the_plugin() {
+    let help = Tcpx::new(&["conformance", "--help"]).run();
+    let after = |flag| help.stdout.split_once(flag).expect(flag).1;
+    assert_eq!(
+        after("--timeout <SECONDS>").split_once("[default: ").unwrap().1.get(..4),
+        Some("180]")
+    );
+    assert_eq!(
+        after("--memory <KIND>").split_once("[default: ").unwrap().1.get(..5),
+        Some("auto]")
+    );
 }
 
 /// An ordinal that no machine has, so that the hardware plugin has no GPU here.
