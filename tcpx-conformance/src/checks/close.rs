@@ -107,11 +107,7 @@ fn leaks(fixture: &Fixture<'_>) -> Verdict {
     pair.transfer(fixture, 1000, 1)?;
     let before = (pair.sender.census()?, pair.receiver.census()?);
     for round in 0..ROUNDS {
-        let (send_kind, recv_kind) = (pair.memory.pointer_type(), pair.memory.pointer_type());
-        let (sender, receiver) = (pair.sender.clone(), pair.receiver.clone());
-        let other = crate::harness::comm_pair::CommPair::connect(
-            fixture, sender, receiver, send_kind, recv_kind,
-        )?;
+        let other = pair.another(fixture)?;
         other.transfer(fixture, 1000, round)?;
         other.release()?;
     }
