@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The system's figures of the calling thread: nanoseconds on a processor, nanoseconds spent waiting
-/// for one, and how often it got one.
+/// The system's figures of the calling thread: nanoseconds on a processor, nanoseconds spent
+/// waiting for one, and how often it got one.
 const SCHEDULE: &str = "/proc/thread-self/schedstat";
 
 /// A stretch of the calling thread's own time.
