@@ -1,8 +1,11 @@
 //! The two sides of a copy: memory that the driver knows, or ordinary memory.
 
-use std::sync::Arc;
+use std::sync::mpsc;
 
-use crate::address_space::{Place, READ, WRITE, space};
+use cudarc::driver::sys::CUresult;
+
+use crate::address_space::{READ, WRITE, space};
+use crate::ordinary;
 use crate::pages::Pages;
 use crate::status::Result;
 use crate::stream::Stream;
@@ -20,24 +23,35 @@ pub(crate) fn copy(stream: &Stream, dst: u64, src: u64, bytes: usize) -> Result<
         let space = space();
         (space.place(src, bytes, READ)?, space.place(dst, bytes, WRITE)?)
     };
-    let from = match from {
-        Some(place) => place,
-        None => Place { pages: Pages::of_ordinary(src, bytes)?, offset: 0 },
-    };
-    let Some(to) = to else {
-        let landed = Pages::new(bytes as u64)?;
-        queue(stream, from, Place { pages: Arc::clone(&landed), offset: 0 }, bytes);
-        stream.wait();
-        stream.gpu.check()?;
-        return landed.to_ordinary(dst, bytes);
-    };
-    queue(stream, from, to, bytes);
-    Ok(())
-}
-
-fn queue(stream: &Stream, from: Place, to: Place, bytes: usize) {
-    stream.push(move || {
-        Pages::copy((&from.pages, from.offset), (&to.pages, to.offset), bytes);
-        Ok(())
-    });
+    match (from, to) {
+        (Some(from), Some(to)) => {
+            stream.push(move || {
+                Pages::copy((&from.pages, from.offset), (&to.pages, to.offset), bytes);
+                Ok(())
+            });
+            Ok(())
+        }
+        (None, Some(to)) => {
+            let content = ordinary::read(src, bytes)?;
+            stream.push(move || {
+                to.pages.write(to.offset, &content);
+                Ok(())
+            });
+            Ok(())
+        }
+        (Some(from), None) => {
+            let (sender, receiver) = mpsc::channel();
+            stream.push(move || {
+                let mut content = vec![0; bytes];
+                from.pages.read(from.offset, &mut content);
+                // Whoever waits for it is there until it comes.
+                let _ = sender.send(content);
+                Ok(())
+            });
+            // Of a broken context nothing comes.
+            let content = receiver.recv().map_err(|_| CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)?;
+            ordinary::write(dst, &content)
+        }
+        (None, None) => Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+    }
 }

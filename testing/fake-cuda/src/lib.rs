@@ -14,6 +14,7 @@
 //! how many GPUs there are, 2 by default. What it answers to `cuMemGetHandleForAddressRange` was
 //! compared with driver 580 on an H100; where it is stricter, `export` says so.
 //!
+//! - `ordinary`: memory that the driver does not know
 //! - `pages`, `reservation`: bytes that the driver reaches, and addresses that nobody may touch
 //! - `address_space`: what lies at which address
 //! - `export`: which ranges have a dma-buf
@@ -34,6 +35,7 @@ mod gpu;
 mod handles;
 mod kernel;
 mod module;
+mod ordinary;
 mod pages;
 mod reservation;
 mod status;

@@ -1,13 +1,14 @@
 #![allow(unsafe_code)]
 //! Bytes that the driver reaches: a file in memory, mapped where only the driver knows.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use cudarc::driver::sys::CUresult;
 
+use crate::ordinary::memory_file;
 use crate::status::Result;
 
 /// Size of a page.
@@ -41,13 +42,7 @@ impl Pages {
             .and_then(|bytes| usize::try_from(bytes).ok())
             .filter(|bytes| (1..isize::MAX as usize).contains(bytes))
             .ok_or(full)?;
-        // SAFETY: the name ends with 0.
-        let file = unsafe { libc::memfd_create(c"fake-cuda".as_ptr(), libc::MFD_CLOEXEC) };
-        if file < 0 {
-            return Err(full);
-        }
-        // SAFETY: the file was just made, and nobody else has it.
-        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        let file = memory_file()?;
         // SAFETY: the descriptor is open.
         if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
             return Err(full);
@@ -70,37 +65,6 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Pages that hold a copy of ordinary memory, which need not be there.
-    pub(crate) fn of_ordinary(address: u64, bytes: usize) -> Result<Arc<Self>> {
-        let pages = Self::new(bytes as u64)?;
-        let mut at = 0;
-        while at < bytes {
-            let from = ptr::with_exposed_provenance(address as usize + at);
-            let fd = pages.file.as_raw_fd();
-            // SAFETY: the system reads the memory, and says EFAULT where there is none.
-            let moved = unsafe { libc::pwrite(fd, from, bytes - at, at as libc::off_t) };
-            at += usize::try_from(moved).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        }
-        Ok(pages)
-    }
-
-    /// Copies the first bytes to ordinary memory, which need not be there.
-    pub(crate) fn to_ordinary(&self, address: u64, bytes: usize) -> Result<()> {
-        let mut at = 0;
-        while at < bytes {
-            let to = ptr::with_exposed_provenance_mut(address as usize + at);
-            let fd = self.file.as_raw_fd();
-            // SAFETY: the system writes the memory, and says EFAULT where there is none. The
-            // program has asked for these bytes to be written.
-            let moved = unsafe { libc::pread(fd, to, bytes - at, at as libc::off_t) };
-            match usize::try_from(moved) {
-                Ok(moved @ 1..) => at += moved,
-                _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
-            }
-        }
-        Ok(())
-    }
-
     /// Where the host finds the first byte.
     pub(crate) fn host_address(&self) -> u64 {
         self.first.as_ptr().expose_provenance() as u64
@@ -118,6 +82,23 @@ impl Pages {
         // SAFETY: both ranges lie in mappings that are alive. Whoever races with a GPU's copy gets
         // any mixture of bytes, as with a GPU.
         unsafe { ptr::copy(source, target, bytes) };
+    }
+
+    /// Copies out.
+    pub(crate) fn read(&self, offset: usize, content: &mut [u8]) {
+        // SAFETY: the range lies in a mapping that is alive, the slice elsewhere.
+        unsafe {
+            self.at(offset, content.len())
+                .copy_to_nonoverlapping(content.as_mut_ptr(), content.len())
+        };
+    }
+
+    /// Copies in.
+    pub(crate) fn write(&self, offset: usize, content: &[u8]) {
+        // SAFETY: as for `read`.
+        unsafe {
+            self.at(offset, content.len()).copy_from_nonoverlapping(content.as_ptr(), content.len())
+        };
     }
 
     pub(crate) fn fill(&self, offset: usize, value: u8, bytes: usize) {
