@@ -5,10 +5,12 @@ use std::os::fd::OwnedFd;
 use cudarc::driver::sys::CUresult;
 
 use crate::address_space::{AddressSpace, Side};
+use crate::ordinary::memory_file;
 use crate::pages::PAGE_BYTES;
 use crate::status::Result;
 
-/// The descriptor of a dma-buf that covers `bytes` bytes at `address`.
+/// A descriptor that stands for the dma-buf of `bytes` bytes at `address`. It is an empty file:
+/// there is no device that could read the memory through it.
 ///
 /// As the real driver: whole pages, of one allocation or mapping of a GPU, which may be rounded up
 /// to pages at its end; never host memory. It is stricter at the other end: the range must not
@@ -25,5 +27,50 @@ pub(crate) fn export(space: &AddressSpace, address: u64, bytes: u64) -> Result<O
     if range.side != Side::Device || bytes > left {
         return Err(invalid);
     }
-    range.pages.duplicate()
+    memory_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address_space::{READ, Range, WRITE};
+    use crate::pages::Pages;
+
+    /// An allocation of 5000 bytes, 512 bytes into its first page.
+    const START: u64 = (7 << 20) + 512;
+
+    #[test]
+    fn whole_pages_inside_an_allocation_are_exported() {
+        let mut space = AddressSpace::default();
+        let range = |side| Range {
+            bytes: 5000,
+            pages: Pages::new(5000).expect("there is room"),
+            offset: 0,
+            gpu: 0,
+            rights: READ | WRITE,
+            side,
+            reservation: None,
+        };
+        space.insert(START, range(Side::Device));
+        space.insert(8 << 20, range(Side::Device));
+        space.insert(9 << 20, range(Side::Host { alias: 0 }));
+        for (address, bytes, expected) in [
+            // Before the allocation, within it, its last page, and past it.
+            (START - 512, 4096, false),
+            (START - 512 + 4096, 4096, true),
+            (8 << 20, 8192, true),
+            (8 << 20, 12_288, false),
+            // No pages.
+            (8 << 20, 5000, false),
+            ((8 << 20) + 512, 4096, false),
+            (8 << 20, 0, false),
+            (0, 4096, false),
+            // Host memory, and nothing.
+            (9 << 20, 4096, false),
+            (10 << 20, 4096, false),
+        ] {
+            let exported = export(&space, address, bytes).is_ok();
+            assert_eq!(exported, expected, "{bytes} bytes at {address:#x}");
+        }
+    }
 }

@@ -1,14 +1,12 @@
 #![allow(unsafe_code)]
-//! Bytes that the driver reaches: a file in memory, mapped where only the driver knows.
+//! Bytes that the driver reaches, mapped where only the driver knows.
 
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use cudarc::driver::sys::CUresult;
 
-use crate::ordinary::memory_file;
 use crate::status::Result;
 
 /// Size of a page.
@@ -23,7 +21,6 @@ const POISONED_BYTES: usize = 1 << 20;
 /// CPU use them at the same time, so no reference to the bytes is ever made.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    file: OwnedFd,
     first: NonNull<u8>,
     bytes: usize,
 }
@@ -42,20 +39,15 @@ impl Pages {
             .and_then(|bytes| usize::try_from(bytes).ok())
             .filter(|bytes| (1..isize::MAX as usize).contains(bytes))
             .ok_or(full)?;
-        let file = memory_file()?;
-        // SAFETY: the descriptor is open.
-        if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
-            return Err(full);
-        }
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let fd = file.as_raw_fd();
-        // SAFETY: a new mapping of the whole file, wherever the system likes.
-        let first = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, libc::MAP_SHARED, fd, 0) };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, wherever the system likes.
+        let first = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
         if first == libc::MAP_FAILED {
             return Err(full);
         }
         let first = NonNull::new(first.cast()).ok_or(full)?;
-        Ok(Arc::new(Self { file, first, bytes }))
+        Ok(Arc::new(Self { first, bytes }))
     }
 
     /// As a GPU's allocation is: full of what was there before.
@@ -118,11 +110,6 @@ impl Pages {
         let word = self.at(offset, 8).cast::<u64>();
         // SAFETY: as for `word`.
         word.is_aligned().then(|| unsafe { AtomicU64::from_ptr(word) })
-    }
-
-    /// Another descriptor of the file.
-    pub(crate) fn duplicate(&self) -> Result<OwnedFd> {
-        self.file.try_clone().map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)
     }
 }
 
