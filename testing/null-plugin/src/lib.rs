@@ -3,8 +3,8 @@
 //! arrived, in one fragment of whatever the bounce buffer holds.
 //!
 //! For benches and instruction counts of `tcpx-core`: what is measured over it is the library's own
-//! cost. It has the software plugin's name, so that it can be loaded by path. It is never part of a
-//! product.
+//! cost. It has the software plugin's name, so that it can be loaded by path, or the name that
+//! `TCPX_NULL_NAME` gives it when it is loaded. It is never part of a product.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -19,6 +19,33 @@ use tcpx_sys::{
 
 /// Largest message, and size of the bounce buffer.
 const BOUNCE_BYTES: usize = 4 << 20;
+
+/// Gives the plugin another name.
+const NAME_VARIABLE: &str = "TCPX_NULL_NAME";
+
+/// The table's name, which ends with 0. It is written once, before anybody can see it.
+struct Name(UnsafeCell<[u8; 32]>);
+
+// SAFETY: nobody writes it once the library is loaded.
+unsafe impl Sync for Name {}
+
+static NAME: Name = Name(UnsafeCell::new(*b"TCPXSoft_v7\0                    "));
+
+extern "C" fn choose_name() {
+    let Ok(name) = std::env::var(NAME_VARIABLE) else { return };
+    let mut bytes = [0; 32];
+    if name.len() < bytes.len() {
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        // SAFETY: the loader runs this before it gives the library to anybody.
+        unsafe { NAME.0.get().write(bytes) };
+    }
+}
+
+/// What the loader runs.
+#[used]
+// SAFETY: the section holds pointers to functions of this type.
+#[unsafe(link_section = ".init_array")]
+static CHOOSE_NAME: extern "C" fn() = choose_name;
 
 /// What a receive comm is: an unpack queue and a count.
 struct Comm {
@@ -208,7 +235,7 @@ unsafe extern "C" fn irecv_consumed(_: *mut c_void, _: c_int, _: *mut c_void) ->
 // stands for.
 #[unsafe(no_mangle)]
 pub static ncclNetPlugin_v7: NcclNetV7 = NcclNetV7 {
-    name: c"TCPXSoft_v7".as_ptr(),
+    name: NAME.0.get().cast_const().cast(),
     init: Some(init),
     devices: Some(devices),
     get_properties: Some(get_properties),
