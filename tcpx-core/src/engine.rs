@@ -98,6 +98,7 @@ impl Engine {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options.plugin, options.preflight)?;
+        options.check_gpu(plugin.is_hardware())?;
         options.check_chunk(plugin.chunk_bytes())?;
         nics::by_name(plugin.nics(), &options.nics)?;
         let opened = tcpx_unpack::open(options.unpack, memory.kind())?;

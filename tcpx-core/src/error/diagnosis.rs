@@ -44,6 +44,7 @@ impl Error {
             Self::Setting { problem: SettingProblem::PluginChunk(problem), .. } => {
                 of_plugin_chunk(*problem)
             }
+            Self::Setting { problem: SettingProblem::GpuNeeded, .. } => &plugin::GPU_NEEDED,
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),

@@ -106,6 +106,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (plugin_chunk(PluginChunkProblem::TooLarge), 104),
         (plugin_chunk(PluginChunkProblem::TooSmall), 103),
         (setting("TCPX_CHANNELS", SettingProblem::OutOfRange { low: 1, high: 64 }), 133),
+        (setting("gpu", SettingProblem::GpuNeeded), 229),
         (LoadError::Missing { path: path() }.into(), 201),
         (open("libz.so.9: cannot open shared object file: No such file"), 207),
         (open("/x.so: invalid ELF header"), 202),
