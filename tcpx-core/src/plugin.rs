@@ -14,7 +14,7 @@ pub(crate) mod comm;
 mod handle_table;
 pub(crate) mod log_level;
 pub(crate) mod nics;
-mod region;
+pub(crate) mod region;
 pub(crate) mod registrations;
 #[cfg(feature = "soft")]
 mod soft;
@@ -39,6 +39,8 @@ pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
 /// Name member of the software plugin.
 pub(crate) const SOFT_NAME: &str = "TCPXSoft_v7";
 const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+/// Set to 1, the hardware plugin asks `/proc/driver/nvp2p_dma_buf` instead of the CUDA driver.
+const OWN_EXPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
 
 /// A network interface as the plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub(crate) struct Plugin {
     raw: tcpx_sys::Plugin,
     nics: Vec<Nic>,
     chunk_bytes: u32,
+    /// Whether it asks the CUDA driver for a dma-buf of the device memory that it registers.
+    takes_dma_bufs: bool,
     /// Held during listen, connect, accept, regMr and deregMr, which touch unlocked globals of the
     /// original plugin.
     setup: Mutex<()>,
@@ -160,7 +164,8 @@ impl Plugin {
                 NicError::Unfit(reason) => unusable(reason),
             })?);
         }
-        Ok(Arc::new(Self { raw, nics, chunk_bytes, setup: Mutex::new(()) }))
+        let takes_dma_bufs = raw.name() == HARDWARE_NAME && !exports_itself();
+        Ok(Arc::new(Self { raw, nics, chunk_bytes, takes_dma_bufs, setup: Mutex::new(()) }))
     }
 
     /// Name member of the plugin's table.
@@ -199,6 +204,12 @@ impl Plugin {
         self.raw.name() == HARDWARE_NAME
     }
 
+    /// Whether registering device memory takes a dma-buf of the CUDA driver. Where the driver has
+    /// none, the original closes file descriptor 0 of the process.
+    pub(crate) fn takes_dma_bufs(&self) -> bool {
+        self.takes_dma_bufs
+    }
+
     /// Runs a call that must not run twice at once in this process.
     pub(crate) fn one_at_a_time<T>(&self, call: impl FnOnce(&Entries) -> T) -> T {
         let _guard = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,6 +224,13 @@ fn check_host(path: &Path) -> Result<()> {
     env.entry(CHUNK_VARIABLE.to_owned()).or_insert_with(|| DEFAULT_CHUNK_BYTES.to_string());
     tcpx_diagnosis::preflight(path, None, &Host::this(&env))
         .map_err(|report| Error::Preflight(Arc::new(report)))
+}
+
+/// Whether the hardware plugin exports device memory by means of its own, as it saw it in `init`.
+/// What those refuse is not known.
+fn exports_itself() -> bool {
+    let value = std::env::var(OWN_EXPORT_VARIABLE).unwrap_or_default();
+    value.trim().parse::<i64>().is_ok_and(|value| value != 0)
 }
 
 fn check(call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {

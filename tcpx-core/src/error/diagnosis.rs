@@ -73,6 +73,9 @@ impl Error {
             Self::Registration { problem: RegistrationProblem::ReceiveIntoHostMemory, .. } => {
                 &requests::RECEIVE_INTO_HOST_MEMORY
             }
+            Self::Registration { problem: RegistrationProblem::NotExportable { .. }, .. } => {
+                &requests::MEMORY_NOT_EXPORTABLE
+            }
             Self::Registration { .. } => &requests::REGISTRATION_UNFIT,
             Self::InUse { .. } => &requests::DEREGISTERED_IN_USE,
             Self::Fragments { source: DescriptorError::DestinationOutOfBounds { .. }, .. } => {

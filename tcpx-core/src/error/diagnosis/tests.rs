@@ -157,6 +157,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (registration(RegistrationProblem::ReceiveIntoHostMemory), 820),
         (registration(RegistrationProblem::Empty), 825),
         (registration(RegistrationProblem::ReadOnlyOnGpu { address: 4096, bytes: 1 }), 825),
+        (registration(RegistrationProblem::NotExportable { address: 4096, bytes: 1 }), 829),
         (Error::InUse { id: MemoryId::after(0), operations: 2 }, 822),
         (fragments(too_long), 813),
         (fragments(DescriptorError::ZeroLength { index: 0 }), 826),
