@@ -100,7 +100,8 @@
 #define TCPX_NIC_PATH_BYTES 256
 
 /**
- * Value of `gpu`: no GPU. Ordinary memory stands in for device memory.
+ * Value of `gpu`: no GPU. Ordinary memory stands in for device memory. The hardware plugin refuses
+ * such a session with `TCPX_ERR_SETTING`, because what it hands out lies in GPU memory.
  */
 #define TCPX_GPU_NONE (-1)
 
@@ -420,7 +421,8 @@ typedef struct tcpx_session_options {
    */
   const char *advertise;
   /**
-   * CUDA ordinal of the GPU whose memory is moved, or TCPX_GPU_NONE. TCPX_GPU.
+   * CUDA ordinal of the GPU whose memory is moved, or TCPX_GPU_NONE, the default, which the
+   * hardware plugin refuses. TCPX_GPU.
    */
   int32_t gpu;
   /**

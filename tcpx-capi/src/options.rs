@@ -14,7 +14,8 @@ use crate::growing::{self, Growing};
 use crate::input::{self, TCPX_MAX_NAME_BYTES};
 use crate::status::tcpx_status::{self, TCPX_ERR_SETTING};
 
-/// Value of `gpu`: no GPU. Ordinary memory stands in for device memory.
+/// Value of `gpu`: no GPU. Ordinary memory stands in for device memory. The hardware plugin refuses
+/// such a session with `TCPX_ERR_SETTING`, because what it hands out lies in GPU memory.
 pub const TCPX_GPU_NONE: i32 = -1;
 
 /// The longest text of an option, in bytes.
@@ -50,7 +51,8 @@ pub struct tcpx_session_options {
     /// IP addresses to put into the connection info, with commas between. If it is NULL or empty,
     /// every address of this host that `listen` covers is put in.
     pub advertise: *const c_char,
-    /// CUDA ordinal of the GPU whose memory is moved, or TCPX_GPU_NONE. TCPX_GPU.
+    /// CUDA ordinal of the GPU whose memory is moved, or TCPX_GPU_NONE, the default, which the
+    /// hardware plugin refuses. TCPX_GPU.
     pub gpu: i32,
     /// Channels to each peer, 1 to 64. Two ends agree on the smaller number. TCPX_CHANNELS.
     pub channels: u32,

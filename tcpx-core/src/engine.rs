@@ -116,6 +116,7 @@ impl Engine {
         nics::by_name(plugin.nics(), &options.nics)?;
         let limits = nics::chunk_limits(&plugin, &options.nics, memory.pci_path().as_ref())?;
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
+        options.check_gpu(plugin.is_hardware())?;
         let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,

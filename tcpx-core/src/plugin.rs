@@ -22,7 +22,7 @@ pub(crate) mod comm_label;
 mod handle_table;
 pub(crate) mod log_level;
 pub(crate) mod nics;
-mod region;
+pub(crate) mod region;
 pub(crate) mod registrations;
 mod sigpipe;
 #[cfg(feature = "soft")]
@@ -56,6 +56,8 @@ pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
 pub(crate) const SOFT_NAME: &str = "TCPXSoft_v7";
 const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
+/// Set to 1, the hardware plugin asks `/proc/driver/nvp2p_dma_buf` instead of the CUDA driver.
+const OWN_EXPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
 
 /// A network interface as the plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +79,8 @@ pub(crate) struct Plugin {
     raw: tcpx_sys::Plugin,
     nics: Vec<Nic>,
     chunk_bytes: u32,
+    /// Whether it asks the CUDA driver for a dma-buf of the device memory that it registers.
+    takes_dma_bufs: bool,
     calls: Calls,
 }
 
@@ -181,7 +185,8 @@ impl Plugin {
                 NicError::Unfit(reason) => unusable(reason),
             })?);
         }
-        Ok(Arc::new(Self { raw, nics, chunk_bytes, calls: Calls::default() }))
+        let takes_dma_bufs = raw.name() == HARDWARE_NAME && !exports_itself();
+        Ok(Arc::new(Self { raw, nics, chunk_bytes, takes_dma_bufs, calls: Calls::default() }))
     }
 
     /// Name member of the plugin's table.
@@ -218,6 +223,12 @@ impl Plugin {
     /// into.
     pub(crate) fn is_hardware(&self) -> bool {
         self.raw.name() == HARDWARE_NAME
+    }
+
+    /// Whether registering device memory takes a dma-buf of the CUDA driver. Where the driver has
+    /// none, the original closes file descriptor 0 of the process.
+    pub(crate) fn takes_dma_bufs(&self) -> bool {
+        self.takes_dma_bufs
     }
 
     /// Makes a call that may block, for this comm: when it is its turn, and never with a lock held.
@@ -273,6 +284,13 @@ fn check_inline_threshold(env: &Env) -> Result<()> {
     }
     let text = value(env, INLINE_VARIABLE).unwrap_or_default();
     Err(Error::setting(INLINE_VARIABLE, text, SettingProblem::InlineThreshold))
+}
+
+/// Whether the hardware plugin exports device memory by means of its own, as it saw it in `init`.
+/// What those refuse is not known.
+fn exports_itself() -> bool {
+    let value = std::env::var(OWN_EXPORT_VARIABLE).unwrap_or_default();
+    value.trim().parse::<i64>().is_ok_and(|value| value != 0)
 }
 
 fn check(call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {

@@ -115,7 +115,7 @@ pub struct SessionOptions {
     /// Which plugin moves the bytes.
     pub plugin: PluginChoice,
     /// CUDA ordinal of the GPU whose memory is moved. `None`: host memory and emulated device
-    /// memory.
+    /// memory, which a hardware plugin refuses. It sends from host memory in a session with a GPU.
     pub gpu: Option<u32>,
     /// NICs by name; channels go round robin over them. Empty: chosen for each peer.
     pub nics: Vec<String>,
@@ -284,6 +284,17 @@ impl SessionOptions {
             range("stall_after in ms", time.as_millis() as u64, 1, 86_400_000)?;
         }
         check_name("name", &self.name)
+    }
+
+    /// Refuses a session without a GPU on a plugin that needs one. What such a plugin hands out
+    /// lies in GPU memory, and a CPU that reads it ends the process.
+    pub(crate) fn check_gpu(&self, plugin_is_hardware: bool) -> Result<()> {
+        match self.gpu {
+            None if plugin_is_hardware => {
+                Err(Error::setting("gpu", "none", SettingProblem::GpuNeeded))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

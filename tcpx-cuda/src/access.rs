@@ -153,6 +153,8 @@ mod tests {
             on_gpu.map(|at| host_alias(&gpu, at + 8).unwrap()),
             [None, Some(pinned.address() + 8), None]
         );
+        let alias = pinned.device_address() + 8;
+        assert_eq!(host_alias(&gpu, alias).unwrap(), Some(pinned.address() + 8));
         let end = allocation_end(&gpu, device.address() + 100).unwrap().unwrap();
         assert!(end >= device.address() + device.bytes());
         assert_eq!(allocation_end(&gpu, ordinary).unwrap(), None);

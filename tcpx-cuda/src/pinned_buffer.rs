@@ -9,13 +9,15 @@ use crate::driver::{CudaError, ok};
 use crate::extent::{check_range, whole_pages};
 use crate::gpu::CudaGpu;
 
-/// Owned, page-locked host memory, mapped into every GPU at the address the host uses.
+/// Owned, page-locked host memory, mapped into every GPU. Copies and kernels take the address that
+/// the host uses; GPUs may have an alias of their own for it.
 ///
 /// It starts out zeroed and consists of whole pages.
 #[derive(Debug)]
 pub struct PinnedBuffer {
     gpu: CudaGpu,
     first: NonNull<u8>,
+    device: u64,
     bytes: u64,
 }
 
@@ -44,10 +46,17 @@ impl PinnedBuffer {
         };
         // SAFETY: the allocation is `bytes` long and nobody else has it yet.
         unsafe { first.write_bytes(0, bytes as usize) };
+        let mut buffer = Self { gpu: gpu.clone(), first, device: 0, bytes };
+        // SAFETY: the driver has just mapped this memory for GPUs; it writes one address. An error
+        // drops the buffer, which frees it.
+        let status = unsafe {
+            sys::cuMemHostGetDevicePointer_v2(&raw mut buffer.device, first.as_ptr().cast(), 0)
+        };
+        ok("cuMemHostGetDevicePointer", status)?;
         // Copies and kernels are given the host's address, which is valid for them under unified
         // addressing: every 64-bit Linux driver.
         first.as_ptr().expose_provenance();
-        Ok(Self { gpu: gpu.clone(), first, bytes })
+        Ok(buffer)
     }
 
     /// Address of the first byte, for the host and for every GPU; a multiple of
@@ -55,6 +64,13 @@ impl PinnedBuffer {
     #[must_use]
     pub fn address(&self) -> u64 {
         self.first.as_ptr().addr() as u64
+    }
+
+    /// Where GPUs see the first byte: at [`address`](Self::address) or elsewhere, where the CPU
+    /// must not touch it.
+    #[must_use]
+    pub fn device_address(&self) -> u64 {
+        self.device
     }
 
     /// Pointer to the first byte. Whoever uses it answers for races with the GPU and with other

@@ -18,5 +18,5 @@ pub use agent::{Agent, Refusal, Reply};
 pub use conn_info::{control_addresses, with_address};
 pub use network::{Fate, Network};
 pub use pair::{Pair, Side};
-pub use skip::report_skip;
+pub use skip::{has_gpu, report_skip};
 pub use trio::Trio;

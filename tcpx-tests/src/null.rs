@@ -24,7 +24,11 @@ pub struct NullPair {
 
 /// Where cargo puts the plugin for a test or bench of this crate: beside it. Of an example, in the
 /// folder next to its own.
-fn plugin() -> PathBuf {
+///
+/// # Panics
+/// When this program does not know where it lies.
+#[must_use]
+pub fn plugin() -> PathBuf {
     let program = std::env::current_exe().expect("a program knows where it is");
     let beside = program.with_file_name("libtcpx_null_plugin.so");
     if beside.exists() { beside } else { program.with_file_name("../deps/libtcpx_null_plugin.so") }

@@ -6,14 +6,14 @@ mod gpu_sessions;
 
 use std::thread;
 
-use gpu_sessions::{PATIENCE, connect, connect_as, has_gpu, session};
+use gpu_sessions::{PATIENCE, connect, connect_as, session};
 use serial_test::serial;
 use tcpx_core::{
     Access, Error, MemoryAddress, MemoryId, MemoryType, MemoryUnavailable, Post,
     RegistrationProblem, Session, SessionOptions, UnpackChoice, gpu_count,
 };
 use tcpx_cuda::{CudaGpu, DeviceBuffer, HeldStream, ReadOnlyMapping};
-use tcpx_tests::pattern;
+use tcpx_tests::{has_gpu, pattern};
 
 /// Both ends say goodbye, each waiting for the other.
 fn part(left: &Session, right: &Session) {

@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gpu_sessions::{PATIENCE, connect, has_gpu, session};
+use gpu_sessions::{PATIENCE, connect, session};
 use tcpx_core::{Error, MemoryType, Post, UnpackChoice, UnpackFailure};
+use tcpx_tests::has_gpu;
 use tcpx_unpack::cuda::{CudaGpu, DeviceBuffer};
 use tcpx_unpack::{Choice, MemoryKind, Unpack, UnpackJob};
 

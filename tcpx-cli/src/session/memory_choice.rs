@@ -11,9 +11,10 @@ pub(crate) enum MemoryChoice {
     /// CUDA memory if there is a GPU, else emulated
     #[default]
     Auto,
-    /// Ordinary memory that stands in for GPU memory: bounce buffer and unpack, on any machine
+    /// Ordinary memory that stands in for GPU memory: bounce buffer and unpack, on any machine. Not
+    /// with the hardware plugin
     Emulated,
-    /// Ordinary memory, received straight into place
+    /// Ordinary memory, received straight into place. Not with the hardware plugin
     Host,
     /// GPU memory
     Cuda,

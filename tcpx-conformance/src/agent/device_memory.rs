@@ -6,7 +6,7 @@
 
 use std::io;
 
-use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, allocation_end, is_device_memory};
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, allocation_end, host_alias, is_device_memory};
 
 use super::host_memory;
 use crate::link::command::Answer;
@@ -34,14 +34,20 @@ impl<'gpu> Memory<'gpu> {
         Ok(at)
     }
 
-    /// The GPU, if the address is of its memory.
-    fn gpu_of(&self, at: u64) -> Result<Option<&'gpu CudaGpu>, CudaError> {
-        let Some(gpu) = self.gpu else { return Ok(None) };
-        Ok(is_device_memory(gpu, at)?.then_some(gpu))
+    /// Who reaches an address. Pinned memory may be named by the address that GPUs have for it.
+    fn place(&self, at: u64) -> Result<Place<'gpu>, CudaError> {
+        match self.gpu {
+            None => Ok(Place::Host(at)),
+            Some(gpu) if is_device_memory(gpu, at)? => Ok(Place::Gpu(gpu)),
+            Some(gpu) => Ok(Place::Host(host_alias(gpu, at)?.unwrap_or(at))),
+        }
     }
 
     pub(super) fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>, CudaError> {
-        let Some(gpu) = self.gpu_of(at)? else { return Ok(host_memory::read(at, bytes)) };
+        let gpu = match self.place(at)? {
+            Place::Gpu(gpu) => gpu,
+            Place::Host(at) => return Ok(host_memory::read(at, bytes)),
+        };
         let mut copy = vec![0; bytes];
         // SAFETY: the check names memory that it allocated or that the plugin published; see the
         // head of this file.
@@ -51,7 +57,10 @@ impl<'gpu> Memory<'gpu> {
 
     /// One aligned word.
     pub(super) fn read_word(&self, at: u64) -> Result<u64, CudaError> {
-        let Some(gpu) = self.gpu_of(at)? else { return Ok(host_memory::read_word(at)) };
+        let gpu = match self.place(at)? {
+            Place::Gpu(gpu) => gpu,
+            Place::Host(at) => return Ok(host_memory::read_word(at)),
+        };
         let mut word = [0; 8];
         // SAFETY: as for `read`.
         unsafe { gpu.read(at, &mut word) }?;
@@ -59,10 +68,10 @@ impl<'gpu> Memory<'gpu> {
     }
 
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), CudaError> {
-        match self.gpu_of(at)? {
+        match self.place(at)? {
             // SAFETY: the check names memory that it allocated, of at least this length.
-            Some(gpu) => unsafe { gpu.write(at, bytes) },
-            None => {
+            Place::Gpu(gpu) => unsafe { gpu.write(at, bytes) },
+            Place::Host(at) => {
                 host_memory::write(at, bytes);
                 Ok(())
             }
@@ -88,7 +97,7 @@ impl<'gpu> Memory<'gpu> {
 
     /// Copies each entry to its place in ordinary memory; the check has bounded the destinations.
     pub(super) fn gather(&self, bounce: u64, entries: &[Entry], to: u64) -> Result<(), CudaError> {
-        if self.gpu_of(bounce)?.is_none() {
+        if let Place::Host(bounce) = self.place(bounce)? {
             host_memory::gather(bounce, entries, to);
             return Ok(());
         }
@@ -109,6 +118,14 @@ impl<'gpu> Memory<'gpu> {
             None => host_memory::mapped_bytes(at),
         }
     }
+}
+
+/// Who reaches an address.
+enum Place<'gpu> {
+    /// The driver.
+    Gpu(&'gpu CudaGpu),
+    /// The CPU, here.
+    Host(u64),
 }
 
 /// What an agent says when the driver refuses.
@@ -166,6 +183,11 @@ mod tests {
         memory.gather(device, &[half(2500, 2500), half(0, 0)], host).expect("a gather");
         assert_eq!(memory.verify(host, 5000, 3), Ok(None));
         assert_eq!(memory.read_word(device), Ok(host_memory::read_word(host)));
+        // Pinned memory may have another address for GPUs, which the CPU must not touch.
+        let pinned = tcpx_cuda::PinnedBuffer::new(&gpu, 8192).expect("pinned memory");
+        memory.write(pinned.device_address() + 8, &[7; 8]).expect("a write");
+        assert_eq!(memory.read_word(pinned.address() + 8), Ok(0x0707_0707_0707_0707));
+        assert_eq!(memory.read_word(pinned.device_address()), Ok(0));
         let mapped = memory.mapped_bytes(device + 100).expect("the driver answers");
         assert!(mapped.is_some_and(|bytes| bytes >= 8092));
     }

@@ -50,6 +50,7 @@ impl Error {
             Self::Setting { problem: SettingProblem::InlineThreshold, .. } => {
                 &environment::INLINE_WITH_CUDA
             }
+            Self::Setting { problem: SettingProblem::GpuNeeded, .. } => &plugin::GPU_NEEDED,
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),
@@ -80,6 +81,9 @@ impl Error {
             Self::SizeMismatch { .. } => &requests::SIZES_DIFFER,
             Self::Registration { problem: RegistrationProblem::ReceiveIntoHostMemory, .. } => {
                 &requests::RECEIVE_INTO_HOST_MEMORY
+            }
+            Self::Registration { problem: RegistrationProblem::NotExportable { .. }, .. } => {
+                &requests::MEMORY_NOT_EXPORTABLE
             }
             Self::Registration { .. } => &requests::REGISTRATION_UNFIT,
             Self::InUse { .. } => &requests::DEREGISTERED_IN_USE,

@@ -91,6 +91,18 @@ pub enum RegistrationProblem {
         /// How many bytes.
         bytes: u64,
     },
+    /// Device memory that the driver does not export to the hardware plugin.
+    #[error(
+        "the CUDA driver exports no dma-buf of the {bytes} bytes at {address:#x}, whole pages \
+         around the memory, as the hardware plugin needs them; register memory of cuMemAlloc or \
+         cudaMalloc that begins on a page of 4096 bytes"
+    )]
+    NotExportable {
+        /// Where the pages begin.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
     /// A post, a read or a write reaches past the end of the registration.
     #[error("offset {offset} and size {bytes} reach past its {registered_bytes} bytes")]
     OutOfBounds {

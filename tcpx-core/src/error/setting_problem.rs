@@ -67,6 +67,12 @@ pub enum SettingProblem {
     /// The software plugin cannot be set up, in its own words.
     #[error("{0}")]
     SoftPlugin(String),
+    /// A hardware plugin has its queues and its bounce buffer in GPU memory.
+    #[error(
+        "the hardware plugin only works with a GPU: name its CUDA ordinal (gpu, TCPX_GPU; with \
+         tcpx --memory cuda), or use plugin = soft"
+    )]
+    GpuNeeded,
     /// A name has to have at least one letter.
     #[error("must not be empty")]
     Empty,

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use tcpx_cuda::{
-    CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_readable, is_writable,
+    CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_exportable,
+    is_readable, is_writable,
 };
 use tcpx_diagnosis::pci::{PciPath, gpus};
 use tcpx_sys::Stay;
@@ -143,6 +144,14 @@ impl DeviceMemory {
         match self {
             Self::Emulated => Ok(true),
             Self::Cuda(gpu) => is_writable(gpu, address, bytes).map_err(cuda),
+        }
+    }
+
+    /// Whether the driver exports these pages as a dma-buf.
+    pub(crate) fn exports(&self, address: u64, bytes: u64) -> Result<bool> {
+        match self {
+            Self::Emulated => Ok(true),
+            Self::Cuda(gpu) => is_exportable(gpu, address, bytes).map_err(cuda),
         }
     }
 

@@ -21,6 +21,16 @@ pub(super) fn segment_at(start: u64, address: u64) -> u64 {
     (address - start) / SEGMENT_BYTES
 }
 
+/// The pages that the plugin is asked to register of a range of device memory: start and size of
+/// each segment.
+pub(crate) fn device_segments(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let region = Region { address, bytes, memory: MemoryType::Device, registrations: 0 };
+    (0..bytes.div_ceil(SEGMENT_BYTES)).map(move |segment| {
+        let (start, bytes) = region.segment_range(segment);
+        (start, u64::from(bytes))
+    })
+}
+
 /// One range of memory. Registrations of the same range share it, and with it the plugin's handles.
 #[derive(Debug)]
 pub(super) struct Region {
@@ -72,6 +82,8 @@ mod tests {
             prop_assert!(start + u64::from(length) >= address + offset + chunk);
             prop_assert!(length <= i32::MAX as u32);
             if device {
+                let segments: Vec<_> = device_segments(address, bytes).collect();
+                prop_assert!(segments.contains(&(start, u64::from(length))));
                 prop_assert_eq!((start % PAGE_BYTES, u64::from(length) % PAGE_BYTES), (0, 0));
             } else {
                 prop_assert!(start >= address && start + u64::from(length) <= address + bytes);

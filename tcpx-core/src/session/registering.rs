@@ -1,6 +1,8 @@
 #![allow(unsafe_code)]
 //! The session's memory: registered, allocated, written and read.
 
+use std::sync::Arc;
+
 use super::Session;
 use crate::engine::{Deregistered, Engine};
 use crate::error::{Error, RegistrationProblem, Result};
@@ -9,6 +11,7 @@ use crate::memory::lent_buffer::LentBuffer;
 use crate::memory::memory_address::MemoryAddress;
 use crate::plugin::calls::CALL_TIMEOUT;
 use crate::plugin::comm::Deregistration;
+use crate::plugin::region::device_segments;
 use crate::plugin::registrations::MemoryInfo;
 use crate::types::memory_id::MemoryId;
 use crate::types::{Access, MemoryType, Span};
@@ -24,7 +27,8 @@ impl Session {
     /// # Errors
     /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach
     /// device memory or may only read what is to be received into, or when the plugin cannot
-    /// receive into memory of this type.
+    /// receive into memory of this type. A hardware plugin needs device memory that the driver
+    /// exports in whole pages of 4096 bytes.
     ///
     /// # Safety
     /// `address` is the start of `bytes` bytes that stay valid until
@@ -71,17 +75,25 @@ impl Session {
         access: Access,
         owned: Option<OwnedMemory>,
     ) -> Result<MemoryId> {
-        let mut engine = self.shared.engine()?;
+        let (device, plugin) = {
+            let session = &self.shared.engine()?.commons.session;
+            (session.memory.clone(), Arc::clone(&session.plugin))
+        };
         let receives = access == Access::ReadWrite;
-        if receives && memory == MemoryType::Host && engine.commons.session.plugin.is_hardware() {
+        if receives && memory == MemoryType::Host && plugin.is_hardware() {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
             return Err(Error::Registration { id: None, problem });
         }
         // What is wrong with an impossible range is said by `add`.
         let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
         if is_range && memory == MemoryType::Device {
-            check_gpu_access(&engine.commons.session.memory, address, bytes, access)?;
+            // The driver may take its time: nobody waits for it.
+            check_gpu_access(&device, address, bytes, access)?;
+            if plugin.takes_dma_bufs() {
+                check_export(&device, address, bytes)?;
+            }
         }
+        let mut engine = self.shared.engine()?;
         let id = engine.commons.ledger.registrations.add(address, bytes, memory, access, owned)?;
         tracing::debug!(
             %id, address = format_args!("{address:#x}"), bytes, %memory, ?access,
@@ -256,6 +268,18 @@ fn check_gpu_access(device: &DeviceMemory, address: u64, bytes: u64, access: Acc
         return Ok(());
     };
     Err(Error::Registration { id: None, problem })
+}
+
+/// Refuses device memory of which the driver has no dma-buf. A plugin that asks for one itself may
+/// not survive the answer.
+fn check_export(device: &DeviceMemory, address: u64, bytes: u64) -> Result<()> {
+    for (address, bytes) in device_segments(address, bytes) {
+        if !device.exports(address, bytes)? {
+            let problem = RegistrationProblem::NotExportable { address, bytes };
+            return Err(Error::Registration { id: None, problem });
+        }
+    }
+    Ok(())
 }
 
 fn own_span(engine: &Engine, id: MemoryId, offset: u64, bytes: usize) -> Result<Span> {

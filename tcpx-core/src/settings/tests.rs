@@ -28,6 +28,15 @@ fn empty_is_unset_and_nonsense_is_named() {
 }
 
 #[test]
+fn a_plugin_that_needs_a_gpu_refuses_a_session_without_one() {
+    let without = SessionOptions::default();
+    assert!(without.check_gpu(false).is_ok());
+    assert!(SessionOptions::default().gpu(Some(0)).check_gpu(true).is_ok());
+    let refused = without.check_gpu(true).unwrap_err().to_string();
+    assert!(refused.starts_with("gpu = none: ") && refused.ends_with("[TCPX-229]"), "{refused}");
+}
+
+#[test]
 fn ranges_are_checked_with_their_limits_named() {
     for (options, words) in [
         (SessionOptions { channels: 0, ..Default::default() }, "must be 1 to 64"),

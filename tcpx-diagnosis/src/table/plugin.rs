@@ -103,4 +103,9 @@ GPU_MEMORY_UNAVAILABLE = 228 Error "GPU memory cannot be used"
     cause "no GPU has this number, the driver refuses, or the memory belongs to another GPU"
     cure ["nvidia-smi -L", "tcpx devices", "# choose a GPU that is listed, or host memory"]
     source "this project"
+GPU_NEEDED = 229 Error "a session without a GPU on the hardware plugin"
+    symptom "\"gpu = none: the hardware plugin only works with a GPU\"; without this check, SIGSEGV at the first accept"
+    cause "the hardware plugin's device handle, unpack queue and bounce buffer lie in GPU memory, which the CPU may not touch; a session without a GPU (gpu = -1 in C, --memory host or emulated) would read them with the CPU"
+    cure ["tcpx devices", "# name the GPU: gpu = 0 in the options, TCPX_GPU=0, or tcpx ... --memory cuda --gpu 0", "# memory of the host can be sent from in such a session; without a GPU use plugin = soft"]
+    source "plugin 3.1.9, run"
 }

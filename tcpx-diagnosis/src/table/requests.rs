@@ -138,4 +138,9 @@ CALLED_AFTER_FORK = 827 Error "a forked child calls the library"
     cause "threads, sockets and GPU contexts of a session belong to the process that made it; a child made with fork shares the sockets, lacks the threads, and may find locks held for ever"
     cure ["# start workers by exec; in Python: multiprocessing.set_start_method(\"spawn\")", "# or fork before the first session is made"]
     source "this project"
+MEMORY_NOT_EXPORTABLE = 829 Error "device memory cannot be exported as a dma-buf"
+    symptom "\"the CUDA driver exports no dma-buf\" when memory is registered; without this check, regMr returns 3 and file descriptor 0 of the process is closed"
+    cause "the hardware plugin sends from a dma-buf of whole pages; the driver has none of host or managed memory, of a range that reaches past its allocation, or, with some drivers, of one that begins before it once it is rounded out to pages; a driver without dma-buf support has none at all"
+    cure ["# register memory of cuMemAlloc or cudaMalloc, from a page boundary on; let small tensors share one large allocation", "# register memory of the host as host memory, for sending", "nvidia-smi --query-gpu=driver_version --format=csv"]
+    source "plugin 3.1.9, run; driver 580, run"
 }

@@ -16,7 +16,7 @@ use crate::log;
 pub(crate) enum Region {
     /// Ordinary memory, touched only as pages are used.
     Mapped(MmapRaw),
-    /// Page-locked memory, which every GPU reads at the address that the host uses.
+    /// Page-locked memory, which every GPU reads.
     Pinned(PinnedBuffer),
     /// Memory of a GPU, with pinned memory of the same size beside it: page k of the one is copied
     /// to page k of the other.
@@ -56,7 +56,10 @@ impl Region {
             Self::OnGpu { device, .. } => {
                 core::ptr::with_exposed_provenance_mut(device.address() as usize)
             }
-            Self::Mapped(_) | Self::Pinned(_) => self.base(),
+            Self::Pinned(buffer) => {
+                core::ptr::with_exposed_provenance_mut(buffer.device_address() as usize)
+            }
+            Self::Mapped(_) => self.base(),
         }
     }
 

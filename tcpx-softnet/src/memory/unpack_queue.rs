@@ -57,7 +57,9 @@ impl UnpackQueue {
         // SAFETY: the buffer is as large as the struct, and nobody else has it.
         unsafe { meta.write_bytes(0, 1) };
         let start = start(meta, bounce);
-        let words = [start.meta.expose_provenance() as u64, bounce.expose_provenance() as u64];
+        // The queue as GPUs see it, as in the original: a host that reads it has to ask the driver
+        // where.
+        let words = [pinned.device_address(), bounce.expose_provenance() as u64];
         let mut bytes = [0; size_of::<UnpackNetDeviceHandle>()];
         bytes[..8].copy_from_slice(&words[0].to_ne_bytes());
         bytes[8..16].copy_from_slice(&words[1].to_ne_bytes());

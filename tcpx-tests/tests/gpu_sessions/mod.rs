@@ -3,23 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use tcpx_core::{PluginChoice, Session, SessionOptions, UnpackChoice, gpu_count};
-use tcpx_tests::report_skip;
+use tcpx_core::{PluginChoice, Session, SessionOptions, UnpackChoice};
 
 /// Longest wait for anything that should end.
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
-
-/// Whether the test can run.
-pub(crate) fn has_gpu() -> bool {
-    let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
-    let required = required.split(',').any(|word| word.trim() == "gpu");
-    let found = gpu_count() > 0;
-    assert!(found || !required, "a GPU is required and the CUDA driver shows none");
-    if !found {
-        report_skip("the CUDA driver shows no GPU");
-    }
-    found
-}
 
 /// On this GPU, or with emulated device memory.
 pub(crate) fn session(gpu: Option<u32>, unpack: UnpackChoice) -> Session {

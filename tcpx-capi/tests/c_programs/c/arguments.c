@@ -259,6 +259,22 @@ static void machine(tcpx_session session) {
   TRUE(strcmp(tcpx_version(), TCPX_VERSION) == 0 && tcpx_abi_version() == TCPX_ABI_VERSION);
 }
 
+/* Ordinary memory that is called memory of a GPU. The hardware plugin would close descriptor 0 over it. */
+static void ordinary_memory_as_gpu_memory(void) {
+  tcpx_session_options options;
+  tcpx_session session;
+  size_t gpus = 0;
+  uint64_t id;
+  OK(tcpx_gpu_count(&gpus));
+  if (gpus == 0) return;
+  OK(tcpx_session_options_init(&options, sizeof options));
+  options.gpu = 0;
+  OK(tcpx_session_create(&options, &session));
+  EXPECT(TCPX_ERR_MEMORY, tcpx_session_register_memory(session, memory, sizeof memory, TCPX_PTR_CUDA, 1, &id));
+  TRUE(strstr(tcpx_last_error(), "does not reach") != NULL);
+  OK(tcpx_session_destroy(session));
+}
+
 int main(void) {
   session_pair pair = connected_pair();
   tcpx_transfer transfer = {0};
@@ -270,6 +286,7 @@ int main(void) {
   cancelled(pair, transfer);
   options();
   machine(pair.left);
+  ordinary_memory_as_gpu_memory();
   OK(tcpx_transfer_release(transfer));
   destroy_pair(pair);
   printf("PASSED\n");

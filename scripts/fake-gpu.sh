@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Runs the GPU suite on a machine without a GPU, over testing/fake-cuda: a CUDA driver whose device
+# memory the CPU may not touch. Code that would crash on a GPU host crashes here.
+#
+# usage: scripts/fake-gpu.sh [tests|conformance|perf]...   (default: all, in this order)
+#
+# A missing GPU is a failure here, as on a host that has one. Nothing that is measured over it says
+# anything about a GPU. Builds are those of `cargo test --workspace`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=${CARGO_TARGET_DIR:-target}
+folder=$(realpath -m "$target/fake-gpu")
+built=$(mktemp)
+trap 'rm -f "$built"' EXIT
+
+# Lines of "crate target program". An integration test of tcpx-cli brings the command with it.
+tests=(--lib --test backends --test gpu --test gpu_fault --test hardware_plugin --test gpu_for_hardware --test fake_gpu --test softnet --test c_programs
+    --test other_end)
+cargo test --workspace --no-run --message-format=json-render-diagnostics "${tests[@]}" |
+    sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
+cargo build -p tcpx-fake-cuda
+mkdir -p "$folder"
+cp "$target/debug/libtcpx_fake_cuda.so" "$folder/libcuda.so.1"
+ln -sf libcuda.so.1 "$folder/libcuda.so"
+
+# part LIMIT_S COMMAND...: with the driver in place of a real one
+part() {
+    local limit=$1 begin=$SECONDS
+    shift
+    echo "+ $*"
+    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TCPX_TEST_REQUIRE=gpu timeout -k 5 "$limit" "$@"
+    echo "  passed in $((SECONDS - begin)) s"
+}
+
+# program CRATE TARGET
+program() {
+    local found
+    found=$(awk -v crate="$1" -v target="$2" '$1 == crate && $2 == target { print $3 }' "$built")
+    [ -x "$found" ] || {
+        echo "no program was built for $1, target $2" >&2
+        exit 1
+    }
+    echo "$found"
+}
+
+tests() {
+    part 120 "$(program tcpx-cuda tcpx_cuda)"
+    part 60 "$(program tcpx-tests fake_gpu)"
+    part 120 "$(program tcpx-unpack tcpx_unpack)"
+    part 300 "$(program tcpx-unpack backends)"
+    part 120 "$(program tcpx-unpack gpu_fault)"
+    part 120 "$(program tcpx-softnet tcpx_softnet)"
+    # What the core does with GPUs by itself. All else of it is in the sessions.
+    part 120 "$(program tcpx-core tcpx_core)" memory::
+    part 300 "$(program tcpx-tests gpu)"
+    TCPX_SOFT_BOUNCE=device part 300 "$(program tcpx-tests gpu)"
+    part 300 "$(program tcpx-tests gpu_fault)"
+    part 120 "$(program tcpx-tests hardware_plugin)"
+    part 120 "$(program tcpx-tests gpu_for_hardware)"
+    part 120 "$(program tcpx-conformance tcpx_conformance)"
+    part 300 "$(program tcpx-conformance softnet)" cuda
+    # A C program that calls ordinary memory a GPU's.
+    part 120 "$(program tcpx-capi c_programs)" wrong_arguments
+}
+
+conformance() {
+    part 400 "$target/debug/tcpx" conformance --plugin soft --memory cuda --gpu 0
+    TCPX_SOFT_BOUNCE=device TCPX_SOFT_POISON=1 part 200 "$target/debug/tcpx" conformance --plugin soft --memory cuda \
+        --gpu 0 --only entries --only sizes --only host --only queue
+}
+
+perf() {
+    local bounce unpack
+    for bounce in host device; do
+        for unpack in host d2d kernel; do
+            TCPX_SOFT_BOUNCE=$bounce part 120 "$target/debug/tcpx" perf --memory cuda --gpu 0 --unpack "$unpack" \
+                --size 4MiB --iters 3 --warmup 1
+        done
+    done
+}
+
+[ $# -gt 0 ] || set -- tests conformance perf
+for set in "$@"; do
+    case $set in
+    tests | conformance | perf) "$set" ;;
+    *)
+        echo "usage: $0 [tests|conformance|perf]..." >&2
+        exit 2
+        ;;
+    esac
+done
+echo "the GPU suite passed in $SECONDS s"

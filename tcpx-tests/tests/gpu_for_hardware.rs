@@ -1,0 +1,146 @@
+#![allow(unsafe_code)]
+//! What a session refuses on a plugin with the hardware plugin's name, because the original does
+//! not survive it. The plugin here moves nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use serial_test::serial;
+use tcpx_core::{
+    Access, Error, MemoryAddress, MemoryType, PluginChoice, RegistrationProblem, Session,
+    SessionOptions, SettingProblem,
+};
+use tcpx_cuda::{CudaGpu, DeviceBuffer, PAGE_BYTES, PinnedBuffer};
+use tcpx_tests::{has_gpu, null};
+
+/// With it set the plugin asks the CUDA driver for no dma-buf.
+const OWN_EXPORT: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
+
+/// A session over the plugin in this file, which has the hardware plugin's name.
+fn session(plugin: PathBuf, gpu: Option<u32>) -> Result<Session, Error> {
+    static NAMED: Once = Once::new();
+    // SAFETY: the tests of this program run one after the other, and no thread of an earlier one
+    // reads the environment.
+    NAMED.call_once(|| unsafe { std::env::set_var("TCPX_NULL_NAME", "hardware") });
+    let options = SessionOptions::default().plugin(PluginChoice::Path(plugin));
+    Session::new(options.preflight(false).gpu(gpu))
+}
+
+fn register(
+    session: &Session,
+    (address, bytes): (u64, u64),
+    memory: MemoryType,
+    access: Access,
+) -> Result<(), Error> {
+    let address = MemoryAddress::from_device(address);
+    // SAFETY: nothing is posted on what is registered, and it goes before its memory.
+    let id = unsafe { session.register_memory(address, bytes, memory, access) }?;
+    session.deregister_memory(id)
+}
+
+fn problem(outcome: Result<(), Error>) -> RegistrationProblem {
+    match outcome {
+        Err(Error::Registration { problem, .. }) => problem,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn open_files() -> usize {
+    Path::new("/proc/self/fd").read_dir().expect("Linux").count()
+}
+
+#[test]
+#[serial]
+fn a_session_without_a_gpu_is_refused_before_there_is_a_comm() {
+    let error = session(null::plugin(), None).expect_err("the CPU would read GPU memory");
+    assert!(
+        matches!(error, Error::Setting { name: "gpu", problem: SettingProblem::GpuNeeded, .. }),
+        "{error}"
+    );
+    let text = error.to_string();
+    for word in ["[TCPX-229]", "TCPX_GPU", "--memory cuda"] {
+        assert!(text.contains(word), "{word} is missing: {text}");
+    }
+}
+
+#[test]
+#[serial]
+fn only_memory_that_the_driver_exports_reaches_the_plugin() {
+    if !has_gpu() {
+        return;
+    }
+    let session = session(null::plugin(), Some(0)).expect("it has a GPU");
+    let gpu = CudaGpu::open(0).expect("there is a GPU");
+    let buffer = DeviceBuffer::new(&gpu, 3 << 20).expect("there is room");
+    let pinned = PinnedBuffer::new(&gpu, 8192).expect("there is room");
+    let ordinary = vec![1_u8; 8192];
+    let ordinary = (ordinary.as_ptr().addr() as u64, 8192);
+    let files = open_files();
+    let device = |range| register(&session, range, MemoryType::Device, Access::ReadWrite);
+
+    device((buffer.address(), buffer.bytes())).expect("whole pages of the GPU");
+    device((buffer.address() + 3, 5000)).expect("it is rounded out to such");
+    let id = session.allocate(1000, MemoryType::Device).expect("so is what the session allocates");
+    session.deregister_memory(id).expect("nothing is posted");
+
+    let refused = device((pinned.address(), 8192)).expect_err("it is the host's");
+    assert!(refused.to_string().ends_with("[TCPX-829]"), "{refused}");
+    let (address, bytes) = (pinned.address(), 8192);
+    assert_eq!(problem(Err(refused)), RegistrationProblem::NotExportable { address, bytes });
+    // The GPU does not reach it at all.
+    let refused = problem(device(ordinary));
+    assert!(matches!(refused, RegistrationProblem::OutOfGpuReach { .. }), "{refused}");
+
+    // Host memory is sent from, and not received into.
+    let host = |access| register(&session, ordinary, MemoryType::Host, access);
+    host(Access::ReadOnly).expect("the plugin sends from it");
+    assert_eq!(problem(host(Access::ReadWrite)), RegistrationProblem::ReceiveIntoHostMemory);
+    assert_eq!(open_files(), files, "a descriptor was left open, or closed");
+}
+
+/// The first page of a small allocation may begin before it. A driver may export that page, as 580
+/// does; the one without a GPU refuses, and it is for the driver to say.
+#[test]
+#[serial]
+fn a_range_that_begins_before_its_allocation_is_the_drivers_to_refuse() {
+    if !has_gpu() {
+        return;
+    }
+    let session = session(null::plugin(), Some(0)).expect("it has a GPU");
+    let gpu = CudaGpu::open(0).expect("there is a GPU");
+    let buffer = DeviceBuffer::new(&gpu, PAGE_BYTES).expect("there is room");
+    // The buffer has a page more than it says, so that it can begin at one.
+    let start = buffer.address() - 100;
+    let outcome = register(&session, (start, 200), MemoryType::Device, Access::ReadOnly);
+    let is_fake = gpu.name().expect("it has a name") == "TCPX fake GPU";
+    match outcome {
+        Ok(()) if !is_fake => {}
+        outcome => {
+            let (address, bytes) = (buffer.address() - PAGE_BYTES, 2 * PAGE_BYTES);
+            let expected = RegistrationProblem::NotExportable { address, bytes };
+            assert_eq!(problem(outcome), expected);
+        }
+    }
+}
+
+#[test]
+#[serial]
+fn a_plugin_that_exports_memory_itself_is_not_second_guessed() {
+    if !has_gpu() {
+        return;
+    }
+    // By another path it is another plugin, which reads the environment anew.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("plugin.so");
+    std::os::unix::fs::symlink(null::plugin(), &path).expect("a link");
+    // SAFETY: as in `session`.
+    unsafe { std::env::set_var(OWN_EXPORT, "1") };
+    let opened = session(path, Some(0));
+    // SAFETY: as above.
+    unsafe { std::env::remove_var(OWN_EXPORT) };
+    let session = opened.expect("it has a GPU");
+    let gpu = CudaGpu::open(0).expect("there is a GPU");
+    let pinned = PinnedBuffer::new(&gpu, 8192).expect("there is room");
+    register(&session, (pinned.address(), 8192), MemoryType::Device, Access::ReadWrite)
+        .expect("nobody asks the driver");
+}

@@ -1,0 +1,113 @@
+#![allow(unsafe_code)]
+//! The driver itself, and its GPUs.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUresult};
+
+use crate::gpu::{gpu, gpus};
+use crate::status::{Result, answer, initialise, put};
+
+/// CUDA 12.2.
+const VERSION: c_int = 12_020;
+
+/// What a GPU of this driver says of itself. What is not here is not known.
+const ATTRIBUTES: &[(CUdevice_attribute, c_int)] = &[
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 1),
+];
+
+#[unsafe(no_mangle)]
+extern "C" fn cuInit(flags: c_uint) -> CUresult {
+    if flags != 0 {
+        return CUresult::CUDA_ERROR_INVALID_VALUE;
+    }
+    if gpus().is_empty() {
+        return CUresult::CUDA_ERROR_NO_DEVICE;
+    }
+    initialise();
+    CUresult::CUDA_SUCCESS
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
+    // SAFETY: the caller keeps the driver's contract.
+    answer(|| unsafe { put(version, VERSION) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> CUresult {
+    // SAFETY: the caller keeps the driver's contract.
+    answer(|| unsafe { put(count, gpus().len() as c_int) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> CUresult {
+    answer(|| {
+        gpu(ordinal)?;
+        // SAFETY: the caller keeps the driver's contract.
+        unsafe { put(device, ordinal) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetAttribute(
+    value: *mut c_int,
+    attribute: u32,
+    device: CUdevice,
+) -> CUresult {
+    answer(|| {
+        gpu(device)?;
+        let known = ATTRIBUTES.iter().find(|(known, _)| *known as u32 == attribute);
+        let (_, known) = known.ok_or(CUresult::CUDA_ERROR_NOT_SUPPORTED)?;
+        // SAFETY: the caller keeps the driver's contract.
+        unsafe { put(value, *known) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetName(
+    name: *mut c_char,
+    bytes: c_int,
+    device: CUdevice,
+) -> CUresult {
+    answer(|| {
+        gpu(device)?;
+        // SAFETY: the caller keeps the driver's contract.
+        unsafe { put_text(name, bytes, "TCPX fake GPU") }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetPCIBusId(
+    name: *mut c_char,
+    bytes: c_int,
+    device: CUdevice,
+) -> CUresult {
+    answer(|| {
+        let ordinal = gpu(device)?.ordinal;
+        // A PCI domain that no machine has.
+        // SAFETY: the caller keeps the driver's contract.
+        unsafe { put_text(name, bytes, &format!("FA4E:{ordinal:02X}:00.0")) }
+    })
+}
+
+/// Writes as much of a text as there is room for, and the 0 at its end.
+///
+/// # Safety
+/// `to` is valid for writes of `bytes` bytes.
+unsafe fn put_text(to: *mut c_char, bytes: c_int, text: &str) -> Result<()> {
+    let room = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_sub(1));
+    let room = room.filter(|_| !to.is_null()).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    let length = text.len().min(room);
+    // SAFETY: the caller vouches for `bytes` bytes, of which one is left for the 0.
+    unsafe {
+        to.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), length);
+        to.add(length).write(0);
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+#![allow(unsafe_code)]
+//! Events.
+
+use std::ffi::c_uint;
+use std::ptr;
+
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUresult, CUstream};
+
+use crate::current;
+use crate::event::{EVENTS, Event};
+use crate::status::{answer, put};
+use crate::stream::STREAMS;
+
+/// Only events without a time.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> CUresult {
+    answer(|| {
+        let gpu = current::working()?;
+        if flags != CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
+        // SAFETY: the caller keeps the driver's contract.
+        unsafe { put(event, EVENTS.insert(Event::new(gpu))) }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuEventDestroy_v2(event: CUevent) -> CUresult {
+    answer(|| EVENTS.remove(event).map(drop))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> CUresult {
+    answer(|| {
+        let (event, stream) = (EVENTS.get(event)?, STREAMS.get(stream)?);
+        stream.gpu.check()?;
+        if !ptr::eq(event.gpu, stream.gpu) {
+            return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
+        }
+        event.record(&stream);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuEventQuery(event: CUevent) -> CUresult {
+    answer(|| {
+        let event = EVENTS.get(event)?;
+        let is_reached = event.is_reached();
+        event.gpu.check()?;
+        if is_reached { Ok(()) } else { Err(CUresult::CUDA_ERROR_NOT_READY) }
+    })
+}

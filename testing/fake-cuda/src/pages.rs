@@ -1,0 +1,121 @@
+#![allow(unsafe_code)]
+//! Bytes that the driver reaches, mapped where only the driver knows.
+
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use cudarc::driver::sys::CUresult;
+
+use crate::status::Result;
+
+/// Size of a page.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// What device memory holds before anybody has written it: nothing that a program may rely on.
+const POISON: u8 = 0xcd;
+/// How much of it is overwritten with that.
+const POISONED_BYTES: usize = 1 << 20;
+
+/// Whole pages of memory. Programs, threads of streams and, where the pages are pinned memory, the
+/// CPU use them at the same time, so no reference to the bytes is ever made.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    first: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and no thread is tied to it.
+unsafe impl Send for Pages {}
+// SAFETY: its bytes are only reached through raw pointers and atomics.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Zeroed pages for at least `bytes`.
+    pub(crate) fn new(bytes: u64) -> Result<Arc<Self>> {
+        let full = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        let bytes = bytes
+            .checked_next_multiple_of(PAGE_BYTES)
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .filter(|bytes| (1..isize::MAX as usize).contains(bytes))
+            .ok_or(full)?;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, wherever the system likes.
+        let first = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
+        if first == libc::MAP_FAILED {
+            return Err(full);
+        }
+        let first = NonNull::new(first.cast()).ok_or(full)?;
+        Ok(Arc::new(Self { first, bytes }))
+    }
+
+    /// As a GPU's allocation is: full of what was there before.
+    pub(crate) fn with_rubbish(bytes: u64) -> Result<Arc<Self>> {
+        let pages = Self::new(bytes)?;
+        pages.fill(0, POISON, pages.bytes.min(POISONED_BYTES));
+        Ok(pages)
+    }
+
+    /// Where the host finds the first byte.
+    pub(crate) fn host_address(&self) -> u64 {
+        self.first.as_ptr().expose_provenance() as u64
+    }
+
+    fn at(&self, offset: usize, bytes: usize) -> *mut u8 {
+        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "checked by `place`");
+        // SAFETY: the assertion keeps the offset inside the mapping.
+        unsafe { self.first.as_ptr().add(offset) }
+    }
+
+    /// Copies between two places, which may overlap.
+    pub(crate) fn copy(from: (&Self, usize), to: (&Self, usize), bytes: usize) {
+        let (source, target) = (from.0.at(from.1, bytes), to.0.at(to.1, bytes));
+        // SAFETY: both ranges lie in mappings that are alive. Whoever races with a GPU's copy gets
+        // any mixture of bytes, as with a GPU.
+        unsafe { ptr::copy(source, target, bytes) };
+    }
+
+    /// Copies out.
+    pub(crate) fn read(&self, offset: usize, content: &mut [u8]) {
+        // SAFETY: the range lies in a mapping that is alive, the slice elsewhere.
+        unsafe {
+            self.at(offset, content.len())
+                .copy_to_nonoverlapping(content.as_mut_ptr(), content.len())
+        };
+    }
+
+    /// Copies in.
+    pub(crate) fn write(&self, offset: usize, content: &[u8]) {
+        // SAFETY: as for `read`.
+        unsafe {
+            self.at(offset, content.len()).copy_from_nonoverlapping(content.as_ptr(), content.len())
+        };
+    }
+
+    pub(crate) fn fill(&self, offset: usize, value: u8, bytes: usize) {
+        // SAFETY: the range lies in a mapping that is alive.
+        unsafe { self.at(offset, bytes).write_bytes(value, bytes) };
+    }
+
+    /// The aligned 32-bit word at `offset`.
+    pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU32> {
+        let word = self.at(offset, 4).cast::<u32>();
+        // SAFETY: inside the mapping, aligned, and never referred to but as an atomic.
+        word.is_aligned().then(|| unsafe { AtomicU32::from_ptr(word) })
+    }
+
+    /// The aligned 64-bit word at `offset`.
+    pub(crate) fn long_word(&self, offset: usize) -> Option<&AtomicU64> {
+        let word = self.at(offset, 8).cast::<u64>();
+        // SAFETY: as for `word`.
+        word.is_aligned().then(|| unsafe { AtomicU64::from_ptr(word) })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: new() made this mapping, and nobody can use it.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), self.bytes) };
+    }
+}
