@@ -2,6 +2,7 @@
 //! The plugin: this file opens and initialises it, once per process, and reads its NICs.
 //!
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
+//! - [`bounce_pool`]: how many chunks peers may have in a bounce buffer.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
 //! - [`handle_table`]: the plugin's handles, by comm and segment.
@@ -10,6 +11,7 @@
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
+pub(crate) mod bounce_pool;
 pub(crate) mod comm;
 mod handle_table;
 pub(crate) mod log_level;

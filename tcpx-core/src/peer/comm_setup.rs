@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use tcpx_sys::NetHandle;
 
+use super::credit::CreditTerms;
+use crate::control::frame::ChunkCounts;
 use crate::control::hello::Agreement;
 use crate::error::Result;
 use crate::peer::session_context::SessionContext;
@@ -27,6 +29,8 @@ pub(crate) struct CommSetup {
     /// Those without a final answer; empty until the peer's handles came.
     connects: Vec<Option<PendingConnect>>,
     connected: Vec<Option<SendComm>>,
+    /// What each receive comm needs of the bounce buffer, if that counts.
+    credit: Option<CreditTerms>,
 }
 
 impl CommSetup {
@@ -61,6 +65,7 @@ impl CommSetup {
             accepted: (0..channels).map(|_| None).collect(),
             connects: Vec::new(),
             connected: (0..channels).map(|_| None).collect(),
+            credit: CreditTerms::new(agreement, session),
         })
     }
 
@@ -85,9 +90,13 @@ impl CommSetup {
     /// Polls every comm that is not there yet. Returns whether one came.
     pub(crate) fn poll(&mut self) -> Result<bool> {
         let mut moved = false;
+        let admitted = self.accepted.iter().flatten().count();
         for (pending, accepted) in self.listens.iter_mut().zip(&mut self.accepted) {
             let Some(listen) = pending else { continue };
-            if let Some(comm) = listen.poll_accept()? {
+            if let Some(mut comm) = listen.poll_accept()? {
+                if let Some(terms) = self.credit {
+                    terms.admit(&mut comm, admitted)?;
+                }
                 *accepted = Some(comm);
                 // One peer per listen comm: its work is done.
                 *pending = None;
@@ -111,6 +120,12 @@ impl CommSetup {
     /// Whether every receive comm is accepted.
     pub(crate) fn is_accepted(&self) -> bool {
         self.accepted.iter().all(Option::is_some)
+    }
+
+    /// How many chunks there is room for on each channel; empty: for any number.
+    pub(crate) fn credit(&mut self) -> ChunkCounts {
+        let accepted = self.accepted.iter_mut().flatten();
+        accepted.filter_map(|comm| Some(comm.credit()?.limit())).collect()
     }
 
     /// Whether every send comm is connected.

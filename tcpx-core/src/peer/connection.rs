@@ -154,7 +154,7 @@ impl Connection {
         if let Some(setup) = &mut self.setup {
             moved |= setup.poll()?;
             if setup.is_accepted() {
-                self.protocol.handle_comms_accepted();
+                self.protocol.handle_comms_accepted(setup.credit());
             }
             if setup.is_connected() {
                 self.protocol.handle_comms_connected();
@@ -184,7 +184,10 @@ impl Connection {
             return Ok(false);
         }
         match self.use_finished(finished, cx) {
-            Ok(moved) => self.tell_finished(cx).map(|()| moved),
+            Ok(moved) => {
+                self.tell_finished(cx)?;
+                Ok(moved | self.renew_credit(cx)?)
+            }
             Err(error) => self.defer(error, now, cx),
         }
     }

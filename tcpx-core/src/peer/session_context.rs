@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tcpx_diagnosis::pci::PciPath;
+use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_unpack::Backend;
 
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
@@ -10,8 +11,11 @@ use crate::control::identity::Identity;
 use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
-use crate::settings::SessionOptions;
+use crate::settings::{BounceCreditChoice, SessionOptions};
 use crate::types::MemoryType;
+
+/// Bytes of payload in a packet of the hardware's network, at least: what an MTU of 1500 leaves.
+const HARDWARE_PACKET_BYTES: u32 = 1448;
 
 /// Slots of a lane's staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
@@ -49,6 +53,24 @@ impl SessionContext {
             plugin,
             memory,
         })
+    }
+
+    /// Whether peers may only send what the bounce buffer has room for.
+    pub(crate) fn gives_credit(&self) -> bool {
+        match self.options.bounce_credit {
+            BounceCreditChoice::Auto => self.plugin.is_hardware(),
+            BounceCreditChoice::On => true,
+            BounceCreditChoice::Off => false,
+        }
+    }
+
+    /// Bytes of payload in a packet, at least, of which each takes pages of its own.
+    pub(crate) fn packet_bytes(&self) -> u32 {
+        match self.plugin.is_hardware() {
+            true => HARDWARE_PACKET_BYTES,
+            // Its sockets are read page by page.
+            false => UNPACK_PAGE_BYTES as u32,
+        }
     }
 
     /// What may share a chunk of this size.

@@ -77,6 +77,16 @@ fn staging_memory_may_be_any_amount_and_none() {
 }
 
 #[test]
+fn credit_is_asked_for_by_name() {
+    let credit = |text| from(&[("TCPX_BOUNCE_CREDIT", text)]).map(|options| options.bounce_credit);
+    assert_eq!(credit("auto").unwrap(), BounceCreditChoice::Auto);
+    assert_eq!(credit("on").unwrap(), BounceCreditChoice::On);
+    assert_eq!(credit("off").unwrap().to_string(), "off");
+    assert_eq!(credit("").unwrap(), BounceCreditChoice::Auto);
+    assert!(credit("1").unwrap_err().to_string().contains("auto, on or off"));
+}
+
+#[test]
 fn a_chunk_above_the_plugins_names_variable_and_cure() {
     let options = SessionOptions { chunk_bytes: 1 << 20, ..Default::default() };
     let error = options.check_chunk(524_288).unwrap_err().to_string();

@@ -102,7 +102,8 @@ impl LaneWatch {
         let occupancy = to.window_sum.saturating_sub(from.window_sum);
         let is_bulk = chunks > 0 && bytes / chunks >= u64::from(sample.chunk_bytes) / 2;
         let is_shallow = occupancy * STARVED_SHARE <= posts * sample.window as u64;
-        let is_starved = is_bulk && is_shallow && to.window_full == from.window_full;
+        let has_waited = (to.window_full, to.credit_waits) != (from.window_full, from.credit_waits);
+        let is_starved = is_bulk && is_shallow && !has_waited;
         self.starved = if is_starved { self.starved + 1 } else { 0 };
     }
 }

@@ -17,6 +17,7 @@ fn up(channels: u16, staging: u16) -> Pair {
         has_progress_thread: true,
         is_named: true,
         slice: SLICE,
+        bounce_pages: None,
     };
     Pair::up([setting; 2])
 }
