@@ -601,6 +601,10 @@ typedef struct tcpx_session_stats {
    * Bytes of memory that open channels have for gathering scattered small sends.
    */
   uint64_t staging_bytes;
+  /**
+   * How often a chunk waited because the peer's bounce buffer had no room for it.
+   */
+  uint64_t credit_waits;
 } tcpx_session_stats;
 
 /**

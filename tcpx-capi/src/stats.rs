@@ -61,11 +61,13 @@ pub struct tcpx_session_stats {
     pub peers_parked: u64,
     /// Bytes of memory that open channels have for gathering scattered small sends.
     pub staging_bytes: u64,
+    /// How often a chunk waited because the peer's bounce buffer had no room for it.
+    pub credit_waits: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 160);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 168);
 
-// SAFETY: twenty words, no padding.
+// SAFETY: twenty-one words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 160;
@@ -98,6 +100,7 @@ impl From<&SessionReport> for tcpx_session_stats {
             stats.fragments_merged += lane.fragments_merged;
             stats.window_full += lane.window_full;
             stats.plugin_busy += lane.plugin_busy;
+            stats.credit_waits += lane.credit_waits;
         }
         stats
     }
@@ -167,6 +170,7 @@ mod tests {
             (lane.chunks, lane.bytes) = (chunks, 10 * chunks);
             (lane.fragments, lane.fragments_merged) = (100 * chunks, chunks);
             (lane.window_full, lane.plugin_busy) = (2 * chunks, 3 * chunks);
+            lane.credit_waits = 4 * chunks;
             lane
         };
         let alarm = |count| {
@@ -193,7 +197,7 @@ mod tests {
         assert_eq!((stats.messages_sent, stats.messages_received, stats.errors), (14, 16, 18));
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.alarms), (6, 1, 5));
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.peers_parked), (6, 1, 4));
-        assert_eq!((stats.window_full, stats.plugin_busy), (36, 54));
+        assert_eq!((stats.window_full, stats.plugin_busy, stats.credit_waits), (36, 54, 72));
         assert_eq!(stats.staging_bytes, 4096);
     }
 }
