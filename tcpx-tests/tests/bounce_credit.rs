@@ -20,6 +20,8 @@ fn agent(chunks: u64) -> Agent {
     let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
     process.env("TCPX_SOFT_POOL_BYTES", bytes.to_string());
     process.env("NCCL_DYNAMIC_CHUNK_SIZE", CHUNK.to_string());
+    // Chunks of one comm come at the same time, each on a socket of its own.
+    process.env("NCCL_NSOCKS_PERTHREAD", "4");
     Agent::start_with(process)
 }
 

@@ -65,8 +65,6 @@ impl Connection {
         let limits: ChunkCounts =
             self.recv_lanes.iter_mut().filter_map(RecvLane::credit_limit).collect();
         self.protocol.handle_credit(limits);
-        self.act(cx)?;
-        self.flush()?;
-        Ok(true)
+        self.act(cx).map(|()| true)
     }
 }

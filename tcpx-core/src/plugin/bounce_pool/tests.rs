@@ -34,12 +34,11 @@ impl Channel {
         self.credit.renew(self.consumed);
     }
 
-    /// Whether there was a chunk to consume.
+    /// Whether there was a chunk to consume, or more may come now.
     fn consume(&mut self) -> bool {
         let is_there = self.consumed < self.sent;
         self.consumed += u64::from(is_there);
-        self.credit.renew(self.consumed);
-        is_there
+        self.credit.renew(self.consumed) || is_there
     }
 }
 

@@ -149,6 +149,23 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_that_waits_for_the_peers_room_is_not_starved() {
+        for waits in [0, 1] {
+            let (mut watch, start) = (LaneWatch::default(), Instant::now());
+            let mut state = None;
+            for second in 0..20 {
+                let mut now = sample(0, 0);
+                let chunks = 100 * u64::from(second);
+                (now.stats.posts, now.stats.chunks, now.stats.window_sum) =
+                    (chunks, chunks, chunks);
+                (now.stats.bytes, now.stats.credit_waits) = (65_536 * chunks, waits * chunks);
+                state = Some(watch.look(now, start + second * SECOND));
+            }
+            assert_eq!(state.map(|state| state.is_starved), Some(waits == 0));
+        }
+    }
+
+    #[test]
     fn an_idle_lane_is_never_silent() {
         let (mut watch, start) = (LaneWatch::default(), Instant::now());
         for second in 0..100 {

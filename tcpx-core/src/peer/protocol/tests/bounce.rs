@@ -28,13 +28,22 @@ pub(super) struct Bounce {
 }
 
 impl Bounce {
-    /// A buffer with at least a page for each channel.
-    pub(super) fn new(pages: u64, channels: u16) -> Self {
+    /// A buffer with at least a page for each channel. In one that is crowded somebody else has
+    /// more than one already, if there are any to spare.
+    pub(super) fn new(pages: u64, channels: u16, is_crowded: bool) -> Self {
         let pool = BouncePool::new(pages * UNPACK_PAGE_BYTES as u64);
+        let mut others = Vec::new();
+        if is_crowded && pages > u64::from(channels) {
+            others.extend(pool.admit(1).map(|credit| Other { credit, consumed: 0 }));
+        }
+        for other in &mut others {
+            other.credit.expect(pages);
+            other.credit.renew(0);
+        }
         let credits: Vec<_> = (0..channels).filter_map(|_| pool.admit(1)).collect();
         assert_eq!(credits.len(), usize::from(channels), "{pages} pages are too few");
         let consumed = vec![0; credits.len()];
-        Self { pool, pages, credits, consumed, others: Vec::new() }
+        Self { pool, pages, credits, consumed, others }
     }
 
     /// How many chunks the peer may send on each channel.

@@ -15,6 +15,7 @@ const SETTING: Setting = Setting {
     is_named: true,
     slice: SLICE,
     bounce_pages: Some(2),
+    is_crowded: false,
 };
 
 fn post(pair: &mut Pair, bytes: u64) {
@@ -60,6 +61,19 @@ fn what_is_matched_gets_more_where_there_is_more() {
     pair.ends[1].round().unwrap();
     pair.deliver_all().unwrap();
     assert_eq!(send_all(&mut pair), 6, "five to the one, and half of what is left to the other");
+}
+
+#[test]
+fn a_channel_begins_without_credit_where_others_have_all_of_it() {
+    let setting = Setting { channels: 3, bounce_pages: Some(4), is_crowded: true, ..SETTING };
+    let mut pair = Pair::up([setting; 2]);
+    post(&mut pair, 3 * 64);
+    assert_eq!((send_all(&mut pair), sends(&mut pair, 2)), (2, None));
+    pair.ends[1].round().unwrap();
+    pair.deliver_all().unwrap();
+    assert_eq!(sends(&mut pair, 2), None, "nobody has given anything back");
+    pair.settle().unwrap();
+    assert!(pair.ends[0].posted.values().all(|posted| posted.end.is_some()));
 }
 
 #[test]

@@ -22,6 +22,7 @@ const SETTING: Setting = Setting {
     is_named: true,
     slice: SLICE,
     bounce_pages: None,
+    is_crowded: false,
 };
 
 fn up() -> Pair {

@@ -80,6 +80,8 @@ pub(super) struct Setting {
     pub(super) slice: usize,
     /// Chunks that its bounce buffer has room for; `None`: it does not count.
     pub(super) bounce_pages: Option<u64>,
+    /// Whether others have more of those than one each.
+    pub(super) is_crowded: bool,
 }
 
 impl Setting {
@@ -153,7 +155,9 @@ impl Driver {
             sent_counts: SmallVec::from_elem(0, channels),
             arrived_counts: vec![0; channels],
             arrived: vec![VecDeque::new(); channels],
-            bounce: setting.bounce_pages.map(|pages| Bounce::new(pages, setting.channels)),
+            bounce: setting
+                .bounce_pages
+                .map(|pages| Bounce::new(pages, setting.channels, setting.is_crowded)),
             credit: None,
             receiving: (0..channels).map(|_| StripeQueue::default()).collect(),
             posted: SlotMap::with_key(),

@@ -28,6 +28,7 @@ struct Story {
 }
 
 fn setting(random: &mut Random, channels: u16) -> Setting {
+    let spare_pages = random.pick(&[None, Some(0), Some(1), Some(5)]);
     Setting {
         channels,
         staging: random.pick(&[0, 0b1, 0b10, 0b101, u16::MAX, u16::MAX]),
@@ -35,9 +36,8 @@ fn setting(random: &mut Random, channels: u16) -> Setting {
         has_progress_thread: random.one_in(2),
         is_named: !random.one_in(4),
         slice: random.pick(&[1, 2, 3, SLICE]),
-        bounce_pages: random
-            .pick(&[None, Some(0), Some(1), Some(5)])
-            .map(|more| more + u64::from(channels)),
+        bounce_pages: spare_pages.map(|spare| spare + u64::from(channels)),
+        is_crowded: random.one_in(2),
     }
 }
 
