@@ -105,6 +105,7 @@ pub(crate) trait LinkFrame: Sized {
 
     /// Reads the frame at the front of `bytes`, and says how many bytes it has. `None`: more bytes
     /// are needed.
+    #[inline]
     fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, FrameError> {
         let Some((header, rest)) = bytes.split_first_chunk() else { return Ok(None) };
         let Header { kind, body_bytes } = Header::decode(*header, Self::MAX_BODY)?;

@@ -28,11 +28,7 @@ impl Connection {
                     }
                 }
                 Action::Open => self.open(cx),
-                Action::Credit(chunks) => {
-                    for (lane, chunks) in self.send_lanes.iter_mut().zip(chunks) {
-                        lane.set_credit(chunks);
-                    }
-                }
+                Action::Credit(chunks) => self.use_credit(&chunks),
                 Action::PrepareStaging { channel, memory } => {
                     let is_there = self.prepare_staging(channel, memory, cx);
                     self.protocol.handle_staging(channel, memory, is_there);

@@ -55,6 +55,14 @@ impl CreditTerms {
 }
 
 impl Connection {
+    /// The peer has room for so many chunks.
+    #[inline(never)]
+    pub(super) fn use_credit(&mut self, chunks: &[u64]) {
+        for (lane, chunks) in self.send_lanes.iter_mut().zip(chunks) {
+            lane.set_credit(*chunks);
+        }
+    }
+
     /// Gives back the room of what was consumed in this round, takes new room, and tells the peer.
     /// Returns whether the peer may send more.
     pub(super) fn renew_credit(&mut self, cx: &mut Commons) -> Result<bool> {

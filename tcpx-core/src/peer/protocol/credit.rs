@@ -23,6 +23,7 @@ impl PeerProtocol {
     }
 
     /// The peer has accepted every comm, and has room for so many chunks; empty: for any number.
+    #[cold]
     pub(super) fn peer_ready(&mut self, credit: ChunkCounts) {
         if !credit.is_empty() && credit.len() != usize::from(self.agreement.channels) {
             return self.broken(Violation::CreditChannels(credit.len()));
@@ -35,6 +36,7 @@ impl PeerProtocol {
     }
 
     /// The peer has room for so many chunks.
+    #[inline(never)]
     pub(super) fn peer_credits(&mut self, chunks: ChunkCounts) {
         if chunks.is_empty() || chunks.len() != self.credit.len() {
             return self.broken(Violation::CreditChannels(chunks.len()));
