@@ -6,7 +6,7 @@
 //! - `commons`: what every peer of a session reads and writes.
 //! - `closer`: closes comms, in a thread of its own.
 //! - `comm_setup`: connects the comms, both ways at once.
-//! - `credit`: what the peer may send, so that the bounce buffer has room for it.
+//! - `credit`, `credit_terms`: what each end may send, so that bounce buffers have room for it.
 //! - `data_path`: whether the comms of a peer whose link lives are alive, too.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
@@ -21,6 +21,7 @@ mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
 mod credit;
+mod credit_terms;
 mod data_path;
 mod deferred_failure;
 pub(crate) mod leftover;

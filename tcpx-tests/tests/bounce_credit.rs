@@ -1,6 +1,6 @@
-//! Bounce buffers that hold hardly more than one chunk of each channel, with credit. Over a software
-//! plugin that takes pages as bytes come (`TCPX_SOFT_ORIGINAL=piecemeal`), these would stand still
-//! without.
+//! Bounce buffers that hold hardly more than one chunk of each channel, with credit. Over a
+//! software plugin that takes pages as bytes come (`TCPX_SOFT_ORIGINAL=piecemeal`), transfers would
+//! stand still without.
 
 use std::process::Command as Process;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tcpx_sys::NetHandle;
 
-use super::credit::CreditTerms;
+use super::credit_terms::CreditTerms;
 use crate::control::frame::ChunkCounts;
 use crate::control::hello::Agreement;
 use crate::error::Result;

@@ -1,8 +1,8 @@
 //! How many chunks each end may send on each channel: what the receiving end has room for. Pure.
 //!
-//! The first number comes with *ready*. Numbers count from the first chunk, so they only grow, and a
-//! new one needs no answer. An end that has said goodbye gives no more: everything matched has
-//! ended there, and the link may be closed by an end that does not read on.
+//! The first number comes with *ready*. Numbers count from the first chunk, so they only grow, and
+//! a new one needs no answer. An end that has said goodbye gives no more: everything matched has
+//! ended there, and the other may close the link without reading on.
 
 use super::PeerProtocol;
 use super::action::{Action, Violation};
