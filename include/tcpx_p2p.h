@@ -622,6 +622,10 @@ typedef struct tcpx_session_stats {
    * with its comm.
    */
   uint64_t plugin_calls_hung;
+  /**
+   * How often a chunk waited because the peer's bounce buffer had no room for it.
+   */
+  uint64_t credit_waits;
 } tcpx_session_stats;
 
 /**

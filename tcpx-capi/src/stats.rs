@@ -64,14 +64,16 @@ pub struct tcpx_session_stats {
     /// Calls of the plugin that have not returned for more than 10 seconds. Each is left behind
     /// with its comm.
     pub plugin_calls_hung: u64,
+    /// How often a chunk waited because the peer's bounce buffer had no room for it.
+    pub credit_waits: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 168);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 176);
 
-// SAFETY: twenty-one words, no padding.
+// SAFETY: twenty-two words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
-    const FIRST_BYTES: usize = 168;
+    const FIRST_BYTES: usize = 176;
 }
 
 impl From<&SessionReport> for tcpx_session_stats {
@@ -102,6 +104,7 @@ impl From<&SessionReport> for tcpx_session_stats {
             stats.fragments_merged += lane.fragments_merged;
             stats.window_full += lane.window_full;
             stats.plugin_busy += lane.plugin_busy;
+            stats.credit_waits += lane.credit_waits;
         }
         stats
     }
@@ -171,6 +174,7 @@ mod tests {
             (lane.chunks, lane.bytes) = (chunks, 10 * chunks);
             (lane.fragments, lane.fragments_merged) = (100 * chunks, chunks);
             (lane.window_full, lane.plugin_busy) = (2 * chunks, 3 * chunks);
+            lane.credit_waits = 4 * chunks;
             lane
         };
         let alarm = |count| {
@@ -197,7 +201,7 @@ mod tests {
         assert_eq!((stats.messages_sent, stats.messages_received, stats.errors), (14, 16, 18));
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.alarms), (6, 1, 5));
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.peers_parked), (6, 1, 4));
-        assert_eq!((stats.window_full, stats.plugin_busy), (36, 54));
+        assert_eq!((stats.window_full, stats.plugin_busy, stats.credit_waits), (36, 54, 72));
         assert_eq!((stats.staging_bytes, stats.plugin_calls_hung), (4096, 2));
     }
 }

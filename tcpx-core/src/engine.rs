@@ -115,6 +115,7 @@ impl Engine {
         let plugin = Plugin::open(&options)?;
         nics::by_name(plugin.nics(), &options.nics)?;
         let limits = nics::chunk_limits(&plugin, &options.nics, memory.pci_path().as_ref())?;
+        let packet_bytes = chunk_size::packet_bytes(&limits);
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         options.check_gpu(plugin.is_hardware())?;
         let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
@@ -126,9 +127,11 @@ impl Engine {
         let workers = Workers::default();
         let registrations = Registrations::new(workers.clone());
         let backend = opened.unpack.backend();
+        let session =
+            SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
         Ok(Self {
             commons: Commons {
-                session: SessionContext::new(options, plugin, chunk_bytes, memory, backend)?,
+                session,
                 ledger: Ledger { staging, registrations, ..Ledger::default() },
                 batch: Batch::default(),
                 workers,

@@ -5,6 +5,7 @@
 //!   protocol says so.
 //! - `commons`: what every peer of a session reads and writes.
 //! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker.
+//! - `credit`, `credit_terms`: what each end may send, so that bounce buffers have room for it.
 //! - `data_path`: whether the comms of a peer whose link lives are alive, too.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
@@ -18,6 +19,8 @@ mod comm_opening;
 mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
+mod credit;
+mod credit_terms;
 mod data_path;
 mod deferred_failure;
 pub(crate) mod leftover;

@@ -4,17 +4,19 @@
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
 //! - [`comm_label`]: whose comm it is.
 //! - [`blocking_call`], [`calls`]: the calls that may block, and which of them are under way.
+//! - [`bounce_pool`]: how many chunks peers may have in a bounce buffer.
+//! - [`chunk_size`]: how large a chunk may be.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
 //! - [`handle_table`]: the plugin's handles, by comm and segment.
 //! - [`region`]: one range of registered memory, in segments that the plugin can take.
 //! - [`nics`]: which NICs a peer's channels run over.
-//! - [`chunk_size`]: how large a chunk may be.
 //! - `sigpipe`: what SIGPIPE does to the process.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
 pub(crate) mod blocking_call;
+pub(crate) mod bounce_pool;
 pub(crate) mod calls;
 pub(crate) mod chunk_size;
 pub(crate) mod comm;

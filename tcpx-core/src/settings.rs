@@ -1,5 +1,6 @@
 //! Settings of a session: builder over environment over default.
 
+mod bounce_credit;
 mod setters;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use tcpx_sys::MAX_REQUESTS;
 use tcpx_unpack::Choice;
 
+pub use self::bounce_credit::BounceCreditChoice;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
     DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NAME_BYTES, MIN_CHUNK_BYTES,
@@ -99,6 +101,7 @@ impl fmt::Display for PluginChoice {
 /// | `recv_window` | `TCPX_RECV_WINDOW`, `UCCL_TCPX_MAX_RECV_INFLIGHT` | 16 |
 /// | `send_window` | `TCPX_SEND_WINDOW`, `UCCL_TCPX_MAX_SEND_INFLIGHT` | 12 |
 /// | `gather` | `TCPX_GATHER` | 1 |
+/// | `bounce_credit` | `TCPX_BOUNCE_CREDIT` | `auto` |
 /// | `staging_bytes` | `TCPX_STAGING_BYTES` | 268435456 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
@@ -144,6 +147,9 @@ pub struct SessionOptions {
     /// memory together; 0 for none. It is allocated as channels first need it, kept for channels to
     /// come, and freed with the session. Channels for which nothing is left send each by itself.
     pub staging_bytes: u64,
+    /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
+    /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
+    pub bounce_credit: BounceCreditChoice,
     /// Address of the control listener; port 0 lets the system choose.
     pub listen: SocketAddr,
     /// Addresses to put into the connection info. Empty: every address of this host that `listen`
@@ -190,6 +196,7 @@ impl Default for SessionOptions {
             send_window: 12,
             gather: true,
             staging_bytes: DEFAULT_STAGING_BYTES,
+            bounce_credit: BounceCreditChoice::Auto,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
             connect_timeout: Duration::from_secs(30),
@@ -227,6 +234,7 @@ impl SessionOptions {
         env.read(&["TCPX_RECV_WINDOW", "UCCL_TCPX_MAX_RECV_INFLIGHT"], &mut options.recv_window)?;
         env.read(&["TCPX_SEND_WINDOW", "UCCL_TCPX_MAX_SEND_INFLIGHT"], &mut options.send_window)?;
         env.read(&["TCPX_STAGING_BYTES"], &mut options.staging_bytes)?;
+        env.read(&["TCPX_BOUNCE_CREDIT"], &mut options.bounce_credit)?;
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
         let mut gpu = 0;
         if env.read(&["TCPX_GPU"], &mut gpu)? {

@@ -42,6 +42,8 @@ pub struct Options {
     pub send_window: Option<usize>,
     /// Whether scattered small sends are gathered.
     pub gather: Option<bool>,
+    /// Whether peers may only send what the bounce buffer has room for, with any plugin.
+    pub bounce_credit: bool,
     /// Deadline of accept and connect, a minute unless given.
     pub connect_timeout_ms: Option<u64>,
     /// Deadline of the goodbye, a minute unless given.

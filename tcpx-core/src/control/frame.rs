@@ -16,7 +16,7 @@ pub(crate) const MAX_NAMES: usize = 1024;
 /// A receiver's names for receives. A single one, which most matches have, needs no allocation.
 pub(crate) type Names = SmallVec<[u64; 4]>;
 
-/// Chunks sent so far, by channel.
+/// Chunks counted from the first one, by channel.
 pub(crate) type ChunkCounts = SmallVec<[u64; 4]>;
 
 /// One message between two peers.
@@ -25,7 +25,11 @@ pub(crate) enum Frame {
     /// Connect handles of the sender's listen comms, one for each channel.
     Handles(Vec<NetHandle>),
     /// All receive comms of the sender are accepted: its peer may send chunks.
-    Ready,
+    Ready {
+        /// How many there is room for on each channel, until a credit says more. Empty: for any
+        /// number, and no credits come.
+        credit: ChunkCounts,
+    },
     /// A receive was posted.
     Announce {
         /// The receiver's name for it.
@@ -77,6 +81,8 @@ pub(crate) enum Frame {
     AskSent,
     /// So many: the plugin has said of each that it is sent.
     Sent(ChunkCounts),
+    /// You may send so many chunks on each channel, counted from the first one.
+    Credit(ChunkCounts),
 }
 
 const ANNOUNCE_BYTES: usize = 21;
@@ -87,14 +93,14 @@ pub(crate) const ANNOUNCE_FRAME_BYTES: usize = HEADER_BYTES + ANNOUNCE_BYTES;
 pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + 2 * 10;
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Sent;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Credit;
     /// The handles of 64 channels are the longest.
     const MAX_BODY: usize = 16 * 1024;
 
     fn kind(&self) -> FrameKind {
         match self {
             Self::Handles(_) => FrameKind::Handles,
-            Self::Ready => FrameKind::Ready,
+            Self::Ready { .. } => FrameKind::Ready,
             Self::Announce { .. } => FrameKind::Announce,
             Self::Match { .. } => FrameKind::Match,
             Self::Mismatch { .. } => FrameKind::Mismatch,
@@ -107,6 +113,7 @@ impl LinkFrame for Frame {
             Self::Abort(_) => FrameKind::Abort,
             Self::AskSent => FrameKind::AskSent,
             Self::Sent(_) => FrameKind::Sent,
+            Self::Credit(_) => FrameKind::Credit,
         }
     }
 
@@ -131,13 +138,10 @@ impl LinkFrame for Frame {
             }
             Self::Mismatch { recv, send_bytes } => append(out, &(recv, send_bytes)),
             Self::Cancel { recv } | Self::Cancelled { recv } => append(out, recv),
-            Self::Ready
-            | Self::Ping
-            | Self::Pong
-            | Self::Goodbye
-            | Self::Closed
-            | Self::AskSent => {}
-            Self::Sent(chunks) => out.extend(chunks.iter().flat_map(|count| count.to_le_bytes())),
+            Self::Ping | Self::Pong | Self::Goodbye | Self::Closed | Self::AskSent => {}
+            Self::Ready { credit: chunks } | Self::Sent(chunks) | Self::Credit(chunks) => {
+                out.extend(chunks.iter().flat_map(|count| count.to_le_bytes()))
+            }
             Self::Abort(reason) => append_reason(out, reason),
         }
     }
@@ -164,23 +168,24 @@ impl LinkFrame for Frame {
             }
             FrameKind::Cancel => Self::Cancel { recv: exactly(body)? },
             FrameKind::Cancelled => Self::Cancelled { recv: exactly(body)? },
-            FrameKind::Ready if body.is_empty() => Self::Ready,
+            FrameKind::Ready => Self::Ready { credit: counts(body)? },
             FrameKind::Ping if body.is_empty() => Self::Ping,
             FrameKind::Pong if body.is_empty() => Self::Pong,
             FrameKind::Goodbye if body.is_empty() => Self::Goodbye,
             FrameKind::Closed if body.is_empty() => Self::Closed,
             FrameKind::Abort => Self::Abort(reason(body)?),
             FrameKind::AskSent if body.is_empty() => Self::AskSent,
-            FrameKind::Sent => {
-                let (counts, []) = body.as_chunks() else { return None };
-                if counts.len() > usize::from(MAX_CHANNELS) {
-                    return None;
-                }
-                Self::Sent(counts.iter().copied().map(u64::from_le_bytes).collect())
-            }
+            FrameKind::Sent => Self::Sent(counts(body)?),
+            FrameKind::Credit => Self::Credit(counts(body)?),
             _ => return None,
         })
     }
+}
+
+fn counts(body: &[u8]) -> Option<ChunkCounts> {
+    let (counts, []) = body.as_chunks() else { return None };
+    let is_possible = counts.len() <= usize::from(MAX_CHANNELS);
+    is_possible.then(|| counts.iter().copied().map(u64::from_le_bytes).collect())
 }
 
 fn announce(body: &[u8]) -> Option<Frame> {
@@ -212,7 +217,7 @@ mod tests {
                 );
                 count
             ])),
-            Just(Frame::Ready),
+            any_counts().prop_map(|credit| Frame::Ready { credit }),
             any::<(u64, i32, u64)>().prop_flat_map(|(recv, tag, bytes)| (0u8..3).prop_map(
                 move |delivery| {
                     let delivery = Delivery::from_wire(delivery).expect("one of three");
@@ -231,9 +236,13 @@ mod tests {
             Just(Frame::Closed),
             "\\PC{0,100}".prop_map(Frame::Abort),
             Just(Frame::AskSent),
-            proptest::collection::vec(any::<u64>(), 0..=usize::from(MAX_CHANNELS))
-                .prop_map(|counts| Frame::Sent(counts.into())),
+            any_counts().prop_map(Frame::Sent),
+            any_counts().prop_map(Frame::Credit),
         ]
+    }
+
+    fn any_counts() -> impl Strategy<Value = ChunkCounts> {
+        proptest::collection::vec(any::<u64>(), 0..=usize::from(MAX_CHANNELS)).prop_map_into()
     }
 
     proptest! {

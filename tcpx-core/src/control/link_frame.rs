@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 5;
+pub(crate) const PROTOCOL_VERSION: u16 = 6;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -36,10 +36,11 @@ pub(crate) enum FrameKind {
     Abort,
     AskSent,
     Sent,
+    Credit,
 }
 
 impl FrameKind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -58,6 +59,7 @@ impl FrameKind {
         Self::Abort,
         Self::AskSent,
         Self::Sent,
+        Self::Credit,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {
@@ -103,6 +105,7 @@ pub(crate) trait LinkFrame: Sized {
 
     /// Reads the frame at the front of `bytes`, and says how many bytes it has. `None`: more bytes
     /// are needed.
+    #[inline]
     fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, FrameError> {
         let Some((header, rest)) = bytes.split_first_chunk() else { return Ok(None) };
         let Header { kind, body_bytes } = Header::decode(*header, Self::MAX_BODY)?;
@@ -204,7 +207,7 @@ pub(crate) mod tests {
     fn a_header_is_refused_before_its_body_arrives() {
         let oversized = frame::FrameError::Oversized { bytes: 2000, limit: 1024 };
         assert_eq!(header::<HandshakeFrame>(2000, 2), Err(FrameError::Header(oversized)));
-        for kind in [0, 19, u16::MAX] {
+        for kind in [0, 20, u16::MAX] {
             assert_eq!(header::<HandshakeFrame>(1, kind), Err(FrameError::UnknownKind(kind)));
             assert_eq!(header::<Frame>(1, kind), Err(FrameError::UnknownKind(kind)));
         }

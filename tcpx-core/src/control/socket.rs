@@ -204,6 +204,7 @@ impl LinkSocket {
     }
 
     /// The next whole frame that has arrived.
+    #[inline]
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
         match F::decode(self.inbound.waiting()) {
             Ok(Some((frame, taken))) => {

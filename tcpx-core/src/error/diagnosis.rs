@@ -17,7 +17,7 @@ use tcpx_sys::LoadError;
 use super::Error;
 use super::departure::Departure;
 use super::dial_failure::DialFailure;
-use super::memory_problem::{MemoryUnavailable, RegistrationProblem};
+use super::memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
 use super::phase::Phase;
 use super::plugin_failure::PluginFailure;
 use super::setting_problem::{PluginChunkProblem, SettingProblem};
@@ -62,6 +62,9 @@ impl Error {
             Self::UnusablePlugin { .. } => &plugin::PLUGIN_UNUSABLE,
             Self::NoNic { available, .. } if available.is_empty() => &topology::NIC_MISSING,
             Self::NoNic { .. } => &topology::NIC_UNKNOWN,
+            Self::MemoryUnavailable(MemoryUnavailable::BounceBuffer(
+                BounceBufferProblem::TooSmall { .. },
+            )) => &daemon::BOUNCE_BUFFER_TOO_SMALL,
             Self::MemoryUnavailable(MemoryUnavailable::BounceBuffer(_)) => {
                 &daemon::BOUNCE_BUFFER_MISSING
             }

@@ -39,6 +39,27 @@ pub enum BounceBufferProblem {
     /// The bounce buffer lies where this process has no memory.
     #[error("the bounce buffer is not mapped here")]
     NotMapped,
+    /// It has no room for a whole chunk on every channel, so parts of chunks could fill it up.
+    #[error(
+        "the bounce buffer of {pool_bytes} bytes is too small: {channels} channels with chunks of \
+         {chunk_bytes} bytes may take {needed_bytes} bytes of it, and {other_channels} channels of \
+         other peers {other_bytes}; use smaller chunks (TCPX_CHUNK_BYTES) or fewer channels \
+         (TCPX_CHANNELS)"
+    )]
+    TooSmall {
+        /// Bytes of the bounce buffer.
+        pool_bytes: u64,
+        /// Channels of this peer.
+        channels: u16,
+        /// Bytes of a chunk.
+        chunk_bytes: u32,
+        /// Bytes of the pages that one chunk on each of them takes at most.
+        needed_bytes: u64,
+        /// Channels that other peers have in this process.
+        other_channels: usize,
+        /// Bytes of the pages that one chunk on each of those takes at most.
+        other_bytes: u64,
+    },
     /// The unpack queue lies where this process has no memory.
     #[error("the unpack queue is not mapped here")]
     QueueNotMapped,

@@ -12,7 +12,7 @@ use tcpx_sys::Stay;
 use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, MemoryUnavailable, Result};
-use crate::memory::host_buffer::{HostBuffer, mapped_bytes};
+use crate::memory::host_buffer::{HostBuffer, mapped_bytes, mapping_bytes};
 use crate::memory::lent_buffer::LentBuffer;
 use crate::types::MemoryType;
 
@@ -127,6 +127,17 @@ impl DeviceMemory {
             return Ok(Some(end - address));
         }
         Ok(self.host_address(address)?.and_then(mapped_bytes))
+    }
+
+    /// Bytes from `address` to the end of its own allocation, or of its own mapping. `None`: no
+    /// memory is there, or nobody knows how much.
+    pub(crate) fn own_bytes_from(&self, address: u64) -> Result<Option<u64>> {
+        if let Self::Cuda(gpu) = self
+            && let Some(end) = allocation_end(gpu, address).map_err(cuda)?
+        {
+            return Ok(Some(end - address));
+        }
+        Ok(self.host_address(address)?.and_then(mapping_bytes))
     }
 
     /// Whether the GPU reaches both ends of a range. The driver takes an address that it does not

@@ -41,6 +41,19 @@ pub(crate) fn mapped_bytes(address: u64) -> Option<u64> {
     end.map(|end| end - address)
 }
 
+/// Bytes from `address` to the end of the one mapping that it lies in, whatever lies behind that.
+/// `None`: nothing is mapped there.
+pub(crate) fn mapping_bytes(address: u64) -> Option<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let ranges = maps.lines().filter_map(|line| {
+        let (low, rest) = line.split_once('-')?;
+        let high = rest.split(' ').next()?;
+        Some(u64::from_str_radix(low, 16).ok()?..u64::from_str_radix(high, 16).ok()?)
+    });
+    let mut around = ranges.filter(|range| range.contains(&address));
+    around.next().map(|range| range.end - address)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +63,8 @@ mod tests {
         let buffer = HostBuffer::new(1 << 20).unwrap();
         assert!(mapped_bytes(buffer.address()).unwrap() >= 1 << 20);
         assert_eq!(mapped_bytes(8), None);
+        assert_eq!(mapping_bytes(8), None);
+        let bytes = mapping_bytes(buffer.address()).unwrap();
+        assert!((1 << 20..=mapped_bytes(buffer.address()).unwrap()).contains(&bytes));
     }
 }

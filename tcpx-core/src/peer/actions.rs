@@ -29,6 +29,7 @@ impl Connection {
                     }
                 }
                 Action::Open => self.open(cx),
+                Action::Credit(chunks) => self.use_credit(&chunks),
                 Action::PrepareStaging { channel, memory } => {
                     if !self.prepare_staging(channel, memory, cx) {
                         self.protocol.handle_staging(channel, memory, false);

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tcpx_sys::NetHandle;
 
+use super::credit_terms::CreditTerms;
+use crate::control::frame::ChunkCounts;
 use crate::error::Result;
 use crate::plugin::Plugin;
 use crate::plugin::comm::{ListenComm, PendingConnect, RecvComm, SendComm};
@@ -29,10 +31,16 @@ pub(super) struct CommOpening {
     /// Those without a final answer; empty until the peer's handles came.
     connects: Vec<Option<PendingConnect>>,
     connected: Vec<Option<SendComm>>,
+    /// What each receive comm needs of the bounce buffer, if that counts.
+    credit: Option<CreditTerms>,
 }
 
 impl CommOpening {
-    pub(super) fn new(plugin: &Arc<Plugin>, labels: Vec<CommLabel>) -> Self {
+    pub(super) fn new(
+        plugin: &Arc<Plugin>,
+        labels: Vec<CommLabel>,
+        credit: Option<CreditTerms>,
+    ) -> Self {
         let channels = labels.len();
         Self {
             plugin: Arc::clone(plugin),
@@ -42,6 +50,7 @@ impl CommOpening {
             accepted: (0..channels).map(|_| None).collect(),
             connects: Vec::new(),
             connected: (0..channels).map(|_| None).collect(),
+            credit,
         }
     }
 
@@ -70,9 +79,14 @@ impl CommOpening {
             return Ok(true);
         }
         let mut moved = false;
+        let mut admitted = self.accepted.iter().flatten().count();
         for (pending, accepted) in self.listens.iter_mut().zip(&mut self.accepted) {
             let Some(listen) = pending else { continue };
-            if let Some(comm) = listen.poll_accept()? {
+            if let Some(mut comm) = listen.poll_accept()? {
+                if let Some(terms) = self.credit {
+                    terms.admit(&mut comm, admitted)?;
+                    admitted += 1;
+                }
                 *accepted = Some(comm);
                 // One peer per listen comm: its work is done.
                 *pending = None;
@@ -93,6 +107,12 @@ impl CommOpening {
     /// Whether every receive comm is accepted.
     pub(super) fn is_accepted(&self) -> bool {
         self.accepted.iter().all(Option::is_some)
+    }
+
+    /// How many chunks there is room for on each channel; empty: for any number.
+    pub(super) fn credit(&mut self) -> ChunkCounts {
+        let accepted = self.accepted.iter_mut().flatten();
+        accepted.filter_map(|comm| Some(comm.credit()?.limit())).collect()
     }
 
     /// Whether every send comm is connected.

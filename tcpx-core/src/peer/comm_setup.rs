@@ -11,6 +11,8 @@ use std::time::Duration;
 use tcpx_sys::NetHandle;
 
 use super::comm_opening::{CommOpening, Comms};
+use super::credit_terms::CreditTerms;
+use crate::control::frame::ChunkCounts;
 use crate::control::hello::Agreement;
 use crate::error::{Error, Result};
 use crate::peer::session_context::SessionContext;
@@ -29,8 +31,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct SetupNews {
     /// Every channel listens: the handles to send to the peer.
     pub(crate) listening: Option<Vec<NetHandle>>,
-    /// Every receive comm is accepted by now.
-    pub(crate) is_accepted: bool,
+    /// Every receive comm is accepted by now, and there is room for so many chunks on each; empty:
+    /// for any number.
+    pub(crate) accepted: Option<ChunkCounts>,
     /// Every send comm is connected by now.
     pub(crate) is_connected: bool,
 }
@@ -82,7 +85,8 @@ impl CommSetup {
             .collect();
         let nics = labels.iter().map(|label| Arc::clone(&label.nic)).collect();
         let shared = Arc::<Mutex<Shared>>::default();
-        let mut opening = Some(CommOpening::new(&session.plugin, labels));
+        let credit = CreditTerms::new(agreement, session);
+        let mut opening = Some(CommOpening::new(&session.plugin, labels, credit));
         let (seen, mut pause) = (Arc::clone(&shared), FIRST_PAUSE);
         workers.run(move || {
             let step = step(&mut opening, &seen);
@@ -119,9 +123,9 @@ impl CommSetup {
         if !std::mem::take(&mut shared.has_news) {
             return Ok(None);
         }
-        let SetupNews { is_accepted, is_connected, .. } = shared.news;
+        let accepted = shared.news.accepted.clone();
         let listening = shared.news.listening.take();
-        Ok(Some(SetupNews { listening, is_accepted, is_connected }))
+        Ok(Some(SetupNews { listening, accepted, is_connected: shared.news.is_connected }))
     }
 
     /// The comms by channel, when all are there.
@@ -173,7 +177,7 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
     let is_whole = comms.is_accepted() && comms.is_connected();
     let news = SetupNews {
         listening: comms.new_handles(),
-        is_accepted: comms.is_accepted(),
+        accepted: comms.is_accepted().then(|| comms.credit()),
         is_connected: comms.is_connected(),
     };
     let finished = if is_whole { opening.take().map(CommOpening::finish) } else { None };

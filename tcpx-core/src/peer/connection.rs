@@ -153,8 +153,8 @@ impl Connection {
             if let Some(handles) = news.listening {
                 self.protocol.handle_listening(handles);
             }
-            if news.is_accepted {
-                self.protocol.handle_comms_accepted();
+            if let Some(credit) = news.accepted {
+                self.protocol.handle_comms_accepted(credit);
             }
             if news.is_connected {
                 self.protocol.handle_comms_connected();
@@ -186,7 +186,10 @@ impl Connection {
             return Ok(false);
         }
         match self.use_finished(finished, cx) {
-            Ok(moved) => self.tell_finished(cx).map(|()| moved),
+            Ok(moved) => {
+                self.tell_finished(cx)?;
+                Ok(moved | self.renew_credit(cx)?)
+            }
             Err(error) => self.defer(error, now, cx),
         }
     }

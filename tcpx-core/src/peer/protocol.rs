@@ -5,6 +5,7 @@
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
+//! - `credit`: how many chunks may be sent.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
@@ -25,6 +26,7 @@ pub(crate) mod arrivals;
 mod backlog;
 mod coalescer;
 pub(crate) mod coalescing_limits;
+mod credit;
 mod frames;
 mod host_silence;
 mod keepalive;
@@ -122,6 +124,9 @@ pub(crate) struct PeerProtocol {
     /// Receives that the peer has announced so far.
     announcements: u64,
     next_channel: u16,
+    /// Chunks that the peer has room for on each channel, counted from the first one; empty: any
+    /// number.
+    credit: ChunkCounts,
     keepalive: Keepalive,
     arrivals: Arrivals,
     heard_at: Instant,
@@ -171,6 +176,7 @@ impl PeerProtocol {
             last_announced: None,
             announcements: 0,
             next_channel: 0,
+            credit: ChunkCounts::new(),
             keepalive: Keepalive::new(peer_timeout, agreement.peer_progresses, now),
             arrivals: Arrivals::new(peer_timeout, agreement.channels, now),
             heard_at: now,
@@ -189,12 +195,13 @@ impl PeerProtocol {
         }
     }
 
-    /// Every receive comm of this end is accepted.
-    pub(crate) fn handle_comms_accepted(&mut self) {
+    /// Every receive comm of this end is accepted, and there is room for so many chunks on each;
+    /// empty: for any number.
+    pub(crate) fn handle_comms_accepted(&mut self, credit: ChunkCounts) {
         if let Stage::Connecting(connecting) = &mut self.stage
             && !std::mem::replace(&mut connecting.said_ready, true)
         {
-            self.actions.push_back(Action::Send(Frame::Ready));
+            self.actions.push_back(Action::Send(Frame::Ready { credit }));
         }
         self.go_up_when_ready();
     }
@@ -215,6 +222,7 @@ impl PeerProtocol {
         let (peer_left, leaves) = (connecting.peer_left, connecting.leaves);
         self.stage = Stage::Up { peer_left: false };
         self.actions.push_back(Action::Open);
+        self.use_credit();
         if peer_left {
             self.peer_leaves();
         }

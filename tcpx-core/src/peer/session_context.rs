@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tcpx_diagnosis::pci::PciPath;
+use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_unpack::Backend;
 
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
@@ -10,15 +11,21 @@ use crate::control::identity::Identity;
 use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
-use crate::settings::SessionOptions;
+use crate::settings::{BounceCreditChoice, SessionOptions};
 use crate::types::MemoryType;
 use crate::types::session_number::SessionNumber;
+
+/// Bytes of payload in a packet of the hardware's network, at least, unless a NIC of this end has
+/// less: what an MTU of 1500 leaves. The other end's NICs may send smaller packets than ours.
+const HARDWARE_PACKET_BYTES: u32 = 1448;
 
 /// Slots of a lane's staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct SessionContext {
+    /// Bytes of payload in a packet, at least, of which each takes pages of its own.
+    pub(crate) packet_bytes: u32,
     pub(crate) number: SessionNumber,
     pub(crate) options: SessionOptions,
     pub(crate) plugin: Arc<Plugin>,
@@ -36,6 +43,7 @@ impl SessionContext {
         options: SessionOptions,
         plugin: Arc<Plugin>,
         chunk_bytes: u32,
+        nic_packet_bytes: Option<u32>,
         memory: DeviceMemory,
         unpack: Backend,
     ) -> Result<Self> {
@@ -44,7 +52,15 @@ impl SessionContext {
             (DeviceMemory::Cuda(_), Backend::Kernel) => Some(Copier::Gpu),
             (DeviceMemory::Cuda(_), Backend::Host | Backend::D2d) => None,
         };
+        let packet_bytes = match plugin.is_hardware() {
+            true => {
+                nic_packet_bytes.map_or(HARDWARE_PACKET_BYTES, |own| own.min(HARDWARE_PACKET_BYTES))
+            }
+            // Its sockets are read page by page.
+            false => UNPACK_PAGE_BYTES as u32,
+        };
         Ok(Self {
+            packet_bytes,
             number: SessionNumber::next(),
             device_copier,
             gpu_path: memory.pci_path(),
@@ -53,6 +69,15 @@ impl SessionContext {
             plugin,
             memory,
         })
+    }
+
+    /// Whether peers may only send what the bounce buffer has room for.
+    pub(crate) fn gives_credit(&self) -> bool {
+        match self.options.bounce_credit {
+            BounceCreditChoice::Auto => self.plugin.is_hardware(),
+            BounceCreditChoice::On => true,
+            BounceCreditChoice::Off => false,
+        }
     }
 
     /// What may share a chunk of this size.

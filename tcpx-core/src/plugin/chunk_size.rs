@@ -60,6 +60,19 @@ pub(crate) fn choose(asked: Option<u32>, limits: Vec<Limit>) -> Result<u32> {
     }
 }
 
+/// Bytes of payload in a packet of the NIC that has the smallest. `None`: no limit is a NIC's.
+pub(crate) fn packet_bytes(limits: &[Limit]) -> Option<u32> {
+    let mtu_of = |limit: &Limit| match limit {
+        Limit::Plugin { .. } => None,
+        Limit::Packets { mtu, .. } => Some(*mtu),
+    };
+    limits.iter().filter_map(mtu_of).min().map(payload)
+}
+
+fn payload(mtu: u32) -> u32 {
+    mtu.max(SMALLEST_MTU) - HEADER_BYTES
+}
+
 /// The largest chunk that stays below the limit of fragments in packets of a NIC, in whole pages.
 ///
 /// A fragment ends where its packet ends, or its page. So a chunk has about one for each packet and
@@ -67,7 +80,7 @@ pub(crate) fn choose(asked: Option<u32>, limits: Vec<Limit>) -> Result<u32> {
 /// packets never allow more: of two ends' limits the smaller holds for the packets between them,
 /// which are those of the smaller MTU.
 fn largest_in_packets(mtu: u32) -> u32 {
-    let payload = u64::from(mtu.max(SMALLEST_MTU) - HEADER_BYTES);
+    let payload = u64::from(payload(mtu));
     let bytes = MOST_FRAGMENTS * payload * PAGE_BYTES / (payload + PAGE_BYTES);
     let pages = bytes / PAGE_BYTES * PAGE_BYTES;
     u32::try_from(pages).map_or(MAX_CHUNK_BYTES, |bytes| bytes.min(MAX_CHUNK_BYTES))
@@ -79,6 +92,13 @@ mod tests {
 
     use super::*;
     use crate::types::MIN_CHUNK_BYTES;
+
+    #[test]
+    fn the_smallest_packets_count() {
+        let plugin = Limit::Plugin { bytes: 1 };
+        assert_eq!(packet_bytes(&[plugin.clone()]), None);
+        assert_eq!(packet_bytes(&[eth1(8244), plugin, eth1(1460)]), Some(1408));
+    }
 
     fn eth1(mtu: u32) -> Limit {
         Limit::Packets { nic: "eth1".into(), mtu }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tcpx_unpack::Choice;
 
-use super::{PluginChoice, SessionOptions};
+use super::{BounceCreditChoice, PluginChoice, SessionOptions};
 
 macro_rules! setters {
     ($($field:ident: $type:ty,)*) => {
@@ -35,6 +35,7 @@ setters! {
     send_window: usize,
     gather: bool,
     staging_bytes: u64,
+    bounce_credit: BounceCreditChoice,
     listen: SocketAddr,
     advertise: Vec<IpAddr>,
     connect_timeout: Duration,
@@ -70,6 +71,7 @@ mod tests {
             send_window,
             gather,
             staging_bytes,
+            bounce_credit,
             listen,
             advertise,
             connect_timeout,
@@ -92,6 +94,7 @@ mod tests {
             .send_window(6)
             .gather(false)
             .staging_bytes(13)
+            .bounce_credit(BounceCreditChoice::Off)
             .listen((here, 7).into())
             .advertise(vec![here])
             .connect_timeout(time(8))
@@ -106,6 +109,7 @@ mod tests {
         assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", 4, Some(8192)));
         assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
         assert_eq!((gather, staging_bytes), (false, 13));
+        assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));
         assert_eq!((peer_timeout, stall_after), (Some(time(10)), Some(time(11))));

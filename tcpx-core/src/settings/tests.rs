@@ -87,6 +87,16 @@ fn staging_memory_may_be_any_amount_and_none() {
 }
 
 #[test]
+fn credit_is_asked_for_by_name() {
+    let credit = |text| from(&[("TCPX_BOUNCE_CREDIT", text)]).map(|options| options.bounce_credit);
+    assert_eq!(credit("auto").unwrap(), BounceCreditChoice::Auto);
+    assert_eq!(credit("on").unwrap(), BounceCreditChoice::On);
+    assert_eq!(credit("off").unwrap().to_string(), "off");
+    assert_eq!(credit("").unwrap(), BounceCreditChoice::Auto);
+    assert!(credit("1").unwrap_err().to_string().contains("auto, on or off"));
+}
+
+#[test]
 fn auto_takes_the_hardware_plugin_where_it_is_installed_and_a_name_is_taken_as_it_is() {
     let hardware = PluginChoice::Path(HARDWARE_PLUGIN_PATH.into());
     assert_eq!(PluginChoice::Auto.resolve_with(|| true), hardware);

@@ -17,6 +17,8 @@ pub struct ChannelStats {
     /// Stalls: rounds in which a chunk waited because the window was full, or the staging buffer
     /// that it is gathered in.
     pub window_full: u64,
+    /// Stalls: rounds in which a chunk waited because the peer's bounce buffer had no room for it.
+    pub credit_waits: u64,
     /// Stalls: times the plugin asked to be asked again later.
     pub plugin_busy: u64,
     /// Most requests that were ever in flight.
@@ -52,6 +54,7 @@ impl ChannelStats {
         self.fragments += other.fragments;
         self.fragments_merged += other.fragments_merged;
         self.window_full += other.window_full;
+        self.credit_waits += other.credit_waits;
         self.plugin_busy += other.plugin_busy;
         self.window_peak = self.window_peak.max(other.window_peak);
         self.window_sum += other.window_sum;

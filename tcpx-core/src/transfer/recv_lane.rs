@@ -70,11 +70,29 @@ impl RecvLane {
     }
 
     pub(crate) fn push(&mut self, stripe: Stripe) {
+        if let Some(credit) = self.comm.credit() {
+            credit.expect(stripe.chunks_left());
+        }
         self.stripes.push(stripe);
+    }
+
+    /// Takes room in the bounce buffer for what is expected, and gives back what was consumed.
+    /// Whether the peer may send more than before; `None`: it may send any number of chunks.
+    pub(crate) fn renew_credit(&mut self) -> Option<bool> {
+        self.comm.credit().map(|credit| credit.renew(self.stats.chunks))
+    }
+
+    /// How many chunks the peer may send, counted from the first one; `None`: any number.
+    pub(crate) fn credit_limit(&mut self) -> Option<u64> {
+        self.comm.credit().map(|credit| credit.limit())
     }
 
     /// One look at the counters.
     pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
+        if self.comm.credit().is_some_and(|credit| credit.is_withheld()) {
+            // The peer sends nothing because it may not.
+            self.watch.restart();
+        }
         self.watch.look(self.window.sample(self.stats, chunk_bytes), now)
     }
 

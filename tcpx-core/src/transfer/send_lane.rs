@@ -51,6 +51,8 @@ pub(crate) struct SendLane {
     /// Gathered chunks that have not been sent: those that are staged, and some of the window.
     gathered: usize,
     stripes: StripeQueue,
+    /// How many chunks the peer has room for, counted from the first one.
+    credit: u64,
     host_staging: Option<Staging>,
     device_staging: Option<Staging>,
     /// Those that the comm does not know yet.
@@ -77,6 +79,7 @@ impl SendLane {
             staged: VecDeque::with_capacity(window),
             gathered: 0,
             stripes: StripeQueue::default(),
+            credit: u64::MAX,
             host_staging: None,
             device_staging: None,
             asked_stagings: SmallVec::new(),
@@ -89,6 +92,11 @@ impl SendLane {
     /// Chunks to send. Those that are gathered need the staging buffer of their memory.
     pub(crate) fn push(&mut self, stripe: Stripe) {
         self.stripes.push(stripe);
+    }
+
+    /// The peer has room for so many chunks, counted from the first one.
+    pub(crate) fn set_credit(&mut self, chunks: u64) {
+        self.credit = chunks;
     }
 
     /// Sees to it that there is a staging buffer for chunks gathered from one kind of memory.
@@ -195,6 +203,11 @@ impl SendLane {
             && self.window.len() + self.staged.len() < self.window.limit()
     }
 
+    /// Whether the peer has room for one more chunk than those that were posted or will be.
+    fn has_credit(&self) -> bool {
+        self.stats.posts + (self.staged.len() as u64) < self.credit
+    }
+
     /// Posts what lies in one piece, and begins to gather what does not, as far as there is room.
     fn fill(&mut self, registrations: &mut Registrations, batch: &mut Batch) -> Result<bool> {
         let mut moved = self.post(registrations, batch.reached())?;
@@ -202,6 +215,10 @@ impl SendLane {
             let gathered = stripe.gathered;
             if !self.has_room(gathered) {
                 self.stats.window_full += 1;
+                break;
+            }
+            if !self.has_credit() {
+                self.stats.credit_waits += 1;
                 break;
             }
             let Some(memory) = gathered else { break };
@@ -296,7 +313,7 @@ impl SendLane {
             return (*batch <= reached).then_some((*slot, *bytes, *tag));
         }
         let (first, range, gathered) = self.stripes.peek_first()?;
-        if gathered.is_some() || !self.window.has_room() {
+        if gathered.is_some() || !self.window.has_room() || !self.has_credit() {
             return None;
         }
         let span = Span { address: first.span.address + range.offset, ..first.span };

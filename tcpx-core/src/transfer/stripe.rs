@@ -33,6 +33,11 @@ impl Stripe {
         self.members.as_slice()
     }
 
+    /// Chunks that have not finished.
+    pub(crate) fn chunks_left(&self) -> u64 {
+        self.left
+    }
+
     /// The next chunk of this channel, without taking it.
     pub(crate) fn peek(&self) -> Option<ChunkRange> {
         let rest = self.plan_bytes.checked_sub(self.next).filter(|rest| *rest > 0)?;

@@ -53,4 +53,9 @@ BOUNCE_BUFFER_MISSING = 510 Error "the plugin gave no bounce buffer"
     cause "the import from RxDM failed without an error code, or left out this GPU"
     cure ["tcpx doctor", "ls -l /run/tcpx", "unset NCCL_TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT NCCL_TCPX_RXMEM_IMPORT_SKIP_ODDS"]
     source "plugin 3.1.9, source"
+BOUNCE_BUFFER_TOO_SMALL = 511 Error "the bounce buffer is too small for the chunks of all channels"
+    symptom "a peer is refused when it connects; with the plugin alone, transfers stand still for ever"
+    cause "the NIC takes pages packet by packet, and parts of chunks hold all of them: no chunk is ever whole, and no page comes back"
+    cure ["export TCPX_CHUNK_BYTES=<BYTES>", "export TCPX_CHANNELS=<COUNT>", "# or give RxDM a larger pool"]
+    source "plugin 3.1.9, run"
 }

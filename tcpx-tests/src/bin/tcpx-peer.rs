@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tcpx_core::{
-    Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions, Transfer,
+    BounceCreditChoice, Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
+    Transfer,
 };
 use tcpx_tests::pattern;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
@@ -142,6 +143,9 @@ fn session_options(options: Options) -> SessionOptions {
     session.recv_window = options.recv_window.unwrap_or(session.recv_window);
     session.send_window = options.send_window.unwrap_or(session.send_window);
     session.gather = options.gather.unwrap_or(session.gather);
+    if options.bounce_credit {
+        session.bounce_credit = BounceCreditChoice::On;
+    }
     session.connect_timeout = options.connect_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.close_timeout = options.close_timeout_ms.map_or(PATIENCE, Duration::from_millis);
     session.stall_after =

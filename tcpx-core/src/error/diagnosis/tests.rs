@@ -102,6 +102,14 @@ fn with_id() -> Vec<(Error, u16)> {
     let bounce = MemoryUnavailable::BounceBuffer(BounceBufferProblem::Missing);
     let too_many_fragments =
         SettingProblem::TooManyFragments { nic: "eth1".into(), mtu: 1500, largest: 2_138_112 };
+    let small = MemoryUnavailable::BounceBuffer(BounceBufferProblem::TooSmall {
+        pool_bytes: 64 << 20,
+        channels: 16,
+        chunk_bytes: 4 << 20,
+        needed_bytes: 128 << 20,
+        other_channels: 2,
+        other_bytes: 16 << 20,
+    });
     vec![
         (plugin_chunk(PluginChunkProblem::NotANumber), 102),
         (plugin_chunk(PluginChunkProblem::Zero), 101),
@@ -135,6 +143,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (no_nic(vec![]), 301),
         (no_nic(vec!["eth1".into()]), 316),
         (Error::MemoryUnavailable(bounce), 510),
+        (Error::MemoryUnavailable(small), 511),
         (cuda(CudaError::NoDriver), 221),
         (cuda(CudaError::NoSuchGpu { gpu: 9, count: 8 }), 228),
         (unpack.clone().into(), 912),

@@ -7,7 +7,7 @@ use tcpx_sys::NetHandle;
 use super::arrivals::Loss;
 use super::operation::Withdrawal;
 use super::stage::PeerStage;
-use crate::control::frame::Frame;
+use crate::control::frame::{ChunkCounts, Frame};
 use crate::transfer::plan::ChunkPlan;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
@@ -20,6 +20,9 @@ pub(crate) enum Action {
     Connect(Vec<NetHandle>),
     /// The peer is up: chunks may flow both ways.
     Open,
+    /// Send no more chunks than so many on each channel, counted from the first one. It comes right
+    /// behind [`Open`](Self::Open), before any chunk, or never.
+    Credit(ChunkCounts),
     /// See to it that a channel has a staging buffer for gathering from this kind of memory, and
     /// answer with [`handle_staging`](super::PeerProtocol::handle_staging), now or later. It is
     /// asked once. What is to be gathered there waits for the answer, and so does all behind it.
@@ -107,6 +110,10 @@ pub(crate) enum Violation {
     UnknownReceive { recv: u64 },
     #[error("chunks sent on {0} channels, which nobody has asked for")]
     SentUnasked(usize),
+    #[error("credit for chunks on {0} channels")]
+    CreditChannels(usize),
+    #[error("credit for {now} chunks on channel {channel}, {before} before")]
+    CreditTakenBack { channel: u16, before: u64, now: u64 },
     #[error("receive {recv:#x} cannot share a chunk with the one before")]
     CannotShare { recv: u64 },
 }

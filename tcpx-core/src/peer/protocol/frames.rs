@@ -3,7 +3,7 @@
 use super::action::{Action, Ending, Outcome, Violation};
 use super::matcher::Announced;
 use super::operation::{OpState, Withdrawal};
-use super::stage::Stage;
+use super::stage::{Connecting, Stage};
 use super::{MAX_ANNOUNCED, PeerProtocol};
 use crate::control::frame::Frame;
 
@@ -20,10 +20,15 @@ impl PeerProtocol {
                 }
                 self.actions.push_back(Action::Connect(handles));
             }
-            (Frame::Ready, Stage::Connecting(connecting)) => {
-                connecting.peer_ready = true;
-                self.go_up_when_ready();
+            (Frame::Ready { credit }, Stage::Connecting(Connecting { peer_ready: false, .. })) => {
+                self.peer_ready(credit);
             }
+            (
+                Frame::Credit(chunks),
+                Stage::Connecting(Connecting { peer_ready: true, .. })
+                | Stage::Up { .. }
+                | Stage::Closing(_),
+            ) => self.peer_credits(chunks),
             (Frame::Announce { recv, tag, bytes, delivery }, _) => {
                 let number = self.announcements;
                 self.announcements += 1;

@@ -1,5 +1,7 @@
 //! Two ends of a conversation against each other, without a socket and in virtual time.
 
+mod bounce;
+mod credit;
 mod crossings;
 mod driver;
 mod gathering;

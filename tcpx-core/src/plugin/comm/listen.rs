@@ -83,7 +83,7 @@ impl ListenComm {
         let place = self.raw.place.clone();
         let raw = RawComm::new(&self.raw.plugin, place, raw);
         // Owned from here on, so that an unusable queue still closes the comm.
-        let mut comm = RecvComm { raw, queue: UnpackQueue::default(), received: 0 };
+        let mut comm = RecvComm { raw, queue: UnpackQueue::default(), received: 0, credit: None };
         comm.queue = UnpackQueue::read(&self.device_handle, &self.raw.place.memory)?;
         tracing::debug!(
             peer = %comm.raw.place.peer, channel = comm.raw.place.channel, recv_comm = ?comm.raw.raw,

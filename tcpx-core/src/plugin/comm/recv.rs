@@ -14,6 +14,7 @@ use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
 use super::raw::{RawComm, Request};
 use crate::error::{Error, Phase, Result};
 use crate::plugin::blocking_call::BlockingCall;
+use crate::plugin::bounce_pool::BounceCredit;
 use crate::plugin::unpack_queue::UnpackQueue;
 use crate::workers::Workers;
 
@@ -24,6 +25,9 @@ pub(crate) struct RecvComm {
     pub(super) queue: UnpackQueue,
     /// Receives posted so far. The k-th, counted from 0, uses slot k mod 16.
     pub(super) received: u64,
+    /// What its chunks may take of the bounce buffer, given back when the comm has closed. `None`:
+    /// as much as they like.
+    pub(super) credit: Option<BounceCredit>,
 }
 
 impl RecvComm {
@@ -102,6 +106,22 @@ impl RecvComm {
             format!("unpack queue slot {slot} announces {count} entries, {MAX_UNPACK_ENTRIES} fit");
         tracing::error!(peer = %self.raw.place.peer, channel = self.raw.place.channel, "{detail}");
         Err(Error::Protocol { peer: self.raw.place.peer.to_string(), detail })
+    }
+
+    /// Bytes of the bounce buffer.
+    pub(crate) fn pool_bytes(&self) -> Result<u64> {
+        let own = self.raw.place.memory.own_bytes_from(self.queue.bounce())?;
+        Ok(own.unwrap_or_default().min(self.queue.bounce_bytes()))
+    }
+
+    /// Bounds what its chunks may take of the bounce buffer.
+    pub(crate) fn set_credit(&mut self, credit: BounceCredit) {
+        self.credit = Some(credit);
+    }
+
+    /// What its chunks may take of the bounce buffer, if that is bounded.
+    pub(crate) fn credit(&mut self) -> Option<&mut BounceCredit> {
+        self.credit.as_mut()
     }
 
     /// The unpack queue, which says where fragments lie.

@@ -102,7 +102,8 @@ impl LaneWatch {
         let occupancy = to.window_sum.saturating_sub(from.window_sum);
         let is_bulk = chunks > 0 && bytes / chunks >= u64::from(sample.chunk_bytes) / 2;
         let is_shallow = occupancy * STARVED_SHARE <= posts * sample.window as u64;
-        let is_starved = is_bulk && is_shallow && to.window_full == from.window_full;
+        let has_waited = (to.window_full, to.credit_waits) != (from.window_full, from.credit_waits);
+        let is_starved = is_bulk && is_shallow && !has_waited;
         self.starved = if is_starved { self.starved + 1 } else { 0 };
     }
 }
@@ -145,6 +146,23 @@ mod tests {
         watch.restart();
         assert_eq!(look(&mut watch, moved), Duration::ZERO, "the peer was away");
         assert_eq!(look(&mut watch, moved), SECOND);
+    }
+
+    #[test]
+    fn a_lane_that_waits_for_the_peers_room_is_not_starved() {
+        for waits in [0, 1] {
+            let (mut watch, start) = (LaneWatch::default(), Instant::now());
+            let mut state = None;
+            for second in 0..20 {
+                let mut now = sample(0, 0);
+                let chunks = 100 * u64::from(second);
+                (now.stats.posts, now.stats.chunks, now.stats.window_sum) =
+                    (chunks, chunks, chunks);
+                (now.stats.bytes, now.stats.credit_waits) = (65_536 * chunks, waits * chunks);
+                state = Some(watch.look(now, start + second * SECOND));
+            }
+            assert_eq!(state.map(|state| state.is_starved), Some(waits == 0));
+        }
     }
 
     #[test]

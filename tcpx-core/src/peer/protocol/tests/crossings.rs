@@ -22,6 +22,8 @@ const SETTING: Setting = Setting {
     has_progress_thread: true,
     is_named: true,
     slice: SLICE,
+    bounce_pages: None,
+    is_crowded: false,
 };
 
 fn up() -> Pair {
@@ -143,7 +145,7 @@ fn who_leaves_before_the_peer_can_be_up_is_gone_at_once_and_tells_why() {
 fn who_leaves_when_the_peer_may_be_up_says_goodbye_when_it_is_up_itself() {
     let mut pair = Pair::new([SETTING; 2]);
     pair.deliver_all().unwrap();
-    pair.ends[0].input(|protocol| protocol.handle_comms_accepted()).unwrap();
+    pair.ends[0].accept_comms().unwrap();
     pair.ends[0].disconnect().unwrap();
     assert_eq!(pair.ends[0].stage(), PeerStage::Connecting);
     assert_parted(&mut pair);

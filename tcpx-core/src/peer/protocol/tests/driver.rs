@@ -7,6 +7,7 @@ use slotmap::{KeyData, SlotMap};
 use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
+use super::bounce::Bounce;
 use super::lists;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
@@ -79,6 +80,10 @@ pub(super) struct Setting {
     pub(super) is_named: bool,
     /// Operations that are withdrawn in one go.
     pub(super) slice: usize,
+    /// Chunks that its bounce buffer has room for; `None`: it does not count.
+    pub(super) bounce_pages: Option<u64>,
+    /// Whether others have more of those than one each.
+    pub(super) is_crowded: bool,
 }
 
 impl Setting {
@@ -103,6 +108,11 @@ pub(super) struct Driver {
     sent_counts: ChunkCounts,
     /// Chunks that are expected, by channel.
     receiving: Vec<StripeQueue>,
+    /// Bytes of chunks that have arrived and are not consumed, by channel.
+    arrived: Vec<VecDeque<u32>>,
+    bounce: Option<Bounce>,
+    /// How many the other end has room for, by channel; `None`: any number.
+    credit: Option<ChunkCounts>,
     /// How many have arrived so far, by channel.
     arrived_counts: Vec<u64>,
     /// Every message that was ever posted in this conversation; each has a transfer of its own.
@@ -148,6 +158,11 @@ impl Driver {
             sent: vec![VecDeque::new(); channels],
             sent_counts: SmallVec::from_elem(0, channels),
             arrived_counts: vec![0; channels],
+            arrived: vec![VecDeque::new(); channels],
+            bounce: setting
+                .bounce_pages
+                .map(|pages| Bounce::new(pages, setting.channels, setting.is_crowded)),
+            credit: None,
             receiving: (0..channels).map(|_| StripeQueue::default()).collect(),
             posted: SlotMap::with_key(),
             next_address: BTreeMap::new(),
@@ -222,12 +237,23 @@ impl Driver {
         self.check_lists()
     }
 
-    /// A round begins. Whether it withdraws anything.
+    /// Every receive comm is accepted.
+    pub(super) fn accept_comms(&mut self) -> Check {
+        let credit = self.bounce.as_ref().map(Bounce::limits).unwrap_or_default();
+        self.input(|protocol| protocol.handle_comms_accepted(credit))
+    }
+
+    /// A round. Whether it withdraws anything, or lets the other end send more.
     pub(super) fn round(&mut self) -> Result<bool, String> {
         let mut moved = self.answer_staging();
         self.act()?;
         self.input(|protocol| moved |= protocol.handle_round())?;
         self.check_lists()?;
+        if let Some(credit) = self.bounce.as_mut().filter(|_| self.is_open).and_then(Bounce::renew)
+        {
+            self.input(|protocol| protocol.handle_credit(credit))?;
+            moved = true;
+        }
         Ok(moved)
     }
 
@@ -248,6 +274,15 @@ impl Driver {
         self.input(|protocol| protocol.handle_listening(handles))
     }
 
+    pub(super) fn bounce(&mut self) -> Option<&mut Bounce> {
+        self.bounce.as_mut()
+    }
+
+    /// How many chunks were sent so far, by channel.
+    pub(super) fn sent_counts(&self) -> ChunkCounts {
+        self.sent_counts.clone()
+    }
+
     /// The program leaves.
     pub(super) fn disconnect(&mut self) -> Check {
         self.is_leaving = true;
@@ -261,8 +296,12 @@ impl Driver {
         }
     }
 
-    /// The oldest chunk of a channel is sent. False when there is none.
+    /// The oldest chunk of a channel is sent. False when there is none, or no room for it.
     pub(super) fn send_chunk(&mut self, channel: usize) -> Result<bool, String> {
+        let sent = self.sent_counts[channel];
+        if self.credit.as_ref().is_some_and(|credit| sent >= credit[channel]) {
+            return Ok(false);
+        }
         let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
         let bytes = chunk.iter().map(|(_, bytes)| bytes).sum::<u64>();
         self.sent[channel].push_back(chunk);
@@ -278,10 +317,20 @@ impl Driver {
         let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
         self.arrived_counts[channel] += 1;
         let bytes = chunk.iter().map(|(_, bytes)| bytes).sum::<u64>();
-        let mut done = Vec::new();
-        self.receiving[channel].finish(bytes as u32, &mut done);
-        self.finished(done)?;
+        self.arrived[channel].push_back(bytes as u32);
         Ok(Some(chunk))
+    }
+
+    /// The oldest chunk that has arrived on a channel is consumed. False when there is none.
+    pub(super) fn consume_chunk(&mut self, channel: usize) -> Result<bool, String> {
+        let Some(bytes) = self.arrived[channel].pop_front() else { return Ok(false) };
+        if let Some(bounce) = &mut self.bounce {
+            bounce.consume(channel);
+        }
+        let mut done = Vec::new();
+        self.receiving[channel].finish(bytes, &mut done);
+        self.finished(done)?;
+        Ok(true)
     }
 
     /// Time has passed: the protocol is told, and of what has arrived.
@@ -290,7 +339,7 @@ impl Driver {
         let samples: Vec<ArrivalSample> = (self.arrived_counts.iter().zip(&self.receiving))
             .map(|(arrived, waiting)| ArrivalSample {
                 arrived: *arrived,
-                is_waiting: !waiting.is_empty(),
+                is_waiting: waiting.peek().is_some(),
             })
             .collect();
         self.input(|protocol| protocol.handle_arrivals(&samples, false, now))
@@ -332,6 +381,10 @@ impl Driver {
                 Action::Open => {
                     ensure!(!self.is_open, "opens twice");
                     self.is_open = true;
+                }
+                Action::Credit(chunks) => {
+                    ensure!(self.is_open, "credit before it is up");
+                    self.credit = Some(chunks);
                 }
                 Action::PrepareStaging { channel, memory } => {
                     ensure!(self.is_open, "staging before it is up");
@@ -399,7 +452,10 @@ impl Driver {
                 ensure!(!self.said_goodbye, "says goodbye twice");
                 self.said_goodbye = true;
             }
-            Frame::Match { .. } | Frame::Mismatch { .. } | Frame::Announce { .. } => {
+            Frame::Match { .. }
+            | Frame::Mismatch { .. }
+            | Frame::Announce { .. }
+            | Frame::Credit(_) => {
                 ensure!(!self.said_goodbye, "{frame:?} after its goodbye");
             }
             _ => {}
@@ -431,6 +487,9 @@ impl Driver {
             Direction::Receive => &mut self.receiving,
         };
         for (channel, stripe) in plan.stripes(CHUNK_BYTES, self.setting.channels) {
+            if let (Direction::Receive, Some(bounce)) = (direction, &mut self.bounce) {
+                bounce.expect(channel, stripe.chunks_left());
+            }
             lanes[usize::from(channel)].push(stripe);
         }
         Ok(())

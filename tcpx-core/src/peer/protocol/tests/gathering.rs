@@ -18,6 +18,8 @@ fn up(channels: u16, staging: u16) -> Pair {
         has_progress_thread: true,
         is_named: true,
         slice: SLICE,
+        bounce_pages: None,
+        is_crowded: false,
     };
     Pair::up([setting; 2])
 }

@@ -28,6 +28,7 @@ struct Story {
 }
 
 fn setting(random: &mut Random, channels: u16) -> Setting {
+    let spare_pages = random.pick(&[None, Some(0), Some(1), Some(5)]);
     Setting {
         channels,
         staging: random.pick(&[0, 0b1, 0b10, 0b101, u16::MAX, u16::MAX]),
@@ -36,6 +37,8 @@ fn setting(random: &mut Random, channels: u16) -> Setting {
         has_progress_thread: random.one_in(2),
         is_named: !random.one_in(4),
         slice: random.pick(&[1, 2, 3, SLICE]),
+        bounce_pages: spare_pages.map(|spare| spare + u64::from(channels)),
+        is_crowded: random.one_in(2),
     }
 }
 
@@ -71,7 +74,7 @@ impl Story {
 
     /// One step at one end.
     fn step(&mut self, end: usize) -> Check {
-        match self.random.below(42) {
+        match self.random.below(46) {
             0..=9 => self.post(end),
             10..=13 => self.cancel(end),
             14..=22 => {
@@ -116,6 +119,18 @@ impl Story {
             40 | 41 => {
                 self.note(format!("a round of {end} begins"));
                 self.pair.ends[end].round().map(drop)
+            }
+            42..=44 => {
+                let channel = self.random.below(self.pair.ends[end].sent.len());
+                self.note(format!("{end} consumes a chunk of channel {channel}"));
+                self.pair.ends[end].consume_chunk(channel).map(drop)
+            }
+            45 => {
+                self.note(format!("others share the bounce buffer of {end}"));
+                if let Some(bounce) = self.pair.ends[end].bounce() {
+                    bounce.disturb(&mut self.random);
+                }
+                Ok(())
             }
             _ => Ok(()),
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::bounce::Bounce;
 use super::driver::{Check, Chunk, Driver, End, Over, Posted, Setting, ensure};
 use crate::peer::protocol::action::{Ending, Outcome};
 use crate::peer::protocol::operation::Withdrawal;
@@ -50,7 +51,7 @@ impl Pair {
         self.deliver_all()?;
         for end in ENDS {
             self.ends[end].input(|protocol| protocol.handle_comms_connected())?;
-            self.ends[end].input(|protocol| protocol.handle_comms_accepted())?;
+            self.ends[end].accept_comms()?;
         }
         Ok(())
     }
@@ -111,7 +112,10 @@ impl Pair {
 
     /// The oldest chunk of a channel is sent by an end. False when there is none.
     pub(super) fn send_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
-        self.ends[end].send_chunk(channel)
+        let sends = self.ends[end].send_chunk(channel)?;
+        let sent = self.ends[end].sent_counts();
+        self.ends[1 - end].bounce().map_or(Ok(()), |bounce| bounce.check(&sent))?;
+        Ok(sends)
     }
 
     /// The oldest chunk that was sent on a channel arrives at an end, if the end expects it by now.
@@ -169,6 +173,7 @@ impl Pair {
 
     /// Everything that is under way comes to its end: frames, chunks, what connecting needs.
     pub(super) fn settle(&mut self) -> Check {
+        self.ends.iter_mut().filter_map(Driver::bounce).for_each(Bounce::leave_alone);
         loop {
             let mut moved = self.deliver(0)? || self.deliver(1)?;
             for end in ENDS {
@@ -177,6 +182,7 @@ impl Pair {
                 for channel in 0..self.ends[end].sent.len() {
                     moved |= self.send_chunk(end, channel)?;
                     moved |= self.receive_chunk(end, channel)?;
+                    moved |= self.ends[end].consume_chunk(channel)?;
                 }
                 if self.may_see_link_end(end) {
                     self.see_link_end(end)?;
@@ -205,7 +211,7 @@ impl Pair {
         }
         // The other end connects with the handles that it was given.
         if self.ends[1 - end].has_connect_handles {
-            self.ends[end].input(|protocol| protocol.handle_comms_accepted())?;
+            self.ends[end].accept_comms()?;
         }
         Ok(self.ends[end].outbox.len() != before || self.ends[end].is_open != was_open)
     }

@@ -6,7 +6,7 @@ use slotmap::{KeyData, SlotMap};
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use crate::control::delivery::Delivery;
-use crate::control::frame::Frame;
+use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
 use crate::peer::protocol::operation::NewOperation;
@@ -30,9 +30,9 @@ fn up() -> PeerProtocol {
     let mut protocol = PeerProtocol::new(opening, Instant::now());
     protocol.handle_listening(handles.clone());
     protocol.handle_comms_connected();
-    protocol.handle_comms_accepted();
+    protocol.handle_comms_accepted(ChunkCounts::new());
     protocol.handle_frame(Frame::Handles(handles));
-    protocol.handle_frame(Frame::Ready);
+    protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() });
     while protocol.poll_action().is_some() {}
     assert_eq!(protocol.check_posts(Direction::Send, 1), Ok(()));
     protocol

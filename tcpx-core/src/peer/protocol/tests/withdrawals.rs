@@ -12,7 +12,7 @@ use super::driver::CHUNK_BYTES;
 use super::lists;
 use super::random::Random;
 use crate::control::delivery::Delivery;
-use crate::control::frame::Frame;
+use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Action, Outcome};
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
@@ -58,8 +58,8 @@ impl Lone {
         lone.protocol.handle_listening(handles.clone());
         lone.protocol.handle_frame(Frame::Handles(handles));
         lone.protocol.handle_comms_connected();
-        lone.protocol.handle_comms_accepted();
-        lone.protocol.handle_frame(Frame::Ready);
+        lone.protocol.handle_comms_accepted(ChunkCounts::new());
+        lone.protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() });
         lone.act();
         lone
     }
