@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_smallest_packets_count() {
         let plugin = Limit::Plugin { bytes: 1 };
-        assert_eq!(packet_bytes(&[plugin.clone()]), None);
+        assert_eq!(packet_bytes(std::slice::from_ref(&plugin)), None);
         assert_eq!(packet_bytes(&[eth1(8244), plugin, eth1(1460)]), Some(1408));
     }
 
