@@ -31,7 +31,7 @@ mod send_comm;
 mod tcp_state;
 
 pub(crate) use options::CommOptions;
-pub(crate) use recv_comm::RecvComm;
+pub(crate) use recv_comm::{Delivery, RecvComm};
 pub(crate) use recv_request::Destination;
 pub(crate) use request_ring::NUMBER_BITS;
 pub(crate) use send_comm::SendComm;

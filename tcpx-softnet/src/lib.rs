@@ -45,7 +45,7 @@
 //! | `faults` | what goes wrong on request, for testing consumers |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
 //! | `wire` | what travels on the sockets |
-//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `sync` | what every module uses |
+//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `quirk`, `sync` | what every module uses |
 //!
 //! # Features
 //! `faults`, on by default, builds shapes, faults and their scripts ([`FaultScript`]). A build for
@@ -159,16 +159,18 @@ mod memory;
 mod parse_error;
 mod plugin;
 mod poll;
+mod quirk;
 mod sync;
 mod wire;
 
 pub use entry::Entry;
 pub use faults::FaultScript;
 #[cfg(feature = "faults")]
-pub use faults::{Fault, Shape};
+pub use faults::{Fault, Quirks, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
 pub use parse_error::ParseError;
 pub use plugin::{
     Helpers, Settings, SettingsError, bounce_bytes, comm_health, configure, pool_stats, table,
 };
+pub use quirk::Quirk;
 pub use wire::{Side, SocketRole};

@@ -3,6 +3,7 @@
 //! - `table`: the v7 table and its `extern "C"` functions
 //! - `health`: the addition to it, which says whether a comm is alive
 //! - `entries`: what each of them does, in safe Rust
+//! - `misuse`: calls that the original would not survive
 //! - `registry`: the ids that callers hold instead of pointers
 //! - `runtime`: the state that `init` makes
 //! - `nic`: the NICs on offer
@@ -11,6 +12,7 @@
 
 mod entries;
 mod health;
+mod misuse;
 mod nic;
 mod registry;
 mod runtime;

@@ -67,6 +67,11 @@ impl Registration {
         Ok(is_device_memory(gpu, range.address() as u64)?.then_some(gpu))
     }
 
+    /// Whether CUDA would export it as a dma-buf: whole pages, and some.
+    pub(crate) fn is_exportable(&self) -> bool {
+        self.bytes > 0 && self.bytes.is_multiple_of(UNPACK_PAGE_BYTES)
+    }
+
     pub(crate) fn kind(&self) -> MemoryKind {
         self.kind
     }

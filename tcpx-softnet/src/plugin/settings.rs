@@ -9,6 +9,7 @@ use super::variables::{SettingsError, Variables};
 use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
+use crate::quirk::Quirk;
 use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 /// Who moves payload between sockets and memory.
@@ -151,6 +152,7 @@ impl Settings {
             Some(0) => None,
             Some(time) => Some(Duration::from_millis(time)),
         };
+        let script = script(&read)?;
         let settings = Self {
             interfaces,
             chunk_bytes: narrow(chunk_bytes),
@@ -158,9 +160,7 @@ impl Settings {
             threads: narrow(threads),
             recv_sync: read.flag("NCCL_GPUDIRECTTCPX_RECV_SYNC")?.unwrap_or(default.recv_sync),
             helpers: read.parsed("TCPX_SOFT_HELPERS")?.unwrap_or_default(),
-            inline_bytes: read
-                .number("TCPX_SOFT_INLINE_BYTES", 0, u64::from(MAX_INLINE_BYTES))?
-                .map_or(default.inline_bytes, narrow),
+            inline_bytes: inline_bytes(&read, &script)?,
             pool_bytes: read
                 .number("TCPX_SOFT_POOL_BYTES", PAGE_BYTES, MAX_POOL_BYTES)?
                 .unwrap_or(default.pool_bytes),
@@ -169,7 +169,7 @@ impl Settings {
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
             peer_timeout,
-            script: script(&read)?,
+            script,
         };
         settings.check()?;
         Ok(settings)
@@ -232,7 +232,19 @@ impl Settings {
 }
 
 const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+#[cfg(feature = "faults")]
+const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS";
 const ENABLE: &str = "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE";
+
+/// The variable of the plugin's own, or where that is wanted the original's.
+fn inline_bytes(read: &Variables<'_>, script: &FaultScript) -> Result<u32, SettingsError> {
+    if script.has(Quirk::Inline) {
+        let threshold = read.lenient("NCCL_INLINE_THRESHOLD").filter(|bytes| *bytes <= 2048);
+        return Ok(threshold.map_or(0, narrow));
+    }
+    let bytes = read.number("TCPX_SOFT_INLINE_BYTES", 0, u64::from(MAX_INLINE_BYTES))?;
+    Ok(bytes.map_or(Settings::default().inline_bytes, narrow))
+}
 
 /// What the variables of the fault script say.
 #[cfg(feature = "faults")]
@@ -241,13 +253,22 @@ fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
         shape: read.parsed("TCPX_SOFT_SHAPE")?.unwrap_or_default(),
         seed: read.number("TCPX_SOFT_SEED", 0, u64::MAX)?.unwrap_or_default(),
         faults: read.list("TCPX_SOFT_FAULTS")?,
+        original: read.parsed("TCPX_SOFT_ORIGINAL")?.unwrap_or_default(),
+        packet_bytes: read.number("TCPX_SOFT_PACKET_BYTES", 1, 65_535)?.map(narrow),
+        steering_wait: read.lenient(STEERING_WAIT).map(Duration::from_micros),
     })
 }
 
 /// A script that would do nothing is refused, so that nobody takes the run for a test of it.
 #[cfg(not(feature = "faults"))]
 fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
-    for variable in ["TCPX_SOFT_SHAPE", "TCPX_SOFT_SEED", "TCPX_SOFT_FAULTS"] {
+    for variable in [
+        "TCPX_SOFT_SHAPE",
+        "TCPX_SOFT_SEED",
+        "TCPX_SOFT_FAULTS",
+        "TCPX_SOFT_ORIGINAL",
+        "TCPX_SOFT_PACKET_BYTES",
+    ] {
         if let Some(value) = read.text(variable) {
             let allowed = "nothing; this build leaves faults out";
             return Err(SettingsError::Invalid { variable, value, allowed });
@@ -320,6 +341,9 @@ mod tests {
             ("TCPX_SOFT_SHAPE", "odd"),
             ("TCPX_SOFT_SEED", "-1"),
             ("TCPX_SOFT_FAULTS", "rc:test@1=0"),
+            ("TCPX_SOFT_ORIGINAL", "kind"),
+            ("TCPX_SOFT_PACKET_BYTES", "0"),
+            ("TCPX_SOFT_PACKET_BYTES", "65536"),
             ("TCPX_SOFT_FAULTS", "kill:send@1;"),
             ("TCPX_SOFT_CONNECT_TIMEOUT_MS", "0"),
             ("TCPX_SOFT_PEER_TIMEOUT_MS", "86400001"),
@@ -351,6 +375,8 @@ mod tests {
             ("TCPX_SOFT_SHAPE", "all"),
             ("TCPX_SOFT_SEED", "1"),
             ("TCPX_SOFT_FAULTS", "lose:send@1"),
+            ("TCPX_SOFT_ORIGINAL", "slow"),
+            ("TCPX_SOFT_PACKET_BYTES", "1448"),
         ] {
             let refused = parse(&[(CHUNK, "1"), (name, value)]);
             assert!(

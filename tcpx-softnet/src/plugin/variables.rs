@@ -81,6 +81,11 @@ impl Variables<'_> {
         items.map_err(|ParseError { allowed }| SettingsError::Invalid { variable, value, allowed })
     }
 
+    /// A number of the original's, which takes any other text for unset.
+    pub(crate) fn lenient(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
     pub(crate) fn flag(&self, variable: &'static str) -> Result<Option<bool>, SettingsError> {
         Ok(self.number(variable, 0, 1)?.map(|number| number == 1))
     }
