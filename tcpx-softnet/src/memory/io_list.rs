@@ -82,7 +82,15 @@ impl<'a> IoList<'a> {
         // SAFETY:
         // - `message` points to `self.vectors`, which outlives the call;
         // - the kernel only reads the listed memory, and answers EFAULT where the process has none.
-        let result = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
+        let send = || unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
+        let mut result = send();
+        if result < 0
+            && signal == 0
+            && io::Error::last_os_error().kind() == io::ErrorKind::ConnectionReset
+        {
+            // A reset is told once without the signal; whoever asks for signals gets them each time.
+            result = send();
+        }
         match moved(result) {
             IoOutcome::Closed => IoOutcome::Blocked,
             moved => moved,

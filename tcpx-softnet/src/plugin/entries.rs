@@ -163,11 +163,8 @@ fn with_comm<R>(
     comm: *mut c_void,
     body: impl FnOnce(&mut Comm) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    if comm.is_null() {
-        return Err(misuse(format_args!("{entry}: NULL communicator")));
-    }
-    let found = Id::from_pointer(comm, IdKind::Comm).ok_or(LookupError::Stale);
-    found.and_then(|id| COMMS.with(id, body)).unwrap_or_else(|missing| Err(explain(entry, missing)))
+    let id = comm_id(entry, comm)?;
+    COMMS.with(id, body).unwrap_or_else(|missing| Err(explain(entry, missing)))
 }
 
 fn explain(entry: &str, missing: LookupError) -> Failure {
@@ -276,6 +273,9 @@ fn registration(entry: &str, mhandle: *mut c_void) -> Result<Arc<Registration>, 
 }
 
 fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
+    if comm.is_null() {
+        return Err(misuse(format_args!("{entry}: NULL communicator")));
+    }
     Id::from_pointer(comm, IdKind::Comm).ok_or_else(|| explain(entry, LookupError::Stale))
 }
 
