@@ -119,7 +119,12 @@ impl Settings {
         Self::from_variables(Some(chunk_bytes), &environment)
     }
 
-    fn from_variables(
+    /// Reads variables from `variables` instead of the environment. `default_chunk_bytes`: the chunk
+    /// size when none is set there.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env).
+    pub fn from_variables(
         default_chunk_bytes: Option<u32>,
         variables: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
