@@ -39,6 +39,7 @@
 
 mod access;
 mod device_buffer;
+mod dma_buf;
 mod driver;
 mod event;
 mod extent;
@@ -57,6 +58,7 @@ pub use access::{
     allocation_end, host_alias, is_device_memory, is_host_memory, is_readable, is_writable,
 };
 pub use device_buffer::DeviceBuffer;
+pub use dma_buf::is_exportable;
 pub use driver::CudaError;
 pub use event::Event;
 pub use extent::PAGE_BYTES;
