@@ -224,12 +224,12 @@ pub(crate) fn register(
     let settings = &runtime()?.settings;
     let mut registration = Registration::new(data, bytes, ptr_type)?;
     if registration.kind() == MemoryKind::Device {
+        registration = registration.on_gpu(gpu_of_thread("regMr", settings.memory)?);
         if settings.script.has(Quirk::Regmr) && !registration.is_exportable() {
             log::warn!("regMr: {bytes} bytes at {data:#x} cannot be exported as a dma-buf");
             close_descriptor_zero();
             return Err(Failure::Internal);
         }
-        registration = registration.on_gpu(gpu_of_thread("regMr", settings.memory)?);
     }
     let registration = Arc::new(registration);
     REGISTRATIONS.insert(registration).map(|id| id.pointer(IdKind::Registration)).ok_or_else(|| {
@@ -432,5 +432,25 @@ pub(crate) fn close(comm: *mut c_void, entry: Close) -> Result<(), Failure> {
             wrong_kind(name, if entry == Close::Listen { "listen" } else { "send or receive" })
         }
         Err(missing) => Err(explain(name, missing)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_and_accept_are_for_one_gpu() {
+        let kind = Settings::default();
+        for (listened, accepted) in [(None, None), (None, Some(1)), (Some(1), Some(1))] {
+            assert_eq!(delivery(listened, accepted, &kind), Ok(Delivery::Bytes));
+        }
+        assert_eq!(delivery(Some(0), Some(1), &kind), Err(Failure::Internal));
+        #[cfg(feature = "faults")]
+        {
+            let mut original = Settings::default();
+            original.script.original = crate::Quirks::ALL;
+            assert_eq!(delivery(Some(0), Some(1), &original), Ok(Delivery::Garbage));
+        }
     }
 }

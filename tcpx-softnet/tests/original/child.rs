@@ -1,11 +1,12 @@
 //! Runs an ignored test of this binary in a process of its own.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
 
 use tcpx_softnet::Settings;
 
-use crate::support::{self, Memory, Net, Receiver, Sender, Word, poll, spawn_peer};
+use crate::support::{self, Memory, Net, PATIENCE, Receiver, Sender, Word, spawn_peer};
 
 const ORIGINAL: &str = "TCPX_SOFT_ORIGINAL";
 
@@ -35,9 +36,23 @@ pub(crate) fn run(test: &str, quirks: &str, variables: &[(&str, &str)]) -> Ended
     let mut out = child.stdout.take().expect("stdout");
     // Read what it says, or a full pipe would stop it.
     let reader = std::thread::spawn(move || std::io::read_to_string(&mut out));
-    let status = poll(|| child.try_wait().expect("child"));
+    let status = ends_in_time(&mut child);
     let text = reader.join().expect("reader").expect("output");
     Ended { status, text }
+}
+
+/// A child has limits of its own, in all that it waits for; this one is for what hangs.
+fn ends_in_time(child: &mut Child) -> ExitStatus {
+    let give_up_at = Instant::now() + 10 * PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().expect("child") {
+            return status;
+        }
+        if Instant::now() > give_up_at {
+            child.kill().expect("it runs");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// `test` passes with the quirk, and does not pass without it.

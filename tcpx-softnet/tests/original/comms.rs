@@ -1,13 +1,15 @@
 #![allow(unsafe_code)]
 //! Connecting, closing and registering as the original does.
 
+use std::ptr;
 use std::time::{Duration, Instant};
 
-use tcpx_sys::{PTR_CUDA, PTR_HOST};
+use tcpx_cuda::CudaGpu;
+use tcpx_sys::{PTR_CUDA, PTR_HOST, UnpackNetDeviceHandle};
 
 use super::child::{Pair, net, proves, run};
-use super::support::Memory;
 use super::support::sockets::OVERFLOWS_BYTES;
+use super::support::{Memory, Receiver, Word, blank_device, poll, say};
 
 #[test]
 #[ignore = "runs with quirks in a process of its own"]
@@ -56,7 +58,9 @@ fn flow_steering_takes_time() {
         ("NCCL_NSOCKS_PERTHREAD", "2"),
         ("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS", "400000"),
     ];
-    proves("comms::set_up_takes_its_time", "slow", &variables);
+    // Without the quirk it is faster, on a machine that is not busy with others.
+    let ended = run("comms::set_up_takes_its_time", "slow", &variables);
+    assert!(ended.passed(), "{}", ended.text);
 }
 
 #[test]
@@ -109,4 +113,69 @@ fn inline_messages_are_copied_to_device_pointers() {
     let test = "comms::small_messages_go_where_they_were_posted";
     proves(test, "inline", &[("NCCL_INLINE_THRESHOLD", "100")]);
     assert!(!run(test, "inline", &[]).passed(), "unset, nothing is inline");
+}
+
+#[test]
+#[ignore = "runs with quirks in a process of its own"]
+fn another_gpu_accepts() {
+    const BYTES: usize = 20_000;
+    if !CudaGpu::count().is_ok_and(|count| count >= 2) {
+        return say("skipped: there are no two GPUs");
+    }
+    let net = net();
+    let gpus = [0, 1].map(|ordinal| CudaGpu::open(ordinal).expect("it is there"));
+    let entered = gpus[0].enter().expect("its context");
+    let (mut handle, listen) = net.listen();
+    drop(entered);
+    let mut device = blank_device();
+    let mut send: Word = ptr::null_mut();
+    let mut accepted: (i32, Word) = (0, ptr::null_mut());
+    poll(|| {
+        if send.is_null() {
+            let (rc, comm) = net.connect(&mut handle);
+            assert_eq!(rc, 0);
+            send = comm;
+        }
+        if accepted == (0, ptr::null_mut()) {
+            let _entered = gpus[1].enter().expect("its context");
+            accepted = net.accept(listen, &mut device);
+        }
+        let is_over = accepted.0 != 0 || !accepted.1.is_null();
+        (is_over && !send.is_null()).then_some(())
+    });
+    assert_eq!(accepted.0, 0, "refused");
+    let mut memory = Memory::patterned(BYTES, 1);
+    let (_, mhandle) = net.register(accepted.1, memory.data(), BYTES, PTR_CUDA);
+    let (_, sent) = net.isend(send, memory.data(), BYTES as i32, mhandle);
+    let mut words = [0; 24];
+    // SAFETY: accept has filled the struct, and it lives as long as the comm.
+    unsafe { gpus[1].read(device.handle.addr() as u64, &mut words) }.expect("it is readable");
+    let device = UnpackNetDeviceHandle {
+        meta: ptr::with_exposed_provenance_mut(word(&words[..8])),
+        bounce_buf: ptr::with_exposed_provenance_mut(word(&words[8..16])),
+        head: u64::MAX,
+    };
+    let mut receiver = Receiver::new(net, accepted.1, &raw const device);
+    let (number, recv) = receiver.post(ptr::null_mut(), BYTES, mhandle);
+    net.finish_both(sent, recv);
+    let landed = receiver.unpack(number, BYTES);
+    assert!(landed != memory.bytes(), "garbage, and no error");
+    say("garbage");
+}
+
+fn word(bytes: &[u8]) -> usize {
+    usize::from_ne_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+#[test]
+fn two_gpus_for_one_comm_deliver_garbage() {
+    let test = "comms::another_gpu_accepts";
+    let wrong = run(test, "gpus", &[]);
+    assert!(wrong.passed(), "{}", wrong.text);
+    if wrong.text.contains("skipped") {
+        return say("skipped: there are no two GPUs");
+    }
+    let refused = run(test, "", &[]);
+    assert!(!refused.passed() && refused.text.contains("refused"), "{}", refused.text);
+    assert!(refused.text.contains("GPU 1 is current, and listen was called with 0"));
 }
