@@ -7,8 +7,8 @@
 //! WARN line.
 //!
 //! It is for `tcpx-core`, which links [`table`], and, as a shared library (`tcpx-softnet-plugin`),
-//! for whoever loads plugins by path. Unless it is told to, it never exits the process, never prints,
-//! never raises SIGPIPE, and never waits without a deadline.
+//! for whoever loads plugins by path. Unless it is told to, it never exits the process, never
+//! raises SIGPIPE, and never waits without a deadline. It never prints.
 //!
 //! ```
 //! use tcpx_softnet::{Settings, configure, table};

@@ -247,10 +247,10 @@ impl RecvComm {
 
     fn send_credit(&mut self) {
         let Some(credit) = &mut self.credit else { return };
-        if let Err(error) = credit.announce(&mut self.control, self.requests.ring.posted()) {
-            if let Some(next) = self.requests.next() {
-                self.requests.lose_control(next, Failure::System, &error);
-            }
+        if let Err(error) = credit.announce(&mut self.control, self.requests.ring.posted())
+            && let Some(next) = self.requests.next()
+        {
+            self.requests.lose_control(next, Failure::System, &error);
         }
     }
 

@@ -8,6 +8,7 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 use crate::log;
 
 /// Ends the process as the original does for too many fragments.
+#[allow(clippy::exit, reason = "it is what a consumer must be kept from")]
 pub(crate) fn failstop(fragments: usize) -> ! {
     log::warn!("received {fragments}/{MAX_UNPACK_ENTRIES} segs, failstop");
     std::process::exit(1);

@@ -88,7 +88,7 @@ impl<'a> IoList<'a> {
             && signal == 0
             && io::Error::last_os_error().kind() == io::ErrorKind::ConnectionReset
         {
-            // A reset is told once without the signal; whoever asks for signals gets them each time.
+            // The system tells of a reset once without the signal.
             result = send();
         }
         match moved(result) {

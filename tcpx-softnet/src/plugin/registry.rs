@@ -118,7 +118,7 @@ impl RequestId {
             RequestForm::Slot => {
                 u64::from(self.comm_generation) << 32
                     | u64::from(self.comm_index) << 16
-                    | u64::from(self.number) % MAX_REQUESTS as u64 * SLOT_STRIDE
+                    | (u64::from(self.number) % MAX_REQUESTS as u64 * SLOT_STRIDE)
             }
         };
         let word = MARK | IdKind::Request.bits() | rest;

@@ -119,8 +119,8 @@ impl Settings {
         Self::from_variables(Some(chunk_bytes), &environment)
     }
 
-    /// Reads variables from `variables` instead of the environment. `default_chunk_bytes`: the chunk
-    /// size when none is set there.
+    /// Reads `variables` instead of the environment. `default_chunk_bytes`: the chunk size when
+    /// none is set there.
     ///
     /// # Errors
     /// As [`from_env`](Self::from_env).
