@@ -1,7 +1,8 @@
 //! Send and receive comms: what happens between `isend` or `irecv` and a request that is done.
 //!
 //! - `send_comm`: a send comm
-//! - `recv_comm`: a receive comm; `recv_comm::arrivals`: what it does with bytes that have come
+//! - `recv_comm`: a receive comm; `recv_comm::records`: what it does with control records;
+//!   `recv_comm::arrivals`: with bytes that have come
 //! - `recv_request`: one irecv
 //! - `options`: what a new comm is told
 //! - `requests`: a comm's requests, and what `test` answers

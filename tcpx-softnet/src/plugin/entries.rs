@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::UnpackNetDeviceHandle;
 
 use super::misuse::misuse;
+use super::registered;
 use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
 use super::runtime::runtime;
 use super::settings::Settings;
@@ -34,7 +34,6 @@ struct Listening {
 }
 
 static COMMS: Registry<Comm, 256> = Registry::new();
-static REGISTRATIONS: Registry<Arc<Registration>, 4096> = Registry::new();
 static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
 
 pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure> {
@@ -231,45 +230,7 @@ pub(crate) fn register(
             return Err(Failure::Internal);
         }
     }
-    let registration = Arc::new(registration);
-    REGISTRATIONS.insert(registration).map(|id| id.pointer(IdKind::Registration)).ok_or_else(|| {
-        log::warn!("too many registrations");
-        Failure::Internal
-    })
-}
-
-/// Registrations outlive their comm, so the comm is not looked at.
-pub(crate) fn deregister(mhandle: *mut c_void) -> Result<(), Failure> {
-    if mhandle.is_null() {
-        return Ok(());
-    }
-    let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
-    // One count is the registry's own; any other is a request that still reads or writes the
-    // memory.
-    match id.and_then(|id| {
-        REGISTRATIONS.remove_if(id, |registration| Arc::strong_count(registration) == 1)
-    }) {
-        Ok(_) => Ok(()),
-        Err(LookupError::Busy) => {
-            Err(misuse(format_args!("deregMr: requests in flight use the registration")))
-        }
-        Err(LookupError::Stale | LookupError::Broken) => {
-            Err(misuse(format_args!("deregMr: not a registration, or not any more")))
-        }
-    }
-}
-
-fn registration(entry: &str, mhandle: *mut c_void) -> Result<Arc<Registration>, Failure> {
-    let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
-    id.and_then(|id| REGISTRATIONS.with(id, |registration| Arc::clone(registration))).map_err(
-        |_| {
-            if !mhandle.is_null() {
-                return misuse(format_args!("{entry}: mhandle is deregistered or foreign"));
-            }
-            log::warn!("{entry}: mhandle is NULL");
-            Failure::Internal
-        },
-    )
+    registered::keep(registration)
 }
 
 fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
@@ -286,7 +247,7 @@ pub(crate) fn isend(
     mhandle: *mut c_void,
 ) -> Result<*mut c_void, Failure> {
     let id = comm_id("isend", comm)?;
-    let registration = registration("isend", mhandle)?;
+    let registration = registered::find("isend", mhandle)?;
     if !registration.contains(memory) {
         log::warn!(
             "isend: {} bytes at {:#x} are outside the registration",
@@ -317,7 +278,7 @@ pub(crate) fn irecv(
     mhandle: *mut c_void,
 ) -> Result<*mut c_void, Failure> {
     let id = comm_id("irecv", comm)?;
-    let registration = registration("irecv", mhandle)?;
+    let registration = registered::find("irecv", mhandle)?;
     // The length came from a C int.
     let posted = memory.len() as u32;
     let destination = match registration.kind() {

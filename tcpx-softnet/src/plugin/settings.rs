@@ -5,11 +5,11 @@ use std::env;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::variables::{SettingsError, Variables};
+use super::script_variables::{inline_bytes, script};
+use super::variables::{SettingsError, Variables, narrow};
 use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
-use crate::quirk::Quirk;
 use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 /// Who moves payload between sockets and memory.
@@ -165,7 +165,7 @@ impl Settings {
             threads: narrow(threads),
             recv_sync: read.flag("NCCL_GPUDIRECTTCPX_RECV_SYNC")?.unwrap_or(default.recv_sync),
             helpers: read.parsed("TCPX_SOFT_HELPERS")?.unwrap_or_default(),
-            inline_bytes: inline_bytes(&read, &script)?,
+            inline_bytes: inline_bytes(&read, &script)?.unwrap_or(default.inline_bytes),
             pool_bytes: read
                 .number("TCPX_SOFT_POOL_BYTES", PAGE_BYTES, MAX_POOL_BYTES)?
                 .unwrap_or(default.pool_bytes),
@@ -237,55 +237,7 @@ impl Settings {
 }
 
 const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
-#[cfg(feature = "faults")]
-const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS";
 const ENABLE: &str = "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE";
-
-/// The variable of the plugin's own, or where that is wanted the original's.
-fn inline_bytes(read: &Variables<'_>, script: &FaultScript) -> Result<u32, SettingsError> {
-    if script.has(Quirk::Inline) {
-        let threshold = read.lenient("NCCL_INLINE_THRESHOLD").filter(|bytes| *bytes <= 2048);
-        return Ok(threshold.map_or(0, narrow));
-    }
-    let bytes = read.number("TCPX_SOFT_INLINE_BYTES", 0, u64::from(MAX_INLINE_BYTES))?;
-    Ok(bytes.map_or(Settings::default().inline_bytes, narrow))
-}
-
-/// What the variables of the fault script say.
-#[cfg(feature = "faults")]
-fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
-    Ok(FaultScript {
-        shape: read.parsed("TCPX_SOFT_SHAPE")?.unwrap_or_default(),
-        seed: read.number("TCPX_SOFT_SEED", 0, u64::MAX)?.unwrap_or_default(),
-        faults: read.list("TCPX_SOFT_FAULTS")?,
-        original: read.parsed("TCPX_SOFT_ORIGINAL")?.unwrap_or_default(),
-        packet_bytes: read.number("TCPX_SOFT_PACKET_BYTES", 1, 65_535)?.map(narrow),
-        steering_wait: read.lenient(STEERING_WAIT).map(Duration::from_micros),
-    })
-}
-
-/// A script that would do nothing is refused, so that nobody takes the run for a test of it.
-#[cfg(not(feature = "faults"))]
-fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
-    for variable in [
-        "TCPX_SOFT_SHAPE",
-        "TCPX_SOFT_SEED",
-        "TCPX_SOFT_FAULTS",
-        "TCPX_SOFT_ORIGINAL",
-        "TCPX_SOFT_PACKET_BYTES",
-    ] {
-        if let Some(value) = read.text(variable) {
-            let allowed = "nothing; this build leaves faults out";
-            return Err(SettingsError::Invalid { variable, value, allowed });
-        }
-    }
-    Ok(FaultScript::default())
-}
-
-/// The range was checked before, so nothing is cut.
-fn narrow<T: TryFrom<u64> + Default>(value: u64) -> T {
-    T::try_from(value).unwrap_or_default()
-}
 
 fn environment(name: &str) -> Option<String> {
     env::var_os(name).map(|value| value.to_string_lossy().into_owned())

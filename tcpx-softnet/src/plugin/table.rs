@@ -13,6 +13,7 @@ use tcpx_sys::{
 
 use super::entries::{self, Close};
 use super::misuse::misuse;
+use super::registered;
 use super::runtime;
 use crate::connect::{ListenHandle, STATE_OFFSET};
 use crate::entry::Entry;
@@ -242,7 +243,7 @@ unsafe extern "C" fn reg_mr(
 }
 
 unsafe extern "C" fn dereg_mr(_comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
-    guard(Entry::DeregMr, || entries::deregister(mhandle))
+    guard(Entry::DeregMr, || registered::deregister(mhandle))
 }
 
 unsafe extern "C" fn isend(

@@ -90,3 +90,8 @@ impl Variables<'_> {
         Ok(self.number(variable, 0, 1)?.map(|number| number == 1))
     }
 }
+
+/// A number whose range was checked, so that nothing is cut.
+pub(crate) fn narrow<T: TryFrom<u64> + Default>(value: u64) -> T {
+    T::try_from(value).unwrap_or_default()
+}

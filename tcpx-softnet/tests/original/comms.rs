@@ -4,7 +4,7 @@
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use tcpx_cuda::CudaGpu;
+use tcpx_cuda::{CudaGpu, DeviceBuffer};
 use tcpx_sys::{NetUnpackMeta, PTR_CUDA, PTR_HOST};
 
 use super::child::{Pair, net, proves, run};
@@ -84,6 +84,34 @@ fn an_odd_size_costs_descriptor_zero() {
 #[test]
 fn a_failed_export_closes_a_descriptor_of_the_programs() {
     proves("comms::an_odd_size_costs_descriptor_zero", "regmr", &[]);
+}
+
+#[test]
+#[ignore = "runs with quirks in a process of its own"]
+fn ordinary_memory_costs_descriptor_zero() {
+    let net = net();
+    let (sender, _) = net.pair();
+    let Some(gpu) = tcpx_cuda::test_gpu() else { return say("skipped: there is no GPU") };
+    let entered = gpu.enter().expect("its context");
+    let device = DeviceBuffer::new(&gpu, 1 << 21).expect("there is room");
+    let address = ptr::without_provenance_mut(device.address() as usize);
+    assert_eq!(net.register(sender.comm, address, 1 << 21, PTR_CUDA).0, 0);
+    let mut memory = Memory::new(4096);
+    assert_eq!(net.register(sender.comm, memory.data(), 4096, PTR_CUDA).0, 3);
+    // SAFETY: touches no memory.
+    assert_eq!(unsafe { libc::fcntl(0, libc::F_GETFD) }, -1);
+    drop(entered);
+}
+
+#[test]
+fn memory_that_is_no_gpus_closes_a_descriptor_of_the_programs() {
+    let test = "comms::ordinary_memory_costs_descriptor_zero";
+    let ended = run(test, "regmr", &[]);
+    assert!(ended.passed(), "{}", ended.text);
+    if ended.text.contains("skipped") {
+        return say("skipped: there is no GPU");
+    }
+    assert!(!run(test, "", &[]).passed());
 }
 
 #[test]
