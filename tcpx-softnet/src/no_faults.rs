@@ -104,7 +104,7 @@ impl SocketFaults {
         _: usize,
         pages: &mut ArrivalPages,
         _: &mut Vec<Piece>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<()> {
         match *pages {}
     }
 

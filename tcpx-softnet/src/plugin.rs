@@ -3,6 +3,7 @@
 //! - `table`: the v7 table and its `extern "C"` functions
 //! - `health`: the addition to it, which says whether a comm is alive
 //! - `entries`: what each of them does, in safe Rust
+//! - `gpu_mismatch`: listen and accept for different GPUs
 //! - `misuse`: calls that the original would not survive
 //! - `registered`: registrations by those ids
 //! - `registry`: the ids that callers hold instead of pointers
@@ -13,6 +14,7 @@
 //! - `variables`: environment variables as typed values, and why a setting is refused
 
 mod entries;
+mod gpu_mismatch;
 mod health;
 mod misuse;
 mod nic;

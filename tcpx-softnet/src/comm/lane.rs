@@ -79,14 +79,15 @@ impl Chunk {
         self.pages.as_ref().map_or(0, ArrivalPages::unplaced)
     }
 
-    /// Makes room for bytes that have arrived. Says whether the socket has ended.
-    fn place(&mut self, faults: &mut SocketFaults, socket: &TcpStream) -> io::Result<bool> {
+    /// Makes room for bytes that have arrived, if the chunk's memory grows. The socket's end is an
+    /// error.
+    fn place(&mut self, faults: &mut SocketFaults, socket: &TcpStream) -> io::Result<()> {
         let placed = self.left - self.unplaced();
         match &mut self.pages {
             Some(pages) if pages.unplaced() > 0 => {
                 faults.place(socket, placed, pages, &mut self.pieces)
             }
-            _ => Ok(false),
+            _ => Ok(()),
         }
     }
 
@@ -225,16 +226,10 @@ impl Lane {
             }
         };
         let Working { chunks, faults, .. } = &mut *working;
-        match chunks.front_mut().map_or(Ok(false), |front| front.place(faults, &self.socket)) {
-            Ok(false) => {}
-            Ok(true) => {
-                self.die(&mut working, &CLOSED);
-                return Progress::Idle;
-            }
-            Err(error) => {
-                self.die(&mut working, &error);
-                return Progress::Idle;
-            }
+        if let Some(Err(error)) = chunks.front_mut().map(|front| front.place(faults, &self.socket))
+        {
+            self.die(&mut working, &error);
+            return Progress::Idle;
         }
         let mut list = IoList::new(limit.min(CALL_BYTES));
         for chunk in &working.chunks {

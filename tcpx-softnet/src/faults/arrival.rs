@@ -58,14 +58,14 @@ impl ArrivalPlaces {
     }
 
     /// Appends places for the bytes that lie in the socket, beyond `placed` that have theirs, as
-    /// far as there are free pages. Says whether the socket has ended.
+    /// far as there are free pages. The end of the socket is an error.
     pub(super) fn place(
         &mut self,
         socket: &TcpStream,
         placed: usize,
         pages: &mut ArrivalPages,
         pieces: &mut Vec<Piece>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<()> {
         let arrived = readable_bytes(socket)?;
         let mut wanted = arrived.saturating_sub(placed).min(pages.unplaced);
         if pieces.is_empty() && wanted > 0 {
@@ -81,20 +81,10 @@ impl ArrivalPlaces {
             wanted -= len as usize;
             pages.unplaced -= len as usize;
         }
-        if arrived > 0 {
-            return Ok(false);
-        }
         match socket.peek(&mut [0]) {
-            Ok(count) => Ok(count == 0),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error),
+            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed it")),
+            Err(error) if !is_passing(&error) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -128,6 +118,11 @@ impl Drop for ArrivalPlaces {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Whether a call is only to be made again.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// Bytes that a socket has for its reader.

@@ -78,16 +78,16 @@ impl SocketFaults {
         self.silent
     }
 
-    /// Gives bytes that lie in the socket, beyond the `placed` ones, their places in `pages`. Says
-    /// whether the socket has ended.
+    /// Gives bytes that lie in the socket, beyond the `placed` ones, their places in `pages`. The
+    /// socket's end is an error.
     pub(crate) fn place(
         &mut self,
         socket: &TcpStream,
         placed: usize,
         pages: &mut ArrivalPages,
         pieces: &mut Vec<Piece>,
-    ) -> io::Result<bool> {
-        let Some(places) = &mut self.places else { return Ok(false) };
+    ) -> io::Result<()> {
+        let Some(places) = &mut self.places else { return Ok(()) };
         places.place(socket, placed, pages, pieces)
     }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::UnpackNetDeviceHandle;
 
+use super::gpu_mismatch::delivery;
 use super::misuse::misuse;
 use super::registered;
 use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
 use super::runtime::runtime;
-use super::settings::Settings;
-use crate::comm::{Delivery, Destination, RecvComm, SendComm};
+use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
 use crate::faults::close_descriptor_zero;
@@ -139,22 +139,6 @@ pub(crate) fn accept(
     let comm = RecvComm::new(sockets, &runtime.next_comm(), bounce, gpu.as_ref(), delivers)?;
     let device = comm.device();
     Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))
-}
-
-/// What a receive comm delivers whose listen and accept were called with these GPUs current.
-fn delivery(
-    listened: Option<u32>,
-    accepted: Option<u32>,
-    settings: &Settings,
-) -> Result<Delivery, Failure> {
-    match (listened, accepted) {
-        (Some(listened), Some(accepted)) if listened != accepted => {
-            log::warn!("accept: GPU {accepted} is current, and listen was called with {listened}");
-            let is_wanted = settings.script.has(Quirk::Gpus);
-            if is_wanted { Ok(Delivery::Garbage) } else { Err(Failure::Internal) }
-        }
-        _ => Ok(Delivery::Bytes),
-    }
 }
 
 fn with_comm<R>(
@@ -393,25 +377,5 @@ pub(crate) fn close(comm: *mut c_void, entry: Close) -> Result<(), Failure> {
             wrong_kind(name, if entry == Close::Listen { "listen" } else { "send or receive" })
         }
         Err(missing) => Err(explain(name, missing)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn listen_and_accept_are_for_one_gpu() {
-        let kind = Settings::default();
-        for (listened, accepted) in [(None, None), (None, Some(1)), (Some(1), Some(1))] {
-            assert_eq!(delivery(listened, accepted, &kind), Ok(Delivery::Bytes));
-        }
-        assert_eq!(delivery(Some(0), Some(1), &kind), Err(Failure::Internal));
-        #[cfg(feature = "faults")]
-        {
-            let mut original = Settings::default();
-            original.script.original = crate::Quirks::ALL;
-            assert_eq!(delivery(Some(0), Some(1), &original), Ok(Delivery::Garbage));
-        }
     }
 }
