@@ -428,8 +428,10 @@ typedef struct tcpx_session_options {
    */
   uint32_t channels;
   /**
-   * Bytes of a chunk, 4096 to 4194304, and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends agree on
-   * the smaller number. TCPX_CHUNK_BYTES.
+   * Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the
+   * hardware plugin, where the MTU of a NIC would make 2048 fragments of it. With 0 it is
+   * 524288, or less where they ask for less. Two ends agree on the smaller number.
+   * TCPX_CHUNK_BYTES.
    */
   uint32_t chunk_bytes;
   /**
@@ -475,6 +477,18 @@ typedef struct tcpx_session_options {
    * TCPX_STAGING_BYTES.
    */
   uint64_t staging_bytes;
+  /**
+   * With 1, a plugin file is loaded only after the checks of `tcpx doctor`. With 0 it is loaded
+   * unchecked, and the hardware plugin may then end, crash or hang the process. TCPX_PREFLIGHT.
+   */
+  int32_t preflight;
+  /**
+   * With 0, a session over the hardware plugin has SIGPIPE ignored in the whole process if its
+   * disposition is SIG_DFL: the plugin raises the signal when a peer ends in mid-transfer. A
+   * handler, and SIG_IGN, stay. With 1, SIG_DFL stays too, and such a peer ends the process.
+   * Programs that the process starts inherit what is ignored. TCPX_KEEP_SIGPIPE.
+   */
+  int32_t keep_sigpipe;
 } tcpx_session_options;
 
 /**
@@ -601,6 +615,11 @@ typedef struct tcpx_session_stats {
    * Bytes of memory that open channels have for gathering scattered small sends.
    */
   uint64_t staging_bytes;
+  /**
+   * Calls of the plugin that have not returned for more than 10 seconds. Each is left behind
+   * with its comm.
+   */
+  uint64_t plugin_calls_hung;
 } tcpx_session_stats;
 
 /**
@@ -716,7 +735,9 @@ tcpx_status tcpx_session_register_memory(struct tcpx_session session,
  * Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
  *
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
- * on it are posted: wait for their transfers first. Any thread; does not block.
+ * on it are posted: wait for their transfers first; `TCPX_ERR_PLUGIN` when the plugin does not
+ * return from taking it back within 10 seconds: the id is gone then, and the memory must stay as
+ * it is. Any thread; waits for the plugin, as a rule for microseconds.
  */
 tcpx_status tcpx_session_deregister_memory(struct tcpx_session session, uint64_t memory);
 
@@ -881,7 +902,8 @@ tcpx_status tcpx_transfer_post_recv_batch(struct tcpx_transfer transfer,
  * Makes a session. End it with `tcpx_session_destroy`.
  *
  * It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
- * environment's values, or else the defaults.
+ * environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from
+ * then on if its disposition was SIG_DFL; see `keep_sigpipe` of the options.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`,
  * `TCPX_ERR_PLUGIN`, `TCPX_ERR_HOST`, `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`; `TCPX_ERR_UNAVAILABLE`

@@ -299,7 +299,12 @@ class Transfer {
   tcpx_transfer handle_{0};
 };
 
-/** One GPU (or host memory), its NICs, its peers and its registrations. */
+/**
+ * One GPU (or host memory), its NICs, its peers and its registrations.
+ *
+ * Making one over the hardware plugin has SIGPIPE ignored in the process if its disposition was
+ * SIG_DFL; see keep_sigpipe of tcpx_session_options.
+ */
 class Session {
  public:
   /**

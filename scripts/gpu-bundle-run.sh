@@ -81,10 +81,10 @@ tests() {
 }
 
 conformance() {
-    figures conformance-cuda 400 ./tcpx conformance --plugin soft --memory cuda --gpu 0 --destructive --json
+    figures conformance-cuda 400 ./tcpx conformance --plugin soft --memory cuda --gpu 0 --destructive --timeout 390 --json
     # With recycled pages overwritten, so that one that comes back too early shows.
     figures conformance-cuda-device-bounce 200 env TCPX_SOFT_BOUNCE=device TCPX_SOFT_POISON=1 \
-        ./tcpx conformance --plugin soft --memory cuda --gpu 0 --only entries --only sizes --only host --only queue --json
+        ./tcpx conformance --plugin soft --memory cuda --gpu 0 --only entries --only sizes --only host --only queue --timeout 190 --json
 }
 
 e2e() {

@@ -104,7 +104,9 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
 /// Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
 ///
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
-/// on it are posted: wait for their transfers first. Any thread; does not block.
+/// on it are posted: wait for their transfers first; `TCPX_ERR_PLUGIN` when the plugin does not
+/// return from taking it back within 10 seconds: the id is gone then, and the memory must stay as
+/// it is. Any thread; waits for the plugin, as a rule for microseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,

@@ -54,8 +54,10 @@ pub struct tcpx_session_options {
     pub gpu: i32,
     /// Channels to each peer, 1 to 64. Two ends agree on the smaller number. TCPX_CHANNELS.
     pub channels: u32,
-    /// Bytes of a chunk, 4096 to 4194304, and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends agree on
-    /// the smaller number. TCPX_CHUNK_BYTES.
+    /// Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the
+    /// hardware plugin, where the MTU of a NIC would make 2048 fragments of it. With 0 it is
+    /// 524288, or less where they ask for less. Two ends agree on the smaller number.
+    /// TCPX_CHUNK_BYTES.
     pub chunk_bytes: u32,
     /// Receives in flight on a channel, 1 to 16. TCPX_RECV_WINDOW.
     pub recv_window: u32,
@@ -84,12 +86,20 @@ pub struct tcpx_session_options {
     /// session. With 0, or where nothing is left for a channel, each is sent by itself.
     /// TCPX_STAGING_BYTES.
     pub staging_bytes: u64,
+    /// With 1, a plugin file is loaded only after the checks of `tcpx doctor`. With 0 it is loaded
+    /// unchecked, and the hardware plugin may then end, crash or hang the process. TCPX_PREFLIGHT.
+    pub preflight: i32,
+    /// With 0, a session over the hardware plugin has SIGPIPE ignored in the whole process if its
+    /// disposition is SIG_DFL: the plugin raises the signal when a peer ends in mid-transfer. A
+    /// handler, and SIG_IGN, stay. With 1, SIG_DFL stays too, and such a peer ends the process.
+    /// Programs that the process starts inherit what is ignored. TCPX_KEEP_SIGPIPE.
+    pub keep_sigpipe: i32,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 104);
+const _: () = assert!(size_of::<tcpx_session_options>() == 112);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers and one of 64 bits are 104 bytes without
-// padding, as asserted; pointers may have any bits.
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and two more of 32 are 112 bytes
+// without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 104;
@@ -151,7 +161,7 @@ impl tcpx_session_options {
             advertise: text,
             gpu: core.gpu.and_then(|gpu| i32::try_from(gpu).ok()).unwrap_or(TCPX_GPU_NONE),
             channels: core.channels.into(),
-            chunk_bytes: core.chunk_bytes,
+            chunk_bytes: core.chunk_bytes.unwrap_or(0),
             recv_window: u32::try_from(core.recv_window).unwrap_or(u32::MAX),
             send_window: u32::try_from(core.send_window).unwrap_or(u32::MAX),
             connect_timeout_ms: clamp(core.connect_timeout.as_millis()),
@@ -160,6 +170,8 @@ impl tcpx_session_options {
             progress_thread: core.progress_thread.into(),
             peer_timeout_ms: core.peer_timeout.map_or(0, |timeout| clamp(timeout.as_millis())),
             staging_bytes: core.staging_bytes,
+            preflight: core.preflight.into(),
+            keep_sigpipe: core.keep_sigpipe.into(),
         }
     }
 
@@ -171,7 +183,7 @@ impl tcpx_session_options {
         };
         core.channels = u16::try_from(self.channels)
             .map_err(|_| refuse("channels", self.channels, "must be 1 to 64"))?;
-        core.chunk_bytes = self.chunk_bytes;
+        core.chunk_bytes = (self.chunk_bytes != 0).then_some(self.chunk_bytes);
         core.recv_window = self.recv_window as usize;
         core.send_window = self.send_window as usize;
         core.connect_timeout = Duration::from_millis(self.connect_timeout_ms.into());
@@ -181,6 +193,8 @@ impl tcpx_session_options {
         core.peer_timeout =
             (self.peer_timeout_ms != 0).then(|| Duration::from_millis(self.peer_timeout_ms.into()));
         core.staging_bytes = self.staging_bytes;
+        core.preflight = input::flag("preflight", self.preflight)?;
+        core.keep_sigpipe = input::flag("keep_sigpipe", self.keep_sigpipe)?;
         Ok(())
     }
 
@@ -260,6 +274,8 @@ mod tests {
             progress_thread: 1,
             peer_timeout_ms: 10,
             staging_bytes: 11 << 32,
+            preflight: 0,
+            keep_sigpipe: 1,
             ..defaults()
         };
         let core = convert(options).unwrap();
@@ -271,13 +287,14 @@ mod tests {
         );
         assert_eq!(core.listen.to_string(), "127.0.0.1:99");
         assert_eq!(core.advertise.len(), 2);
-        assert_eq!((core.gpu, core.channels, core.chunk_bytes), (Some(3), 4, 8192));
+        assert_eq!((core.gpu, core.channels, core.chunk_bytes), (Some(3), 4, Some(8192)));
         assert_eq!((core.recv_window, core.send_window, core.progress_thread), (5, 6, true));
         assert_eq!(core.connect_timeout, Duration::from_millis(7));
         assert_eq!(core.close_timeout, Duration::from_millis(8));
         assert_eq!(core.spin, Duration::from_micros(9));
         assert_eq!(core.peer_timeout, Some(Duration::from_millis(10)));
         assert_eq!(core.staging_bytes, 11 << 32);
+        assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
         let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
     }
@@ -290,6 +307,8 @@ mod tests {
             (tcpx_session_options { listen: c"nowhere".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { unpack: c"gpu".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { progress_thread: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { preflight: -1, ..defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { keep_sigpipe: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { size: 0, ..defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);

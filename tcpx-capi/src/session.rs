@@ -35,7 +35,8 @@ impl tcpx_session {
 /// Makes a session. End it with `tcpx_session_destroy`.
 ///
 /// It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
-/// environment's values, or else the defaults.
+/// environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from
+/// then on if its disposition was SIG_DFL; see `keep_sigpipe` of the options.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`,
 /// `TCPX_ERR_PLUGIN`, `TCPX_ERR_HOST`, `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`; `TCPX_ERR_UNAVAILABLE`

@@ -61,14 +61,17 @@ pub struct tcpx_session_stats {
     pub peers_parked: u64,
     /// Bytes of memory that open channels have for gathering scattered small sends.
     pub staging_bytes: u64,
+    /// Calls of the plugin that have not returned for more than 10 seconds. Each is left behind
+    /// with its comm.
+    pub plugin_calls_hung: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 160);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 168);
 
-// SAFETY: twenty words, no padding.
+// SAFETY: twenty-one words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
-    const FIRST_BYTES: usize = 160;
+    const FIRST_BYTES: usize = 168;
 }
 
 impl From<&SessionReport> for tcpx_session_stats {
@@ -91,6 +94,7 @@ impl From<&SessionReport> for tcpx_session_stats {
             alarms: report.alarms.iter().map(|alarm| alarm.count).sum(),
             peers_parked: report.peers_parked as u64,
             staging_bytes: report.staging_memory.used_bytes,
+            plugin_calls_hung: report.plugin_calls_hung as u64,
             ..Self::default()
         };
         for lane in [&total.send, &total.recv] {
@@ -182,7 +186,7 @@ mod tests {
         (total.messages_sent, total.messages_received, total.errors) = (14, 16, 18);
         (total.send, total.recv) = (lane(6), lane(12));
         (report.unpack_batches, report.unpack_ns) = (5, 6);
-        (report.peers_failed, report.peers_parked) = (1, 4);
+        (report.peers_failed, report.peers_parked, report.plugin_calls_hung) = (1, 4, 2);
         report.staging_memory.used_bytes = 4096;
         report.alarms = [2, 3].map(alarm).to_vec();
         let stats = tcpx_session_stats::from(&report);
@@ -194,6 +198,6 @@ mod tests {
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.alarms), (6, 1, 5));
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.peers_parked), (6, 1, 4));
         assert_eq!((stats.window_full, stats.plugin_busy), (36, 54));
-        assert_eq!(stats.staging_bytes, 4096);
+        assert_eq!((stats.staging_bytes, stats.plugin_calls_hung), (4096, 2));
     }
 }

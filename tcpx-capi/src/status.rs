@@ -182,7 +182,7 @@ impl From<&Error> for tcpx_status {
             Error::MemoryUnavailable(MemoryUnavailable::Operations { .. }) => TCPX_ERR_NO_MEMORY,
             Error::NoSoftPlugin | Error::MemoryUnavailable { .. } => TCPX_ERR_UNAVAILABLE,
             Error::Preflight(_) => TCPX_ERR_HOST,
-            Error::Plugin(_) => TCPX_ERR_PLUGIN,
+            Error::Plugin(_) | Error::PluginHangs(_) => TCPX_ERR_PLUGIN,
             Error::NoNic { .. } => TCPX_ERR_NO_NIC,
             Error::Unpack(_) | Error::UnpackFailed(_) => TCPX_ERR_UNPACK,
             Error::Deadline { .. } => TCPX_ERR_TIMEOUT,

@@ -129,7 +129,7 @@ fn a_server_that_accepts_and_is_silent() {
 #[serial]
 fn garbage_on_the_bootstrap_port() {
     // Frames of length, kind and body. A greeting is of kind 0, an abort of kind 1, a request of 2.
-    let greeting = [1, 0, 0, 0, 0, 0, 0, 0, 3];
+    let greeting = [1, 0, 0, 0, 0, 0, 0, 0, 4];
     let after_greeting = |bytes: &[u8]| [&greeting, bytes].concat();
     let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
     let nonsense = after_greeting(&[3, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff]);
@@ -189,7 +189,7 @@ fn ends_that_want_different_things_refuse_with_both_values() {
 fn a_server_that_cannot_tells_the_client_why() {
     let server = Server::start(&["perf", "server"]);
     let address = format!("127.0.0.1:{}", server.port);
-    // The client may use larger chunks than the server's plugin takes.
+    // The client asks for larger chunks than the server's plugin takes.
     let client = Tcpx::new(&["perf", "client", &address, "--chunk", "1M"])
         .env("NCCL_DYNAMIC_CHUNK_SIZE", "1048576")
         .run();

@@ -86,9 +86,10 @@ fn a_hang_is_ended_at_the_deadline() {
 #[test]
 #[serial]
 fn a_hang_without_isolation_ends_with_the_commands_time() {
-    let finished = connect("for (;;) pause();", &["--timeout", "2"]);
+    // More than enough to get as far as the plugin, also on a busy machine.
+    let finished = connect("for (;;) pause();", &["--timeout", "8"]);
     assert_eq!(finished.status, Some(1), "{finished}");
-    let expected = "error: no time was left: 2 s (--timeout) passed while this end was opening the \
+    let expected = "error: no time was left: 8 s (--timeout) passed while this end was opening the \
                     plugin, in a call that does not return\n";
     assert_eq!(finished.stderr, expected, "{finished}");
     assert_eq!(leftovers(), Vec::<String>::new());

@@ -101,3 +101,19 @@ fn the_log_is_shown_when_asked_for() {
     let chosen = Tcpx::new(&["connect"]).env("RUST_LOG", "tcpx_core=info").run();
     assert!(chosen.stderr.contains("peer is up"), "{chosen}");
 }
+
+/// Empty is unset, and a default gives way to what the plugins of both ends take.
+#[test]
+#[serial]
+fn chunks_are_no_larger_than_the_variable_of_either_end() {
+    const VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+    for (value, chunk) in [("", "chunk 524288 bytes"), ("65536", "chunk 65536 bytes")] {
+        let both = Tcpx::new(&["connect"]).env(VARIABLE, value).run();
+        assert!(both.stdout.contains(chunk), "{both}");
+        let server = Server::of(Tcpx::new(&["connect", "server"]).env(VARIABLE, value));
+        let address = format!("127.0.0.1:{}", server.port);
+        let client = Tcpx::new(&["connect", "client", &address]).env(VARIABLE, "4194304").run();
+        let server = server.finish();
+        assert!(client.stdout.contains(chunk) && server.stdout.contains(chunk), "{client}{server}");
+    }
+}

@@ -9,6 +9,7 @@
 mod commands;
 mod device_memory;
 mod host_memory;
+mod own_time;
 mod serve;
 mod stream;
 

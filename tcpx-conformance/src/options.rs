@@ -25,8 +25,9 @@ pub enum Target {
 pub struct Options {
     /// The plugin.
     pub target: Target,
-    /// Kind of memory that the data checks register.
-    pub memory: MemoryKind,
+    /// Kind of memory that the data checks register. `None`: GPU memory for the hardware plugin,
+    /// which takes no other, and where a GPU is named, else emulated device memory.
+    pub memory: Option<MemoryKind>,
     /// CUDA ordinal, for [`MemoryKind::Cuda`]; 0 by default. Its context is current on the agents'
     /// thread that calls the plugin.
     pub gpu: Option<u32>,
@@ -35,12 +36,13 @@ pub struct Options {
     /// Also run the checks that crash version 3.1.9.
     pub destructive: bool,
     /// Time for one check, at least 1 s. Version 3.1.9 sleeps 5 s in every accept unless
-    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept five
+    /// `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS` is lower, and some checks accept four
     /// times.
     pub deadline: Duration,
     /// Time for the whole run; with `None` it takes as long as its checks do. Checks that it does
-    /// not reach, or that have not answered by then, are skipped and counted as
-    /// [`Report::unfinished`](crate::Report::unfinished).
+    /// not reach, or that have not answered by then, are [`Outcome::NotRun`].
+    ///
+    /// [`Outcome::NotRun`]: crate::Outcome::NotRun
     pub time: Option<Duration>,
     /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it
     /// is set here or in the environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`
@@ -54,12 +56,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Every harmless check, with emulated device memory and 30 s for each check.
+    /// Every harmless check, over the memory that suits the plugin, with 30 s for each check.
     #[must_use]
     pub const fn new(target: Target) -> Self {
         Self {
             target,
-            memory: MemoryKind::Emulated,
+            memory: None,
             gpu: None,
             only: Vec::new(),
             destructive: false,

@@ -30,6 +30,11 @@ pub enum Outcome {
         /// Why.
         reason: String,
     },
+    /// The check applies, and could not be run here: there is no GPU, or no time was left.
+    NotRun {
+        /// Why.
+        reason: String,
+    },
 }
 
 impl Outcome {
@@ -47,6 +52,7 @@ impl fmt::Display for Outcome {
             Self::Fail { expected, got } => write!(f, "FAIL: expected {expected}; got {got}"),
             Self::Differs { text } => write!(f, "differs: {text}"),
             Self::Skip { reason } => write!(f, "skip: {reason}"),
+            Self::NotRun { reason } => write!(f, "not run: {reason}"),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Check, Group};
+use crate::memory_kind::MemoryKind;
 use crate::outcome::Outcome;
 
 /// One check and its answer.
@@ -54,6 +55,8 @@ pub struct Totals {
     pub differing: usize,
     /// Checks that did not apply.
     pub skipped: usize,
+    /// Checks that apply and could not be run.
+    pub not_run: usize,
 }
 
 /// All answers of one run, in the order of [`checks`](crate::checks).
@@ -62,9 +65,8 @@ pub struct Totals {
 pub struct Report {
     /// One per selected check.
     pub checks: Vec<CheckReport>,
-    /// How many of them the time of the run ([`Options::time`](crate::Options::time)) left without
-    /// an answer. They are skipped.
-    pub unfinished: usize,
+    /// The memory that the data checks registered.
+    pub memory: MemoryKind,
 }
 
 impl Report {
@@ -72,6 +74,14 @@ impl Report {
     #[must_use]
     pub fn failed(&self) -> bool {
         self.checks.iter().any(|check| check.outcome.failed())
+    }
+
+    /// Whether nothing was broken, and all that applies was tried: a run that could try little says
+    /// little in the plugin's favour.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let totals = self.totals();
+        totals.failed == 0 && totals.not_run == 0 && totals.passed + totals.differing > 0
     }
 
     /// The answer to the check of this name.
@@ -90,6 +100,7 @@ impl Report {
                 Outcome::Fail { .. } => totals.failed += 1,
                 Outcome::Differs { .. } => totals.differing += 1,
                 Outcome::Skip { .. } => totals.skipped += 1,
+                Outcome::NotRun { .. } => totals.not_run += 1,
             }
         }
         totals

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use crate::check::Check;
 use crate::checks::checks;
 use crate::harness::fixture::Fixture;
+use crate::harness::subject::{ORIGINAL_NAME, Subject};
+use crate::memory_kind::MemoryKind;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::{CheckReport, Report};
@@ -13,7 +15,7 @@ use crate::report::{CheckReport, Report};
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Why a check has no answer.
-const NO_TIME: &str = "the time of the run was over before the check was";
+const NO_TIME: &str = "the time of the run was over";
 
 /// Why no check was run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +35,16 @@ pub enum RunError {
     DeadlineTooShort {
         /// What was asked for.
         deadline: Duration,
+    },
+    /// The hardware plugin registers and receives GPU memory. What it does with other memory says
+    /// nothing about it.
+    #[error(
+        "this is the hardware plugin ({ORIGINAL_NAME}), which receives into GPU memory alone: \
+         checks over {memory} memory would say nothing about it; check it over cuda memory"
+    )]
+    HardwareMemory {
+        /// What was asked for.
+        memory: MemoryKind,
     },
 }
 
@@ -54,34 +66,36 @@ pub fn run(options: &Options, on_result: &mut dyn FnMut(&CheckReport)) -> Result
     if let Some(name) = options.only.iter().find(|name| !known(name)) {
         return Err(RunError::UnknownCheck { name: name.clone() });
     }
-    let mut report = Report::default();
     let end = options.time.map(|time| Instant::now() + time);
+    let patience = end.map_or(options.deadline, |end| left(end).min(options.deadline));
+    let subject = Subject::of(options, Instant::now() + patience)
+        .map_err(|memory| RunError::HardwareMemory { memory })?;
+    let mut report = Report { memory: subject.memory, ..Report::default() };
     for check in checks().iter().filter(|check| options.selects(check.name)) {
-        let result = run_one(options, check, end);
-        report.unfinished += usize::from(is_unfinished(&result.outcome));
+        let result = run_one(&subject, check, end);
         on_result(&result);
         report.checks.push(result);
     }
     Ok(report)
 }
 
-fn is_unfinished(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Skip { reason } if reason == NO_TIME)
+fn left(end: Instant) -> Duration {
+    end.saturating_duration_since(Instant::now())
 }
 
 /// `end`: of the run.
-fn run_one(options: &Options, check: &Check, end: Option<Instant>) -> CheckReport {
-    if check.destructive && !options.destructive {
+fn run_one(subject: &Subject<'_>, check: &Check, end: Option<Instant>) -> CheckReport {
+    if check.destructive && !subject.options.destructive {
         let reason = "it crashes version 3.1.9; ask for destructive checks to run it".to_owned();
         return CheckReport::new(check, Outcome::Skip { reason }, Duration::ZERO);
     }
     let start = Instant::now();
-    let no_time = || Outcome::Skip { reason: NO_TIME.to_owned() };
-    let left = end.map(|end| end.saturating_duration_since(start));
+    let no_time = || Outcome::NotRun { reason: NO_TIME.to_owned() };
+    let left = end.map(left);
     if left.is_some_and(|left| left < SHORTEST_DEADLINE) {
         return CheckReport::new(check, no_time(), Duration::ZERO);
     }
-    let fixture = Fixture::new(options, left);
+    let fixture = Fixture::new(subject, left);
     let outcome = match (check.body)(&fixture) {
         Ok(()) => Outcome::Pass,
         Err(halt) => match halt.into() {

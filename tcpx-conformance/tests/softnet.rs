@@ -6,7 +6,7 @@ use tcpx_conformance::{
     CheckReport, MemoryKind, Options, Outcome, Report, RunError, Target, checks, child_main, run,
 };
 use tcpx_cuda::CudaGpu;
-use tcpx_sys::NcclNetV7;
+use tcpx_sys::{Logger, NcclNetV7, NcclResult};
 
 /// What the agents run: this program with this one test.
 #[test]
@@ -16,13 +16,26 @@ fn agent() {
 
 /// Takes a member away from the table that the agents use.
 const WITHOUT_MEMBER: &str = "WITHOUT_MEMBER";
+/// Gives it the name of the hardware plugin, and its answer to `init` without a GPU: exit(1).
+const AS_HARDWARE: &str = "AS_HARDWARE";
 
 fn table() -> NcclNetV7 {
     let mut table = tcpx_softnet::table();
     if std::env::var_os(WITHOUT_MEMBER).is_some() {
         table.iflush = None;
     }
+    if std::env::var_os(AS_HARDWARE).is_some() {
+        table.name = c"GPUDirectTCPX_v7".as_ptr();
+        if CudaGpu::count().unwrap_or(0) == 0 {
+            table.init = Some(init_without_gpu);
+        }
+    }
     table
+}
+
+#[expect(clippy::exit, reason = "the original's answer")]
+extern "C" fn init_without_gpu(_: Option<Logger>) -> NcclResult {
+    std::process::exit(1)
 }
 
 fn options() -> Options {
@@ -58,9 +71,10 @@ const STRICT: [&str; 3] = ["lifecycle.disabled", "lifecycle.connect_copies", "li
 /// What a table without a file has not got.
 const NO_FILE: [&str; 2] = ["abi.symbol", "abi.other_symbols"];
 
-/// Nothing fails, and only what must be skipped is.
+/// Nothing fails, all is tried, and only what must be skipped is.
 fn assert_conforms(report: &Report, may_skip: impl Fn(&str) -> bool) {
     assert_eq!(failures(report), Vec::<String>::new());
+    assert!(report.is_complete(), "{:?}", report.totals());
     for check in &report.checks {
         if let Outcome::Skip { reason } = &check.outcome {
             assert!(may_skip(&check.name), "{} was skipped: {reason}", check.name);
@@ -74,7 +88,8 @@ fn emulated_device_memory_conforms_destructive_checks_included() {
     options.destructive = true;
     let report = run_all(&options);
     assert_eq!(report.checks.len(), checks().len());
-    assert_conforms(&report, |name| NO_FILE.contains(&name));
+    let two_gpus = "lifecycle.accept_other_gpu";
+    assert_conforms(&report, |name| NO_FILE.contains(&name) || name == two_gpus);
     for check in STRICT {
         assert_eq!(report.outcome(check), Some(&Outcome::Pass), "{check}");
     }
@@ -83,7 +98,7 @@ fn emulated_device_memory_conforms_destructive_checks_included() {
 #[test]
 fn host_memory_conforms() {
     let mut options = options();
-    options.memory = MemoryKind::Host;
+    options.memory = Some(MemoryKind::Host);
     options.only = ["requests", "fifo", "sizes", "progress", "comms"].map(str::to_owned).to_vec();
     let report = run_all(&options);
     // What only device receives have.
@@ -122,9 +137,9 @@ fn helper_threads_and_several_sockets_conform() {
 }
 
 #[test]
-fn cuda_memory_conforms_or_is_skipped_with_its_reason() {
+fn cuda_memory_conforms_or_is_not_run_and_says_why() {
     let mut options = options();
-    options.memory = MemoryKind::Cuda;
+    options.memory = Some(MemoryKind::Cuda);
     options.only = ["abi", "sizes", "entries", "host"].map(str::to_owned).to_vec();
     let gpus = CudaGpu::count();
     for check in run_all(&options).checks {
@@ -134,8 +149,8 @@ fn cuda_memory_conforms_or_is_skipped_with_its_reason() {
             (_, Outcome::Skip { .. })
                 if NO_FILE.contains(&check.name.as_str()) || destructive(&check.name) => {}
             (Ok(1..), Outcome::Pass) => {}
-            (Ok(0) | Err(_), Outcome::Skip { reason }) => {
-                assert!(reason.starts_with("CUDA memory: "), "{}: {reason}", check.name);
+            (Ok(0) | Err(_), Outcome::NotRun { reason }) => {
+                assert!(reason.starts_with("there is no GPU memory"), "{}: {reason}", check.name);
             }
             (gpus, outcome) => panic!("{}: {outcome} with {gpus:?}", check.name),
         }
@@ -143,18 +158,60 @@ fn cuda_memory_conforms_or_is_skipped_with_its_reason() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_the_reason_of_a_skip() {
+fn a_gpu_that_is_not_there_is_the_reason() {
     let missing = CudaGpu::count().unwrap_or(0) + 3;
     let mut options = options();
-    (options.memory, options.gpu) = (MemoryKind::Cuda, Some(missing));
+    // Naming one asks for its memory.
+    options.gpu = Some(missing);
     options.only = vec!["sizes.bytes_1".to_owned()];
     let expected = match CudaGpu::count() {
         Ok(_) => format!("there is no GPU {missing}"),
         Err(error) => error.to_string(),
     };
-    for check in run_all(&options).checks {
-        let Outcome::Skip { reason } = &check.outcome else { panic!("{}", check.outcome) };
+    let report = run_all(&options);
+    assert_eq!((report.memory, report.is_complete()), (MemoryKind::Cuda, false));
+    for check in report.checks {
+        let Outcome::NotRun { reason } = &check.outcome else { panic!("{}", check.outcome) };
         assert!(reason.contains(&expected), "{reason}");
+    }
+}
+
+fn hardware() -> Options {
+    let mut options = options();
+    options.environment.push((AS_HARDWARE.into(), "1".into()));
+    options
+}
+
+#[test]
+fn the_hardware_plugin_is_checked_over_gpu_memory_or_not_run() {
+    let mut options = hardware();
+    options.only = ["abi", "lifecycle", "sizes.bytes_1", "host.to_host"].map(str::to_owned).into();
+    // The agents of a process with GPUs hold one of them.
+    let has_gpu = CudaGpu::count().unwrap_or(0) > 0;
+    let report = run_all(&options);
+    assert_eq!(report.memory, MemoryKind::Cuda);
+    assert_eq!(failures(&report), Vec::<String>::new());
+    assert_eq!(report.outcome("abi.name"), Some(&Outcome::Pass));
+    assert_eq!(report.is_complete(), has_gpu);
+    let why = |check: &CheckReport| match &check.outcome {
+        Outcome::NotRun { reason } => Some(reason.clone()),
+        _ => None,
+    };
+    let mut reasons: Vec<String> = report.checks.iter().filter_map(why).collect();
+    reasons.dedup();
+    assert_eq!(reasons.len(), usize::from(!has_gpu), "one line says why: {reasons:?}");
+    let tried = |name| !matches!(report.outcome(name), Some(Outcome::NotRun { .. }));
+    assert!(tried("abi.members") && tried("abi.dma_buf"), "what needs no GPU");
+    assert_eq!((tried("abi.limits"), tried("lifecycle.init")), (has_gpu, has_gpu));
+}
+
+#[test]
+fn the_hardware_plugin_is_not_checked_over_other_memory() {
+    for memory in [MemoryKind::Host, MemoryKind::Emulated] {
+        let mut options = hardware();
+        options.memory = Some(memory);
+        let refused = run(&options, &mut |check| panic!("{check:?}"));
+        assert_eq!(refused, Err(RunError::HardwareMemory { memory }));
     }
 }
 
@@ -175,7 +232,7 @@ fn a_report_survives_json() {
     assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
     let totals = report.totals();
     assert_eq!(
-        totals.passed + totals.failed + totals.differing + totals.skipped,
+        totals.passed + totals.failed + totals.differing + totals.skipped + totals.not_run,
         report.checks.len()
     );
 }

@@ -3,6 +3,7 @@
 //! - `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `accepting`: peers that come in.
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
+//! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
 //! - `posting`: transfers, and what is posted to them.
@@ -13,6 +14,8 @@
 mod accept_queue;
 mod accepting;
 mod collision;
+mod hanging;
+mod hung_calls;
 mod meeting;
 mod parked;
 mod parking;
@@ -33,6 +36,7 @@ use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
 
 use self::accept_queue::AcceptQueue;
+use self::hung_calls::HungCalls;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
 use crate::control::conn_info::ConnInfo;
@@ -41,7 +45,6 @@ use crate::control::listener::ControlListener;
 use crate::error::{Departure, Error, Phase, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::memory::device_memory::OwnedMemory;
-use crate::peer::closer::Closer;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::connection::Connection;
 use crate::peer::protocol::operation::NewOperation;
@@ -49,7 +52,9 @@ use crate::peer::protocol::stage::Leaving;
 use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
 use crate::plugin::Plugin;
-use crate::plugin::nics;
+use crate::plugin::comm::Deregistration;
+use crate::plugin::registrations::Registrations;
+use crate::plugin::{chunk_size, nics};
 use crate::settings::{SessionOptions, check_name};
 use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
@@ -57,6 +62,15 @@ use crate::transfer::batch::{Batch, BatchNumber};
 use crate::transfer::staging_pool::StagingPool;
 use crate::types::PeerKey;
 use crate::types::memory_id::MemoryId;
+use crate::workers::Workers;
+
+/// Memory that was taken out of a session.
+pub(crate) struct Deregistered {
+    /// What comms that know it are to be told.
+    pub(crate) calls: Vec<Deregistration>,
+    /// The memory, if the session owned it.
+    pub(crate) owned: Option<OwnedMemory>,
+}
 
 /// Everything of a session.
 pub(crate) struct Engine {
@@ -76,6 +90,7 @@ pub(crate) struct Engine {
     departed: Sums,
     watch: SessionWatch,
     parked: Vec<Parked>,
+    hung_calls: HungCalls,
     /// Room for a batch of posts.
     posting: Vec<NewOperation>,
     /// Unpacking has stopped with copies under way that will not be seen to finish.
@@ -97,21 +112,25 @@ impl Engine {
     pub(crate) fn new(options: SessionOptions) -> Result<Self> {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
-        let plugin = Plugin::open(&options.plugin, options.preflight)?;
-        options.check_chunk(plugin.chunk_bytes())?;
+        let plugin = Plugin::open(&options)?;
         nics::by_name(plugin.nics(), &options.nics)?;
+        let limits = nics::chunk_limits(&plugin, &options.nics, memory.pci_path().as_ref())?;
+        let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
             "session created"
         );
         let staging = StagingPool::new(options.staging_bytes);
+        let workers = Workers::default();
+        let registrations = Registrations::new(workers.clone());
+        let backend = opened.unpack.backend();
         Ok(Self {
             commons: Commons {
-                session: SessionContext::new(options, plugin, memory, opened.unpack.backend())?,
-                ledger: Ledger { staging, ..Ledger::default() },
+                session: SessionContext::new(options, plugin, chunk_bytes, memory, backend)?,
+                ledger: Ledger { staging, registrations, ..Ledger::default() },
                 batch: Batch::default(),
-                closer: Closer::default(),
+                workers,
             },
             peers: SlotMap::with_key(),
             names: HashMap::new(),
@@ -126,6 +145,7 @@ impl Engine {
             departed: Sums::default(),
             watch: SessionWatch::default(),
             parked: Vec::new(),
+            hung_calls: HungCalls::default(),
             posting: Vec::new(),
             is_stuck: false,
             stages: StageClock::default(),
@@ -264,6 +284,7 @@ impl Engine {
         }
         self.look(now);
         let settled = self.settle_parked(now);
+        self.commons.workers.tend();
         let mut activity =
             Activity { unpacking: self.commons.batch.is_unpacking(), ..Activity::default() };
         self.peers.values().for_each(|peer| peer.note_activity(&mut activity));
@@ -348,21 +369,22 @@ impl Engine {
         }
     }
 
-    /// Takes memory out, and returns it if the session owned it: to be freed without the lock.
-    /// Every comm that knows it forgets it.
-    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
+    /// Takes memory out. What is returned is to be done without the lock: every comm that knows the
+    /// memory is told to forget it, and if the session owned it, it is freed after that.
+    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Deregistered> {
         let (peers, parked) = (&self.peers, &self.parked);
+        let mut calls = Vec::new();
         let removed = self.commons.ledger.registrations.remove(id, |comm, handle| {
-            let _ = peers.values().any(|peer| peer.deregister(comm, handle))
-                || parked.iter().any(|parked| parked.deregister(comm, handle));
+            let of_peer = peers.values().find_map(|peer| peer.deregistration(comm, handle));
+            let of_parked = || parked.iter().find_map(|parked| parked.deregistration(comm, handle));
+            calls.extend(of_peer.or_else(of_parked));
         });
-        let owned = removed?;
+        let mut owned = removed?;
         // Freeing a GPU's memory waits for the GPU.
         if self.is_stuck && matches!(owned, Some(OwnedMemory::Gpu(_))) {
-            std::mem::forget(owned);
-            return Ok(None);
+            std::mem::forget(owned.take());
         }
-        Ok(owned)
+        Ok(Deregistered { calls, owned })
     }
 
     /// Whether nothing is left to say to any peer.
@@ -378,8 +400,8 @@ impl Engine {
         }
         let registrations = std::mem::take(&mut self.commons.ledger.registrations);
         let unpacker = self.take_unpacker();
-        self.commons.closer.close((registrations, unpacker));
-        if !self.commons.closer.finish(UNPACK_TIMEOUT) {
+        self.commons.workers.close((registrations, unpacker));
+        if !self.commons.workers.finish(self.patience_with_workers()) {
             tracing::warn!("the GPU is busy: a session's memory is freed when it has finished");
         }
     }
@@ -408,10 +430,7 @@ impl Drop for Engine {
         }
         // Whatever a copy or kernel under way may still touch stays, for as long as the process
         // lives.
-        tracing::error!(
-            peers = self.parked.len(),
-            "memory that is still being unpacked is left behind"
-        );
+        tracing::error!(peers = self.parked.len(), "memory that is still in use is left behind");
         std::mem::forget(std::mem::take(&mut self.parked));
         std::mem::forget(std::mem::take(&mut self.commons.ledger.registrations));
         self.leave_unpackers();

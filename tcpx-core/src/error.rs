@@ -2,7 +2,8 @@
 //!
 //! [`Error`] is here; what its variants hold lies below, and knows nothing of it:
 //! - `phase`, `departure`: when it happened, and how a peer went.
-//! - `plugin_failure`, `unpack_failure`, `dial_failure`: what failed, with all that is known of it.
+//! - `plugin_failure`, `plugin_hang`, `unpack_failure`, `dial_failure`: what failed, with all that
+//!   is known of it.
 //! - `setting_problem`, `memory_problem`, `conn_info`: why something was refused.
 //!
 //! Above it, as `impl` blocks:
@@ -19,6 +20,7 @@ mod display;
 mod memory_problem;
 mod phase;
 mod plugin_failure;
+mod plugin_hang;
 mod setting_problem;
 pub(crate) mod unpack_failure;
 
@@ -36,6 +38,7 @@ pub use dial_failure::DialFailure;
 pub use memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
 pub use phase::Phase;
 pub use plugin_failure::PluginFailure;
+pub use plugin_hang::PluginHang;
 pub use setting_problem::{PluginChunkProblem, SettingProblem};
 
 use self::unpack_failure::UnpackFailure;
@@ -69,6 +72,8 @@ pub enum Error {
     NoSoftPlugin,
     /// A plugin call failed.
     Plugin(PluginFailure),
+    /// A plugin call does not return. It is left behind with its comm, whose peer ends.
+    PluginHangs(PluginHang),
     /// The plugin has properties this library cannot work with.
     UnusablePlugin {
         /// Which plugin.

@@ -72,13 +72,14 @@ mod settings;
 mod stats;
 mod transfer;
 mod types;
+mod workers;
 
 pub use error::conn_info::ConnInfoError;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
     Awaited, BounceBufferProblem, Departure, DialFailure, Error, MemoryUnavailable, Phase,
-    PluginChunkProblem, PluginFailure, RegistrationProblem, Result, SettingProblem,
+    PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem, Result, SettingProblem,
 };
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_address::MemoryAddress;

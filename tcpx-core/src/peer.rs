@@ -4,8 +4,7 @@
 //! - `connection`: drives a proven link, its comms and its lanes. `actions`: what it does when the
 //!   protocol says so.
 //! - `commons`: what every peer of a session reads and writes.
-//! - `closer`: closes comms, in a thread of its own.
-//! - `comm_setup`: connects the comms, both ways at once.
+//! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker.
 //! - `data_path`: whether the comms of a peer whose link lives are alive, too.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
@@ -15,7 +14,7 @@
 //! - `session_context`: settings, plugin and identity of the session.
 
 mod actions;
-pub(crate) mod closer;
+mod comm_opening;
 mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
@@ -46,7 +45,7 @@ use crate::control::hello::{Agreement, Nonce};
 use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
-use crate::plugin::comm::MemoryHandle;
+use crate::plugin::comm::{Deregistration, MemoryHandle, close_comms};
 use crate::stats::alarm::Alarms;
 use crate::stats::channel::{ChannelStats, MessageStats};
 use crate::stats::stages::Activity;
@@ -55,6 +54,7 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, PeerKey};
+use crate::workers::Workers;
 
 /// Where in its life a peer is.
 #[derive(Debug)]
@@ -126,8 +126,10 @@ impl Peer {
         agreement: Agreement,
         now: Instant,
         session: &SessionContext,
+        workers: &Workers,
     ) -> Result<()> {
-        let setup = CommSetup::start(&self.name, link.local_ip(), agreement, session);
+        let local = link.local_ip();
+        let setup = CommSetup::start(self.key, &self.name, local, agreement, session, workers);
         let setup = setup.inspect_err(|error| {
             link.queue(&Frame::Abort(error.to_string()));
             let _ = link.flush();
@@ -281,7 +283,7 @@ impl Peer {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
             let Some(Reached { link, agreement, given_up }) = reached else { return Ok(false) };
             self.origin.given_up = given_up;
-            self.link_up(link, agreement, now, &cx.session)?;
+            self.link_up(link, agreement, now, &cx.session, &cx.workers)?;
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }
@@ -333,9 +335,13 @@ impl Peer {
         }
     }
 
-    /// Takes a registration's handle back from the comm that gave it out.
-    pub(crate) fn deregister(&self, comm: CommId, handle: MemoryHandle) -> bool {
-        self.connection().is_some_and(|connection| connection.deregister(comm, handle))
+    /// How a handle goes back to the comm that gave it out. `None`: that is not one of this peer.
+    pub(crate) fn deregistration(
+        &self,
+        comm: CommId,
+        handle: MemoryHandle,
+    ) -> Option<Deregistration> {
+        self.connection()?.deregistration(comm, handle)
     }
 
     /// Ends everything with this peer. What has no counterpart ends at once. Comms are handed over
@@ -391,8 +397,11 @@ impl Peer {
             let error = || if self.is_left { Error::Closed } else { why.seen_by(direction) };
             cx.ledger.failed_with(transfer, span.registration, error);
         }
-        // What a large backlog took is freed elsewhere as well.
-        let mut tickets = vec![cx.closer.close((sends, receives, setup, protocol, unfinished))];
+        // What a large backlog took is freed elsewhere as well. Comms that are being connected use
+        // no memory of operations: nobody waits for them.
+        let workers = &cx.workers;
+        workers.close((setup, protocol, unfinished));
+        let mut tickets = vec![close_comms(sends, workers), close_comms(receives, workers)];
         if let Some(Closing { ticket, stagings: of_closing, .. }) = closing {
             tickets.push(ticket);
             stagings.extend(of_closing);

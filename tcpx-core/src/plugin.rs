@@ -2,20 +2,29 @@
 //! The plugin: this file opens and initialises it, once per process, and reads its NICs.
 //!
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
+//! - [`comm_label`]: whose comm it is.
+//! - [`blocking_call`], [`calls`]: the calls that may block, and which of them are under way.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
 //! - [`handle_table`]: the plugin's handles, by comm and segment.
 //! - [`region`]: one range of registered memory, in segments that the plugin can take.
 //! - [`nics`]: which NICs a peer's channels run over.
+//! - [`chunk_size`]: how large a chunk may be.
+//! - `sigpipe`: what SIGPIPE does to the process.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
+pub(crate) mod blocking_call;
+pub(crate) mod calls;
+pub(crate) mod chunk_size;
 pub(crate) mod comm;
+pub(crate) mod comm_label;
 mod handle_table;
 pub(crate) mod log_level;
 pub(crate) mod nics;
 mod region;
 pub(crate) mod registrations;
+mod sigpipe;
 #[cfg(feature = "soft")]
 mod soft;
 pub(crate) mod unpack_queue;
@@ -23,22 +32,30 @@ pub(crate) mod unpack_queue;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use tcpx_diagnosis::Host;
-use tcpx_diagnosis::variables::process_env;
+use smallvec::SmallVec;
+use tcpx_diagnosis::table::environment::INLINE_WITH_CUDA;
+use tcpx_diagnosis::variables::{Env, lint, process_env, value};
+use tcpx_diagnosis::{Finding, Host};
 use tcpx_sys::{
     Entries, HealthEntries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION,
 };
 
+use self::blocking_call::BlockingCall;
+use self::calls::{Calls, LongCall};
+use self::comm_label::CommLabel;
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
-use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice};
+use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 use crate::types::DEFAULT_CHUNK_BYTES;
+use crate::types::session_number::SessionNumber;
 
 /// Name member of the hardware plugin.
 pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
 /// Name member of the software plugin.
 pub(crate) const SOFT_NAME: &str = "TCPXSoft_v7";
 const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
 
 /// A network interface as the plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +77,7 @@ pub(crate) struct Plugin {
     raw: tcpx_sys::Plugin,
     nics: Vec<Nic>,
     chunk_bytes: u32,
-    /// Held during listen, connect, accept, regMr and deregMr, which touch unlocked globals of the
-    /// original plugin.
-    setup: Mutex<()>,
+    calls: Calls,
 }
 
 /// What was opened in this process, and with which outcome. `init` works only once, so its failure
@@ -70,11 +85,10 @@ pub(crate) struct Plugin {
 static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec::new());
 
 impl Plugin {
-    /// Opens the plugin that `asked` means on this machine. The same choice gives the same plugin
-    /// each time.
-    pub(crate) fn open(asked: &PluginChoice, preflight: bool) -> Result<Arc<Self>> {
-        let choice = asked.resolve();
-        if (asked, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
+    /// Opens the plugin that a session asks for. The same choice gives the same plugin each time.
+    pub(crate) fn open(options: &SessionOptions) -> Result<Arc<Self>> {
+        let choice = options.plugin.resolve();
+        if (&options.plugin, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
             tracing::info!(
                 missing = HARDWARE_PLUGIN_PATH,
                 "no hardware plugin is installed: using the software plugin"
@@ -82,10 +96,13 @@ impl Plugin {
         }
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, outcome)) = opened.iter().find(|(known, _)| *known == choice) {
+            if let Ok(plugin) = outcome {
+                mind_sigpipe(plugin.name(), options);
+            }
             return outcome.clone();
         }
         let outcome = match &choice {
-            PluginChoice::Path(path) => Self::open_path(path, preflight),
+            PluginChoice::Path(path) => Self::open_path(path, options),
             PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(),
         };
         let is_final =
@@ -96,9 +113,9 @@ impl Plugin {
         outcome
     }
 
-    fn open_path(path: &Path, preflight: bool) -> Result<Arc<Self>> {
+    fn open_path(path: &Path, options: &SessionOptions) -> Result<Arc<Self>> {
         // A file that is not there has one cause and one cure; the checks would name many.
-        if preflight && path.is_file() {
+        if options.preflight && path.is_file() {
             check_host(path)?;
         }
         let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| {
@@ -114,6 +131,10 @@ impl Plugin {
         // SAFETY: the user configured the path as the plugin. tcpx-sys checks symbol, members and
         // name.
         let raw = unsafe { tcpx_sys::Plugin::load(path, &[HARDWARE_NAME, SOFT_NAME]) }?;
+        if raw.name() == HARDWARE_NAME {
+            check_inline_threshold(&process_env())?;
+        }
+        mind_sigpipe(raw.name(), options);
         Self::initialise(raw, chunk_bytes)
     }
 
@@ -160,7 +181,7 @@ impl Plugin {
                 NicError::Unfit(reason) => unusable(reason),
             })?);
         }
-        Ok(Arc::new(Self { raw, nics, chunk_bytes, setup: Mutex::new(()) }))
+        Ok(Arc::new(Self { raw, nics, chunk_bytes, calls: Calls::default() }))
     }
 
     /// Name member of the plugin's table.
@@ -199,20 +220,59 @@ impl Plugin {
         self.raw.name() == HARDWARE_NAME
     }
 
-    /// Runs a call that must not run twice at once in this process.
-    pub(crate) fn one_at_a_time<T>(&self, call: impl FnOnce(&Entries) -> T) -> T {
-        let _guard = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
-        call(self.entries())
+    /// Makes a call that may block, for this comm: when it is its turn, and never with a lock held.
+    fn call<T>(
+        &self,
+        call: BlockingCall,
+        place: &CommLabel,
+        make: impl FnOnce(&Entries) -> T,
+    ) -> T {
+        self.calls.make(call, place, || make(self.entries()))
+    }
+
+    /// Calls of a session that have been under way for at least this time.
+    pub(crate) fn calls_longer_than(
+        &self,
+        time: Duration,
+        session: SessionNumber,
+        now: Instant,
+    ) -> SmallVec<[LongCall; 1]> {
+        self.calls.longer_than(time, session, now)
+    }
+}
+
+/// The hardware plugin writes to connections that may be gone; see [`sigpipe`].
+fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
+    if plugin == HARDWARE_NAME && !options.keep_sigpipe {
+        sigpipe::ignore_if_default();
     }
 }
 
 /// Looks for what would make the hardware plugin end this process, in the environment that it will
 /// see.
 fn check_host(path: &Path) -> Result<()> {
-    let mut env = process_env();
-    env.entry(CHUNK_VARIABLE.to_owned()).or_insert_with(|| DEFAULT_CHUNK_BYTES.to_string());
+    let env = as_the_plugin_sees(process_env());
     tcpx_diagnosis::preflight(path, None, &Host::this(&env))
         .map_err(|report| Error::Preflight(Arc::new(report)))
+}
+
+/// The environment with what is set before a plugin is loaded.
+fn as_the_plugin_sees(mut env: Env) -> Env {
+    if value(&env, CHUNK_VARIABLE).is_none() {
+        env.insert(CHUNK_VARIABLE.to_owned(), DEFAULT_CHUNK_BYTES.to_string());
+    }
+    env
+}
+
+/// The hardware plugin of a peer would write small messages to GPU memory with the CPU. Refused
+/// here too because nobody may have asked for the checks, and because it is the peer that dies.
+fn check_inline_threshold(env: &Env) -> Result<()> {
+    let is_set = |finding: &Finding| finding.id == INLINE_WITH_CUDA.code;
+    if !lint(env, &[], 0).iter().any(is_set) {
+        return Ok(());
+    }
+    let text = value(env, INLINE_VARIABLE).unwrap_or_default();
+    Err(Error::setting(INLINE_VARIABLE, text, SettingProblem::InlineThreshold))
 }
 
 fn check(call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {
@@ -278,5 +338,35 @@ fn chunk_from_env() -> Result<Option<u32>> {
         Err(problem) => {
             Err(Error::setting(CHUNK_VARIABLE, text, SettingProblem::PluginChunk(problem)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(name: &str, value: &str) -> Env {
+        Env::from([(name.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_chunk_size_that_is_unset_or_empty_is_set_before_the_checks() {
+        for (before, after) in [
+            (Env::new(), "524288"),
+            (env(CHUNK_VARIABLE, ""), "524288"),
+            (env(CHUNK_VARIABLE, "8K"), "8K"),
+        ] {
+            assert_eq!(as_the_plugin_sees(before)[CHUNK_VARIABLE], after);
+        }
+    }
+
+    #[test]
+    fn inline_messages_are_refused_where_the_plugin_would_send_them() {
+        for harmless in [Env::new(), env(INLINE_VARIABLE, "0"), env(INLINE_VARIABLE, "")] {
+            check_inline_threshold(&harmless).unwrap();
+        }
+        let error = check_inline_threshold(&env(INLINE_VARIABLE, "1024")).unwrap_err().to_string();
+        assert!(error.starts_with("NCCL_INLINE_THRESHOLD = 1024: must be 0"), "{error}");
+        assert!(error.ends_with("[TCPX-115]"), "{error}");
     }
 }

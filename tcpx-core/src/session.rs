@@ -236,14 +236,14 @@ impl Session {
             thread.stop();
         }
         settled?;
-        let mut engine = self.shared.engine()?;
+        let engine = self.shared.engine()?;
         if !engine.is_settled() {
             return Err(engine.unsettled(start.elapsed()));
         }
-        // Everything is closed: the thread that does it has only to end.
-        let mut closer = std::mem::take(&mut engine.commons.closer);
+        // Everything is closed: the workers have only to end.
+        let (workers, patience) = (engine.commons.workers.clone(), engine.patience_with_workers());
         drop(engine);
-        closer.finish(UNPACK_TIMEOUT);
+        workers.finish(patience);
         closed
     }
 

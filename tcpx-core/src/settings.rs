@@ -94,7 +94,7 @@ impl fmt::Display for PluginChoice {
 /// | `gpu` | `TCPX_GPU` | none: host memory, emulated device memory |
 /// | `nics` | `TCPX_NIC` | the NIC that reaches the peer, else those nearest to the GPU |
 /// | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | 2 |
-/// | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | 524288 |
+/// | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | none: 524288, or less |
 /// | `unpack` | `TCPX_UNPACK`, `UCCL_TCPX_UNPACK_IMPL` | `auto` |
 /// | `recv_window` | `TCPX_RECV_WINDOW`, `UCCL_TCPX_MAX_RECV_INFLIGHT` | 16 |
 /// | `send_window` | `TCPX_SEND_WINDOW`, `UCCL_TCPX_MAX_SEND_INFLIGHT` | 12 |
@@ -108,6 +108,7 @@ impl fmt::Display for PluginChoice {
 /// | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
 /// | `spin` | `TCPX_SPIN_US` | 50 µs |
 /// | `preflight` | `TCPX_PREFLIGHT` | 1 |
+/// | `keep_sigpipe` | `TCPX_KEEP_SIGPIPE` | 0 |
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {
@@ -122,9 +123,12 @@ pub struct SessionOptions {
     pub name: String,
     /// Channels to each peer, 1 to [`MAX_CHANNELS`]. Two ends agree on the smaller number.
     pub channels: u16,
-    /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`] and at most NCCL_DYNAMIC_CHUNK_SIZE. Two ends
-    /// agree on the smaller.
-    pub chunk_bytes: u32,
+    /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`]. A plugin takes no more than
+    /// NCCL_DYNAMIC_CHUNK_SIZE, and the hardware plugin no more than come in 2047 fragments, which
+    /// the MTU of the NICs decides. A number above either is an error; `None` is
+    /// [`DEFAULT_CHUNK_BYTES`](crate::DEFAULT_CHUNK_BYTES), or less where they ask for less. Two
+    /// ends agree on the smaller.
+    pub chunk_bytes: Option<u32>,
     /// How fragments are copied to their destination.
     pub unpack: Choice,
     /// Receives in flight on a channel, 1 to 16.
@@ -160,9 +164,14 @@ pub struct SessionOptions {
     /// Whether a thread of the session drives progress. Without it, progress is made inside calls
     /// of this library.
     pub progress_thread: bool,
-    /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`],
-    /// whose failure would make the hardware plugin end the process, crash or hang.
+    /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`].
+    /// Without them the hardware plugin is loaded where it would end the process, crash or hang.
     pub preflight: bool,
+    /// Whether SIGPIPE keeps its default action, which ends the process. The hardware plugin raises
+    /// it when a peer ends in mid-transfer. So a session over it has the signal ignored, in the
+    /// whole process and in the programs that this starts, unless there is a handler or it is
+    /// ignored already. (Rust programs ignore it from their start.)
+    pub keep_sigpipe: bool,
     /// How long a waiting thread spins before it yields, and later sleeps.
     pub spin: Duration,
 }
@@ -175,7 +184,7 @@ impl Default for SessionOptions {
             nics: Vec::new(),
             name: String::new(),
             channels: 2,
-            chunk_bytes: DEFAULT_CHUNK_BYTES,
+            chunk_bytes: None,
             unpack: Choice::Auto,
             recv_window: MAX_REQUESTS,
             send_window: 12,
@@ -189,6 +198,7 @@ impl Default for SessionOptions {
             stall_after: Some(Duration::from_secs(10)),
             progress_thread: false,
             preflight: true,
+            keep_sigpipe: false,
             spin: Duration::from_micros(50),
         }
     }
@@ -209,7 +219,10 @@ impl SessionOptions {
         let mut options = Self::default();
         env.read(&["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"], &mut options.plugin)?;
         env.read(&["TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS"], &mut options.channels)?;
-        env.read(&["TCPX_CHUNK_BYTES", "UCCL_TCPX_CHUNK_BYTES"], &mut options.chunk_bytes)?;
+        let mut chunk_bytes = DEFAULT_CHUNK_BYTES;
+        if env.read(&["TCPX_CHUNK_BYTES", "UCCL_TCPX_CHUNK_BYTES"], &mut chunk_bytes)? {
+            options.chunk_bytes = Some(chunk_bytes);
+        }
         env.read(&["TCPX_UNPACK", "UCCL_TCPX_UNPACK_IMPL"], &mut options.unpack)?;
         env.read(&["TCPX_RECV_WINDOW", "UCCL_TCPX_MAX_RECV_INFLIGHT"], &mut options.recv_window)?;
         env.read(&["TCPX_SEND_WINDOW", "UCCL_TCPX_MAX_SEND_INFLIGHT"], &mut options.send_window)?;
@@ -246,6 +259,9 @@ impl SessionOptions {
         if env.read(&["TCPX_PREFLIGHT"], &mut number)? {
             options.preflight = number != 0;
         }
+        if env.read(&["TCPX_KEEP_SIGPIPE"], &mut number)? {
+            options.keep_sigpipe = number != 0;
+        }
         if env.read(&["TCPX_GATHER"], &mut number)? {
             options.gather = number != 0;
         }
@@ -255,12 +271,9 @@ impl SessionOptions {
     /// Checks every field that does not depend on the plugin.
     pub(crate) fn check(&self) -> Result<()> {
         range("channels", u64::from(self.channels), 1, u64::from(MAX_CHANNELS))?;
-        range(
-            "chunk_bytes",
-            u64::from(self.chunk_bytes),
-            u64::from(MIN_CHUNK_BYTES),
-            u64::from(MAX_CHUNK_BYTES),
-        )?;
+        if let Some(bytes) = self.chunk_bytes {
+            range("chunk_bytes", bytes.into(), MIN_CHUNK_BYTES.into(), MAX_CHUNK_BYTES.into())?;
+        }
         range("recv_window", self.recv_window as u64, 1, MAX_REQUESTS as u64)?;
         range("send_window", self.send_window as u64, 1, MAX_REQUESTS as u64)?;
         if let Some(timeout) = self.peer_timeout {
@@ -271,16 +284,6 @@ impl SessionOptions {
             range("stall_after in ms", time.as_millis() as u64, 1, 86_400_000)?;
         }
         check_name("name", &self.name)
-    }
-
-    /// Checks the chunk size against what the plugin was set up for.
-    pub(crate) fn check_chunk(&self, plugin_chunk_bytes: u32) -> Result<()> {
-        if self.chunk_bytes <= plugin_chunk_bytes {
-            return Ok(());
-        }
-        let chunk_bytes = self.chunk_bytes;
-        let problem = SettingProblem::AbovePluginChunk { chunk_bytes, plugin_chunk_bytes };
-        Err(Error::setting("chunk_bytes", chunk_bytes.to_string(), problem))
     }
 }
 

@@ -3,9 +3,11 @@
 //!
 //! - `memory_id`: what a program knows a registration by.
 //! - `peer_name`: what a peer is called in logs and errors.
+//! - `session_number`: which session of the process something belongs to.
 
 pub(crate) mod memory_id;
 pub(crate) mod peer_name;
+pub(crate) mod session_number;
 
 use std::fmt;
 

@@ -50,6 +50,8 @@ pub use machine::facts::{Dialects, Facts};
 pub use machine::host::Host;
 pub use machine::live::LiveFacts;
 pub use machine::tree::Tree;
-pub use preflight::{Hardware, PluginKind, check_plugin_file, data_nics, nics_of, preflight};
+pub use preflight::{
+    Hardware, PluginKind, check_plugin_file, check_rxdm, data_nics, nics_of, preflight,
+};
 pub use report::{Finding, Report};
 pub use table::{explain, search};

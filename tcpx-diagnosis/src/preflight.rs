@@ -16,7 +16,7 @@ mod rxdm;
 mod rxdm_question;
 mod verdict;
 
-pub use hardware::{Hardware, nics_of};
+pub use hardware::{Hardware, check_rxdm, nics_of};
 pub use nic_hazards::data_nics;
 pub use plugin_file::{PluginKind, check_plugin_file};
 pub use verdict::preflight;

@@ -82,7 +82,7 @@
 //! | situation | original | here |
 //! |---|---|---|
 //! | NULL, stale, foreign or doubly closed pointer | crash, corruption | 3 |
-//! | one comm used by two threads at once | undefined | 3 |
+//! | one comm used by two threads at once, but for regMr | undefined | 3 |
 //! | connect or accept polled after the final answer | abort | 3 |
 //! | a second peer for a listen comm | hangs | refused: 2 |
 //! | stray connections to the port | break the pairing | closed |

@@ -30,6 +30,7 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
 fn describe(agreed: &Agreed<'_>) -> String {
     let stats = agreed.session.stats();
     let peer = stats.peers.iter().find(|peer| peer.name == agreed.peer());
+    let chunk_bytes = peer.map_or(0, |peer| peer.chunk_bytes);
     let channels = peer.into_iter().flat_map(|peer| &peer.channels);
     let nics: Vec<&str> = channels.map(|channel| channel.nic.as_str()).collect();
     format!(
@@ -38,6 +39,6 @@ fn describe(agreed: &Agreed<'_>) -> String {
         stats.plugin_name,
         nics.len(),
         nics.join(", "),
-        agreed.session.options().chunk_bytes
+        chunk_bytes
     )
 }

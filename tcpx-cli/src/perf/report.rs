@@ -113,7 +113,6 @@ impl Report {
     ) -> Self {
         let stats = agreed.session.stats();
         let peer = stats.peers.iter().find(|peer| peer.name == agreed.peer());
-        let chunk_bytes = agreed.session.options().chunk_bytes;
         let mut case = cases.iter().max_by_key(|case| case.size_bytes).cloned().unwrap_or_default();
         case.mismatch = cases.iter().find_map(|case| case.mismatch.clone());
         case.verified = case.mismatch.is_none();
@@ -123,7 +122,7 @@ impl Report {
             plugin_name: stats.plugin_name,
             memory: agreed.memory,
             unpack: agreed.unpack.clone(),
-            chunk_bytes: peer.map_or(chunk_bytes, |peer| peer.chunk_bytes),
+            chunk_bytes: peer.map_or(0, |peer| peer.chunk_bytes),
             channels: agreed.channels,
             scattered: match plan.mode {
                 Mode::Messages(batch) => Some(batch.is_scattered),

@@ -18,8 +18,9 @@ const NAMES: [&str; 9] = [
     "verdict",
 ];
 
-/// Of the messages and their order; every change makes a new one. 1 and 2 had other frames.
-pub(super) const VERSION: u16 = 3;
+/// Of the messages and their order; every change makes a new one. 1 and 2 had other frames, and in
+/// 3 a client always asked for a chunk size.
+pub(super) const VERSION: u16 = 4;
 /// Longest body of a command's results, in bytes.
 pub(crate) const RESULT_LIMIT: usize = 4 << 20;
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tcpx_core::{PluginChoice, SessionOptions, UnpackChoice};
+use tcpx_core::{DEFAULT_CHUNK_BYTES, PluginChoice, SessionOptions, UnpackChoice};
 
 use super::isolation;
 use super::memory_choice::{Memory, MemoryChoice};
@@ -41,8 +41,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "IMPL")]
     pub(crate) unpack: Option<UnpackChoice>,
 
-    /// Bytes of a chunk, 4 KiB to 4 MiB and at most NCCL_DYNAMIC_CHUNK_SIZE
-    /// [env: TCPX_CHUNK_BYTES, UCCL_TCPX_CHUNK_BYTES] [default: 512KiB]
+    /// Bytes of a chunk, 4 KiB to 4 MiB, at most NCCL_DYNAMIC_CHUNK_SIZE and what the MTU allows
+    /// [env: TCPX_CHUNK_BYTES, UCCL_TCPX_CHUNK_BYTES] [default: 512KiB, or less where those are]
     #[arg(long, value_name = "BYTES")]
     pub(crate) chunk: Option<ByteSize>,
 
@@ -60,8 +60,8 @@ pub(crate) struct SessionArgs {
 /// The client's wishes, which both ends need to have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SessionRequest {
-    /// Bytes of a chunk.
-    pub(crate) chunk_bytes: u32,
+    /// Bytes of a chunk, if the client was given a number.
+    pub(crate) chunk_bytes: Option<u32>,
     pub(crate) channels: u16,
     pub(crate) memory: Memory,
     /// Name of the unpack implementation, if the client was given one.
@@ -86,7 +86,7 @@ impl SessionArgs {
             options.unpack = unpack;
         }
         if let Some(ByteSize(bytes)) = self.chunk {
-            options.chunk_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            options.chunk_bytes = Some(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
         if let Some(channels) = self.channels {
             options.channels = channels;
@@ -127,7 +127,7 @@ impl SessionArgs {
     /// As the server: what the client asks for, unless this end was given something else.
     pub(crate) fn adopt(&self, request: &SessionRequest, budget: Budget) -> Result<Setup, Failure> {
         let chunk = self.chunk.map(|chunk| chunk.0);
-        insist("--chunk", chunk, u64::from(request.chunk_bytes))?;
+        insist("--chunk", chunk, request.chunk_bytes.unwrap_or(DEFAULT_CHUNK_BYTES).into())?;
         insist("--channels", self.channels, request.channels)?;
         let memory = self.memory.filter(|memory| *memory != MemoryChoice::Auto);
         insist("--memory", memory.map(|memory| memory.decide(false)), request.memory)?;
@@ -217,13 +217,18 @@ mod tests {
     }
 
     fn request() -> SessionRequest {
-        SessionRequest { chunk_bytes: 65_536, channels: 3, memory: Memory::Host, unpack: None }
+        SessionRequest {
+            chunk_bytes: Some(65_536),
+            channels: 3,
+            memory: Memory::Host,
+            unpack: None,
+        }
     }
 
     #[test]
     fn a_server_without_flags_adopts_everything() {
         let setup = args().adopt(&request(), Budget::new(None)).unwrap();
-        assert_eq!((setup.options.chunk_bytes, setup.options.channels), (65_536, 3));
+        assert_eq!((setup.options.chunk_bytes, setup.options.channels), (Some(65_536), 3));
         assert_eq!((setup.memory, setup.options.gpu), (Memory::Host, None));
         let asked = SessionRequest { unpack: Some("host".into()), ..request() };
         assert_eq!(

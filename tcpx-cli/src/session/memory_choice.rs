@@ -20,7 +20,7 @@ pub(crate) enum MemoryChoice {
 }
 
 /// What it means, agreed by both ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Memory {
     /// Ordinary memory that stands in for GPU memory

@@ -4,15 +4,19 @@
 
 use std::ffi::{CStr, c_char};
 use std::io;
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::ptr;
+use std::time::Duration;
 
+use tcpx_cuda::CudaGpu;
 use tcpx_sys::{
     Entries, LoadError, NcclNetV7, NetDeviceHandle, NetProperties, Plugin, log_callback,
 };
 
 use super::device_memory::{Memory, on_gpu};
 use super::host_memory::{self, address, pointer};
+use super::own_time::OwnTime;
 use super::stream;
 use crate::link::command::{Answer, Commands};
 use crate::link::values::{
@@ -155,6 +159,17 @@ impl Commands for Agent<'_> {
         Ok(Made { rc: result.0, pointer: address(out) })
     }
 
+    fn timed_connect(
+        &mut self,
+        dev: i32,
+        handle: u64,
+        device: DeviceArgument,
+    ) -> Answer<(Made, Duration)> {
+        let time = OwnTime::start();
+        let made = self.connect(dev, handle, device)?;
+        Ok((made, time.elapsed()))
+    }
+
     fn accept(&mut self, listen_comm: u64, device: DeviceArgument) -> Answer<Made> {
         let mut out = ptr::null_mut();
         let mut inner = device_handle(device);
@@ -281,6 +296,25 @@ impl Commands for Agent<'_> {
             Ok(Census { descriptors: count("/proc/self/fd")?, threads: count("/proc/self/task")? })
         };
         census().map_err(|error| format!("the census: {error}"))
+    }
+
+    fn descriptor(&mut self, number: i32) -> Answer<Option<(u64, u64)>> {
+        let mut found = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the place is large enough; on a number that is no descriptor fstat fails.
+        let result = unsafe { libc::fstat(number, found.as_mut_ptr()) };
+        Ok((result == 0).then(|| {
+            // SAFETY: fstat succeeded, so it wrote all of it.
+            let found = unsafe { found.assume_init() };
+            (found.st_dev, found.st_ino)
+        }))
+    }
+
+    fn use_gpu(&mut self, ordinal: u32) -> Answer<()> {
+        // Held until the process ends, as requests may refer to its memory until then.
+        let gpu: &CudaGpu = Box::leak(Box::new(CudaGpu::open(ordinal).map_err(on_gpu)?));
+        std::mem::forget(gpu.enter().map_err(on_gpu)?);
+        self.memory = Memory::new(Some(gpu));
+        Ok(())
     }
 
     fn default_sigpipe(&mut self) -> Answer<()> {

@@ -4,6 +4,7 @@
 
 use crate::check::checks;
 use crate::harness::fixture::Fixture;
+use crate::harness::subject::ORIGINAL_NAME;
 use crate::harness::symbols;
 use crate::harness::verdict::{Verdict, differs, fail, require, require_rc, skip, strict_refusal};
 use crate::link::values::{Loaded, Properties};
@@ -26,8 +27,6 @@ checks! { Abi:
     "abi.properties_range", "§1.6", range => "getProperties refuses a device beyond the last";
 }
 
-const ORIGINAL_NAME: &str = "GPUDirectTCPX_v7";
-
 /// Properties of every device.
 fn all(fixture: &Fixture<'_>) -> Verdict<Vec<Properties>> {
     let process = fixture.ready()?;
@@ -41,10 +40,10 @@ fn all(fixture: &Fixture<'_>) -> Verdict<Vec<Properties>> {
 }
 
 fn symbol(fixture: &Fixture<'_>) -> Verdict {
-    if fixture.file().is_none() {
+    if fixture.subject.file().is_none() {
         return Err(skip("a built-in table has no symbol"));
     }
-    match fixture.bare(&[])?.load()? {
+    match fixture.table()? {
         Err(failure) if !failure.member => {
             Err(fail("a file with the symbol ncclNetPlugin_v7, 152 bytes long", failure.text))
         }
@@ -53,7 +52,7 @@ fn symbol(fixture: &Fixture<'_>) -> Verdict {
 }
 
 fn other_symbols(fixture: &Fixture<'_>) -> Verdict {
-    let Some(path) = fixture.file() else {
+    let Some(path) = fixture.subject.file() else {
         return Err(skip("a built-in table has no symbol"));
     };
     let found = symbols::plugin_tables(path).map_err(|error| skip(error.to_string()))?;
@@ -68,11 +67,11 @@ fn other_symbols(fixture: &Fixture<'_>) -> Verdict {
 
 /// The table, for checks that only look at it.
 fn table(fixture: &Fixture<'_>) -> Verdict<Loaded> {
-    fixture.bare(&[])?.load()?.map_err(|failure| skip(failure.text))
+    fixture.table()?.map_err(|failure| skip(failure.text))
 }
 
 fn members(fixture: &Fixture<'_>) -> Verdict {
-    match fixture.bare(&[])?.load()? {
+    match fixture.table()? {
         Ok(_) => Ok(()),
         Err(failure) if failure.member => Err(fail("a whole table", failure.text)),
         Err(failure) => Err(skip(failure.text)),

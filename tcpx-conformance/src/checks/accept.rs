@@ -2,11 +2,15 @@
 //!
 //! § is a section of docs/plugin-contract.md.
 
+use tcpx_sys::PTR_CUDA;
+
 use crate::check::checks;
+use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
-use crate::harness::verdict::{Halt, Verdict, differs, may_die, require, require_rc};
-use crate::link::values::DeviceArgument;
+use crate::harness::verdict::{Halt, Verdict, differs, may_die, require, require_rc, skip};
+use crate::link::values::{DeviceArgument, Made};
+use crate::outcome::Outcome;
 
 checks! { Lifecycle:
     "lifecycle.accept_pending", "§2.5", pending => "accept without a peer returns 0 and no comm";
@@ -14,6 +18,8 @@ checks! { Lifecycle:
         "the device handle is written only with the comm";
     "lifecycle.accept_device_struct", "§2.5", device =>
         "queue, bounce buffer and head -1 are there";
+    "lifecycle.accept_other_gpu", "§8", other_gpu =>
+        "accept refuses another GPU than the one that listen saw";
     #[destructive]
     "lifecycle.accept_one_peer", "§2.3", one_peer => "a listen comm hands out one comm only";
     #[destructive]
@@ -64,6 +70,43 @@ fn device(fixture: &Fixture<'_>) -> Verdict {
         "a bounce buffer at a multiple of 16",
         || format!("{:#x}", queue.bounce),
     )
+}
+
+fn other_gpu(fixture: &Fixture<'_>) -> Verdict {
+    const BYTES: u64 = 100_000;
+    let gpu = fixture.subject.other_gpu();
+    let gpu = gpu.ok_or_else(|| skip("it takes GPU memory, and two GPUs"))?;
+    let pending = PendingPair::of_new_processes(fixture)?;
+    // The first GPU's context stays below the new one.
+    pending.listener.use_gpu(gpu)?;
+    let (mut connected, mut accepted) = (Made { rc: 0, pointer: 0 }, Made { rc: 0, pointer: 0 });
+    while connected.pointer == 0 || accepted.pointer == 0 {
+        // A refusal may reach the connector first.
+        if (connected.rc, connected.pointer) == (0, 0) {
+            connected = pending.connect(DeviceArgument::PointsToNull)?;
+        }
+        if accepted.pointer == 0 {
+            accepted = pending.accept(DeviceArgument::At(pending.device))?;
+        }
+        if accepted.rc != 0 {
+            return require_rc("accept on another GPU", accepted.rc, 3);
+        }
+        require(!fixture.used(1, 1), "accept refuses or hands out its comm", || {
+            "neither at the deadline".to_owned()
+        })?;
+    }
+    let comms = (connected.pointer, accepted.pointer);
+    let pair = CommPair::of(fixture, &pending, comms, PTR_CUDA, PTR_CUDA)?;
+    let receive = pair.receive(0, BYTES)?;
+    let send = pair.send(0, BYTES, 1)?;
+    pair.complete(fixture, send, &receive)?;
+    Err(match pair.check(&receive, BYTES, 1) {
+        Ok(()) => differs("another GPU is accepted, and the bytes arrive; in 3.1.9 they do not"),
+        Err(Halt::Answer(Outcome::Fail { got, .. })) => {
+            differs(format!("another GPU is accepted and the bytes are wrong, as in 3.1.9: {got}"))
+        }
+        Err(other) => other,
+    })
 }
 
 fn one_peer(fixture: &Fixture<'_>) -> Verdict {

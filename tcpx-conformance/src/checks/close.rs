@@ -2,6 +2,8 @@
 //!
 //! § is a section of docs/plugin-contract.md.
 
+use std::time::Instant;
+
 use crate::check::checks;
 use crate::harness::calls::CommKind;
 use crate::harness::fixture::Fixture;
@@ -99,20 +101,21 @@ fn unconsumed(fixture: &Fixture<'_>) -> Verdict {
 }
 
 fn leaks(fixture: &Fixture<'_>) -> Verdict {
-    const ROUNDS: u64 = 4;
+    // With the first, four accepts: in 3.1.9 each takes more than 5 s.
+    const ROUNDS: u64 = 2;
     let pair = fixture.pair()?;
     pair.transfer(fixture, 1000, 1)?;
+    let round = |seed| {
+        let other = pair.another(fixture)?;
+        other.transfer(fixture, 1000, seed)?;
+        other.release()
+    };
+    // What two comms at once need may be kept for the next time.
+    round(0)?;
     let before = (pair.sender.census()?, pair.receiver.census()?);
-    for round in 0..ROUNDS {
-        let (send_kind, recv_kind) = (pair.memory.pointer_type(), pair.memory.pointer_type());
-        let (sender, receiver) = (pair.sender.clone(), pair.receiver.clone());
-        let other = crate::harness::comm_pair::CommPair::connect(
-            fixture, sender, receiver, send_kind, recv_kind,
-        )?;
-        other.transfer(fixture, 1000, round)?;
-        other.release()?;
-    }
+    (1..=ROUNDS).try_for_each(round)?;
     // Helper threads may still be on their way out when close returns.
+    let patience = Instant::now() + fixture.share(1, 4);
     loop {
         let after = (pair.sender.census()?, pair.receiver.census()?);
         let descriptors = after.0.descriptors <= before.0.descriptors
@@ -121,7 +124,8 @@ fn leaks(fixture: &Fixture<'_>) -> Verdict {
         {
             return Ok(());
         }
-        require(!fixture.used(1, 2), "as many descriptors and threads as before", || {
+        let is_over = Instant::now() > patience || fixture.used(1, 1);
+        require(!is_over, "as many descriptors and threads as before", || {
             format!("{before:?} before and {after:?} after {ROUNDS} more comms")
         })?;
     }

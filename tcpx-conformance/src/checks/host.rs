@@ -7,6 +7,7 @@ use tcpx_sys::{PTR_CUDA, PTR_HOST};
 use crate::check::checks;
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
+use crate::harness::observation::Observation;
 use crate::harness::verdict::{Verdict, differs, require, require_rc, skip};
 use crate::link::values::Tested;
 use crate::message::unpack_row;
@@ -28,6 +29,7 @@ const SIZES: [u64; 6] = [0, 1, 4097, 65_536, 100_001, 524_288];
 fn moved(fixture: &Fixture<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<bool> {
     let receive = pair.receive(0, bytes)?;
     let send = pair.send(0, bytes, seed)?;
+    let mut patience = Observation::of(fixture.share(1, 4));
     let (mut sent, mut got) = (false, false);
     while !(sent && got) {
         for (process, request, done) in
@@ -39,7 +41,7 @@ fn moved(fixture: &Fixture<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdi
                 *done = now == 1;
             }
         }
-        if fixture.used(1, 2) {
+        if !patience.goes_on() || fixture.used(1, 1) {
             return Ok(false);
         }
     }

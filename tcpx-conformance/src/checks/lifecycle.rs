@@ -8,7 +8,7 @@ use crate::check::checks;
 use crate::harness::calls::CommKind;
 use crate::harness::fixture::Fixture;
 use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_made, require_rc};
+use crate::harness::verdict::{Verdict, differs, may_die, require, require_made, require_rc};
 
 checks! { Lifecycle:
     "lifecycle.devices_before_init", "§2.2", devices_early =>
@@ -31,7 +31,7 @@ checks! { Lifecycle:
 }
 
 fn devices_early(fixture: &Fixture<'_>) -> Verdict {
-    let counted = fixture.loaded()?.devices()?;
+    let counted = fixture.loaded(&[])?.devices()?;
     require_rc("devices before init", counted.rc, 0)?;
     require(counted.count == -1, "-1 devices before init", || counted.count.to_string())
 }
@@ -53,7 +53,7 @@ fn init_twice(fixture: &Fixture<'_>) -> Verdict {
 }
 
 fn no_logger(fixture: &Fixture<'_>) -> Verdict {
-    match fixture.loaded()?.init(false) {
+    match fixture.loaded(&[])?.init(false) {
         // Working without a log is as good as refusing.
         Ok(0) => Ok(()),
         other => may_die("init with a NULL logger", other),
@@ -62,9 +62,7 @@ fn no_logger(fixture: &Fixture<'_>) -> Verdict {
 
 /// What init returns with one more variable set.
 fn init_with(fixture: &Fixture<'_>, variable: &str, value: &str) -> Verdict<i32> {
-    let process = fixture.bare(&[(variable, value)])?;
-    process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
-    process.init(true)
+    fixture.loaded(&[(variable, value)])?.init(true)
 }
 
 fn disabled(fixture: &Fixture<'_>) -> Verdict {

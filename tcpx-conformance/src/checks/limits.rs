@@ -7,7 +7,7 @@ use tcpx_sys::MAX_REQUESTS;
 use crate::check::checks;
 use crate::harness::comm_pair::{CommPair, Receive};
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{Verdict, require, require_rc};
+use crate::harness::verdict::{Verdict, differs, require, require_rc};
 use crate::link::values::{Made, UNTOUCHED};
 
 checks! { Requests:
@@ -19,6 +19,8 @@ checks! { Requests:
     "requests.send_retry", "§2.7", send_retry => "a refused isend succeeds once a send is done";
     "requests.receive_retry", "§2.7", receive_retry =>
         "a refused irecv succeeds once a receive is consumed";
+    "requests.pointers_reused", "§2.7", reused =>
+        "a request has the pointer of the one 16 before it on the comm";
     "requests.unconsumed_count", "§2.7", unconsumed =>
         "finished receives count until they are consumed";
 }
@@ -120,6 +122,29 @@ fn receive_retry(fixture: &Fixture<'_>) -> Verdict {
     for (seed, receive) in (1..).zip(&receives) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;
+    }
+    Ok(())
+}
+
+fn reused(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for seed in 0..2 * COUNT + 3 {
+        let receive = pair.receive(0, BYTES)?;
+        let send = pair.send(0, BYTES, seed)?;
+        pair.complete(fixture, send, &receive)?;
+        pair.check(&receive, BYTES, seed)?;
+        pair.consume(&receive)?;
+        receives.push(receive.request);
+        sends.push(send);
+    }
+    for (pointers, what) in [(sends, "sends"), (receives, "receives")] {
+        let (later, earlier) = (&pointers[MAX_REQUESTS..], &pointers);
+        if later.iter().zip(earlier).any(|(later, earlier)| later != earlier) {
+            return Err(differs(format!(
+                "the pointers of {what} do not recur every 16; in 3.1.9 they do"
+            )));
+        }
     }
     Ok(())
 }

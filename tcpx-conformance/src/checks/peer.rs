@@ -47,15 +47,15 @@ enum End {
     Silent,
 }
 
-/// Tests a request for a while: every answer must be one that a dead peer allows, and must come at
-/// once.
+/// Tests a request for a while: every answer must be one that a dead peer allows.
 fn watch(process: &Process, request: u64) -> Verdict<End> {
-    watch_for(process, request, WATCH)
+    watch_for(process, request, WATCH, WATCH)
 }
 
-/// The same, waiting this long for a first answer.
-fn watch_for(process: &Process, request: u64, patience: Duration) -> Verdict<End> {
-    let mut observation = Observation::of(patience);
+/// The same, waiting for `first` until something is said, and after an rc 2 for `then` until it is
+/// taken back.
+fn watch_for(process: &Process, request: u64, first: Duration, then: Duration) -> Verdict<End> {
+    let mut observation = Observation::of(first);
     while observation.goes_on() {
         match process.test(request)? {
             Tested { rc: 0, done: 0, .. } => {}
@@ -63,7 +63,7 @@ fn watch_for(process: &Process, request: u64, patience: Duration) -> Verdict<End
             Tested { rc: 2, done: 0, .. } => {
                 // Not sticky in the original (§2.9): the data may still come, so this is not the
                 // end yet.
-                return again(process, request);
+                return again(process, request, then);
             }
             Tested { rc, done, .. } => {
                 return Err(fail("rc 0, or rc 2 without done", format!("rc {rc}, done {done}")));
@@ -74,8 +74,8 @@ fn watch_for(process: &Process, request: u64, patience: Duration) -> Verdict<End
 }
 
 /// After an rc 2: either it stays, or the request completes.
-fn again(process: &Process, request: u64) -> Verdict<End> {
-    let mut observation = Observation::of(WATCH);
+fn again(process: &Process, request: u64, patience: Duration) -> Verdict<End> {
+    let mut observation = Observation::of(patience);
     while observation.goes_on() {
         let Tested { rc, done, .. } = process.test(request)?;
         match (rc, done) {
@@ -92,7 +92,7 @@ fn closed_idle(fixture: &Fixture<'_>) -> Verdict {
     let receive = pair.receive(0, 1000)?;
     pair.receiver.test(receive.request)?;
     pair.sender.close(CommKind::Send, pair.send_comm)?;
-    let end = watch_for(&pair.receiver, receive.request, fixture.share(1, 4))?;
+    let end = watch_for(&pair.receiver, receive.request, fixture.share(1, 4), WATCH)?;
     require(end == End::Failed, "test returns 2", || format!("{end:?}"))
 }
 
@@ -101,14 +101,16 @@ fn closed_after(fixture: &Fixture<'_>) -> Verdict {
     let receive = pair.receive(0, 5000)?;
     let send = pair.send(0, 5000, 1)?;
     // The receiver keeps still: everything it gets, it gets after the close.
+    let mut observation = Observation::of(fixture.share(1, 4));
     while !step(&pair.sender, send, "send")? {
-        if fixture.used(1, 3) {
+        if !observation.goes_on() {
             // A sender that waits for the receiver cannot have closed before it.
             return Err(differs("a small send is not done before the receiver calls test"));
         }
     }
     pair.sender.close(CommKind::Send, pair.send_comm)?;
-    let end = watch_for(&pair.receiver, receive.request, fixture.share(1, 4))?;
+    let patience = fixture.share(1, 4);
+    let end = watch_for(&pair.receiver, receive.request, patience, patience)?;
     require(end == End::Done, "the message arrives, after one rc 2 at most", || {
         format!("{end:?}")
     })?;

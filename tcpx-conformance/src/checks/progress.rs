@@ -19,7 +19,11 @@ checks! { Progress:
     "progress.receiver_needs_test", "§2.7", receiver =>
         "a receive publishes nothing before test is called";
     "progress.oldest_drives_all", "§2.9", oldest => "testing the oldest moves the later ones along";
-    "progress.eager", "§2.9", eager => "a small send completes before the peer posts a receive";
+    "progress.one_a_call", "§8", one_a_call => "a test call brings one of the queued sends under way";
+    "progress.eager", "§2.9", eager::<1000> =>
+        "a small send completes before the peer posts a receive";
+    "progress.eager_large", "§8", eager::<100_000> =>
+        "a send of 100 KB completes before the peer posts a receive";
     "progress.rendezvous", "§3.2", rendezvous => "with RECV_SYNC=1 a send waits for its receive";
     "progress.small_messages", "§2.7", small => "4000 messages of 64 bytes in a full window";
     "progress.recycling", "§3.6", recycling =>
@@ -84,22 +88,48 @@ fn oldest(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn eager(fixture: &Fixture<'_>) -> Verdict {
+fn one_a_call(fixture: &Fixture<'_>) -> Verdict {
+    const COUNT: u64 = 16;
     let pair = fixture.pair()?;
-    let send = pair.send(0, 1000, 1)?;
-    let mut observation = Observation::of(Duration::from_secs(1));
+    let receives: Vec<_> =
+        (0..COUNT).map(|i| pair.receive(i * 4096, 1000)).collect::<Verdict<_>>()?;
+    let sends: Vec<u64> =
+        (0..COUNT).map(|i| pair.send(i * 4096, 1000, i)).collect::<Verdict<_>>()?;
+    let sent = usize::from(step(&pair.sender, sends[0], "send")?);
+    let mut observation = Observation::of(QUIET);
+    let mut moved = 0;
+    while observation.goes_on() {
+        if let Some(receive) = receives.get(moved) {
+            moved += usize::from(step(&pair.receiver, receive.request, "receive")?);
+        }
+    }
+    pair.complete_all(fixture, &sends[sent..], &receives[moved..])?;
+    for (seed, receive) in (0..).zip(&receives) {
+        pair.check(receive, 1000, seed)?;
+        pair.consume(receive)?;
+    }
+    if moved <= 1 {
+        return Ok(());
+    }
+    Err(differs(format!("one test call moved {moved} of {COUNT} sends; in 3.1.9 it moves one")))
+}
+
+fn eager<const BYTES: u64>(fixture: &Fixture<'_>) -> Verdict {
+    let pair = fixture.pair()?;
+    let send = pair.send(0, BYTES, 1)?;
+    let mut observation = Observation::of(fixture.share(1, 6));
     let mut sent = false;
     while !sent && observation.goes_on() {
         sent = step(&pair.sender, send, "send")?;
     }
-    let receive = pair.receive(0, 1000)?;
+    let receive = pair.receive(0, BYTES)?;
     pair.complete_all(fixture, if sent { &[] } else { std::slice::from_ref(&send) }, &[receive])?;
-    pair.check(&receive, 1000, 1)?;
+    pair.check(&receive, BYTES, 1)?;
     pair.consume(&receive)?;
     if sent {
         Ok(())
     } else {
-        Err(differs("a small send waits for its receive; 3.1.9 completes it at once"))
+        Err(differs(format!("a send of {BYTES} bytes waits for its receive; in 3.1.9 it does not")))
     }
 }
 

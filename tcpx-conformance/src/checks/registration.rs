@@ -11,10 +11,14 @@ use crate::harness::verdict::{
     Verdict, differs, fail, loose_acceptance, require, require_made, require_rc,
 };
 use crate::link::values::UNTOUCHED;
+use crate::memory_kind::MemoryKind;
 
 checks! { Registration:
     "registration.null_comm", "§2.6", null_comm => "regMr on a NULL comm returns 3";
     "registration.unaligned", "§2.6", unaligned => "device memory must be aligned to 4096";
+    "registration.odd_size", "§8", odd_size => "device memory is registered in whole pages";
+    "registration.keeps_stdin", "§8", keeps_stdin =>
+        "a regMr that is refused leaves descriptor 0 of the process open";
     "registration.host_unaligned", "§2.6", host_unaligned => "host memory needs no alignment";
     "registration.type_dma_buf", "§2.6", dma_buf => "type 4 (dma-buf) returns 3";
     "registration.type_unknown", "§2.6", unknown => "other types return 3";
@@ -52,6 +56,42 @@ fn unaligned(fixture: &Fixture<'_>) -> Verdict {
     for shift in [1, 16, 2048, 4095] {
         let made = pair.sender.register(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
         require_rc(&format!("regMr of device memory at a page + {shift}"), made.rc, 3)?;
+    }
+    Ok(())
+}
+
+/// A size that is no multiple of a page.
+const ODD_BYTES: u64 = 5000;
+
+fn odd_size(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_entries()?;
+    let pair = fixture.pair()?;
+    let at = pair.sender.allocate_device(BYTES)?;
+    let what = format!("regMr of {ODD_BYTES} bytes of device memory");
+    match pair.sender.register(pair.send_comm, at, ODD_BYTES, PTR_CUDA)?.rc {
+        0 => Err(differs(format!("{what} is accepted; 3.1.9 returns 3"))),
+        rc => require_rc(&what, rc, 3),
+    }
+}
+
+fn keeps_stdin(fixture: &Fixture<'_>) -> Verdict {
+    fixture.require_entries()?;
+    let pair = fixture.pair()?;
+    let before = pair.sender.descriptor(libc::STDIN_FILENO)?;
+    require(before.is_some(), "an agent with a descriptor 0", || "none".to_owned())?;
+    let mut ranges =
+        vec![("a size of no whole pages", pair.sender.allocate_device(BYTES)?, ODD_BYTES)];
+    if fixture.memory() == MemoryKind::Cuda {
+        ranges.push(("ordinary memory as device memory", pair.sender.allocate(BYTES)?, BYTES));
+    }
+    for (what, at, bytes) in ranges {
+        // Whether it is accepted is another question.
+        pair.sender.register(pair.send_comm, at, bytes, PTR_CUDA)?;
+        if pair.sender.descriptor(libc::STDIN_FILENO)? != before {
+            return Err(differs(format!(
+                "regMr of {what} closes file descriptor 0 of the process, as 3.1.9 does"
+            )));
+        }
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 //!
 //! § is a section of docs/plugin-contract.md.
 
+use std::time::Duration;
+
 use tcpx_sys::{NetDeviceHandle, UnpackNetDeviceHandle};
 
 use crate::harness::process::Process;
@@ -78,12 +80,28 @@ impl Process {
         self.reg_mr(comm, data, i32::try_from(bytes).unwrap_or(i32::MAX), kind)
     }
 
+    /// Memory that can be registered as this type.
+    pub(crate) fn allocate_as(&self, kind: i32, bytes: u64) -> Verdict<u64> {
+        match kind {
+            tcpx_sys::PTR_CUDA => self.allocate_device(bytes),
+            _ => self.allocate(bytes),
+        }
+    }
+
     /// A buffer of its own with a registration.
     pub(crate) fn registered(&self, comm: u64, bytes: u64, kind: i32) -> Verdict<Buffer> {
-        let at = match kind {
-            tcpx_sys::PTR_CUDA => self.allocate_device(bytes)?,
-            _ => self.allocate(bytes)?,
-        };
+        let at = self.allocate_as(kind, bytes)?;
+        self.registered_at(comm, at, bytes, kind)
+    }
+
+    /// A registration of memory that is there.
+    pub(crate) fn registered_at(
+        &self,
+        comm: u64,
+        at: u64,
+        bytes: u64,
+        kind: i32,
+    ) -> Verdict<Buffer> {
         let made = self.register(comm, at, bytes, kind)?;
         require_rc(&format!("regMr of {bytes} page-aligned bytes as type {kind}"), made.rc, 0)?;
         Ok(Buffer { at, mhandle: made.pointer })

@@ -64,37 +64,57 @@ impl CommPair {
         Self::of(fixture, &pending, comms, send_kind, recv_kind)
     }
 
-    /// Made of a pair whose comms are there: closes the listen comm and registers a buffer at each
-    /// end.
+    /// Another comm between the same processes, over the memory of this one: what they hold then
+    /// is the plugin's.
+    pub(crate) fn another(&self, fixture: &Fixture<'_>) -> Verdict<Self> {
+        let (sender, receiver) = (Rc::clone(&self.sender), Rc::clone(&self.receiver));
+        let pending = PendingPair::between(fixture, sender, receiver)?;
+        let comms = pending.establish(fixture)?;
+        let kind = self.memory.pointer_type();
+        let places = [self.outgoing.at, self.incoming.at, self.scratch];
+        Self::over(fixture, &pending, comms, [kind, kind], places)
+    }
+
+    /// Made of a pair whose comms are there, with a buffer at each end.
     pub(crate) fn of(
         fixture: &Fixture<'_>,
         pending: &PendingPair,
-        (send_comm, recv_comm): (u64, u64),
+        comms: (u64, u64),
         send_kind: i32,
         recv_kind: i32,
+    ) -> Verdict<Self> {
+        let places = [
+            pending.connector.allocate_as(send_kind, BUFFER_BYTES)?,
+            pending.listener.allocate_as(recv_kind, BUFFER_BYTES)?,
+            pending.listener.allocate(BUFFER_BYTES)?,
+        ];
+        Self::over(fixture, pending, comms, [send_kind, recv_kind], places)
+    }
+
+    /// The same with buffers that are there: closes the listen comm and registers them.
+    fn over(
+        fixture: &Fixture<'_>,
+        pending: &PendingPair,
+        (send_comm, recv_comm): (u64, u64),
+        [send_kind, recv_kind]: [i32; 2],
+        [outgoing, incoming, scratch]: [u64; 3],
     ) -> Verdict<Self> {
         let (sender, receiver) = (Rc::clone(&pending.connector), Rc::clone(&pending.listener));
         receiver.close(CommKind::Listen, pending.listen_comm)?;
         let device_struct = receiver.device(pending.device)?.handle;
-        let queue = receiver.queue(device_struct)?;
-        let outgoing = sender.registered(send_comm, BUFFER_BYTES, send_kind)?;
-        let incoming = receiver.registered(recv_comm, BUFFER_BYTES, recv_kind)?;
-        let scratch = receiver.allocate(BUFFER_BYTES)?;
-        let unpacks = recv_kind == tcpx_sys::PTR_CUDA;
-        let (memory, received) = (fixture.memory(), Cell::new(0));
         Ok(Self {
+            queue: receiver.queue(device_struct)?,
+            outgoing: sender.registered_at(send_comm, outgoing, BUFFER_BYTES, send_kind)?,
+            incoming: receiver.registered_at(recv_comm, incoming, BUFFER_BYTES, recv_kind)?,
+            scratch,
+            memory: fixture.memory(),
+            unpacks: recv_kind == tcpx_sys::PTR_CUDA,
+            received: Cell::new(0),
             sender,
             receiver,
             send_comm,
             recv_comm,
-            outgoing,
-            incoming,
-            queue,
             device_struct,
-            scratch,
-            memory,
-            unpacks,
-            received,
         })
     }
 

@@ -1,15 +1,14 @@
 //! What a check works with: agents on demand and the time it has.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tcpx_sys::{HANDLE_BYTES, NcclResult};
 
 use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, fail, require_rc, skip};
-use crate::link::values::Made;
+use crate::harness::subject::Subject;
+use crate::harness::verdict::{Verdict, fail, not_run, require_rc, skip};
+use crate::link::values::{LoadFailure, Loaded, Made};
 use crate::memory_kind::MemoryKind;
-use crate::options::{Options, Target};
 
 /// Loops of a check end this long before calls are given up, so that a loop can say what it was
 /// waiting for.
@@ -18,7 +17,7 @@ const CALL_GRACE: Duration = Duration::from_secs(2);
 /// The surroundings of one check.
 #[derive(Debug)]
 pub(crate) struct Fixture<'a> {
-    options: &'a Options,
+    pub subject: &'a Subject<'a>,
     /// What the check has.
     time: Duration,
     deadline: Instant,
@@ -28,30 +27,22 @@ pub(crate) struct Fixture<'a> {
 
 impl<'a> Fixture<'a> {
     /// `left`: of the time of the whole run. A quarter of it is kept for calls that hang.
-    pub(crate) fn new(options: &'a Options, left: Option<Duration>) -> Self {
-        let now = Instant::now();
-        let time = left.map_or(options.deadline, |left| options.deadline.min(left * 3 / 4));
+    pub(crate) fn new(subject: &'a Subject<'a>, left: Option<Duration>) -> Self {
+        let (now, own) = (Instant::now(), subject.options.deadline);
+        let time = left.map_or(own, |left| own.min(left * 3 / 4));
         let deadline = now + time;
         let end = deadline + CALL_GRACE;
-        Self { options, time, deadline, end: left.map_or(end, |left| end.min(now + left)) }
+        Self { subject, time, deadline, end: left.map_or(end, |left| end.min(now + left)) }
     }
 
     /// Whether the run's time left the check less than its own, and that is over.
     pub(crate) fn was_cut_short(&self) -> bool {
-        self.time < self.options.deadline && Instant::now() >= self.deadline
+        self.time < self.subject.options.deadline && Instant::now() >= self.deadline
     }
 
     /// Kind of memory that the data checks use.
     pub(crate) const fn memory(&self) -> MemoryKind {
-        self.options.memory
-    }
-
-    /// The plugin's file, if it is one.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        match &self.options.target {
-            Target::Path(path) => Some(path),
-            Target::Table => None,
-        }
+        self.subject.memory
     }
 
     /// Whether the check has used up the share `part / whole` of its time.
@@ -67,12 +58,31 @@ impl<'a> Fixture<'a> {
 
     /// An agent that has not loaded the plugin.
     pub(crate) fn bare(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
-        Process::start(self.options, environment, self.end)
+        Process::start(self.subject.options, self.subject.gpu, environment, self.end)
     }
 
-    /// An agent with the plugin loaded, not initialised.
-    pub(crate) fn loaded(&self) -> Verdict<Process> {
-        let process = self.bare(&[])?;
+    /// The table, as an agent finds it.
+    pub(crate) fn table(&self) -> Verdict<Result<Loaded, LoadFailure>> {
+        match self.bare(&[])?.load()? {
+            // Where the GPU is missing, so may be the libraries that the hardware plugin needs.
+            Err(LoadFailure { member: false, text }) if self.lacks_gpu() => {
+                Err(not_run(format!("the hardware plugin cannot be loaded without a GPU: {text}")))
+            }
+            loaded => Ok(loaded),
+        }
+    }
+
+    /// Whether the plugin cannot even be initialised for want of a GPU.
+    fn lacks_gpu(&self) -> bool {
+        self.subject.is_hardware && self.subject.lacking.is_some()
+    }
+
+    /// An agent with the plugin loaded, not initialised, and with more environment.
+    pub(crate) fn loaded(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
+        if self.lacks_gpu() {
+            self.require_available()?;
+        }
+        let process = self.bare(environment)?;
         process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
         Ok(process)
     }
@@ -84,8 +94,7 @@ impl<'a> Fixture<'a> {
 
     /// The same, with more environment.
     pub(crate) fn ready_with(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
-        let process = self.bare(environment)?;
-        process.load()?.map_err(|failure| fail("the plugin loads", failure.text))?;
+        let process = self.loaded(environment)?;
         match process.init(true)? {
             0 => Ok(process),
             rc => {
@@ -103,10 +112,9 @@ impl<'a> Fixture<'a> {
         Ok((pointer, handle))
     }
 
-    /// Skips the check where an agent cannot allocate the run's kind of memory.
+    /// Ends the check where an agent cannot allocate the run's kind of memory.
     pub(crate) fn require_available(&self) -> Verdict {
-        let gpu = self.memory().gpu(self.options.gpu);
-        gpu.map(drop).map_err(|reason| skip(format!("CUDA memory: {reason}")))
+        self.subject.lacking.as_ref().map_or(Ok(()), |reason| Err(not_run(reason)))
     }
 
     /// Skips the check where receives do not come as entries of the unpack queue.

@@ -50,13 +50,14 @@ struct Running {
 }
 
 impl Process {
-    /// Starts an agent that will load the plugin of `options`.
+    /// Starts an agent that will hold `gpu` and load the plugin of `options`.
     pub(crate) fn start(
         options: &Options,
+        gpu: Option<u32>,
         environment: &[(&str, &str)],
         deadline: Instant,
     ) -> Verdict<Self> {
-        let started = Running::start(options, environment, deadline);
+        let started = Running::start(options, gpu, environment, deadline);
         let running = started.map_err(|error| fail("an agent starts", error.to_string()))?;
         Ok(Self { running: RefCell::new(running), deadline })
     }
@@ -99,6 +100,7 @@ impl Process {
 impl Running {
     fn start(
         options: &Options,
+        gpu: Option<u32>,
         environment: &[(&str, &str)],
         deadline: Instant,
     ) -> io::Result<Self> {
@@ -113,7 +115,7 @@ impl Running {
         program.args(&options.arguments).stdin(Stdio::null());
         program.stdout(output.try_clone()?).stderr(output.try_clone()?).process_group(0);
         for (name, value) in defaults(&options.target) {
-            if std::env::var_os(name).is_none() {
+            if std::env::var_os(name).is_none_or(|value| value.is_empty()) {
                 program.env(name, value);
             }
         }
@@ -123,8 +125,6 @@ impl Running {
         let child = program.spawn()?;
         drop(theirs);
         let mut running = Self { child, link: Link::new(ours), output, ended: None };
-        // Without the GPU that was asked for, the checks that need none still run.
-        let gpu = options.memory.gpu(options.gpu).unwrap_or(None);
         let assignment = Assignment { target: options.target.clone(), gpu };
         running.link.send(&assignment, Some(deadline))?;
         Ok(running)

@@ -31,6 +31,12 @@ pub(crate) fn plugin_tables(path: &Path) -> Result<Vec<String>, SymbolsError> {
     Ok(tables)
 }
 
+/// Whether the file has this text anywhere.
+pub(crate) fn mentions(path: &Path, text: &str) -> bool {
+    let has = |bytes: Vec<u8>| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    fs::read(path).is_ok_and(has)
+}
+
 fn is_table(name: &str) -> bool {
     let versions = TABLES.iter().filter_map(|table| name.strip_prefix(table));
     versions.into_iter().any(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))

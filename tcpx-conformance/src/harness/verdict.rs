@@ -57,6 +57,11 @@ pub(crate) fn skip(reason: impl Into<String>) -> Halt {
     Halt::Answer(Outcome::Skip { reason: reason.into() })
 }
 
+/// The check applies, and cannot be run here.
+pub(crate) fn not_run(reason: impl Into<String>) -> Halt {
+    Halt::Answer(Outcome::NotRun { reason: reason.into() })
+}
+
 /// Fails with these words unless `holds`.
 pub(crate) fn require(holds: bool, expected: &str, got: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(fail(expected, got())) }

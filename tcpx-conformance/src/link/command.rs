@@ -1,6 +1,7 @@
 //! What a check may ask of an agent.
 
 use std::io;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,9 @@ macro_rules! commands {
             properties(dev: i32) -> Properties, "getProperties";
             listen(dev: i32, handle: u64) -> Made, "listen";
             connect(dev: i32, handle: u64, device: DeviceArgument) -> Made, "connect";
+            /// And what the call took of the thread's own time.
+            timed_connect(dev: i32, handle: u64, device: DeviceArgument) -> (Made, Duration),
+                "connect";
             accept(listen_comm: u64, device: DeviceArgument) -> Made, "accept";
             reg_mr(comm: u64, data: u64, bytes: i32, kind: i32) -> Made, "regMr";
             dereg_mr(comm: u64, mhandle: u64) -> i32, "deregMr";
@@ -71,6 +75,10 @@ macro_rules! commands {
             mapped_bytes(at: u64) -> Option<u64>, "an access to the agent's own memory";
             /// Open file descriptors and threads of the process.
             census() -> Census, "a count of what the agent holds";
+            /// The file behind a descriptor, by device and inode; `None` if it is closed.
+            descriptor(number: i32) -> Option<(u64, u64)>, "a look at the agent's descriptors";
+            /// From now on another GPU's context is current, and its memory allocated.
+            use_gpu(ordinal: u32) -> (), "a change of the agent's GPU";
             /// Gives SIGPIPE its default action back, as in a C program.
             default_sigpipe() -> (), "a change of the agent's signals";
         }

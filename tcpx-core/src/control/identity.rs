@@ -27,18 +27,19 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The identity of a new session, with an id and a secret that nobody can guess.
+    /// The identity of a new session, with an id and a secret that nobody can guess. `chunk_bytes`
+    /// is the largest chunk that it takes.
     ///
     /// # Errors
     /// [`Error::Io`] when the system has no random bytes.
-    pub(crate) fn new(options: &SessionOptions, plugin: &str) -> Result<Self> {
+    pub(crate) fn new(options: &SessionOptions, plugin: &str, chunk_bytes: u32) -> Result<Self> {
         Ok(Self {
             session: random()?,
             secret: Secret(random()?),
             host_timeout: options.peer_timeout,
             name: options.name.clone(),
             plugin: plugin.to_owned(),
-            chunk_bytes: options.chunk_bytes,
+            chunk_bytes,
             channels: options.channels,
             gpu: options.gpu,
             progress_thread: options.progress_thread,

@@ -282,7 +282,7 @@ mod tests {
     use crate::settings::SessionOptions;
 
     fn identity() -> Identity {
-        Identity::new(&SessionOptions::default(), "TCPXSoft_v7").expect("random bytes")
+        Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288).expect("random bytes")
     }
 
     /// No connection is refused for being late here: each has an hour.

@@ -31,7 +31,7 @@ const INCOMPATIBILITIES: [Incompatibility; 6] = [
 ];
 
 fn identity() -> Identity {
-    Identity::new(&SessionOptions::default(), "TCPXSoft_v7").expect("random bytes")
+    Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288).expect("random bytes")
 }
 
 fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {

@@ -82,7 +82,9 @@ impl Engine {
             self.claim(&name, key);
         }
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if let Err(error) = peer.link_up(link, agreement, now, &self.commons.session) {
+        if let Err(error) =
+            peer.link_up(link, agreement, now, &self.commons.session, &self.commons.workers)
+        {
             self.fail_peer(key, error);
         }
     }

@@ -11,6 +11,7 @@ use crate::control::inbound_handshake::Welcomed;
 use crate::control::introduction::Introduction;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
+use crate::peer::commons::Commons;
 use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 
@@ -106,12 +107,12 @@ impl Engine {
         let handshake = self.listener.as_mut().and_then(|listener| listener.take(number));
         let (Some(handshake), Some(peer)) = (handshake, self.peers.get_mut(key)) else { return };
         let instead_of = peer.connector().and_then(Connector::unanswered);
-        let session = &self.commons.session;
+        let Commons { session, workers, .. } = &self.commons;
         let Some(welcomed) = handshake.welcome(&session.identity, instead_of) else { return };
         let Welcomed { link, agreement, .. } = welcomed;
         tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
         self.accept_queue.note_taken_by_connect();
-        if let Err(error) = peer.link_up(link, agreement, now, session) {
+        if let Err(error) = peer.link_up(link, agreement, now, session, workers) {
             self.fail_peer(key, error);
         }
     }

@@ -3,14 +3,15 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::peer::closer::{CloseTicket, Closer};
 use crate::peer::commons::Ledger;
 use crate::peer::leftover::Leftover;
 use crate::peer::protocol::operation::{NewOperation, Operation};
-use crate::plugin::comm::{MemoryHandle, Registrar};
+use crate::plugin::comm::{Deregistration, MemoryHandle, close_comms};
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, RegistrationKey};
+use crate::workers::Workers;
+use crate::workers::ticket::Ticket;
 
 /// How long the operations of a peer that ended wait for copies and comms that use their memory.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +37,9 @@ pub(super) enum Verdict {
     Finished,
     /// It has waited too long: its operations end.
     Overdue,
+    /// It has waited too long for comms that are being closed, and no memory of operations is in
+    /// use: it can be left behind.
+    LeftBehind,
     /// It goes on waiting.
     Waits,
 }
@@ -85,17 +89,23 @@ impl Parked {
         let is_hopeless = self.leftover.until == BatchNumber::NEVER;
         match self.is_copied(reached) {
             true if !self.leftover.lanes.is_empty() => Verdict::Copied,
-            true if self.leftover.tickets.iter().all(CloseTicket::is_done) => Verdict::Finished,
+            true if self.leftover.tickets.iter().all(Ticket::is_done) => Verdict::Finished,
+            true if is_late && self.uses_nothing() => Verdict::LeftBehind,
             _ if !self.has_given_up() && (is_hopeless || is_late) => Verdict::Overdue,
             _ => Verdict::Waits,
         }
     }
 
+    /// Whether no operation's memory is in use.
+    fn uses_nothing(&self) -> bool {
+        self.leftover.operations.is_empty() && self.held.as_ref().is_none_or(Vec::is_empty)
+    }
+
     /// Has its receive comms closed.
-    pub(super) fn close_lanes(&mut self, ledger: &mut Ledger, closer: &mut Closer) {
+    pub(super) fn close_lanes(&mut self, ledger: &mut Ledger, workers: &Workers) {
         let lanes = self.leftover.lanes.drain(..);
         let comms: Vec<_> = lanes.map(|lane| lane.close(&mut ledger.registrations)).collect();
-        self.leftover.tickets.push(closer.close(comms));
+        self.leftover.tickets.push(close_comms(comms, workers));
     }
 
     /// Ends everything: nothing touches its memory any more.
@@ -132,10 +142,13 @@ impl Parked {
         }
     }
 
-    /// Takes a registration's handle back from the lane that gave it out. False when none of these
-    /// has.
-    pub(super) fn deregister(&self, comm: CommId, handle: MemoryHandle) -> bool {
-        let lane = self.leftover.lanes.iter().find(|lane| lane.id == comm);
-        lane.inspect(|lane| lane.comm().deregister(handle)).is_some()
+    /// How a handle goes back to the comm that gave it out. `None`: that is of none of these lanes.
+    pub(super) fn deregistration(
+        &self,
+        comm: CommId,
+        handle: MemoryHandle,
+    ) -> Option<Deregistration> {
+        let lane = self.leftover.lanes.iter().find(|lane| lane.id == comm)?;
+        Some(lane.comm().deregistration(handle))
     }
 }

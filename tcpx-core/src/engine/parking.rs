@@ -1,7 +1,7 @@
 //! What is kept of a peer that ended.
 //!
 //! A copy that has started cannot be called back, and a comm uses memory until it is closed, which
-//! another thread does (`peer::closer`). Everything that they read or write stays as it is until
+//! a worker does (`workers`). Everything that they read or write stays as it is until
 //! then. These things are *parked*:
 //!
 //! - the peer's receive comms, with their bounce buffers, until their chunks are unpacked;
@@ -30,9 +30,13 @@ impl Engine {
             let reached = self.commons.batch.reached();
             let ledger = &mut self.commons.ledger;
             match self.parked[index].look(reached, now) {
-                Verdict::Copied => self.parked[index].close_lanes(ledger, &mut self.commons.closer),
+                Verdict::Copied => self.parked[index].close_lanes(ledger, &self.commons.workers),
                 Verdict::Finished => self.parked.swap_remove(index).end(ledger),
                 Verdict::Overdue => self.parked[index].give_up_waiting(ledger, reached),
+                Verdict::LeftBehind => {
+                    let peer = self.parked.swap_remove(index).name;
+                    tracing::error!(%peer, "comms of a peer that ended do not close: they are left behind");
+                }
                 Verdict::Waits => continue,
             }
             moved = true;

@@ -21,6 +21,9 @@ impl Engine {
         waited: Duration,
         now: Instant,
     ) -> Error {
+        if let Some(hang) = self.long_call_of(key, now) {
+            return Error::PluginHangs(hang);
+        }
         let connector = self.peers.get(key).and_then(Peer::connector);
         if let Some(error) = connector.and_then(Connector::why_unreached) {
             return error.clone();
@@ -67,9 +70,12 @@ impl Engine {
 
     /// Closing took too long: who did not answer.
     pub(crate) fn close_deadline(&self, waited: Duration, now: Instant) -> Error {
-        let silent = self.peers.values().filter(|peer| !peer.is_gone());
-        let peers: Vec<String> = silent
-            .map(|peer| {
+        let left = || self.peers.iter().filter(|(_, peer)| !peer.is_gone());
+        if let Some(hang) = left().find_map(|(key, _)| self.long_call_of(key, now)) {
+            return Error::PluginHangs(hang);
+        }
+        let peers: Vec<String> = left()
+            .map(|(_, peer)| {
                 let silence = peer.silence(now).unwrap_or_default().as_secs_f64();
                 format!("{} (nothing was heard of it for {silence:.1} s)", peer.name())
             })
@@ -100,6 +106,7 @@ impl Engine {
             peers_failed: self.peers_failed,
             alarms: self.watch.alarms.report(),
             peers_parked: self.peers_parked(),
+            plugin_calls_hung: self.hung_calls(Instant::now()).len(),
             total,
             nics,
             peers,

@@ -47,7 +47,7 @@ impl Engine {
         // After a second failure the first one's copies may still be under way.
         if self.ending.is_none() {
             if unpack.shutdown() {
-                self.commons.closer.close(unpack);
+                self.commons.workers.close(unpack);
                 self.commons.batch.all_finished();
             } else {
                 self.ending = Some(unpack);
@@ -60,7 +60,7 @@ impl Engine {
     /// because of it ends with that. Returns whether it has.
     pub(super) fn settle_unpacker(&mut self) -> bool {
         let Some(unpack) = self.ending.take_if(|unpack| unpack.shutdown()) else { return false };
-        self.commons.closer.close(unpack);
+        self.commons.workers.close(unpack);
         self.commons.batch.all_finished();
         true
     }
@@ -70,7 +70,7 @@ impl Engine {
     fn leave_stuck(&mut self, unpack: Box<dyn Unpack>) {
         std::mem::forget(unpack);
         self.is_stuck = true;
-        self.commons.closer.abandon();
+        self.commons.workers.abandon();
         self.parked.iter_mut().for_each(Parked::never_ends);
         // What needs no unpacking goes on.
         self.commons.batch.all_finished();

@@ -36,6 +36,7 @@ impl Engine {
             format!("backend {backend}, chosen because {}", self.unpack_why)
         });
         self.check_data_paths(now);
+        self.check_calls(now);
     }
 
     /// Ends peers whose data path is cut.

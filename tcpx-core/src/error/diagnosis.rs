@@ -44,11 +44,20 @@ impl Error {
             Self::Setting { problem: SettingProblem::PluginChunk(problem), .. } => {
                 of_plugin_chunk(*problem)
             }
+            Self::Setting { problem: SettingProblem::TooManyFragments { .. }, .. } => {
+                &requests::TOO_MANY_FRAGMENTS
+            }
+            Self::Setting { problem: SettingProblem::InlineThreshold, .. } => {
+                &environment::INLINE_WITH_CUDA
+            }
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),
             Self::NoSoftPlugin => &plugin::SOFT_PLUGIN_ABSENT,
             Self::Plugin(failure) => of_call(failure),
+            Self::PluginHangs(hang) => {
+                hang.found.and_then(explain).unwrap_or(&connection::PLUGIN_CALL_HANGS)
+            }
             Self::UnusablePlugin { .. } => &plugin::PLUGIN_UNUSABLE,
             Self::NoNic { available, .. } if available.is_empty() => &topology::NIC_MISSING,
             Self::NoNic { .. } => &topology::NIC_UNKNOWN,

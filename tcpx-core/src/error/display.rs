@@ -35,13 +35,18 @@ impl fmt::Display for Text<'_> {
             Error::Load(error) => write!(f, "{error}"),
             Error::Preflight(report) => {
                 f.write_str("the plugin was not loaded: ")?;
-                first_finding(report, f)
+                first_finding(report, f)?;
+                f.write_str(
+                    "; with TCPX_PREFLIGHT=0 it is loaded unchecked, and may end, crash or hang \
+                     this process",
+                )
             }
             Error::NoSoftPlugin => f.write_str(
                 "the software plugin is not part of this build (feature `soft`); name a plugin by \
                  path",
             ),
             Error::Plugin(failure) => write!(f, "{failure}"),
+            Error::PluginHangs(hang) => write!(f, "{hang}"),
             Error::UnusablePlugin { path, reason } => {
                 write!(f, "plugin {}: {reason}", path.display())
             }
@@ -128,9 +133,12 @@ fn first_finding(report: &tcpx_diagnosis::Report, f: &mut fmt::Formatter<'_>) ->
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use tcpx_cuda::CudaError;
+    use tcpx_diagnosis::Report;
+    use tcpx_diagnosis::variables::{Env, lint};
 
     use super::*;
     use crate::error::awaited::Awaited;
@@ -204,6 +212,13 @@ mod tests {
                 },
                 "reaching the control listener of peer p: 10.0.0.1:9: refused; 10.0.0.2:9: no \
                  [TCPX-607]",
+            ),
+            (
+                Error::Preflight(Arc::new(Report::new(lint(&Env::new(), &[], 0)).fatal())),
+                "the plugin was not loaded: NCCL_DYNAMIC_CHUNK_SIZE is unset; the plugin's \
+                 effective chunk size is then 0, so every transfer spins on empty chunks for \
+                 ever; cure: export NCCL_DYNAMIC_CHUNK_SIZE=524288; with TCPX_PREFLIGHT=0 it is \
+                 loaded unchecked, and may end, crash or hang this process [TCPX-101]",
             ),
             (Error::io("listening", &ErrorKind::AddrInUse.into()), "listening: address in use"),
         ] {

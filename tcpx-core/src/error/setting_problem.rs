@@ -31,6 +31,25 @@ pub enum SettingProblem {
         /// Bytes of the plugin's largest chunk.
         plugin_chunk_bytes: u32,
     },
+    /// Chunks of the session would reach the hardware plugin's limit of fragments.
+    #[error(
+        "with the MTU of {nic}, {mtu}, such a chunk may come in 2048 fragments or more, at which \
+         the plugin ends the process; use at most {largest} bytes, or raise the MTU"
+    )]
+    TooManyFragments {
+        /// The NIC with the smallest packets.
+        nic: String,
+        /// Its MTU in bytes.
+        mtu: u32,
+        /// The largest chunk in bytes that it takes.
+        largest: u32,
+    },
+    /// `NCCL_INLINE_THRESHOLD` is above 0, with the hardware plugin.
+    #[error(
+        "must be 0 or unset: a peer would copy messages up to this size to GPU memory with the \
+         CPU, which ends its process"
+    )]
+    InlineThreshold,
     /// A variable of the environment does not read as what it should be.
     #[error("{error}; give a value like {example}, or unset it")]
     Unreadable {

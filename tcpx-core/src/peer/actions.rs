@@ -1,5 +1,6 @@
 //! What a connection does when the protocol says so.
 
+use super::comm_opening::Comms;
 use super::commons::{Commons, Ledger};
 use super::connection::{Closing, Connection, phase_of};
 use super::protocol::action::{Action, Completion, Ending, Outcome};
@@ -8,7 +9,7 @@ use super::protocol::operation::Withdrawal;
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
-use crate::plugin::comm::{RecvComm, SendComm};
+use crate::plugin::comm::{RecvComm, SendComm, close_comms};
 use crate::transfer::plan::ChunkPlan;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
@@ -23,14 +24,15 @@ impl Connection {
             match action {
                 Action::Send(frame) => self.link.queue(&frame),
                 Action::Connect(handles) => {
-                    if let Some(setup) = &mut self.setup {
-                        setup.connect(&handles, &cx.session.plugin);
+                    if let Some(setup) = &self.setup {
+                        setup.connect(handles);
                     }
                 }
                 Action::Open => self.open(cx),
                 Action::PrepareStaging { channel, memory } => {
-                    let is_there = self.prepare_staging(channel, memory, cx);
-                    self.protocol.handle_staging(channel, memory, is_there);
+                    if !self.prepare_staging(channel, memory, cx) {
+                        self.protocol.handle_staging(channel, memory, false);
+                    }
                 }
                 Action::SendChunks(plan) => self.send_chunks(plan, &mut cx.ledger),
                 Action::ReceiveChunks(plan) => self.receive_chunks(plan, &mut cx.ledger),
@@ -47,11 +49,11 @@ impl Connection {
                     // Nothing is being gathered: everything that was posted has ended before the
                     // goodbye.
                     let (comms, stagings) = self.end_sends(&mut cx.ledger);
-                    let ticket = cx.closer.close(comms);
+                    let ticket = close_comms(comms, &cx.workers);
                     self.closing = Some(Closing { direction: Direction::Send, ticket, stagings });
                 }
                 Action::CloseReceives => {
-                    let ticket = cx.closer.close(self.end_recvs(&mut cx.ledger));
+                    let ticket = close_comms(self.end_recvs(&mut cx.ledger), &cx.workers);
                     let (direction, stagings) = (Direction::Receive, Vec::new());
                     self.closing = Some(Closing { direction, ticket, stagings });
                 }
@@ -65,7 +67,7 @@ impl Connection {
         let Some(setup) = self.setup.take() else { return };
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
-        let (sends, receives) = setup.finish();
+        let Comms { sends, receives } = setup.finish();
         for (channel, mut comm) in (0..).zip(sends) {
             comm.set_peer_timeout(options.peer_timeout);
             let id = registrations.new_comm();
@@ -91,6 +93,20 @@ impl Connection {
         };
         let Ledger { staging, registrations, .. } = &mut cx.ledger;
         lane.prepare_staging(request, staging, registrations)
+    }
+
+    /// Tells the protocol of staging buffers that it has asked for. Returns whether there is word
+    /// of one.
+    pub(super) fn settle_staging(&mut self, cx: &mut Commons) -> Result<bool> {
+        let Ledger { staging, registrations, .. } = &mut cx.ledger;
+        let mut moved = false;
+        for (channel, lane) in (0..).zip(&mut self.send_lanes) {
+            while let Some((memory, is_there)) = lane.known_staging(staging, registrations) {
+                self.protocol.handle_staging(channel, memory, is_there);
+                moved = true;
+            }
+        }
+        if moved { self.act(cx).map(|()| true) } else { Ok(false) }
     }
 
     fn send_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {

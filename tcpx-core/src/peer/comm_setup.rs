@@ -1,47 +1,78 @@
 //! Connecting the comms of a peer, both ways at once, after its control link has proven itself.
 //!
 //! Each end listens on every channel and sends its handles; each end connects to the other's
-//! handles and accepts on its own.
+//! handles and accepts on its own. A worker does it, because all of these calls may block. This is
+//! what the peer sees of it; [`CommOpening`] is what the worker does.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tcpx_sys::NetHandle;
 
+use super::comm_opening::{CommOpening, Comms};
 use crate::control::hello::Agreement;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::peer::session_context::SessionContext;
-use crate::plugin::Plugin;
-use crate::plugin::comm::{CommLabel, ListenComm, PendingConnect, RecvComm, SendComm};
+use crate::plugin::comm_label::CommLabel;
 use crate::plugin::nics;
+use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
+use crate::workers::{Step, Workers};
+
+/// First and longest pause of the worker while nobody comes.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+
+/// What has come of it since it was looked at last.
+#[derive(Debug, Default)]
+pub(crate) struct SetupNews {
+    /// Every channel listens: the handles to send to the peer.
+    pub(crate) listening: Option<Vec<NetHandle>>,
+    /// Every receive comm is accepted by now.
+    pub(crate) is_accepted: bool,
+    /// Every send comm is connected by now.
+    pub(crate) is_connected: bool,
+}
+
+/// What the peer and the worker tell each other. Locked for moments only, never during a call.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The peer's handles, once they came.
+    peer_handles: Option<Vec<NetHandle>>,
+    news: SetupNews,
+    /// Something in the news has not been looked at.
+    has_news: bool,
+    comms: Option<Comms>,
+    error: Option<Error>,
+    /// Nobody wants the comms any more.
+    is_over: bool,
+}
 
 /// The comms of one peer while they are being connected.
 #[derive(Debug)]
 pub(crate) struct CommSetup {
     nics: Vec<Arc<str>>,
-    labels: Vec<CommLabel>,
-    /// Those whose peer has not come.
-    listens: Vec<Option<ListenComm>>,
-    accepted: Vec<Option<RecvComm>>,
-    /// Those without a final answer; empty until the peer's handles came.
-    connects: Vec<Option<PendingConnect>>,
-    connected: Vec<Option<SendComm>>,
+    shared: Arc<Mutex<Shared>>,
 }
 
 impl CommSetup {
-    /// Listens on every channel.
+    /// Begins to listen on every channel.
     pub(crate) fn start(
+        key: PeerKey,
         peer: &PeerName,
         local: Option<IpAddr>,
         agreement: Agreement,
         session: &SessionContext,
+        workers: &Workers,
     ) -> Result<Self> {
         let chosen =
             nics::choose(&session.plugin, &session.options.nics, session.gpu_path.as_ref(), local)?;
         let labels: Vec<CommLabel> = (0..agreement.channels)
             .zip(chosen.iter().cycle())
             .map(|(channel, nic)| CommLabel {
+                session: session.number,
+                peer_key: key,
                 peer: peer.clone(),
                 channel,
                 nic: nic.name.as_str().into(),
@@ -49,19 +80,24 @@ impl CommSetup {
                 memory: session.memory.clone(),
             })
             .collect();
-        let listens = labels
-            .iter()
-            .map(|label| ListenComm::open(&session.plugin, label.clone()).map(Some))
-            .collect::<Result<Vec<_>>>()?;
-        let channels = usize::from(agreement.channels);
-        Ok(Self {
-            nics: labels.iter().map(|label| Arc::clone(&label.nic)).collect(),
-            labels,
-            listens,
-            accepted: (0..channels).map(|_| None).collect(),
-            connects: Vec::new(),
-            connected: (0..channels).map(|_| None).collect(),
-        })
+        let nics = labels.iter().map(|label| Arc::clone(&label.nic)).collect();
+        let shared = Arc::<Mutex<Shared>>::default();
+        let mut opening = Some(CommOpening::new(&session.plugin, labels));
+        let (seen, mut pause) = (Arc::clone(&shared), FIRST_PAUSE);
+        workers.run(move || {
+            let step = step(&mut opening, &seen);
+            match step {
+                Step::Later(_) => {
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                    Step::Later(pause)
+                }
+                _ => {
+                    pause = FIRST_PAUSE;
+                    step
+                }
+            }
+        });
+        Ok(Self { nics, shared })
     }
 
     /// The NIC of each channel.
@@ -69,64 +105,82 @@ impl CommSetup {
         &self.nics
     }
 
-    /// The handles to send to the peer.
-    pub(crate) fn handles(&self) -> Vec<NetHandle> {
-        self.listens.iter().flatten().map(ListenComm::handle).collect()
-    }
-
     /// The peer's handles came, one for each channel.
-    pub(crate) fn connect(&mut self, handles: &[NetHandle], plugin: &Arc<Plugin>) {
-        let pending = |(label, handle): (&CommLabel, &NetHandle)| {
-            Some(PendingConnect::new(plugin, label.clone(), *handle))
-        };
-        self.connects = self.labels.iter().zip(handles).map(pending).collect();
+    pub(crate) fn connect(&self, handles: Vec<NetHandle>) {
+        lock(&self.shared).peer_handles = Some(handles);
     }
 
-    /// Polls every comm that is not there yet. Returns whether one came.
-    pub(crate) fn poll(&mut self) -> Result<bool> {
-        let mut moved = false;
-        for (pending, accepted) in self.listens.iter_mut().zip(&mut self.accepted) {
-            let Some(listen) = pending else { continue };
-            if let Some(comm) = listen.poll_accept()? {
-                *accepted = Some(comm);
-                // One peer per listen comm: its work is done.
-                *pending = None;
-                moved = true;
-                // The original may sleep for seconds when it accepts: other peers get their turn
-                // between two.
-                break;
-            }
+    /// What has come of it, if anything is new.
+    pub(crate) fn poll(&self) -> Result<Option<SetupNews>> {
+        let mut shared = lock(&self.shared);
+        if let Some(error) = &shared.error {
+            return Err(error.clone());
         }
-        for (pending, connected) in self.connects.iter_mut().zip(&mut self.connected) {
-            let Some(connect) = pending else { continue };
-            if let Some(comm) = connect.poll()? {
-                *connected = Some(comm);
-                *pending = None;
-                moved = true;
-            }
+        if !std::mem::take(&mut shared.has_news) {
+            return Ok(None);
         }
-        Ok(moved)
+        let SetupNews { is_accepted, is_connected, .. } = shared.news;
+        let listening = shared.news.listening.take();
+        Ok(Some(SetupNews { listening, is_accepted, is_connected }))
     }
 
-    /// Whether every receive comm is accepted.
-    pub(crate) fn is_accepted(&self) -> bool {
-        self.accepted.iter().all(Option::is_some)
+    /// The comms by channel, when all are there.
+    pub(crate) fn finish(&self) -> Comms {
+        lock(&self.shared).comms.take().unwrap_or_default()
     }
+}
 
-    /// Whether every send comm is connected.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.connected.iter().all(Option::is_some)
+impl Drop for CommSetup {
+    fn drop(&mut self) {
+        lock(&self.shared).is_over = true;
     }
+}
 
-    /// The comms by channel: sends, receives.
-    pub(crate) fn finish(self) -> (Vec<SendComm>, Vec<(CommLabel, RecvComm)>) {
-        let sends = self.connected.into_iter().flatten().collect();
-        let receives = self
-            .labels
-            .into_iter()
-            .zip(self.accepted)
-            .filter_map(|(label, comm)| Some((label, comm?)))
-            .collect();
-        (sends, receives)
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the worker does next. All comms that are not wanted any more are closed by it.
+fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
+    let peer_handles = {
+        let mut shared = lock(shared);
+        if shared.is_over {
+            drop(shared);
+            drop(opening.take());
+            return Step::Done;
+        }
+        // The comms stay open until the peer ends: their end would look like a fault to the other
+        // end, which would give up before it hears of the cause.
+        if shared.error.is_some() {
+            return Step::Later(LONGEST_PAUSE);
+        }
+        shared.peer_handles.take()
+    };
+    let Some(comms) = opening else { return Step::Done };
+    if let Some(handles) = peer_handles {
+        comms.connect(&handles);
     }
+    let moved = match comms.step() {
+        Ok(moved) => moved,
+        Err(error) => {
+            lock(shared).error = Some(error);
+            return Step::Moved;
+        }
+    };
+    if !moved {
+        return Step::Later(Duration::ZERO);
+    }
+    let is_whole = comms.is_accepted() && comms.is_connected();
+    let news = SetupNews {
+        listening: comms.new_handles(),
+        is_accepted: comms.is_accepted(),
+        is_connected: comms.is_connected(),
+    };
+    let finished = if is_whole { opening.take().map(CommOpening::finish) } else { None };
+    let mut shared = lock(shared);
+    let listening = news.listening.or(shared.news.listening.take());
+    shared.news = SetupNews { listening, ..news };
+    shared.has_news = true;
+    shared.comms = finished;
+    if is_whole { Step::Done } else { Step::Moved }
 }

@@ -1,6 +1,5 @@
 //! What every peer of a session reads and writes.
 
-use super::closer::Closer;
 use super::session_context::SessionContext;
 use crate::error::Error;
 use crate::plugin::registrations::Registrations;
@@ -8,6 +7,7 @@ use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
 use crate::types::{RegistrationKey, TransferKey};
+use crate::workers::Workers;
 
 /// Handed to a peer while it is driven.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Commons {
     pub(crate) session: SessionContext,
     pub(crate) ledger: Ledger,
     pub(crate) batch: Batch,
-    pub(crate) closer: Closer,
+    pub(crate) workers: Workers,
 }
 
 /// The session's books: transfers, the memory that their operations use, and that in which they are

@@ -5,7 +5,6 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::closer::CloseTicket;
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
@@ -19,8 +18,7 @@ use super::session_context::SessionContext;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
-use crate::plugin::comm::MemoryHandle;
-use crate::plugin::comm::Registrar;
+use crate::plugin::comm::{Deregistration, MemoryHandle};
 use crate::stats::channel::ChannelStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
@@ -31,6 +29,7 @@ use crate::transfer::stripe::Stripe;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, Direction, PeerKey, RegistrationKey, TransferKey};
+use crate::workers::ticket::Ticket;
 
 /// The NIC of each channel, and what lanes that are closed have counted.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +45,7 @@ pub(crate) struct ChannelRecord {
 #[derive(Debug)]
 pub(super) struct Closing {
     pub(super) direction: Direction,
-    pub(super) ticket: CloseTicket,
+    pub(super) ticket: Ticket,
     /// Free when the comms are closed.
     pub(super) stagings: Vec<RegistrationKey>,
 }
@@ -72,7 +71,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The link is proven, and every channel listens.
+    /// The link is proven, and the comms are on their way.
     pub(super) fn new(
         key: PeerKey,
         name: &PeerName,
@@ -84,7 +83,6 @@ impl Connection {
     ) -> Self {
         let opening = Opening {
             agreement,
-            handles: setup.handles(),
             limits: session.coalescing_limits(agreement.chunk_bytes),
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
@@ -151,16 +149,20 @@ impl Connection {
     /// Everything that calls the plugin.
     fn drive_comms(&mut self, cx: &mut Commons) -> Result<bool> {
         let mut moved = false;
-        if let Some(setup) = &mut self.setup {
-            moved |= setup.poll()?;
-            if setup.is_accepted() {
+        if let Some(news) = self.setup.as_ref().map_or(Ok(None), CommSetup::poll)? {
+            if let Some(handles) = news.listening {
+                self.protocol.handle_listening(handles);
+            }
+            if news.is_accepted {
                 self.protocol.handle_comms_accepted();
             }
-            if setup.is_connected() {
+            if news.is_connected {
                 self.protocol.handle_comms_connected();
             }
             self.act(cx)?;
+            moved = true;
         }
+        moved |= self.settle_staging(cx)?;
         let Commons { session, ledger, batch, .. } = cx;
         let registrations = &mut ledger.registrations;
         for lane in &mut self.send_lanes {
@@ -340,15 +342,17 @@ impl Connection {
         activity.receiving |= self.recv_lanes.iter().any(RecvLane::awaits_bytes);
     }
 
-    /// Takes a registration's handle back from the comm that gave it out. False when none of these
-    /// has.
-    pub(super) fn deregister(&self, comm: CommId, handle: MemoryHandle) -> bool {
-        if let Some(lane) = self.send_lanes.iter().find(|lane| lane.id == comm) {
-            lane.comm().deregister(handle);
-            return true;
-        }
-        let lane = self.recv_lanes.iter().find(|lane| lane.id == comm);
-        lane.inspect(|lane| lane.comm().deregister(handle)).is_some()
+    /// How a handle goes back to the comm that gave it out. `None`: that is none of these.
+    pub(super) fn deregistration(
+        &self,
+        comm: CommId,
+        handle: MemoryHandle,
+    ) -> Option<Deregistration> {
+        let sends = self.send_lanes.iter().find(|lane| lane.id == comm);
+        let receives = || self.recv_lanes.iter().find(|lane| lane.id == comm);
+        sends
+            .map(|lane| lane.comm().deregistration(handle))
+            .or_else(|| receives().map(|lane| lane.comm().deregistration(handle)))
     }
 
     fn phase(&self) -> Phase {

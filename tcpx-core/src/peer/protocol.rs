@@ -136,8 +136,6 @@ pub(crate) struct PeerProtocol {
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) agreement: Agreement,
-    /// Connect handles of this end's listen comms, one for each channel.
-    pub(crate) handles: Vec<NetHandle>,
     /// What may share a chunk.
     pub(crate) limits: CoalescingLimits,
     /// How long a peer that has a progress thread may be silent, the host of any peer may
@@ -152,7 +150,7 @@ pub(crate) struct Opening {
 
 impl PeerProtocol {
     pub(crate) fn new(opening: Opening, now: Instant) -> Self {
-        let Opening { agreement, handles, limits, peer_timeout, unnamed_timeout, slice } = opening;
+        let Opening { agreement, limits, peer_timeout, unnamed_timeout, slice } = opening;
         let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
         Self {
             agreement,
@@ -177,9 +175,17 @@ impl PeerProtocol {
             arrivals: Arrivals::new(peer_timeout, agreement.channels, now),
             heard_at: now,
             messages: MessageStats::default(),
-            actions: VecDeque::from([Action::Send(Frame::Handles(handles))]),
+            actions: VecDeque::new(),
             spare: Vec::new(),
             spare_members: 0,
+        }
+    }
+
+    /// Every channel of this end listens. `handles` are the connect handles of the listen comms,
+    /// one for each channel.
+    pub(crate) fn handle_listening(&mut self, handles: Vec<NetHandle>) {
+        if let Stage::Connecting(_) = self.stage {
+            self.actions.push_back(Action::Send(Frame::Handles(handles)));
         }
     }
 

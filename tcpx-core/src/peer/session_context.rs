@@ -12,12 +12,14 @@ use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
 use crate::settings::SessionOptions;
 use crate::types::MemoryType;
+use crate::types::session_number::SessionNumber;
 
 /// Slots of a lane's staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct SessionContext {
+    pub(crate) number: SessionNumber,
     pub(crate) options: SessionOptions,
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) memory: DeviceMemory,
@@ -33,6 +35,7 @@ impl SessionContext {
     pub(crate) fn new(
         options: SessionOptions,
         plugin: Arc<Plugin>,
+        chunk_bytes: u32,
         memory: DeviceMemory,
         unpack: Backend,
     ) -> Result<Self> {
@@ -42,9 +45,10 @@ impl SessionContext {
             (DeviceMemory::Cuda(_), Backend::Host | Backend::D2d) => None,
         };
         Ok(Self {
+            number: SessionNumber::next(),
             device_copier,
             gpu_path: memory.pci_path(),
-            identity: Identity::new(&options, plugin.name())?,
+            identity: Identity::new(&options, plugin.name(), chunk_bytes)?,
             options,
             plugin,
             memory,

@@ -1,19 +1,27 @@
 //! Owning types for the plugin's comms. Each keeps the rules that the original plugin punishes.
 //!
-//! - [`raw`]: what all comms have in common: address, owner, requests, registrations.
+//! - [`raw`]: what all comms have in common: where they are, whose they are, requests.
+//! - [`address`], [`memory`]: registering memory with a comm, by a worker.
+//! - [`closing`]: closing comms, by a worker.
 //! - [`listen`]: waiting for one peer.
 //! - [`connect`]: connecting to a peer's listen comm.
 //! - [`send`]: the sending end of a channel.
 //! - [`recv`]: the receiving end of a channel.
 
+mod address;
+mod closing;
 mod connect;
 mod listen;
+mod memory;
 mod raw;
 mod recv;
 mod send;
 
+pub(crate) use address::Deregistration;
+pub(crate) use closing::{ClosingComm, close_comms};
 pub(crate) use connect::PendingConnect;
 pub(crate) use listen::ListenComm;
-pub(crate) use raw::{CommLabel, MemoryHandle, Registrar, Request};
+pub(crate) use memory::{CommMemory, MemoryHandle, Registering, Registrar};
+pub(crate) use raw::Request;
 pub(crate) use recv::RecvComm;
 pub(crate) use send::SendComm;

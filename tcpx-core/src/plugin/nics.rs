@@ -1,10 +1,13 @@
-//! Which NICs a peer's channels run over.
+//! Which NICs a peer's channels run over, and what they ask of a chunk.
 
 use std::net::IpAddr;
+use std::path::Path;
 
+use tcpx_diagnosis::Tree;
 use tcpx_diagnosis::pci::{PciPath, distance};
 
 use crate::error::{Error, Result};
+use crate::plugin::chunk_size::Limit;
 use crate::plugin::{Nic, Plugin};
 
 /// The NICs for a peer that is reached from `local`, at least one.
@@ -33,6 +36,33 @@ pub(crate) fn choose(
     }
     let chosen = plugin.nics().iter().find(|nic| carries(nic)).or(plugin.nics().first()).cloned();
     chosen.map(|nic| vec![nic]).ok_or_else(|| no_nic("of any name", plugin.nics()))
+}
+
+/// What bounds a session's chunks: the plugin's own, and with the hardware plugin the packets of
+/// every NIC that the session may use.
+///
+/// # Errors
+/// As [`choose`].
+pub(crate) fn chunk_limits(
+    plugin: &Plugin,
+    wanted: &[String],
+    gpu: Option<&PciPath>,
+) -> Result<Vec<Limit>> {
+    let mut limits = vec![Limit::Plugin { bytes: plugin.chunk_bytes() }];
+    if plugin.is_hardware() {
+        limits
+            .extend(packet_limits(&choose(plugin, wanted, gpu, None)?, Tree::new(Path::new("/"))));
+    }
+    Ok(limits)
+}
+
+/// The limits of the NICs whose MTU the machine tells.
+fn packet_limits(nics: &[Nic], files: Tree<'_>) -> Vec<Limit> {
+    let limit_of = |nic: &Nic| {
+        let mtu = files.number(Path::new("/sys/class/net").join(&nic.name).join("mtu"))?;
+        Some(Limit::Packets { nic: nic.name.clone(), mtu: u32::try_from(mtu).ok()? })
+    };
+    nics.iter().filter_map(limit_of).collect()
 }
 
 /// The NICs of an explicit choice, in its order.
@@ -134,6 +164,21 @@ mod tests {
         let virtual_nics: Vec<Nic> =
             nics.into_iter().map(|nic| Nic { pci_path: None, ..nic }).collect();
         assert_eq!(nearest(&virtual_nics, Some(&gpu)).len(), 4);
+    }
+
+    #[test]
+    fn every_nic_whose_mtu_is_known_bounds_a_chunk() {
+        let root = tempfile::tempdir().unwrap();
+        for (name, mtu) in [("eth1", "8244\n"), ("eth2", "1500\n"), ("eth3", ""), ("eth5", "68\n")]
+        {
+            let folder = root.path().join("sys/class/net").join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("mtu"), mtu).unwrap();
+        }
+        let (nics, _) = a3_high();
+        let limit = |nic: &str, mtu| Limit::Packets { nic: nic.to_owned(), mtu };
+        let found = packet_limits(&nics, Tree::new(root.path()));
+        assert_eq!(found, [limit("eth1", 8244), limit("eth2", 1500)]);
     }
 
     #[test]

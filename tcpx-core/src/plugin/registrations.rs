@@ -5,6 +5,9 @@
 //! registration or the comm goes. The plugin takes sizes as `int` and offsets as 32 bit. So long
 //! memory is registered in segments of 1 GiB that overlap by the largest chunk, and every chunk
 //! lies whole in one of them.
+//!
+//! Registering may block, so a worker does it. The chunk that needs it, and those behind it on its
+//! lane, wait.
 
 use foldhash::HashMap;
 use slotmap::SlotMap;
@@ -13,9 +16,10 @@ use super::handle_table::HandleTable;
 use super::region::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::OwnedMemory;
-use crate::plugin::comm::{MemoryHandle, Registrar};
+use crate::plugin::comm::{CommMemory, MemoryHandle, Registering, Registrar};
 use crate::types::memory_id::MemoryId;
 use crate::types::{Access, CommId, MemoryType, RegistrationKey, Span};
+use crate::workers::Workers;
 
 /// What a caller may know of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +84,20 @@ pub(crate) struct Registrations {
     ranges: HashMap<(u64, u64, MemoryType), RegionKey>,
     regions: SlotMap<RegionKey, Region>,
     handles: HandleTable,
+    /// Segments that workers are making known to comms.
+    registering: HashMap<(CommId, RegionKey, u64), Registering>,
+    workers: Workers,
     ids_used: u64,
     free_comms: Vec<CommId>,
     comms: u32,
 }
 
 impl Registrations {
+    /// No memory yet. These workers make what is added known to comms.
+    pub(crate) fn new(workers: Workers) -> Self {
+        Self { workers, ..Self::default() }
+    }
+
     /// Adds memory, and returns its id. `owned` is the memory itself; without it the caller keeps
     /// the memory alive. A range that is registered already is shared.
     pub(crate) fn add(
@@ -253,18 +265,20 @@ impl Registrations {
         }
     }
 
-    /// The plugin's handle for a chunk at `address` on a comm. Registers the segment there when it
-    /// is new.
+    /// The plugin's handle for a chunk at `address` on a comm. `None`: the segment is new there,
+    /// and a worker is making it known; ask again in the next round.
     ///
     /// # Safety
-    /// Whoever added the registration vouched that its memory stays valid until it is removed.
+    /// Whoever added the registration vouched that its memory stays valid until it is removed. It
+    /// is not removed, and the comm is not closed, before there was an answer or the comm was
+    /// forgotten.
     pub(crate) unsafe fn handle(
         &mut self,
         key: RegistrationKey,
         address: u64,
         comm_id: CommId,
         comm: &impl Registrar,
-    ) -> Result<MemoryHandle> {
+    ) -> Result<Option<MemoryHandle>> {
         let gone = || {
             let problem = RegistrationProblem::Deregistered;
             Error::Registration { id: None, problem }
@@ -273,21 +287,31 @@ impl Registrations {
         // A registration has the range of its region.
         let segment = segment_at(registration.address, address);
         if let Some(handle) = self.handles.get(comm_id, registration.region, segment) {
-            return Ok(handle);
+            return Ok(Some(handle));
+        }
+        let place = (comm_id, registration.region, segment);
+        if let Some(registering) = self.registering.get(&place) {
+            let Some(registered) = registering.take() else { return Ok(None) };
+            self.registering.remove(&place);
+            let handle = registered?;
+            self.handles.insert(comm_id, registration.region, segment, handle);
+            return Ok(Some(handle));
         }
         let region = self.regions.get(registration.region).ok_or_else(gone)?;
         let (start, bytes) = region.segment_range(segment);
-        // SAFETY: the segment lies in memory that the callers of `add` and `add_own` keep valid.
-        // It is rounded out to pages, which belong to the same allocation or are never touched.
-        // `remove` and `forget_comm` take the handle back before the memory ends.
-        let handle = unsafe { comm.register(start, bytes, region.memory.ptr_type()) }?;
         tracing::debug!(
             id = registration.id.map(MemoryId::get), address = format_args!("{start:#x}"), bytes,
             memory = %region.memory,
-            "registered with a comm"
+            "registering with a comm"
         );
-        self.handles.insert(comm_id, registration.region, segment, handle);
-        Ok(handle)
+        // SAFETY: the segment lies in memory that the callers of `add` and `add_own` keep valid.
+        // It is rounded out to pages, which belong to the same allocation or are never touched.
+        // `remove` and `forget_comm` take the handle back before the memory ends; the caller
+        // vouches for the time until it is there.
+        let registering =
+            unsafe { comm.register(start, bytes, region.memory.ptr_type(), &self.workers) };
+        self.registering.insert(place, registering);
+        Ok(None)
     }
 
     /// Takes a registration out, and returns the memory that it owned. For the last one of its
@@ -330,11 +354,13 @@ impl Registrations {
         })
     }
 
-    /// A comm closes: frees its place, and takes out every handle that the comm gave out. The
-    /// caller deregisters them.
-    pub(crate) fn forget_comm(&mut self, comm_id: CommId) -> Vec<MemoryHandle> {
+    /// A comm closes: frees its place, and takes out every handle that the comm gave out, or is
+    /// about to. The caller deregisters them.
+    pub(crate) fn forget_comm(&mut self, comm_id: CommId) -> CommMemory {
         self.free_comms.push(comm_id);
-        self.handles.take_comm(comm_id)
+        let of_comm = self.registering.extract_if(|(comm, ..), _| *comm == comm_id);
+        let registering = of_comm.map(|(_, registering)| registering).collect();
+        CommMemory { handles: self.handles.take_comm(comm_id), registering }
     }
 }
 

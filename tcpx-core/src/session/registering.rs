@@ -2,11 +2,13 @@
 //! The session's memory: registered, allocated, written and read.
 
 use super::Session;
-use crate::engine::Engine;
+use crate::engine::{Deregistered, Engine};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::memory::lent_buffer::LentBuffer;
 use crate::memory::memory_address::MemoryAddress;
+use crate::plugin::calls::CALL_TIMEOUT;
+use crate::plugin::comm::Deregistration;
 use crate::plugin::registrations::MemoryInfo;
 use crate::types::memory_id::MemoryId;
 use crate::types::{Access, MemoryType, Span};
@@ -145,11 +147,11 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted;
-    /// [`Error::Registration`] for memory that was registered otherwise.
+    /// [`Error::Registration`] for memory that was registered otherwise; [`Error::PluginHangs`] as
+    /// for [`deregister_memory`](Self::deregister_memory), and the buffer is not given back.
     pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
-        let mut engine = self.shared.engine()?;
-        engine.commons.ledger.registrations.check_is_lent(id)?;
-        match engine.deregister(id)? {
+        self.shared.engine()?.commons.ledger.registrations.check_is_lent(id)?;
+        match self.take_out(id)? {
             Some(OwnedMemory::Lent(buffer)) => Ok(buffer.into_box()),
             _ => Err(Error::Registration { id: Some(id), problem: RegistrationProblem::NotLent }),
         }
@@ -161,12 +163,27 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted, or
-    /// another thread reads or writes it through the session.
+    /// another thread reads or writes it through the session; [`Error::PluginHangs`] when the
+    /// plugin does not return from taking the memory back, within 10 s. The id is gone then, and
+    /// the memory must stay as it is for as long as the process lives.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
-        let owned = self.shared.engine()?.deregister(id)?;
-        // The engine is unlocked by now.
-        drop(owned);
-        Ok(())
+        self.take_out(id).map(drop)
+    }
+
+    /// Takes a registration out, and returns the memory that it owned. The plugin has forgotten it
+    /// by then. Nobody waits for that with the engine locked.
+    fn take_out(&self, id: MemoryId) -> Result<Option<OwnedMemory>> {
+        let mut engine = self.shared.engine()?;
+        let Deregistered { calls, owned } = engine.deregister(id)?;
+        let Some(first) = calls.first() else { return Ok(owned) };
+        let hang = first.hang(CALL_TIMEOUT);
+        let workers = engine.commons.workers.clone();
+        drop(engine);
+        let forgotten = workers.call(move || {
+            calls.into_iter().for_each(Deregistration::make);
+            owned
+        });
+        workers.wait(&forgotten, CALL_TIMEOUT).ok_or(Error::PluginHangs(hang))
     }
 
     /// What is known of a registration.

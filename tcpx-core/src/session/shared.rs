@@ -18,10 +18,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(mut engine: Engine, spin: Duration) -> Arc<Self> {
+    pub(super) fn new(engine: Engine, spin: Duration) -> Arc<Self> {
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let shared = Weak::clone(shared);
-            engine.commons.closer.on_closed(move || {
+            engine.commons.workers.on_moved(move || {
                 if let Some(shared) = shared.upgrade() {
                     shared.progress();
                 }

@@ -43,6 +43,7 @@ setters! {
     stall_after: Option<Duration>,
     progress_thread: bool,
     preflight: bool,
+    keep_sigpipe: bool,
     spin: Duration,
 }
 
@@ -77,6 +78,7 @@ mod tests {
             stall_after,
             progress_thread,
             preflight,
+            keep_sigpipe,
             spin,
         } = SessionOptions::default()
             .plugin(PluginChoice::Soft)
@@ -98,14 +100,15 @@ mod tests {
             .stall_after(Some(time(11)))
             .progress_thread(true)
             .preflight(false)
+            .keep_sigpipe(true)
             .spin(time(12));
         assert_eq!((plugin, gpu, nics), (PluginChoice::Soft, Some(3), vec!["eth1".to_owned()]));
-        assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", 4, 8192));
+        assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", 4, Some(8192)));
         assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));
         assert_eq!((peer_timeout, stall_after), (Some(time(10)), Some(time(11))));
-        assert_eq!((progress_thread, preflight, spin), (true, false, time(12)));
+        assert_eq!((progress_thread, preflight, keep_sigpipe, spin), (true, false, true, time(12)));
     }
 }

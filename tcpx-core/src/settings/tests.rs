@@ -12,14 +12,15 @@ fn from(pairs: &[(&'static str, &str)]) -> Result<SessionOptions> {
 fn own_names_win_over_the_documents_names() {
     let options =
         from(&[("UCCL_TCPX_NUM_CHANNELS", "8"), ("UCCL_TCPX_CHUNK_BYTES", "65536")]).unwrap();
-    assert_eq!((options.channels, options.chunk_bytes), (8, 65_536));
+    assert_eq!((options.channels, options.chunk_bytes), (8, Some(65_536)));
     let options = from(&[("UCCL_TCPX_NUM_CHANNELS", "8"), ("TCPX_CHANNELS", "3")]).unwrap();
     assert_eq!(options.channels, 3);
 }
 
 #[test]
 fn empty_is_unset_and_nonsense_is_named() {
-    assert_eq!(from(&[("TCPX_CHANNELS", "")]).unwrap().channels, 2);
+    let options = from(&[("TCPX_CHANNELS", ""), ("TCPX_CHUNK_BYTES", "")]).unwrap();
+    assert_eq!((options.channels, options.chunk_bytes), (2, None));
     let error = from(&[("UCCL_TCPX_CHUNK_BYTES", "512K")]).unwrap_err().to_string();
     assert!(error.contains("UCCL_TCPX_CHUNK_BYTES") && error.contains("512K"), "{error}");
     let error = from(&[("UCCL_TCPX_UNPACK_IMPL", "gpu")]).unwrap_err().to_string();
@@ -31,8 +32,8 @@ fn ranges_are_checked_with_their_limits_named() {
     for (options, words) in [
         (SessionOptions { channels: 0, ..Default::default() }, "must be 1 to 64"),
         (SessionOptions { channels: 9999, ..Default::default() }, "must be 1 to 64"),
-        (SessionOptions { chunk_bytes: 4095, ..Default::default() }, "4096 to 4194304"),
-        (SessionOptions { chunk_bytes: u32::MAX, ..Default::default() }, "4096 to 4194304"),
+        (SessionOptions { chunk_bytes: Some(4095), ..Default::default() }, "4096 to 4194304"),
+        (SessionOptions { chunk_bytes: Some(u32::MAX), ..Default::default() }, "4096 to 4194304"),
         (SessionOptions { recv_window: 17, ..Default::default() }, "1 to 16"),
         (SessionOptions { send_window: 0, ..Default::default() }, "1 to 16"),
         (SessionOptions { name: "x".repeat(65), ..Default::default() }, "65 bytes"),
@@ -77,13 +78,6 @@ fn staging_memory_may_be_any_amount_and_none() {
 }
 
 #[test]
-fn a_chunk_above_the_plugins_names_variable_and_cure() {
-    let options = SessionOptions { chunk_bytes: 1 << 20, ..Default::default() };
-    let error = options.check_chunk(524_288).unwrap_err().to_string();
-    assert!(error.contains("NCCL_DYNAMIC_CHUNK_SIZE=1048576"), "{error}");
-}
-
-#[test]
 fn auto_takes_the_hardware_plugin_where_it_is_installed_and_a_name_is_taken_as_it_is() {
     let hardware = PluginChoice::Path(HARDWARE_PLUGIN_PATH.into());
     assert_eq!(PluginChoice::Auto.resolve_with(|| true), hardware);
@@ -97,4 +91,16 @@ fn auto_takes_the_hardware_plugin_where_it_is_installed_and_a_name_is_taken_as_i
 fn gathering_can_be_switched_off() {
     let gather = |text| from(&[("TCPX_GATHER", text)]).unwrap().gather;
     assert_eq!([gather(""), gather("1"), gather("0")], [true, true, false]);
+}
+
+#[test]
+fn switches_are_on_or_off_as_said() {
+    let switches = |text| {
+        let options = from(&[("TCPX_PREFLIGHT", text), ("TCPX_KEEP_SIGPIPE", text)]).unwrap();
+        (options.preflight, options.keep_sigpipe)
+    };
+    assert_eq!(
+        [switches(""), switches("0"), switches("1")],
+        [(true, false), (false, false), (true, true)]
+    );
 }

@@ -158,6 +158,9 @@ pub struct SessionReport {
     /// memory something uses for too long. Their comms and registrations are kept as they are. More
     /// than 0 for more than a moment means that the GPU hangs, or the plugin does.
     pub peers_parked: usize,
+    /// Calls of the plugin that have not returned for more than 10 s. Each is left behind with its
+    /// comm.
+    pub plugin_calls_hung: usize,
     /// Everything since the session was made.
     pub total: Totals,
     /// Peers by name, as they are now.

@@ -14,7 +14,8 @@ use super::stripe_queue::{Finished, StripeNumber, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
-use crate::plugin::comm::{CommLabel, RecvComm, Request};
+use crate::plugin::comm::{ClosingComm, RecvComm, Request};
+use crate::plugin::comm_label::CommLabel;
 use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
@@ -122,10 +123,12 @@ impl RecvLane {
             }
             let address = first.span.address + range.offset;
             // SAFETY: the registration is in use by this operation, so it stays until the operation
-            // has ended.
-            let mhandle = unsafe {
+            // has ended. That, and the comm's close, come after the answer, or `close` forgets the
+            // comm.
+            let known = unsafe {
                 registrations.handle(first.span.registration, address, self.id, &self.comm)
             }?;
+            let Some(mhandle) = known else { break };
             // SAFETY: the span was checked against the registration, which was made for receiving;
             // the operation, and with it the memory, ends only after the request is consumed or the
             // comm is closed. Device memory of messages that share the chunk may lie elsewhere, and
@@ -278,8 +281,9 @@ impl RecvLane {
     /// Ends the lane. Its comm closes when it is dropped, and takes back what was registered on it:
     /// in that order, because a request that is still in flight uses its registration until the
     /// comm has closed.
-    pub(crate) fn close(self, registrations: &mut Registrations) -> RecvComm {
-        self.comm.into_closing(registrations.forget_comm(self.id))
+    pub(crate) fn close(mut self, registrations: &mut Registrations) -> RecvComm {
+        self.comm.leave(registrations.forget_comm(self.id));
+        self.comm
     }
 
     pub(crate) fn comm(&self) -> &RecvComm {

@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use smallvec::SmallVec;
+
 use super::batch::{Batch, BatchNumber, JobLabel};
 use super::gather::Gather;
 use super::staging::Staging;
@@ -12,7 +14,7 @@ use super::stripe::Stripe;
 use super::stripe_queue::{Finished, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::plugin::comm::{Request, SendComm};
+use crate::plugin::comm::{ClosingComm, Request, SendComm};
 use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
@@ -51,6 +53,8 @@ pub(crate) struct SendLane {
     stripes: StripeQueue,
     host_staging: Option<Staging>,
     device_staging: Option<Staging>,
+    /// Those that the comm does not know yet.
+    asked_stagings: SmallVec<[Staging; 2]>,
     gather: Gather,
     pub(crate) stats: ChannelStats,
     pub(crate) watch: LaneWatch,
@@ -75,6 +79,7 @@ impl SendLane {
             stripes: StripeQueue::default(),
             host_staging: None,
             device_staging: None,
+            asked_stagings: SmallVec::new(),
             gather: Gather::default(),
             stats: ChannelStats::default(),
             watch: LaneWatch::default(),
@@ -86,28 +91,46 @@ impl SendLane {
         self.stripes.push(stripe);
     }
 
-    /// Sees to it that there is a staging buffer for chunks gathered from one kind of memory, known
-    /// to the comm. False: there is none to be had.
+    /// Sees to it that there is a staging buffer for chunks gathered from one kind of memory.
+    /// False: there is none to be had. Otherwise [`known_staging`](Self::known_staging) says
+    /// whether the comm takes it.
     pub(crate) fn prepare_staging(
         &mut self,
         request: StagingRequest<'_>,
         pool: &mut StagingPool,
         registrations: &mut Registrations,
     ) -> bool {
-        if self.staging(request.memory).is_some() {
-            return true;
-        }
         let Some(staging) = pool.take(request, registrations) else { return false };
-        let Span { registration, address, .. } = staging.first_slot();
-        // SAFETY: the pool frees the buffer with the session, whose comms have closed then.
-        let known = unsafe { registrations.handle(registration, address, self.id, &self.comm) };
-        if let Err(error) = known {
-            pool.tell(error);
-            pool.give_back(registration);
-            return false;
-        }
-        *self.staging(request.memory) = Some(staging);
+        self.asked_stagings.push(staging);
         true
+    }
+
+    /// For which kind of memory the lane has a staging buffer now, or will have none, after it was
+    /// asked for.
+    pub(crate) fn known_staging(
+        &mut self,
+        pool: &mut StagingPool,
+        registrations: &mut Registrations,
+    ) -> Option<(MemoryType, bool)> {
+        for index in 0..self.asked_stagings.len() {
+            let Span { registration, address, memory } = self.asked_stagings[index].first_slot();
+            // SAFETY: the pool frees the buffer with the session, whose comms have closed then.
+            let known = unsafe { registrations.handle(registration, address, self.id, &self.comm) };
+            match known {
+                Ok(None) => continue,
+                Ok(Some(_)) => {
+                    *self.staging(memory) = Some(self.asked_stagings.remove(index));
+                    return Some((memory, true));
+                }
+                Err(error) => {
+                    self.asked_stagings.remove(index);
+                    pool.tell(error);
+                    pool.give_back(registration);
+                    return Some((memory, false));
+                }
+            }
+        }
+        None
     }
 
     fn staging(&mut self, memory: MemoryType) -> &mut Option<Staging> {
@@ -239,10 +262,12 @@ impl SendLane {
         let mut moved = false;
         while let Some((span, bytes, tag)) = self.next_ready(reached) {
             // SAFETY: the registration is in use by this operation, so it stays until the operation
-            // has ended; that of a slot stays until the comm has closed.
-            let mhandle = unsafe {
+            // has ended; that of a slot stays until the comm has closed. Both come after the
+            // answer, or `close` forgets the comm.
+            let known = unsafe {
                 registrations.handle(span.registration, span.address, self.id, &self.comm)
             }?;
+            let Some(mhandle) = known else { break };
             // SAFETY: the span was checked against the registration when it was posted; the
             // operation, and with it the registration's memory, ends only after the request is done
             // or the comm is closed. The same holds of messages that share the chunk: they lie
@@ -284,12 +309,13 @@ impl SendLane {
     /// [`StagingPool::give_back`](super::staging_pool::StagingPool::give_back), when the comm has
     /// closed and nothing writes them.
     pub(crate) fn close(
-        self,
+        mut self,
         registrations: &mut Registrations,
     ) -> (SendComm, impl Iterator<Item = RegistrationKey> + use<>) {
-        let comm = self.comm.into_closing(registrations.forget_comm(self.id));
-        let stagings = [self.host_staging, self.device_staging];
-        (comm, stagings.into_iter().flatten().map(|staging| staging.registration))
+        self.comm.leave(registrations.forget_comm(self.id));
+        let stagings = [self.host_staging, self.device_staging].into_iter().flatten();
+        let stagings = stagings.chain(self.asked_stagings);
+        (self.comm, stagings.map(|staging| staging.registration))
     }
 
     pub(crate) fn comm(&self) -> &SendComm {

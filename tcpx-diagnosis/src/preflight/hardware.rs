@@ -36,11 +36,22 @@ impl Hardware {
         findings.extend(cuda::check(&tree, host.env, host.facts, &gpus));
         findings.extend(check_hazards(&tree, &data_nics(host.env, &nics)));
         findings.extend(lint(host.env, &with_address(&nics), host.cpu_count()));
-        let is_used = |of: &&Gpu| gpu.is_none_or(|gpu| gpu.eq_ignore_ascii_case(&of.pci_bus_id));
-        let used: Vec<&Gpu> = gpus.iter().filter(is_used).collect();
-        findings.extend(rxdm::check(&tree, host.env, &used, host.deadline));
+        findings.extend(rxdm::check(&tree, host.env, &used(&gpus, gpu), host.deadline));
         Self { gpus, nics, dialects, findings }
     }
+}
+
+/// Asks RxDM again, in the way of [`preflight`](crate::preflight()): is it there, and does it
+/// answer? Takes at most `host.deadline` for each of its sockets. `gpu` is as for that.
+#[must_use]
+pub fn check_rxdm(host: &Host<'_>, gpu: Option<&str>) -> Vec<Finding> {
+    rxdm::check(&host.tree(), host.env, &used(&gpus(host.root), gpu), host.deadline)
+}
+
+/// The GPUs that will be used: the one at this PCI address, or all.
+fn used<'a>(gpus: &'a [Gpu], gpu: Option<&str>) -> Vec<&'a Gpu> {
+    let is_used = |of: &&Gpu| gpu.is_none_or(|gpu| gpu.eq_ignore_ascii_case(&of.pci_bus_id));
+    gpus.iter().filter(is_used).collect()
 }
 
 /// The machine's NICs; a finding when their addresses could not be read.

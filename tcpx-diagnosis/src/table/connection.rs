@@ -56,7 +56,7 @@ CLOSED_WITH_UNFINISHED_SENDS = 710 Error "a comm was closed before its sends wer
 KILLED_BY_SIGPIPE = 711 Error "the process was killed by signal 13"
     symptom "the process ends without a message when its peer goes away"
     cause "the plugin writes to sockets without MSG_NOSIGNAL, and SIGPIPE had its default action"
-    cure ["# ignore SIGPIPE before the plugin is loaded"]
+    cure ["unset TCPX_KEEP_SIGPIPE", "# do not set SIGPIPE to its default after a session was made: this library has it ignored with the hardware plugin, unless keep_sigpipe says otherwise"]
     source "plugin 3.1.9, run"
 INIT_TWICE = 712 Error "init was called twice, or its result was ignored"
     symptom "init returns 3; devices says -1; later calls crash"
@@ -163,4 +163,9 @@ DATA_PATH_CUT = 732 Error "the data path to the peer is cut"
     cause "a firewall has forgotten an idle flow or drops the data ports, a data NIC is down or its route is gone, or a data connection was reset, though the control link may live; where bytes do arrive, the bounce pages of this end may have run out (TCPX-815)"
     cure ["ss -tnoi dst <ADDRESS>", "# let the firewalls between the two pass every port of the data NICs, and keep idle flows for longer; then connect again"]
     source "this project"
+PLUGIN_CALL_HANGS = 733 Error "a call into the plugin does not return"
+    symptom "\"plugin call closeRecv has not returned for 10.0 s\"; `plugin_calls_hung` of the statistics is above 0"
+    cause "the plugin waits for another process, a thread of its own or the GPU, without a limit of time; with the hardware plugin mostly for RxDM (TCPX-505, TCPX-506)"
+    cure ["tcpx doctor", "# look at the plugin's last WARN line; the call and its comm are left behind, other peers go on: restart this process when it can be"]
+    source "plugin 3.1.9, run"
 }

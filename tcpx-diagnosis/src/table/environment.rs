@@ -73,9 +73,9 @@ BINDINGS_SUSPECT = 114 Warning "part of the CPU bindings is ignored or wrong"
     cause "the plugin reads `if:lo-hi,lo-hi;if:lo-hi`, at most 8 ranges an interface, and skips what it cannot read"
     cure ["# correct <VARIABLE>: interfaces that exist, lo-hi ranges with a dash, cores that exist"]
     source "plugin 3.1.9, source"
-INLINE_WITH_CUDA = 115 Error "NCCL_INLINE_THRESHOLD is above 0"
-    symptom "small CUDA messages arrive with no fragments and no data, or test returns 2"
-    cause "messages up to the threshold bypass the GPU path: the plugin sends the device pointer as if it were host memory"
+INLINE_WITH_CUDA = 115 FatalForPlugin "NCCL_INLINE_THRESHOLD is above 0"
+    symptom "the receiving process dies of SIGSEGV at the first small message; where the CPU may write GPU memory, messages arrive with no fragments"
+    cause "messages up to the threshold travel beside the data sockets, and the receiver copies them to the device pointer with memcpy, on the CPU"
     cure ["unset NCCL_INLINE_THRESHOLD"]
     source "plugin 3.1.9, run"
 CTRL_DEV_UNKNOWN = 116 FatalForPlugin "NCCL_GPUDIRECTTCPX_CTRL_DEV names no interface"

@@ -70,8 +70,8 @@ RECEIVE_TOO_SMALL = 813 Error "the sender sent more than was posted"
     source "plugin 3.1.9, run"
 TOO_MANY_FRAGMENTS = 814 FatalForPlugin "\"too many pages\" or \"received n/2048 segs, failstop\""
     symptom "the receiving process exits"
-    cause "a request came in more than 2048 fragments, or one chunk in 2048 or more"
-    cure ["# send requests of at most NCCL_DYNAMIC_CHUNK_SIZE bytes", "export NCCL_DYNAMIC_CHUNK_SIZE=524288"]
+    cause "a request came in more than 2048 fragments, or one chunk in 2048 or more; a fragment ends with its packet or its page of 4 KiB, so a small MTU makes many. A session refuses a chunk_bytes that could come to this"
+    cure ["# send requests of at most NCCL_DYNAMIC_CHUNK_SIZE bytes", "export NCCL_DYNAMIC_CHUNK_SIZE=524288", "unset TCPX_CHUNK_BYTES UCCL_TCPX_CHUNK_BYTES"]
     source "plugin 3.1.9, run"
 PAGES_LEAKED = 815 Error "receive pages leak until transfers stall"
     symptom "throughput falls over time, then everything stops without an error"

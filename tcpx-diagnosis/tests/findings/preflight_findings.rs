@@ -23,6 +23,12 @@ fn only_what_would_kill_the_plugin_is_reported() {
     assert_eq!(tree.preflight(), []);
     tree.set("NCCL_SOCKET_NTHREADS", "16");
     assert_eq!(codes(&tree.preflight()), ["TCPX-105"]);
+    // Read as C does, and its range is the plugin's: 2049 is replaced by 0.
+    for (threshold, expected) in [("0x400", &["TCPX-105", "TCPX-115"][..]), ("2049", &["TCPX-105"])]
+    {
+        tree.set("NCCL_INLINE_THRESHOLD", threshold);
+        assert_eq!(codes(&tree.preflight()), expected, "{threshold}");
+    }
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn switches_that_break_the_plugin() {
             "NCCL_INLINE_THRESHOLD",
             "1024",
             "TCPX-115",
-            Severity::Error,
+            Severity::FatalForPlugin,
             "unset NCCL_INLINE_THRESHOLD",
         ),
         (

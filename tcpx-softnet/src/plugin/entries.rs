@@ -33,6 +33,15 @@ struct Listening {
     gpu: Option<u32>,
 }
 
+impl Comm {
+    /// The kind of comm that memory cannot be registered with.
+    const LISTENS: u32 = 1;
+
+    fn tag(&self) -> u32 {
+        if let Self::Listen(_) = self { Self::LISTENS } else { 0 }
+    }
+}
+
 static COMMS: Registry<Comm, 256> = Registry::new();
 static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
 
@@ -58,7 +67,7 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
 }
 
 fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
-    COMMS.insert(comm).map(|id| id.pointer(IdKind::Comm)).ok_or_else(|| {
+    COMMS.insert_tagged(comm.tag(), |_| comm).map(|id| id.pointer(IdKind::Comm)).ok_or_else(|| {
         log::warn!("too many comms");
         Failure::Internal
     })
@@ -146,8 +155,8 @@ fn with_comm<R>(
     comm: *mut c_void,
     body: impl FnOnce(&mut Comm) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let id = comm_id(entry, comm)?;
-    COMMS.with(id, body).unwrap_or_else(|missing| Err(explain(entry, missing)))
+    let found = COMMS.with(comm_id(entry, comm)?, body);
+    found.unwrap_or_else(|missing| Err(explain(entry, missing)))
 }
 
 fn explain(entry: &str, missing: LookupError) -> Failure {
@@ -200,10 +209,13 @@ pub(crate) fn register(
         log::warn!("regMr: NULL communicator");
         return Err(Failure::Internal);
     }
-    with_comm("regMr", comm, |comm| match comm {
-        Comm::Listen(_) => wrong_kind("regMr", "send or receive"),
-        Comm::Send(_) | Comm::Recv(_) => Ok(()),
-    })?;
+    // Another thread may be in any other call on the comm but its close: as in the original, which
+    // NCCL's proxy calls in this way.
+    match comm_id("regMr", comm).map(|id| COMMS.tag(id))? {
+        Ok(Comm::LISTENS) => return wrong_kind("regMr", "send or receive"),
+        Ok(_) => {}
+        Err(missing) => return Err(explain("regMr", missing)),
+    }
     let settings = &runtime()?.settings;
     let mut registration = Registration::new(data, bytes, ptr_type)?;
     if registration.kind() == MemoryKind::Device {

@@ -7,7 +7,8 @@
 //!
 //! A lookup is two loads and one uncontended lock, which also keeps two threads out of one object:
 //! callers must serialise the calls on a comm (docs/plugin-contract.md), and a busy object is
-//! reported instead of waited for.
+//! reported instead of waited for. Only regMr may overlap with others: it asks for the object's tag
+//! alone.
 
 use core::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -164,6 +165,8 @@ pub(crate) enum LookupError {
 
 struct Slot<T> {
     generation: AtomicU32,
+    /// What kind of object it is, for those that only ask that.
+    tag: AtomicU32,
     object: Mutex<Option<T>>,
 }
 
@@ -194,6 +197,11 @@ impl<T, const SEGMENTS: usize> Registry<T, SEGMENTS> {
 
     /// Like [`Self::insert`], for an object that needs to know its id.
     pub(crate) fn insert_with(&self, make: impl FnOnce(Id) -> T) -> Option<Id> {
+        self.insert_tagged(0, make)
+    }
+
+    /// The same, with a word that [`Self::tag`] gives back.
+    pub(crate) fn insert_tagged(&self, tag: u32, make: impl FnOnce(Id) -> T) -> Option<Id> {
         let index = {
             let mut indices = self.indices.lock().unwrap_or_else(PoisonError::into_inner);
             match indices.free.pop() {
@@ -209,7 +217,19 @@ impl<T, const SEGMENTS: usize> Registry<T, SEGMENTS> {
         let mut object = slot.object.lock().unwrap_or_else(PoisonError::into_inner);
         let id = Id { index, generation: slot.generation.load(Ordering::Relaxed) };
         *object = Some(make(id));
+        slot.tag.store(tag, Ordering::Release);
         Some(id)
+    }
+
+    /// The word that the object was inserted with, also while another thread uses the object.
+    pub(crate) fn tag(&self, id: Id) -> Result<u32, LookupError> {
+        let slot = self.slot(id.index).ok_or(LookupError::Stale)?;
+        let tag = slot.tag.load(Ordering::Acquire);
+        // After the tag: a later object has another generation.
+        match slot.generation.load(Ordering::Acquire) == id.generation {
+            true => Ok(tag),
+            false => Err(LookupError::Stale),
+        }
     }
 
     /// Runs `body` on the object, or says why not. Never waits.
@@ -265,7 +285,11 @@ impl<T, const SEGMENTS: usize> Registry<T, SEGMENTS> {
     fn slot_or_create(&self, index: u32) -> &Slot<T> {
         let index = index as usize;
         let segment = self.segments[index / SEGMENT_SLOTS].get_or_init(|| {
-            let empty = || Slot { generation: AtomicU32::new(1), object: Mutex::new(None) };
+            let empty = || Slot {
+                generation: AtomicU32::new(1),
+                tag: AtomicU32::new(0),
+                object: Mutex::new(None),
+            };
             std::iter::repeat_with(empty).take(SEGMENT_SLOTS).collect()
         });
         &segment[index % SEGMENT_SLOTS]
@@ -312,6 +336,17 @@ mod tests {
         let id = registry.insert(7).expect("room");
         let nested = registry.with(id, |_| registry.with(id, |value| *value));
         assert_eq!(nested, Ok(Err(LookupError::Busy)));
+    }
+
+    #[test]
+    fn a_tag_is_read_while_its_object_is_in_use_and_not_after_its_end() {
+        let registry = Small::new();
+        let id = registry.insert_tagged(5, |_| 7).expect("room");
+        assert_eq!(registry.with(id, |_| registry.tag(id)), Ok(Ok(5)));
+        assert!(registry.remove_if(id, |_| true).is_ok());
+        assert_eq!(registry.tag(id), Err(LookupError::Stale));
+        let next = registry.insert(8).expect("room");
+        assert_eq!((registry.tag(next), registry.tag(id)), (Ok(0), Err(LookupError::Stale)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tcpx_sys::{
     HANDLE_BYTES, Logger, NcclResult, NetDeviceHandle, NetProperties, PTR_CUDA, PTR_HOST,
+    UNPACK_PAGE_BYTES,
 };
 
 use crate::inner::inner;
@@ -203,6 +204,17 @@ pub(crate) unsafe extern "C" fn reg_mr(
     if breaks(Mode::Exit) {
         // SAFETY: ends the process, as some failures of the original do.
         unsafe { libc::_exit(1) };
+    }
+    if kind == PTR_CUDA && !(bytes as usize).is_multiple_of(UNPACK_PAGE_BYTES) {
+        if breaks(Mode::OddSize) {
+            return NcclResult::SYSTEM_ERROR;
+        }
+        if breaks(Mode::Stdin) {
+            // SAFETY: the descriptor is not this plugin's, which is the point; close touches no
+            // memory.
+            unsafe { libc::close(libc::STDIN_FILENO) };
+            return NcclResult::INTERNAL_ERROR;
+        }
     }
     let known = matches!(kind, PTR_HOST | PTR_CUDA);
     let kind = if !known && breaks(Mode::DmaBuf) { PTR_HOST } else { kind };

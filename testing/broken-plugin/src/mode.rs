@@ -49,6 +49,10 @@ modes! {
     Alignment "alignment",
     /// dma-buf and unknown types of memory are taken.
     DmaBuf "dma-buf",
+    /// Device memory of an odd size is a system error.
+    OddSize "odd-size",
+    /// Device memory of an odd size is refused, and descriptor 0 closed, as in the original.
+    Stdin "stdin",
     /// `deregMr(NULL)` is an error.
     DeregNull "dereg-null",
     /// `getDeviceMr` writes its output.
@@ -65,6 +69,10 @@ modes! {
     Fifo "fifo",
     /// A finished request is done again and again.
     DoneTwice "done-twice",
+    /// A test of a finished request succeeds without done, as in the original.
+    QuietRetest "quiet-retest",
+    /// `irecvConsumed` of a send succeeds, as in the original.
+    ConsumeSend "consume-send",
     /// `test` writes its sizes.
     Sizes "sizes",
     /// `iflush` tells the posted size.

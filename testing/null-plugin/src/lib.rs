@@ -5,9 +5,12 @@
 //! For benches and instruction counts of `tcpx-core`: what is measured over it is the library's own
 //! cost. It has the software plugin's name, so that it can be loaded by path. It is never part of a
 //! product.
+//!
+//! `TCPX_NULL_NAME=hardware` gives it the hardware plugin's name when it is loaded, for tests of
+//! what depends on the name. `TCPX_NULL_NIC` names its NIC, `null0` otherwise.
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -52,8 +55,10 @@ unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
 }
 
 unsafe extern "C" fn get_properties(_: c_int, properties: *mut NetProperties) -> NcclResult {
+    let nic = std::env::var("TCPX_NULL_NIC").ok().and_then(|nic| CString::new(nic).ok());
     let value = NetProperties {
-        name: c"null0".as_ptr(),
+        // A plugin keeps its names for ever.
+        name: nic.map_or(c"null0".as_ptr(), |nic| nic.into_raw().cast_const()),
         pci_path: std::ptr::null(),
         guid: 0,
         ptr_support: PTR_HOST | PTR_CUDA,
@@ -202,13 +207,44 @@ unsafe extern "C" fn irecv_consumed(_: *mut c_void, _: c_int, _: *mut c_void) ->
     NcclResult::SUCCESS
 }
 
+const SOFTWARE_NAME: &[u8] = b"TCPXSoft_v7";
+const HARDWARE_NAME: &[u8] = b"GPUDirectTCPX_v7";
+
+/// The table's name, and zeros behind it.
+struct Name(UnsafeCell<[u8; 32]>);
+
+// SAFETY: it is written while the library is loaded, by one thread, and only read afterwards.
+unsafe impl Sync for Name {}
+
+static NAME: Name = Name(UnsafeCell::new(padded(SOFTWARE_NAME)));
+
+const fn padded(name: &[u8]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    let (start, _) = bytes.split_at_mut(name.len());
+    start.copy_from_slice(name);
+    bytes
+}
+
+extern "C" fn choose_name() {
+    if std::env::var_os("TCPX_NULL_NAME").is_some_and(|name| name == "hardware") {
+        // SAFETY: the dynamic linker runs this before anybody can find the table.
+        unsafe { NAME.0.get().write(padded(HARDWARE_NAME)) };
+    }
+}
+
+#[used]
+// SAFETY: the section holds pointers to functions that the dynamic linker calls when it has loaded
+// the library. Nothing that this one uses needs to be set up before.
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = choose_name;
+
 /// What `dlsym` finds: the table itself, not a pointer to it.
 #[allow(non_upper_case_globals, reason = "the ABI's name")]
 // SAFETY: no other item of this name exists in the library; its type is the one that the name
 // stands for.
 #[unsafe(no_mangle)]
 pub static ncclNetPlugin_v7: NcclNetV7 = NcclNetV7 {
-    name: c"TCPXSoft_v7".as_ptr(),
+    name: NAME.0.get().cast::<c_char>().cast_const(),
     init: Some(init),
     devices: Some(devices),
     get_properties: Some(get_properties),

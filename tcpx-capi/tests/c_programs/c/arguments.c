@@ -193,12 +193,18 @@ static void options(void) {
   } wide;
   tcpx_session session = {0};
   tcpx_session_options options;
+  size_t first_size = offsetof(tcpx_session_options, preflight);
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_options_init(&options, 0));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_options_init(&options, sizeof options - 1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_options_init(&options, first_size - 1));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_options_init(&options, SIZE_MAX));
   OK(tcpx_session_options_init(&wide.known, sizeof wide));
   TRUE(wide.known.size == sizeof wide && wide.more[0] == 0 && wide.more[1] == 0);
   OK(tcpx_session_create(&wide.known, &session));
+  OK(tcpx_session_destroy(session));
+  memset(&options, 0xff, sizeof options); /* a program of the first version has no such members */
+  OK(tcpx_session_options_init(&options, first_size));
+  TRUE(options.size == first_size && options.preflight == -1 && options.keep_sigpipe == -1);
+  OK(tcpx_session_create(&options, &session));
   OK(tcpx_session_destroy(session));
   wide.more[1] = 1; /* an option that this library does not know must not be passed over */
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_create(&wide.known, &session));

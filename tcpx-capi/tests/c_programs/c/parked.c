@@ -1,7 +1,8 @@
 /* A comm that takes long to close: a session is not destroyed while the plugin may still use registered memory. */
 #include "expect.h"
 
-static char memory[1 << 16];
+/* More than sockets hold. */
+static char memory[2][64 << 20];
 
 static tcpx_session session(void) {
   tcpx_session made;
@@ -16,7 +17,9 @@ int main(void) {
   session_pair pair = {session(), session()};
   char info[4096];
   size_t size = 0;
-  uint64_t id;
+  uint64_t here, there;
+  tcpx_transfer receive, send;
+  tcpx_transfer_counts counts = {0};
   pthread_t thread;
   int parked = 0;
   tcpx_status status;
@@ -25,9 +28,21 @@ int main(void) {
   TRUE(pthread_create(&thread, NULL, accept_right, &pair) == 0);
   OK(tcpx_session_connect(pair.right, "left"));
   TRUE(pthread_join(thread, NULL) == 0);
-  OK(tcpx_session_register_memory(pair.left, memory, sizeof memory, TCPX_PTR_HOST, 1, &id));
+  OK(tcpx_session_register_memory(pair.left, memory[0], sizeof memory[0], TCPX_PTR_HOST, 1, &here));
+  OK(tcpx_session_register_memory(pair.right, memory[1], sizeof memory[1], TCPX_PTR_HOST, 0, &there));
+  OK(tcpx_session_create_transfer(pair.left, "right", &receive));
+  OK(tcpx_session_create_transfer(pair.right, "left", &send));
+  OK(tcpx_transfer_post_recv(receive, here, 0, sizeof memory[0], 1));
+  OK(tcpx_transfer_post_send(send, there, 0, sizeof memory[1], 1));
+  while (counts.chunks_posted == 0) {
+    OK(tcpx_session_progress(pair.right, NULL));
+    OK(tcpx_session_progress(pair.left, NULL));
+    OK(tcpx_transfer_get_counts(receive, &counts));
+  }
+  TRUE(counts.chunks_done < counts.chunks_posted);
 
-  /* The first comm that closes, which is one of these, is late. */
+  /* The right end makes no progress from here on, so the receive does not end with the goodbye. The first comm that
+     closes, which is one of the left end's, is late. */
   while ((status = tcpx_session_destroy(pair.left)) == TCPX_ERR_TIMEOUT) {
     TRUE(strstr(tcpx_last_error(), "right") != NULL);
     TRUE(strstr(tcpx_last_error(), "must stay") != NULL);

@@ -100,11 +100,15 @@ fn with_id() -> Vec<(Error, u16)> {
     let preflight = Report::new(lint(&Env::new(), &[], 0)).fatal();
     let unpack = UnpackError::Unavailable { backend: Backend::Kernel, reason: "no GPU".into() };
     let bounce = MemoryUnavailable::BounceBuffer(BounceBufferProblem::Missing);
+    let too_many_fragments =
+        SettingProblem::TooManyFragments { nic: "eth1".into(), mtu: 1500, largest: 2_138_112 };
     vec![
         (plugin_chunk(PluginChunkProblem::NotANumber), 102),
         (plugin_chunk(PluginChunkProblem::Zero), 101),
         (plugin_chunk(PluginChunkProblem::TooLarge), 104),
         (plugin_chunk(PluginChunkProblem::TooSmall), 103),
+        (setting("NCCL_INLINE_THRESHOLD", SettingProblem::InlineThreshold), 115),
+        (setting("chunk_bytes", too_many_fragments), 814),
         (setting("TCPX_CHANNELS", SettingProblem::OutOfRange { low: 1, high: 64 }), 133),
         (LoadError::Missing { path: path() }.into(), 201),
         (open("libz.so.9: cannot open shared object file: No such file"), 207),

@@ -21,8 +21,8 @@ pub(crate) enum Action {
     /// The peer is up: chunks may flow both ways.
     Open,
     /// See to it that a channel has a staging buffer for gathering from this kind of memory, and
-    /// answer with [`handle_staging`](super::PeerProtocol::handle_staging). It is asked again until
-    /// it is answered, and then not any more.
+    /// answer with [`handle_staging`](super::PeerProtocol::handle_staging), now or later. It is
+    /// asked once. What is to be gathered there waits for the answer, and so does all behind it.
     PrepareStaging { channel: u16, memory: MemoryType },
     /// Post these chunks on the send lanes.
     SendChunks(ChunkPlan),

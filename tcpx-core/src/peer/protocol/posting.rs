@@ -113,7 +113,9 @@ impl PeerProtocol {
         if let Some(memory) = portion.gathered {
             match self.staging.of(channel, memory) {
                 ChannelStaging::There => {}
+                ChannelStaging::Asked => return None,
                 ChannelStaging::Unasked => {
+                    self.staging.ask(channel, memory);
                     return Some(Action::PrepareStaging { channel, memory });
                 }
                 ChannelStaging::Refused => {

@@ -8,6 +8,9 @@ pub(super) enum ChannelStaging {
     /// The driver was not asked yet.
     #[default]
     Unasked,
+    /// The driver was asked, and has not answered: nothing is planned meanwhile, since chunks are
+    /// dealt in the order of their matches.
+    Asked,
     /// It has a buffer, for as long as it is open.
     There,
     /// It gets none.
@@ -36,14 +39,24 @@ impl StagingChannels {
         channels.get(usize::from(channel)).copied().unwrap_or(ChannelStaging::Refused)
     }
 
+    /// The driver is asked.
+    pub(super) fn ask(&mut self, channel: u16, memory: MemoryType) {
+        self.set(channel, memory, ChannelStaging::Asked);
+    }
+
     /// The driver has answered.
     pub(super) fn note(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
+        let answer = if is_there { ChannelStaging::There } else { ChannelStaging::Refused };
+        self.set(channel, memory, answer);
+    }
+
+    fn set(&mut self, channel: u16, memory: MemoryType, known: ChannelStaging) {
         let channels = match memory {
             MemoryType::Host => &mut self.host,
             MemoryType::Device => &mut self.device,
         };
         if let Some(staging) = channels.get_mut(usize::from(channel)) {
-            *staging = if is_there { ChannelStaging::There } else { ChannelStaging::Refused };
+            *staging = known;
         }
     }
 }

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use tcpx_sys::NetHandle;
 
-use super::raw::{CommLabel, RawComm};
+use super::raw::RawComm;
 use super::send::SendComm;
 use crate::error::{Phase, Result};
 use crate::plugin::Plugin;
+use crate::plugin::blocking_call::BlockingCall;
+use crate::plugin::comm_label::CommLabel;
 
 /// A connection attempt to the peer's listen comm.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl PendingConnect {
         let nic_index = self.place.nic_index;
         let buffer: *mut c_void = handle.0.as_mut_ptr().cast();
         let _entered = self.place.memory.enter()?;
-        let code = self.plugin.one_at_a_time(|entries| {
+        let code = self.plugin.call(BlockingCall::Connect, &self.place, |entries| {
             // SAFETY: the buffer is the same 128 bytes on each poll, and there was no final answer
             // yet. Both outputs are valid pointers.
             unsafe { (entries.connect)(nic_index, buffer, &raw mut comm, &raw mut device_handle) }

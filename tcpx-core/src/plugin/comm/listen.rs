@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use tcpx_sys::{NET_DEVICE_UNPACK, NcclResult, NetDeviceHandle, NetHandle, UNPACK_VERSION};
 
-use super::raw::{CommLabel, RawComm};
+use super::raw::RawComm;
 use super::recv::RecvComm;
 use crate::error::{Error, Phase, Result};
 use crate::plugin::Plugin;
+use crate::plugin::blocking_call::BlockingCall;
+use crate::plugin::comm_label::CommLabel;
 use crate::plugin::unpack_queue::UnpackQueue;
 
 /// A listen comm. It takes exactly one peer.
@@ -31,7 +33,7 @@ impl ListenComm {
         let mut handle = NetHandle::zeroed();
         let mut raw = std::ptr::null_mut();
         let entered = place.memory.enter()?;
-        let code = plugin.one_at_a_time(|entries| {
+        let code = plugin.call(BlockingCall::Listen, &place, |entries| {
             // SAFETY: the handle is 128 writable bytes. The output is a valid pointer. The NIC
             // index came from the plugin.
             unsafe { (entries.listen)(place.nic_index, handle.0.as_mut_ptr().cast(), &raw mut raw) }
@@ -71,7 +73,7 @@ impl ListenComm {
         let listen_comm = self.raw.raw.as_ptr();
         // SAFETY: the listen comm is open, and its accept has given no final answer yet.
         // `device_handle` points to a struct that lives, unmoved, as long as this listen comm.
-        let code = self.raw.plugin.one_at_a_time(|entries| unsafe {
+        let code = self.raw.plugin.call(BlockingCall::Accept, &self.raw.place, |entries| unsafe {
             (entries.accept)(listen_comm, &raw mut comm, &raw mut device_handle)
         });
         drop(entered);
@@ -101,10 +103,10 @@ impl Drop for ListenComm {
         }
         let _entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again.
-        let code = self
-            .raw
-            .plugin
-            .one_at_a_time(|entries| unsafe { (entries.close_listen)(self.raw.raw.as_ptr()) });
+        let code =
+            self.raw.plugin.call(BlockingCall::CloseListen, &self.raw.place, |entries| unsafe {
+                (entries.close_listen)(self.raw.raw.as_ptr())
+            });
         if let Err(error) = self.raw.place.check("closeListen", code, Phase::Close) {
             tracing::warn!(%error);
         }

@@ -8,9 +8,14 @@ use std::time::Duration;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_sys::{MAX_REQUESTS, MAX_UNPACK_ENTRIES};
 
-use super::raw::{MemoryHandle, RawComm, Registrar, Request};
+use super::address::Deregistration;
+use super::closing::ClosingComm;
+use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
+use super::raw::{RawComm, Request};
 use crate::error::{Error, Phase, Result};
+use crate::plugin::blocking_call::BlockingCall;
 use crate::plugin::unpack_queue::UnpackQueue;
+use crate::workers::Workers;
 
 /// The receiving end of a channel, with its unpack queue.
 #[derive(Debug)]
@@ -126,22 +131,33 @@ impl RecvComm {
         self.raw.look(Phase::Receive)
     }
 
-    /// The comm, to be closed by dropping it. It then deregisters what is still registered with it.
-    /// Dropping may wait for long: it is for a thread that holds no lock.
-    pub(crate) fn into_closing(mut self, registered: Vec<MemoryHandle>) -> Self {
-        self.raw.registered = registered;
-        self
+    /// Takes a handle back that this comm gave out: what is to be done for it.
+    pub(crate) fn deregistration(&self, handle: MemoryHandle) -> Deregistration {
+        Deregistration { address: self.raw.address(), handle }
     }
 }
 
 impl Registrar for RecvComm {
-    unsafe fn register(&self, data: u64, bytes: u32, ptr_type: c_int) -> Result<MemoryHandle> {
+    unsafe fn register(
+        &self,
+        data: u64,
+        bytes: u32,
+        ptr_type: c_int,
+        workers: &Workers,
+    ) -> Registering {
+        let address = self.raw.address();
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.raw.register(data, bytes, ptr_type) }
+        workers.call(move || unsafe { address.register(data, bytes, ptr_type) })
+    }
+}
+
+impl ClosingComm for RecvComm {
+    fn leave(&mut self, memory: CommMemory) {
+        self.raw.left = memory;
     }
 
-    fn deregister(&self, mhandle: MemoryHandle) {
-        self.raw.deregister(mhandle);
+    fn is_registering(&self) -> bool {
+        self.raw.left.is_registering()
     }
 }
 
@@ -150,7 +166,10 @@ impl Drop for RecvComm {
         let entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again. Whoever drops it has waited for its
         // unpacks.
-        let code = unsafe { (self.raw.plugin.entries().close_recv)(self.raw.raw.as_ptr()) };
+        let code =
+            self.raw.plugin.call(BlockingCall::CloseReceive, &self.raw.place, |entries| unsafe {
+                (entries.close_recv)(self.raw.raw.as_ptr())
+            });
         if let Err(error) = self.raw.place.check("closeRecv", code, Phase::Close) {
             tracing::warn!(%error);
         }

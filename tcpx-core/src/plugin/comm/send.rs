@@ -5,8 +5,13 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use super::raw::{MemoryHandle, RawComm, Registrar, Request};
+use super::address::Deregistration;
+use super::closing::ClosingComm;
+use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
+use super::raw::{RawComm, Request};
 use crate::error::{Phase, Result};
+use crate::plugin::blocking_call::BlockingCall;
+use crate::workers::Workers;
 
 /// The sending end of a channel.
 #[derive(Debug)]
@@ -62,22 +67,33 @@ impl SendComm {
         self.raw.look(Phase::Send)
     }
 
-    /// The comm, to be closed by dropping it. It then deregisters what is still registered with it.
-    /// Dropping may wait for long: it is for a thread that holds no lock.
-    pub(crate) fn into_closing(mut self, registered: Vec<MemoryHandle>) -> Self {
-        self.raw.registered = registered;
-        self
+    /// Takes a handle back that this comm gave out: what is to be done for it.
+    pub(crate) fn deregistration(&self, handle: MemoryHandle) -> Deregistration {
+        Deregistration { address: self.raw.address(), handle }
     }
 }
 
 impl Registrar for SendComm {
-    unsafe fn register(&self, data: u64, bytes: u32, ptr_type: c_int) -> Result<MemoryHandle> {
+    unsafe fn register(
+        &self,
+        data: u64,
+        bytes: u32,
+        ptr_type: c_int,
+        workers: &Workers,
+    ) -> Registering {
+        let address = self.raw.address();
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.raw.register(data, bytes, ptr_type) }
+        workers.call(move || unsafe { address.register(data, bytes, ptr_type) })
+    }
+}
+
+impl ClosingComm for SendComm {
+    fn leave(&mut self, memory: CommMemory) {
+        self.raw.left = memory;
     }
 
-    fn deregister(&self, mhandle: MemoryHandle) {
-        self.raw.deregister(mhandle);
+    fn is_registering(&self) -> bool {
+        self.raw.left.is_registering()
     }
 }
 
@@ -85,7 +101,10 @@ impl Drop for SendComm {
     fn drop(&mut self) {
         let entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again.
-        let code = unsafe { (self.raw.plugin.entries().close_send)(self.raw.raw.as_ptr()) };
+        let code =
+            self.raw.plugin.call(BlockingCall::CloseSend, &self.raw.place, |entries| unsafe {
+                (entries.close_send)(self.raw.raw.as_ptr())
+            });
         if let Err(error) = self.raw.place.check("closeSend", code, Phase::Close) {
             tracing::warn!(%error);
         }

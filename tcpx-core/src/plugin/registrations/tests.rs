@@ -2,6 +2,7 @@
 //! Registrations by id, range and comm.
 
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -65,12 +66,29 @@ struct Counting {
 }
 
 impl Registrar for Counting {
-    unsafe fn register(&self, data: u64, _: u32, _: i32) -> Result<MemoryHandle> {
+    unsafe fn register(&self, data: u64, _: u32, _: i32, workers: &Workers) -> Registering {
         self.registered.set(self.registered.get() + 1);
-        Ok(MemoryHandle::for_tests(data))
+        workers.call(move || Ok(MemoryHandle::for_tests(data)))
     }
+}
 
-    fn deregister(&self, _: MemoryHandle) {}
+/// Has a segment registered with a comm, if it is not, and waits for the handle.
+fn handle(
+    registrations: &mut Registrations,
+    span: Span,
+    comm_id: CommId,
+    comm: &Counting,
+) -> MemoryHandle {
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    loop {
+        // SAFETY: the double touches no memory.
+        let known = unsafe { registrations.handle(span.registration, span.address, comm_id, comm) };
+        if let Some(handle) = known.unwrap() {
+            return handle;
+        }
+        assert!(Instant::now() < give_up_at, "nobody registers it");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -83,14 +101,12 @@ fn the_same_range_is_registered_once_on_each_comm() {
         for offset in [0, 1 << 30, 2 << 30, (2 << 30) + 5] {
             let span = registrations.span(id, offset, 10, Access::ReadWrite).unwrap();
             for comm_id in comms {
-                // SAFETY: the double touches no memory.
-                unsafe { registrations.handle(span.registration, span.address, comm_id, &comm) }
-                    .unwrap();
+                handle(&mut registrations, span, comm_id, &comm);
             }
         }
     }
     assert_eq!(comm.registered.get(), 2 * 3, "two comms, three segments");
-    assert_eq!(registrations.forget_comm(comms[1]).len(), 3);
+    assert_eq!(registrations.forget_comm(comms[1]).handles.len(), 3);
     let mut left = 0;
     registrations.remove(ids[0], |_, _| left += 1).unwrap();
     registrations.remove(ids[1], |_, _| left += 1).unwrap();
@@ -103,6 +119,25 @@ fn the_same_range_is_registered_once_on_each_comm() {
         .unwrap();
     assert_eq!(left, 3);
     assert_eq!(registrations.new_comm(), comms[1], "places are used again");
+}
+
+#[test]
+fn a_comm_that_closes_takes_along_what_is_being_registered() {
+    let mut registrations = Registrations::default();
+    let comm = Counting::default();
+    let comms = [registrations.new_comm(), registrations.new_comm()];
+    let id = add(&mut registrations, 100, MemoryType::Device);
+    let span = registrations.span(id, 0, 10, Access::ReadWrite).unwrap();
+    for comm_id in comms {
+        // SAFETY: the double touches no memory.
+        let known =
+            unsafe { registrations.handle(span.registration, span.address, comm_id, &comm) };
+        assert_eq!(known.unwrap(), None, "nobody waits for it");
+    }
+    let left = registrations.forget_comm(comms[0]);
+    assert_eq!((left.handles.len(), left.registering.len()), (0, 1));
+    handle(&mut registrations, span, comms[1], &comm);
+    assert_eq!(comm.registered.get(), 2, "the other comm's goes on");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn session() -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
         channels: 1,
-        chunk_bytes: 16 << 10,
+        chunk_bytes: Some(16 << 10),
         stall_after: Some(Duration::from_secs(1)),
         progress_thread: true,
         ..SessionOptions::default()

@@ -18,7 +18,7 @@ fn session(staging_bytes: u64) -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
         channels: 2,
-        chunk_bytes: CHUNK_BYTES,
+        chunk_bytes: Some(CHUNK_BYTES),
         staging_bytes,
         close_timeout: Duration::from_secs(60),
         ..SessionOptions::default()

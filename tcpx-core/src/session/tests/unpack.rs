@@ -68,7 +68,7 @@ fn session() -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
         channels: 1,
-        chunk_bytes: CHUNK_BYTES,
+        chunk_bytes: Some(CHUNK_BYTES),
         ..SessionOptions::default()
     };
     Session::new(options).expect("a session opens")

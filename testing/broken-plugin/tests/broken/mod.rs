@@ -20,7 +20,7 @@ pub(crate) fn run_broken(mode: &str, only: &[&str]) -> Report {
     options.arguments = ["agent", "--exact", "--nocapture"].map(Into::into).to_vec();
     options.only = only.iter().map(ToString::to_string).collect();
     // Only a plugin that hangs uses it up.
-    options.deadline = Duration::from_secs(if mode == "hang" { 10 } else { 60 });
+    options.deadline = Duration::from_secs(if mode == "hang" { 20 } else { 60 });
     options.environment = [
         ("TCPX_BROKEN", mode),
         ("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo"),

@@ -17,6 +17,7 @@ use crate::types::{Direction, MemoryType, TransferKey};
 const SETTING: Setting = Setting {
     channels: 2,
     staging: u16::MAX,
+    staging_is_late: false,
     copier: None,
     has_progress_thread: true,
     is_named: true,

@@ -72,6 +72,8 @@ pub(super) struct Setting {
     pub(super) channels: u16,
     /// Channels that get a staging buffer, a bit for each.
     pub(super) staging: u16,
+    /// Whether it answers only in a later round which they are.
+    pub(super) staging_is_late: bool,
     pub(super) copier: Option<Copier>,
     pub(super) has_progress_thread: bool,
     pub(super) is_named: bool,
@@ -108,6 +110,9 @@ pub(super) struct Driver {
     next_address: BTreeMap<bool, u64>,
     /// Channels whose staging was asked for, for host memory and for device memory.
     asked_for: BTreeSet<(u16, bool)>,
+    /// Those of them that are not answered.
+    unanswered: VecDeque<(u16, MemoryType)>,
+    pub(super) listens: bool,
     pub(super) has_connect_handles: bool,
     pub(super) is_open: bool,
     pub(super) has_closed_sends: bool,
@@ -128,7 +133,6 @@ impl Driver {
         };
         let opening = Opening {
             agreement,
-            handles: vec![NetHandle([0; HANDLE_BYTES]); usize::from(setting.channels)],
             limits,
             peer_timeout: Some(PEER_TIMEOUT),
             unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
@@ -148,6 +152,8 @@ impl Driver {
             posted: SlotMap::with_key(),
             next_address: BTreeMap::new(),
             asked_for: BTreeSet::new(),
+            unanswered: VecDeque::new(),
+            listens: false,
             has_connect_handles: false,
             is_open: false,
             has_closed_sends: false,
@@ -218,10 +224,28 @@ impl Driver {
 
     /// A round begins. Whether it withdraws anything.
     pub(super) fn round(&mut self) -> Result<bool, String> {
-        let mut moved = false;
-        self.input(|protocol| moved = protocol.handle_round())?;
+        let mut moved = self.answer_staging();
+        self.act()?;
+        self.input(|protocol| moved |= protocol.handle_round())?;
         self.check_lists()?;
         Ok(moved)
+    }
+
+    /// Says whether a channel that was asked about has a staging buffer.
+    fn answer_staging(&mut self) -> bool {
+        let Some((channel, memory)) = self.unanswered.pop_front() else { return false };
+        let is_there = self.setting.has_staging(channel);
+        if let Some(protocol) = &mut self.protocol {
+            protocol.handle_staging(channel, memory, is_there);
+        }
+        true
+    }
+
+    /// Every channel listens.
+    pub(super) fn listen(&mut self) -> Check {
+        self.listens = true;
+        let handles = vec![NetHandle([0; HANDLE_BYTES]); usize::from(self.setting.channels)];
+        self.input(|protocol| protocol.handle_listening(handles))
     }
 
     /// The program leaves.
@@ -313,9 +337,9 @@ impl Driver {
                     ensure!(self.is_open, "staging before it is up");
                     let is_new = self.asked_for.insert((channel, memory == MemoryType::Host));
                     ensure!(is_new, "asks twice for staging of {memory} on channel {channel}");
-                    let is_there = self.setting.has_staging(channel);
-                    if let Some(protocol) = &mut self.protocol {
-                        protocol.handle_staging(channel, memory, is_there);
+                    self.unanswered.push_back((channel, memory));
+                    if !self.setting.staging_is_late {
+                        self.answer_staging();
                     }
                 }
                 Action::SendChunks(plan) => self.deal(plan, Direction::Send)?,

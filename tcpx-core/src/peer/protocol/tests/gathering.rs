@@ -13,6 +13,7 @@ fn up(channels: u16, staging: u16) -> Pair {
     let setting = Setting {
         channels,
         staging,
+        staging_is_late: false,
         copier: Some(Copier::Cpu),
         has_progress_thread: true,
         is_named: true,

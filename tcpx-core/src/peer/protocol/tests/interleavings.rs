@@ -31,6 +31,7 @@ fn setting(random: &mut Random, channels: u16) -> Setting {
     Setting {
         channels,
         staging: random.pick(&[0, 0b1, 0b10, 0b101, u16::MAX, u16::MAX]),
+        staging_is_late: random.one_in(2),
         copier: random.pick(&[None, Some(Copier::Cpu), Some(Copier::Gpu)]),
         has_progress_thread: random.one_in(2),
         is_named: !random.one_in(4),

@@ -46,6 +46,7 @@ impl Pair {
 
     /// Everything that belongs to connecting, in the usual order.
     fn connect(&mut self) -> Check {
+        ENDS.into_iter().try_for_each(|end| self.ends[end].listen())?;
         self.deliver_all()?;
         for end in ENDS {
             self.ends[end].input(|protocol| protocol.handle_comms_connected())?;
@@ -192,6 +193,10 @@ impl Pair {
     pub(super) fn step_comms(&mut self, end: usize) -> Result<bool, String> {
         if self.ends[end].stage() != PeerStage::Connecting {
             return Ok(false);
+        }
+        if !self.ends[end].listens {
+            self.ends[end].listen()?;
+            return Ok(true);
         }
         let before = self.ends[end].outbox.len();
         let was_open = self.ends[end].is_open;

@@ -22,13 +22,13 @@ fn up() -> PeerProtocol {
     let handles = vec![NetHandle([0; HANDLE_BYTES])];
     let opening = Opening {
         agreement,
-        handles: handles.clone(),
         limits: CoalescingLimits::in_place(agreement.chunk_bytes),
         peer_timeout: None,
         unnamed_timeout: None,
         slice: SLICE,
     };
     let mut protocol = PeerProtocol::new(opening, Instant::now());
+    protocol.handle_listening(handles.clone());
     protocol.handle_comms_connected();
     protocol.handle_comms_accepted();
     protocol.handle_frame(Frame::Handles(handles));

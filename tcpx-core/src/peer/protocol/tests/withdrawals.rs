@@ -42,7 +42,6 @@ impl Lone {
         let handles = vec![NetHandle([0; HANDLE_BYTES])];
         let opening = Opening {
             agreement,
-            handles: handles.clone(),
             limits: CoalescingLimits::in_place(CHUNK_BYTES),
             peer_timeout: None,
             unnamed_timeout: None,
@@ -56,6 +55,7 @@ impl Lone {
             asked: Vec::new(),
             has_said_goodbye: false,
         };
+        lone.protocol.handle_listening(handles.clone());
         lone.protocol.handle_frame(Frame::Handles(handles));
         lone.protocol.handle_comms_connected();
         lone.protocol.handle_comms_accepted();

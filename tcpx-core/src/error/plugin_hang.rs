@@ -1,0 +1,40 @@
+//! A call into the plugin that does not return.
+
+use std::fmt;
+use std::time::Duration;
+
+use tcpx_diagnosis::Code;
+
+use super::phase::Phase;
+
+/// A call into the plugin that has not returned for a long time. It is left behind, with its comm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PluginHang {
+    /// The member of the v7 table that was called.
+    pub call: &'static str,
+    /// Where in the session's life.
+    pub phase: Phase,
+    /// The peer whose comm it is.
+    pub peer: String,
+    /// The channel whose comm it is.
+    pub channel: u16,
+    /// The NIC, by name.
+    pub nic: String,
+    /// How long it has been under way.
+    pub waited: Duration,
+    /// What is wrong with the process that the hardware plugin asks, if something was found.
+    pub found: Option<Code>,
+}
+
+impl fmt::Display for PluginHang {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { call, phase, peer, channel, nic, waited, .. } = self;
+        write!(
+            f,
+            "plugin call {call} has not returned for {:.1} s during {phase}, peer {peer}, channel \
+             {channel}, NIC {nic}; it is left behind",
+            waited.as_secs_f64()
+        )
+    }
+}

@@ -1,0 +1,110 @@
+//! What a worker does to connect the comms of a peer. Every step makes calls that may block.
+
+use std::sync::Arc;
+
+use tcpx_sys::NetHandle;
+
+use crate::error::Result;
+use crate::plugin::Plugin;
+use crate::plugin::comm::{ListenComm, PendingConnect, RecvComm, SendComm};
+use crate::plugin::comm_label::CommLabel;
+
+/// The comms of a peer by channel, when all of them are there.
+#[derive(Debug, Default)]
+pub(crate) struct Comms {
+    pub(crate) sends: Vec<SendComm>,
+    pub(crate) receives: Vec<(CommLabel, RecvComm)>,
+}
+
+/// The comms of one peer on their way.
+#[derive(Debug)]
+pub(super) struct CommOpening {
+    plugin: Arc<Plugin>,
+    labels: Vec<CommLabel>,
+    /// Whether the handles of the listen comms were given out.
+    has_told: bool,
+    /// Those whose peer has not come.
+    listens: Vec<Option<ListenComm>>,
+    accepted: Vec<Option<RecvComm>>,
+    /// Those without a final answer; empty until the peer's handles came.
+    connects: Vec<Option<PendingConnect>>,
+    connected: Vec<Option<SendComm>>,
+}
+
+impl CommOpening {
+    pub(super) fn new(plugin: &Arc<Plugin>, labels: Vec<CommLabel>) -> Self {
+        let channels = labels.len();
+        Self {
+            plugin: Arc::clone(plugin),
+            labels,
+            has_told: false,
+            listens: Vec::new(),
+            accepted: (0..channels).map(|_| None).collect(),
+            connects: Vec::new(),
+            connected: (0..channels).map(|_| None).collect(),
+        }
+    }
+
+    /// The handles to send to the peer, once, when every channel listens.
+    pub(super) fn new_handles(&mut self) -> Option<Vec<NetHandle>> {
+        if self.listens.is_empty() || std::mem::replace(&mut self.has_told, true) {
+            return None;
+        }
+        Some(self.listens.iter().flatten().map(ListenComm::handle).collect())
+    }
+
+    /// The peer's handles came, one for each channel.
+    pub(super) fn connect(&mut self, handles: &[NetHandle]) {
+        let pending = |(label, handle): (&CommLabel, &NetHandle)| {
+            Some(PendingConnect::new(&self.plugin, label.clone(), *handle))
+        };
+        self.connects = self.labels.iter().zip(handles).map(pending).collect();
+    }
+
+    /// Listens on every channel; after that asks for every comm that is not there yet. Returns
+    /// whether something came.
+    pub(super) fn step(&mut self) -> Result<bool> {
+        if self.listens.is_empty() {
+            let open = |label: &CommLabel| ListenComm::open(&self.plugin, label.clone()).map(Some);
+            self.listens = self.labels.iter().map(open).collect::<Result<_>>()?;
+            return Ok(true);
+        }
+        let mut moved = false;
+        for (pending, accepted) in self.listens.iter_mut().zip(&mut self.accepted) {
+            let Some(listen) = pending else { continue };
+            if let Some(comm) = listen.poll_accept()? {
+                *accepted = Some(comm);
+                // One peer per listen comm: its work is done.
+                *pending = None;
+                moved = true;
+            }
+        }
+        for (pending, connected) in self.connects.iter_mut().zip(&mut self.connected) {
+            let Some(connect) = pending else { continue };
+            if let Some(comm) = connect.poll()? {
+                *connected = Some(comm);
+                *pending = None;
+                moved = true;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Whether every receive comm is accepted.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.accepted.iter().all(Option::is_some)
+    }
+
+    /// Whether every send comm is connected.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected.iter().all(Option::is_some)
+    }
+
+    /// The comms, when all are there.
+    pub(super) fn finish(self) -> Comms {
+        let sends = self.connected.into_iter().flatten().collect();
+        let receives = self.labels.into_iter().zip(self.accepted);
+        let receives = receives.filter_map(|(label, comm)| Some((label, comm?))).collect();
+        Comms { sends, receives }
+    }
+}

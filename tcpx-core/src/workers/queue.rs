@@ -1,0 +1,197 @@
+//! Which job is next, and whether another thread is needed. Pure: time is an argument.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use slotmap::{SlotMap, new_key_type};
+
+/// Threads that are there for jobs which do not wait.
+const QUICK_THREADS: usize = 2;
+/// Most threads, those that are held up among them. Further jobs wait until one comes back.
+const MAX_THREADS: usize = 64;
+/// A step that takes longer is taken to wait for something.
+pub(super) const HELD_UP_AFTER: Duration = Duration::from_millis(50);
+
+new_key_type! {
+    /// A step that is under way.
+    pub(super) struct RunKey;
+}
+
+/// What a thread does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next<J> {
+    /// A step of this job. [`Queue::ran`] says when it is over.
+    Run(J, RunKey),
+    /// It waits, at most until a job's pause is over.
+    Wait(Option<Duration>),
+}
+
+/// Jobs that wait for a thread, and how the threads are doing.
+pub(super) struct Queue<J> {
+    ready: VecDeque<J>,
+    later: Vec<(Instant, J)>,
+    /// When each step that is under way began.
+    running: SlotMap<RunKey, Instant>,
+    threads: usize,
+    resting: usize,
+}
+
+impl<J> Default for Queue<J> {
+    fn default() -> Self {
+        Self {
+            ready: VecDeque::new(),
+            later: Vec::new(),
+            running: SlotMap::with_key(),
+            threads: 0,
+            resting: 0,
+        }
+    }
+}
+
+impl<J> std::fmt::Debug for Queue<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue")
+            .field("ready", &self.ready.len())
+            .field("later", &self.later.len())
+            .field("running", &self.running)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J> Queue<J> {
+    /// A job that can go on at once.
+    pub(super) fn push(&mut self, job: J) {
+        self.ready.push_back(job);
+    }
+
+    /// A job that can go on then.
+    pub(super) fn push_later(&mut self, job: J, at: Instant) {
+        self.later.push((at, job));
+    }
+
+    /// What the calling thread does next: jobs go on in the order in which they can.
+    pub(super) fn next(&mut self, now: Instant) -> Next<J> {
+        let mut soonest = None::<Instant>;
+        let mut index = 0;
+        while let Some((at, _)) = self.later.get(index) {
+            if *at <= now {
+                self.ready.push_back(self.later.swap_remove(index).1);
+            } else {
+                soonest = Some(soonest.map_or(*at, |soonest| soonest.min(*at)));
+                index += 1;
+            }
+        }
+        match self.ready.pop_front() {
+            Some(job) => Next::Run(job, self.running.insert(now)),
+            None => Next::Wait(soonest.map(|at| at.saturating_duration_since(now))),
+        }
+    }
+
+    /// A step is over.
+    pub(super) fn ran(&mut self, run: RunKey) {
+        self.running.remove(run);
+    }
+
+    /// Whether a job waits that no thread will take soon.
+    pub(super) fn wants_thread(&self, now: Instant) -> bool {
+        let is_held_up = |began: &&Instant| now.saturating_duration_since(**began) >= HELD_UP_AFTER;
+        let held_up = self.running.values().filter(is_held_up).count();
+        let jobs = self.ready.len() + self.later.len().min(1);
+        jobs > self.resting
+            && self.threads < MAX_THREADS
+            && self.threads.saturating_sub(held_up) < QUICK_THREADS
+    }
+
+    /// Threads that have begun and not ended.
+    pub(super) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    pub(super) fn thread_begins(&mut self) {
+        self.threads += 1;
+    }
+
+    pub(super) fn thread_ends(&mut self) {
+        self.threads -= 1;
+    }
+
+    /// A thread has nothing to do, and will be woken.
+    pub(super) fn thread_rests(&mut self) {
+        self.resting += 1;
+    }
+
+    pub(super) fn thread_wakes(&mut self) {
+        self.resting -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(1);
+
+    fn run(queue: &mut Queue<u32>, now: Instant) -> (u32, RunKey) {
+        match queue.next(now) {
+            Next::Run(job, run) => (job, run),
+            Next::Wait(time) => panic!("nothing to do for {time:?}"),
+        }
+    }
+
+    #[test]
+    fn jobs_go_on_in_order_and_not_before_their_pause_is_over() {
+        let mut queue = Queue::default();
+        let now = Instant::now();
+        queue.push(1);
+        queue.push_later(2, now + 2 * SHORT);
+        queue.push_later(3, now + SHORT);
+        assert_eq!(run(&mut queue, now).0, 1);
+        assert_eq!(queue.next(now), Next::Wait(Some(SHORT)));
+        assert_eq!(run(&mut queue, now + SHORT).0, 3);
+        assert_eq!(run(&mut queue, now + 2 * SHORT).0, 2);
+        assert_eq!(queue.next(now + 2 * SHORT), Next::Wait(None));
+    }
+
+    #[test]
+    fn another_thread_is_wanted_when_those_that_are_there_are_held_up() {
+        let mut queue = Queue::default();
+        let now = Instant::now();
+        assert!(!queue.wants_thread(now), "there is nothing to do");
+        for threads in 0..QUICK_THREADS {
+            queue.push(1);
+            assert!(queue.wants_thread(now), "{threads} threads are busy");
+            queue.thread_begins();
+            run(&mut queue, now);
+        }
+        queue.push(2);
+        assert!(!queue.wants_thread(now + SHORT), "they will be through soon");
+        assert!(queue.wants_thread(now + HELD_UP_AFTER));
+        queue.thread_begins();
+        let (_, last) = run(&mut queue, now + HELD_UP_AFTER);
+        queue.push(3);
+        assert!(queue.wants_thread(now + HELD_UP_AFTER), "two do not count");
+        queue.ran(last);
+        queue.thread_rests();
+        assert!(!queue.wants_thread(now + HELD_UP_AFTER), "one rests, and takes it");
+        queue.push(4);
+        assert!(queue.wants_thread(now + HELD_UP_AFTER), "it cannot take both");
+    }
+
+    #[test]
+    fn threads_that_never_come_back_are_bounded() {
+        let mut queue = Queue::default();
+        let mut now = Instant::now();
+        let mut begun = 0;
+        for job in 0..1_000 {
+            queue.push(job);
+            now += HELD_UP_AFTER;
+            if queue.wants_thread(now) {
+                queue.thread_begins();
+                run(&mut queue, now);
+                begun += 1;
+            }
+        }
+        assert_eq!(begun, MAX_THREADS);
+    }
+}
