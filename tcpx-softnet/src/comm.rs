@@ -1,7 +1,8 @@
 //! Send and receive comms: what happens between `isend` or `irecv` and a request that is done.
 //!
 //! - `send_comm`: a send comm
-//! - `recv_comm`: a receive comm; `recv_comm::arrivals`: what it does with bytes that have come
+//! - `recv_comm`: a receive comm; `recv_comm::records`: what it does with control records;
+//!   `recv_comm::arrivals`: with bytes that have come
 //! - `recv_request`: one irecv
 //! - `options`: what a new comm is told
 //! - `requests`: a comm's requests, and what `test` answers
@@ -31,7 +32,7 @@ mod send_comm;
 mod tcp_state;
 
 pub(crate) use options::CommOptions;
-pub(crate) use recv_comm::RecvComm;
+pub(crate) use recv_comm::{Delivery, RecvComm};
 pub(crate) use recv_request::Destination;
 pub(crate) use request_ring::NUMBER_BITS;
 pub(crate) use send_comm::SendComm;

@@ -7,8 +7,8 @@
 //! WARN line.
 //!
 //! It is for `tcpx-core`, which links [`table`], and, as a shared library (`tcpx-softnet-plugin`),
-//! for whoever loads plugins by path. It never exits the process, never prints, never raises
-//! SIGPIPE, and never waits without a deadline.
+//! for whoever loads plugins by path. Unless it is told to, it never exits the process, never
+//! raises SIGPIPE, and never waits without a deadline. It never prints.
 //!
 //! ```
 //! use tcpx_softnet::{Settings, configure, table};
@@ -45,7 +45,7 @@
 //! | `faults` | what goes wrong on request, for testing consumers |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
 //! | `wire` | what travels on the sockets |
-//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `sync` | what every module uses |
+//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `quirk`, `sync` | what every module uses |
 //!
 //! # Features
 //! `faults`, on by default, builds shapes, faults and their scripts ([`FaultScript`]). A build for
@@ -103,6 +103,35 @@
 //! | RECV_SYNC set on one end only | hang or unread bytes | 3 from `connect` |
 //! | called in a forked child | undefined | 3; close does nothing: 0 |
 //! | chunk size unset or `512K` | hang, 512-byte chunks | init returns 3 and names it |
+//! | listen and accept for different GPUs | wrong bytes | 3 from `accept`, names both |
+//!
+//! # As the original
+//! A consumer that runs well over this plugin may still break over the original. With the feature
+//! `faults`, `TCPX_SOFT_ORIGINAL` (or [`FaultScript`]'s `original`) takes the kindness away: a
+//! comma-separated list of these, or `all`. testing/original-plugin is a plugin with all of them.
+//!
+//! | name | what is done as the original does it |
+//! |---|---|
+//! | `sigpipe` | writing to a peer that has gone raises SIGPIPE |
+//! | `piecemeal` | pages are taken one by one as bytes arrive; too few of them stick for ever |
+//! | `failstop` | 2048 fragments in a chunk, or more in a request: `exit(1)` |
+//! | `progress` | `test` takes up one request a call; 16 small ones take 22 calls |
+//! | | a request of before is 0, not done, when nothing moves, else 3 |
+//! | | irecvConsumed of a send request is 0; of an empty receive out of order aborts |
+//! | `silence` | data sockets and peers that end in mid-message are never told |
+//! | | a dead control socket is 2 from single calls, once even when all bytes have come |
+//! | | nothing is probed, and [`comm_health`] finds nothing |
+//! | `pointers` | request pointers are 16 slots of a ring, 128 apart, used again |
+//! | `regmr` | device memory that is no dma-buf: 3, and descriptor 0 is closed |
+//! | `gpus` | listen and accept for different GPUs: wrong bytes |
+//! | `offsets` | fragments begin anywhere in a page; pages are poisoned |
+//! | `slow` | connect takes 100 ms for each socket, accept the wait for flow steering more |
+//! | `leak` | of a request's chunks on one socket only the last gives its pages back |
+//! | `inline` | messages up to `NCCL_INLINE_THRESHOLD` are copied to where they were posted |
+//! | `crash` | what would crash or corrupt aborts, with a WARN line that names the rule |
+//!
+//! Memory that stands in for a GPU's is exported as a dma-buf when it is whole pages. The wait for
+//! flow steering is `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS`, or 5 s.
 //!
 //! # Dead connections
 //! The system probes idle sockets (TCP keepalive), and a request that is not done looks at those of
@@ -139,11 +168,13 @@
 //! | `TCPX_SOFT_SHAPE` | none | see `Shape` | inconvenient but legal behaviour |
 //! | `TCPX_SOFT_SEED` | 0 | a number | what shapes are drawn from |
 //! | `TCPX_SOFT_FAULTS` | none | see `Fault` | what goes wrong on purpose |
+//! | `TCPX_SOFT_ORIGINAL` | none | names | see "As the original" |
+//! | `TCPX_SOFT_PACKET_BYTES` | whole pages | 1..=65535 | payload of a packet: longest fragment |
 //!
 //! `TCPX_SOFT_SHAPE` is a comma-separated list of the fields of `Shape`, or `all`.
 //! `TCPX_SOFT_FAULTS` is a list separated by semicolons, for example
 //! `cut:send.data0@65536;kill:recv@37;lose:send@1;leak:recv@4`, or
-//! `rc:isend@5=2;freeze:irecv@3;delay:closeSend/closeRecv@1=500;die:accept@1`.
+//! `rc:isend@5=2;freeze:irecv@3;delay:closeSend/closeRecv@1=500;block:regMr@2;die:accept@1`.
 
 mod comm;
 mod connect;
@@ -159,16 +190,18 @@ mod memory;
 mod parse_error;
 mod plugin;
 mod poll;
+mod quirk;
 mod sync;
 mod wire;
 
 pub use entry::Entry;
 pub use faults::FaultScript;
 #[cfg(feature = "faults")]
-pub use faults::{Fault, Shape};
+pub use faults::{Fault, Quirks, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
 pub use parse_error::ParseError;
 pub use plugin::{
     Helpers, Settings, SettingsError, bounce_bytes, comm_health, configure, pool_stats, table,
 };
+pub use quirk::Quirk;
 pub use wire::{Side, SocketRole};

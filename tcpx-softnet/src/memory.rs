@@ -33,9 +33,8 @@ pub(crate) use bounce_buffer::BounceBuffer;
 pub use bounce_buffer::PoolStats;
 pub use copies::{StagingStats, staging_stats};
 pub use device_memory::{BounceMemory, DeviceMemory};
-pub(crate) use device_memory::{cuda_failure, gpu_of_thread};
+pub(crate) use device_memory::{cuda_failure, gpu_of_thread, ordinal_of_thread};
 pub(crate) use io_list::{IoList, IoOutcome};
-#[cfg(feature = "faults")]
 pub(crate) use page_pool::PageRange;
 pub(crate) use piece::Piece;
 pub(crate) use receive_pages::{ReceivePages, entries, pages_of};

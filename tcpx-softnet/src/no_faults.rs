@@ -1,12 +1,16 @@
 //! Takes the place of `faults` in a build without them: what other modules ask for, with nothing
 //! behind it.
 
+use std::ffi::c_int;
+use std::fmt;
 use std::io;
 use std::net::TcpStream;
+use std::time::Duration;
 
 use crate::entry::Entry;
-use crate::memory::{BounceBuffer, ReceivePages};
+use crate::memory::{BounceBuffer, PageRange, Piece, ReceivePages};
 use crate::parse_error::ParseError;
+use crate::quirk::Quirk;
 use crate::wire::{Side, SocketRole};
 
 /// Nothing: this build leaves faults out (feature `faults`).
@@ -15,6 +19,18 @@ use crate::wire::{Side, SocketRole};
 pub struct FaultScript {}
 
 impl FaultScript {
+    pub(crate) fn has(&self, _: Quirk) -> bool {
+        false
+    }
+
+    pub(crate) fn connect_pause(&self, _: u16) -> Duration {
+        Duration::ZERO
+    }
+
+    pub(crate) fn accept_pause(&self, _: u16) -> Duration {
+        Duration::ZERO
+    }
+
     pub(crate) fn check(&self) -> Result<(), (String, ParseError)> {
         Ok(())
     }
@@ -74,8 +90,86 @@ impl SocketFaults {
         Ok(Some(usize::MAX))
     }
 
+    pub(crate) fn signal(&self) -> c_int {
+        libc::MSG_NOSIGNAL
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn place(
+        &mut self,
+        _: &TcpStream,
+        _: usize,
+        pages: &mut ArrivalPages,
+        _: &mut Vec<Piece>,
+    ) -> io::Result<()> {
+        match *pages {}
+    }
+
     pub(crate) fn moved(&mut self, _: usize) {}
 }
+
+/// There are none.
+#[derive(Debug)]
+pub(crate) enum ArrivalPages {}
+
+impl ArrivalPages {
+    pub(crate) fn unplaced(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn hand_over(self, _: &mut Vec<PageRange>) {
+        match self {}
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct LostPages;
+
+impl LostPages {
+    pub(crate) fn new(_: &FaultScript) -> Self {
+        Self
+    }
+
+    pub(crate) fn arrived(&mut self, _: &BounceBuffer, _: u64, _: usize, _: &[Piece]) {}
+
+    pub(crate) fn consumed(&mut self, _: &BounceBuffer, _: u64) {}
+
+    pub(crate) fn close(&mut self, _: &BounceBuffer) {}
+}
+
+#[derive(Debug)]
+pub(crate) struct Pace;
+
+impl Pace {
+    pub(crate) fn new(_: &FaultScript) -> Self {
+        Self
+    }
+
+    pub(crate) fn is_slow(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn begin_call(&mut self, _: u64) {}
+
+    pub(crate) fn admits(&self, _: u64) -> bool {
+        true
+    }
+
+    pub(crate) fn queued(&mut self) {}
+
+    pub(crate) fn reports(&self, _: u64) -> bool {
+        true
+    }
+}
+
+pub(crate) fn failstop(_: usize) {}
+
+pub(crate) fn crash(_: fmt::Arguments<'_>) {}
+
+pub(crate) fn close_descriptor_zero() {}
 
 /// Gives messages whole pages in order.
 #[derive(Debug)]
@@ -84,6 +178,10 @@ pub(crate) struct Shaper;
 impl Shaper {
     pub(crate) fn new(_: &FaultScript, _: u64) -> Self {
         Self
+    }
+
+    pub(crate) fn pages_on_arrival(&self, _: &BounceBuffer, _: usize) -> Option<ArrivalPages> {
+        None
     }
 
     pub(crate) fn allocate_pages(

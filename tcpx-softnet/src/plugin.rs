@@ -3,17 +3,25 @@
 //! - `table`: the v7 table and its `extern "C"` functions
 //! - `health`: the addition to it, which says whether a comm is alive
 //! - `entries`: what each of them does, in safe Rust
+//! - `gpu_mismatch`: listen and accept for different GPUs
+//! - `misuse`: calls that the original would not survive
+//! - `registered`: registrations by those ids
 //! - `registry`: the ids that callers hold instead of pointers
 //! - `runtime`: the state that `init` makes
 //! - `nic`: the NICs on offer
 //! - `settings`: what can be set
+//! - `script_variables`: what the variables of the fault script say
 //! - `variables`: environment variables as typed values, and why a setting is refused
 
 mod entries;
+mod gpu_mismatch;
 mod health;
+mod misuse;
 mod nic;
+mod registered;
 mod registry;
 mod runtime;
+mod script_variables;
 mod settings;
 mod table;
 mod variables;

@@ -2,7 +2,7 @@
 //! into a bounded buffer on the way in.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
@@ -34,7 +34,14 @@ impl ControlSocket {
 
     /// Writes what the socket takes; `None` when it takes nothing now.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        ready(self.stream.write(bytes))
+        let mut list = IoList::new(bytes.len());
+        list.push_bytes(bytes);
+        match list.send(self.stream.as_fd(), self.faults.signal()) {
+            IoOutcome::Bytes(count) => Ok(Some(count)),
+            IoOutcome::Blocked => Ok(None),
+            IoOutcome::Closed => Err(io::ErrorKind::UnexpectedEof.into()),
+            IoOutcome::Failed(error) => Err(error),
+        }
     }
 
     /// Throws away what the peer has sent. A socket that is closed with unread bytes takes the
@@ -87,7 +94,8 @@ impl ControlOut {
     ) -> io::Result<()> {
         while !self.segments.is_empty() {
             let Some(limit) = socket.faults.limit(&socket.stream)? else { return Ok(()) };
-            match self.list(limit).send(socket.stream.as_fd()) {
+            let signal = socket.faults.signal();
+            match self.list(limit).send(socket.stream.as_fd(), signal) {
                 IoOutcome::Bytes(bytes) => {
                     socket.faults.moved(bytes);
                     self.advance(bytes, &mut sent);

@@ -5,12 +5,13 @@
 //! three queues have a lock each, so that handing over a chunk never waits for a system call.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use crate::faults::SocketFaults;
+use crate::faults::{ArrivalPages, SocketFaults};
 use crate::log;
 use crate::memory::{IoList, IoOutcome, Piece};
 use crate::poll::Interest;
@@ -23,6 +24,9 @@ const MAX_CHUNKS: usize = 32;
 /// Most bytes that one socket call is asked to move.
 const CALL_BYTES: usize = 1 << 20;
 
+/// Why a lane ends when its socket does.
+const CLOSED: &str = "the peer closed it";
+
 /// One chunk on its way.
 #[derive(Debug)]
 pub(crate) struct Chunk {
@@ -32,8 +36,10 @@ pub(crate) struct Chunk {
     pub(crate) offset: u32,
     /// Bytes of the chunk.
     pub(crate) bytes: usize,
-    /// Memory of the chunk, in order; exactly `bytes` long.
+    /// Memory of the chunk, in order; exactly `bytes` long when all of it has a place.
     pub(crate) pieces: Vec<Piece>,
+    /// Pages that the chunk gets as its bytes arrive.
+    pub(crate) pages: Option<ArrivalPages>,
     /// Set when the connection ended before the chunk was moved.
     pub(crate) failed: bool,
     piece: usize,
@@ -44,7 +50,45 @@ pub(crate) struct Chunk {
 impl Chunk {
     pub(crate) fn new(number: u64, offset: u32, pieces: Vec<Piece>) -> Self {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        Self { number, offset, bytes, pieces, failed: false, piece: 0, within: 0, left: bytes }
+        Self {
+            number,
+            offset,
+            bytes,
+            pieces,
+            pages: None,
+            failed: false,
+            piece: 0,
+            within: 0,
+            left: bytes,
+        }
+    }
+
+    /// A chunk whose memory grows with the bytes that arrive; `pieces` is empty.
+    pub(crate) fn on_arrival(
+        number: u64,
+        offset: u32,
+        pages: ArrivalPages,
+        pieces: Vec<Piece>,
+    ) -> Self {
+        let bytes = pages.unplaced();
+        Self { bytes, left: bytes, pages: Some(pages), ..Self::new(number, offset, pieces) }
+    }
+
+    /// Bytes that have no memory yet.
+    fn unplaced(&self) -> usize {
+        self.pages.as_ref().map_or(0, ArrivalPages::unplaced)
+    }
+
+    /// Makes room for bytes that have arrived, if the chunk's memory grows. The socket's end is an
+    /// error.
+    fn place(&mut self, faults: &mut SocketFaults, socket: &TcpStream) -> io::Result<()> {
+        let placed = self.left - self.unplaced();
+        match &mut self.pages {
+            Some(pages) if pages.unplaced() > 0 => {
+                faults.place(socket, placed, pages, &mut self.pieces)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Lists what is left; false when the list takes no more.
@@ -54,7 +98,7 @@ impl Chunk {
             let rest = piece.part(within, piece.len());
             within = 0;
             list.push(rest)
-        })
+        }) && self.unplaced() == 0
     }
 
     /// Counts bytes that were moved; returns how many of them belong to later chunks.
@@ -89,6 +133,8 @@ pub(crate) enum Progress {
 struct Working {
     chunks: VecDeque<Chunk>,
     dead: bool,
+    /// Chunks of a dead socket of whose end nobody is told.
+    lost: Vec<Chunk>,
     faults: SocketFaults,
 }
 
@@ -117,7 +163,12 @@ impl Lane {
             index,
             side,
             incoming: Mutex::default(),
-            working: Mutex::new(Working { chunks: VecDeque::new(), dead: false, faults }),
+            working: Mutex::new(Working {
+                chunks: VecDeque::new(),
+                dead: false,
+                lost: Vec::new(),
+                faults,
+            }),
             finished: Mutex::default(),
             chunks: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -174,6 +225,12 @@ impl Lane {
                 return Progress::Idle;
             }
         };
+        let Working { chunks, faults, .. } = &mut *working;
+        if let Some(Err(error)) = chunks.front_mut().map(|front| front.place(faults, &self.socket))
+        {
+            self.die(&mut working, &error);
+            return Progress::Idle;
+        }
         let mut list = IoList::new(limit.min(CALL_BYTES));
         for chunk in &working.chunks {
             if !chunk.list(&mut list) {
@@ -181,10 +238,11 @@ impl Lane {
             }
         }
         if list.is_empty() {
-            return Progress::Idle;
+            // The front chunk waits for bytes or pages, if there is one.
+            return if working.chunks.is_empty() { Progress::Idle } else { Progress::Blocked };
         }
         let moved = match self.side {
-            Side::Send => list.send(self.socket.as_fd()),
+            Side::Send => list.send(self.socket.as_fd(), working.faults.signal()),
             Side::Recv => list.receive(self.socket.as_fd()),
         };
         match moved {
@@ -195,7 +253,7 @@ impl Lane {
             }
             IoOutcome::Blocked => Progress::Blocked,
             IoOutcome::Closed => {
-                self.die(&mut working, &"the peer closed it");
+                self.die(&mut working, &CLOSED);
                 Progress::Idle
             }
             IoOutcome::Failed(error) => {
@@ -255,6 +313,10 @@ impl Lane {
     }
 
     fn fail_all(&self, working: &mut Working) {
+        if working.faults.is_silent() {
+            self.chunks.fetch_sub(working.chunks.len(), Ordering::Relaxed);
+            return working.lost.extend(working.chunks.drain(..));
+        }
         while let Some(chunk) = working.chunks.front_mut() {
             chunk.failed = true;
             self.finish_front(working);

@@ -71,11 +71,11 @@ impl Lanes {
         }
     }
 
-    /// Calls `collected` with every finished chunk, in harvest order.
-    pub(crate) fn harvest(&self, mut collected: impl FnMut(Chunk)) {
+    /// Calls `collected` with every finished chunk and its lane, in harvest order.
+    pub(crate) fn harvest(&self, mut collected: impl FnMut(usize, Chunk)) {
         for index in harvest_order(self.lanes.len()) {
             while let Some(chunk) = self.lanes[index].collect() {
-                collected(chunk);
+                collected(index, chunk);
             }
         }
     }

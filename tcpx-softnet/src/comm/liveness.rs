@@ -11,7 +11,9 @@ use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use super::options::CommOptions;
 use super::tcp_state::{TcpState, probe};
+use crate::quirk::Quirk;
 use crate::wire::Side;
 
 /// How long a request is stuck before each look.
@@ -76,15 +78,18 @@ pub(super) struct Liveness {
     /// after.
     stuck: Option<(u64, Instant)>,
     is_dead: bool,
+    /// Whether nobody looks, as in the original.
+    is_blind: bool,
 }
 
 impl Liveness {
-    /// Watches these sockets from now on. `limit`: how long a host may be silent; `None`: for ever.
+    /// Watches these sockets from now on.
     pub(super) fn new<'a>(
         sockets: impl Iterator<Item = &'a TcpStream>,
         side: Side,
-        limit: Option<Duration>,
+        options: &CommOptions<'_>,
     ) -> Self {
+        let limit = options.peer_timeout;
         let mut liveness = Self {
             side,
             limit,
@@ -92,6 +97,7 @@ impl Liveness {
             sockets: Vec::new(),
             stuck: None,
             is_dead: false,
+            is_blind: options.script.has(Quirk::Silence),
         };
         liveness.set_limit(sockets, limit);
         liveness
@@ -105,6 +111,9 @@ impl Liveness {
     ) {
         self.limit = limit;
         self.sockets.clear();
+        if self.is_blind {
+            return;
+        }
         for socket in sockets {
             self.sockets.push(Unacknowledged::default());
             // A socket that takes no option any more is dead, which the next look finds.
@@ -119,7 +128,7 @@ impl Liveness {
 
     /// Request `number` was tested and is not done. Whether it is time to look why.
     pub(super) fn is_stuck(&mut self, number: u64) -> bool {
-        if self.is_dead {
+        if self.is_dead || self.is_blind {
             return false;
         }
         let now = Instant::now();
@@ -146,7 +155,7 @@ impl Liveness {
         sockets: impl Iterator<Item = &'a TcpStream> + Clone,
         is_read: bool,
     ) -> Option<(usize, SocketDeath)> {
-        if self.is_dead {
+        if self.is_dead || self.is_blind {
             return None;
         }
         let now = Instant::now();
@@ -196,8 +205,23 @@ mod tests {
     use socket2::SockRef;
 
     use super::*;
+    use crate::faults::FaultScript;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    /// Watches sockets of a receive comm.
+    fn watch(sockets: &[&TcpStream], side: Side, limit: Option<Duration>) -> Liveness {
+        let script = FaultScript::default();
+        let options = CommOptions {
+            number: 0,
+            threads: 0,
+            recv_sync: false,
+            inline_bytes: 0,
+            peer_timeout: limit,
+            script: &script,
+        };
+        Liveness::new(sockets.iter().copied(), side, &options)
+    }
 
     #[test]
     fn bytes_wait_since_they_were_first_seen_to() {
@@ -217,7 +241,7 @@ mod tests {
 
     #[test]
     fn one_request_that_is_not_done_is_stuck_about_once_a_second() {
-        let mut liveness = Liveness::new(std::iter::empty(), Side::Send, None);
+        let mut liveness = watch(&[], Side::Send, None);
         assert!(!liveness.is_stuck(7), "it was only just tested");
         liveness.stuck = liveness.stuck.map(|(number, since)| (number, since - LOOK_AFTER));
         assert!(liveness.is_stuck(7));
@@ -232,7 +256,7 @@ mod tests {
         let address = listener.local_addr().expect("address");
         let mut left = TcpStream::connect(address).expect("connects");
         let (mut right, _) = listener.accept().expect("it has come");
-        let mut liveness = Liveness::new([&left].into_iter(), Side::Recv, Some(3_600 * SECOND));
+        let mut liveness = watch(&[&left], Side::Recv, Some(3_600 * SECOND));
         assert!(liveness.look([&left].into_iter(), true).is_none(), "it is idle");
         right.write_all(b"last").expect("room");
         while left.peek(&mut [0; 4]).expect("bytes") < 4 {}

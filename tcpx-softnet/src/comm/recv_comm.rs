@@ -2,6 +2,7 @@
 //! or to the host memory that was posted.
 
 mod arrivals;
+mod records;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
-use super::control_socket::{ControlIn, ControlRead, ControlSocket};
+use super::control_socket::{ControlIn, ControlSocket};
 use super::credit::CreditOut;
 use super::lane::Chunk;
 use super::lanes::Lanes;
@@ -20,16 +21,22 @@ use super::request_ring::{ConsumeError, Ring};
 use super::requests::Requests;
 use crate::connect::Sockets;
 use crate::failure::Failure;
-use crate::faults::{CommFaults, Shaper};
+use crate::faults::{ArrivalPages, CommFaults, LostPages, Shaper, crash};
 use crate::log;
 use crate::memory::{
     BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cuda_failure, pages_of,
 };
-use crate::wire::{MessagePart, Record, RecordOrder, Side};
+use crate::quirk::Quirk;
+use crate::wire::{RecordOrder, Side};
 
-/// Announced chunks that may wait for room on their data socket. With so many, no more records are
-/// read.
-const MAX_WAITING_CHUNKS: usize = 64;
+/// What arrives in device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// What was sent.
+    Bytes,
+    /// Anything: the original steers what comes to another GPU than the one that looks for it.
+    Garbage,
+}
 
 /// An announced chunk that is not on its lane yet.
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +64,17 @@ pub(crate) struct RecvComm {
     bounce: &'static BounceBuffer,
     shaper: Shaper,
     faults: CommFaults,
+    lost: LostPages,
+    /// Whether too many fragments end the process.
+    failstop: bool,
+    /// Whether the end of the control socket is found before the records that came before it are
+    /// used.
+    reads_ahead: bool,
+    delivers: Delivery,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
     /// Empty between harvests.
-    harvested: Vec<Chunk>,
+    harvested: Vec<(usize, Chunk)>,
     spare_pieces: Vec<Vec<Piece>>,
     spare_pages: Vec<ReceivePages>,
 }
@@ -73,6 +87,7 @@ impl RecvComm {
         options: &CommOptions<'_>,
         bounce: &'static BounceBuffer,
         gpu: Option<&CudaGpu>,
+        delivers: Delivery,
     ) -> Result<Self, Failure> {
         let CommOptions { number, script, .. } = *options;
         let base = bounce.region().consumer_base();
@@ -94,7 +109,7 @@ impl RecvComm {
         })?;
         let watched = lanes.sockets().chain([&sockets.control]);
         Ok(Self {
-            liveness: Liveness::new(watched, Side::Recv, options.peer_timeout),
+            liveness: Liveness::new(watched, Side::Recv, options),
             lanes,
             control: ControlSocket::new(sockets.control, script, number, Side::Recv),
             input: ControlIn::new(),
@@ -102,11 +117,15 @@ impl RecvComm {
             order: RecordOrder::new(sockets.chunk_bytes),
             chunk_bytes: sockets.chunk_bytes,
             chunks: VecDeque::new(),
-            requests: Requests::new(),
+            requests: Requests::new(script),
             queue,
             bounce,
             shaper: Shaper::new(script, number),
             faults: CommFaults::new(script, Side::Recv),
+            lost: LostPages::new(script),
+            failstop: script.has(Quirk::Failstop),
+            reads_ahead: script.has(Quirk::Silence),
+            delivers,
             uploader,
             harvested: Vec::new(),
             spare_pieces: Vec::new(),
@@ -148,9 +167,15 @@ impl RecvComm {
     /// Frees the oldest done request, whose number ends in the bits `low`, and recycles its pages.
     pub(crate) fn consume(&mut self, low: u32) -> Result<(), Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
-        match self.requests.ring.may_consume(number) {
+        let is_empty = self.requests.ring.get(number).is_some_and(|it| it.total == Some(0));
+        let verdict = self.requests.ring.may_consume(number);
+        if verdict.is_err() && is_empty && self.requests.is_slow() {
+            crash(format_args!("irecvConsumed of an empty receive out of order"));
+        }
+        match verdict {
             Ok(()) => {
                 if let Some(mut receive) = self.requests.ring.free() {
+                    self.lost.consumed(self.bounce, number);
                     if !self.faults.leaks(number) {
                         self.bounce.release(receive.pages.ranges());
                     }
@@ -203,6 +228,7 @@ impl RecvComm {
     }
 
     fn progress(&mut self) {
+        self.requests.begin_call();
         self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
         self.send_credit();
         self.match_records();
@@ -214,102 +240,17 @@ impl RecvComm {
 
     fn send_credit(&mut self) {
         let Some(credit) = &mut self.credit else { return };
-        if let Err(error) = credit.announce(&mut self.control, self.requests.ring.posted()) {
-            self.requests.fail_once(self.requests.next(), || {
-                log::warn!("control socket failed: {error}");
-                Failure::System
-            });
+        if let Err(error) = credit.announce(&mut self.control, self.requests.ring.posted())
+            && let Some(next) = self.requests.next()
+        {
+            self.requests.lose_control(next, Failure::System, &error);
         }
-    }
-
-    /// Takes records off the control socket for as long as a receive waits for one.
-    fn match_records(&mut self) {
-        while let Some(number) = self.requests.next() {
-            if self.chunks.len() >= MAX_WAITING_CHUNKS {
-                return;
-            }
-            match self.take_record(number) {
-                Ok(RecordUse::Record) => {}
-                Ok(RecordUse::NoRoom) => return,
-                Ok(RecordUse::Incomplete) => match self.input.read(&mut self.control) {
-                    Ok(ControlRead::Bytes) => {}
-                    Ok(ControlRead::Nothing) => return,
-                    Ok(ControlRead::End) => {
-                        return self.lose_control(number, &"connection closed by remote peer");
-                    }
-                    Err(error) => return self.lose_control(number, &error),
-                },
-                Err(failure) => self.requests.fail(number, failure),
-            }
-        }
-    }
-
-    fn lose_control(&mut self, number: u64, reason: &dyn core::fmt::Display) {
-        log::warn!("control socket failed: {reason}");
-        self.requests.fail(number, Failure::System);
-    }
-
-    /// Uses the next record for request `number`, if all of it is there.
-    fn take_record(&mut self, number: u64) -> Result<RecordUse, Failure> {
-        let Some(bytes) = self.input.bytes().first_chunk::<{ Record::BYTES }>() else {
-            return Ok(RecordUse::Incomplete);
-        };
-        // At most eight data sockets.
-        let record =
-            Record::decode(bytes, self.lanes.len() as u16).map_err(|error| refuse(&error))?;
-        if let Record::Inline { size } = record {
-            if self.input.bytes().len() < Record::BYTES + size as usize {
-                return Ok(RecordUse::Incomplete);
-            }
-            // Pages go to messages in order, or two of them could wait for each other's.
-            if !self.chunks.is_empty() || !self.allocate_pages(number, size)? {
-                return Ok(RecordUse::NoRoom);
-            }
-        }
-        let part = self.order.check(record).map_err(|error| refuse(&error))?;
-        self.input.consume(Record::BYTES);
-        self.start_message(number, part)?;
-        match record {
-            Record::Inline { size } => self.receive_inline(number, size),
-            Record::Chunk { index, size, offset, .. } => {
-                self.chunks.push_back(AnnouncedChunk {
-                    number,
-                    lane: usize::from(index),
-                    offset,
-                    size,
-                });
-            }
-        }
-        if part.last {
-            self.requests.ring.mark_queued();
-        }
-        Ok(RecordUse::Record)
-    }
-
-    /// Checks a message against the receive it was matched with.
-    fn start_message(&mut self, number: u64, part: MessagePart) -> Result<(), Failure> {
-        let Some(receive) = self.requests.ring.get_mut(number).filter(|_| part.first) else {
-            return Ok(());
-        };
-        receive.total = Some(part.total);
-        if part.total > receive.posted {
-            log::warn!("message of {} bytes for a receive of {}", part.total, receive.posted);
-            return Err(Failure::Internal);
-        }
-        let pages = pages_of(part.total, self.chunk_bytes);
-        if matches!(receive.destination, Destination::Device) && pages > MAX_UNPACK_ENTRIES as u64 {
-            log::warn!(
-                "too many pages: {pages} fragments, the unpack queue holds {MAX_UNPACK_ENTRIES}"
-            );
-            return Err(Failure::Internal);
-        }
-        Ok(())
     }
 
     /// Gives a message all its bounce pages at once; false when there are not enough free ones now.
     fn allocate_pages(&mut self, number: u64, total: u32) -> Result<bool, Failure> {
         let Some(receive) = self.requests.ring.get_mut(number) else { return Ok(false) };
-        if receive.allocated || !matches!(receive.destination, Destination::Device) {
+        if receive.allocated || !matches!(receive.destination, Destination::Device { .. }) {
             return Ok(true);
         }
         let (pages, all) = (pages_of(total, self.chunk_bytes), self.bounce.total_pages());
@@ -329,9 +270,14 @@ impl RecvComm {
             if !self.lanes.has_room(chunk.lane) {
                 return;
             }
+            let on_arrival = self.pages_on_arrival(&chunk);
             let total =
                 self.requests.ring.get(chunk.number).and_then(|receive| receive.total).unwrap_or(0);
-            match self.allocate_pages(chunk.number, total) {
+            let ready = match on_arrival {
+                Some(_) => Ok(true),
+                None => self.allocate_pages(chunk.number, total),
+            };
+            match ready {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(failure) => {
@@ -342,26 +288,34 @@ impl RecvComm {
             }
             self.chunks.pop_front();
             let mut pieces = self.spare_pieces.pop().unwrap_or_default();
-            if let Some(receive) = self.requests.ring.get_mut(chunk.number) {
-                receive.chunk_memory(self.bounce, chunk.offset, chunk.size as usize, &mut pieces);
-            }
-            self.lanes.push(chunk.lane, Chunk::new(chunk.number, chunk.offset, pieces));
+            let AnnouncedChunk { number, offset, size, lane } = chunk;
+            self.lanes.push(
+                lane,
+                match on_arrival {
+                    Some(pages) => Chunk::on_arrival(number, offset, pages, pieces),
+                    None => {
+                        if let Some(receive) = self.requests.ring.get_mut(number) {
+                            receive.chunk_memory(self.bounce, offset, size as usize, &mut pieces);
+                        }
+                        Chunk::new(number, offset, pieces)
+                    }
+                },
+            );
         }
+    }
+
+    /// Pages for a chunk that gets them as its bytes arrive, if they do and it needs any.
+    fn pages_on_arrival(&self, chunk: &AnnouncedChunk) -> Option<ArrivalPages> {
+        let receive = self.requests.ring.get(chunk.number)?;
+        let is_device = matches!(receive.destination, Destination::Device { .. });
+        self.shaper.pages_on_arrival(self.bounce, chunk.size as usize).filter(|_| is_device)
     }
 }
 
-/// What became of the record at the front of the control stream.
-enum RecordUse {
-    /// It was used.
-    Record,
-    /// Part of it has not come yet.
-    Incomplete,
-    /// It must wait for bounce pages.
-    NoRoom,
-}
-
-fn refuse(error: &crate::wire::RecordError) -> Failure {
-    log::warn!("control record refused: {error}");
+fn too_many_fragments(fragments: u64) -> Failure {
+    log::warn!(
+        "too many pages: {fragments} fragments, the unpack queue holds {MAX_UNPACK_ENTRIES}"
+    );
     Failure::Internal
 }
 
@@ -378,6 +332,7 @@ impl Drop for RecvComm {
             self.bounce.release(receive.pages.ranges());
         }
         self.shaper.close(self.bounce);
+        self.lost.close(self.bounce);
         if unfreed {
             log::warn!("some pages not yet freed?");
         }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tcpx_sys::MAX_UNPACK_ENTRIES;
+
 use super::request_ring::Ring;
 use super::requests::Request;
 use crate::memory::{BounceBuffer, Piece, ReceivePages, Registration, UnpackQueue, entries};
@@ -16,7 +18,10 @@ pub(crate) enum Destination {
         _registration: Arc<Registration>,
     },
     /// To bounce pages.
-    Device,
+    Device {
+        /// Where an inline message is copied instead, as the original does.
+        inline: Option<Piece>,
+    },
 }
 
 /// One irecv.
@@ -50,6 +55,11 @@ impl RecvRequest {
         Self { destination, posted, total: None, arrived: 0, entries: 0, allocated: false, pages }
     }
 
+    /// Whether an inline message goes to device memory by a copy.
+    pub(crate) fn copies_inline(&self) -> bool {
+        matches!(self.destination, Destination::Device { inline: Some(_) })
+    }
+
     /// The memory of the chunk at `offset`.
     pub(crate) fn chunk_memory(
         &mut self,
@@ -60,11 +70,12 @@ impl RecvRequest {
     ) {
         match &self.destination {
             Destination::Host { memory, .. } => pieces.push(memory.part(offset as usize, bytes)),
-            Destination::Device => self.pages.next_chunk(bounce.region(), bytes, pieces),
+            Destination::Device { .. } => self.pages.next_chunk(bounce.region(), bytes, pieces),
         }
     }
 
-    /// Counts a chunk that has arrived, and writes its entries.
+    /// Counts a chunk that has arrived, and writes its entries, as far as the queue's row goes.
+    /// Says how many they are.
     pub(crate) fn collect(
         &mut self,
         number: u64,
@@ -72,13 +83,17 @@ impl RecvRequest {
         pieces: &[Piece],
         bounce: &BounceBuffer,
         queue: &mut UnpackQueue,
-    ) {
+    ) -> usize {
         self.arrived += pieces.iter().map(|piece| piece.len() as u32).sum::<u32>();
-        if matches!(self.destination, Destination::Device) {
+        let before = self.entries;
+        if matches!(self.destination, Destination::Device { .. }) {
             for entry in entries(bounce.region(), pieces, offset) {
-                queue.put(Ring::<Self>::slot(number), self.entries, entry);
+                if self.entries < MAX_UNPACK_ENTRIES {
+                    queue.put(Ring::<Self>::slot(number), self.entries, entry);
+                }
                 self.entries += 1;
             }
         }
+        self.entries - before
     }
 }

@@ -3,9 +3,13 @@
 //! Send and receive comms answer `test` alike. What differs is what becomes of a request that is
 //! done.
 
-use super::request_ring::{Ring, Turn};
+use std::fmt;
+
+use super::request_ring::{NUMBER_BITS, Ring, SLOT_BITS, Turn};
 use crate::failure::Failure;
+use crate::faults::{FaultScript, Pace};
 use crate::log;
+use crate::quirk::Quirk;
 
 /// What the comms' requests have in common.
 pub(crate) trait Request {
@@ -40,11 +44,35 @@ impl FirstFailure {
 pub(crate) struct Requests<T> {
     pub(crate) ring: Ring<T>,
     failed: FirstFailure,
+    pace: Pace,
+    /// Whether a failed control socket fails single calls of `test` instead of requests.
+    forgets: bool,
+    /// What the next answer of `test` is, whatever is asked.
+    passing: Option<Failure>,
+    has_told: bool,
 }
 
 impl<T: Request> Requests<T> {
-    pub(crate) const fn new() -> Self {
-        Self { ring: Ring::new(), failed: FirstFailure(None) }
+    pub(crate) fn new(script: &FaultScript) -> Self {
+        let id_bits = if script.has(Quirk::Pointers) { SLOT_BITS } else { NUMBER_BITS };
+        Self {
+            ring: Ring::new(id_bits),
+            failed: FirstFailure(None),
+            pace: Pace::new(script),
+            forgets: script.has(Quirk::Silence),
+            passing: None,
+            has_told: false,
+        }
+    }
+
+    /// Whether they are put on the sockets, and answered for, as the original does.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.pace.is_slow()
+    }
+
+    /// `test` drives the comm.
+    pub(crate) fn begin_call(&mut self) {
+        self.pace.begin_call(self.ring.posted());
     }
 
     /// Adds a request and returns its number.
@@ -57,7 +85,14 @@ impl<T: Request> Requests<T> {
 
     /// The next request to put on the sockets, unless it has failed.
     pub(crate) fn next(&self) -> Option<u64> {
-        self.ring.next_to_queue().filter(|&number| self.failed.of(number).is_none())
+        let may_move = |&number: &u64| self.failed.of(number).is_none() && self.pace.admits(number);
+        self.ring.next_to_queue().filter(may_move)
+    }
+
+    /// The request that [`Self::next`] names is wholly on the sockets now.
+    pub(crate) fn mark_queued(&mut self) {
+        self.ring.mark_queued();
+        self.pace.queued();
     }
 
     /// Request `from` cannot complete.
@@ -74,18 +109,38 @@ impl<T: Request> Requests<T> {
         }
     }
 
+    /// The control socket has failed, which request `from` and all later ones need.
+    pub(crate) fn lose_control(&mut self, from: u64, failure: Failure, why: &dyn fmt::Display) {
+        if !self.forgets {
+            return self.fail_once(Some(from), || {
+                log::warn!("control socket failed: {why}");
+                failure
+            });
+        }
+        if !self.has_told {
+            log::warn!("control socket failed: {why}");
+        }
+        self.has_told = true;
+        self.passing = Some(failure);
+    }
+
     /// Whether request `number` is the oldest on the sockets and has finished: then `test` need not
     /// drive the comm.
     ///
     /// The next unfinished one drives it for all that were posted meanwhile. That is what makes
     /// many small messages cheap.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        self.ring.turn(number) == Turn::Oldest
+        let drives_always = self.forgets || self.pace.is_slow();
+        !drives_always
+            && self.ring.turn(number) == Turn::Oldest
             && self.ring.get(number).is_some_and(Request::is_finished)
     }
 
     /// What `test` answers for request `number`.
-    pub(crate) fn answer(&self, number: u64) -> Result<bool, Failure> {
+    pub(crate) fn answer(&mut self, number: u64) -> Result<bool, Failure> {
+        if let Some(failure) = self.passing.take() {
+            return Err(failure);
+        }
         let turn = self.ring.turn(number);
         if let Some(oldest) = self.ring.oldest_unreported()
             && turn != Turn::Stale
@@ -95,7 +150,10 @@ impl<T: Request> Requests<T> {
         }
         match turn {
             Turn::NothingMoves => Ok(false),
-            Turn::Oldest => Ok(self.ring.get(number).is_some_and(Request::is_finished)),
+            Turn::Oldest => {
+                let is_finished = self.ring.get(number).is_some_and(Request::is_finished);
+                Ok(is_finished && self.pace.reports(number))
+            }
             Turn::OutOfOrder { expected } => {
                 let name = T::NAME;
                 log::warn!(
@@ -103,6 +161,8 @@ impl<T: Request> Requests<T> {
                 );
                 Err(Failure::Internal)
             }
+            // Of nothing that moves the original says that it is not done.
+            Turn::Stale if self.pace.is_slow() && !self.ring.is_moving() => Ok(false),
             Turn::Stale => {
                 log::warn!("test called with invalid request: it is done already");
                 Err(Failure::Internal)

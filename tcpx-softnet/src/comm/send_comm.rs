@@ -101,7 +101,7 @@ impl SendComm {
         let lanes = Lanes::new(sockets.data, Side::Send, options)?;
         let watched = lanes.sockets().chain([&sockets.control]);
         Ok(Self {
-            liveness: Liveness::new(watched, Side::Send, options.peer_timeout),
+            liveness: Liveness::new(watched, Side::Send, options),
             outgoing: Outgoing {
                 order: RoundRobin::new(lanes.len()),
                 lanes,
@@ -110,7 +110,7 @@ impl SendComm {
             },
             control: ControlSocket::new(sockets.control, script, number, Side::Send),
             credit: options.recv_sync.then(CreditIn::default),
-            requests: Requests::new(),
+            requests: Requests::new(script),
             chunk_bytes: sockets.chunk_bytes,
             inline_bytes: options.inline_bytes,
             faults: CommFaults::new(script, Side::Send),
@@ -199,6 +199,7 @@ impl SendComm {
     }
 
     fn progress(&mut self) {
+        self.requests.begin_call();
         self.faults.step(self.outgoing.lanes.sockets().chain([self.control.stream()]));
         self.read_credit();
         self.queue_chunks();
@@ -213,12 +214,11 @@ impl SendComm {
             return;
         }
         if let Err(error) = credit.read(&mut self.control, next, MAX_REQUESTS as u64) {
-            log::warn!("control socket failed: {error}");
             let failure = match error.kind() {
                 io::ErrorKind::InvalidData => Failure::Internal,
                 _ => Failure::System,
             };
-            self.requests.fail(next, failure);
+            self.requests.lose_control(next, failure, &error);
         }
     }
 
@@ -241,7 +241,7 @@ impl SendComm {
             if !all {
                 break;
             }
-            self.requests.ring.mark_queued();
+            self.requests.mark_queued();
         }
         self.queue_staged();
     }
@@ -342,17 +342,14 @@ impl SendComm {
                 }
             }
         });
-        if let Err(error) = flushed {
-            requests.fail_once(outgoing.records.first(), || {
-                log::warn!("control socket failed: {error}");
-                Failure::System
-            });
+        if let (Err(error), Some(first)) = (flushed, outgoing.records.first()) {
+            requests.lose_control(first, Failure::System, &error);
         }
     }
 
     fn harvest(&mut self) {
         let Self { outgoing: Outgoing { lanes, spare, .. }, requests, stager, .. } = self;
-        lanes.harvest(|mut chunk| {
+        lanes.harvest(|_, mut chunk| {
             if chunk.failed {
                 requests.fail(chunk.number, Failure::System);
             } else if let Some(send) = requests.ring.get_mut(chunk.number) {

@@ -85,6 +85,8 @@ pub(super) struct Acceptor {
     control: Option<TcpStream>,
     data: Vec<Option<TcpStream>>,
     deadline: Instant,
+    /// Waited for when all sockets are there.
+    pause: Duration,
 }
 
 impl Acceptor {
@@ -94,6 +96,7 @@ impl Acceptor {
         stop: Arc<Stop>,
         handle: &ListenHandle,
         deadline: Instant,
+        pause: Duration,
     ) -> Self {
         Self {
             listener,
@@ -103,6 +106,7 @@ impl Acceptor {
             control: None,
             data: (0..handle.sockets).map(|_| None).collect(),
             deadline,
+            pause,
         }
     }
 
@@ -131,10 +135,24 @@ impl Acceptor {
             if let Some(chunk_bytes) = self.pairing.complete()
                 && let Some(control) = self.control.take()
             {
+                self.rest()?;
                 let data = self.data.iter_mut().filter_map(Option::take).collect();
                 return Ok(Sockets { control, data, chunk_bytes });
             }
         }
+    }
+
+    /// Waits for the time that was asked for, or for the request to stop.
+    fn rest(&self) -> io::Result<()> {
+        let end = Instant::now() + self.pause;
+        while !self.stop.stopped.load(Ordering::SeqCst) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            wait(&[(self.stop.wake.as_fd(), Interest::Read)], Some(left))?;
+        }
+        Ok(())
     }
 
     /// Waits for anything to happen. Says whether there are connections to accept, whether a kept

@@ -29,12 +29,14 @@ pub(crate) struct ConnectAttempt {
 }
 
 impl ConnectAttempt {
-    /// Starts the thread. It ends by itself after `timeout` at the latest.
+    /// Starts the thread. It ends by itself after `timeout` at the latest, and when it has
+    /// connected, `pause` after that.
     pub(crate) fn start(
         from: Ipv4Addr,
         handle: ListenHandle,
         chunk_bytes: u32,
         timeout: Duration,
+        pause: Duration,
     ) -> io::Result<Self> {
         let mut attempt = [0; 8];
         getrandom::fill(&mut attempt).map_err(|error| io::Error::other(error.to_string()))?;
@@ -47,7 +49,11 @@ impl ConnectAttempt {
         };
         let thread =
             std::thread::Builder::new().name("tcpx-soft-connect".to_owned()).spawn(move || {
-                dialer.dial_all().map_err(|error| {
+                let sockets = dialer.dial_all();
+                if sockets.is_ok() {
+                    std::thread::sleep(pause);
+                }
+                sockets.map_err(|error| {
                     log::warn!("connect to {} failed: {error}", dialer.handle.address);
                     match error {
                         DialError::Refused(Verdict::Mismatch) => Failure::Internal,

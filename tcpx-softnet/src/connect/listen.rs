@@ -20,6 +20,8 @@ pub(crate) enum Accepted {
     Pending,
     /// The peer's sockets. They are handed over once.
     Ready(Sockets),
+    /// The final answer was given before.
+    Over,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(crate) struct ListenComm {
     handle: ListenHandle,
     stop: Arc<Stop>,
     timeout: Duration,
+    /// Waited for before the peer's sockets are handed over.
+    pause: Duration,
 }
 
 impl ListenComm {
@@ -49,6 +53,7 @@ impl ListenComm {
         threads: u16,
         recv_sync: bool,
         timeout: Duration,
+        pause: Duration,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddrV4::new(address, 0))?;
         listener.set_nonblocking(true)?;
@@ -59,7 +64,7 @@ impl ListenComm {
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = ListenHandle { address, sockets, threads, recv_sync, id: ConnectionId(id) };
         let stop = Arc::new(Stop::new()?);
-        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout })
+        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, pause })
     }
 
     pub(crate) fn handle(&self) -> ListenHandle {
@@ -72,8 +77,7 @@ impl ListenComm {
             self.start()?;
         }
         let Phase::Accepting(thread) = &self.phase else {
-            log::warn!("accept called again after its final answer; a listen comm has one peer");
-            return Err(Failure::Internal);
+            return Ok(Accepted::Over);
         };
         if !thread.is_finished() {
             return Ok(Accepted::Pending);
@@ -86,7 +90,8 @@ impl ListenComm {
             return Ok(());
         };
         let deadline = Instant::now() + self.timeout;
-        let mut acceptor = Acceptor::new(listener, Arc::clone(&self.stop), &self.handle, deadline);
+        let stop = Arc::clone(&self.stop);
+        let mut acceptor = Acceptor::new(listener, stop, &self.handle, deadline, self.pause);
         let run = move || {
             acceptor.run().map_err(|error| {
                 log::warn!("accept failed: {error}");

@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! Faults of calls: codes that are returned, a call that is late, a process that freezes or dies.
+//! Faults of calls: codes that are returned, a call that is late or never returns, a process that
+//! freezes or dies.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub(crate) enum ScriptedCall {
     Freeze,
     /// Wait so many milliseconds, then do the call.
     Delay(u64),
+    /// Never return.
+    Block,
     /// End the process.
     Die,
 }
@@ -32,6 +35,10 @@ impl ScriptedCall {
                 std::thread::sleep(Duration::from_millis(ms));
                 return None;
             }
+            // The caller holds no lock, so nobody else waits for it.
+            Self::Block => loop {
+                std::thread::park();
+            },
             Self::Freeze => libc::SIGSTOP,
             Self::Die => libc::SIGKILL,
         };
@@ -66,6 +73,7 @@ impl CallCounter {
                 Fault::Return { entry, call, code } => (entry, call, ScriptedCall::Return(code)),
                 Fault::Freeze { entry, call } => (entry, call, ScriptedCall::Freeze),
                 Fault::Delay { entry, call, ms } => (entry, call, ScriptedCall::Delay(ms)),
+                Fault::Block { entry, call } => (entry, call, ScriptedCall::Block),
                 Fault::Die { entry, call } => (entry, call, ScriptedCall::Die),
                 _ => return None,
             };
@@ -80,9 +88,10 @@ mod tests {
 
     #[test]
     fn each_entry_is_counted_by_itself() {
-        let faults = ["rc:test@2=6", "freeze:isend@1", "die:test@3", "delay:isend@2=7"]
-            .map(|text| text.parse().expect("a fault"))
-            .to_vec();
+        let faults =
+            ["rc:test@2=6", "freeze:isend@1", "die:test@3", "delay:isend@2=7", "block:listen@1"]
+                .map(|text| text.parse().expect("a fault"))
+                .to_vec();
         let script = FaultScript { faults, ..FaultScript::default() };
         let counter = CallCounter::new();
         let count = |entry| counter.count(entry, &script);
@@ -91,6 +100,7 @@ mod tests {
         assert_eq!(count(Entry::Test), Some(ScriptedCall::Return(6)));
         assert_eq!(count(Entry::Test), Some(ScriptedCall::Die));
         assert_eq!(count(Entry::Isend), Some(ScriptedCall::Delay(7)));
+        assert_eq!(count(Entry::Listen), Some(ScriptedCall::Block));
         assert_eq!((count(Entry::Test), count(Entry::Isend)), (None, None));
     }
 }

@@ -61,6 +61,13 @@ pub enum Fault {
         /// How late, in milliseconds.
         ms: u64,
     },
+    /// A call never returns: its thread waits for good, without a lock of the plugin's.
+    Block {
+        /// Which entry.
+        entry: Entry,
+        /// Which of its calls, from 1.
+        call: u64,
+    },
     /// The process ends as by SIGKILL when a call begins.
     Die {
         /// Which entry.
@@ -74,8 +81,8 @@ impl Fault {
     /// The words that a script is made of.
     pub(crate) const ALLOWED: &str = "a semicolon-separated list of cut:SIDE.SOCKET@BYTES, \
          kill:SIDE@STEP, lose:send@MESSAGE, leak:recv@EVERY, rc:ENTRY@CALL=CODE, \
-         freeze:ENTRY@CALL, delay:ENTRY@CALL=MS and die:ENTRY@CALL, with SIDE send or recv, SOCKET \
-         control or data0..data7, CODE 1..=7";
+         freeze:ENTRY@CALL, delay:ENTRY@CALL=MS, block:ENTRY@CALL and die:ENTRY@CALL, with SIDE \
+         send or recv, SOCKET control or data0..data7, CODE 1..=7";
 
     /// Reads one fault; the numbers may still make no sense.
     fn parse(text: &str) -> Option<Self> {
@@ -107,6 +114,7 @@ impl Fault {
                 Some(Self::Delay { entry: Entry::from_name(what)?, call, ms })
             }
             "freeze" => Some(Self::Freeze { entry: Entry::from_name(what)?, call: number(when)? }),
+            "block" => Some(Self::Block { entry: Entry::from_name(what)?, call: number(when)? }),
             "die" => Some(Self::Die { entry: Entry::from_name(what)?, call: number(when)? }),
             _ => None,
         }
@@ -119,9 +127,10 @@ impl Fault {
             Self::Cut { .. } | Self::Kill { .. } => true,
             Self::Lose { message: count } | Self::Leak { every: count } => *count > 0,
             Self::Return { call, code, .. } => *call > 0 && (1..=7).contains(code),
-            Self::Freeze { call, .. } | Self::Delay { call, .. } | Self::Die { call, .. } => {
-                *call > 0
-            }
+            Self::Freeze { call, .. }
+            | Self::Delay { call, .. }
+            | Self::Block { call, .. }
+            | Self::Die { call, .. } => *call > 0,
         }
     }
 }
@@ -166,6 +175,8 @@ mod tests {
         assert_eq!("freeze:accept@2".parse(), Ok(freeze));
         let delay = Fault::Delay { entry: Entry::CloseTransfer, call: 3, ms: 250 };
         assert_eq!("delay:closeSend/closeRecv@3=250".parse(), Ok(delay));
+        let block = Fault::Block { entry: Entry::CloseListen, call: 2 };
+        assert_eq!("block:closeListen@2".parse(), Ok(block));
         let die = Fault::Die { entry: Entry::CloseTransfer, call: 1 };
         assert_eq!("die:closeSend/closeRecv@1".parse(), Ok(die));
     }
@@ -192,6 +203,7 @@ mod tests {
             "cut:send.data8@1",
             "lose:send@0",
             "delay:isend@0=5",
+            "block:accept@0",
             "leak:recv@0",
             "rc:test@0=2",
             "rc:test@1=0",

@@ -4,7 +4,6 @@ use tcpx_sys::{MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES};
 
 use super::rng::SeededRng;
 use super::shape::Shape;
-use crate::memory::pages_of;
 use crate::wire::chunk_at;
 
 /// One fragment. No fragment crosses a page or a chunk.
@@ -27,16 +26,24 @@ pub(crate) struct FragmentPlan {
 
 const PAGE: u32 = UNPACK_PAGE_BYTES as u32;
 
+/// Pieces of at most `most` bytes that a message takes, cut anew at every chunk.
+fn pieces_of(total: u32, chunk_bytes: u32, most: u32) -> u64 {
+    let pieces = |bytes: u32| u64::from(bytes.div_ceil(most));
+    u64::from(total / chunk_bytes) * pieces(chunk_bytes) + pieces(total % chunk_bytes)
+}
+
 impl FragmentPlan {
     /// Cuts a message of `total` bytes. `open` bytes of page 0 belong to the message before, which
-    /// shares it (0: the page is the message's own). A message that fits the unpack queue in whole
-    /// pages also fits when shaped.
+    /// shares it (0: the page is the message's own). No fragment is longer than `packet`. A message
+    /// that fits the unpack queue in whole pages, or packets where they are shorter, also fits when
+    /// shaped.
     pub(crate) fn draw(
         shape: Shape,
         rng: &mut SeededRng,
         total: u32,
         chunk_bytes: u32,
         open: u32,
+        packet: u32,
     ) -> Self {
         let mut plan = Self { fragments: Vec::new(), pages: u32::from(open > 0) };
         let mut used = if open > 0 { open } else { PAGE };
@@ -46,14 +53,16 @@ impl FragmentPlan {
             offset += left;
             while left > 0 {
                 // The rest in whole pages must still fit.
-                let rest = pages_of(total - offset, chunk_bytes) + u64::from(left.div_ceil(PAGE));
+                let most = packet.min(PAGE);
+                let rest =
+                    pieces_of(total - offset, chunk_bytes, most) + u64::from(left.div_ceil(most));
                 let tight = plan.fragments.len() as u64 + rest + 1 >= MAX_UNPACK_ENTRIES as u64;
                 let fragment = if tight {
                     used = PAGE;
                     plan.next_page();
-                    Fragment { page: plan.pages - 1, offset: 0, len: left.min(PAGE) }
+                    Fragment { page: plan.pages - 1, offset: 0, len: left.min(most) }
                 } else {
-                    plan.fragment(shape, rng, left, &mut used)
+                    plan.fragment(shape, rng, left.min(packet), &mut used)
                 };
                 left -= fragment.len;
                 plan.fragments.push(fragment);
@@ -118,17 +127,17 @@ mod tests {
         #[test]
         fn a_plan_covers_the_message_and_no_bytes_share_a_place(
             shape in shapes(), seed: u64, total in 0u32..6_000_000,
-            chunk_bytes in 4000u32..600_000, open in 0u32..4096,
+            chunk_bytes in 4000u32..600_000, open in 0u32..4096, packet in 2048u32..10_000,
         ) {
-            prop_assume!(pages_of(total, chunk_bytes) <= 2046);
+            prop_assume!(pieces_of(total, chunk_bytes, packet.min(PAGE)) <= 2046);
             let open = if shape.share { open } else { 0 };
             let mut rng = SeededRng::new(seed, [0; 3]);
-            let plan = FragmentPlan::draw(shape, &mut rng, total, chunk_bytes, open);
+            let plan = FragmentPlan::draw(shape, &mut rng, total, chunk_bytes, open, packet);
             prop_assert!(plan.fragments.len() <= MAX_UNPACK_ENTRIES);
             let mut taken: Vec<(u32, u32, u32)> = vec![(0, 0, open)];
             let mut at = 0;
             for fragment in &plan.fragments {
-                prop_assert!(fragment.len > 0 && fragment.offset + fragment.len <= PAGE);
+                prop_assert!((1..=packet).contains(&fragment.len) && fragment.offset + fragment.len <= PAGE);
                 prop_assert!(fragment.page < plan.pages);
                 prop_assert_eq!(at / chunk_bytes, (at + fragment.len - 1) / chunk_bytes);
                 at += fragment.len;
@@ -145,7 +154,14 @@ mod tests {
     #[test]
     fn the_same_dice_give_the_same_plan() {
         let draw = || {
-            FragmentPlan::draw(Shape::ALL, &mut SeededRng::new(9, [1, 2, 3]), 100_000, 30_000, 17)
+            FragmentPlan::draw(
+                Shape::ALL,
+                &mut SeededRng::new(9, [1, 2, 3]),
+                100_000,
+                30_000,
+                17,
+                PAGE,
+            )
         };
         assert_eq!(draw(), draw());
     }

@@ -1,8 +1,13 @@
 //! What a process does wrong, or the hard way, on purpose.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use super::fault::Fault;
+use super::quirks::Quirks;
 use super::shape::Shape;
 use crate::parse_error::ParseError;
+use crate::quirk::Quirk;
 
 /// What a process does wrong, or the hard way, so that its consumers are tested.
 ///
@@ -21,12 +26,47 @@ pub struct FaultScript {
     pub seed: u64,
     /// What goes wrong.
     pub faults: Vec<Fault>,
+    /// What is done as the original does it.
+    pub original: Quirks,
+    /// Payload of a packet: no fragment is longer. `None`: whole pages.
+    pub packet_bytes: Option<u32>,
+    /// With [`Quirk::Slow`]: how long accept waits for flow steering. `None`: the original's 5 s.
+    pub steering_wait: Option<Duration>,
 }
 
+/// What a packet may carry.
+pub(crate) const PACKET_BYTES: RangeInclusive<u32> = 1..=65_535;
+/// The original's wait for flow steering.
+const STEERING_WAIT: Duration = Duration::from_secs(5);
+/// What the original sleeps for each socket of a comm.
+const SOCKET_WAIT: Duration = Duration::from_millis(100);
+
 impl FaultScript {
+    /// Whether the original's behaviour is wanted.
+    #[inline]
+    pub(crate) fn has(&self, quirk: Quirk) -> bool {
+        self.original.has(quirk)
+    }
+
+    /// What connect sleeps for a comm of so many data sockets.
+    pub(crate) fn connect_pause(&self, sockets: u16) -> Duration {
+        if self.has(Quirk::Slow) { SOCKET_WAIT * (u32::from(sockets) + 1) } else { Duration::ZERO }
+    }
+
+    /// What accept sleeps for it.
+    pub(crate) fn accept_pause(&self, sockets: u16) -> Duration {
+        if !self.has(Quirk::Slow) {
+            return Duration::ZERO;
+        }
+        self.connect_pause(sockets) + self.steering_wait.unwrap_or(STEERING_WAIT)
+    }
+
     /// Checks what a program may have filled in. The error names the first fault that makes no
     /// sense.
     pub(crate) fn check(&self) -> Result<(), (String, ParseError)> {
+        if let Some(bytes) = self.packet_bytes.filter(|bytes| !PACKET_BYTES.contains(bytes)) {
+            return Err((format!("packet_bytes: {bytes}"), ParseError::new("1..=65535")));
+        }
         match self.faults.iter().find(|fault| !fault.is_valid()) {
             None => Ok(()),
             Some(fault) => Err((format!("{fault:?}"), ParseError::new(Fault::ALLOWED))),

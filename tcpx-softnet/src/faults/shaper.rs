@@ -2,17 +2,23 @@
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
+use super::arrival::ArrivalPages;
 use super::fragment_plan::{Fragment, FragmentPlan};
 use super::rng::SeededRng;
 use super::script::FaultScript;
 use super::shape::Shape;
 use crate::memory::{BounceBuffer, PageRange, Piece, ReceivePages};
+use crate::quirk::Quirk;
 
 /// The shaping state of one receive comm.
 #[derive(Debug)]
 pub(crate) struct Shaper {
     shape: Shape,
     seed: u64,
+    /// Longest fragment.
+    packet: u32,
+    /// Whether chunks get their pages as their bytes arrive.
+    piecemeal: bool,
     comm: u64,
     /// Decides when to pretend that pages have run out.
     starving: SeededRng,
@@ -24,8 +30,23 @@ pub(crate) struct Shaper {
 impl Shaper {
     /// For receive comm number `comm`.
     pub(crate) fn new(script: &FaultScript, comm: u64) -> Self {
-        let (shape, seed) = (script.shape, script.seed);
-        Self { shape, seed, comm, starving: SeededRng::new(seed, [comm, u64::MAX, 0]), open: None }
+        let (mut shape, seed) = (script.shape, script.seed);
+        shape.unaligned |= script.has(Quirk::Offsets);
+        shape.share |= script.has(Quirk::Offsets);
+        let starving = SeededRng::new(seed, [comm, u64::MAX, 0]);
+        let packet = script.packet_bytes.unwrap_or(u32::MAX);
+        let piecemeal = script.has(Quirk::Piecemeal);
+        Self { shape, seed, packet, piecemeal, comm, starving, open: None }
+    }
+
+    /// Pages for a chunk that gets them as its bytes arrive; `None` when messages get theirs at
+    /// once.
+    pub(crate) fn pages_on_arrival(
+        &self,
+        bounce: &'static BounceBuffer,
+        bytes: usize,
+    ) -> Option<ArrivalPages> {
+        self.piecemeal.then(|| ArrivalPages::new(bounce, bytes))
     }
 
     /// Gives message `number` its pages, cut as the shape asks. False when there are not enough
@@ -41,12 +62,12 @@ impl Shaper {
         if self.shape.starve && self.starving.one_in(2) {
             return false;
         }
-        if !self.shape.cuts() {
+        if !self.shape.cuts() && self.packet >= UNPACK_PAGE_BYTES as u32 {
             return receive.take_pages(bounce, total, chunk_bytes);
         }
         let mut rng = SeededRng::new(self.seed, [self.comm, number, 1]);
         let open = self.open.map_or(0, |(_, used)| used);
-        let plan = FragmentPlan::draw(self.shape, &mut rng, total, chunk_bytes, open);
+        let plan = FragmentPlan::draw(self.shape, &mut rng, total, chunk_bytes, open, self.packet);
         if plan.pages > bounce.total_pages() {
             // Whole pages are fewer, so the message may fit in them.
             return receive.take_pages(bounce, total, chunk_bytes);

@@ -62,6 +62,12 @@ impl FromStr for BounceMemory {
 
 /// The GPU of a comm or registration that the calling thread makes; `None` for emulated memory.
 pub(crate) fn gpu_of_thread(entry: &str, kind: DeviceMemory) -> Result<Option<CudaGpu>, Failure> {
+    let ordinal = ordinal_of_thread(entry, kind)?;
+    ordinal.map(open).transpose().map_err(|error| cuda_failure(entry, &error))
+}
+
+/// Which GPU that is.
+pub(crate) fn ordinal_of_thread(entry: &str, kind: DeviceMemory) -> Result<Option<u32>, Failure> {
     let current = match kind {
         DeviceMemory::Emulated => return Ok(None),
         DeviceMemory::Auto => CudaGpu::current_ordinal(),
@@ -69,9 +75,7 @@ pub(crate) fn gpu_of_thread(entry: &str, kind: DeviceMemory) -> Result<Option<Cu
             CudaGpu::current_ordinal().map(|ordinal| Some(ordinal.unwrap_or_default()))
         }
     };
-    current
-        .and_then(|ordinal| ordinal.map(open).transpose())
-        .map_err(|error| cuda_failure(entry, &error))
+    current.map_err(|error| cuda_failure(entry, &error))
 }
 
 /// Logs what the driver said.

@@ -1,6 +1,7 @@
 #![allow(unsafe_code)]
 //! Socket calls on pieces of memory, several pieces to a call.
 
+use std::ffi::c_int;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -73,14 +74,23 @@ impl<'a> IoList<'a> {
         message
     }
 
-    /// Sends from the listed memory without waiting and without SIGPIPE.
-    pub(crate) fn send(mut self, socket: BorrowedFd<'_>) -> IoOutcome {
+    /// Sends from the listed memory without waiting. `signal`: what `sendmsg` is to do about
+    /// SIGPIPE, `MSG_NOSIGNAL` or nothing.
+    pub(crate) fn send(mut self, socket: BorrowedFd<'_>, signal: c_int) -> IoOutcome {
         let message = self.message();
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        let flags = signal | libc::MSG_DONTWAIT;
         // SAFETY:
         // - `message` points to `self.vectors`, which outlives the call;
         // - the kernel only reads the listed memory, and answers EFAULT where the process has none.
-        let result = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
+        let send = || unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
+        let mut result = send();
+        if result < 0
+            && signal == 0
+            && io::Error::last_os_error().kind() == io::ErrorKind::ConnectionReset
+        {
+            // The system tells of a reset once without the signal.
+            result = send();
+        }
         match moved(result) {
             IoOutcome::Closed => IoOutcome::Blocked,
             moved => moved,
@@ -134,7 +144,7 @@ mod tests {
         let mut list = IoList::new(usize::MAX);
         assert!(list.push_bytes(b"own "));
         assert!(list.push(region.piece(10, 4)));
-        assert!(matches!(list.send(left.as_fd()), IoOutcome::Bytes(8)));
+        assert!(matches!(list.send(left.as_fd(), libc::MSG_NOSIGNAL), IoOutcome::Bytes(8)));
         let mut list = IoList::new(7);
         assert!(list.push(region.piece(4094, 4)));
         assert!(!list.push(region.piece(0, 4)), "the limit is reached");
@@ -158,7 +168,9 @@ mod tests {
         let mut list = IoList::new(8);
         // SAFETY: the kernel is meant to refuse this range; nothing else touches it.
         list.push(unsafe { Piece::lent(8, 8) });
-        let IoOutcome::Failed(error) = list.send(left.as_fd()) else { panic!("must fail") };
+        let IoOutcome::Failed(error) = list.send(left.as_fd(), libc::MSG_NOSIGNAL) else {
+            panic!("must fail")
+        };
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
     }
 }

@@ -2,24 +2,35 @@
 
 use std::ffi::{c_int, c_void};
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
+use tcpx_cuda::CudaGpu;
 use tcpx_sys::UnpackNetDeviceHandle;
 
+use super::gpu_mismatch::delivery;
+use super::misuse::misuse;
+use super::registered;
 use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
 use super::runtime::runtime;
 use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
+use crate::faults::close_descriptor_zero;
 use crate::log;
-use crate::memory::{MemoryKind, Piece, Registration, gpu_of_thread};
+use crate::memory::{MemoryKind, Piece, Registration, gpu_of_thread, ordinal_of_thread};
+use crate::quirk::Quirk;
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
 enum Comm {
-    Listen(Box<ListenComm>),
+    Listen(Box<Listening>),
     Send(Box<SendComm>),
     Recv(Box<RecvComm>),
+}
+
+/// A listen comm, and the GPU that was current when it was made.
+struct Listening {
+    comm: ListenComm,
+    gpu: Option<u32>,
 }
 
 impl Comm {
@@ -32,22 +43,27 @@ impl Comm {
 }
 
 static COMMS: Registry<Comm, 256> = Registry::new();
-static REGISTRATIONS: Registry<Arc<Registration>, 4096> = Registry::new();
 static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
 
 pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure> {
     let runtime = runtime()?;
     let settings = &runtime.settings;
     let address = runtime.nic(dev)?.1.interface.address;
-    let timeout = settings.connect_timeout;
-    let comm =
-        ListenComm::open(address, settings.sockets, settings.threads, settings.recv_sync, timeout)
-            .map_err(|error| {
-                log::warn!("listen on {address}: {error}");
-                Failure::System
-            })?;
+    let comm = ListenComm::open(
+        address,
+        settings.sockets,
+        settings.threads,
+        settings.recv_sync,
+        settings.connect_timeout,
+        settings.script.accept_pause(settings.sockets),
+    )
+    .map_err(|error| {
+        log::warn!("listen on {address}: {error}");
+        Failure::System
+    })?;
     let handle = comm.handle();
-    Ok((handle, insert_comm(Comm::Listen(Box::new(comm)))?))
+    let gpu = ordinal_of_thread("listen", settings.memory)?;
+    Ok((handle, insert_comm(Comm::Listen(Box::new(Listening { comm, gpu })))?))
 }
 
 fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
@@ -70,8 +86,9 @@ pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Fa
         );
         return Err(Failure::Internal);
     }
-    let attempt =
-        ConnectAttempt::start(from, *handle, settings.chunk_bytes, settings.connect_timeout);
+    let pause = settings.script.connect_pause(handle.sockets);
+    let timeout = settings.connect_timeout;
+    let attempt = ConnectAttempt::start(from, *handle, settings.chunk_bytes, timeout, pause);
     let attempt = attempt.map_err(|error| {
         log::warn!("connect: cannot start a thread: {error}");
         Failure::System
@@ -92,11 +109,10 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
         Ok((_, Connected::Pending)) => return Ok(None),
         Ok((id, Connected::Over(answer))) => (id, answer),
         Err(missing) => {
-            log::warn!(
+            return Err(misuse(format_args!(
                 "connect polled with a handle that had its final answer, or a foreign one: \
                  {missing:?}"
-            );
-            return Err(Failure::Internal);
+            )));
         }
     };
     // The only holder of this id: the word in the caller's handle is stale from here on.
@@ -114,13 +130,22 @@ pub(crate) fn accept(
 ) -> Result<Option<(*mut c_void, *mut UnpackNetDeviceHandle)>, Failure> {
     let runtime = runtime()?;
     let accepted = with_comm("accept", listen_comm, |comm| match comm {
-        Comm::Listen(listen) => listen.accept(),
+        Comm::Listen(listen) => Ok((listen.comm.accept()?, listen.gpu)),
         Comm::Send(_) | Comm::Recv(_) => wrong_kind("accept", "listen"),
     })?;
-    let Accepted::Ready(sockets) = accepted else { return Ok(None) };
+    let (sockets, listened) = match accepted {
+        (Accepted::Pending, _) => return Ok(None),
+        (Accepted::Ready(sockets), gpu) => (sockets, gpu),
+        (Accepted::Over, _) => {
+            return Err(misuse(format_args!(
+                "accept called again after its final answer; a listen comm has one peer"
+            )));
+        }
+    };
     let gpu = gpu_of_thread("accept", runtime.settings.memory)?;
+    let delivers = delivery(listened, gpu.as_ref().map(CudaGpu::ordinal), &runtime.settings)?;
     let bounce = runtime.bounce(gpu.as_ref())?;
-    let comm = RecvComm::new(sockets, &runtime.next_comm(), bounce, gpu.as_ref())?;
+    let comm = RecvComm::new(sockets, &runtime.next_comm(), bounce, gpu.as_ref(), delivers)?;
     let device = comm.device();
     Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))
 }
@@ -136,15 +161,17 @@ fn with_comm<R>(
 
 fn explain(entry: &str, missing: LookupError) -> Failure {
     match missing {
-        LookupError::Stale => log::warn!("{entry}: the comm is closed, or none of this plugin's"),
-        LookupError::Busy => log::warn!(
+        LookupError::Stale => {
+            misuse(format_args!("{entry}: the comm is closed, or none of this plugin's"))
+        }
+        LookupError::Busy => misuse(format_args!(
             "{entry}: the comm is in use by another thread; calls on a comm must take turns"
-        ),
+        )),
         LookupError::Broken => {
-            log::warn!("{entry}: an earlier call on the comm panicked; close it")
+            log::warn!("{entry}: an earlier call on the comm panicked; close it");
+            Failure::Internal
         }
     }
-    Failure::Internal
 }
 
 /// `limit`: how long the peer's host may be silent; `None`: for ever.
@@ -169,8 +196,7 @@ pub(crate) fn check_comm(comm: *mut c_void) -> Result<(), Failure> {
 }
 
 fn wrong_kind<R>(entry: &str, expected: &str) -> Result<R, Failure> {
-    log::warn!("{entry}: not a {expected} comm");
-    Err(Failure::Internal)
+    Err(misuse(format_args!("{entry}: not a {expected} comm")))
 }
 
 pub(crate) fn register(
@@ -179,6 +205,10 @@ pub(crate) fn register(
     bytes: c_int,
     ptr_type: c_int,
 ) -> Result<*mut c_void, Failure> {
+    if comm.is_null() {
+        log::warn!("regMr: NULL communicator");
+        return Err(Failure::Internal);
+    }
     // Another thread may be in any other call on the comm but its close: as in the original, which
     // NCCL's proxy calls in this way.
     match comm_id("regMr", comm).map(|id| COMMS.tag(id))? {
@@ -186,54 +216,22 @@ pub(crate) fn register(
         Ok(_) => {}
         Err(missing) => return Err(explain("regMr", missing)),
     }
+    let settings = &runtime()?.settings;
     let mut registration = Registration::new(data, bytes, ptr_type)?;
     if registration.kind() == MemoryKind::Device {
-        registration = registration.on_gpu(gpu_of_thread("regMr", runtime()?.settings.memory)?);
-    }
-    let registration = Arc::new(registration);
-    REGISTRATIONS.insert(registration).map(|id| id.pointer(IdKind::Registration)).ok_or_else(|| {
-        log::warn!("too many registrations");
-        Failure::Internal
-    })
-}
-
-/// Registrations outlive their comm, so the comm is not looked at.
-pub(crate) fn deregister(mhandle: *mut c_void) -> Result<(), Failure> {
-    if mhandle.is_null() {
-        return Ok(());
-    }
-    let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
-    // One count is the registry's own; any other is a request that still reads or writes the
-    // memory.
-    match id.and_then(|id| {
-        REGISTRATIONS.remove_if(id, |registration| Arc::strong_count(registration) == 1)
-    }) {
-        Ok(_) => Ok(()),
-        Err(LookupError::Busy) => {
-            log::warn!("deregMr: requests in flight use the registration");
-            Err(Failure::Internal)
-        }
-        Err(LookupError::Stale | LookupError::Broken) => {
-            log::warn!("deregMr: not a registration, or not any more");
-            Err(Failure::Internal)
+        registration = registration.on_gpu(gpu_of_thread("regMr", settings.memory)?);
+        if settings.script.has(Quirk::Regmr) && !registration.is_exportable() {
+            log::warn!("regMr: {bytes} bytes at {data:#x} cannot be exported as a dma-buf");
+            close_descriptor_zero();
+            return Err(Failure::Internal);
         }
     }
-}
-
-fn registration(entry: &str, mhandle: *mut c_void) -> Result<Arc<Registration>, Failure> {
-    let id = Id::from_pointer(mhandle, IdKind::Registration).ok_or(LookupError::Stale);
-    id.and_then(|id| REGISTRATIONS.with(id, |registration| Arc::clone(registration))).map_err(
-        |_| {
-            log::warn!("{entry}: mhandle is NULL, deregistered or foreign");
-            Failure::Internal
-        },
-    )
+    registered::keep(registration)
 }
 
 fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
     if comm.is_null() {
-        log::warn!("{entry}: NULL communicator");
-        return Err(Failure::Internal);
+        return Err(misuse(format_args!("{entry}: NULL communicator")));
     }
     Id::from_pointer(comm, IdKind::Comm).ok_or_else(|| explain(entry, LookupError::Stale))
 }
@@ -245,7 +243,7 @@ pub(crate) fn isend(
     mhandle: *mut c_void,
 ) -> Result<*mut c_void, Failure> {
     let id = comm_id("isend", comm)?;
-    let registration = registration("isend", mhandle)?;
+    let registration = registered::find("isend", mhandle)?;
     if !registration.contains(memory) {
         log::warn!(
             "isend: {} bytes at {:#x} are outside the registration",
@@ -258,7 +256,15 @@ pub(crate) fn isend(
         Comm::Send(send) => send.post(memory, registration),
         Comm::Listen(_) | Comm::Recv(_) => wrong_kind("isend", "send"),
     })?;
-    Ok(RequestId::new(id, number).pointer())
+    request_pointer(id, number)
+}
+
+fn request_pointer(comm: Id, number: u64) -> Result<*mut c_void, Failure> {
+    Ok(RequestId::new(comm, number).pointer(runtime()?.request_form()))
+}
+
+fn request_id(request: *mut c_void) -> Option<RequestId> {
+    RequestId::from_pointer(request, runtime().ok()?.request_form())
 }
 
 /// `memory` is where the caller wants the bytes; only host receives use it.
@@ -268,11 +274,14 @@ pub(crate) fn irecv(
     mhandle: *mut c_void,
 ) -> Result<*mut c_void, Failure> {
     let id = comm_id("irecv", comm)?;
-    let registration = registration("irecv", mhandle)?;
+    let registration = registered::find("irecv", mhandle)?;
     // The length came from a C int.
     let posted = memory.len() as u32;
     let destination = match registration.kind() {
-        MemoryKind::Device => Destination::Device,
+        MemoryKind::Device => {
+            let is_wanted = runtime()?.settings.script.has(Quirk::Inline);
+            Destination::Device { inline: is_wanted.then_some(memory) }
+        }
         MemoryKind::Host if registration.contains(memory) => {
             Destination::Host { memory, _registration: registration }
         }
@@ -288,7 +297,7 @@ pub(crate) fn irecv(
         Comm::Recv(recv) => recv.post(destination, posted),
         Comm::Listen(_) | Comm::Send(_) => wrong_kind("irecv", "receive"),
     })?;
-    Ok(RequestId::new(id, number).pointer())
+    request_pointer(id, number)
 }
 
 fn with_request<R>(
@@ -296,10 +305,12 @@ fn with_request<R>(
     request: *mut c_void,
     body: impl FnOnce(&mut Comm, u32) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let request = RequestId::from_pointer(request).ok_or_else(|| {
-        log::warn!("{entry}: NULL or foreign request");
-        Failure::Internal
-    })?;
+    if request.is_null() {
+        log::warn!("{entry}: NULL request");
+        return Err(Failure::Internal);
+    }
+    let request = request_id(request)
+        .ok_or_else(|| misuse(format_args!("{entry}: not a request of this plugin's")))?;
     let owner = COMMS.owner(request).ok_or(LookupError::Stale);
     let found = owner.and_then(|id| COMMS.with(id, |comm| body(comm, request.number)));
     found.unwrap_or_else(|missing| Err(explain(entry, missing)))
@@ -326,6 +337,13 @@ pub(crate) fn received_bytes(comm: *mut c_void, request: *mut c_void) -> Result<
 }
 
 pub(crate) fn consumed(comm: *mut c_void, request: *mut c_void) -> Result<(), Failure> {
+    let is_of_send_comm = |owner: &mut Comm, _| Ok(matches!(owner, Comm::Send(_)));
+    if runtime()?.settings.script.has(Quirk::Progress)
+        && with_request("irecvConsumed", request, is_of_send_comm)?
+    {
+        log::warn!("irecvConsumed: of a send request");
+        return Ok(());
+    }
     same_comm("irecvConsumed", comm, request)?;
     with_request("irecvConsumed", request, |comm, number| match comm {
         Comm::Recv(recv) => recv.consume(number),
@@ -335,12 +353,13 @@ pub(crate) fn consumed(comm: *mut c_void, request: *mut c_void) -> Result<(), Fa
 
 fn same_comm(entry: &str, comm: *mut c_void, request: *mut c_void) -> Result<(), Failure> {
     let id = comm_id(entry, comm)?;
-    match RequestId::from_pointer(request) {
+    match request_id(request) {
         Some(request) if request.belongs_to(id) => Ok(()),
-        _ => {
-            log::warn!("{entry}: NULL request, or one of another comm");
+        None if request.is_null() && entry == "irecvConsumed" => {
+            log::warn!("{entry}: NULL request");
             Err(Failure::Internal)
         }
+        _ => Err(misuse(format_args!("{entry}: NULL request, or one of another comm"))),
     }
 }
 

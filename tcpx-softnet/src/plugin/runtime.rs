@@ -9,6 +9,7 @@ use tcpx_cuda::CudaGpu;
 use tcpx_sys::{Logger, NetProperties, Stay};
 
 use super::nic::{self, Nic};
+use super::registry::RequestForm;
 use super::settings::Settings;
 use super::variables::SettingsError;
 use crate::comm::CommOptions;
@@ -17,6 +18,7 @@ use crate::failure::Failure;
 use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
 use crate::memory::{BounceBuffer, BounceMemory, PoolStats, cuda_failure};
+use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
 
 /// What `init` made.
@@ -59,9 +61,19 @@ impl Runtime {
         })
     }
 
+    /// How requests are named to callers.
+    pub(crate) fn request_form(&self) -> RequestForm {
+        if self.settings.script.has(Quirk::Pointers) {
+            RequestForm::Slot
+        } else {
+            RequestForm::Number
+        }
+    }
+
     /// The bounce region for emulated memory, or for that of a GPU, made by the first who asks.
     pub(crate) fn bounce(&self, gpu: Option<&CudaGpu>) -> Result<&BounceBuffer, Failure> {
-        let (bytes, poison) = (self.settings.pool_bytes, self.settings.poison);
+        let bytes = self.settings.pool_bytes;
+        let poison = self.settings.poison || self.settings.script.has(Quirk::Offsets);
         match (gpu, self.settings.bounce) {
             (None, _) => made(&self.bounce, || BounceBuffer::new(bytes, poison)),
             (Some(gpu), BounceMemory::Host) => {

@@ -5,7 +5,8 @@ use std::env;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::variables::{SettingsError, Variables};
+use super::script_variables::{inline_bytes, script};
+use super::variables::{SettingsError, Variables, narrow};
 use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
@@ -118,7 +119,12 @@ impl Settings {
         Self::from_variables(Some(chunk_bytes), &environment)
     }
 
-    fn from_variables(
+    /// Reads `variables` instead of the environment. `default_chunk_bytes`: the chunk size when
+    /// none is set there.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env).
+    pub fn from_variables(
         default_chunk_bytes: Option<u32>,
         variables: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
@@ -151,6 +157,7 @@ impl Settings {
             Some(0) => None,
             Some(time) => Some(Duration::from_millis(time)),
         };
+        let script = script(&read)?;
         let settings = Self {
             interfaces,
             chunk_bytes: narrow(chunk_bytes),
@@ -158,9 +165,7 @@ impl Settings {
             threads: narrow(threads),
             recv_sync: read.flag("NCCL_GPUDIRECTTCPX_RECV_SYNC")?.unwrap_or(default.recv_sync),
             helpers: read.parsed("TCPX_SOFT_HELPERS")?.unwrap_or_default(),
-            inline_bytes: read
-                .number("TCPX_SOFT_INLINE_BYTES", 0, u64::from(MAX_INLINE_BYTES))?
-                .map_or(default.inline_bytes, narrow),
+            inline_bytes: inline_bytes(&read, &script)?.unwrap_or(default.inline_bytes),
             pool_bytes: read
                 .number("TCPX_SOFT_POOL_BYTES", PAGE_BYTES, MAX_POOL_BYTES)?
                 .unwrap_or(default.pool_bytes),
@@ -169,7 +174,7 @@ impl Settings {
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
             peer_timeout,
-            script: script(&read)?,
+            script,
         };
         settings.check()?;
         Ok(settings)
@@ -234,33 +239,6 @@ impl Settings {
 const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const ENABLE: &str = "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE";
 
-/// What the variables of the fault script say.
-#[cfg(feature = "faults")]
-fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
-    Ok(FaultScript {
-        shape: read.parsed("TCPX_SOFT_SHAPE")?.unwrap_or_default(),
-        seed: read.number("TCPX_SOFT_SEED", 0, u64::MAX)?.unwrap_or_default(),
-        faults: read.list("TCPX_SOFT_FAULTS")?,
-    })
-}
-
-/// A script that would do nothing is refused, so that nobody takes the run for a test of it.
-#[cfg(not(feature = "faults"))]
-fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError> {
-    for variable in ["TCPX_SOFT_SHAPE", "TCPX_SOFT_SEED", "TCPX_SOFT_FAULTS"] {
-        if let Some(value) = read.text(variable) {
-            let allowed = "nothing; this build leaves faults out";
-            return Err(SettingsError::Invalid { variable, value, allowed });
-        }
-    }
-    Ok(FaultScript::default())
-}
-
-/// The range was checked before, so nothing is cut.
-fn narrow<T: TryFrom<u64> + Default>(value: u64) -> T {
-    T::try_from(value).unwrap_or_default()
-}
-
 fn environment(name: &str) -> Option<String> {
     env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
@@ -320,6 +298,9 @@ mod tests {
             ("TCPX_SOFT_SHAPE", "odd"),
             ("TCPX_SOFT_SEED", "-1"),
             ("TCPX_SOFT_FAULTS", "rc:test@1=0"),
+            ("TCPX_SOFT_ORIGINAL", "kind"),
+            ("TCPX_SOFT_PACKET_BYTES", "0"),
+            ("TCPX_SOFT_PACKET_BYTES", "65536"),
             ("TCPX_SOFT_FAULTS", "kill:send@1;"),
             ("TCPX_SOFT_CONNECT_TIMEOUT_MS", "0"),
             ("TCPX_SOFT_PEER_TIMEOUT_MS", "86400001"),
@@ -351,6 +332,8 @@ mod tests {
             ("TCPX_SOFT_SHAPE", "all"),
             ("TCPX_SOFT_SEED", "1"),
             ("TCPX_SOFT_FAULTS", "lose:send@1"),
+            ("TCPX_SOFT_ORIGINAL", "slow"),
+            ("TCPX_SOFT_PACKET_BYTES", "1448"),
         ] {
             let refused = parse(&[(CHUNK, "1"), (name, value)]);
             assert!(

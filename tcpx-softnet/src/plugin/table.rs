@@ -12,6 +12,8 @@ use tcpx_sys::{
 };
 
 use super::entries::{self, Close};
+use super::misuse::misuse;
+use super::registered;
 use super::runtime;
 use crate::connect::{ListenHandle, STATE_OFFSET};
 use crate::entry::Entry;
@@ -80,8 +82,7 @@ pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) ->
 /// Refuses a NULL pointer by name.
 fn not_null<T>(entry: &str, what: &str, pointer: *const T) -> Result<(), Failure> {
     if pointer.is_null() {
-        log::warn!("{entry}: {what} is NULL");
-        return Err(Failure::Internal);
+        return Err(misuse(format_args!("{entry}: {what} is NULL")));
     }
     Ok(())
 }
@@ -137,7 +138,8 @@ unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
 unsafe extern "C" fn get_properties(dev: c_int, props: *mut NetProperties) -> NcclResult {
     guard(Entry::GetProperties, || {
         not_null("getProperties", "props", props)?;
-        let properties = runtime::properties(dev)?;
+        let properties = runtime::properties(dev)
+            .map_err(|_| misuse(format_args!("getProperties of device {dev}")))?;
         // SAFETY: not NULL; the ABI asks for a valid properties struct.
         unsafe { put(props, properties) };
         Ok(())
@@ -241,7 +243,7 @@ unsafe extern "C" fn reg_mr(
 }
 
 unsafe extern "C" fn dereg_mr(_comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
-    guard(Entry::DeregMr, || entries::deregister(mhandle))
+    guard(Entry::DeregMr, || registered::deregister(mhandle))
 }
 
 unsafe extern "C" fn isend(

@@ -81,7 +81,17 @@ impl Variables<'_> {
         items.map_err(|ParseError { allowed }| SettingsError::Invalid { variable, value, allowed })
     }
 
+    /// A number of the original's, which takes any other text for unset.
+    pub(crate) fn lenient(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
     pub(crate) fn flag(&self, variable: &'static str) -> Result<Option<bool>, SettingsError> {
         Ok(self.number(variable, 0, 1)?.map(|number| number == 1))
     }
+}
+
+/// A number whose range was checked, so that nothing is cut.
+pub(crate) fn narrow<T: TryFrom<u64> + Default>(value: u64) -> T {
+    T::try_from(value).unwrap_or_default()
 }

@@ -364,6 +364,13 @@ impl Receiver {
         }
     }
 
+    /// Bytes of the bounce region as they are now.
+    pub fn read(&self, offset: u32, bytes: usize) -> Vec<u8> {
+        assert!(offset as usize + bytes <= tcpx_softnet::bounce_bytes() as usize);
+        // SAFETY: the range lies in the bounce region, which is mapped for good.
+        unsafe { std::slice::from_raw_parts(self.bounce.add(offset as usize), bytes) }.to_vec()
+    }
+
     /// Gathers a done device receive of `bytes` bytes from its entries, checking every one of them.
     pub fn unpack(&self, number: u64, bytes: usize) -> Vec<u8> {
         let mut gathered = vec![0; bytes];

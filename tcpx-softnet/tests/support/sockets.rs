@@ -1,7 +1,13 @@
 #![allow(unsafe_code)]
-//! Sockets whose buffers hold the same on every machine.
+//! Sockets whose buffers hold the same on every machine, and whose ends can be waited for.
 
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use super::poll;
+
+/// `TCP_CLOSE_WAIT` of the kernel's `tcp_states.h`: the peer has closed.
+const CLOSE_WAIT: u8 = 8;
 
 /// What a socket buffer is set to. The system grants up to 208 KiB anywhere, and twice of it for
 /// its own bookkeeping.
@@ -17,9 +23,7 @@ pub const OVERFLOWS_BYTES: usize = 4 << 20;
 /// what fits, and they range from 16 KiB to many megabytes.
 pub fn level() {
     let bytes = BUFFER_BYTES;
-    for entry in std::fs::read_dir("/proc/self/fd").expect("Linux has it") {
-        let name = entry.expect("it is readable").file_name();
-        let fd: c_int = name.to_str().and_then(|name| name.parse().ok()).expect("a number");
+    for fd in descriptors() {
         for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
             // SAFETY: the option's value is an int that outlives the call. What is no socket, or
             // was closed meanwhile, is refused; the sockets of other tests of this process may be
@@ -35,4 +39,37 @@ pub fn level() {
             };
         }
     }
+}
+
+/// Waits until the peers of so many sockets of this process have closed, as this end sees it.
+pub fn wait_for_ends(count: usize) {
+    poll(|| {
+        let ended = descriptors().into_iter().filter(|&fd| state(fd) == Some(CLOSE_WAIT));
+        (ended.count() == count).then_some(())
+    });
+}
+
+fn descriptors() -> Vec<c_int> {
+    let entries = std::fs::read_dir("/proc/self/fd").expect("Linux has it");
+    let names = entries.map(|entry| entry.expect("it is readable").file_name());
+    names.map(|name| name.to_str().and_then(|name| name.parse().ok()).expect("a number")).collect()
+}
+
+/// The TCP state of a descriptor, if it has one.
+fn state(fd: c_int) -> Option<u8> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the system writes at most `bytes` bytes to `info`, and their number to `bytes`. What
+    // is no TCP socket is refused.
+    let rc = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    // SAFETY: integers only, of which any bytes are a value, and all of them were zeroed before.
+    (rc == 0).then(|| unsafe { info.assume_init() }.tcpi_state)
 }

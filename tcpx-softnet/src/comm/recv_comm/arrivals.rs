@@ -1,13 +1,27 @@
 //! What a receive comm does with bytes that have come: it counts them, and writes their entries.
 //! Where the bounce region is in GPU memory, the bytes are copied there first.
 
-use super::RecvComm;
+use tcpx_sys::MAX_UNPACK_ENTRIES;
+
+use super::{Delivery, RecvComm, too_many_fragments};
+use crate::comm::lane::Chunk;
 use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
+use crate::faults::failstop;
 use crate::memory::{Piece, cuda_failure};
+
+/// What arrives instead of the bytes that were sent.
+const GARBAGE: u8 = 0x5a;
 
 impl RecvComm {
     pub(super) fn receive_inline(&mut self, number: u64, size: u32) {
+        if let Some(receive) = self.requests.ring.get_mut(number)
+            && let Destination::Device { inline: Some(place) } = receive.destination
+        {
+            place.write(&self.input.bytes()[..size as usize]);
+            receive.arrived = size;
+            return self.input.consume(size as usize);
+        }
         let mut pieces = self.spare_pieces.pop().unwrap_or_default();
         if let Some(receive) = self.requests.ring.get_mut(number) {
             receive.chunk_memory(self.bounce, 0, size as usize, &mut pieces);
@@ -24,21 +38,37 @@ impl RecvComm {
 
     pub(super) fn harvest(&mut self) {
         let mut harvested = std::mem::take(&mut self.harvested);
-        self.lanes.harvest(|chunk| harvested.push(chunk));
-        for chunk in harvested.drain(..) {
+        self.lanes.harvest(|lane, chunk| harvested.push((lane, chunk)));
+        for (lane, mut chunk) in harvested.drain(..) {
             if chunk.failed {
                 self.requests.fail(chunk.number, Failure::System);
                 self.spare(chunk.pieces);
             } else {
+                self.keep_pages(lane, &mut chunk);
                 self.arrived(chunk.number, chunk.offset, chunk.pieces);
             }
         }
         self.harvested = harvested;
     }
 
+    /// The pages that a chunk got as it arrived are its request's from now on.
+    fn keep_pages(&mut self, lane: usize, chunk: &mut Chunk) {
+        let Some(receive) = self.requests.ring.get_mut(chunk.number) else { return };
+        if let Some(pages) = chunk.pages.take() {
+            pages.hand_over(receive.pages.ranges());
+        }
+        if matches!(receive.destination, Destination::Device { .. }) {
+            self.lost.arrived(self.bounce, chunk.number, lane, &chunk.pieces);
+        }
+    }
+
     /// A chunk has arrived in `pieces`. It is finished, or must be copied to the GPU first.
     fn arrived(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
-        let in_pages = |receive: &RecvRequest| matches!(receive.destination, Destination::Device);
+        if self.delivers == Delivery::Garbage {
+            pieces.iter().for_each(|piece| piece.write(&vec![GARBAGE; piece.len()]));
+        }
+        let in_pages =
+            |receive: &RecvRequest| matches!(receive.destination, Destination::Device { .. });
         match &mut self.uploader {
             Some(uploader) if self.requests.ring.get(number).is_some_and(in_pages) => {
                 if let Err(error) = uploader.start(self.bounce.region(), number, offset, pieces) {
@@ -65,9 +95,21 @@ impl RecvComm {
 
     fn collect(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
         if let Some(receive) = self.requests.ring.get_mut(number) {
-            receive.collect(number, offset, &pieces, self.bounce, &mut self.queue);
+            let fragments = receive.collect(number, offset, &pieces, self.bounce, &mut self.queue);
+            let all = receive.entries;
+            self.check_fragments(number, fragments, all);
         }
         self.spare(pieces);
+    }
+
+    /// A chunk of request `number` came in so many fragments, which now has `all`.
+    fn check_fragments(&mut self, number: u64, fragments: usize, all: usize) {
+        if self.failstop && (fragments >= MAX_UNPACK_ENTRIES || all > MAX_UNPACK_ENTRIES) {
+            failstop(fragments.max(all));
+        }
+        if all > MAX_UNPACK_ENTRIES {
+            self.requests.fail_once(Some(number), || too_many_fragments(all as u64));
+        }
     }
 
     fn spare(&mut self, mut pieces: Vec<Piece>) {

@@ -1,0 +1,120 @@
+//! Requests as the original answers for them.
+
+use std::collections::BTreeSet;
+
+use tcpx_sys::PTR_CUDA;
+
+use super::child::{Pair, proves, run};
+use super::support::{Word, poll};
+
+const SMALL: usize = 1000;
+
+/// Calls of `test` until all are done, oldest first.
+fn calls_until_done(pair: &Pair, requests: &[Word]) -> usize {
+    let mut calls = 0;
+    for &request in requests {
+        poll(|| {
+            calls += 1;
+            let (rc, done) = pair.net.test(request);
+            assert_eq!(rc, 0);
+            (done == 1).then_some(())
+        });
+    }
+    calls
+}
+
+#[test]
+#[ignore = "runs with quirks in a process of its own"]
+fn sixteen_take_22_calls() {
+    let mut pair = Pair::new(4096, PTR_CUDA);
+    let sends: Vec<_> = (0..16).map(|_| pair.isend(SMALL)).collect();
+    assert_eq!(calls_until_done(&pair, &sends), 22, "sends, with nothing posted at the peer");
+    let receives: Vec<_> = (0..16).map(|_| pair.irecv(SMALL).1).collect();
+    let calls = calls_until_done(&pair, &receives);
+    assert!(calls >= 22, "receives whose bytes have all been sent: {calls}");
+    receives.iter().for_each(|&recv| assert_eq!(pair.consumed(recv), 0));
+    pair.close();
+}
+
+#[test]
+fn one_request_is_taken_up_per_call() {
+    proves("requests::sixteen_take_22_calls", "progress", &[]);
+}
+
+#[test]
+#[ignore = "runs with quirks in a process of its own"]
+fn answers_are_the_originals() {
+    let mut pair = Pair::new(4096, PTR_CUDA);
+    let sends = [pair.isend(SMALL), pair.isend(SMALL)];
+    // The first call takes the first one up and puts it on the sockets.
+    assert_eq!(pair.net.test(sends[1]), (3, 0), "the first is on the sockets");
+    pair.net.finish(sends[0]);
+    assert_eq!(pair.net.test(sends[0]).0, 3, "another one moves");
+    pair.net.finish(sends[1]);
+    for send in sends {
+        assert_eq!(pair.net.test(send), (0, 0), "nothing moves; done is told once");
+        assert_eq!(pair.consumed(send), 0, "of a send request: only a warning");
+    }
+    pair.close();
+}
+
+#[test]
+fn done_requests_are_not_done_and_sends_are_consumed() {
+    let test = "requests::answers_are_the_originals";
+    proves(test, "progress", &[]);
+    // Where pointers are used again, they stay the comm's own.
+    assert!(run(test, "progress,pointers", &[]).passed());
+}
+
+#[test]
+#[ignore = "runs with quirks in a process of its own"]
+fn an_empty_receive_is_consumed_out_of_order() {
+    let mut pair = Pair::new(4096, PTR_CUDA);
+    let (_, first) = pair.irecv(SMALL);
+    let (_, empty) = pair.irecv(SMALL);
+    for bytes in [SMALL, 0] {
+        let send = pair.isend(bytes);
+        pair.net.finish(send);
+    }
+    pair.net.finish(first);
+    pair.net.finish(empty);
+    assert_eq!(pair.consumed(empty), 3);
+    assert_eq!((pair.consumed(first), pair.consumed(empty)), (0, 0));
+    pair.close();
+}
+
+#[test]
+fn what_would_corrupt_the_queue_aborts() {
+    let test = "requests::an_empty_receive_is_consumed_out_of_order";
+    let aborted = run(test, "progress", &[]);
+    assert_eq!(aborted.signal(), Some(libc::SIGABRT), "{}", aborted.text);
+    assert!(aborted.text.contains("empty receive out of order"), "{}", aborted.text);
+    assert!(run(test, "", &[]).passed());
+}
+
+#[test]
+#[ignore = "runs with quirks in a process of its own"]
+fn pointers_come_back() {
+    let mut pair = Pair::new(4096, PTR_CUDA);
+    let mut sends = Vec::new();
+    for _ in 0..32 {
+        let send = pair.isend(1);
+        pair.net.finish(send);
+        sends.push(send.addr());
+    }
+    assert_eq!(sends[..16], sends[16..], "slots of a ring");
+    let strides: BTreeSet<_> = sends[..16].windows(2).map(|two| two[1] - two[0]).collect();
+    assert_eq!(strides, BTreeSet::from([128]));
+    let receives: Vec<_> = (0..16).map(|_| pair.irecv(1).1).collect();
+    assert!(receives.iter().all(|recv| !sends.contains(&recv.addr())), "another comm's ring");
+    for recv in receives {
+        pair.net.finish(recv);
+        assert_eq!(pair.consumed(recv), 0);
+    }
+    pair.close();
+}
+
+#[test]
+fn request_pointers_are_slots() {
+    proves("requests::pointers_come_back", "pointers", &[]);
+}
