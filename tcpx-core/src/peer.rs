@@ -9,7 +9,7 @@
 //! - `data_path`: whether the comms of a peer whose link lives are alive, too.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
-//! - `leftover`: what cannot be freed yet when a peer ends.
+//! - `ending`: how a peer ends. `leftover`: what cannot be freed yet then.
 //! - `origin`: which connection with which session it is.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
@@ -23,6 +23,7 @@ mod credit;
 mod credit_terms;
 mod data_path;
 mod deferred_failure;
+mod ending;
 pub(crate) mod leftover;
 mod origin;
 pub(crate) mod protocol;
@@ -34,10 +35,8 @@ use std::time::{Duration, Instant};
 
 use self::comm_setup::CommSetup;
 use self::commons::Commons;
-use self::connection::{ChannelRecord, Closing, Connection};
-use self::leftover::Leftover;
+use self::connection::{ChannelRecord, Connection};
 use self::origin::Origin;
-use self::protocol::operation::NewOperation;
 use self::protocol::stage::{Leaving, PeerStage};
 use self::session_context::SessionContext;
 use self::watch::{PeerWatch, WatchInput};
@@ -48,13 +47,11 @@ use crate::control::hello::{Agreement, Nonce};
 use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
-use crate::plugin::comm::{Deregistration, MemoryHandle, close_comms};
+use crate::plugin::comm::{Deregistration, MemoryHandle};
 use crate::stats::alarm::Alarms;
 use crate::stats::channel::{ChannelStats, MessageStats};
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
-use crate::transfer::recv_lane::RecvLane;
-use crate::transfer::send_lane::SendLane;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, PeerKey};
 use crate::workers::Workers;
@@ -345,71 +342,5 @@ impl Peer {
         handle: MemoryHandle,
     ) -> Option<Deregistration> {
         self.connection()?.deregistration(comm, handle)
-    }
-
-    /// Ends everything with this peer. What has no counterpart ends at once. Comms are handed over
-    /// to be closed, and until they are, operations with a counterpart, whose memory they may use,
-    /// are left over. So are receive comms with chunks that are still being unpacked, and staging
-    /// buffers that are still written: that is all after batch `reached`.
-    pub(crate) fn end(
-        &mut self,
-        why: Error,
-        cx: &mut Commons,
-        reached: BatchNumber,
-    ) -> Option<Leftover> {
-        let gone = |agreement, messages, record| {
-            State::Gone(Gone { why: why.clone(), agreement, messages, record })
-        };
-        let nothing = gone(None, MessageStats::default(), ChannelRecord::default());
-        let mut connection = match std::mem::replace(&mut self.state, nothing) {
-            State::Linked(connection) => connection,
-            State::Dialling(_) | State::Welcomed => return None,
-            State::Gone(before) => {
-                self.state = State::Gone(before);
-                return None;
-            }
-        };
-        if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
-            connection.link.queue(&Frame::Abort(why.to_string()));
-        }
-        let _ = connection.flush();
-        let is_left = |batch: &BatchNumber| *batch > reached;
-        let gathering = connection.send_lanes.iter().filter_map(SendLane::newest_batch).max();
-        let unpacking = connection.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();
-        let unpacking = unpacking.filter(is_left);
-        let until = gathering.filter(is_left).max(unpacking).unwrap_or(BatchNumber::NONE);
-
-        let (sends, mut stagings) = connection.end_sends(&mut cx.ledger);
-        let (mut lanes, mut receives) = (Vec::new(), Vec::new());
-        match unpacking {
-            Some(_) => lanes = connection.take_recvs(),
-            None => receives = connection.end_recvs(&mut cx.ledger),
-        }
-        let Connection { mut protocol, mut record, setup, closing, .. } = *connection;
-        let (agreement, messages) = (protocol.agreement(), protocol.messages());
-        let mut unfinished = protocol.take_operations();
-        record.errors += unfinished.len() as u64;
-        let mut operations = Vec::new();
-        for (_, operation) in unfinished.drain() {
-            if operation.is_matched() {
-                operations.push(operation);
-                continue;
-            }
-            let NewOperation { transfer, direction, span, .. } = operation.posted;
-            // What has no counterpart was withdrawn when the program left.
-            let error = || if self.is_left { Error::Closed } else { why.seen_by(direction) };
-            cx.ledger.failed_with(transfer, span.registration, error);
-        }
-        // What a large backlog took is freed elsewhere as well. Comms that are being connected use
-        // no memory of operations: nobody waits for them.
-        let workers = &cx.workers;
-        workers.close((setup, protocol, unfinished));
-        let mut tickets = vec![close_comms(sends, workers), close_comms(receives, workers)];
-        if let Some(Closing { ticket, stagings: of_closing, .. }) = closing {
-            tickets.push(ticket);
-            stagings.extend(of_closing);
-        }
-        self.state = gone(Some(agreement), messages, record);
-        Some(Leftover { lanes, tickets, stagings, operations, until })
     }
 }

@@ -37,7 +37,7 @@ fn start(name: &str, faults: Option<String>) -> Agent {
 impl Star {
     /// The first of these calls never returns.
     fn hanging_in(call: &str) -> Self {
-        let mut hub = start("hub", Some(format!("delay:{call}@1=3600000")));
+        let mut hub = start("hub", Some(format!("block:{call}@1")));
         let conn_info = hub.get(Command::Listen);
         let [a, b] = ["a", "b"].map(|name| start(name, None));
         Self { hub, conn_info, a, b }

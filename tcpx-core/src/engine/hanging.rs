@@ -48,10 +48,12 @@ impl Engine {
 
     /// How long to wait for the workers at the end: not at all, if one of them hangs.
     pub(crate) fn patience_with_workers(&self) -> Duration {
-        match self.calls_longer_than(LONG, Instant::now()).is_empty() {
-            true => UNPACK_TIMEOUT,
-            false => Duration::ZERO,
-        }
+        if self.has_long_calls() { Duration::ZERO } else { UNPACK_TIMEOUT }
+    }
+
+    /// Whether a call takes so long that what it may use had better stay.
+    pub(super) fn has_long_calls(&self) -> bool {
+        !self.calls_longer_than(LONG, Instant::now()).is_empty()
     }
 
     fn calls_longer_than(&self, time: Duration, now: Instant) -> SmallVec<[LongCall; 1]> {

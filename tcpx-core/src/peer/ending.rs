@@ -1,0 +1,82 @@
+//! How a peer ends: what ends with it at once, and what is left over.
+
+use super::commons::Commons;
+use super::connection::{ChannelRecord, Closing, Connection};
+use super::leftover::Leftover;
+use super::protocol::operation::NewOperation;
+use super::{Gone, Peer, State};
+use crate::control::frame::Frame;
+use crate::error::{Departure, Error};
+use crate::plugin::comm::close_comms;
+use crate::stats::channel::MessageStats;
+use crate::transfer::batch::BatchNumber;
+use crate::transfer::recv_lane::RecvLane;
+use crate::transfer::send_lane::SendLane;
+
+impl Peer {
+    /// Ends everything with this peer. What has no counterpart ends at once. Comms are handed over
+    /// to be closed, and until they are, operations with a counterpart, whose memory they may use,
+    /// are left over. So are receive comms with chunks that are still being unpacked, and staging
+    /// buffers that are still written: that is all after batch `reached`.
+    pub(crate) fn end(
+        &mut self,
+        why: Error,
+        cx: &mut Commons,
+        reached: BatchNumber,
+    ) -> Option<Leftover> {
+        let gone = |agreement, messages, record| {
+            State::Gone(Gone { why: why.clone(), agreement, messages, record })
+        };
+        let nothing = gone(None, MessageStats::default(), ChannelRecord::default());
+        let mut connection = match std::mem::replace(&mut self.state, nothing) {
+            State::Linked(connection) => connection,
+            State::Dialling(_) | State::Welcomed => return None,
+            State::Gone(before) => {
+                self.state = State::Gone(before);
+                return None;
+            }
+        };
+        if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
+            connection.link.queue(&Frame::Abort(why.to_string()));
+        }
+        let _ = connection.flush();
+        let is_left = |batch: &BatchNumber| *batch > reached;
+        let gathering = connection.send_lanes.iter().filter_map(SendLane::newest_batch).max();
+        let unpacking = connection.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();
+        let unpacking = unpacking.filter(is_left);
+        let until = gathering.filter(is_left).max(unpacking).unwrap_or(BatchNumber::NONE);
+
+        let (sends, mut stagings) = connection.end_sends(&mut cx.ledger);
+        let (mut lanes, mut receives) = (Vec::new(), Vec::new());
+        match unpacking {
+            Some(_) => lanes = connection.take_recvs(),
+            None => receives = connection.end_recvs(&mut cx.ledger),
+        }
+        let Connection { mut protocol, mut record, setup, closing, .. } = *connection;
+        let (agreement, messages) = (protocol.agreement(), protocol.messages());
+        let mut unfinished = protocol.take_operations();
+        record.errors += unfinished.len() as u64;
+        let mut operations = Vec::new();
+        for (_, operation) in unfinished.drain() {
+            if operation.is_matched() {
+                operations.push(operation);
+                continue;
+            }
+            let NewOperation { transfer, direction, span, .. } = operation.posted;
+            // What has no counterpart was withdrawn when the program left.
+            let error = || if self.is_left { Error::Closed } else { why.seen_by(direction) };
+            cx.ledger.failed_with(transfer, span.registration, error);
+        }
+        // What a large backlog took is freed elsewhere as well. Comms that are being connected use
+        // no memory of operations: nobody waits for them.
+        let workers = &cx.workers;
+        workers.close((setup, protocol, unfinished));
+        let mut tickets = vec![close_comms(sends, workers), close_comms(receives, workers)];
+        if let Some(Closing { ticket, stagings: of_closing, .. }) = closing {
+            tickets.push(ticket);
+            stagings.extend(of_closing);
+        }
+        self.state = gone(Some(agreement), messages, record);
+        Some(Leftover { lanes, tickets, stagings, operations, until })
+    }
+}
