@@ -43,7 +43,7 @@ impl Engine {
     pub(super) fn long_call_of(&self, key: PeerKey, now: Instant) -> Option<PluginHang> {
         let mut long = self.calls_longer_than(LONG, now).into_iter();
         let of_peer = long.find(|call| call.peer == key)?;
-        Some(self.hung_calls.explain(of_peer.hang))
+        Some(self.hung_calls.explain(of_peer))
     }
 
     /// How long to wait for the workers at the end: not at all, if one of them hangs.

@@ -23,7 +23,8 @@ pub struct PluginHang {
     pub nic: String,
     /// How long it has been under way.
     pub waited: Duration,
-    /// What is wrong with the process that the hardware plugin asks, if something was found.
+    /// The diagnosis of what it waits for, where that was found, or is the one thing that it may
+    /// be.
     pub found: Option<Code>,
 }
 

@@ -41,6 +41,12 @@ impl BlockingCall {
         }
     }
 
+    /// Whether the original asks RxDM in it, on the thread that calls, without a limit of time: for
+    /// the bounce buffer, or to have steering rules removed.
+    pub(crate) fn asks_rxdm(self) -> bool {
+        matches!(self, Self::Accept | Self::CloseReceive)
+    }
+
     /// Whether it touches unlocked globals of the original plugin, so that it must not run twice at
     /// once in a process.
     pub(super) fn takes_turns(self) -> bool {

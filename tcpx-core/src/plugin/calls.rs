@@ -36,6 +36,7 @@ struct UnderWay {
 #[derive(Debug)]
 pub(crate) struct LongCall {
     pub(crate) peer: PeerKey,
+    pub(crate) call: BlockingCall,
     pub(crate) hang: PluginHang,
 }
 
@@ -117,6 +118,7 @@ impl Calls {
             .filter(|(_, waited)| *waited >= time)
             .map(|(UnderWay { call, place, .. }, waited)| LongCall {
                 peer: place.peer_key,
+                call: *call,
                 hang: place.hang(*call, waited),
             })
             .collect()
