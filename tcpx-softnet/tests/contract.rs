@@ -302,3 +302,29 @@ fn a_comm_in_use_by_another_thread_is_reported() {
     others.into_iter().for_each(|other| other.join().expect("no crash"));
     pair.close();
 }
+
+#[test]
+fn memory_is_registered_while_another_thread_drives_the_comm() {
+    const ROUNDS: usize = 200;
+    let mut pair = Pair::new();
+    let (net, comm) = (pair.net, pair.receiver.comm as usize);
+    let begins = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (comm, mut memory) = (comm as Word, Memory::patterned(BYTES, 1));
+            begins.wait();
+            for _ in 0..20 * ROUNDS {
+                let (rc, mhandle) = net.register(comm, memory.data(), BYTES, PTR_CUDA);
+                assert_eq!((rc, net.deregister(comm, mhandle)), (0, 0));
+            }
+        });
+        begins.wait();
+        for _ in 0..ROUNDS {
+            let (_, receive) = pair.irecv();
+            let send = pair.isend(BYTES);
+            net.finish_both(send, receive);
+            assert_eq!(pair.consumed(receive), 0);
+        }
+    });
+    pair.close();
+}
