@@ -1,12 +1,14 @@
 //! Runs an ignored test of this binary in a process of its own.
 
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tcpx_softnet::Settings;
 
-use crate::support::{self, Memory, Net, PATIENCE, Receiver, Sender, Word, spawn_peer};
+use crate::support::{self, Memory, Net, PATIENCE, Receiver, Sender, Word, peer_command};
 
 const ORIGINAL: &str = "TCPX_SOFT_ORIGINAL";
 
@@ -32,13 +34,22 @@ impl Ended {
 pub(crate) fn run(test: &str, quirks: &str, variables: &[(&str, &str)]) -> Ended {
     let mut all = vec![(ORIGINAL, quirks), ("TCPX_SOFT_IFNAME", "=lo"), ("TCPX_SOFT_HELPERS", "0")];
     all.extend(variables);
-    let mut child = spawn_peer(test, &all);
-    let mut out = child.stdout.take().expect("stdout");
+    let mut child = peer_command(test, &all).stderr(Stdio::piped()).spawn().expect("child");
     // Read what it says, or a full pipe would stop it.
-    let reader = std::thread::spawn(move || std::io::read_to_string(&mut out));
+    let said = reader(child.stdout.take().expect("stdout"));
+    // That of a child which is to fail would look like a fault of the parent.
+    let complained = reader(child.stderr.take().expect("stderr"));
     let status = ends_in_time(&mut child);
-    let text = reader.join().expect("reader").expect("output");
+    let text = [said, complained].map(|reader| reader.join().expect("reader")).concat();
     Ended { status, text }
+}
+
+fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("output");
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 /// A child has limits of its own, in all that it waits for; this one is for what hangs.

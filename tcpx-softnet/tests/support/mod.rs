@@ -402,10 +402,15 @@ pub fn say(line: &str) {
     out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("stdout");
 }
 
-/// Starts this test binary again to run one (ignored) test as the peer; `variables` tell it what to
-/// do.
-pub fn spawn_peer(test: &str, variables: &[(&str, &str)]) -> Child {
+/// This test binary again, to run one (ignored) test; `variables` tell it what to do.
+pub fn peer_command(test: &str, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("own path"));
     command.args(["--exact", test, "--ignored", "--nocapture"]).envs(variables.iter().copied());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("peer process")
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// Starts it as the peer.
+pub fn spawn_peer(test: &str, variables: &[(&str, &str)]) -> Child {
+    peer_command(test, variables).spawn().expect("peer process")
 }
