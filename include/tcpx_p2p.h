@@ -235,7 +235,7 @@ enum tcpx_status
    */
   TCPX_ERR_PLUGIN_LOAD = -40,
   /**
-   * A call into the plugin failed.
+   * A call into the plugin failed, or does not return.
    */
   TCPX_ERR_PLUGIN = -41,
   /**

@@ -66,7 +66,7 @@ pub enum tcpx_status {
     TCPX_ERR_DESCRIPTOR = -37,
     /// The plugin file could not be loaded, or this library cannot work with it.
     TCPX_ERR_PLUGIN_LOAD = -40,
-    /// A call into the plugin failed.
+    /// A call into the plugin failed, or does not return.
     TCPX_ERR_PLUGIN = -41,
     /// There is no NIC that fits.
     TCPX_ERR_NO_NIC = -42,
