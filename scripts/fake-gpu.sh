@@ -68,6 +68,10 @@ conformance() {
     part 400 "$target/debug/tcpx" conformance --plugin soft --memory cuda --gpu 0
     TCPX_SOFT_BOUNCE=device TCPX_SOFT_POISON=1 part 200 "$target/debug/tcpx" conformance --plugin soft --memory cuda \
         --gpu 0 --only entries --only sizes --only host --only queue
+    # The original breaks no rule of its own, not even those that crash it.
+    cargo build -p tcpx-original-plugin
+    NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=10000 TCPX_PREFLIGHT=0 part 400 "$target/debug/tcpx" \
+        conformance --plugin "$target/debug/libnccl_net_tcpx_original.so" --destructive --timeout 390
 }
 
 perf() {

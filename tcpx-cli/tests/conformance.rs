@@ -81,6 +81,9 @@ fn a_run_ends_in_time_whatever_its_processes_do() {
     let why: Vec<&str> = lines.filter(|line| line.contains("the time of the run")).collect();
     let [why] = why[..] else { panic!("one line says why: {finished}") };
     assert!(why.ends_with("checks not run: the time of the run was over"), "{finished}");
+    let groups = finished.stdout.lines().skip_while(|line| line != &why).nth(1);
+    let groups = groups.expect("a line below it");
+    assert_eq!(groups, "  they are of fifo", "{finished}");
     assert!(!finished.stdout.contains("FAIL"), "{finished}");
     assert_eq!(leftovers(), Vec::<String>::new());
 }

@@ -117,7 +117,7 @@
 //! | `failstop` | 2048 fragments in a chunk, or more in a request: `exit(1)` |
 //! | `progress` | `test` takes up one request a call; 16 small ones take 22 calls |
 //! | | a request of before is 0, not done, when nothing moves, else 3 |
-//! | | irecvConsumed of a send request is 0; of an empty receive out of order aborts |
+//! | | irecvConsumed of a send request is 0; of an empty receive it frees the oldest |
 //! | `silence` | data sockets and peers that end in mid-message are never told |
 //! | | a dead control socket is 2 from single calls, once even when all bytes have come |
 //! | | nothing is probed, and [`comm_health`] finds nothing |

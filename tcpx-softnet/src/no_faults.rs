@@ -137,6 +137,8 @@ impl LostPages {
 
     pub(crate) fn consumed(&mut self, _: &BounceBuffer, _: u64) {}
 
+    pub(crate) fn forget(&mut self, _: &mut Vec<PageRange>) {}
+
     pub(crate) fn close(&mut self, _: &BounceBuffer) {}
 }
 

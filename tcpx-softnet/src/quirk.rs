@@ -36,7 +36,8 @@ quirks! {
     /// Too many fragments end the process with `exit(1)`: 2048 in a chunk, or more in a request.
     Failstop "failstop",
     /// `test` puts one new request on the sockets per call, reports it some calls later, and
-    /// answers for requests that it has reported before. A send request may be "consumed".
+    /// answers for requests that it has reported before. A send request may be "consumed", and so
+    /// may an empty receive out of order, which frees the oldest one instead.
     Progress "progress",
     /// A data socket that dies is never reported, and a control socket that dies is reported by
     /// single calls: 2, and then again 0.

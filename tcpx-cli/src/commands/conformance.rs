@@ -226,17 +226,27 @@ fn row(check: &CheckReport) -> Option<String> {
     Some(text)
 }
 
-/// A line for each reason why checks were not run.
+/// A line for each reason why checks were not run, and below it the groups that they are of: what
+/// `--only` takes.
 fn not_run(report: &Report) -> Vec<String> {
-    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    let mut reasons: Vec<(&str, usize, Vec<String>)> = Vec::new();
     for check in &report.checks {
         let Outcome::NotRun { reason } = &check.outcome else { continue };
-        match reasons.iter_mut().find(|(known, _)| known == reason) {
-            Some((_, count)) => *count += 1,
-            None => reasons.push((reason, 1)),
+        let at = reasons.iter().position(|(known, ..)| known == reason).unwrap_or_else(|| {
+            reasons.push((reason, 0, Vec::new()));
+            reasons.len() - 1
+        });
+        let (_, count, groups) = &mut reasons[at];
+        *count += 1;
+        let group = check.group.to_string();
+        if !groups.contains(&group) {
+            groups.push(group);
         }
     }
-    reasons.iter().map(|(reason, count)| format!("{count} checks not run: {reason}")).collect()
+    let line = |(reason, count, groups): &(&str, usize, Vec<String>)| {
+        format!("{count} checks not run: {reason}\n  they are of {}", groups.join(", "))
+    };
+    reasons.iter().map(line).collect()
 }
 
 /// What the sections are sections of.
@@ -336,11 +346,17 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_why_checks_were_not_run_is_one_line() {
+    fn each_reason_why_checks_were_not_run_is_told_once() {
         let not_run_for = |reason: &str| report(Outcome::NotRun { reason: reason.into() });
         let [gpu, time] = ["no GPU", "no time"];
         let all = of([gpu, time, gpu].map(not_run_for).into());
-        assert_eq!(not_run(&all), ["2 checks not run: no GPU", "1 checks not run: no time"]);
+        assert_eq!(
+            not_run(&all),
+            [
+                "2 checks not run: no GPU\n  they are of fifo",
+                "1 checks not run: no time\n  they are of fifo"
+            ]
+        );
         assert_eq!(all.checks.iter().filter_map(row).count(), 0);
     }
 

@@ -21,7 +21,7 @@ use super::request_ring::{ConsumeError, Ring};
 use super::requests::Requests;
 use crate::connect::Sockets;
 use crate::failure::Failure;
-use crate::faults::{ArrivalPages, CommFaults, LostPages, Shaper, crash};
+use crate::faults::{ArrivalPages, CommFaults, LostPages, Shaper};
 use crate::log;
 use crate::memory::{
     BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cuda_failure, pages_of,
@@ -167,12 +167,7 @@ impl RecvComm {
     /// Frees the oldest done request, whose number ends in the bits `low`, and recycles its pages.
     pub(crate) fn consume(&mut self, low: u32) -> Result<(), Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
-        let is_empty = self.requests.ring.get(number).is_some_and(|it| it.total == Some(0));
-        let verdict = self.requests.ring.may_consume(number);
-        if verdict.is_err() && is_empty && self.requests.is_slow() {
-            crash(format_args!("irecvConsumed of an empty receive out of order"));
-        }
-        match verdict {
+        match self.requests.ring.may_consume(number) {
             Ok(()) => {
                 if let Some(mut receive) = self.requests.ring.free() {
                     self.lost.consumed(self.bounce, number);
@@ -181,6 +176,12 @@ impl RecvComm {
                     }
                     receive.pages.reset();
                     self.spare_pages.push(receive.pages);
+                }
+                Ok(())
+            }
+            Err(ConsumeError::OutOfOrder { .. }) if self.skips_order(number) => {
+                if let Some(mut receive) = self.requests.ring.free() {
+                    self.lost.forget(receive.pages.ranges());
                 }
                 Ok(())
             }
@@ -193,6 +194,13 @@ impl RecvComm {
                 Err(Failure::Internal)
             }
         }
+    }
+
+    /// Whether the oldest request is freed in place of request `number`: the original does so for
+    /// one without bytes, and loses the pages of the other.
+    fn skips_order(&self, number: u64) -> bool {
+        let is_empty = self.requests.ring.get(number).is_some_and(|it| it.total == Some(0));
+        is_empty && self.requests.is_slow()
     }
 
     /// Bytes that the sender announced for a live request, once it has.

@@ -1,7 +1,9 @@
 //! Pages whose tokens the original forgets: when it puts another chunk of a request on a socket,
-//! those of the request's chunks before it on that socket.
+//! those of the request's chunks before it on that socket; when it frees a request in place of an
+//! empty one, all of that request.
 //!
-//! The original forgets what has arrived by then, which depends on time. Here it is always all.
+//! Of chunks the original forgets what has arrived by then, which depends on time. Here it is
+//! always all.
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
@@ -63,6 +65,11 @@ impl LostPages {
                 self.lost.push(*range);
             }
         }
+    }
+
+    /// These pages of a freed request are not given back.
+    pub(crate) fn forget(&mut self, pages: &mut Vec<PageRange>) {
+        self.lost.append(pages);
     }
 
     /// The comm's sockets close, and all pages come back.

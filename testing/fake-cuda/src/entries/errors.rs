@@ -20,7 +20,6 @@ const WORDS: &[(CUresult, &CStr, &CStr)] = &[
         c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
         c"PTX of a newer CUDA",
     ),
-    (CUresult::CUDA_ERROR_OPERATING_SYSTEM, c"CUDA_ERROR_OPERATING_SYSTEM", c"a call failed"),
     (CUresult::CUDA_ERROR_INVALID_HANDLE, c"CUDA_ERROR_INVALID_HANDLE", c"invalid handle"),
     (CUresult::CUDA_ERROR_NOT_FOUND, c"CUDA_ERROR_NOT_FOUND", c"no such name"),
     (CUresult::CUDA_ERROR_NOT_READY, c"CUDA_ERROR_NOT_READY", c"not done yet"),
