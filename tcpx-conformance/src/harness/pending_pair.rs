@@ -1,6 +1,7 @@
 //! Two processes on the way to a comm: one listens, the other has its handle, and both are polled.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use tcpx_sys::{HANDLE_BYTES, NetDeviceHandle};
 
@@ -11,6 +12,8 @@ use crate::link::values::{DeviceArgument, Made};
 
 /// Every byte of a device handle before `accept` writes it.
 pub(crate) const MARK: u8 = 0xa5;
+/// Between two questions whether the comms are there.
+const POLL_PAUSE: Duration = Duration::from_micros(500);
 /// Bytes of a device handle.
 pub(crate) const DEVICE_BYTES: usize = size_of::<NetDeviceHandle>();
 
@@ -92,6 +95,8 @@ impl PendingPair {
             require(!fixture.used(1, 1), "connect and accept hand out their comms", || {
                 format!("send comm {send_comm:#x}, receive comm {recv_comm:#x} at the deadline")
             })?;
+            // Nothing tells when it is time to ask again, and each question is a message or two.
+            std::thread::sleep(POLL_PAUSE);
         }
         Ok((send_comm, recv_comm))
     }
