@@ -27,12 +27,16 @@ mkdir -p "$folder"
 cp "$target/debug/libtcpx_fake_cuda.so" "$folder/libcuda.so.1"
 ln -sf libcuda.so.1 "$folder/libcuda.so"
 
-# part LIMIT_S COMMAND...: with the driver in place of a real one
+# with_driver LIMIT_S COMMAND...: in place of a real one
+with_driver() {
+    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TCPX_TEST_REQUIRE=gpu timeout -k 5 "$@"
+}
+
+# part LIMIT_S COMMAND...: which succeeds
 part() {
-    local limit=$1 begin=$SECONDS
-    shift
-    echo "+ $*"
-    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TCPX_TEST_REQUIRE=gpu timeout -k 5 "$limit" "$@"
+    local begin=$SECONDS
+    echo "+ ${*:2}"
+    with_driver "$@"
     echo "  passed in $((SECONDS - begin)) s"
 }
 
@@ -71,12 +75,13 @@ tests() {
 refused() {
     local id=$1 status=0 words
     shift
-    words=$(part 60 "$@" 2>&1) || status=$?
+    echo "+ $*"
+    words=$(with_driver 60 "$@" 2>&1) || status=$?
     if [ "$status" -eq 0 ] || [ "$status" -ge 124 ] || [[ $words != *"$id"* ]]; then
         printf '%s\n%s\n' "$words" "status $status instead of an error with $id" >&2
         exit 1
     fi
-    echo "refused: $id: $*"
+    echo "  refused, with $id"
 }
 
 original() {
