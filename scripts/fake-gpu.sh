@@ -2,7 +2,10 @@
 # Runs the GPU suite on a machine without a GPU, over testing/fake-cuda: a CUDA driver whose device
 # memory the CPU may not touch. Code that would crash on a GPU host crashes here.
 #
-# usage: scripts/fake-gpu.sh [tests|conformance|perf]...   (default: all, in this order)
+# usage: scripts/fake-gpu.sh [tests|original|conformance|perf]...   (default: all, in this order)
+#
+# original: the same over a plugin that is as inconvenient, harmful and fatal as the original
+# (testing/original-plugin). Every run ends verified, or with an error of ours within its deadline.
 #
 # A missing GPU is a failure here, as on a host that has one. Nothing that is measured over it says
 # anything about a GPU. Builds are those of `cargo test --workspace`.
@@ -16,20 +19,24 @@ trap 'rm -f "$built"' EXIT
 
 # Lines of "crate target program". An integration test of tcpx-cli brings the command with it.
 tests=(--lib --test backends --test gpu --test gpu_fault --test hardware_plugin --test gpu_for_hardware --test fake_gpu --test softnet --test c_programs
-    --test other_end)
+    --test other_end --test as_the_original)
 cargo test --workspace --no-run --message-format=json-render-diagnostics "${tests[@]}" |
     sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
-cargo build -p tcpx-fake-cuda
+cargo build -p tcpx-fake-cuda -p tcpx-original-plugin
 mkdir -p "$folder"
 cp "$target/debug/libtcpx_fake_cuda.so" "$folder/libcuda.so.1"
 ln -sf libcuda.so.1 "$folder/libcuda.so"
 
-# part LIMIT_S COMMAND...: with the driver in place of a real one
+# with_driver LIMIT_S COMMAND...: in place of a real one
+with_driver() {
+    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TCPX_TEST_REQUIRE=gpu timeout -k 5 "$@"
+}
+
+# part LIMIT_S COMMAND...: which succeeds
 part() {
-    local limit=$1 begin=$SECONDS
-    shift
-    echo "+ $*"
-    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TCPX_TEST_REQUIRE=gpu timeout -k 5 "$limit" "$@"
+    local begin=$SECONDS
+    echo "+ ${*:2}"
+    with_driver "$@"
     echo "  passed in $((SECONDS - begin)) s"
 }
 
@@ -64,6 +71,36 @@ tests() {
     part 120 "$(program tcpx-capi c_programs)" wrong_arguments
 }
 
+# refused ID COMMAND...: it ends by itself, and says why
+refused() {
+    local id=$1 status=0 words
+    shift
+    echo "+ $*"
+    words=$(with_driver 60 "$@" 2>&1) || status=$?
+    if [ "$status" -eq 0 ] || [ "$status" -ge 124 ] || [[ $words != *"$id"* ]]; then
+        printf '%s\n%s\n' "$words" "status $status instead of an error with $id" >&2
+        exit 1
+    fi
+    echo "  refused, with $id"
+}
+
+original() {
+    local tcpx=$target/debug/tcpx unpack
+    part 300 "$(program tcpx-tests as_the_original)"
+    part 120 "$(program tcpx-capi c_programs)" as_the_original
+    (
+        export TCPX_PLUGIN=$target/debug/libnccl_net_tcpx_original.so TCPX_PREFLIGHT=0
+        # With the original's own waiting time, and then with less.
+        part 60 "$tcpx" connect --gpu 0 --channels 8
+        export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=100000
+        for unpack in host d2d kernel; do
+            part 120 "$tcpx" perf --memory cuda --gpu 1 --unpack "$unpack" --channels 4 --sweep --iters 2 --warmup 1
+        done
+        part 60 "$tcpx" transfer --memory cuda --gpu 0
+        refused TCPX-229 "$tcpx" perf --memory host
+    )
+}
+
 conformance() {
     part 400 "$target/debug/tcpx" conformance --plugin soft --memory cuda --gpu 0
     TCPX_SOFT_BOUNCE=device TCPX_SOFT_POISON=1 part 200 "$target/debug/tcpx" conformance --plugin soft --memory cuda \
@@ -84,12 +121,12 @@ perf() {
     done
 }
 
-[ $# -gt 0 ] || set -- tests conformance perf
+[ $# -gt 0 ] || set -- tests original conformance perf
 for set in "$@"; do
     case $set in
-    tests | conformance | perf) "$set" ;;
+    tests | original | conformance | perf) "$set" ;;
     *)
-        echo "usage: $0 [tests|conformance|perf]..." >&2
+        echo "usage: $0 [tests|original|conformance|perf]..." >&2
         exit 2
         ;;
     esac

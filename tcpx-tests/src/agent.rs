@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command as Process, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -205,6 +205,18 @@ impl Agent {
                 Ok(_) | Err(Refusal::Failed(_)) => {}
             }
         }
+    }
+
+    /// Gives no more commands, and waits until the process has ended by itself. `None` when it did
+    /// not in time.
+    ///
+    /// # Panics
+    /// When the system does not tell.
+    #[must_use]
+    pub fn end(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        self.input = None;
+        let has_ended = self.wait_until_ended(timeout);
+        has_ended.then(|| self.process.wait().expect("it is a child of this process"))
     }
 
     /// Kills the process, as the system would.

@@ -28,8 +28,12 @@ pub struct PostSpec {
 /// Settings that tests vary; what is `None` keeps the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Plugin file; the built-in software plugin otherwise.
+    /// Plugin file, loaded without the checks before; the built-in software plugin otherwise.
     pub plugin: Option<String>,
+    /// GPU of the session, by its CUDA ordinal.
+    pub gpu: Option<u32>,
+    /// Unpack backend, by name.
+    pub unpack: Option<String>,
     /// Session name.
     pub name: Option<String>,
     /// Channels.

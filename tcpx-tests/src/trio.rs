@@ -24,14 +24,13 @@ pub struct Trio {
     pub victim: Agent,
     /// The peer that must not notice.
     pub witness: Agent,
+    options: Options,
     seed: u64,
 }
 
-/// Options of the three; `connect_timeout_ms` is also how long they wait for each other's goodbye.
-#[must_use]
-pub(crate) fn options(name: &str, connect_timeout_ms: u64) -> Options {
+/// Options of the three, unless told otherwise.
+fn options(connect_timeout_ms: u64) -> Options {
     Options {
-        name: Some(name.into()),
         channels: Some(1),
         chunk_bytes: Some(CHUNK_BYTES),
         connect_timeout_ms: Some(connect_timeout_ms),
@@ -41,17 +40,33 @@ pub(crate) fn options(name: &str, connect_timeout_ms: u64) -> Options {
     }
 }
 
+/// Creates a session of this name.
+fn open(agent: &mut Agent, name: &str, options: &Options) {
+    agent.run(Command::New(Options { name: Some(name.into()), ..options.clone() }));
+}
+
 impl Trio {
-    /// Opens the three sessions, and connects hub and witness.
+    /// Opens the three sessions, and connects hub and witness. `connect_timeout_ms` is also how
+    /// long they wait for each other's goodbye.
     ///
     /// # Panics
     /// When a step fails.
     #[must_use]
     pub fn new(hub: Agent, victim: Agent, witness: Agent, connect_timeout_ms: u64) -> Self {
-        let mut trio = Self { hub, victim, witness, seed: 1 };
-        trio.hub.run(Command::New(options("hub", connect_timeout_ms)));
-        trio.victim.run(Command::New(options("victim", connect_timeout_ms)));
-        trio.witness.run(Command::New(options("witness", connect_timeout_ms)));
+        Self::with([hub, victim, witness], options(connect_timeout_ms))
+    }
+
+    /// The same with these options of each, but for the name: of the hub, the victim and the
+    /// witness.
+    ///
+    /// # Panics
+    /// When a step fails.
+    #[must_use]
+    pub fn with([hub, victim, witness]: [Agent; 3], options: Options) -> Self {
+        let mut trio = Self { hub, victim, witness, options, seed: 1 };
+        open(&mut trio.hub, "hub", &trio.options);
+        open(&mut trio.victim, "victim", &trio.options);
+        open(&mut trio.witness, "witness", &trio.options);
         let conn_info = trio.hub.get(Command::Listen);
         trio.witness.run(Command::Load { peer: "hub".into(), conn_info });
         trio.witness.tell(Command::Connect { peer: "hub".into() });
@@ -225,9 +240,9 @@ impl Trio {
     ///
     /// # Panics
     /// When a step fails.
-    pub fn replace_victim(&mut self, fresh: Agent, connect_timeout_ms: u64) {
+    pub fn replace_victim(&mut self, fresh: Agent) {
         self.victim = fresh;
-        self.victim.run(Command::New(options("victim", connect_timeout_ms)));
+        open(&mut self.victim, "victim", &self.options);
         // What is left of the old one has no goodbye to give; its name is free afterwards.
         let _ = self.hub.ask(Command::Disconnect { peer: "victim".into() });
         self.introduce();

@@ -66,7 +66,7 @@ fn closed_in_the_handshake() {
         let expected = if word == kind::CHALLENGE { "Unreachable" } else { "PeerGone" };
         assert_eq!(failure.kind, expected, "word {word}: {failure:?}");
         trio.victim.kill();
-        trio.replace_victim(agent(""), PATIENCE_MS);
+        trio.replace_victim(agent(""));
     }
 }
 
@@ -88,7 +88,7 @@ fn closed_while_data_flows() {
         // The victim lives and knows as much.
         let failure = trio.victim_failure();
         assert!(failure.text.contains("peer hub"), "{failure:?}");
-        trio.replace_victim(agent(""), PATIENCE_MS);
+        trio.replace_victim(agent(""));
     }
 }
 
@@ -131,7 +131,7 @@ fn closed_in_the_goodbye() {
     assert_gone(&failure);
     assert!(failure.text.contains("during close"), "{failure:?}");
     assert_eq!(trio.victim_failure().kind, "PeerGone");
-    trio.replace_victim(agent(""), PATIENCE_MS);
+    trio.replace_victim(agent(""));
 }
 
 /// Any socket of a comm may end alone, at either end.
@@ -164,7 +164,7 @@ fn data_sockets_cut_while_the_control_link_lives() {
         trio.serve();
         trio.verify(expected);
         trio.victim.kill();
-        trio.replace_victim(agent(""), PATIENCE_MS);
+        trio.replace_victim(agent(""));
     }
 }
 

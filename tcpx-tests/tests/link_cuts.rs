@@ -50,9 +50,9 @@ impl Hosts {
         Trio::new(hub, victim, self.agent(&left, ""), deadline_ms)
     }
 
-    fn replace_victim(&self, trio: &mut Trio, deadline_ms: u64) {
+    fn replace_victim(&self, trio: &mut Trio) {
         trio.victim.kill();
-        trio.replace_victim(self.agent(&self.network.right(), ""), deadline_ms);
+        trio.replace_victim(self.agent(&self.network.right(), ""));
     }
 
     fn cut(&self) {
@@ -117,7 +117,7 @@ fn cut_and_mended_too_late(phase: Phase, call: &str) {
     assert_too_late(&mut trio, phase);
     trio.verify(expected);
     hosts.mend();
-    hosts.replace_victim(&mut trio, DEADLINE_MS);
+    hosts.replace_victim(&mut trio);
 }
 
 fn cut_and_mended_in_time(phase: Phase, call: &str) {
@@ -195,7 +195,7 @@ fn cut_in_the_handshake() {
     assert_too_late(&mut trio, Phase::Close);
     trio.verify(expected);
     hosts.mend();
-    hosts.replace_victim(&mut trio, DEADLINE_MS);
+    hosts.replace_victim(&mut trio);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn cut_before_anything() {
     assert!(failure.after_ms < DEADLINE_MS + SLACK_MS, "{failure:?}");
     trio.verify(expected);
     hosts.mend();
-    hosts.replace_victim(&mut trio, DEADLINE_MS);
+    hosts.replace_victim(&mut trio);
 }
 
 /// Words pass and payload is lost: the deadline ends the wait, and the message goes on once packets

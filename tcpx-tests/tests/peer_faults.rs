@@ -125,7 +125,7 @@ fn struck_in_a_call(phase: Phase, blow: Blow, call: &str) {
     blow.check(&mut trio, "during ");
     trio.verify(expected);
     trio.victim.kill();
-    trio.replace_victim(agent(""), deadline_ms);
+    trio.replace_victim(agent(""));
 }
 
 /// Independent cases, all at once.
@@ -195,7 +195,7 @@ fn struck_in_the_handshake(blow: Blow, direction: Direction, word: u16) {
     blow.check(&mut trio, "victim");
     trio.verify(expected);
     trio.victim.kill();
-    trio.replace_victim(agent(""), deadline_ms);
+    trio.replace_victim(agent(""));
 }
 
 #[test]

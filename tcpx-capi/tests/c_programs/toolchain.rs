@@ -41,7 +41,7 @@ impl Compiler {
     /// failure.
     pub(crate) fn is_here(&self) -> bool {
         let is_here = Command::new(self.command).arg("--version").output().is_ok();
-        is_here || skip(&format!("{} is not installed", self.command))
+        is_here || skip("compilers", &format!("{} is not installed", self.command))
     }
 
     /// Whether it is installed, and can link a program with these sanitizers: their runtime may be
@@ -56,14 +56,20 @@ impl Compiler {
         let mut command = Command::new(self.command);
         command.args(flags).args(["-x", self.language]).arg(source).arg("-o").arg(program);
         let output = command.output().unwrap();
-        output.status.success() || skip(&format!("{} has no sanitizer runtime", self.command))
+        let why = format!("{} has no sanitizer runtime", self.command);
+        output.status.success() || skip("compilers", &why)
     }
 }
 
-/// Says why a test is skipped, or fails where it must not be.
-fn skip(why: &str) -> bool {
+/// Whether there is a GPU. Where it is demanded by `TCPX_TEST_REQUIRE`, its absence is a failure.
+pub(crate) fn has_gpu() -> bool {
+    tcpx_core::gpu_count() > 0 || skip("gpu", "the CUDA driver shows no GPU")
+}
+
+/// Says why a test is skipped, or fails where what it lacks is demanded.
+fn skip(lacking: &str, why: &str) -> bool {
     let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
-    assert!(!required.contains("compilers"), "compilers are required, but {why}");
+    assert!(!required.contains(lacking), "{lacking} required, but {why}");
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
     false
 }
@@ -163,7 +169,16 @@ impl Program {
 
     /// Starts an example's server, which says its port first.
     pub(crate) fn serve(path: &Path, arguments: &[&str]) -> (Self, String) {
-        let mut program = Self::start(path, arguments);
+        Self::serve_with(path, arguments, &[])
+    }
+
+    /// Starts it with these variables besides.
+    pub(crate) fn serve_with(
+        path: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> (Self, String) {
+        let mut program = Self::start_with(path, arguments, variables);
         // One byte at a time, so that nothing of what follows is taken away. A server that cannot
         // listen ends, which ends the line.
         let mut line = String::new();
@@ -176,13 +191,25 @@ impl Program {
 
     /// Waits for its end, which must be a success with PASSED as its last word.
     pub(crate) fn pass(mut self) -> String {
-        let output = read_all(self.child.stdout.take().unwrap());
-        let errors = read_all(self.child.stderr.take().unwrap());
-        let status = self.end();
-        let (output, errors) = (output.join().unwrap(), errors.join().unwrap());
+        let (status, output, errors) = self.finish();
         let passed = status.success() && output.trim_end().ends_with("PASSED");
         assert!(passed, "{}: {status}\n{output}{errors}", self.name);
         output
+    }
+
+    /// Waits for its end, which must be that of a check that failed. Returns what it says of it.
+    pub(crate) fn fail(mut self) -> String {
+        let (status, output, errors) = self.finish();
+        assert_eq!(status.code(), Some(1), "{}: {status}\n{output}{errors}", self.name);
+        errors
+    }
+
+    /// Waits for its end: how it ended, and what it wrote to its two outputs.
+    fn finish(&mut self) -> (ExitStatus, String, String) {
+        let output = read_all(self.child.stdout.take().unwrap());
+        let errors = read_all(self.child.stderr.take().unwrap());
+        let status = self.end();
+        (status, output.join().unwrap(), errors.join().unwrap())
     }
 
     fn end(&mut self) -> ExitStatus {

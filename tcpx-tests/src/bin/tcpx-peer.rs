@@ -135,6 +135,11 @@ impl Peer {
 
 fn session_options(options: Options) -> SessionOptions {
     let mut session = SessionOptions::default();
+    session.preflight = options.plugin.is_none();
+    session.gpu = options.gpu;
+    session.unpack = options
+        .unpack
+        .map_or(session.unpack, |name| name.parse().expect("tests know the backends' names"));
     session.plugin =
         options.plugin.map_or(PluginChoice::Soft, |path| PluginChoice::Path(path.into()));
     session.name = options.name.unwrap_or_default();

@@ -33,6 +33,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tcpx-diagnosis",
         ],
     ),
+    // Tests load it below tcpx-capi; nothing is built on it.
+    ("tcpx-original-plugin", &["tcpx-sys", "tcpx-softnet"]),
     ("tcpx-capi", &["tcpx-core"]),
     // A stand-in for NVIDIA's library must not share a mistake with what runs over it.
     ("tcpx-fake-cuda", &[]),
