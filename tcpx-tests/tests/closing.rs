@@ -9,6 +9,8 @@ use tcpx_tests::{Agent, Refusal};
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_MS: u64 = 60_000;
 const BYTES: u64 = 64 << 20;
+/// What a slow machine moves before a call of the plugin is given up.
+const LITTLE: u64 = 1 << 20;
 /// The first comm that the hub closes takes so long. Longer than operations of a peer that ended
 /// wait.
 const DELAY: &str = "delay:closeSend/closeRecv@1=15000";
@@ -51,10 +53,10 @@ fn star(faults_of_a: Option<&str>) -> Star {
 }
 
 /// Posts one operation, and returns the memory and the number of its transfer.
-fn post(agent: &mut Agent, peer: &str, is_send: bool) -> (u64, usize) {
-    let memory = agent.get(Command::Allocate { bytes: BYTES, memory: Memory::Host });
+fn post(agent: &mut Agent, peer: &str, is_send: bool, bytes: u64) -> (u64, usize) {
+    let memory = agent.get(Command::Allocate { bytes, memory: Memory::Host });
     let transfer = agent.get(Command::Transfer { peer: peer.into() });
-    let posts = vec![PostSpec { memory, offset: 0, bytes: BYTES, tag: 1 }];
+    let posts = vec![PostSpec { memory, offset: 0, bytes, tag: 1 }];
     agent.run(match is_send {
         true => Command::Send { transfer, posts },
         false => Command::Receive { transfer, posts },
@@ -81,15 +83,15 @@ fn hear_nothing(agent: &mut Agent) {
 fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
     let Star { mut hub, mut a, mut b } = star(None);
     // Both ways with b; b's part comes later.
-    let (_, receive) = post(&mut hub, "b", false);
-    post(&mut hub, "b", true);
+    let (_, receive) = post(&mut hub, "b", false, LITTLE);
+    post(&mut hub, "b", true, LITTLE);
     hub.tell(Command::Disconnect { peer: "a".into() });
     let give_up_at = Instant::now() + PATIENCE;
     while state_of_its_peer(&mut a) != "closing" {
         assert!(Instant::now() < give_up_at, "the hub says no goodbye");
     }
-    let (_, sent) = post(&mut b, "hub", true);
-    let (_, received) = post(&mut b, "hub", false);
+    let (_, sent) = post(&mut b, "hub", true, LITTLE);
+    let (_, received) = post(&mut b, "hub", false, LITTLE);
     for transfer in [sent, received] {
         b.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
     }
@@ -109,7 +111,7 @@ fn memory_stays_until_the_comm_that_receives_into_it_is_closed() {
     // It stops in the middle of its message, with more behind it than sockets hold: the hub has
     // begun to receive it.
     let Star { mut hub, mut a, b: _b } = star(Some("freeze:isend@512"));
-    let (memory, receive) = post(&mut hub, "a", false);
+    let (memory, receive) = post(&mut hub, "a", false, BYTES);
     let memory_of_a = a.get(Command::Allocate { bytes: BYTES, memory: Memory::Host });
     let transfer = a.get(Command::Transfer { peer: "hub".into() });
     let posts = vec![PostSpec { memory: memory_of_a, offset: 0, bytes: BYTES, tag: 1 }];
