@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::peer::commons::Ledger;
 use crate::peer::leftover::Leftover;
 use crate::peer::protocol::operation::{NewOperation, Operation};
-use crate::plugin::comm::{Deregistration, MemoryHandle, close_comms};
+use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm, close_comms};
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, RegistrationKey};

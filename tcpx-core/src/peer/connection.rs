@@ -18,7 +18,7 @@ use super::session_context::SessionContext;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
-use crate::plugin::comm::{Deregistration, MemoryHandle};
+use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm};
 use crate::stats::channel::ChannelStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;

@@ -2,26 +2,26 @@
 //!
 //! - [`raw`]: what all comms have in common: where they are, whose they are, requests.
 //! - [`address`], [`memory`]: registering memory with a comm, by a worker.
-//! - [`closing`]: closing comms, by a worker.
+//! - [`open_comm`]: what comms of both directions can do; closing them, by a worker.
 //! - [`listen`]: waiting for one peer.
 //! - [`connect`]: connecting to a peer's listen comm.
 //! - [`send`]: the sending end of a channel.
 //! - [`recv`]: the receiving end of a channel.
 
 mod address;
-mod closing;
 mod connect;
 mod listen;
 mod memory;
+mod open_comm;
 mod raw;
 mod recv;
 mod send;
 
 pub(crate) use address::Deregistration;
-pub(crate) use closing::{ClosingComm, close_comms};
 pub(crate) use connect::PendingConnect;
 pub(crate) use listen::ListenComm;
 pub(crate) use memory::{CommMemory, MemoryHandle, Registering, Registrar};
+pub(crate) use open_comm::{OpenComm, close_comms};
 pub(crate) use raw::Request;
 pub(crate) use recv::RecvComm;
 pub(crate) use send::SendComm;

@@ -14,7 +14,7 @@ use super::stripe_queue::{Finished, StripeNumber, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
-use crate::plugin::comm::{ClosingComm, RecvComm, Request};
+use crate::plugin::comm::{OpenComm, RecvComm, Request};
 use crate::plugin::comm_label::CommLabel;
 use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;

@@ -14,7 +14,7 @@ use super::stripe::Stripe;
 use super::stripe_queue::{Finished, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::plugin::comm::{ClosingComm, Request, SendComm};
+use crate::plugin::comm::{OpenComm, Request, SendComm};
 use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};

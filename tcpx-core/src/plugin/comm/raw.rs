@@ -27,7 +27,7 @@ unsafe impl Send for Request {}
 
 /// A comm's address in the plugin, with the two calls that every comm answers to.
 #[derive(Debug)]
-pub(super) struct RawComm {
+pub(crate) struct RawComm {
     pub(super) plugin: Arc<Plugin>,
     pub(super) place: CommLabel,
     pub(super) raw: NonNull<c_void>,

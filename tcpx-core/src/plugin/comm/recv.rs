@@ -8,15 +8,13 @@ use std::time::Duration;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_sys::{MAX_REQUESTS, MAX_UNPACK_ENTRIES};
 
-use super::address::Deregistration;
-use super::closing::ClosingComm;
-use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
+use super::memory::MemoryHandle;
+use super::open_comm::OpenComm;
 use super::raw::{RawComm, Request};
 use crate::error::{Error, Phase, Result};
 use crate::plugin::blocking_call::BlockingCall;
 use crate::plugin::bounce_pool::BounceCredit;
 use crate::plugin::unpack_queue::UnpackQueue;
-use crate::workers::Workers;
 
 /// The receiving end of a channel, with its unpack queue.
 #[derive(Debug)]
@@ -150,34 +148,15 @@ impl RecvComm {
     pub(crate) fn look(&mut self) -> Result<()> {
         self.raw.look(Phase::Receive)
     }
-
-    /// Takes a handle back that this comm gave out: what is to be done for it.
-    pub(crate) fn deregistration(&self, handle: MemoryHandle) -> Deregistration {
-        Deregistration { address: self.raw.address(), handle }
-    }
 }
 
-impl Registrar for RecvComm {
-    unsafe fn register(
-        &self,
-        data: u64,
-        bytes: u32,
-        ptr_type: c_int,
-        workers: &Workers,
-    ) -> Registering {
-        let address = self.raw.address();
-        // SAFETY: the caller's promise is passed on.
-        workers.call(move || unsafe { address.register(data, bytes, ptr_type) })
-    }
-}
-
-impl ClosingComm for RecvComm {
-    fn leave(&mut self, memory: CommMemory) {
-        self.raw.left = memory;
+impl OpenComm for RecvComm {
+    fn raw(&self) -> &RawComm {
+        &self.raw
     }
 
-    fn is_registering(&self) -> bool {
-        self.raw.left.is_registering()
+    fn raw_mut(&mut self) -> &mut RawComm {
+        &mut self.raw
     }
 }
 

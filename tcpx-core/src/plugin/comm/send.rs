@@ -5,13 +5,11 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use super::address::Deregistration;
-use super::closing::ClosingComm;
-use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
+use super::memory::MemoryHandle;
+use super::open_comm::OpenComm;
 use super::raw::{RawComm, Request};
 use crate::error::{Phase, Result};
 use crate::plugin::blocking_call::BlockingCall;
-use crate::workers::Workers;
 
 /// The sending end of a channel.
 #[derive(Debug)]
@@ -66,34 +64,15 @@ impl SendComm {
     pub(crate) fn look(&mut self) -> Result<()> {
         self.raw.look(Phase::Send)
     }
-
-    /// Takes a handle back that this comm gave out: what is to be done for it.
-    pub(crate) fn deregistration(&self, handle: MemoryHandle) -> Deregistration {
-        Deregistration { address: self.raw.address(), handle }
-    }
 }
 
-impl Registrar for SendComm {
-    unsafe fn register(
-        &self,
-        data: u64,
-        bytes: u32,
-        ptr_type: c_int,
-        workers: &Workers,
-    ) -> Registering {
-        let address = self.raw.address();
-        // SAFETY: the caller's promise is passed on.
-        workers.call(move || unsafe { address.register(data, bytes, ptr_type) })
-    }
-}
-
-impl ClosingComm for SendComm {
-    fn leave(&mut self, memory: CommMemory) {
-        self.raw.left = memory;
+impl OpenComm for SendComm {
+    fn raw(&self) -> &RawComm {
+        &self.raw
     }
 
-    fn is_registering(&self) -> bool {
-        self.raw.left.is_registering()
+    fn raw_mut(&mut self) -> &mut RawComm {
+        &mut self.raw
     }
 }
 

@@ -1,0 +1,47 @@
+#![allow(unsafe_code)]
+//! What comms of both directions can do: know memory, and be closed.
+
+use std::ffi::c_int;
+
+use super::address::Deregistration;
+use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
+use super::raw::RawComm;
+use crate::workers::Workers;
+use crate::workers::ticket::Ticket;
+
+/// A comm that carries requests. It is closed by dropping it, which may wait for long, and then
+/// deregisters what it is left with.
+pub(crate) trait OpenComm: Sized + Send + 'static {
+    fn raw(&self) -> &RawComm;
+
+    fn raw_mut(&mut self) -> &mut RawComm;
+
+    /// Takes a handle back that this comm gave out: what is to be done for it.
+    fn deregistration(&self, handle: MemoryHandle) -> Deregistration {
+        Deregistration { address: self.raw().address(), handle }
+    }
+
+    /// Leaves it what it still knows. Requests in flight may use it until the comm has closed.
+    fn leave(&mut self, memory: CommMemory) {
+        self.raw_mut().left = memory;
+    }
+}
+
+impl<C: OpenComm> Registrar for C {
+    unsafe fn register(
+        &self,
+        data: u64,
+        bytes: u32,
+        ptr_type: c_int,
+        workers: &Workers,
+    ) -> Registering {
+        let address = self.raw().address();
+        // SAFETY: the caller's promise is passed on.
+        workers.call(move || unsafe { address.register(data, bytes, ptr_type) })
+    }
+}
+
+/// Has comms closed: as soon as no worker is making a registration on one of them.
+pub(crate) fn close_comms<C: OpenComm>(comms: Vec<C>, workers: &Workers) -> Ticket {
+    workers.close_when(comms, |comms| !comms.iter().any(|comm| comm.raw().left.is_registering()))
+}
