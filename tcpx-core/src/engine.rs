@@ -1,5 +1,7 @@
 //! The progress engine of a session: all state behind one lock, moved by `progress`.
 //!
+//! - `agenda`: which peers a round drives. Pure.
+//! - `round`: one round over them, and when the next one is due.
 //! - `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `accepting`: peers that come in.
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
@@ -14,6 +16,7 @@
 
 mod accept_queue;
 mod accepting;
+mod agenda;
 mod collision;
 mod ending;
 mod hanging;
@@ -23,6 +26,7 @@ mod parked;
 mod parking;
 mod posting;
 mod report;
+pub(crate) mod round;
 mod session_watch;
 mod stopped;
 mod unpacking;
@@ -38,6 +42,7 @@ use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
 
 use self::accept_queue::AcceptQueue;
+use self::agenda::Agenda;
 use self::hung_calls::HungCalls;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
@@ -57,6 +62,7 @@ use crate::plugin::Plugin;
 use crate::plugin::comm::Deregistration;
 use crate::plugin::registrations::Registrations;
 use crate::plugin::{chunk_size, nics};
+use crate::reactor::attention::Attention;
 use crate::settings::{SessionOptions, check_name};
 use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
@@ -78,9 +84,12 @@ pub(crate) struct Deregistered {
 pub(crate) struct Engine {
     pub(crate) commons: Commons,
     peers: SlotMap<PeerKey, Peer>,
+    agenda: Agenda,
     names: HashMap<String, PeerKey>,
     infos: BTreeMap<String, ConnInfo>,
     listener: Option<ControlListener>,
+    /// Something has happened to the listener, or to who waits for it.
+    is_listener_due: bool,
     accept_queue: AcceptQueue<PeerKey>,
     unpack: Box<dyn Unpack>,
     /// The one before, which has failed and may still be copying.
@@ -95,6 +104,10 @@ pub(crate) struct Engine {
     hung_calls: HungCalls,
     /// Room for a batch of posts.
     posting: Vec<NewOperation>,
+    /// Something was posted since the last round.
+    has_posted: bool,
+    /// Room for the peers whose chunks are asked about.
+    holding: Vec<PeerKey>,
     /// Unpacking has stopped with copies under way that will not be seen to finish.
     is_stuck: bool,
     stages: StageClock,
@@ -139,9 +152,11 @@ impl Engine {
                 workers,
             },
             peers: SlotMap::with_key(),
+            agenda: Agenda::default(),
             names: HashMap::new(),
             infos: BTreeMap::new(),
             listener: None,
+            is_listener_due: false,
             accept_queue: AcceptQueue::default(),
             unpack: opened.unpack,
             ending: None,
@@ -153,6 +168,8 @@ impl Engine {
             parked: Vec::new(),
             hung_calls: HungCalls::default(),
             posting: Vec::new(),
+            has_posted: false,
+            holding: Vec::new(),
             is_stuck: false,
             stages: StageClock::default(),
             is_closed: false,
@@ -165,7 +182,10 @@ impl Engine {
         let listener = match &self.listener {
             Some(listener) => listener,
             None => {
-                self.listener.insert(ControlListener::listen(self.commons.session.options.listen)?)
+                let session = &self.commons.session;
+                let mut listener = ControlListener::listen(session.options.listen)?;
+                listener.watch(&session.poller);
+                self.listener.insert(listener)
             }
         };
         let bound = listener.address()?;
@@ -232,6 +252,7 @@ impl Engine {
     /// Takes a peer out for good. Its numbers stay in the session's.
     fn take_out(&mut self, key: PeerKey) -> Option<Peer> {
         let peer = self.peers.remove(key)?;
+        self.agenda.forget(key);
         self.departed.add(&peer.report());
         Some(peer)
     }
@@ -258,61 +279,12 @@ impl Engine {
     /// Leaves a peer. One that cannot be up at its end is ended at once: nobody there would answer.
     pub(crate) fn start_disconnect(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(key) else { return };
+        self.agenda.mark(key);
         match peer.disconnect(&mut self.commons) {
             Ok(Leaving::Begun) => {}
             Ok(Leaving::NobodyThere) => self.fail_peer(key, Error::Closed),
             Err(error) => self.fail_peer(key, error),
         }
-    }
-
-    /// One round over everything. Returns whether anything moved.
-    pub(crate) fn progress(&mut self, now: Instant) -> bool {
-        self.stages.round(now, self.commons.batch.submitting());
-        let mut moved = self.accept_links(now);
-        let keys = self.peers.keys().collect::<smallvec::SmallVec<[PeerKey; 16]>>();
-        for key in &keys {
-            let Some(peer) = self.peers.get_mut(*key) else { continue };
-            match peer.progress(now, &mut self.commons) {
-                Ok(peer_moved) => moved |= peer_moved,
-                Err(error) => {
-                    self.step_failed(*key, error, now);
-                    moved = true;
-                }
-            }
-        }
-        match self.unpack_round() {
-            Ok(finished) => moved |= self.consume(now, &keys, finished),
-            Err(failure) => {
-                let (error, reached) = self.stop_unpacking(failure);
-                self.end_all(&error, reached);
-                moved = true;
-            }
-        }
-        self.look(now);
-        let settled = self.settle_parked(now);
-        self.commons.workers.tend();
-        let mut activity =
-            Activity { unpacking: self.commons.batch.is_unpacking(), ..Activity::default() };
-        self.peers.values().for_each(|peer| peer.note_activity(&mut activity));
-        self.stages.ended(activity);
-        moved | settled
-    }
-
-    /// Whether rounds that follow have more to withdraw.
-    pub(crate) fn is_withdrawing(&self) -> bool {
-        self.peers.values().filter_map(Peer::connection).any(Connection::is_withdrawing)
-    }
-
-    fn consume(&mut self, now: Instant, keys: &[PeerKey], finished: BatchNumber) -> bool {
-        let mut moved = false;
-        for key in keys {
-            let Some(peer) = self.peers.get_mut(*key) else { continue };
-            match peer.consume(now, finished, &mut self.commons) {
-                Ok(peer_moved) => moved |= peer_moved,
-                Err(error) => self.fail_peer(*key, error),
-            }
-        }
-        moved
     }
 
     /// Ends a peer with an error. What is being unpacked from its bounce buffer, or gathered for
@@ -366,6 +338,9 @@ impl Engine {
             self.peers_failed += 1;
             tracing::warn!(peer = %peer.name(), %error, "peer failed");
         }
+        self.agenda.settle(key, Attention::default());
+        // Another may have waited for its place, or for its dial to end.
+        self.is_listener_due = true;
         if let Some(leftover) = peer.end(error.clone(), &mut self.commons, reached) {
             let mut parked = Parked::new(peer.name().clone(), error, leftover);
             if self.is_stuck {

@@ -67,6 +67,7 @@ mod error;
 mod memory;
 mod peer;
 mod plugin;
+mod reactor;
 mod session;
 mod settings;
 mod stats;

@@ -48,9 +48,10 @@ use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
 use crate::plugin::comm::{Deregistration, MemoryHandle};
+use crate::reactor::attention::Attention;
+use crate::reactor::poller::Target;
 use crate::stats::alarm::Alarms;
 use crate::stats::channel::{ChannelStats, MessageStats};
-use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, PeerKey};
@@ -135,7 +136,8 @@ impl Peer {
             let _ = link.flush();
         })?;
         let (key, name) = (self.key, &self.name);
-        let connection = Connection::new(key, name, link, setup, agreement, now, session);
+        let mut connection = Connection::new(key, name, link, setup, agreement, now, session);
+        connection.watch(&session.poller);
         self.state = State::Linked(Box::new(connection));
         Ok(())
     }
@@ -281,7 +283,10 @@ impl Peer {
     pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         if let State::Dialling(connector) = &mut self.state {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
-            let Some(Reached { link, agreement, given_up }) = reached else { return Ok(false) };
+            let Some(Reached { link, agreement, given_up }) = reached else {
+                connector.watch(&cx.session.poller, Target::Link(self.key));
+                return Ok(false);
+            };
             self.origin.given_up = given_up;
             self.link_up(link, agreement, now, &cx.session, &cx.workers)?;
         }
@@ -328,10 +333,12 @@ impl Peer {
         lanes.into_iter().flatten().for_each(|lane| sum.add(&lane.stats));
     }
 
-    /// Adds what is under way with this peer.
-    pub(crate) fn note_activity(&self, activity: &mut Activity) {
-        if let Some(connection) = self.connection() {
-            connection.note_activity(activity);
+    /// When it is to be driven next, apart from when something happens on its descriptors.
+    pub(crate) fn attention(&self) -> Attention {
+        match &self.state {
+            State::Dialling(connector) => connector.attention(),
+            State::Linked(connection) => connection.attention(),
+            State::Welcomed | State::Gone(_) => Attention::default(),
         }
     }
 

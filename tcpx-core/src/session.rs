@@ -1,5 +1,8 @@
 //! The session: what a program holds.
 
+mod inbox;
+mod lead;
+mod news;
 mod progress_thread;
 mod registering;
 mod shared;
@@ -8,17 +11,17 @@ mod tests;
 pub(crate) mod transfer;
 mod wait;
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
 use tcpx_sys::{Stay, is_forked};
 
 use self::progress_thread::ProgressThread;
-use self::shared::Shared;
+use self::shared::{EngineGuard, Shared};
 use self::transfer::Transfer;
-use self::wait::{Moved, WaitLimit};
-use crate::engine::{Engine, UNPACK_TIMEOUT};
+use self::wait::WaitLimit;
+use crate::engine::UNPACK_TIMEOUT;
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::PeerStatus;
 use crate::plugin::Nic;
@@ -256,12 +259,12 @@ impl Session {
 
     /// One round of progress over everything, without waiting. Returns whether anything moved.
     pub fn progress(&self) -> bool {
-        self.shared.progress() != Moved::Nothing
+        self.shared.progress()
     }
 
     /// The NICs that the plugin offers; none in a forked child.
     pub fn nics(&self) -> Vec<Nic> {
-        let nics = |engine: MutexGuard<'_, Engine>| engine.commons.session.plugin.nics().to_vec();
+        let nics = |engine: EngineGuard<'_>| engine.commons.session.plugin.nics().to_vec();
         self.shared.engine().map(nics).unwrap_or_default()
     }
 

@@ -161,9 +161,14 @@ impl Workers {
         })
     }
 
+    /// Whether anything that was handed over is not over.
+    pub(crate) fn have_jobs(&self) -> bool {
+        self.0.jobs.load(Ordering::Relaxed) > 0
+    }
+
     /// Starts another thread if those that there are seem to be held up.
     pub(crate) fn tend(&self) {
-        if self.0.jobs.load(Ordering::Relaxed) > 0 {
+        if self.have_jobs() {
             Inner::see_to_threads(&self.0, self.0.state());
         }
     }

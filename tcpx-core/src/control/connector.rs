@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::control::conn_info::ConnInfo;
@@ -12,6 +13,8 @@ use crate::control::identity::{Identity, random};
 use crate::control::introduction::Introduction;
 use crate::control::socket::{Dialing, LinkError, LinkSocket};
 use crate::error::{Departure, DialFailure, Error, Phase, Result};
+use crate::reactor::attention::Attention;
+use crate::reactor::poller::{Poller, Target};
 
 /// How long one address may take to answer a connection request before the next one is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -142,6 +145,34 @@ impl Connector {
             Attempt::AwaitPeer(error, _) => return Err(error),
         }
         Ok(None)
+    }
+
+    /// Has the system say when something happens on the attempt's socket.
+    pub(crate) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
+        match &mut self.attempt {
+            Attempt::Next | Attempt::AwaitPeer(..) => {}
+            Attempt::Dialing(dialing) => dialing.watch(poller, target),
+            Attempt::AwaitChallenge(link) | Attempt::AwaitWelcome(link, _) => {
+                link.watch(poller, target);
+            }
+        }
+    }
+
+    /// When it is to be polled, apart from when something happens.
+    pub(crate) fn attention(&self) -> Attention {
+        let nothing = Attention::default();
+        match &self.attempt {
+            Attempt::Next => Attention { again: true, ..nothing },
+            Attempt::Dialing(dialing) => Attention {
+                polls: dialing.must_be_polled(),
+                timeout: Some(dialing.give_up_at),
+                ..nothing
+            },
+            Attempt::AwaitChallenge(link) | Attempt::AwaitWelcome(link, _) => {
+                Attention { again: link.has_more(), polls: link.must_be_polled(), ..nothing }
+            }
+            Attempt::AwaitPeer(_, until) => Attention { timeout: Some(*until), ..nothing },
+        }
     }
 
     fn dial_next(&mut self, peer: &str, now: Instant) -> Result<()> {

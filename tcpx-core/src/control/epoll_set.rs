@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{Nsecs, Timespec};
@@ -39,19 +39,12 @@ impl Interest {
 #[derive(Debug)]
 pub(crate) struct EpollSet {
     set: OwnedFd,
-    /// How often the system was asked.
-    #[cfg(test)]
-    pub(crate) looks: usize,
 }
 
 impl EpollSet {
     /// An empty set. It takes one file descriptor.
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self {
-            set: epoll::create(CreateFlags::CLOEXEC)?,
-            #[cfg(test)]
-            looks: 0,
-        })
+        Ok(Self { set: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
     /// Takes a socket in.
@@ -76,15 +69,18 @@ impl EpollSet {
 
     /// The numbers of sockets that are ready now, at most [`MOST_AT_ONCE`]. Never waits. One that
     /// stays ready is named again.
-    pub(crate) fn ready(&mut self) -> io::Result<SmallVec<[u64; 8]>> {
+    pub(crate) fn ready(&self) -> io::Result<SmallVec<[u64; 8]>> {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 as Nsecs };
-        #[cfg(test)]
-        {
-            self.looks += 1;
-        }
         let mut room = [const { MaybeUninit::<Event>::uninit() }; MOST_AT_ONCE];
         let (events, _) = epoll::wait(&self.set, &mut room, Some(&NOW))?;
         Ok(events.iter().map(|event| event.data.u64()).collect())
+    }
+}
+
+impl AsFd for EpollSet {
+    /// Readable when a socket of the set is ready.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
     }
 }
 
@@ -97,7 +93,7 @@ mod tests {
     use super::*;
 
     /// Waits until exactly these are ready.
-    fn become_ready(set: &mut EpollSet, expected: &[u64]) {
+    fn become_ready(set: &EpollSet, expected: &[u64]) {
         let give_up_at = Instant::now() + Duration::from_secs(60);
         loop {
             let mut ready = set.ready().unwrap();
@@ -112,13 +108,13 @@ mod tests {
     #[test]
     fn only_those_are_named_on_which_something_happens() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut set = EpollSet::new().unwrap();
+        let set = EpollSet::new().unwrap();
         set.add(&listener, 0, Interest::Read).unwrap();
         assert!(set.ready().unwrap().is_empty());
 
         let mut far: Vec<_> =
             (0..3).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
-        become_ready(&mut set, &[0]);
+        become_ready(&set, &[0]);
         let mut near: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
         for (number, stream) in (1..).zip(&near) {
             set.add(stream, number, Interest::Read).unwrap();
@@ -126,27 +122,27 @@ mod tests {
         assert!(set.ready().unwrap().is_empty(), "silent ones are not named");
 
         far[1].write_all(b"x").unwrap();
-        become_ready(&mut set, &[2]);
-        become_ready(&mut set, &[2]);
+        become_ready(&set, &[2]);
+        become_ready(&set, &[2]);
         near[1].read_exact(&mut [0]).unwrap();
         assert!(set.ready().unwrap().is_empty());
 
         set.change(&near[0], 1, Interest::ReadWrite).unwrap();
-        become_ready(&mut set, &[1]);
+        become_ready(&set, &[1]);
         set.change(&near[0], 1, Interest::Read).unwrap();
         assert!(set.ready().unwrap().is_empty());
 
         set.remove(&near[1]).unwrap();
         far.clear();
-        become_ready(&mut set, &[1, 3]);
+        become_ready(&set, &[1, 3]);
         near.remove(0);
-        become_ready(&mut set, &[3]);
+        become_ready(&set, &[3]);
     }
 
     #[test]
     fn everybody_is_named_in_turn_where_more_are_ready_than_one_answer_names() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut set = EpollSet::new().unwrap();
+        let set = EpollSet::new().unwrap();
         let pairs: Vec<_> = (0..2 * MOST_AT_ONCE as u64 + 1)
             .map(|number| {
                 let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -114,6 +114,11 @@ impl InboundHandshake {
         }
     }
 
+    /// When its time to say hello is over.
+    pub(crate) fn give_up_at(&self) -> Instant {
+        self.give_up_at
+    }
+
     /// Whether its time to say hello is over.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         self.proven.is_none() && now >= self.give_up_at

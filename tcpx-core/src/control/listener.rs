@@ -1,11 +1,12 @@
 //! The control listener, and the inbound handshakes: connections that have not become peers yet.
 //!
 //! One look asks the system who is ready, and costs the same for any number of connections on which
-//! nothing happens. While something happens, every round looks.
+//! nothing happens. It is time to look when something happens in the listener's set.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, admit};
@@ -14,13 +15,12 @@ use crate::control::identity::Identity;
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
 use crate::control::introduction::Introduction;
 use crate::error::{Error, Result};
+use crate::reactor::attention::Attention;
+use crate::reactor::poller::{Poller, Target};
+use crate::reactor::watch::{Events, Watched};
 
 /// Connections taken from the system in one round.
 const ACCEPTS_PER_ROUND: usize = 64;
-/// How often the listener looks while nothing happens.
-const LISTEN_INTERVAL: Duration = Duration::from_millis(1);
-/// How long it looks in every round after something has happened: an answer may be on its way.
-const BUSY_TIME: Duration = Duration::from_millis(1);
 /// Time until connections are taken again after that has failed. Mostly the process has no file
 /// descriptor left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -35,44 +35,12 @@ fn occupant(handshake: &InboundHandshake) -> Occupant {
     Occupant { from: handshake.from(), is_proven, is_silent }
 }
 
-/// When to look.
-#[derive(Debug, Default)]
-struct Pace {
-    next: Option<Instant>,
-    busy_until: Option<Instant>,
-}
-
-impl Pace {
-    fn is_due(&self, now: Instant) -> bool {
-        self.next.is_none_or(|next| now >= next) || self.busy_until.is_some_and(|end| now < end)
-    }
-
-    fn looked(&mut self, moved: bool, now: Instant) {
-        self.next = Some(now + LISTEN_INTERVAL);
-        if moved {
-            self.busy_until = Some(now + BUSY_TIME);
-        }
-    }
-}
-
-/// What a round of the listener has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// It was not time to look.
-    NotDue,
-    /// Nothing has happened.
-    Nothing,
-    /// Somebody came, spoke or left.
-    Moved,
-}
-
 /// The listener and its handshakes.
 #[derive(Debug)]
 pub(crate) struct ControlListener {
     listener: TcpListener,
     /// The listening socket and those of all handshakes.
-    set: EpollSet,
-    pace: Pace,
+    set: Watched<EpollSet>,
     /// When connections are taken again, after that has failed.
     retry_at: Option<Instant>,
     /// Those that have not proven themselves yet, the oldest first: it is the first to be late.
@@ -97,8 +65,7 @@ impl ControlListener {
             open().map_err(|error| Error::io(format!("listening on {address}"), &error))?;
         Ok(Self {
             listener,
-            set,
-            pace: Pace::default(),
+            set: Watched::new(set),
             retry_at: None,
             unproven: BTreeMap::new(),
             proven: BTreeMap::new(),
@@ -114,12 +81,23 @@ impl ControlListener {
             .map_err(|error| Error::io("asking for the listener's address", &error))
     }
 
+    /// Has the system say when something happens in the set, from now on.
+    pub(crate) fn watch(&mut self, poller: &Arc<Poller>) {
+        self.set.watch(poller, Events::Read, Target::Listener);
+    }
+
+    /// When to look next, apart from when something happens.
+    pub(crate) fn attention(&self) -> Attention {
+        let late = self.unproven.first_key_value().map(|(_, first)| first.give_up_at());
+        let timeout = [late, self.retry_at].into_iter().flatten().min();
+        Attention { polls: !self.set.is_watched(), timeout, ..Attention::default() }
+    }
+
     /// Accepts new connections, and drives every handshake one step on which something happens.
-    pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> Look {
-        if !self.pace.is_due(now) {
-            return Look::NotDue;
-        }
+    /// Returns whether somebody came, spoke or left: then more may have happened.
+    pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> bool {
         let mut moved = false;
+        let (tries_again, failed_before) = (self.retry_at.is_some_and(|at| now >= at), self.retry_at);
         // Asking a set of one's own does not fail. If it ever did, the next look would ask again.
         for number in self.set.ready().unwrap_or_default() {
             moved |= match number {
@@ -127,9 +105,12 @@ impl ControlListener {
                 number => self.step(number, now, identity),
             };
         }
+        if tries_again && self.retry_at == failed_before {
+            // Nobody waits to be taken any more.
+            self.retry_at = None;
+        }
         self.drop_late(now);
-        self.pace.looked(moved, now);
-        if moved { Look::Moved } else { Look::Nothing }
+        moved
     }
 
     fn accept(&mut self, now: Instant, identity: &Identity) -> bool {
@@ -249,6 +230,11 @@ impl ControlListener {
         self.proven.iter().filter_map(|(number, it)| Some((*number, it.introduction()?)))
     }
 
+    /// Whether somebody has proven itself and waits.
+    pub(crate) fn has_proven(&self) -> bool {
+        !self.proven.is_empty()
+    }
+
     /// Who has proven itself in the handshake of this number.
     pub(crate) fn introduction(&self, number: u64) -> Option<&Introduction> {
         self.proven.get(&number)?.introduction()
@@ -319,57 +305,55 @@ mod tests {
     }
 
     #[test]
-    fn silent_connections_are_looked_at_together_and_seldom() {
+    fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothing() {
         let ours = identity();
         let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address().unwrap();
-        let begin = Instant::now();
+        let now = Instant::now();
         let mut silent = Vec::new();
-        let mut now = begin;
         while listener.unproven.len() < MAX_UNPROVEN_PER_ADDRESS {
             silent.push(TcpStream::connect(address).unwrap());
-            now += LISTEN_INTERVAL;
             listener.progress(now, &ours);
         }
-        now += BUSY_TIME;
-        assert_eq!(listener.progress(now, &ours), Look::Nothing);
         let polls = |listener: &ControlListener| -> usize {
             listener.unproven.values().map(|handshake| handshake.polls).sum()
         };
-        let (looks_before, polls_before) = (listener.set.looks, polls(&listener));
-        // Ten rounds in the time of a look, for as long as a hundred looks take.
+        let polls_before = polls(&listener);
         for _ in 0..1_000 {
-            now += LISTEN_INTERVAL / 10;
-            assert_ne!(listener.progress(now, &ours), Look::Moved);
+            assert!(!listener.progress(now, &ours));
         }
-        assert_eq!(listener.set.looks - looks_before, 100);
-        assert_eq!(polls(&listener), polls_before, "nobody is driven who says nothing");
-        // Of two that leave, both are noticed in one look, and nobody else is driven.
+        assert_eq!(polls(&listener), polls_before);
+        // Of two that leave, both are noticed, and nobody else is driven.
         silent.truncate(silent.len() - 2);
         let give_up_at = Instant::now() + Duration::from_secs(60);
         while listener.unproven.len() > MAX_UNPROVEN_PER_ADDRESS - 2 {
             assert!(Instant::now() < give_up_at, "they have left");
-            now += LISTEN_INTERVAL;
             listener.progress(now, &ours);
         }
         assert_eq!(polls(&listener), listener.unproven.len(), "once each, when they came");
     }
 
+    /// What the session's poller says of the listener, in a minute at most.
+    fn is_told(poller: &Poller) -> bool {
+        let mut events = Vec::new();
+        poller.wait(Duration::from_secs(60), &mut events);
+        events.iter().any(|event| event.target == Target::Listener)
+    }
+
     #[test]
-    fn every_round_looks_while_something_happens() {
-        let ours = identity();
+    fn the_system_says_when_it_is_time_to_look() {
+        let (ours, poller) = (identity(), Arc::new(Poller::new().unwrap()));
         let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let start = Instant::now();
-        let at = |micros| start + Duration::from_micros(micros);
-        assert_eq!(listener.progress(at(0), &ours), Look::Nothing);
-        assert_eq!(listener.progress(at(999), &ours), Look::NotDue);
-        let _stream = TcpStream::connect(listener.address().unwrap()).unwrap();
-        assert_eq!(listener.progress(at(1_000), &ours), Look::Moved);
-        for micros in [1_001, 1_500, 1_999] {
-            assert_eq!(listener.progress(at(micros), &ours), Look::Nothing, "{micros}");
-        }
-        assert_eq!(listener.progress(at(2_998), &ours), Look::NotDue);
-        assert_eq!(listener.progress(at(2_999), &ours), Look::Nothing);
+        listener.watch(&poller);
+        assert_eq!(listener.attention(), Attention::default());
+        let stream = TcpStream::connect(listener.address().unwrap()).unwrap();
+        assert!(is_told(&poller), "somebody comes");
+        while listener.progress(Instant::now(), &ours) {}
+        assert!(listener.attention().timeout.is_some(), "it has said no hello yet");
+        drop(stream);
+        assert!(is_told(&poller), "it has left");
+        assert!(listener.progress(Instant::now(), &ours));
+        assert_eq!(listener.attention(), Attention::default());
     }
 
     #[test]
@@ -381,7 +365,7 @@ mod tests {
         let mut streams = Vec::new();
         for second in 0..5 {
             streams.push(TcpStream::connect(address).unwrap());
-            assert_eq!(listener.progress(start + Duration::from_secs(second), &ours), Look::Moved);
+            assert!(listener.progress(start + Duration::from_secs(second), &ours));
         }
         let (late, left) = (Duration::from_millis(1), [(9, 5), (10, 4), (12, 2), (14, 0)]);
         for (second, expected) in left {

@@ -4,6 +4,7 @@ use std::collections::TryReserveError;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -13,6 +14,8 @@ use super::inbound::Inbound;
 use super::link_frame::{FrameError, LinkFrame};
 use super::outbound::Outbound;
 use crate::error::Departure;
+use crate::reactor::poller::{Poller, Target};
+use crate::reactor::watch::{Events, Watched};
 
 /// Unsent bytes above which the peer is taken to have stopped reading.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
@@ -33,9 +36,15 @@ pub(crate) enum LinkError {
 /// One control link.
 #[derive(Debug)]
 pub(crate) struct LinkSocket {
-    stream: TcpStream,
+    stream: Watched<TcpStream>,
     inbound: Inbound,
     outbound: Outbound,
+    /// There may be bytes to read.
+    is_readable: bool,
+    /// The kernel takes no more bytes for now.
+    is_blocked: bool,
+    /// The other end has closed the connection, or it has failed: to be found out by reading.
+    is_hung_up: bool,
     /// Frames that may still be handled in this round.
     round_left: usize,
     /// Bytes that were read are left, and may hold whole frames: the last round ended before them,
@@ -63,15 +72,42 @@ impl LinkSocket {
             SockRef::from(&stream).set_tcp_keepalive(&keepalive(timeout))?;
         }
         Ok(Self {
-            stream,
+            stream: Watched::new(stream),
             inbound: Inbound::default(),
             outbound: Outbound::default(),
+            is_readable: true,
+            is_blocked: false,
+            is_hung_up: false,
             round_left: 0,
             has_backlog: false,
             ended: None,
             heard_at: now,
             has_heard: false,
         })
+    }
+
+    /// Has the system say when something happens on it, from now on.
+    pub(crate) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
+        self.stream.watch(poller, Events::Read, target);
+    }
+
+    /// Something has happened on it.
+    pub(crate) fn wake(&mut self, is_hung_up: bool) {
+        self.is_readable = true;
+        self.is_blocked = false;
+        self.is_hung_up |= is_hung_up;
+    }
+
+    /// Whether it must be asked again and again, because the system does not say when something
+    /// happens.
+    pub(crate) fn must_be_polled(&self) -> bool {
+        !self.stream.is_watched()
+    }
+
+    /// Whether there may be more to read, or to send, at once.
+    pub(crate) fn has_more(&self) -> bool {
+        let sends = !self.outbound.unsent().is_empty() && !self.is_blocked;
+        sends || self.has_backlog || (self.stream.is_watched() && self.is_readable)
     }
 
     /// Whether any byte has come.
@@ -130,19 +166,27 @@ impl LinkSocket {
     }
 
     fn write_out(&mut self) -> Result<bool, LinkError> {
+        if self.outbound.unsent().is_empty() {
+            return Ok(false);
+        }
         let mut moved = false;
         while !self.outbound.unsent().is_empty() {
-            match self.stream.write(self.outbound.unsent()) {
+            match (&*self.stream).write(self.outbound.unsent()) {
                 Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
                 Ok(bytes) => {
                     self.outbound.take(bytes);
                     moved = true;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_blocked = true;
+                    break;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(LinkError::Gone(departure(&error))),
             }
         }
+        self.is_blocked &= !self.outbound.unsent().is_empty();
+        self.stream.wait_for(if self.is_blocked { Events::ReadWrite } else { Events::Read });
         if self.unsent_bytes() > MAX_UNSENT_BYTES {
             return Err(LinkError::Gone(Departure::LinkFailed {
                 kind: None,
@@ -157,7 +201,10 @@ impl LinkSocket {
     /// hands frames out. The end of the link is told when no whole frame is left.
     pub(crate) fn begin_round(&mut self, now: Instant) -> Result<bool, LinkError> {
         self.round_left = FRAMES_A_ROUND;
-        if self.has_backlog { Ok(true) } else { self.fill(now) }
+        if self.has_backlog {
+            return Ok(true);
+        }
+        if self.is_readable || self.must_be_polled() { self.fill(now) } else { Ok(false) }
     }
 
     /// The next whole frame that has arrived, until the round has handed out as many as it may.
@@ -175,10 +222,14 @@ impl LinkSocket {
 
     /// Reads what has arrived, without waiting. Returns whether any byte came.
     pub(crate) fn fill(&mut self, now: Instant) -> Result<bool, LinkError> {
-        match self.stream.read(self.inbound.room()) {
+        let room = self.inbound.room();
+        let room_bytes = room.len();
+        match (&*self.stream).read(room) {
             Ok(0) => Err(LinkError::Gone(Departure::LinkClosed)),
             Ok(bytes) => {
                 self.inbound.fill(bytes);
+                // What comes from now on is told, but the end may have been told already.
+                self.is_readable = bytes == room_bytes || self.is_hung_up;
                 self.heard_at = now;
                 self.has_heard = true;
                 Ok(true)
@@ -186,6 +237,7 @@ impl LinkSocket {
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
+                self.is_readable = error.kind() == ErrorKind::Interrupted;
                 Ok(false)
             }
             Err(error) => Err(LinkError::Gone(departure(&error))),
@@ -195,6 +247,8 @@ impl LinkSocket {
     /// Reads, and takes the next whole frame. What came before the end of the link is taken first.
     pub(crate) fn receive<F: LinkFrame>(&mut self, now: Instant) -> Result<Option<F>, LinkError> {
         let outcome = self.fill(now);
+        // A handshake is read until nothing is left, its end included.
+        self.is_readable |= outcome == Ok(true);
         let frame = self.next_frame()?;
         self.has_backlog = frame.is_some() && !self.inbound.waiting().is_empty();
         if frame.is_some() {
@@ -242,7 +296,7 @@ fn departure(error: &io::Error) -> Departure {
 /// A connection attempt that never blocks.
 #[derive(Debug)]
 pub(crate) struct Dialing {
-    socket: Socket,
+    socket: Watched<Socket>,
     pub(crate) address: SocketAddr,
     pub(crate) give_up_at: Instant,
 }
@@ -258,7 +312,17 @@ impl Dialing {
                 if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
-        Ok(Self { socket, address, give_up_at })
+        Ok(Self { socket: Watched::new(socket), address, give_up_at })
+    }
+
+    /// Has the system say when the connection stands or fails, from now on.
+    pub(crate) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
+        self.socket.watch(poller, Events::Write, target);
+    }
+
+    /// Whether the system does not say that.
+    pub(crate) fn must_be_polled(&self) -> bool {
+        !self.socket.is_watched()
     }
 
     /// Whether the connection stands by now.
@@ -274,7 +338,7 @@ impl Dialing {
     }
 
     pub(crate) fn into_stream(self) -> TcpStream {
-        self.socket.into()
+        self.socket.into_inner().into()
     }
 }
 
@@ -352,7 +416,7 @@ mod tests {
     #[test]
     fn end_of_stream_and_garbage_are_different() {
         let (mut left, mut right) = pair();
-        left.stream.write_all(&[0xff; 64]).unwrap();
+        (&*left.stream).write_all(&[0xff; 64]).unwrap();
         assert!(matches!(
             receive::<HandshakeFrame>(&mut right),
             Err(LinkError::Frame(FrameError::Header(_)))
@@ -464,13 +528,13 @@ mod tests {
             LinkSocket::new(stream, timeout, Instant::now()).unwrap()
         };
         let watched = link(Some(Duration::from_secs(20)));
-        let socket = SockRef::from(&watched.stream);
+        let socket = SockRef::from(&*watched.stream);
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(10));
         assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(2));
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
         let unwatched = link(None);
-        let socket = SockRef::from(&unwatched.stream);
+        let socket = SockRef::from(&*unwatched.stream);
         assert!(!socket.keepalive().unwrap());
     }
 

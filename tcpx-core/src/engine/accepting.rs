@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use super::{Engine, check_peer_name};
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
-use crate::control::listener::Look;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
 use crate::types::PeerKey;
@@ -28,6 +27,8 @@ impl Engine {
         if let Some(key) = self.accept_queue.start_accept(name) {
             self.claim(name, key);
         }
+        // There may be room now for one who waits.
+        self.is_listener_due = true;
         Ok(())
     }
 
@@ -47,6 +48,7 @@ impl Engine {
     pub(super) fn claim(&mut self, name: &str, key: PeerKey) {
         self.forget_name(name);
         self.names.insert(name.to_owned(), key);
+        self.agenda.mark(key);
         if let Some(peer) = self.peers.get_mut(key)
             && let Err(error) = peer.claim(name, &mut self.commons)
         {
@@ -57,13 +59,20 @@ impl Engine {
     /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are
     /// connected whether or not their accept has been called.
     pub(super) fn accept_links(&mut self, now: Instant) -> bool {
+        let is_due = std::mem::take(&mut self.is_listener_due);
         let Some(listener) = &mut self.listener else { return false };
-        let look = listener.progress(now, &self.commons.session.identity);
-        let mut moved = look == Look::Moved;
+        let wants = listener.attention();
+        if !is_due && !wants.polls && wants.timeout.is_none_or(|timeout| now < timeout) {
+            return false;
+        }
+        let mut moved = listener.progress(now, &self.commons.session.identity);
         self.forget_gone_unclaimed();
-        if look != Look::NotDue {
+        if let Some(listener) = &self.listener
+            && listener.has_proven()
+        {
             moved |= self.meet(now);
         }
+        self.is_listener_due |= moved;
         moved
     }
 
@@ -81,6 +90,7 @@ impl Engine {
         if let Some(name) = claimed {
             self.claim(&name, key);
         }
+        self.agenda.mark(key);
         let Some(peer) = self.peers.get_mut(key) else { return };
         if let Err(error) =
             peer.link_up(link, agreement, now, &self.commons.session, &self.commons.workers)

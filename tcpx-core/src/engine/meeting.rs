@@ -37,6 +37,9 @@ impl Engine {
         let connector = Connector::new(info.clone(), self.next_connection_with(&info.session));
         let peer_name = PeerName::bound(name);
         let key = self.peers.insert_with_key(|key| Peer::dial(key, peer_name, connector));
+        self.agenda.mark(key);
+        // Somebody may have come in from there who waits.
+        self.is_listener_due = true;
         self.names.insert(name.to_owned(), key);
         Ok(key)
     }
@@ -105,6 +108,7 @@ impl Engine {
     /// the peer hears of it.
     fn adopt(&mut self, key: PeerKey, number: u64, now: Instant) {
         let handshake = self.listener.as_mut().and_then(|listener| listener.take(number));
+        self.agenda.mark(key);
         let (Some(handshake), Some(peer)) = (handshake, self.peers.get_mut(key)) else { return };
         let instead_of = peer.connector().and_then(Connector::unanswered);
         let Commons { session, workers, .. } = &self.commons;

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::peer::protocol::operation::NewOperation;
 use crate::transfer::post::Post;
-use crate::transfer::transfers::{TransferCounts, TransferState};
+use crate::transfer::transfers::{TransferCounts, TransferState, Transfers};
 use crate::types::{Access, Direction, TransferKey};
 
 /// Room for so many posts is kept for the next batch.
@@ -35,6 +35,24 @@ impl Engine {
         outcome
     }
 
+    /// Posts what was posted while another thread had the engine. What would have been refused ends
+    /// with the error.
+    pub(crate) fn post_late(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) {
+        let transfers = &self.commons.ledger.transfers;
+        let posted = |transfers: &Transfers| {
+            transfers.get(key).map_or(0, |transfer| transfer.counts.operations_posted)
+        };
+        let before = posted(transfers);
+        if let Err(error) = self.post(key, direction, posts) {
+            let transfers = &mut self.commons.ledger.transfers;
+            // An end of the peer in the middle of it has ended all of them.
+            if posted(transfers) == before {
+                transfers.posted(key, direction, posts.len());
+                posts.iter().for_each(|_| transfers.failed(key, || error.clone()));
+            }
+        }
+    }
+
     fn post_all(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) -> Result<()> {
         self.check_open()?;
         let peer_key = self.commons.ledger.transfers.get(key)?.peer;
@@ -56,7 +74,9 @@ impl Engine {
         connection.make_room(direction, posts.len())?;
         self.commons.ledger.transfers.posted(key, direction, posts.len());
         let posted = connection.post(&self.posting, &mut self.commons);
-        self.end_on_error(peer_key, posted)
+        self.end_on_error(peer_key, posted)?;
+        self.posted(peer_key);
+        Ok(())
     }
 
     /// Withdraws every operation of a transfer that has no counterpart.
@@ -67,6 +87,7 @@ impl Engine {
         let peer = self.peers.get_mut(peer_key).filter(|_| !is_complete);
         let Some(connection) = peer.and_then(|peer| peer.connection_mut()) else { return };
         let cancelled = connection.cancel(key, &mut self.commons);
+        self.agenda.mark(peer_key);
         let _ = self.end_on_error(peer_key, cancelled);
     }
 

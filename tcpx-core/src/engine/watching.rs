@@ -43,8 +43,9 @@ impl Engine {
     fn check_data_paths(&mut self, now: Instant) {
         let mut cut = SmallVec::<[(PeerKey, Error); 1]>::new();
         for (key, peer) in &mut self.peers {
-            if let Err(error) = peer.check_data_path(now, &mut self.commons) {
-                cut.push((key, error));
+            match peer.check_data_path(now, &mut self.commons) {
+                Ok(()) => self.agenda.settle(key, peer.attention()),
+                Err(error) => cut.push((key, error)),
             }
         }
         for (key, error) in cut {

@@ -9,7 +9,8 @@ use super::protocol::operation::Withdrawal;
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
-use crate::plugin::comm::{RecvComm, SendComm, close_comms};
+use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
+use crate::reactor::poller::Target;
 use crate::transfer::plan::ChunkPlan;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
@@ -71,11 +72,13 @@ impl Connection {
         let Comms { sends, receives } = setup.finish();
         for (channel, mut comm) in (0..).zip(sends) {
             comm.set_peer_timeout(options.peer_timeout);
+            comm.watch(&cx.session.poller, Target::Send(key, channel));
             let id = registrations.new_comm();
             self.send_lanes.push(SendLane::new(id, key, channel, comm, options.send_window));
         }
         for (label, mut comm) in receives {
             comm.set_peer_timeout(options.peer_timeout);
+            comm.watch(&cx.session.poller, Target::Receive(key, label.channel));
             let id = registrations.new_comm();
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, options.recv_window));
         }

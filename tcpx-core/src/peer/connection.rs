@@ -19,8 +19,9 @@ use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
 use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm};
+use crate::reactor::attention::Attention;
+use crate::reactor::poller::{Event, Poller, Target};
 use crate::stats::channel::ChannelStats;
-use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::plan::Member;
 use crate::transfer::recv_lane::RecvLane;
@@ -102,6 +103,62 @@ impl Connection {
             deferred: None,
             timeout: Some(now),
         }
+    }
+
+    /// Has the system say when something happens on the link.
+    pub(super) fn watch(&mut self, poller: &Arc<Poller>) {
+        self.link.watch(poller, Target::Link(self.key));
+    }
+
+    /// Something has happened on one of its descriptors.
+    pub(crate) fn wake(&mut self, event: Event) {
+        match event.target {
+            Target::Link(_) => self.link.wake(event.is_hung_up),
+            Target::Send(_, channel) => {
+                if let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) {
+                    lane.wake();
+                }
+            }
+            Target::Receive(_, channel) => {
+                if let Some(lane) = self.recv_lanes.get_mut(usize::from(channel)) {
+                    lane.wake();
+                }
+            }
+            Target::Listener => {}
+        }
+    }
+
+    /// When it is to be driven next, apart from when something happens.
+    pub(super) fn attention(&self) -> Attention {
+        let awaits_worker = self.setup.is_some() || self.closing.is_some();
+        let mut wants = Attention {
+            again: self.link.has_more() || self.protocol.is_withdrawing(),
+            polls: self.link.must_be_polled(),
+            awaits_worker,
+            timeout: self.timeout,
+            ..Attention::default()
+        };
+        if let Some(deferred) = &self.deferred {
+            let ends_at = deferred.ends_at();
+            wants.timeout = Some(self.timeout.map_or(ends_at, |timeout| timeout.min(ends_at)));
+            return wants;
+        }
+        for lane in &self.send_lanes {
+            let must_be_polled = lane.must_be_polled();
+            wants.polls |= must_be_polled;
+            // Its memory may be on its way to the comm.
+            wants.awaits_worker |= must_be_polled || lane.awaits_staging();
+            wants.holds_slots |= lane.is_gathering();
+            wants.sending |= !lane.is_idle();
+        }
+        for lane in &self.recv_lanes {
+            let must_be_polled = lane.must_be_polled();
+            wants.polls |= must_be_polled;
+            wants.awaits_worker |= must_be_polled;
+            wants.holds_slots |= lane.holds_slots();
+            wants.receiving |= lane.awaits_bytes();
+        }
+        wants
     }
 
     /// One step: link, comms, posts and tests. Arrived chunks go into the batch. Returns whether
@@ -337,12 +394,6 @@ impl Connection {
     /// How long nothing was heard of the peer.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.link.heard_at)
-    }
-
-    /// Adds what is under way.
-    pub(super) fn note_activity(&self, activity: &mut Activity) {
-        activity.sending |= self.send_lanes.iter().any(|lane| !lane.is_idle());
-        activity.receiving |= self.recv_lanes.iter().any(RecvLane::awaits_bytes);
     }
 
     /// How a handle goes back to the comm that gave it out. `None`: that is none of these.

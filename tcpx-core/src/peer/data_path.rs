@@ -14,7 +14,7 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 
 impl Connection {
-    /// Looks at the comms of idle lanes, as far as the plugin can tell, and tells the protocol what
+    /// Looks at the comms of lanes, as far as the plugin can tell, and tells the protocol what
     /// has arrived: a peer is over whose comms are dead, or whose chunks are lost.
     pub(super) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
         if self.deferred.is_some() {
@@ -22,7 +22,7 @@ impl Connection {
         }
         // While both ends leave, comms may close.
         if self.protocol.stage() == PeerStage::Up
-            && let Err(error) = self.look_at_idle_lanes()
+            && let Err(error) = self.look_at_lanes()
         {
             return self.defer(error, now, cx).map(drop);
         }
@@ -35,9 +35,9 @@ impl Connection {
         self.act(cx)
     }
 
-    fn look_at_idle_lanes(&mut self) -> Result<()> {
-        self.send_lanes.iter_mut().try_for_each(SendLane::look_if_idle)?;
-        self.recv_lanes.iter_mut().try_for_each(RecvLane::look_if_idle)
+    fn look_at_lanes(&mut self) -> Result<()> {
+        self.send_lanes.iter_mut().try_for_each(SendLane::look_if_unknown)?;
+        self.recv_lanes.iter_mut().try_for_each(RecvLane::look_if_unknown)
     }
 
     /// Chunks sent on each channel so far.

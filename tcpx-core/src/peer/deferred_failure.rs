@@ -33,6 +33,11 @@ impl DeferredFailure {
         }
     }
 
+    /// When the link's time is over.
+    pub(super) fn ends_at(&self) -> Instant {
+        self.since + SETTLES_IN
+    }
+
     /// The error, once the link has had its time and told of no other cause.
     pub(super) fn check(&self, now: Instant) -> Result<(), Error> {
         if now.saturating_duration_since(self.since) < SETTLES_IN {

@@ -8,9 +8,10 @@ use tcpx_unpack::Backend;
 
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use crate::control::identity::Identity;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
+use crate::reactor::poller::Poller;
 use crate::settings::{BounceCreditChoice, SessionOptions};
 use crate::types::MemoryType;
 use crate::types::session_number::SessionNumber;
@@ -29,6 +30,8 @@ pub(crate) struct SessionContext {
     pub(crate) number: SessionNumber,
     pub(crate) options: SessionOptions,
     pub(crate) plugin: Arc<Plugin>,
+    /// What says when something happens on a descriptor.
+    pub(crate) poller: Arc<Poller>,
     pub(crate) memory: DeviceMemory,
     /// Place of the session's GPU on PCI.
     pub(crate) gpu_path: Option<PciPath>,
@@ -59,8 +62,11 @@ impl SessionContext {
             // Its sockets are read page by page.
             false => UNPACK_PAGE_BYTES as u32,
         };
+        let poller = Poller::new()
+            .map_err(|error| Error::io("making the set of descriptors of a session", &error))?;
         Ok(Self {
             packet_bytes,
+            poller: Arc::new(poller),
             number: SessionNumber::next(),
             device_copier,
             gpu_path: memory.pci_path(),

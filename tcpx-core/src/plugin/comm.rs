@@ -6,6 +6,7 @@
 //! - [`listen`]: waiting for one peer.
 //! - [`connect`]: connecting to a peer's listen comm.
 //! - [`send`]: the sending end of a channel.
+//! - [`readiness`]: when a comm may get further.
 //! - [`recv`]: the receiving end of a channel.
 
 mod address;
@@ -14,6 +15,7 @@ mod listen;
 mod memory;
 mod open_comm;
 mod raw;
+mod readiness;
 mod recv;
 mod send;
 

@@ -1,20 +1,52 @@
 //! The engine behind its lock, and how threads wait on it.
+//!
+//! One thread *leads*: it makes the rounds, and between them waits for what the system says. Others
+//! that wait are told when a round has moved something, and one of them leads next. Whoever gives
+//! the session something to do wakes the one that leads.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tcpx_sys::is_forked;
 
+use super::inbox::{Inbox, LatePosts};
+use super::lead::Lead;
+use super::news::News;
+use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::session::wait::{Moved, WaitLimit, Waiter};
+use crate::reactor::poller::Poller;
+use crate::transfer::post::Post;
+use crate::types::{Direction, TransferKey};
+
+/// How long a thread that does not lead waits before it looks again by itself.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The engine and what waiting threads need to know.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    engine: Mutex<Engine>,
-    pub(super) spin: Duration,
+    engine: parking_lot::Mutex<Engine>,
+    poller: Arc<Poller>,
+    /// Held by the thread that leads.
+    lead: Mutex<Lead>,
+    news: News,
+    inbox: Inbox,
+}
+
+/// The engine, locked. When it is let go, whoever waits hears of what was done.
+#[derive(Debug)]
+pub(crate) struct EngineGuard<'a> {
+    shared: &'a Shared,
+    engine: parking_lot::MutexGuard<'a, Engine>,
+}
+
+/// The right to lead. When it is let go, another thread may.
+#[derive(Debug)]
+struct LeadGuard<'a> {
+    news: &'a News,
+    lead: Option<MutexGuard<'a, Lead>>,
 }
 
 impl Shared {
@@ -23,10 +55,16 @@ impl Shared {
             let shared = Weak::clone(shared);
             engine.commons.workers.on_moved(move || {
                 if let Some(shared) = shared.upgrade() {
-                    shared.progress();
+                    shared.hear_workers();
                 }
             });
-            Self { engine: Mutex::new(engine), spin }
+            Self {
+                poller: Arc::clone(&engine.commons.session.poller),
+                engine: parking_lot::Mutex::new(engine),
+                lead: Mutex::new(Lead::new(spin)),
+                news: News::default(),
+                inbox: Inbox::default(),
+            }
         })
     }
 
@@ -34,11 +72,49 @@ impl Shared {
     /// never runs inside.
     ///
     /// In a forked child it refuses: another thread of the parent may have held the lock.
-    pub(crate) fn engine(&self) -> Result<MutexGuard<'_, Engine>> {
+    pub(crate) fn engine(&self) -> Result<EngineGuard<'_>> {
+        Ok(EngineGuard { shared: self, engine: self.lock()? })
+    }
+
+    fn lock(&self) -> Result<parking_lot::MutexGuard<'_, Engine>> {
         if is_forked() {
             return Err(Error::Forked);
         }
-        Ok(self.engine.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut engine = self.engine.lock();
+        self.take_in(&mut engine);
+        Ok(engine)
+    }
+
+    /// Takes in what was posted while the lock was held.
+    fn take_in(&self, engine: &mut Engine) {
+        for LatePosts { transfer, direction, posts } in self.inbox.take() {
+            engine.post_late(transfer, direction, &posts);
+        }
+    }
+
+    /// Posts sends or receives. While another thread makes a round they wait for it to end, and the
+    /// caller does not.
+    pub(super) fn post(
+        &self,
+        transfer: TransferKey,
+        direction: Direction,
+        posts: &[Post],
+    ) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        if let Some(mut engine) = self.engine.try_lock() {
+            self.take_in(&mut engine);
+            return EngineGuard { shared: self, engine }.post(transfer, direction, posts);
+        }
+        self.inbox.push(transfer, direction, posts)?;
+        // Whoever leads takes it in; where nobody does, the lock is held for a moment only.
+        if !self.poller.wake()
+            && let Some(_lead) = self.try_lead()
+        {
+            drop(self.engine()?);
+        }
+        Ok(())
     }
 
     /// Keeps the engine for as long as the process lives. In a forked child its sockets, GPU
@@ -47,39 +123,134 @@ impl Shared {
         std::mem::forget(Arc::clone(self));
     }
 
-    /// One round of progress.
-    pub(super) fn progress(&self) -> Moved {
-        self.engine().map_or(Moved::Nothing, |mut engine| round(&mut engine, Instant::now()))
+    /// Wakes whoever waits, to look again.
+    pub(super) fn wake(&self) {
+        self.poller.wake();
+        self.news.tell();
     }
 
-    /// Makes progress until `check` has an answer. `on_deadline` says what was missing.
+    fn try_lead(&self) -> Option<LeadGuard<'_>> {
+        let lead = match self.lead.try_lock() {
+            Ok(lead) => lead,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(LeadGuard { news: &self.news, lead: Some(lead) })
+    }
+
+    /// One round of progress. Returns whether anything moved.
+    pub(super) fn progress(&self) -> bool {
+        let Some(mut lead) = self.try_lead() else {
+            // Another thread asks the system.
+            return self.engine().is_ok_and(|mut engine| {
+                engine.progress(Instant::now(), &mut Vec::new())
+            });
+        };
+        let Some(lead) = lead.lead.as_deref_mut() else { return false };
+        if is_forked() {
+            return false;
+        }
+        self.poller.look(&mut lead.events);
+        self.engine().is_ok_and(|mut engine| engine.progress(Instant::now(), &mut lead.events))
+    }
+
+    /// A worker has come to something. Where nobody leads, its thread makes a round.
+    fn hear_workers(&self) {
+        let Ok(mut engine) = self.engine() else { return };
+        engine.hear_workers();
+        drop(engine);
+        if self.try_lead().is_some() {
+            self.progress();
+        }
+    }
+
+    /// Makes progress, or waits for others to, until `check` has an answer. `on_deadline` says what
+    /// was missing.
     pub(crate) fn wait<T>(
         &self,
         limit: WaitLimit,
         mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
     ) -> Result<T> {
-        let mut waiter = Waiter::new(limit, self.spin);
         loop {
+            let listening = self.news.listen();
+            if is_forked() {
+                return Err(Error::Forked);
+            }
+            if let Some(lead) = self.try_lead() {
+                drop(listening);
+                return self.lead(lead, limit, check, on_deadline);
+            }
             let mut engine = self.engine()?;
             let now = Instant::now();
-            let moved = round(&mut engine, now);
             if let Poll::Ready(value) = check(&mut engine)? {
                 return Ok(value);
             }
-            if waiter.is_over(now) {
-                return Err(on_deadline(&mut engine, waiter.waited(now), now));
+            if limit.is_over(now) {
+                return Err(on_deadline(&mut engine, limit.waited(now), now));
             }
             drop(engine);
-            waiter.pause(moved, now);
+            listening.wait(limit.cut(LONGEST_WAIT, now));
+        }
+    }
+
+    /// Leads until `check` has an answer.
+    fn lead<T>(
+        &self,
+        mut guard: LeadGuard<'_>,
+        limit: WaitLimit,
+        mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
+        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
+    ) -> Result<T> {
+        let Some(lead) = guard.lead.as_deref_mut() else { return Err(Error::Closed) };
+        loop {
+            self.poller.take_work();
+            let mut engine = self.lock()?;
+            let now = Instant::now();
+            let moved = engine.progress(now, &mut lead.events);
+            if let Poll::Ready(value) = check(&mut engine)? {
+                return Ok(value);
+            }
+            if limit.is_over(now) {
+                return Err(on_deadline(&mut engine, limit.waited(now), now));
+            }
+            let rest = engine.rest(now);
+            // Whoever waits for the lock is next.
+            parking_lot::MutexGuard::unlock_fair(engine);
+            if moved {
+                self.news.tell();
+            }
+            lead.pause(&self.poller, rest, moved, limit);
         }
     }
 }
 
-fn round(engine: &mut Engine, now: Instant) -> Moved {
-    match engine.progress(now) {
-        false => Moved::Nothing,
-        true if engine.is_withdrawing() => Moved::Slice,
-        true => Moved::Something,
+impl Deref for EngineGuard<'_> {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl DerefMut for EngineGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+}
+
+impl Drop for EngineGuard<'_> {
+    fn drop(&mut self) {
+        if self.engine.wants_round() {
+            self.shared.poller.wake();
+        }
+        self.shared.news.tell();
+    }
+}
+
+impl Drop for LeadGuard<'_> {
+    fn drop(&mut self) {
+        drop(self.lead.take());
+        self.news.tell();
     }
 }

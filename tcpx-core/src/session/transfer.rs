@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::shared::Shared;
 use super::wait::WaitLimit;
@@ -69,7 +69,7 @@ impl Transfer {
     }
 
     fn post(&self, direction: Direction, posts: &[Post]) -> Result<()> {
-        self.shared.engine()?.post(self.key, direction, posts)
+        self.shared.post(self.key, direction, posts)
     }
 
     /// Whether every operation has ended; makes one round of progress.
@@ -77,9 +77,8 @@ impl Transfer {
     /// # Errors
     /// The first error of the round, once all have ended.
     pub fn is_complete(&self) -> Result<bool> {
-        let mut engine = self.shared.engine()?;
-        engine.progress(Instant::now());
-        engine.is_complete(self.key)
+        self.shared.progress();
+        self.shared.engine()?.is_complete(self.key)
     }
 
     /// Waits until every operation has ended, for `timeout` or, with `None`, without limit.

@@ -41,6 +41,11 @@ pub(crate) enum Round {
 }
 
 impl Rounds {
+    /// When it is time to look next.
+    pub(crate) fn next_at(&self, now: Instant) -> Instant {
+        self.last.map_or(now, |last| last + INTERVAL)
+    }
+
     pub(crate) fn next(&mut self, now: Instant) -> Round {
         let Some(last) = self.last else {
             self.last = Some(now);

@@ -317,6 +317,16 @@ impl Batch {
         self.submitting
     }
 
+    /// Whether there is something to submit, for which the unpacker had room the last time.
+    pub(crate) fn has_new_jobs(&self) -> bool {
+        !self.jobs.is_empty() && !self.is_refused()
+    }
+
+    /// Whether the unpacker had no room for what was to be submitted.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.busy_since.is_some()
+    }
+
     /// Whether unpacks are under way.
     pub(crate) fn is_unpacking(&self) -> bool {
         !self.in_flight.is_empty()

@@ -101,9 +101,39 @@ impl RecvLane {
         self.stats.chunks + self.window.arrived() as u64
     }
 
-    /// Looks whether an idle lane's comm is alive. A request that is posted finds out by itself.
-    pub(crate) fn look_if_idle(&mut self) -> Result<()> {
-        if self.window.has_posted() { Ok(()) } else { self.comm.look() }
+    /// Looks whether the comm is alive, where nothing else finds out: a request that is tested
+    /// again and again does, and so does the system, which tells of what happens on an idle one.
+    pub(crate) fn look_if_unknown(&mut self) -> Result<()> {
+        if self.is_at_rest() || (self.window.has_posted() && !self.comm.is_watched()) {
+            return Ok(());
+        }
+        self.comm.look()?;
+        if !self.window.has_posted() {
+            self.comm.rest();
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is posted, and nothing has happened on the comm's descriptors.
+    fn is_at_rest(&self) -> bool {
+        !self.window.has_posted() && !self.comm.may_move()
+    }
+
+    /// Something has happened on one of the comm's descriptors.
+    pub(crate) fn wake(&mut self) {
+        self.comm.wake();
+    }
+
+    /// Whether the comm must be asked again and again: no descriptor says when a request arrives,
+    /// or when the plugin takes one more.
+    pub(crate) fn must_be_polled(&self) -> bool {
+        let wants_post = self.stripes.peek().is_some() && self.window.has_room();
+        wants_post || (self.window.has_posted() && self.comm.may_move())
+    }
+
+    /// Whether arrived chunks hold slots until they are unpacked.
+    pub(crate) fn holds_slots(&self) -> bool {
+        self.window.arrived() > 0
     }
 
     /// Whether a posted receive has not arrived.

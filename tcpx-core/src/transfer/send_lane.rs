@@ -154,9 +154,42 @@ impl SendLane {
         self.watch.look(sample.with_copied(self.staged.len()), now)
     }
 
-    /// Looks whether an idle lane's comm is alive. A request that is posted finds out by itself.
-    pub(crate) fn look_if_idle(&mut self) -> Result<()> {
-        if self.window.has_posted() { Ok(()) } else { self.comm.look() }
+    /// Looks whether the comm is alive, where nothing else finds out: a request that is tested
+    /// again and again does, and so does the system, which tells of what happens on an idle one.
+    pub(crate) fn look_if_unknown(&mut self) -> Result<()> {
+        let is_at_rest = !self.window.has_posted() && !self.comm.may_move();
+        if is_at_rest || (self.window.has_posted() && !self.comm.is_watched()) {
+            return Ok(());
+        }
+        self.comm.look()?;
+        if !self.window.has_posted() {
+            self.comm.rest();
+        }
+        Ok(())
+    }
+
+    /// Something has happened on one of the comm's descriptors.
+    pub(crate) fn wake(&mut self) {
+        self.comm.wake();
+    }
+
+    /// Whether the comm must be asked again and again: no descriptor says when a request is sent,
+    /// or when the plugin takes one more.
+    pub(crate) fn must_be_polled(&self) -> bool {
+        let is_in_one_piece = self.stripes.peek().is_some_and(|(it, _)| it.gathered.is_none());
+        let wants_post = is_in_one_piece && self.window.has_room() && self.has_credit();
+        (wants_post && self.staged.is_empty())
+            || (self.window.has_posted() && self.comm.may_move())
+    }
+
+    /// Whether chunks are being gathered.
+    pub(crate) fn is_gathering(&self) -> bool {
+        !self.staged.is_empty()
+    }
+
+    /// Whether a staging buffer was asked for and is not known yet.
+    pub(crate) fn awaits_staging(&self) -> bool {
+        !self.asked_stagings.is_empty()
     }
 
     /// Nothing in flight, nothing being gathered and nothing waiting.

@@ -2,10 +2,12 @@
 //! What comms of both directions can do: know memory, and be closed.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use super::address::Deregistration;
 use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
 use super::raw::RawComm;
+use crate::reactor::poller::{Poller, Target};
 use crate::workers::Workers;
 use crate::workers::ticket::Ticket;
 
@@ -19,6 +21,31 @@ pub(crate) trait OpenComm: Sized + Send + 'static {
     /// Takes a handle back that this comm gave out: what is to be done for it.
     fn deregistration(&self, handle: MemoryHandle) -> Deregistration {
         Deregistration { address: self.raw().address(), handle }
+    }
+
+    /// Has the system say when something happens on its descriptors, if the plugin tells them.
+    fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
+        self.raw_mut().watch(poller, target);
+    }
+
+    /// Something has happened on one of its descriptors.
+    fn wake(&mut self) {
+        self.raw_mut().readiness.wake();
+    }
+
+    /// There is nothing to do on it until something happens, if that is told.
+    fn rest(&mut self) {
+        self.raw_mut().readiness.rest(false);
+    }
+
+    /// Whether a call of `test` may get it further.
+    fn may_move(&self) -> bool {
+        self.raw().readiness.may_move()
+    }
+
+    /// Whether the system says when something happens on its descriptors.
+    fn is_watched(&self) -> bool {
+        self.raw().readiness.is_watched()
     }
 
     /// Leaves it what it still knows. Requests in flight may use it until the comm has closed.

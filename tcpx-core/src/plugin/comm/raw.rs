@@ -2,6 +2,7 @@
 //! What all comms have in common: where they are in the plugin, and what drives them.
 
 use std::ffi::{c_int, c_void};
+use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,12 @@ use tcpx_sys::NcclResult;
 
 use super::address::CommAddress;
 use super::memory::CommMemory;
+use super::readiness::Readiness;
 use crate::error::{Error, Phase, Result};
 use crate::plugin::Plugin;
 use crate::plugin::comm_label::CommLabel;
+use crate::reactor::poller::{Poller, Target};
+use crate::reactor::watch::{Events, Watch};
 
 /// Answers of 2 from `test` in a row that make a comm dead. The first ones may only mean that the
 /// peer has closed while its last bytes are still buffered here.
@@ -33,6 +37,8 @@ pub(crate) struct RawComm {
     pub(super) raw: NonNull<c_void>,
     /// Answers of 2 from `test` in a row.
     system_errors: u32,
+    /// Whether `test` may get it further.
+    pub(super) readiness: Readiness,
     /// What is deregistered right after the comm has closed. Requests in flight may use it until
     /// then.
     pub(super) left: CommMemory,
@@ -46,11 +52,16 @@ unsafe impl Send for RawComm {}
 impl RawComm {
     pub(super) fn new(plugin: &Arc<Plugin>, place: CommLabel, raw: NonNull<c_void>) -> Self {
         let plugin = Arc::clone(plugin);
-        Self { plugin, place, raw, system_errors: 0, left: CommMemory::default() }
+        let (readiness, left) = (Readiness::default(), CommMemory::default());
+        Self { plugin, place, raw, system_errors: 0, readiness, left }
     }
 
-    /// Drives the comm; true once, when the request is done.
+    /// Drives the comm; true once, when the request is done. Where nothing has happened since it got
+    /// no further, the plugin is not called.
     pub(super) fn test(&mut self, request: Request, phase: Phase) -> Result<bool> {
+        if !self.readiness.may_move() {
+            return Ok(false);
+        }
         let mut done: c_int = 0;
         let mut sizes: c_int = 0;
         // SAFETY: the request came from this comm, which is open. Both outputs are valid ints
@@ -67,7 +78,34 @@ impl RawComm {
             self.system_errors = 0;
         }
         self.place.check("test", code, phase)?;
+        if done == 0 && self.readiness.is_watched() {
+            self.readiness.rest(self.needs_call());
+        }
         Ok(done != 0)
+    }
+
+    /// Has the system say when something happens on the comm's descriptors, if the plugin tells
+    /// them. What happens is told of `target`.
+    pub(super) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
+        match self.watches(poller, target) {
+            Ok(watches) => self.readiness.watch(watches),
+            // All or none: a comm that is watched in part would be forgotten.
+            Err(error) => tracing::debug!(%error, "a comm is polled"),
+        }
+    }
+
+    fn watches(&self, poller: &Arc<Poller>, target: Target) -> io::Result<Vec<Watch>> {
+        let watch = |descriptor: &CommDescriptor| {
+            let events = match (descriptor.events & EPOLLIN != 0, descriptor.events & EPOLLOUT != 0) {
+                (true, true) => Events::ReadWrite,
+                (false, true) => Events::Write,
+                _ => Events::Read,
+            };
+            // SAFETY: the plugin keeps the descriptors of a comm open as long as the comm is, and
+            // whoever closes it ends the watches before.
+            unsafe { Watch::new(poller, descriptor.fd, events, target) }
+        };
+        self.descriptors().iter().map(watch).collect()
     }
 
     /// Tells a plugin that can look how long the peer's host may acknowledge nothing; `None`: for

@@ -61,6 +61,7 @@ impl RecvComm {
             )
         };
         self.raw.place.check("irecv", code, Phase::Receive)?;
+        self.raw.readiness.wake();
         let Some(request) = NonNull::new(request) else { return Ok(None) };
         let slot = (self.received % MAX_REQUESTS as u64) as usize;
         self.received += 1;
@@ -134,6 +135,8 @@ impl RecvComm {
         let code = unsafe {
             (self.raw.plugin.entries().irecv_consumed)(self.raw.raw.as_ptr(), 1, request.0.as_ptr())
         };
+        // Its pages may be what another request waits for.
+        self.raw.readiness.wake();
         self.raw.place.check("irecvConsumed", code, Phase::Receive)
     }
 
@@ -162,6 +165,7 @@ impl OpenComm for RecvComm {
 
 impl Drop for RecvComm {
     fn drop(&mut self) {
+        self.raw.readiness.end();
         let entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again. Whoever drops it has waited for its
         // unpacks.

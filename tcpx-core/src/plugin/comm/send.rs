@@ -45,6 +45,7 @@ impl SendComm {
             )
         };
         self.raw.place.check("isend", code, Phase::Send)?;
+        self.raw.readiness.wake();
         Ok(NonNull::new(request).map(Request))
     }
 
@@ -78,6 +79,7 @@ impl OpenComm for SendComm {
 
 impl Drop for SendComm {
     fn drop(&mut self) {
+        self.raw.readiness.end();
         let entered = self.raw.place.memory.try_enter();
         // SAFETY: the comm is open and is not used again.
         let code =

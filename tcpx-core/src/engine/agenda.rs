@@ -1,0 +1,263 @@
+//! Which peers a round drives. Pure.
+//!
+//! A peer to which nothing happens costs a round nothing: it is driven when something has happened
+//! on one of its descriptors, when the program has given it something to do, when its time has come,
+//! or when it says that it must be.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
+
+use slotmap::SecondaryMap;
+
+use crate::reactor::attention::Attention;
+use crate::types::PeerKey;
+
+/// What is known of a peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    /// It is in `due`.
+    is_due: bool,
+    /// It is in `polled`.
+    is_polled: bool,
+    /// It is in `awaiting`.
+    is_awaiting: bool,
+    /// It is in `holding`.
+    is_holding: bool,
+    /// Its time in `timers`.
+    timer: Option<Instant>,
+    /// What it wanted last.
+    wants: Attention,
+}
+
+/// The peers that have something to do.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    marks: SecondaryMap<PeerKey, Marks>,
+    /// Those that the next round drives, in turn.
+    due: VecDeque<PeerKey>,
+    /// Those that must be asked again and again: no descriptor says when something happens.
+    polled: Vec<PeerKey>,
+    /// Those that wait for what a worker does.
+    awaiting: Vec<PeerKey>,
+    /// Those with chunks that are being unpacked or gathered.
+    holding: Vec<PeerKey>,
+    timers: BTreeSet<(Instant, PeerKey)>,
+    sending: usize,
+    receiving: usize,
+}
+
+impl Agenda {
+    /// The next round drives a peer.
+    pub(super) fn mark(&mut self, key: PeerKey) {
+        let Some(entry) = self.marks.entry(key) else { return };
+        let marks = entry.or_default();
+        if !std::mem::replace(&mut marks.is_due, true) {
+            self.due.push_back(key);
+        }
+    }
+
+    /// A worker has come to something: drives those that may wait for it.
+    pub(super) fn mark_awaiting(&mut self) {
+        for key in std::mem::take(&mut self.awaiting) {
+            if let Some(marks) = self.marks.get_mut(key) {
+                marks.is_awaiting = false;
+                self.mark(key);
+            }
+        }
+    }
+
+    /// A round begins: drives those whose time has come, and those that must be asked.
+    pub(super) fn begin(&mut self, now: Instant) {
+        while let Some((at, key)) = self.timers.first().copied()
+            && at <= now
+        {
+            self.timers.pop_first();
+            if let Some(marks) = self.marks.get_mut(key) {
+                marks.timer = None;
+                self.mark(key);
+            }
+        }
+        let mut polled = std::mem::take(&mut self.polled);
+        polled.retain(|key| {
+            let Some(marks) = self.marks.get_mut(*key) else { return false };
+            marks.is_polled = marks.wants.polls;
+            if marks.is_polled {
+                self.mark(*key);
+            }
+            self.marks[*key].is_polled
+        });
+        self.polled = polled;
+    }
+
+    /// How many are due.
+    pub(super) fn due(&self) -> usize {
+        self.due.len()
+    }
+
+    /// The next one to drive.
+    pub(super) fn take(&mut self) -> Option<PeerKey> {
+        let key = self.due.pop_front()?;
+        if let Some(marks) = self.marks.get_mut(key) {
+            marks.is_due = false;
+        }
+        Some(key)
+    }
+
+    /// A peer was driven, and wants this.
+    pub(super) fn settle(&mut self, key: PeerKey, wants: Attention) {
+        let Some(entry) = self.marks.entry(key) else { return };
+        let marks = entry.or_default();
+        let before = std::mem::replace(&mut marks.wants, wants);
+        self.sending = self.sending + usize::from(wants.sending) - usize::from(before.sending);
+        self.receiving = self.receiving + usize::from(wants.receiving) - usize::from(before.receiving);
+        if wants.polls && !std::mem::replace(&mut marks.is_polled, true) {
+            self.polled.push(key);
+        }
+        if wants.awaits_worker && !std::mem::replace(&mut marks.is_awaiting, true) {
+            self.awaiting.push(key);
+        }
+        if wants.holds_slots && !std::mem::replace(&mut marks.is_holding, true) {
+            self.holding.push(key);
+        }
+        // One that is too early is found out when it ends.
+        if let Some(timeout) = wants.timeout
+            && marks.timer.is_none_or(|timer| timeout < timer)
+        {
+            if let Some(timer) = marks.timer.replace(timeout) {
+                self.timers.remove(&(timer, key));
+            }
+            self.timers.insert((timeout, key));
+        }
+        if wants.again {
+            self.mark(key);
+        }
+    }
+
+    /// Takes the peers with chunks that are being unpacked or gathered. Those that still have some
+    /// come back when they are [settled](Self::settle).
+    pub(super) fn take_holding(&mut self, into: &mut Vec<PeerKey>) {
+        into.clear();
+        std::mem::swap(into, &mut self.holding);
+        for key in &*into {
+            if let Some(marks) = self.marks.get_mut(*key) {
+                marks.is_holding = false;
+            }
+        }
+    }
+
+    /// Whether any peer must be asked again and again.
+    pub(super) fn is_polling(&self) -> bool {
+        self.polled.iter().any(|key| self.marks.get(*key).is_some_and(|marks| marks.wants.polls))
+    }
+
+    /// When a peer's time comes next.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Whether chunks are being sent with any peer, and whether any posted receive waits.
+    pub(super) fn activity(&self) -> (bool, bool) {
+        (self.sending > 0, self.receiving > 0)
+    }
+
+    /// A peer is forgotten.
+    pub(super) fn forget(&mut self, key: PeerKey) {
+        self.settle(key, Attention::default());
+        if let Some(marks) = self.marks.remove(key)
+            && let Some(timer) = marks.timer
+        {
+            self.timers.remove(&(timer, key));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use slotmap::SlotMap;
+
+    use super::*;
+
+    fn keys(count: usize) -> Vec<PeerKey> {
+        let mut peers = SlotMap::<PeerKey, ()>::with_key();
+        (0..count).map(|_| peers.insert(())).collect()
+    }
+
+    fn round(agenda: &mut Agenda, now: Instant) -> Vec<PeerKey> {
+        agenda.begin(now);
+        let due = agenda.due();
+        (0..due).filter_map(|_| agenda.take()).collect()
+    }
+
+    #[test]
+    fn only_those_are_driven_to_which_something_happens() {
+        let (mut agenda, keys, now) = (Agenda::default(), keys(3), Instant::now());
+        assert!(round(&mut agenda, now).is_empty());
+        agenda.mark(keys[1]);
+        agenda.mark(keys[0]);
+        agenda.mark(keys[1]);
+        assert_eq!(round(&mut agenda, now), [keys[1], keys[0]], "once each, in turn");
+        agenda.settle(keys[0], Attention { again: true, ..Attention::default() });
+        assert_eq!(round(&mut agenda, now), [keys[0]]);
+        assert!(round(&mut agenda, now).is_empty());
+    }
+
+    #[test]
+    fn those_without_descriptors_are_asked_until_they_have_nothing_under_way() {
+        let (mut agenda, keys, now) = (Agenda::default(), keys(2), Instant::now());
+        let polls = Attention { polls: true, ..Attention::default() };
+        keys.iter().for_each(|key| agenda.settle(*key, polls));
+        for _ in 0..3 {
+            assert_eq!(round(&mut agenda, now), keys);
+            assert!(agenda.is_polling());
+        }
+        agenda.settle(keys[0], Attention::default());
+        assert_eq!(round(&mut agenda, now), [keys[1]]);
+        agenda.forget(keys[1]);
+        assert!(round(&mut agenda, now).is_empty() && !agenda.is_polling());
+    }
+
+    #[test]
+    fn a_timer_marks_its_peer_once_and_the_earliest_counts() {
+        let (mut agenda, keys, now) = (Agenda::default(), keys(2), Instant::now());
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let until = |seconds| Attention { timeout: Some(at(seconds)), ..Attention::default() };
+        agenda.settle(keys[0], until(5));
+        agenda.settle(keys[0], until(3));
+        agenda.settle(keys[0], until(4));
+        agenda.settle(keys[1], until(9));
+        assert_eq!(agenda.next_timer(), Some(at(3)));
+        assert_eq!(round(&mut agenda, at(3)), [keys[0]]);
+        assert!(round(&mut agenda, at(8)).is_empty());
+        agenda.forget(keys[1]);
+        assert_eq!(agenda.next_timer(), None);
+    }
+
+    #[test]
+    fn a_workers_word_reaches_those_that_wait_for_it() {
+        let (mut agenda, keys, now) = (Agenda::default(), keys(3), Instant::now());
+        let waits = Attention { awaits_worker: true, ..Attention::default() };
+        agenda.settle(keys[0], waits);
+        agenda.settle(keys[2], waits);
+        agenda.forget(keys[2]);
+        assert!(round(&mut agenda, now).is_empty());
+        agenda.mark_awaiting();
+        assert_eq!(round(&mut agenda, now), [keys[0]]);
+        agenda.mark_awaiting();
+        assert!(round(&mut agenda, now).is_empty(), "it did not ask again");
+    }
+
+    #[test]
+    fn what_is_under_way_is_known_without_looking_through_the_peers() {
+        let (mut agenda, keys) = (Agenda::default(), keys(2));
+        let busy = Attention { sending: true, receiving: true, ..Attention::default() };
+        keys.iter().for_each(|key| agenda.settle(*key, busy));
+        agenda.settle(keys[0], Attention { receiving: true, ..Attention::default() });
+        assert_eq!(agenda.activity(), (true, true));
+        agenda.forget(keys[1]);
+        assert_eq!(agenda.activity(), (false, true));
+        agenda.forget(keys[0]);
+        assert_eq!(agenda.activity(), (false, false));
+    }
+}

@@ -1,0 +1,157 @@
+//! One round over everything that has something to do, and when the next one is due.
+
+use std::time::{Duration, Instant};
+
+use super::Engine;
+use crate::reactor::attention::Attention;
+use crate::reactor::poller::{Event, Target};
+use crate::stats::stages::Activity;
+use crate::transfer::batch::BatchNumber;
+use crate::types::PeerKey;
+
+/// After so much time a round leaves the other peers to the next one: other threads wait for the
+/// lock.
+const ROUND_TIME: Duration = Duration::from_micros(50);
+/// How long nobody need look whether what is parked is free, or waits too long.
+const PARKED_LOOK: Duration = Duration::from_millis(10);
+/// How long nobody need look whether the workers are held up.
+const WORKERS_LOOK: Duration = Duration::from_millis(50);
+
+/// When the next round is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// At once: there is more to do.
+    None,
+    /// Soon: nobody tells when what is waited for happens.
+    Poll,
+    /// When something happens, or at this time.
+    Until(Instant),
+}
+
+impl Engine {
+    /// One round, after these events, which it takes. Returns whether anything moved.
+    pub(crate) fn progress(&mut self, now: Instant, events: &mut Vec<Event>) -> bool {
+        self.stages.round(now, self.commons.batch.submitting());
+        self.has_posted = false;
+        events.drain(..).for_each(|event| self.hear(event));
+        self.agenda.begin(now);
+        let mut moved = self.accept_links(now);
+        for _ in 0..self.agenda.due() {
+            let Some(key) = self.agenda.take() else { break };
+            moved |= self.drive(key, now);
+            if now.elapsed() > ROUND_TIME {
+                break;
+            }
+        }
+        match self.unpack_round() {
+            Ok(finished) => moved |= self.consume(now, finished),
+            Err(failure) => {
+                let (error, reached) = self.stop_unpacking(failure);
+                self.end_all(&error, reached);
+                moved = true;
+            }
+        }
+        self.look(now);
+        let settled = self.settle_parked(now);
+        self.commons.workers.tend();
+        let (sending, receiving) = self.agenda.activity();
+        let unpacking = self.commons.batch.is_unpacking();
+        self.stages.ended(Activity { sending, receiving, unpacking });
+        moved | settled
+    }
+
+    /// Something has happened on a descriptor.
+    fn hear(&mut self, event: Event) {
+        let (Target::Link(key) | Target::Send(key, _) | Target::Receive(key, _)) = event.target
+        else {
+            self.is_listener_due = true;
+            return;
+        };
+        if let Some(peer) = self.peers.get_mut(key) {
+            if let Some(connection) = peer.connection_mut() {
+                connection.wake(event);
+            }
+            self.agenda.mark(key);
+        }
+    }
+
+    /// A worker has come to something.
+    pub(crate) fn hear_workers(&mut self) {
+        self.agenda.mark_awaiting();
+    }
+
+    /// Drives one peer a step.
+    fn drive(&mut self, key: PeerKey, now: Instant) -> bool {
+        let Some(peer) = self.peers.get_mut(key) else { return false };
+        let moved = match peer.progress(now, &mut self.commons) {
+            Ok(moved) => moved,
+            Err(error) => {
+                self.step_failed(key, error, now);
+                true
+            }
+        };
+        self.settle(key, moved);
+        moved
+    }
+
+    /// Notes what a peer wants after it was driven. One that moved may move further.
+    fn settle(&mut self, key: PeerKey, moved: bool) {
+        let Some(peer) = self.peers.get(key) else { return };
+        let wants = peer.attention();
+        self.agenda.settle(key, Attention { again: wants.again | moved, ..wants });
+    }
+
+    /// Gives slots back of chunks that are unpacked, and posts what was gathered.
+    fn consume(&mut self, now: Instant, finished: BatchNumber) -> bool {
+        let mut any_moved = false;
+        let mut holding = std::mem::take(&mut self.holding);
+        self.agenda.take_holding(&mut holding);
+        for key in holding.iter().copied() {
+            let Some(peer) = self.peers.get_mut(key) else { continue };
+            match peer.consume(now, finished, &mut self.commons) {
+                Ok(moved) => {
+                    self.settle(key, moved);
+                    any_moved |= moved;
+                }
+                Err(error) => self.fail_peer(key, error),
+            }
+        }
+        self.holding = holding;
+        any_moved
+    }
+
+    /// Something was posted to a peer. The first post since the last round is on its way at once;
+    /// those that follow it go together in the next round.
+    pub(super) fn posted(&mut self, key: PeerKey) {
+        if std::mem::replace(&mut self.has_posted, true) {
+            self.agenda.mark(key);
+        } else {
+            self.drive(key, Instant::now());
+        }
+    }
+
+    /// Whether a round would find something to do, or must ask for it.
+    pub(crate) fn wants_round(&self) -> bool {
+        let batch = &self.commons.batch;
+        let has_more = self.agenda.due() > 0 || self.is_listener_due || batch.has_new_jobs();
+        has_more || self.agenda.is_polling() || batch.is_unpacking()
+    }
+
+    /// When the next round is due.
+    pub(crate) fn rest(&self, now: Instant) -> Rest {
+        let batch = &self.commons.batch;
+        if self.agenda.due() > 0 || self.is_listener_due || batch.has_new_jobs() {
+            return Rest::None;
+        }
+        let listener = self.listener.as_ref().map(|it| it.attention()).unwrap_or_default();
+        let unpacks = batch.is_unpacking() || batch.is_refused() || self.ending.is_some();
+        if self.agenda.is_polling() || listener.polls || unpacks {
+            return Rest::Poll;
+        }
+        let parked = (!self.parked.is_empty()).then(|| now + PARKED_LOOK);
+        let workers = self.commons.workers.have_jobs().then(|| now + WORKERS_LOOK);
+        let timers = [self.agenda.next_timer(), listener.timeout, parked, workers];
+        let look = self.watch.rounds.next_at(now);
+        Rest::Until(timers.into_iter().flatten().fold(look, Instant::min))
+    }
+}

@@ -1,0 +1,180 @@
+//! The session's one set of descriptors, and the threads that wait on it.
+//!
+//! One thread at a time waits here, without the session's lock; it leads. Whoever gives it
+//! something to do wakes it.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Nsecs, Timespec, eventfd};
+use rustix::io::Errno;
+use slotmap::{Key, KeyData, SlotMap, new_key_type};
+
+use crate::types::PeerKey;
+
+/// Events that one answer brings. Others come with the next one: the system takes turns.
+const MOST_AT_ONCE: usize = 64;
+/// The number of the descriptor that wakes whoever waits. Those of watches are larger.
+const WAKE: u64 = 0;
+/// A wait that is longer than this is rounded up to whole milliseconds, which every kernel knows.
+const COARSE: Duration = Duration::from_millis(2);
+/// What says that a connection has ended, at this end or the other.
+const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
+new_key_type! {
+    /// A descriptor that is watched.
+    pub(crate) struct WatchKey;
+}
+
+impl WatchKey {
+    /// Never 0: the version of a key that is in use is not.
+    pub(super) fn number(self) -> u64 {
+        self.data().as_ffi()
+    }
+}
+
+/// What a descriptor belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The control listener.
+    Listener,
+    /// The control link of a peer.
+    Link(PeerKey),
+    /// The send comm of a channel.
+    Send(PeerKey, u16),
+    /// The receive comm of a channel.
+    Receive(PeerKey, u16),
+}
+
+/// Something has happened on a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) target: Target,
+    /// The other end has closed the connection, or it has failed.
+    pub(crate) is_hung_up: bool,
+}
+
+/// The set, and whether somebody waits on it.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    set: OwnedFd,
+    wake: OwnedFd,
+    targets: Mutex<SlotMap<WatchKey, Target>>,
+    /// A thread waits, or is about to.
+    is_waited_on: AtomicBool,
+    /// There is something to do that the set says nothing of.
+    has_work: AtomicBool,
+}
+
+impl Poller {
+    /// An empty set. It takes two file descriptors.
+    pub(crate) fn new() -> io::Result<Self> {
+        let set = epoll::create(CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        // It is never read: each write is told, once.
+        epoll::add(&set, &wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
+        Ok(Self {
+            set,
+            wake,
+            targets: Mutex::default(),
+            is_waited_on: AtomicBool::new(false),
+            has_work: AtomicBool::new(false),
+        })
+    }
+
+    /// A number for a target.
+    pub(super) fn name(&self, target: Target) -> WatchKey {
+        self.targets().insert(target)
+    }
+
+    /// A target is not watched any more.
+    pub(super) fn forget(&self, key: WatchKey) {
+        self.targets().remove(key);
+    }
+
+    fn targets(&self) -> MutexGuard<'_, SlotMap<WatchKey, Target>> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is something to do: whoever waits, or begins to, stops. Returns whether somebody does.
+    pub(crate) fn wake(&self) -> bool {
+        // Either the one that begins to wait sees this, or this sees that it waits.
+        self.has_work.store(true, Ordering::SeqCst);
+        let wakes = self.is_waited_on.swap(false, Ordering::SeqCst);
+        if wakes {
+            // It fails when its counter is full, and is readable then.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+        wakes
+    }
+
+    /// Whether there is something to do that the set says nothing of.
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_work.load(Ordering::SeqCst)
+    }
+
+    /// Everything there was to do is being done.
+    pub(crate) fn take_work(&self) {
+        self.has_work.store(false, Ordering::SeqCst);
+    }
+
+    /// Adds what something has happened to, without waiting. Returns whether anything has.
+    pub(crate) fn look(&self, into: &mut Vec<Event>) -> bool {
+        self.ask(Duration::ZERO, into)
+    }
+
+    /// Waits until something happens or somebody wakes this thread, for at most this time. One
+    /// thread at a time.
+    pub(crate) fn wait(&self, timeout: Duration, into: &mut Vec<Event>) {
+        self.is_waited_on.store(true, Ordering::SeqCst);
+        if !self.has_work.load(Ordering::SeqCst) {
+            self.ask(timeout, into);
+        }
+        self.is_waited_on.store(false, Ordering::SeqCst);
+    }
+
+    fn ask(&self, timeout: Duration, into: &mut Vec<Event>) -> bool {
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; MOST_AT_ONCE];
+        let events = match epoll::wait(&self.set, &mut room, Some(&timespec(timeout))) {
+            Ok((events, _)) => &*events,
+            // Older kernels know whole milliseconds only.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                std::thread::sleep(timeout);
+                &[]
+            }
+            Err(_) => &[],
+        };
+        if events.is_empty() {
+            return false;
+        }
+        let targets = self.targets();
+        into.extend(events.iter().filter_map(|event| {
+            let number = event.data.u64();
+            let key = (number != WAKE).then(|| WatchKey::from(KeyData::from_ffi(number)))?;
+            let is_hung_up = event.flags.intersects(HUNG_UP);
+            Some(Event { target: *targets.get(key)?, is_hung_up })
+        }));
+        true
+    }
+}
+
+impl AsFd for Poller {
+    /// Readable when something has happened.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    let time = match time > COARSE {
+        true => Duration::from_millis(time.as_micros().div_ceil(1_000) as u64),
+        false => time,
+    };
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec: seconds, tv_nsec: time.subsec_nanos() as Nsecs }
+}

@@ -1,0 +1,140 @@
+#![allow(unsafe_code)]
+//! A descriptor of which the system says when something happens on it.
+
+use std::io;
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use super::poller::{Poller, Target, WatchKey};
+
+/// What is waited for. That the other end has closed the connection always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Events {
+    Read,
+    Write,
+    ReadWrite,
+}
+
+impl Events {
+    /// Each thing that happens is told once. What a caller has not read to its end it must
+    /// remember by itself.
+    fn flags(self) -> EventFlags {
+        let always = EventFlags::RDHUP | EventFlags::ET;
+        match self {
+            Self::Read => always | EventFlags::IN,
+            Self::Write => always | EventFlags::OUT,
+            Self::ReadWrite => always | EventFlags::IN | EventFlags::OUT,
+        }
+    }
+}
+
+/// A descriptor that is watched until this is dropped, which must be before it is closed: a forked
+/// child may hold it open, and what happens on it would be told for ever.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    poller: Arc<Poller>,
+    key: WatchKey,
+    descriptor: RawFd,
+    events: Events,
+}
+
+impl Watch {
+    /// Watches a descriptor. What happens on it is told of `target`.
+    ///
+    /// # Safety
+    /// The descriptor stays open until the watch is dropped.
+    pub(crate) unsafe fn new(
+        poller: &Arc<Poller>,
+        descriptor: RawFd,
+        events: Events,
+        target: Target,
+    ) -> io::Result<Self> {
+        let key = poller.name(target);
+        let data = EventData::new_u64(key.number());
+        // SAFETY: the caller says that it is open.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        if let Err(error) = epoll::add(poller.as_fd(), borrowed, data, events.flags()) {
+            poller.forget(key);
+            return Err(error.into());
+        }
+        Ok(Self { poller: Arc::clone(poller), key, descriptor, events })
+    }
+
+    /// Waits for something else from now on. What is there already is told again.
+    pub(crate) fn change(&mut self, events: Events) -> io::Result<()> {
+        if events != self.events {
+            let data = EventData::new_u64(self.key.number());
+            epoll::modify(self.poller.as_fd(), self.borrowed(), data, events.flags())?;
+            self.events = events;
+        }
+        Ok(())
+    }
+
+    fn borrowed(&self) -> BorrowedFd<'_> {
+        // SAFETY: whoever made the watch has promised that the descriptor is open while it lives.
+        unsafe { BorrowedFd::borrow_raw(self.descriptor) }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = epoll::delete(self.poller.as_fd(), self.borrowed());
+        self.poller.forget(self.key);
+    }
+}
+
+/// A socket that may be watched.
+#[derive(Debug)]
+pub(crate) struct Watched<S> {
+    // It ends before the socket is closed.
+    watch: Option<Watch>,
+    socket: S,
+}
+
+impl<S: AsFd> Watched<S> {
+    /// Not watched yet.
+    pub(crate) fn new(socket: S) -> Self {
+        Self { watch: None, socket }
+    }
+
+    /// Watches it from now on, if that can be done and was not before. What is there already is
+    /// told.
+    pub(crate) fn watch(&mut self, poller: &Arc<Poller>, events: Events, target: Target) {
+        if self.watch.is_some() {
+            return;
+        }
+        let descriptor = self.socket.as_fd().as_raw_fd();
+        // SAFETY: the socket is owned here, is never replaced, and is dropped after the watch.
+        match unsafe { Watch::new(poller, descriptor, events, target) } {
+            Ok(watch) => self.watch = Some(watch),
+            Err(error) => tracing::debug!(%error, "a socket is polled"),
+        }
+    }
+
+    /// The socket, not watched any more.
+    pub(crate) fn into_inner(self) -> S {
+        drop(self.watch);
+        self.socket
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Waits for something else from now on, if it is watched. One of which that cannot be said is
+    /// not watched any more.
+    pub(crate) fn wait_for(&mut self, events: Events) {
+        self.watch.take_if(|watch| watch.change(events).is_err());
+    }
+}
+
+impl<S> Deref for Watched<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.socket
+    }
+}

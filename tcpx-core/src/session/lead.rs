@@ -1,0 +1,89 @@
+//! The thread that leads: it makes the rounds, and waits for what the system says in between.
+
+use std::time::{Duration, Instant};
+
+use super::wait::WaitLimit;
+use crate::engine::round::Rest;
+use crate::reactor::poller::{Event, Poller};
+use crate::reactor::spin::SpinTuner;
+
+/// First and longest pause between two questions where nobody tells when something happens.
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+const LONGEST_PAUSE: Duration = Duration::from_micros(500);
+
+/// What passes from one thread that leads to the next.
+#[derive(Debug)]
+pub(super) struct Lead {
+    /// What has happened, for the next round.
+    pub(super) events: Vec<Event>,
+    spin: SpinTuner,
+    longest_spin: Duration,
+    /// Since when nothing has moved, of what must be asked about.
+    idle_since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Lead {
+    pub(super) fn new(longest_spin: Duration) -> Self {
+        Self {
+            events: Vec::new(),
+            spin: SpinTuner::new(longest_spin),
+            longest_spin,
+            idle_since: None,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// Waits until the next round is due, at most until the limit. `moved`: the last one moved
+    /// something.
+    pub(super) fn pause(&mut self, poller: &Poller, rest: Rest, moved: bool, limit: WaitLimit) {
+        let now = Instant::now();
+        if moved || rest != Rest::Poll {
+            self.idle_since = None;
+            self.pause = FIRST_PAUSE;
+        }
+        match rest {
+            Rest::None => drop(poller.look(&mut self.events)),
+            Rest::Poll => self.poll(poller, now, limit),
+            Rest::Until(at) => {
+                if !self.spin(poller, now) {
+                    let time = limit.cut(at.saturating_duration_since(now), now);
+                    poller.wait(time, &mut self.events);
+                }
+            }
+        }
+    }
+
+    /// Looks again at once for a moment, then after longer and longer pauses.
+    fn poll(&mut self, poller: &Poller, now: Instant, limit: WaitLimit) {
+        let since = *self.idle_since.get_or_insert(now);
+        if now.saturating_duration_since(since) < self.longest_spin {
+            if !poller.look(&mut self.events) {
+                std::thread::yield_now();
+            }
+            return;
+        }
+        poller.wait(limit.cut(self.pause, now), &mut self.events);
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+    }
+
+    /// Looks again and again, as long as that is likely to pay. Returns whether something happened.
+    fn spin(&mut self, poller: &Poller, began: Instant) -> bool {
+        let time = self.spin.begin();
+        if time.is_zero() {
+            return false;
+        }
+        loop {
+            if poller.look(&mut self.events) || poller.has_work() {
+                self.spin.spun(true);
+                return true;
+            }
+            // The other end may be waiting for this core.
+            std::thread::yield_now();
+            if began.elapsed() >= time {
+                self.spin.spun(false);
+                return false;
+            }
+        }
+    }
+}
