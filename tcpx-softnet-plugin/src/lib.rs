@@ -3,10 +3,10 @@
 //!
 //! It exports three data symbols; everything else is in `tcpx-softnet`. `ncclNetPlugin_v7` is the
 //! 152-byte table itself. The others are additions of this project, because the table has no such
-//! questions, and its layout is not ours to change: `tcpxCommHealth_v1` says whether a comm on which
-//! nothing is posted is alive, `tcpxCommPoll_v1` says what to wait for. Who loads the library for
-//! the table alone never looks for them. The symbols live in a crate of their own because a library
-//! that links `tcpx-softnet` must not export them a second time.
+//! questions, and its layout is not ours to change: `tcpxCommHealth_v1` says whether a comm on
+//! which nothing is posted is alive, `tcpxCommPoll_v1` says what to wait for. Who loads the library
+//! for the table alone never looks for them. The symbols live in a crate of their own because a
+//! library that links `tcpx-softnet` must not export them a second time.
 //!
 //! `scripts/build_softnet_plugin.sh` builds it and puts it at
 //! `target/release/libnccl-net-tcpx-soft.so`. NCCL finds it there with `NCCL_NET_PLUGIN=tcpx-soft`

@@ -145,12 +145,12 @@
 //! comm.
 //!
 //! # Waiting
-//! Nothing moves unless `test` is called, but it need not be called in a loop. [`comm_poll`], another
-//! addition to the table, gives the descriptors of a comm, to be watched for edges, and says after
-//! each `test` whether there is something to wait for. An edge may have been seen already, so `test`
-//! comes first, after each post as well. What only time tells is no edge: whoever waits for edges
-//! asks [`comm_health`] about once a second whether a comm with requests is alive. Faults and
-//! shapes that count calls or let time pass want to be called all the time.
+//! Nothing moves unless `test` is called, but it need not be called in a loop. [`comm_poll`],
+//! another addition to the table, gives the descriptors of a comm, to be watched for edges, and
+//! says after each `test` whether there is something to wait for. An edge may have been seen
+//! already, so `test` comes first, after each post as well. What only time tells is no edge:
+//! whoever waits for edges asks [`comm_health`] about once a second whether a comm with requests is
+//! alive. Faults and shapes that count calls or let time pass want to be called all the time.
 //!
 //! # Settings
 //! Read by `init` from the environment, or given by [`configure`]. A value that is not allowed

@@ -45,7 +45,9 @@ fn exchange_on_edges(pair: (Sender, Receiver), kind: c_int, window: usize) -> u6
     exchange_with(pair, (kind, kind), &sizes, window, waits);
     for (end, edges) in [("sender", &sends), ("receiver", &receives)] {
         let [waits, calls] = [&edges.waits, &edges.calls].map(|it| it.load(Ordering::Relaxed));
-        println!("{end}, kind {kind}, window {window}: waited {waits} times, called {calls}");
+        support::say(&format!(
+            "{end}, kind {kind}, window {window}: waited {waits} times, called {calls}"
+        ));
     }
     sends.waits.load(Ordering::Relaxed) + receives.waits.load(Ordering::Relaxed)
 }
@@ -73,7 +75,6 @@ fn moves(variables: &[(&str, &str)]) {
     let ran = ran.expect("it starts");
     let [out, errors] = [&ran.stdout, &ran.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(ran.status.success(), "{variables:?}\n{out}\n{errors}");
-    println!("{variables:?}\n{out}");
 }
 
 #[test]
