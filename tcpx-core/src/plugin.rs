@@ -41,7 +41,8 @@ use tcpx_diagnosis::table::environment::INLINE_WITH_CUDA;
 use tcpx_diagnosis::variables::{Env, lint, process_env, value};
 use tcpx_diagnosis::{Finding, Host};
 use tcpx_sys::{
-    Entries, HealthEntries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION,
+    Entries, HealthEntries, NET_DEVICE_UNPACK, NcclResult, NetProperties, ReadinessEntries,
+    UNPACK_VERSION,
 };
 
 use self::blocking_call::BlockingCall;
@@ -153,8 +154,9 @@ impl Plugin {
         let raw = unsafe {
             tcpx_sys::Plugin::from_table(Path::new("built-in"), tcpx_softnet::table(), &[SOFT_NAME])
         }?;
-        // SAFETY: the addition is the same plugin's, and a constant of this program as well.
-        let raw = unsafe { raw.with_health(tcpx_softnet::comm_health()) };
+        let (health, readiness) = (tcpx_softnet::comm_health(), tcpx_softnet::comm_poll());
+        // SAFETY: the additions are the same plugin's, and constants of this program as well.
+        let raw = unsafe { raw.with_additions(health, readiness) };
         Self::initialise(raw, chunk_bytes)
     }
 
@@ -214,6 +216,11 @@ impl Plugin {
     /// What says whether comms are alive, if the plugin can.
     pub(crate) fn health(&self) -> Option<&HealthEntries> {
         self.raw.health()
+    }
+
+    /// What says for what to wait on a comm, if the plugin can.
+    pub(crate) fn readiness(&self) -> Option<&ReadinessEntries> {
+        self.raw.readiness()
     }
 
     /// The largest chunk: NCCL_DYNAMIC_CHUNK_SIZE as the plugin saw it.

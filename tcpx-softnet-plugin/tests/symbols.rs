@@ -1,11 +1,11 @@
 #![allow(unsafe_code)]
-//! The shared library shows the dynamic linker two symbols: a working table, and the addition to
+//! The shared library shows the dynamic linker three symbols: a working table, and the additions to
 //! it.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use tcpx_sys::{HEALTH_SYMBOL, Plugin, SYMBOL};
+use tcpx_sys::{HEALTH_SYMBOL, Plugin, READINESS_SYMBOL, SYMBOL};
 
 /// The library that Cargo built next to this test.
 fn library() -> PathBuf {
@@ -17,7 +17,7 @@ fn library() -> PathBuf {
 }
 
 #[test]
-fn the_table_and_its_addition_are_exported_and_nothing_else() {
+fn the_table_and_its_additions_are_exported_and_nothing_else() {
     let nm = Command::new("nm").args(["-D", "-S", "--defined-only"]).arg(library()).output();
     let nm = nm.expect("nm (binutils) is needed for this test");
     assert!(nm.status.success());
@@ -25,8 +25,9 @@ fn the_table_and_its_addition_are_exported_and_nothing_else() {
     let mut lines: Vec<Vec<&str>> =
         text.lines().map(|line| line.split_whitespace().collect()).collect();
     lines.sort_by_key(|line| line.last().copied());
-    let [table, health] = lines.as_slice() else { panic!("exported symbols: {text}") };
-    for (line, name, bytes) in [(table, SYMBOL, 152), (health, HEALTH_SYMBOL, 16)] {
+    let expected = [(SYMBOL, 152), (HEALTH_SYMBOL, 16), (READINESS_SYMBOL, 16)];
+    assert_eq!(lines.len(), expected.len(), "exported symbols: {text}");
+    for (line, (name, bytes)) in lines.iter().zip(expected) {
         assert_eq!(line[3], name);
         assert!(matches!(line[2], "D" | "B" | "R"), "a data symbol: {line:?}");
         assert_eq!(u64::from_str_radix(line[1], 16).expect("hex"), bytes);
@@ -58,4 +59,13 @@ fn it_loads_as_a_plugin() {
         ((health.check_comm)(comm), (health.set_peer_timeout)(comm, 1))
     };
     assert_eq!((codes.0.0, codes.1.0), (3, 3));
+    let readiness = plugin.readiness().expect("the other addition");
+    let mut answer = 7;
+    // SAFETY: as above; no descriptor is asked for, so there need be no place for one.
+    let codes = unsafe {
+        let comm = std::ptr::null_mut();
+        let count = (readiness.descriptors)(comm, std::ptr::null_mut(), 0, &raw mut answer);
+        (count, (readiness.needs_call)(comm, &raw mut answer))
+    };
+    assert_eq!((codes.0.0, codes.1.0, answer), (3, 3, 7));
 }

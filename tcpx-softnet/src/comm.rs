@@ -1,8 +1,8 @@
 //! Send and receive comms: what happens between `isend` or `irecv` and a request that is done.
 //!
-//! - `send_comm`: a send comm
+//! - `send_comm`: a send comm; `send_comm::readiness`: what it waits for
 //! - `recv_comm`: a receive comm; `recv_comm::records`: what it does with control records;
-//!   `recv_comm::arrivals`: with bytes that have come
+//!   `recv_comm::arrivals`: with bytes that have come; `recv_comm::readiness`: what it waits for
 //! - `recv_request`: one irecv
 //! - `options`: what a new comm is told
 //! - `requests`: a comm's requests, and what `test` answers
@@ -15,7 +15,9 @@
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
 //! - `helper_threads`: threads that run lanes
+//! - `bell`: how they tell that chunks have finished
 
+mod bell;
 mod control_socket;
 mod credit;
 mod helper_threads;

@@ -1,9 +1,9 @@
-//! The functions of the v7 table and of the addition to it, by the names that logs and fault
+//! The functions of the v7 table and of the additions to it, by the names that logs and fault
 //! scripts use.
 
 macro_rules! entries {
     ($($variant:ident $name:literal),* $(,)?) => {
-        /// A function of the v7 table, or of the addition to it.
+        /// A function of the v7 table, or of the additions to it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "each is the entry of that name")]
         #[non_exhaustive]
@@ -36,4 +36,5 @@ entries! {
     CloseListen "closeListen", GetDeviceMr "getDeviceMr",
     IrecvConsumed "irecvConsumed",
     SetPeerTimeout "setPeerTimeout", CheckComm "checkComm",
+    Descriptors "descriptors", NeedsCall "needsCall",
 }

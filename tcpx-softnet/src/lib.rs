@@ -144,6 +144,14 @@
 //! addition to the table: it says whether a comm's sockets are alive, and sets the timeout of one
 //! comm.
 //!
+//! # Waiting
+//! Nothing moves unless `test` is called, but it need not be called in a loop. [`comm_poll`],
+//! another addition to the table, gives the descriptors of a comm, to be watched for edges, and
+//! says after each `test` whether there is something to wait for. An edge may have been seen
+//! already, so `test` comes first, after each post as well. What only time tells is no edge:
+//! whoever waits for edges asks [`comm_health`] about once a second whether a comm with requests is
+//! alive. Faults and shapes that count calls or let time pass want to be called all the time.
+//!
 //! # Settings
 //! Read by `init` from the environment, or given by [`configure`]. A value that is not allowed
 //! makes `init` return 3 with a WARN line that names the variable. Empty counts as unset.
@@ -201,7 +209,8 @@ pub use faults::{Fault, Quirks, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
 pub use parse_error::ParseError;
 pub use plugin::{
-    Helpers, Settings, SettingsError, bounce_bytes, comm_health, configure, pool_stats, table,
+    Helpers, Settings, SettingsError, bounce_bytes, comm_health, comm_poll, configure, pool_stats,
+    table,
 };
 pub use quirk::Quirk;
 pub use wire::{Side, SocketRole};

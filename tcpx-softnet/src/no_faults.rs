@@ -69,6 +69,10 @@ impl CommFaults {
 
     pub(crate) fn step<'a>(&mut self, _: impl Iterator<Item = &'a TcpStream>) {}
 
+    pub(crate) fn counts_calls(&self) -> bool {
+        false
+    }
+
     pub(crate) fn loses(&self, _: u64) -> bool {
         false
     }

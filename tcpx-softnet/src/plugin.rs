@@ -1,7 +1,8 @@
 //! The plugin as its callers see it: the table, the settings, and the state of the process.
 //!
 //! - `table`: the v7 table and its `extern "C"` functions
-//! - `health`: the addition to it, which says whether a comm is alive
+//! - `health`: an addition to it, which says whether a comm is alive
+//! - `readiness`: another, which says for what to wait on a comm
 //! - `entries`: what each of them does, in safe Rust
 //! - `gpu_mismatch`: listen and accept for different GPUs
 //! - `misuse`: calls that the original would not survive
@@ -18,6 +19,7 @@ mod gpu_mismatch;
 mod health;
 mod misuse;
 mod nic;
+mod readiness;
 mod registered;
 mod registry;
 mod runtime;
@@ -27,6 +29,7 @@ mod table;
 mod variables;
 
 pub use health::comm_health;
+pub use readiness::comm_poll;
 pub use runtime::{bounce_bytes, configure, pool_stats};
 pub use settings::{Helpers, Settings};
 pub use table::table;

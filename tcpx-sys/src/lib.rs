@@ -4,8 +4,9 @@
 //! (`tcpx-softnet`). Types match the C ABI byte for byte. Every size and offset is asserted at
 //! compile time, and compared with a C compiler's view in `tests/abi_probe.rs`.
 //!
-//! A plugin of this project has one more symbol, which says whether a comm is alive:
-//! [`CommHealthV1`], [`Plugin::health`].
+//! A plugin of this project has two more symbols. One says whether a comm is alive:
+//! [`CommHealthV1`], [`Plugin::health`]. The other says what to wait for: [`CommPollV1`],
+//! [`Plugin::readiness`].
 //!
 //! This crate holds no policy: it never retries, never waits, never interprets a return code. It
 //! opens a plugin by path ([`Plugin::load`]), forwards the plugin's log lines to `tracing`
@@ -43,6 +44,7 @@ mod health;
 mod load;
 mod logger;
 mod process;
+mod readiness;
 mod table;
 mod types;
 
@@ -50,6 +52,10 @@ pub use health::{CheckCommFn, CommHealthV1, HEALTH_SYMBOL, HealthEntries, SetPee
 pub use load::{Entries, LoadError, Plugin, SYMBOL};
 pub use logger::{log_callback, set_max_log_level};
 pub use process::{Forked, Stay, is_forked};
+pub use readiness::{
+    CommDescriptor, CommDescriptorsFn, CommPollV1, MAX_COMM_DESCRIPTORS, NeedsCallFn,
+    READINESS_SYMBOL, ReadinessEntries,
+};
 pub use table::{
     AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn,
     InitFn, IrecvConsumedFn, IrecvFn, IsendFn, ListenFn, Logger, NcclNetV7, RegMrDmaBufFn, RegMrFn,

@@ -5,6 +5,7 @@ use core::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 
 use crate::health::{CommHealthV1, HEALTH_SYMBOL, HealthEntries};
+use crate::readiness::{CommPollV1, READINESS_SYMBOL, ReadinessEntries};
 use crate::table::{
     AcceptFn, CloseFn, ConnectFn, DeregMrFn, DevicesFn, GetDeviceMrFn, GetPropertiesFn, IflushFn,
     InitFn, IrecvConsumedFn, IrecvFn, IsendFn, ListenFn, NcclNetV7, RegMrFn, TestFn,
@@ -113,12 +114,13 @@ pub struct Plugin {
     table: NcclNetV7,
     entries: Entries,
     health: Option<HealthEntries>,
+    readiness: Option<ReadinessEntries>,
 }
 
 impl Plugin {
     /// Opens `path` and checks symbol, members and name. An empty list of names takes any. Finds
-    /// the symbol [`HEALTH_SYMBOL`] too, where there is one; something else under that name counts
-    /// as none.
+    /// the symbols [`HEALTH_SYMBOL`] and [`READINESS_SYMBOL`] too, where they are; something else
+    /// under one of these names counts as none.
     ///
     /// # Errors
     /// One [`LoadError`] variant per cause.
@@ -165,27 +167,29 @@ impl Plugin {
         let table = unsafe { address.read_unaligned() };
         // SAFETY: the table came from a loaded plugin that the caller vouches for.
         let plugin = unsafe { Self::from_table(path, table, expected_names) }?;
-        // SAFETY: only the symbol's address is taken here.
-        let health = unsafe { library.get::<*const CommHealthV1>(HEALTH_SYMBOL) };
-        let health = health.ok().map(|symbol| *symbol).filter(|address| {
-            // SAFETY: the address came from dlsym on a library that stays loaded.
-            let bytes = || unsafe { symbol_bytes(address.cast()) };
-            !address.is_null() && bytes().is_none_or(|found| found == size_of::<CommHealthV1>())
-        });
-        // SAFETY: the address is that of data of this size in a library that is never unmapped,
-        // under the name that stands for this struct, whose members may be NULL.
-        let health = health.map(|address| unsafe { address.read_unaligned() });
-        Ok(Self { health: health.and_then(HealthEntries::from_struct), ..plugin })
+        // SAFETY: the name stands for this struct, whose members may be NULL.
+        let health = unsafe { addition::<CommHealthV1>(&library, HEALTH_SYMBOL) };
+        // SAFETY: as above.
+        let readiness = unsafe { addition::<CommPollV1>(&library, READINESS_SYMBOL) };
+        Ok(Self {
+            health: health.and_then(HealthEntries::from_struct),
+            readiness: readiness.and_then(ReadinessEntries::from_struct),
+            ..plugin
+        })
     }
 
-    /// The same plugin with the addition that a table from this process comes with.
+    /// The same plugin with the additions that a table from this process comes with.
     ///
     /// # Safety
-    /// The functions are of the types that the struct declares, belong to the table's plugin, and
+    /// The functions are of the types that the structs declare, belong to the table's plugin, and
     /// stay callable for the rest of the process.
     #[must_use]
-    pub unsafe fn with_health(self, health: CommHealthV1) -> Self {
-        Self { health: HealthEntries::from_struct(health), ..self }
+    pub unsafe fn with_additions(self, health: CommHealthV1, readiness: CommPollV1) -> Self {
+        Self {
+            health: HealthEntries::from_struct(health),
+            readiness: ReadinessEntries::from_struct(readiness),
+            ..self
+        }
     }
 
     /// Takes a table that is already in this process, such as the built-in software plugin's. An
@@ -228,7 +232,7 @@ impl Plugin {
             close_recv "closeRecv", close_listen "closeListen", get_device_mr "getDeviceMr",
             irecv_consumed "irecvConsumed",
         );
-        Ok(Self { path, name, table, entries, health: None })
+        Ok(Self { path, name, table, entries, health: None, readiness: None })
     }
 
     /// Where the plugin came from.
@@ -260,6 +264,33 @@ impl Plugin {
     pub const fn health(&self) -> Option<&HealthEntries> {
         self.health.as_ref()
     }
+
+    /// What says for what a caller waits, of a plugin that can.
+    #[must_use]
+    pub const fn readiness(&self) -> Option<&ReadinessEntries> {
+        self.readiness.as_ref()
+    }
+}
+
+/// The struct that a symbol beside the table is, if there is one of its size.
+///
+/// # Safety
+/// The library stays loaded, and the name stands for data of this type, which is valid for every
+/// bit pattern of function addresses, NULL included.
+unsafe fn addition<T: Copy>(library: &libloading::Library, name: &str) -> Option<T> {
+    // SAFETY: only the symbol's address is taken here.
+    let symbol = unsafe { library.get::<*const T>(name) }.ok()?;
+    let address = *symbol;
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: the address came from dlsym on a library that stays loaded.
+    if unsafe { symbol_bytes(address.cast()) }.is_some_and(|found| found != size_of::<T>()) {
+        return None;
+    }
+    // SAFETY: the address is that of data of this size in a library that is never unmapped; the
+    // caller vouches for what the name stands for.
+    Some(unsafe { address.read_unaligned() })
 }
 
 /// Size of the object that starts at `address`, as the dynamic symbol table has it; `None` where it

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tcpx_sys::{HEALTH_SYMBOL, LoadError, Plugin, SYMBOL};
+use tcpx_sys::{HEALTH_SYMBOL, LoadError, Plugin, READINESS_SYMBOL, SYMBOL};
 
 mod fixture;
 
@@ -68,23 +68,24 @@ fn a_whole_table_loads_with_dma_buf_set_or_null() {
 }
 
 #[test]
-fn the_addition_is_found_whole_or_not_at_all() {
+fn each_addition_is_found_whole_or_not_at_all() {
     let folder = tempfile::tempdir().expect("folder");
     let table = table("\"TCPXSoft_v7\"", &[]);
-    for (output, addition, is_found) in [
-        ("none.so", String::new(), false),
-        ("whole.so", format!("member {HEALTH_SYMBOL}[2] = {{ called, called }};\n"), true),
-        ("half.so", format!("member {HEALTH_SYMBOL}[2] = {{ called, 0 }};\n"), false),
-        (
-            "longer.so",
-            format!("member {HEALTH_SYMBOL}[3] = {{ called, called, called }};\n"),
-            false,
-        ),
-        ("pointer.so", format!("member *{HEALTH_SYMBOL};\n"), false),
-    ] {
-        let path = library(folder.path(), output, &(table.clone() + &addition));
-        let plugin = load(&path, &["TCPXSoft_v7"]).expect("it is a plugin either way");
-        assert_eq!(plugin.health().is_some(), is_found, "{output}");
+    for symbol in [HEALTH_SYMBOL, READINESS_SYMBOL] {
+        for (output, addition, is_found) in [
+            ("none", String::new(), false),
+            ("whole", format!("member {symbol}[2] = {{ called, called }};\n"), true),
+            ("half", format!("member {symbol}[2] = {{ called, 0 }};\n"), false),
+            ("longer", format!("member {symbol}[3] = {{ called, called, called }};\n"), false),
+            ("pointer", format!("member *{symbol};\n"), false),
+        ] {
+            let output = format!("{output}-{symbol}.so");
+            let path = library(folder.path(), &output, &(table.clone() + &addition));
+            let plugin = load(&path, &["TCPXSoft_v7"]).expect("it is a plugin either way");
+            let found = (plugin.health().is_some(), plugin.readiness().is_some());
+            let wanted = |name| is_found && symbol == name;
+            assert_eq!(found, (wanted(HEALTH_SYMBOL), wanted(READINESS_SYMBOL)), "{output}");
+        }
     }
 }
 

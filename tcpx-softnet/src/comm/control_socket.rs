@@ -38,7 +38,7 @@ impl ControlSocket {
         list.push_bytes(bytes);
         match list.send(self.stream.as_fd(), self.faults.signal()) {
             IoOutcome::Bytes(count) => Ok(Some(count)),
-            IoOutcome::Blocked => Ok(None),
+            IoOutcome::Blocked | IoOutcome::Again => Ok(None),
             IoOutcome::Closed => Err(io::ErrorKind::UnexpectedEof.into()),
             IoOutcome::Failed(error) => Err(error),
         }
@@ -86,26 +86,27 @@ impl ControlOut {
     }
 
     /// Sends what the socket takes, several records to a call; `sent` is told the request of each
-    /// record that is out.
+    /// record that is out. False when more may go out although the socket does not become ready.
     pub(crate) fn flush(
         &mut self,
         socket: &mut ControlSocket,
         mut sent: impl FnMut(u64),
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         while !self.segments.is_empty() {
-            let Some(limit) = socket.faults.limit(&socket.stream)? else { return Ok(()) };
+            let Some(limit) = socket.faults.limit(&socket.stream)? else { return Ok(false) };
             let signal = socket.faults.signal();
             match self.list(limit).send(socket.stream.as_fd(), signal) {
                 IoOutcome::Bytes(bytes) => {
                     socket.faults.moved(bytes);
                     self.advance(bytes, &mut sent);
                 }
-                IoOutcome::Blocked => return Ok(()),
+                IoOutcome::Blocked => return Ok(true),
+                IoOutcome::Again => return Ok(false),
                 IoOutcome::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
                 IoOutcome::Failed(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn list(&self, limit: usize) -> IoList<'_> {
@@ -148,8 +149,10 @@ pub(crate) struct ControlIn {
 pub(crate) enum ControlRead {
     /// More bytes.
     Bytes,
-    /// Nothing yet.
+    /// Nothing yet: the socket becomes readable.
     Nothing,
+    /// It is not to be read now.
+    Held,
     /// The peer has closed.
     End,
 }
@@ -175,7 +178,7 @@ impl ControlIn {
     /// One read of the socket into the free end of the buffer.
     pub(crate) fn read(&mut self, socket: &mut ControlSocket) -> io::Result<ControlRead> {
         let Some(limit) = socket.faults.limit(&socket.stream)? else {
-            return Ok(ControlRead::Nothing);
+            return Ok(ControlRead::Held);
         };
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -183,7 +186,7 @@ impl ControlIn {
         let room = limit.min(self.buffer.len() - self.end);
         match socket.try_read(&mut self.buffer[self.end..self.end + room])? {
             None => Ok(ControlRead::Nothing),
-            Some(0) if room == 0 => Ok(ControlRead::Nothing),
+            Some(0) if room == 0 => Ok(ControlRead::Held),
             Some(0) => Ok(ControlRead::End),
             Some(bytes) => {
                 socket.faults.moved(bytes);

@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
+use super::bell::Bell;
 use crate::faults::{ArrivalPages, SocketFaults};
 use crate::log;
 use crate::memory::{IoList, IoOutcome, Piece};
@@ -125,6 +126,8 @@ pub(crate) enum Progress {
     Moved,
     /// The socket must become ready first.
     Blocked,
+    /// Something else must happen first, of which the socket tells nothing.
+    Held,
     /// There is nothing to do.
     Idle,
 }
@@ -153,11 +156,19 @@ pub(crate) struct Lane {
     bytes: AtomicUsize,
     /// Chunks that are finished and not collected.
     done: AtomicUsize,
+    /// Rung with every finished chunk, where a helper thread runs the lane.
+    bell: Option<Arc<Bell>>,
 }
 
 impl Lane {
-    /// `socket` is connected and non-blocking.
-    pub(crate) fn new(socket: TcpStream, index: usize, side: Side, faults: SocketFaults) -> Self {
+    /// `socket` is connected and non-blocking. `bell`: for a lane that a helper thread runs.
+    pub(crate) fn new(
+        socket: TcpStream,
+        index: usize,
+        side: Side,
+        faults: SocketFaults,
+        bell: Option<Arc<Bell>>,
+    ) -> Self {
         Self {
             socket,
             index,
@@ -173,6 +184,7 @@ impl Lane {
             chunks: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
+            bell,
         }
     }
 
@@ -219,7 +231,7 @@ impl Lane {
         }
         let limit = match working.faults.limit(&self.socket) {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Progress::Blocked,
+            Ok(None) => return Progress::Held,
             Err(error) => {
                 self.die(&mut working, &error);
                 return Progress::Idle;
@@ -239,7 +251,7 @@ impl Lane {
         }
         if list.is_empty() {
             // The front chunk waits for bytes or pages, if there is one.
-            return if working.chunks.is_empty() { Progress::Idle } else { Progress::Blocked };
+            return if working.chunks.is_empty() { Progress::Idle } else { Progress::Held };
         }
         let moved = match self.side {
             Side::Send => list.send(self.socket.as_fd(), working.faults.signal()),
@@ -252,6 +264,7 @@ impl Lane {
                 Progress::Moved
             }
             IoOutcome::Blocked => Progress::Blocked,
+            IoOutcome::Again => Progress::Held,
             IoOutcome::Closed => {
                 self.die(&mut working, &CLOSED);
                 Progress::Idle
@@ -304,6 +317,10 @@ impl Lane {
         let mut finished = lock(&self.finished);
         finished.push_back(chunk);
         self.done.fetch_add(1, Ordering::Release);
+        drop(finished);
+        if let Some(bell) = &self.bell {
+            bell.ring();
+        }
     }
 
     fn die(&self, working: &mut Working, reason: &dyn core::fmt::Display) {

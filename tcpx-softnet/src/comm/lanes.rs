@@ -1,11 +1,16 @@
 //! The data sockets of one comm, run by helper threads or by the caller.
 
+use std::ffi::c_int;
 use std::io;
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use tcpx_sys::CommDescriptor;
+
+use super::bell::Bell;
 use super::helper_threads::HelperThreads;
-use super::lane::{Chunk, Lane};
+use super::lane::{Chunk, Lane, Progress};
 use super::lane_order::harvest_order;
 use super::options::CommOptions;
 use crate::faults::SocketFaults;
@@ -23,6 +28,9 @@ pub(crate) struct Lanes {
     /// Dropped before the lanes, so that the threads end first.
     helpers: Option<HelperThreads>,
     lanes: Vec<Arc<Lane>>,
+    side: Side,
+    /// What the helper threads ring, if there are any.
+    bell: Option<Arc<Bell>>,
 }
 
 impl Lanes {
@@ -33,16 +41,17 @@ impl Lanes {
         options: &CommOptions<'_>,
     ) -> io::Result<Self> {
         let CommOptions { number, threads, script, .. } = *options;
+        let bell = (threads > 0).then(Arc::<Bell>::default);
         let lane = |(index, socket)| {
             // At most eight.
             let role = SocketRole::Data(index as u16);
             let faults = SocketFaults::new(script, number, side, role);
-            Arc::new(Lane::new(socket, index, side, faults))
+            Arc::new(Lane::new(socket, index, side, faults, bell.clone()))
         };
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers =
             if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads)?) };
-        Ok(Self { helpers, lanes })
+        Ok(Self { helpers, lanes, side, bell })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -62,17 +71,43 @@ impl Lanes {
         }
     }
 
-    /// Moves bytes, if there are no helper threads to do it.
-    pub(crate) fn run(&self) {
-        if self.helpers.is_none() {
-            for lane in &self.lanes {
-                lane.run_once();
-            }
+    /// Whether any lane takes another chunk.
+    pub(crate) fn has_any_room(&self) -> bool {
+        (0..self.lanes.len()).any(|index| self.has_room(index))
+    }
+
+    /// Moves bytes, if there are no helper threads to do it. Says whether more may happen although
+    /// no descriptor becomes ready.
+    pub(crate) fn run(&self) -> bool {
+        if let Some(bell) = &self.bell {
+            return !bell.is_watched();
         }
+        let may_go_on = |lane: &Arc<Lane>| match lane.run_once() {
+            Progress::Moved => lane.has_chunks(),
+            Progress::Held => true,
+            Progress::Blocked | Progress::Idle => false,
+        };
+        self.lanes.iter().filter(|lane| may_go_on(lane)).count() > 0
+    }
+
+    /// What to watch: the data sockets, and the bell of the helper threads.
+    pub(crate) fn descriptors(&self) -> io::Result<Vec<CommDescriptor>> {
+        let events = match self.side {
+            Side::Send => libc::EPOLLOUT,
+            Side::Recv => libc::EPOLLIN,
+        };
+        let mut all: Vec<_> = self.sockets().map(|socket| descriptor(socket, events)).collect();
+        if let Some(bell) = &self.bell {
+            all.push(descriptor(&bell.watch()?, libc::EPOLLIN));
+        }
+        Ok(all)
     }
 
     /// Calls `collected` with every finished chunk and its lane, in harvest order.
     pub(crate) fn harvest(&self, mut collected: impl FnMut(usize, Chunk)) {
+        if let Some(bell) = &self.bell {
+            bell.silence();
+        }
         for index in harvest_order(self.lanes.len()) {
             while let Some(chunk) = self.lanes[index].collect() {
                 collected(index, chunk);
@@ -94,4 +129,9 @@ impl Lanes {
         self.helpers = None;
         self.lanes.clear();
     }
+}
+
+/// A descriptor, and what to watch it for.
+pub(crate) fn descriptor(fd: &impl AsRawFd, events: c_int) -> CommDescriptor {
+    CommDescriptor { fd: fd.as_raw_fd(), events: events as u32 }
 }

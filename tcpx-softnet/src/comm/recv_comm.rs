@@ -2,6 +2,7 @@
 //! or to the host memory that was posted.
 
 mod arrivals;
+mod readiness;
 mod records;
 
 use std::collections::VecDeque;
@@ -77,6 +78,8 @@ pub(crate) struct RecvComm {
     harvested: Vec<(usize, Chunk)>,
     spare_pieces: Vec<Vec<Piece>>,
     spare_pages: Vec<ReceivePages>,
+    /// Whether a further test may get further although no descriptor becomes ready.
+    may_go_on: bool,
 }
 
 impl RecvComm {
@@ -130,6 +133,7 @@ impl RecvComm {
             harvested: Vec::new(),
             spare_pieces: Vec::new(),
             spare_pages: Vec::new(),
+            may_go_on: true,
         })
     }
 
@@ -141,6 +145,7 @@ impl RecvComm {
     /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before
     /// [`Self::test`].
     pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
+        self.may_go_on = true;
         let pages = self.spare_pages.pop().unwrap_or_default();
         self.requests.post(RecvRequest::new(destination, posted, pages))
     }
@@ -149,9 +154,8 @@ impl RecvComm {
     /// its entries and their count are in the queue by then.
     pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
-        if !self.requests.is_done(number) {
-            self.progress();
-        }
+        self.may_go_on = true;
+        let may_go_on = self.requests.is_done(number) || self.progress();
         let mut done = self.requests.answer(number)?;
         if !done && self.liveness.is_stuck(number) {
             self.look();
@@ -161,11 +165,13 @@ impl RecvComm {
             self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
             self.requests.ring.report();
         }
+        self.may_go_on = done || may_go_on;
         Ok(done)
     }
 
     /// Frees the oldest done request, whose number ends in the bits `low`, and recycles its pages.
     pub(crate) fn consume(&mut self, low: u32) -> Result<(), Failure> {
+        self.may_go_on = true;
         let number = self.requests.ring.number_from_low_bits(low);
         match self.requests.ring.may_consume(number) {
             Ok(()) => {
@@ -233,17 +239,20 @@ impl RecvComm {
         }
         self.requests.fail(self.requests.ring.first_unqueued(), Failure::System);
         self.harvest();
+        self.may_go_on = true;
     }
 
-    fn progress(&mut self) {
+    /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
+    fn progress(&mut self) -> bool {
         self.requests.begin_call();
         self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
         self.send_credit();
-        self.match_records();
+        let records = self.match_records();
         self.feed_lanes();
-        self.lanes.run();
+        let lanes = self.lanes.run();
         self.harvest();
         self.take_uploads();
+        lanes || self.has_more_to_do(records)
     }
 
     fn send_credit(&mut self) {

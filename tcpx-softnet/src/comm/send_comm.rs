@@ -1,6 +1,8 @@
 //! Send comms. A message is cut into chunks, which are announced on the control socket and queued
 //! on the data sockets. Chunks of GPU memory are copied to pinned pages before that.
 
+mod readiness;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,6 +94,8 @@ pub(crate) struct SendComm {
     faults: CommFaults,
     /// Made with the first send of GPU memory.
     stager: Option<Stager>,
+    /// Whether a further test may get further although no descriptor becomes ready.
+    may_go_on: bool,
 }
 
 impl SendComm {
@@ -115,6 +119,7 @@ impl SendComm {
             inline_bytes: options.inline_bytes,
             faults: CommFaults::new(script, Side::Send),
             stager: None,
+            may_go_on: true,
         })
     }
 
@@ -124,6 +129,7 @@ impl SendComm {
         memory: Piece,
         registration: Arc<Registration>,
     ) -> Result<u64, Failure> {
+        self.may_go_on = true;
         let staged = self.prepare_staging(memory, &registration)?;
         let send = SendRequest {
             memory,
@@ -154,9 +160,8 @@ impl SendComm {
     /// Drives the comm, then says whether the request is done, whose number ends in the bits `low`.
     pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
-        if !self.requests.is_done(number) {
-            self.progress();
-        }
+        self.may_go_on = true;
+        let may_go_on = self.requests.is_done(number) || self.progress();
         let mut done = self.requests.answer(number)?;
         if !done && self.liveness.is_stuck(number) {
             self.look();
@@ -166,6 +171,7 @@ impl SendComm {
             self.requests.ring.report();
             self.requests.ring.free();
         }
+        self.may_go_on = done || may_go_on;
         Ok(done)
     }
 
@@ -196,22 +202,25 @@ impl SendComm {
         }
         self.requests.fail(from, Failure::System);
         self.harvest();
+        self.may_go_on = true;
     }
 
-    fn progress(&mut self) {
+    /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
+    fn progress(&mut self) -> bool {
         self.requests.begin_call();
         self.faults.step(self.outgoing.lanes.sockets().chain([self.control.stream()]));
-        self.read_credit();
         self.queue_chunks();
-        self.flush_records();
-        self.outgoing.lanes.run();
-        self.harvest();
+        let records = self.flush_records();
+        let lanes = self.outgoing.lanes.run();
+        let has_harvested = self.harvest();
+        records || lanes || self.has_more_to_do(has_harvested)
     }
 
-    fn read_credit(&mut self) {
-        let (Some(credit), Some(next)) = (&mut self.credit, self.requests.next()) else { return };
+    /// Whether the peer has posted the receive of request `next`, as far as it has told.
+    fn has_credit(&mut self, next: u64) -> bool {
+        let Some(credit) = &mut self.credit else { return true };
         if credit.covers(next) {
-            return;
+            return true;
         }
         if let Err(error) = credit.read(&mut self.control, next, MAX_REQUESTS as u64) {
             let failure = match error.kind() {
@@ -219,14 +228,16 @@ impl SendComm {
                 _ => Failure::System,
             };
             self.requests.lose_control(next, failure, &error);
+            return false;
         }
+        credit.covers(next)
     }
 
     /// Hands messages to the sockets, in order, as far as there is room.
     fn queue_chunks(&mut self) {
         self.queue_staged();
         while let Some(number) = self.requests.next() {
-            if !self.credit.as_ref().is_none_or(|credit| credit.covers(number)) {
+            if !self.has_credit(number) {
                 break;
             }
             let staged = self.requests.ring.get(number).is_some_and(|send| send.staged);
@@ -332,7 +343,8 @@ impl SendComm {
         true
     }
 
-    fn flush_records(&mut self) {
+    /// Says whether more may go out although the socket does not become ready.
+    fn flush_records(&mut self) -> bool {
         let Self { outgoing, control, requests, stager, .. } = self;
         let flushed = outgoing.records.flush(control, |number| {
             if let Some(send) = requests.ring.get_mut(number) {
@@ -342,14 +354,18 @@ impl SendComm {
                 }
             }
         });
-        if let (Err(error), Some(first)) = (flushed, outgoing.records.first()) {
-            requests.lose_control(first, Failure::System, &error);
+        if let (Err(error), Some(first)) = (&flushed, outgoing.records.first()) {
+            requests.lose_control(first, Failure::System, error);
         }
+        matches!(flushed, Ok(false))
     }
 
-    fn harvest(&mut self) {
+    /// Says whether there was anything.
+    fn harvest(&mut self) -> bool {
         let Self { outgoing: Outgoing { lanes, spare, .. }, requests, stager, .. } = self;
+        let mut has_harvested = false;
         lanes.harvest(|_, mut chunk| {
+            has_harvested = true;
             if chunk.failed {
                 requests.fail(chunk.number, Failure::System);
             } else if let Some(send) = requests.ring.get_mut(chunk.number) {
@@ -361,6 +377,7 @@ impl SendComm {
             chunk.pieces.clear();
             spare.push(chunk.pieces);
         });
+        has_harvested
     }
 }
 

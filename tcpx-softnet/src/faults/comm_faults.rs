@@ -53,6 +53,11 @@ impl CommFaults {
         }
     }
 
+    /// Whether something is still to happen that comes with being driven often enough.
+    pub(crate) fn counts_calls(&self) -> bool {
+        self.steps_left.is_some()
+    }
+
     /// Whether a send comm loses this message.
     pub(crate) fn loses(&self, number: u64) -> bool {
         self.lost == Some(number)

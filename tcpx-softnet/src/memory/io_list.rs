@@ -16,8 +16,10 @@ const MAX_PIECES: usize = 64;
 pub(crate) enum IoOutcome {
     /// More than nothing.
     Bytes(usize),
-    /// The socket has no room, or no data, now.
+    /// The socket has no room, or no data, now. It becomes ready when that changes.
     Blocked,
+    /// Nothing moved, for a reason that passes without a sign of the socket.
+    Again,
     /// The peer has closed (receive only).
     Closed,
     /// The connection is dead.
@@ -92,7 +94,7 @@ impl<'a> IoList<'a> {
             result = send();
         }
         match moved(result) {
-            IoOutcome::Closed => IoOutcome::Blocked,
+            IoOutcome::Closed => IoOutcome::Again,
             moved => moved,
         }
     }
@@ -118,7 +120,8 @@ fn moved(result: isize) -> IoOutcome {
         Err(_) => {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => IoOutcome::Blocked,
+                Some(libc::EAGAIN) => IoOutcome::Blocked,
+                Some(libc::EINTR | libc::ENOBUFS) => IoOutcome::Again,
                 _ => IoOutcome::Failed(error),
             }
         }

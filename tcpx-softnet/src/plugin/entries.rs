@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tcpx_cuda::CudaGpu;
-use tcpx_sys::UnpackNetDeviceHandle;
+use tcpx_sys::{CommDescriptor, UnpackNetDeviceHandle};
 
 use super::gpu_mismatch::delivery;
 use super::misuse::misuse;
@@ -192,6 +192,30 @@ pub(crate) fn check_comm(comm: *mut c_void) -> Result<(), Failure> {
         Comm::Send(send) => send.check(),
         Comm::Recv(recv) => recv.check(),
         Comm::Listen(_) => wrong_kind("checkComm", "send or receive"),
+    })
+}
+
+/// What to watch for edges on a comm.
+pub(crate) fn descriptors(comm: *mut c_void) -> Result<Vec<CommDescriptor>, Failure> {
+    with_comm("descriptors", comm, |comm| {
+        let all = match comm {
+            Comm::Send(send) => send.descriptors(),
+            Comm::Recv(recv) => recv.descriptors(),
+            Comm::Listen(_) => return wrong_kind("descriptors", "send or receive"),
+        };
+        all.map_err(|error| {
+            log::warn!("descriptors: cannot make an event: {error}");
+            Failure::System
+        })
+    })
+}
+
+/// Whether a further test may get further although no descriptor becomes ready.
+pub(crate) fn needs_call(comm: *mut c_void) -> Result<bool, Failure> {
+    with_comm("needsCall", comm, |comm| match comm {
+        Comm::Send(send) => Ok(send.needs_call()),
+        Comm::Recv(recv) => Ok(recv.needs_call()),
+        Comm::Listen(_) => wrong_kind("needsCall", "send or receive"),
     })
 }
 

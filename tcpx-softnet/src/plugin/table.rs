@@ -80,7 +80,7 @@ pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) ->
 }
 
 /// Refuses a NULL pointer by name.
-fn not_null<T>(entry: &str, what: &str, pointer: *const T) -> Result<(), Failure> {
+pub(super) fn not_null<T>(entry: &str, what: &str, pointer: *const T) -> Result<(), Failure> {
     if pointer.is_null() {
         return Err(misuse(format_args!("{entry}: {what} is NULL")));
     }
@@ -108,7 +108,7 @@ fn single(entry: &str, n: c_int) -> Result<(), Failure> {
 ///
 /// # Safety
 /// `place` is not NULL and points to memory for a `T`, aligned or not.
-unsafe fn put<T>(place: *mut T, value: T) {
+pub(super) unsafe fn put<T>(place: *mut T, value: T) {
     // SAFETY: the caller's promise.
     unsafe { place.write_unaligned(value) };
 }

@@ -11,12 +11,12 @@ pub const SIZES: [usize; 12] =
     [0, 1, 4095, 4096, 4097, 8191, 8193, 65_536, 100_001, 524_288, 524_289, (4 << 20) - 3];
 
 /// Sends `sizes` with up to `window` requests in flight.
-fn send_all(sender: Sender, kind: i32, sizes: &[usize], window: usize) {
+fn send_all(sender: Sender, kind: i32, sizes: &[usize], window: usize, wait: impl Fn(Word)) {
     let net = sender.net;
     let mut requests: VecDeque<(Memory, Word, Word)> = VecDeque::new();
     let finish = |request: Option<(Memory, Word, Word)>| {
         let (_memory, mhandle, request) = request.expect("a request");
-        net.finish(request);
+        wait(request);
         assert_eq!(net.deregister(sender.comm, mhandle), 0);
     };
     for (k, &bytes) in sizes.iter().enumerate() {
@@ -35,20 +35,48 @@ fn send_all(sender: Sender, kind: i32, sizes: &[usize], window: usize) {
     while !requests.is_empty() {
         finish(requests.pop_front());
     }
-    assert_eq!(net.close(sender.comm), 0);
 }
 
 /// Sends `sizes` and receives them with up to `window` requests posted, from two threads; then
 /// closes both comms.
 pub fn exchange(pair: (Sender, Receiver), kinds: (i32, i32), sizes: &[usize], window: usize) {
-    let (sender, receiver) = pair;
-    let all = sizes.to_vec();
-    let sending = std::thread::spawn(move || send_all(sender, kinds.0, &all, window));
-    receive_all(receiver, kinds.1, sizes, window);
-    sending.join().expect("sender");
+    let net = pair.0.net;
+    exchange_with(
+        pair,
+        kinds,
+        sizes,
+        window,
+        (
+            |request| net.finish(request),
+            |request| {
+                net.finish(request);
+            },
+        ),
+    );
 }
 
-fn receive_all(mut receiver: Receiver, kind: i32, sizes: &[usize], window: usize) {
+/// The same with ways of the caller's to wait until a send, and until a receive, is done.
+pub fn exchange_with(
+    (sender, mut receiver): (Sender, Receiver),
+    kinds: (i32, i32),
+    sizes: &[usize],
+    window: usize,
+    (wait_to_send, wait_to_receive): (impl Fn(Word) + Send, impl Fn(Word)),
+) {
+    std::thread::scope(|scope| {
+        scope.spawn(move || send_all(sender, kinds.0, sizes, window, wait_to_send));
+        receive_all(&mut receiver, kinds.1, sizes, window, wait_to_receive);
+    });
+    assert_eq!((sender.net.close(sender.comm), sender.net.close(receiver.comm)), (0, 0));
+}
+
+fn receive_all(
+    receiver: &mut Receiver,
+    kind: i32,
+    sizes: &[usize],
+    window: usize,
+    wait: impl Fn(Word),
+) {
     let (net, comm) = (receiver.net, receiver.comm);
     let largest = sizes.iter().copied().max().unwrap_or(0);
     let mut places: Vec<_> = (0..window).map(|_| Memory::new(largest + 1)).collect();
@@ -65,7 +93,7 @@ fn receive_all(mut receiver: Receiver, kind: i32, sizes: &[usize], window: usize
             next += 1;
         }
         let (number, request) = posted.pop_front().expect("a request");
-        net.finish(request);
+        wait(request);
         assert_eq!(net.received(comm, request), (0, bytes as i32));
         let expected: Vec<u8> = (0..bytes).map(|place| pattern(place + k % 2, k)).collect();
         if kind == PTR_HOST {
@@ -82,5 +110,4 @@ fn receive_all(mut receiver: Receiver, kind: i32, sizes: &[usize], window: usize
     for mhandle in mhandles {
         assert_eq!(net.deregister(comm, mhandle), 0);
     }
-    assert_eq!(net.close(comm), 0);
 }

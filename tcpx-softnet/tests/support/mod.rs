@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 //! Drives the plugin's table from tests: thin methods that return codes as they come.
 
+pub mod edges;
 pub mod exchange;
 pub mod sockets;
 

@@ -1,6 +1,7 @@
 #![allow(unsafe_code)]
 //! The software plugin with all of the original's behaviours (`tcpx_softnet::Quirk`), under the
-//! original's name. It has no `tcpxCommHealth_v1`, as the original has none.
+//! original's name. It has no `tcpxCommHealth_v1` and no `tcpxCommPoll_v1`, as the
+//! original has none.
 //!
 //! It reads the environment as the software plugin does. `TCPX_ORIGINAL_WITHOUT`, a list of quirks,
 //! takes some away; `TCPX_SOFT_ORIGINAL` is not looked at. It exits, aborts and hangs where the

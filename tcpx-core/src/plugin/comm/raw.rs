@@ -7,7 +7,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_sys::NcclResult;
+use smallvec::SmallVec;
+use tcpx_sys::{CommDescriptor, MAX_COMM_DESCRIPTORS, NcclResult};
 
 use super::address::CommAddress;
 use super::memory::CommMemory;
@@ -126,6 +127,38 @@ impl RawComm {
         // SAFETY: the comm is open.
         let code = unsafe { (health.check_comm)(self.raw.as_ptr()) };
         self.place.check("checkComm", code, phase)
+    }
+
+    /// What to watch for edges while the comm is open. Empty where the plugin does not say, or
+    /// cannot: then the comm is called all the time.
+    pub(super) fn descriptors(&self) -> SmallVec<[CommDescriptor; MAX_COMM_DESCRIPTORS]> {
+        let Some(readiness) = self.plugin.readiness() else { return SmallVec::new() };
+        let mut all = [CommDescriptor::default(); MAX_COMM_DESCRIPTORS];
+        let mut count: c_int = 0;
+        let capacity = MAX_COMM_DESCRIPTORS as c_int;
+        // SAFETY: the comm is open. The array has as many elements as the call is told, and the
+        // count is a valid int.
+        let code = unsafe {
+            (readiness.descriptors)(self.raw.as_ptr(), all.as_mut_ptr(), capacity, &raw mut count)
+        };
+        match usize::try_from(count) {
+            Ok(count) if code.is_success() && count <= all.len() => all[..count].into(),
+            _ => {
+                let call = self.place.failure("descriptors", code, Phase::Connect);
+                tracing::warn!(error = %call, count, "the comm is called all the time");
+                SmallVec::new()
+            }
+        }
+    }
+
+    /// Whether a further test may get further although no descriptor becomes ready. True where the
+    /// plugin does not say.
+    pub(super) fn needs_call(&self) -> bool {
+        let Some(readiness) = self.plugin.readiness() else { return true };
+        let mut answer: c_int = 1;
+        // SAFETY: the comm is open, and the output is a valid int.
+        let code = unsafe { (readiness.needs_call)(self.raw.as_ptr(), &raw mut answer) };
+        !code.is_success() || answer != 0
     }
 
     /// Where it is, for calls that other threads make.

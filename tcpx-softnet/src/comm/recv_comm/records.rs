@@ -14,7 +14,7 @@ use crate::wire::{MessagePart, Record, RecordError};
 
 /// Announced chunks that may wait for room on their data socket. With so many, no more records are
 /// read.
-const MAX_WAITING_CHUNKS: usize = 64;
+pub(super) const MAX_WAITING_CHUNKS: usize = 64;
 
 /// Why the control socket ends when the peer closes it.
 const CLOSED: &str = "connection closed by remote peer";
@@ -29,32 +29,49 @@ enum RecordUse {
     NoRoom,
 }
 
+/// Why no more records were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordsRest {
+    /// No receive waits for one, or the socket has no more.
+    NothingCame,
+    /// The socket is not to be read now.
+    Held,
+    /// Too many announced chunks wait for their lanes.
+    TooManyChunks,
+    /// The next message waits for bounce pages.
+    NoRoom,
+}
+
 impl RecvComm {
     /// Takes records off the control socket for as long as a receive waits for one.
-    pub(super) fn match_records(&mut self) {
+    pub(super) fn match_records(&mut self) -> RecordsRest {
         if self.ends_early() {
-            return;
+            return RecordsRest::NothingCame;
         }
         while let Some(number) = self.requests.next() {
             if self.chunks.len() >= MAX_WAITING_CHUNKS {
-                return;
+                return RecordsRest::TooManyChunks;
             }
             match self.take_record(number) {
                 Ok(RecordUse::Record) => {}
-                Ok(RecordUse::NoRoom) => return,
+                Ok(RecordUse::NoRoom) => return RecordsRest::NoRoom,
                 Ok(RecordUse::Incomplete) => match self.input.read(&mut self.control) {
                     Ok(ControlRead::Bytes) => {}
-                    Ok(ControlRead::Nothing) => return,
+                    Ok(ControlRead::Nothing) => return RecordsRest::NothingCame,
+                    Ok(ControlRead::Held) => return RecordsRest::Held,
                     Ok(ControlRead::End) => {
-                        return self.requests.lose_control(number, Failure::System, &CLOSED);
+                        self.requests.lose_control(number, Failure::System, &CLOSED);
+                        return RecordsRest::NothingCame;
                     }
                     Err(error) => {
-                        return self.requests.lose_control(number, Failure::System, &error);
+                        self.requests.lose_control(number, Failure::System, &error);
+                        return RecordsRest::NothingCame;
                     }
                 },
                 Err(failure) => self.requests.fail(number, failure),
             }
         }
+        RecordsRest::NothingCame
     }
 
     /// Whether this call ends with the end of the control socket although records of before lie
@@ -66,7 +83,7 @@ impl RecvComm {
             read = self.input.read(&mut self.control);
         }
         let why: &dyn fmt::Display = match &read {
-            Ok(ControlRead::Bytes | ControlRead::Nothing) => return false,
+            Ok(ControlRead::Bytes | ControlRead::Nothing | ControlRead::Held) => return false,
             Ok(ControlRead::End) => &CLOSED,
             Err(error) => error,
         };

@@ -1,0 +1,41 @@
+//! What a receive comm waits for.
+
+use std::io;
+
+use tcpx_sys::CommDescriptor;
+
+use super::RecvComm;
+use super::records::{MAX_WAITING_CHUNKS, RecordsRest};
+use crate::comm::lanes::descriptor;
+use crate::memory::Uploader;
+
+impl RecvComm {
+    /// What to watch for edges, as long as the comm is open.
+    pub(crate) fn descriptors(&self) -> io::Result<Vec<CommDescriptor>> {
+        let mut all = self.lanes.descriptors()?;
+        // The count of posted receives may find the socket full.
+        let credit = if self.credit.is_some() { libc::EPOLLOUT } else { 0 };
+        all.push(descriptor(self.control.stream(), libc::EPOLLIN | credit));
+        Ok(all)
+    }
+
+    /// Whether a further test may get further although no descriptor becomes ready.
+    pub(crate) fn needs_call(&self) -> bool {
+        self.may_go_on && self.requests.ring.oldest_unreported().is_some()
+    }
+
+    /// Whether more may happen although no descriptor becomes ready, beside what lanes do.
+    pub(super) fn has_more_to_do(&self, records: RecordsRest) -> bool {
+        let records_go_on = match records {
+            RecordsRest::NothingCame => false,
+            RecordsRest::Held => true,
+            RecordsRest::TooManyChunks => self.chunks.len() < MAX_WAITING_CHUNKS,
+            RecordsRest::NoRoom => self.chunks.is_empty(),
+        };
+        // With room on its lane, a chunk waits for pages, which other comms give back too.
+        let chunk_goes_on = self.chunks.front().is_some_and(|it| self.lanes.has_room(it.lane));
+        let is_uploading = self.uploader.as_ref().and_then(Uploader::oldest).is_some();
+        let counts_calls = self.requests.is_slow() || self.faults.counts_calls();
+        records_go_on || chunk_goes_on || is_uploading || counts_calls
+    }
+}

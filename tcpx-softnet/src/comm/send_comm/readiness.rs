@@ -1,0 +1,37 @@
+//! What a send comm waits for.
+
+use std::io;
+
+use tcpx_sys::CommDescriptor;
+
+use super::SendComm;
+use crate::comm::lanes::descriptor;
+
+impl SendComm {
+    /// What to watch for edges, as long as the comm is open.
+    pub(crate) fn descriptors(&self) -> io::Result<Vec<CommDescriptor>> {
+        let mut all = self.outgoing.lanes.descriptors()?;
+        let credit = if self.credit.is_some() { libc::EPOLLIN } else { 0 };
+        all.push(descriptor(self.control.stream(), libc::EPOLLOUT | credit));
+        Ok(all)
+    }
+
+    /// Whether a further test may get further although no descriptor becomes ready.
+    pub(crate) fn needs_call(&self) -> bool {
+        self.may_go_on && self.requests.ring.oldest_unreported().is_some()
+    }
+
+    /// Whether more may happen although no descriptor becomes ready, beside what records and lanes
+    /// do. What was harvested has made room.
+    pub(super) fn has_more_to_do(&self, has_harvested: bool) -> bool {
+        let is_staging = self.stager.as_ref().is_some_and(|stager| !stager.is_idle());
+        let counts_calls = self.requests.is_slow() || self.faults.counts_calls();
+        // A message without credit waits for the control socket, which was read to its end.
+        let waits_for_room = self
+            .requests
+            .next()
+            .is_some_and(|next| self.credit.as_ref().is_none_or(|credit| credit.covers(next)));
+        let has_room = has_harvested || self.outgoing.lanes.has_any_room();
+        is_staging || counts_calls || waits_for_room && has_room
+    }
+}

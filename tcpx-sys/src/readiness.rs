@@ -1,0 +1,79 @@
+//! A second addition to the table that only plugins of this project have: the symbol
+//! `tcpxCommPoll_v1`, which says what a caller waits for instead of calling `test` in a loop.
+//!
+//! After a `test` that answered "not done" the caller asks `needsCall`. While that says 1, `test`
+//! may get further at once. When it says 0, nothing happens before one of the comm's descriptors
+//! becomes ready or the caller posts or consumes something on the comm. Other plugins lack the
+//! symbol, and NCCL does not look for it.
+
+use core::ffi::{c_int, c_void};
+use core::mem::{align_of, offset_of, size_of};
+
+use crate::types::{NcclResult, assert_layout};
+
+/// The data symbol that is the struct.
+pub const READINESS_SYMBOL: &str = "tcpxCommPoll_v1";
+
+/// Most descriptors that a comm has: eight data sockets, a control socket, and an event of its
+/// helper threads.
+pub const MAX_COMM_DESCRIPTORS: usize = 10;
+
+/// A descriptor of a comm, and what to watch it for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommDescriptor {
+    /// A descriptor of this process. It is the plugin's: nobody else reads, writes or closes it.
+    pub fd: c_int,
+    /// `EPOLLIN`, `EPOLLOUT` or both.
+    pub events: u32,
+}
+
+assert_layout!(CommDescriptor, size 8, align 4, { fd 0, events 4 });
+
+/// `descriptors(comm, out, capacity, count)`. The descriptors of a send or receive comm, at most
+/// `capacity` of them to `out`; `count` is how many there are.
+///
+/// They are the same as long as the comm is open. They are to be watched edge-triggered, for
+/// `events`, `EPOLLRDHUP` and what epoll always tells (`EPOLLET`), and to be taken out of the epoll
+/// set before the comm is closed.
+pub type CommDescriptorsFn = unsafe extern "C" fn(
+    comm: *mut c_void,
+    out: *mut CommDescriptor,
+    capacity: c_int,
+    count: *mut c_int,
+) -> NcclResult;
+/// `needsCall(comm, answer)`. 1 when a further `test` of the comm's oldest request may get further
+/// although no descriptor becomes ready. 0 when it cannot. Without a request it is 0.
+pub type NeedsCallFn = unsafe extern "C" fn(comm: *mut c_void, answer: *mut c_int) -> NcclResult;
+
+/// The 16 bytes that the symbol `tcpxCommPoll_v1` *is*.
+///
+/// What only time tells is not an edge: a peer's host that falls silent, or a connection that was
+/// reset behind bytes that still lay in the socket. A caller that waits for edges therefore calls
+/// `checkComm` ([`crate::CommHealthV1`]) about once a second on each comm that has a request.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CommPollV1 {
+    /// See [`CommDescriptorsFn`].
+    pub descriptors: Option<CommDescriptorsFn>,
+    /// See [`NeedsCallFn`].
+    pub needs_call: Option<NeedsCallFn>,
+}
+
+assert_layout!(CommPollV1, size 16, align 8, { descriptors 0, needs_call 8 });
+
+/// The functions of the addition, each known to be there.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "each member is documented at its type")]
+pub struct ReadinessEntries {
+    pub descriptors: CommDescriptorsFn,
+    pub needs_call: NeedsCallFn,
+}
+
+impl ReadinessEntries {
+    /// `None` when one of them is NULL: half of it is of no use.
+    pub(crate) fn from_struct(readiness: CommPollV1) -> Option<Self> {
+        let CommPollV1 { descriptors, needs_call } = readiness;
+        Some(Self { descriptors: descriptors?, needs_call: needs_call? })
+    }
+}
