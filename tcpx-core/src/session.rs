@@ -21,7 +21,7 @@ use self::progress_thread::ProgressThread;
 use self::shared::{EngineGuard, Shared};
 use self::transfer::Transfer;
 use self::wait::WaitLimit;
-use crate::engine::UNPACK_TIMEOUT;
+use crate::engine::{Engine, UNPACK_TIMEOUT};
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::PeerStatus;
 use crate::plugin::Nic;

@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn end_of_stream_and_garbage_are_different() {
-        let (mut left, mut right) = pair();
+        let (left, mut right) = pair();
         (&*left.stream).write_all(&[0xff; 64]).unwrap();
         assert!(matches!(
             receive::<HandshakeFrame>(&mut right),

@@ -362,11 +362,6 @@ impl Connection {
         self.protocol.unmatched(transfer)
     }
 
-    /// Whether rounds that follow have more to withdraw.
-    pub(crate) fn is_withdrawing(&self) -> bool {
-        self.protocol.is_withdrawing()
-    }
-
     /// Withdraws operations of a transfer that have no counterpart.
     pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_cancel(transfer);

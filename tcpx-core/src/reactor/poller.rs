@@ -156,7 +156,8 @@ impl Poller {
         into.extend(events.iter().filter_map(|event| {
             let number = event.data.u64();
             let key = (number != WAKE).then(|| WatchKey::from(KeyData::from_ffi(number)))?;
-            let is_hung_up = event.flags.intersects(HUNG_UP);
+            let flags = event.flags;
+            let is_hung_up = flags.intersects(HUNG_UP);
             Some(Event { target: *targets.get(key)?, is_hung_up })
         }));
         true

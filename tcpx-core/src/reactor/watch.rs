@@ -19,6 +19,16 @@ pub(crate) enum Events {
 }
 
 impl Events {
+    /// From the bits of epoll; what has neither is read.
+    pub(crate) fn of_epoll(bits: u32) -> Self {
+        let flags = EventFlags::from_bits_truncate(bits);
+        match (flags.contains(EventFlags::IN), flags.contains(EventFlags::OUT)) {
+            (true, true) => Self::ReadWrite,
+            (false, true) => Self::Write,
+            _ => Self::Read,
+        }
+    }
+
     /// Each thing that happens is told once. What a caller has not read to its end it must
     /// remember by itself.
     fn flags(self) -> EventFlags {

@@ -5,7 +5,7 @@
 //! the session something to do wakes the one that leads.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -140,18 +140,19 @@ impl Shared {
 
     /// One round of progress. Returns whether anything moved.
     pub(super) fn progress(&self) -> bool {
-        let Some(mut lead) = self.try_lead() else {
-            // Another thread asks the system.
-            return self.engine().is_ok_and(|mut engine| {
-                engine.progress(Instant::now(), &mut Vec::new())
-            });
-        };
-        let Some(lead) = lead.lead.as_deref_mut() else { return false };
-        if is_forked() {
-            return false;
+        self.progress_at(Instant::now())
+    }
+
+    /// One round of progress at this time.
+    pub(super) fn progress_at(&self, now: Instant) -> bool {
+        let round = |events: &mut _| self.engine().is_ok_and(|mut it| it.progress(now, events));
+        // Where another thread leads, it asks the system.
+        let Some(mut guard) = self.try_lead() else { return round(&mut Vec::new()) };
+        let Some(lead) = guard.lead.as_deref_mut() else { return false };
+        if !is_forked() {
+            self.poller.look(&mut lead.events);
         }
-        self.poller.look(&mut lead.events);
-        self.engine().is_ok_and(|mut engine| engine.progress(Instant::now(), &mut lead.events))
+        round(&mut lead.events)
     }
 
     /// A worker has come to something. Where nobody leads, its thread makes a round.

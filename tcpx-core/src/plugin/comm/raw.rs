@@ -97,11 +97,7 @@ impl RawComm {
 
     fn watches(&self, poller: &Arc<Poller>, target: Target) -> io::Result<Vec<Watch>> {
         let watch = |descriptor: &CommDescriptor| {
-            let events = match (descriptor.events & EPOLLIN != 0, descriptor.events & EPOLLOUT != 0) {
-                (true, true) => Events::ReadWrite,
-                (false, true) => Events::Write,
-                _ => Events::Read,
-            };
+            let events = Events::of_epoll(descriptor.events);
             // SAFETY: the plugin keeps the descriptors of a comm open as long as the comm is, and
             // whoever closes it ends the watches before.
             unsafe { Watch::new(poller, descriptor.fd, events, target) }

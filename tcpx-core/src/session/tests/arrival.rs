@@ -34,8 +34,8 @@ fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
     assert!(waiting.len() == 1 && waiting[0].name.contains("not accepted"), "{waiting:?}");
     let late = Instant::now() + server.options().connect_timeout;
     // One round ends it, the next forgets it.
-    server.shared.engine().expect("no fork").progress(late);
-    server.shared.engine().expect("no fork").progress(late);
+    server.shared.progress_at(late);
+    server.shared.progress_at(late);
     assert!(server.stats().peers.is_empty());
     assert_eq!(server.stats().peers_failed, 1);
 }

@@ -283,7 +283,7 @@ fn nothing_is_freed_before_a_late_gather_has_finished() {
 fn a_wait_ends_before_a_gather_that_does_not_and_its_memory_stays() {
     let scene = gathering();
     scene.abandon();
-    scene.left.shared.engine().expect("no fork").progress(Instant::now() + UNPACK_TIMEOUT);
+    scene.left.shared.progress_at(Instant::now() + UNPACK_TIMEOUT);
     assert_aborted(scene.send.wait(PATIENCE));
     assert!(matches!(scene.left.deregister_memory(scene.source), Err(Error::InUse { .. })));
     // It comes to its end after all.

@@ -135,11 +135,7 @@ fn rounds(sessions: &[&Session]) {
     let begin = Instant::now();
     for millis in 0..200 {
         for session in sessions {
-            session
-                .shared
-                .engine()
-                .expect("no fork")
-                .progress(begin + Duration::from_millis(millis));
+            session.shared.progress_at(begin + Duration::from_millis(millis));
         }
     }
 }
@@ -268,21 +264,21 @@ fn where_no_direction_leads_anywhere_both_are_told_the_addresses() {
     let (_taken, closed) = closed_port();
     let sessions = acquainted([Some(closed); 2]);
     for session in &sessions {
-        let mut engine = session.shared.engine().expect("no fork");
-        let key = engine.start_connect("peer").expect("it begins");
+        let lock = || session.shared.engine().expect("no fork");
+        let key = lock().start_connect("peer").expect("it begins");
         let begin = Instant::now();
         let mut now = begin;
-        while !engine.peer("peer").expect("it is known").1.is_gone() {
+        while !lock().peer("peer").expect("it is known").1.is_gone() {
             // A deadline in the meantime says as much.
-            if state_of(&engine, key).starts_with("reached at none") {
-                let early = engine.deadline(crate::Phase::Connect, key, PATIENCE, now);
+            if state_of(&lock(), key).starts_with("reached at none") {
+                let early = lock().deadline(crate::Phase::Connect, key, PATIENCE, now);
                 assert!(matches!(early, Error::Unreachable { .. }), "{early}");
             }
             now += Duration::from_millis(100);
             assert!(now < begin + 10 * PATIENCE, "it ends before its deadline");
-            engine.progress(now);
+            session.shared.progress_at(now);
         }
-        let why = engine.peer("peer").expect("it is known").1.why_gone().cloned();
+        let why = lock().peer("peer").expect("it is known").1.why_gone().cloned();
         let Some(Error::Unreachable { attempts, .. }) = why else { panic!("{why:?}") };
         assert_eq!(attempts[0].address, closed.to_string());
     }
