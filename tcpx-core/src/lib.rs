@@ -101,7 +101,7 @@ pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_sys::{Forked, Stay, is_forked};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
-pub use transfer::transfers::TransferCounts;
+pub use transfer::transfer_counts::TransferCounts;
 pub use types::memory_id::MemoryId;
 pub use types::{Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
 

@@ -200,8 +200,8 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is not up.
     pub fn create_transfer(&self, peer: &str) -> Result<Transfer> {
-        let transfer = self.shared.engine()?.create_transfer(peer)?;
-        Ok(Transfer::new(Arc::clone(&self.shared), transfer))
+        let (key, cell) = self.shared.engine()?.create_transfer(peer)?;
+        Ok(Transfer::new(Arc::clone(&self.shared), key, cell))
     }
 
     /// Ends the session. It says goodbye to every peer, as [`disconnect`](Self::disconnect) does,

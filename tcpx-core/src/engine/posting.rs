@@ -1,18 +1,23 @@
 //! Transfers, and what is posted to them.
 
+use std::sync::Arc;
+
 use super::Engine;
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::peer::protocol::operation::NewOperation;
 use crate::transfer::post::Post;
-use crate::transfer::transfers::{TransferCounts, TransferState};
+use crate::transfer::transfer_cell::TransferCell;
 use crate::types::{Access, Direction, TransferKey};
 
 /// Room for so many posts is kept for the next batch.
 const KEPT_POSTS: usize = 4096;
 
 impl Engine {
-    /// A new transfer with a peer that is up.
-    pub(crate) fn create_transfer(&mut self, name: &str) -> Result<TransferKey> {
+    /// A new transfer with a peer that is up, and what its owner sees of it.
+    pub(crate) fn create_transfer(
+        &mut self,
+        name: &str,
+    ) -> Result<(TransferKey, Arc<TransferCell>)> {
         self.check_open()?;
         let (key, _) = self.peer(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
@@ -74,31 +79,5 @@ impl Engine {
     pub(crate) fn release(&mut self, key: TransferKey) {
         self.cancel(key);
         self.commons.ledger.transfers.detach(key);
-    }
-
-    /// Whether every operation of a transfer has ended.
-    ///
-    /// # Errors
-    /// The first error of its round, once all have ended.
-    pub(crate) fn is_complete(&self, key: TransferKey) -> Result<bool> {
-        let transfer = self.commons.ledger.transfers.get(key)?;
-        if !transfer.is_complete() {
-            return Ok(false);
-        }
-        transfer.error.clone().map_or(Ok(true), Err)
-    }
-
-    pub(crate) fn transfer_counts(&self, key: TransferKey) -> Result<TransferCounts> {
-        self.commons.ledger.transfers.get(key).map(|transfer| transfer.counts)
-    }
-
-    /// The numbers of its last round.
-    pub(crate) fn transfer_round_counts(&self, key: TransferKey) -> Result<TransferCounts> {
-        self.commons.ledger.transfers.get(key).map(TransferState::round_counts)
-    }
-
-    /// The first error of its last round so far.
-    pub(crate) fn transfer_error(&self, key: TransferKey) -> Option<Error> {
-        self.commons.ledger.transfers.get(key).ok()?.error.clone()
     }
 }

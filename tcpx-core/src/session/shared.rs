@@ -1,6 +1,6 @@
 //! The engine behind its lock, and how threads wait on it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,21 @@ impl Shared {
             return Err(Error::Forked);
         }
         Ok(self.engine.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// One round of progress, unless another thread has the engine: that one makes a round itself,
+    /// or lets others in soon.
+    pub(super) fn try_progress(&self) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        let mut engine = match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        round(&mut engine, Instant::now());
+        Ok(())
     }
 
     /// Keeps the engine for as long as the process lives. In a forked child its sockets, GPU
