@@ -61,6 +61,7 @@
 //! # }
 //! ```
 
+mod completions;
 mod control;
 mod engine;
 mod error;
@@ -74,6 +75,7 @@ mod transfer;
 mod types;
 mod workers;
 
+pub use completions::completion::Completion;
 pub use error::conn_info::ConnInfoError;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;

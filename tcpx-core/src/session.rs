@@ -8,6 +8,7 @@ mod tests;
 pub(crate) mod transfer;
 mod wait;
 
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, MutexGuard};
 use std::task::Poll;
 use std::time::Instant;
@@ -18,6 +19,8 @@ use self::progress_thread::ProgressThread;
 use self::shared::Shared;
 use self::transfer::Transfer;
 use self::wait::{Moved, WaitLimit};
+use crate::completions::completion::Completion;
+use crate::completions::queue::CompletionQueue;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::PeerStatus;
@@ -43,6 +46,7 @@ pub struct Session {
     shared: Arc<Shared>,
     options: SessionOptions,
     thread: Option<ProgressThread>,
+    completions: Arc<CompletionQueue>,
 }
 
 impl Session {
@@ -57,9 +61,10 @@ impl Session {
         let stay = Stay::begin()?;
         stay.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
         let engine = Engine::new(options.clone())?;
+        let completions = Arc::clone(engine.commons.ledger.transfers.completions());
         let shared = Shared::new(engine, options.spin);
         let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
-        Ok(Self { shared, options, thread })
+        Ok(Self { shared, options, thread, completions })
     }
 
     /// Opens the control listener and returns the connection info that peers load.
@@ -201,7 +206,45 @@ impl Session {
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is not up.
     pub fn create_transfer(&self, peer: &str) -> Result<Transfer> {
         let (key, cell) = self.shared.engine()?.create_transfer(peer)?;
-        Ok(Transfer::new(Arc::clone(&self.shared), key, cell))
+        let (shared, completions) = (Arc::clone(&self.shared), Arc::clone(&self.completions));
+        Ok(Transfer::new(shared, key, cell, completions))
+    }
+
+    /// Takes out of the queue at most `most` transfers of which rounds have ended, those first that
+    /// ended first, and appends them to `completions`. Returns how many. Transfers are in the queue
+    /// that [report](Transfer::report_completions) there. Makes no progress, and waits for nobody.
+    ///
+    /// The session's [descriptor](Self::event_fd) is not readable afterwards, unless the queue has
+    /// more entries.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn poll_completions(
+        &self,
+        completions: &mut Vec<Completion>,
+        most: usize,
+    ) -> Result<usize> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        Ok(self.completions.take(completions, most))
+    }
+
+    /// A descriptor for an event loop of the program: readable when a round of a transfer has
+    /// ended, whether or not the transfer reports it, or an attempt that
+    /// [`start_connect`](Self::start_connect) and its like began. It is readable at first.
+    ///
+    /// Only [`poll_completions`](Self::poll_completions) makes it unreadable. So call that first
+    /// when it is readable, then look at transfers and peers: whatever ends after that makes it
+    /// readable again. It belongs to the session: it is not read from, and not closed.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the process has no descriptors left; [`Error::Forked`].
+    pub fn event_fd(&self) -> Result<BorrowedFd<'_>> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        self.completions.event().open()
     }
 
     /// Ends the session. It says goodbye to every peer, as [`disconnect`](Self::disconnect) does,

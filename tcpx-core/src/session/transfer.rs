@@ -8,6 +8,7 @@ use tcpx_sys::is_forked;
 
 use super::shared::Shared;
 use super::wait::WaitLimit;
+use crate::completions::queue::CompletionQueue;
 use crate::error::{Error, Result};
 use crate::transfer::post::Post;
 use crate::transfer::transfer_cell::TransferCell;
@@ -31,11 +32,17 @@ pub struct Transfer {
     shared: Arc<Shared>,
     key: TransferKey,
     cell: Arc<TransferCell>,
+    completions: Arc<CompletionQueue>,
 }
 
 impl Transfer {
-    pub(crate) fn new(shared: Arc<Shared>, key: TransferKey, cell: Arc<TransferCell>) -> Self {
-        Self { shared, key, cell }
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        key: TransferKey,
+        cell: Arc<TransferCell>,
+        completions: Arc<CompletionQueue>,
+    ) -> Self {
+        Self { shared, key, cell, completions }
     }
 
     /// Posts a send.
@@ -111,6 +118,33 @@ impl Transfer {
         )
     }
 
+    /// Has the end of each round from now on told by
+    /// [`Session::poll_completions`](crate::Session::poll_completions), with `context`, which is
+    /// any number that says to the program what this transfer is. Call it before the first post: a
+    /// round that has ended by now is not told. Another call changes the number, also that of an
+    /// entry that waits.
+    ///
+    /// One entry at most waits for each transfer, and goes with the transfer. It counts the rounds
+    /// that have ended since the last one was taken out, and has the first error of them.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn report_completions(&self, context: u64) -> Result<()> {
+        let reporter = &self.cell()?.reporter;
+        if reporter.get().is_none() {
+            let key = self.completions.add(context);
+            match reporter.set(key) {
+                Ok(()) => return Ok(()),
+                // Another thread was faster.
+                Err(key) => self.completions.remove(key),
+            }
+        }
+        if let Some(key) = reporter.get() {
+            self.completions.set_context(*key, context);
+        }
+        Ok(())
+    }
+
     /// Withdraws every operation that has no counterpart. Those end with [`Error::Cancelled`],
     /// receives once the peer has agreed; what was matched before runs to its end. A few thousand
     /// are withdrawn at once, more of them in the rounds of progress that follow, between which
@@ -155,7 +189,12 @@ impl Transfer {
 impl Drop for Transfer {
     fn drop(&mut self) {
         match self.shared.engine() {
-            Ok(mut engine) => engine.release(self.key),
+            Ok(mut engine) => {
+                engine.release(self.key);
+                if let Some(key) = self.cell.reporter.get() {
+                    self.completions.remove(*key);
+                }
+            }
             Err(_) => self.shared.leave(),
         }
     }

@@ -7,10 +7,11 @@
 //!   again if a round has begun meanwhile, which takes longer than its look.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
 use super::transfer_counts::TransferCounts;
+use crate::completions::queue::ReporterKey;
 use crate::error::Error;
 
 /// The state of a transfer: of its whole life, and of its round.
@@ -25,6 +26,8 @@ pub(crate) struct TransferCell {
     failed_round: AtomicU64,
     /// The first error of that round.
     error: Mutex<Option<Error>>,
+    /// Under which key its rounds are reported, if they are.
+    pub(crate) reporter: OnceLock<ReporterKey>,
 }
 
 impl TransferCell {

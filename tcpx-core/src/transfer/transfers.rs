@@ -6,6 +6,7 @@ use slotmap::SlotMap;
 
 use super::transfer_cell::TransferCell;
 use super::transfer_counts::TransferCounts;
+use crate::completions::queue::CompletionQueue;
 use crate::error::Error;
 use crate::types::{Direction, PeerKey, TransferKey};
 
@@ -44,6 +45,8 @@ pub(crate) struct Transfers {
     all: SlotMap<TransferKey, TransferState>,
     /// One has become complete since somebody asked.
     completed: bool,
+    /// Where the end of a round is told.
+    completions: Arc<CompletionQueue>,
 }
 
 impl Transfers {
@@ -57,6 +60,11 @@ impl Transfers {
             is_detached: false,
         });
         (key, cell)
+    }
+
+    /// Where the ends of rounds wait for the program.
+    pub(crate) fn completions(&self) -> &Arc<CompletionQueue> {
+        &self.completions
     }
 
     /// # Errors
@@ -108,6 +116,12 @@ impl Transfers {
             return;
         }
         self.completed = true;
+        match transfer.cell.reporter.get() {
+            Some(reporter) => {
+                self.completions.ended(*reporter, transfer.cell.error().map_or(Ok(()), Err));
+            }
+            None => self.completions.event().signal(),
+        }
         if transfer.is_detached {
             self.all.remove(key);
         }
