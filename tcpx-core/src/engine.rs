@@ -2,6 +2,8 @@
 //!
 //! - `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `accepting`: peers that come in.
+//! - `attempts`, `attempting`: connects, accepts and goodbyes that nobody waits for in a call.
+//!   `peer_state`: what a program is told of them.
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
 //! - `ending`: how a session ends.
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
@@ -12,8 +14,10 @@
 //! - `session_watch`, `watching`: what the counters say is wrong.
 //! - `stopped`, `unpacking`: a batch each round, and the end after a failure.
 
-mod accept_queue;
+pub(crate) mod accept_queue;
 mod accepting;
+mod attempting;
+mod attempts;
 mod collision;
 mod ending;
 mod hanging;
@@ -21,6 +25,7 @@ mod hung_calls;
 mod meeting;
 mod parked;
 mod parking;
+pub(crate) mod peer_state;
 mod posting;
 mod report;
 mod session_watch;
@@ -38,6 +43,7 @@ use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
 
 use self::accept_queue::AcceptQueue;
+use self::attempts::Attempts;
 use self::hung_calls::HungCalls;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
@@ -82,6 +88,11 @@ pub(crate) struct Engine {
     infos: BTreeMap<String, ConnInfo>,
     listener: Option<ControlListener>,
     accept_queue: AcceptQueue<PeerKey>,
+    /// How many accepts of anyone there have been.
+    accepts_of_anyone: u64,
+    /// How many names were made up.
+    names_made_up: u64,
+    attempts: Attempts,
     unpack: Box<dyn Unpack>,
     /// The one before, which has failed and may still be copying.
     ending: Option<Box<dyn Unpack>>,
@@ -143,6 +154,9 @@ impl Engine {
             infos: BTreeMap::new(),
             listener: None,
             accept_queue: AcceptQueue::default(),
+            accepts_of_anyone: 0,
+            names_made_up: 0,
+            attempts: Attempts::default(),
             unpack: opened.unpack,
             ending: None,
             unpack_why: opened.why,
@@ -289,7 +303,7 @@ impl Engine {
             }
         }
         self.look(now);
-        let settled = self.settle_parked(now);
+        let settled = self.settle_parked(now) | self.settle_attempts(now);
         self.commons.workers.tend();
         let mut activity =
             Activity { unpacking: self.commons.batch.is_unpacking(), ..Activity::default() };

@@ -75,7 +75,8 @@ mod transfer;
 mod types;
 mod workers;
 
-pub use completions::completion::Completion;
+pub use completions::transfer_completion::TransferCompletion;
+pub use engine::peer_state::PeerState;
 pub use error::conn_info::ConnInfoError;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;

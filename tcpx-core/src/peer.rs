@@ -144,6 +144,11 @@ impl Peer {
         &self.name
     }
 
+    /// What it said it is called when it came in, if it has come in and has a name.
+    pub(crate) fn calls_itself(&self) -> &str {
+        self.origin.calls_itself()
+    }
+
     pub(crate) fn status(&self) -> PeerStatus<'_> {
         match &self.state {
             State::Dialling(_) | State::Welcomed => PeerStatus::Connecting,

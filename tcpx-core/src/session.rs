@@ -20,9 +20,11 @@ use self::progress_thread::ProgressThread;
 use self::shared::Shared;
 use self::transfer::Transfer;
 use self::wait::{Moved, WaitLimit};
-use crate::completions::completion::Completion;
 use crate::completions::queue::CompletionQueue;
+use crate::completions::transfer_completion::TransferCompletion;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
+#[cfg(doc)]
+use crate::error::Phase;
 use crate::error::{Error, Result};
 use crate::plugin::Nic;
 use crate::settings::SessionOptions;
@@ -87,7 +89,7 @@ impl Session {
     /// [`Error::Forked`].
     pub fn poll_completions(
         &self,
-        completions: &mut Vec<Completion>,
+        completions: &mut Vec<TransferCompletion>,
         most: usize,
     ) -> Result<usize> {
         if is_forked() {

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use slotmap::{SlotMap, new_key_type};
 
-use super::completion::Completion;
 use super::event::Event;
+use super::transfer_completion::TransferCompletion;
 use crate::error::Error;
 
 new_key_type! {
@@ -92,7 +92,7 @@ impl CompletionQueue {
 
     /// Takes out at most so many entries, those first that came first. Returns how many there were.
     /// The event stays signalled while others wait.
-    pub(crate) fn take(&self, completions: &mut Vec<Completion>, most: usize) -> usize {
+    pub(crate) fn take(&self, completions: &mut Vec<TransferCompletion>, most: usize) -> usize {
         self.event.drain();
         let before = completions.len();
         let is_empty = {
@@ -103,7 +103,7 @@ impl CompletionQueue {
                 let Some(reporter) = all.get_mut(key) else { continue };
                 let rounds = std::mem::take(&mut reporter.rounds);
                 let result = reporter.error.take().map_or(Ok(()), Err);
-                completions.push(Completion { context: reporter.context, rounds, result });
+                completions.push(TransferCompletion { context: reporter.context, rounds, result });
             }
             waiting.is_empty()
         };
@@ -152,7 +152,8 @@ mod tests {
         queue.set_context(key, 2);
         let mut taken = Vec::new();
         queue.take(&mut taken, 9);
-        let [Completion { context: 2, rounds: 3, result: Err(Error::Cancelled) }] = &taken[..]
+        let [TransferCompletion { context: 2, rounds: 3, result: Err(Error::Cancelled) }] =
+            &taken[..]
         else {
             panic!("{taken:?}");
         };

@@ -1,12 +1,16 @@
 //! The session's peers: how they are reached, come in, and are left.
 
 use std::task::Poll;
+use std::time::Instant;
 
 use super::Session;
 use super::wait::WaitLimit;
-use crate::error::{Awaited, Error, Phase, Result};
-use crate::peer::PeerStatus;
+use crate::engine::accept_queue::Accept;
+use crate::engine::peer_state::PeerState;
+use crate::error::{Phase, Result};
 use crate::types::PeerKey;
+#[cfg(doc)]
+use crate::{error::Error, settings::SessionOptions};
 
 impl Session {
     /// Opens the control listener and returns the connection info that peers load.
@@ -34,18 +38,84 @@ impl Session {
     /// [`Error::Closed`] as soon as another thread closes the session; [`Error::PeerState`] when
     /// the name is taken, or `listen` was not called; the errors of [`connect`](Self::connect).
     pub fn accept(&self, peer: &str) -> Result<()> {
-        self.shared.engine()?.start_accept(peer)?;
+        self.wait_for_peer(&Accept::Named(peer.to_owned())).map(drop)
+    }
+
+    /// Takes whoever has come in first, or waits for somebody, and returns the name by which the
+    /// peer is known here from then on. That is the peer's own ([`SessionOptions::name`]), or
+    /// "peer-1", "peer-2" and so on where it has none or another peer has its name.
+    ///
+    /// A peer for whose name an [`accept`](Self::accept) waits goes there.
+    ///
+    /// # Errors
+    /// As for [`accept`](Self::accept).
+    pub fn accept_any(&self) -> Result<String> {
+        let accept = self.shared.engine()?.accept_of_anyone();
+        self.wait_for_peer(&accept)
+    }
+
+    fn wait_for_peer(&self, accept: &Accept) -> Result<String> {
+        self.shared.engine()?.start_accept(accept)?;
         let limit = WaitLimit::for_time(self.options.connect_timeout);
         let accepted = self.shared.wait(
             limit,
-            |engine| Ok(engine.accepted(peer)?.map_or(Poll::Pending, Poll::Ready)),
-            |engine, waited, _| {
-                let detail = Awaited::words(engine.stop_accept(peer));
-                let (phase, peer) = (Phase::Accept, Some(peer.to_owned()));
-                Error::Deadline { phase, peer, waited, detail }
-            },
+            |engine| Ok(engine.accepted(accept)?.map_or(Poll::Pending, Poll::Ready)),
+            |engine, waited, _| engine.accept_overdue(accept, waited),
         )?;
-        self.wait_until_up(accepted, limit, Phase::Accept)
+        let name = self.shared.engine()?.name_of(accepted);
+        self.wait_until_up(accepted, limit, Phase::Accept)?;
+        Ok(name.unwrap_or_default())
+    }
+
+    /// Begins what [`accept`](Self::accept) does, and returns at once. It goes on in rounds of
+    /// progress; [`peer_state`](Self::peer_state) says how far it is. It ends with the errors of
+    /// `accept`, after [`SessionOptions::connect_timeout`] at the latest.
+    /// [`disconnect`](Self::disconnect) gives it up.
+    ///
+    /// # Errors
+    /// [`Error::PeerState`] when the name is taken, or `listen` was not called; [`Error::Closed`].
+    pub fn start_accept(&self, peer: &str) -> Result<()> {
+        self.shared.engine()?.begin_accept(Accept::Named(peer.to_owned()), Instant::now())
+    }
+
+    /// Begins what [`accept_any`](Self::accept_any) does, and returns at once.
+    /// [`poll_accept_any`](Self::poll_accept_any) has the name. Several may be begun: each takes
+    /// one peer.
+    ///
+    /// # Errors
+    /// As for [`start_accept`](Self::start_accept).
+    pub fn start_accept_any(&self) -> Result<()> {
+        let mut engine = self.shared.engine()?;
+        let accept = engine.accept_of_anyone();
+        engine.begin_accept(accept, Instant::now())
+    }
+
+    /// What [`start_accept_any`](Self::start_accept_any) has come to: the name of a peer that is
+    /// up. Each that was begun is answered once, those first that ended first.
+    ///
+    /// # Errors
+    /// Those of [`accept_any`](Self::accept_any), each once; [`Error::PeerState`] when none is
+    /// under way.
+    pub fn poll_accept_any(&self) -> Result<Poll<String>> {
+        self.shared.engine()?.poll_anyone()
+    }
+
+    /// Gives up what [`start_accept_any`](Self::start_accept_any) began and nobody has come for.
+    /// That is not answered any more.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn stop_accept_any(&self) -> Result<()> {
+        self.shared.engine()?.give_up_anyone();
+        Ok(())
+    }
+
+    /// What a peer is up to, by its name. Makes no progress.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`] when there is none, and no accept waits for one; [`Error::Closed`].
+    pub fn peer_state(&self, peer: &str) -> Result<PeerState> {
+        self.shared.engine()?.peer_state(peer)
     }
 
     /// Remembers how `peer` is reached. `conn_info` is what its [`listen`](Self::listen) returned.
@@ -82,17 +152,21 @@ impl Session {
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
     }
 
+    /// Begins what [`connect`](Self::connect) does, and returns at once. It goes on in rounds of
+    /// progress; [`peer_state`](Self::peer_state) says how far it is. It ends with the errors of
+    /// `connect`, after [`SessionOptions::connect_timeout`] at the latest.
+    /// [`disconnect`](Self::disconnect) gives it up.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`]; [`Error::PeerState`] when the name is taken; [`Error::Closed`].
+    pub fn start_connect(&self, peer: &str) -> Result<()> {
+        self.shared.engine()?.begin_connect(peer, Instant::now())
+    }
+
     fn wait_until_up(&self, key: PeerKey, limit: WaitLimit, phase: Phase) -> Result<()> {
         let outcome = self.shared.wait(
             limit,
-            |engine| match engine.status(key) {
-                _ if engine.has_left(key) => Err(Error::Closed),
-                // It may have been up and parted before anybody looked.
-                Some(PeerStatus::Up | PeerStatus::Parted) => Ok(Poll::Ready(())),
-                Some(PeerStatus::Failed(error)) => Err(error.clone()),
-                Some(PeerStatus::Connecting) => Ok(Poll::Pending),
-                None => Err(Error::Closed),
-            },
+            |engine| engine.arrival(key),
             |engine, waited, now| engine.end_overdue(key, phase, waited, now),
         );
         if outcome.is_err() {
@@ -110,7 +184,9 @@ impl Session {
     /// order that loses nothing. The name is free again afterwards, whatever the result.
     ///
     /// A peer that is still being connected, and cannot be up at its own end, is dropped at once.
-    /// One that was gone before needs no goodbye.
+    /// One that was gone before needs no goodbye. An attempt that
+    /// [`start_accept`](Self::start_accept) began and nobody has come for is given up, and one that
+    /// has failed is forgotten.
     ///
     /// # Errors
     /// Everything is closed here all the same:
@@ -120,25 +196,23 @@ impl Session {
     ///
     /// [`Error::UnknownPeer`] when no peer has the name.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
-        let (key, was_over) = {
-            let mut engine = self.shared.engine()?;
-            let (key, found) = engine.peer(peer)?;
-            let was_over = found.is_gone();
-            engine.start_disconnect(key);
-            (key, was_over)
-        };
+        let Some(key) = self.shared.engine()?.leave(peer)? else { return Ok(()) };
         let outcome = self.shared.wait(
             WaitLimit::for_time(self.options.close_timeout),
-            |engine| match engine.status(key) {
-                None | Some(PeerStatus::Parted) => Ok(Poll::Ready(())),
-                Some(PeerStatus::Failed(Error::Closed)) => Ok(Poll::Ready(())),
-                Some(PeerStatus::Failed(error)) if !was_over => Err(error.clone()),
-                Some(PeerStatus::Failed(_)) => Ok(Poll::Ready(())),
-                Some(PeerStatus::Connecting | PeerStatus::Up) => Ok(Poll::Pending),
-            },
+            |engine| engine.departure(key),
             |engine, waited, now| engine.end_overdue(key, Phase::Close, waited, now),
         );
         self.shared.engine()?.forget(key);
         outcome
+    }
+
+    /// Begins what [`disconnect`](Self::disconnect) does, and returns at once. The peer is unknown
+    /// when it is over, for which [`SessionOptions::close_timeout`] is the limit; if it has not
+    /// gone well, [`peer_state`](Self::peer_state) is [`PeerState::Failed`] with the error.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`] when no peer has the name.
+    pub fn start_disconnect(&self, peer: &str) -> Result<()> {
+        self.shared.engine()?.begin_disconnect(peer, Instant::now())
     }
 }

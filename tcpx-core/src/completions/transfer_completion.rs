@@ -5,7 +5,7 @@ use crate::error::Result;
 /// A transfer of which a round has ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Completion {
+pub struct TransferCompletion {
     /// What the program said that the transfer is to it.
     pub context: u64,
     /// How many rounds have ended since the last entry of this transfer was taken out. More than 1
