@@ -4,6 +4,8 @@
 //! - `round`: one round over them, and when the next one is due.
 //! - `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `accepting`: peers that come in.
+//! - `attempts`, `attempting`: connects, accepts and goodbyes that nobody waits for in a call.
+//!   `peer_state`: what a program is told of them.
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
 //! - `ending`: how a session ends.
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
@@ -14,9 +16,11 @@
 //! - `session_watch`, `watching`: what the counters say is wrong.
 //! - `stopped`, `unpacking`: a batch each round, and the end after a failure.
 
-mod accept_queue;
+pub(crate) mod accept_queue;
 mod accepting;
 mod agenda;
+mod attempting;
+mod attempts;
 mod collision;
 mod ending;
 mod hanging;
@@ -24,6 +28,7 @@ mod hung_calls;
 mod meeting;
 mod parked;
 mod parking;
+pub(crate) mod peer_state;
 mod posting;
 mod report;
 pub(crate) mod round;
@@ -43,6 +48,7 @@ use tcpx_unpack::Unpack;
 
 use self::accept_queue::AcceptQueue;
 use self::agenda::Agenda;
+use self::attempts::Attempts;
 use self::hung_calls::HungCalls;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
@@ -90,6 +96,11 @@ pub(crate) struct Engine {
     /// Something has happened to the listener, or to who waits for it.
     is_listener_due: bool,
     accept_queue: AcceptQueue<PeerKey>,
+    /// How many accepts of anyone there have been.
+    accepts_of_anyone: u64,
+    /// How many names were made up.
+    names_made_up: u64,
+    attempts: Attempts,
     unpack: Box<dyn Unpack>,
     /// The one before, which has failed and may still be copying.
     ending: Option<Box<dyn Unpack>>,
@@ -157,6 +168,9 @@ impl Engine {
             listener: None,
             is_listener_due: false,
             accept_queue: AcceptQueue::default(),
+            accepts_of_anyone: 0,
+            names_made_up: 0,
+            attempts: Attempts::default(),
             unpack: opened.unpack,
             ending: None,
             unpack_why: opened.why,

@@ -61,6 +61,7 @@
 //! # }
 //! ```
 
+mod completions;
 mod control;
 mod engine;
 mod error;
@@ -75,6 +76,8 @@ mod transfer;
 mod types;
 mod workers;
 
+pub use completions::transfer_completion::TransferCompletion;
+pub use engine::peer_state::PeerState;
 pub use error::conn_info::ConnInfoError;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
@@ -102,7 +105,7 @@ pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_sys::{Forked, Stay, is_forked};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
-pub use transfer::transfers::TransferCounts;
+pub use transfer::transfer_counts::TransferCounts;
 pub use types::memory_id::MemoryId;
 pub use types::{Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
 

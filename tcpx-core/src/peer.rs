@@ -3,6 +3,7 @@
 //! - `protocol`: what two peers say to each other. Pure.
 //! - `connection`: drives a proven link, its comms and its lanes. `actions`: what it does when the
 //!   protocol says so.
+//! - `attending`: what wakes a connection, and when it wants to be driven.
 //! - `commons`: what every peer of a session reads and writes.
 //! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker.
 //! - `credit`, `credit_terms`: what each end may send, so that bounce buffers have room for it.
@@ -15,6 +16,7 @@
 //! - `session_context`: settings, plugin and identity of the session.
 
 mod actions;
+mod attending;
 mod comm_opening;
 mod comm_setup;
 pub(crate) mod commons;
@@ -144,6 +146,11 @@ impl Peer {
 
     pub(crate) fn name(&self) -> &PeerName {
         &self.name
+    }
+
+    /// What it said it is called when it came in, if it has come in and has a name.
+    pub(crate) fn calls_itself(&self) -> &str {
+        self.origin.calls_itself()
     }
 
     pub(crate) fn status(&self) -> PeerStatus<'_> {

@@ -1,6 +1,7 @@
 //! Moving bytes: the lanes of a channel, and what they carry.
 //!
-//! - `post`: what a program posts. `transfers`: what it waits for, in numbers.
+//! - `post`: what a program posts. `transfers`: what it waits for, in numbers. `transfer_cell`:
+//!   one of them, as its owner sees it. `transfer_counts`: its numbers.
 //! - `plan`: what travels together. `stripe`: a plan, cut into chunks and dealt to channels.
 //!   `stripe_queue`: those of one lane.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
@@ -21,5 +22,7 @@ mod staging;
 pub(crate) mod staging_pool;
 pub(crate) mod stripe;
 pub(crate) mod stripe_queue;
+pub(crate) mod transfer_cell;
+pub(crate) mod transfer_counts;
 pub(crate) mod transfers;
 mod window;

@@ -97,7 +97,8 @@ impl ControlListener {
     /// Returns whether somebody came, spoke or left: then more may have happened.
     pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> bool {
         let mut moved = false;
-        let (tries_again, failed_before) = (self.retry_at.is_some_and(|at| now >= at), self.retry_at);
+        let (tries_again, failed_before) =
+            (self.retry_at.is_some_and(|at| now >= at), self.retry_at);
         // Asking a set of one's own does not fail. If it ever did, the next look would ask again.
         for number in self.set.ready().unwrap_or_default() {
             moved |= match number {

@@ -8,10 +8,33 @@ use std::collections::VecDeque;
 /// Most peers that wait here. Others are not welcomed before one has gone, so their connects wait.
 pub(crate) const MAX_UNCLAIMED: usize = 64;
 
+/// Whom an accept takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Accept {
+    /// Who calls itself by this name, or by none.
+    Named(String),
+    /// Whoever comes. The number tells such accepts apart.
+    Anyone(u64),
+}
+
+impl Accept {
+    /// The name that it gives to its peer, if that is known before one comes.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Named(name) => Some(name),
+            Self::Anyone(_) => None,
+        }
+    }
+
+    fn fits(&self, given: &str) -> bool {
+        given.is_empty() || self.name().is_none_or(|name| name == given)
+    }
+}
+
 /// An accept under way.
 #[derive(Debug)]
 struct Accepting<K> {
-    name: String,
+    accept: Accept,
     /// The peer that came for it.
     peer: Option<K>,
 }
@@ -49,41 +72,58 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
 
     /// Whether an accept under way has this name.
     pub(crate) fn is_accepting(&self, name: &str) -> bool {
-        self.accepting.iter().any(|accepting| accepting.name == name)
+        self.accepting.iter().any(|accepting| accepting.accept.name() == Some(name))
+    }
+
+    /// Whether an accept of this name waits for a peer to come.
+    pub(crate) fn awaits(&self, name: &str) -> bool {
+        let awaits = |accepting: &Accepting<K>| {
+            accepting.peer.is_none() && accepting.accept.name() == Some(name)
+        };
+        self.accepting.iter().any(awaits)
     }
 
     /// An accept begins. Returns the peer that it takes, if one waits that may be it: a peer that
-    /// gave this name, else the first that gave none.
-    pub(crate) fn start_accept(&mut self, name: &str) -> Option<K> {
+    /// gave this name, else the first that gave none; the first of all, for an accept of anyone.
+    pub(crate) fn start_accept(&mut self, accept: Accept) -> Option<K> {
         let with = |given: &str| self.unclaimed.iter().position(|waiting| waiting.given == given);
-        let index = with(name).or_else(|| with(""));
+        let index = match &accept {
+            Accept::Named(name) => with(name).or_else(|| with("")),
+            Accept::Anyone(_) => Some(0),
+        };
         let peer = index.and_then(|index| self.unclaimed.remove(index)).map(|found| found.peer);
-        self.accepting.push(Accepting { name: name.to_owned(), peer });
+        self.accepting.push(Accepting { accept, peer });
         peer
     }
 
     /// The peer that came for an accept. It is the accept's to take, once.
-    pub(crate) fn take_accepted(&mut self, name: &str) -> Option<K> {
-        let came = |accepting: &Accepting<K>| accepting.name == name && accepting.peer.is_some();
+    pub(crate) fn take_accepted(&mut self, accept: &Accept) -> Option<K> {
+        let came =
+            |accepting: &Accepting<K>| accepting.accept == *accept && accepting.peer.is_some();
         let index = self.accepting.iter().position(came)?;
         self.accepting.remove(index).peer
     }
 
-    /// An accept gives up.
-    pub(crate) fn stop_accept(&mut self, name: &str) {
-        self.accepting.retain(|accepting| accepting.name != name);
+    /// An accept gives up. Returns the peer that came for it, if one has come all the same.
+    pub(crate) fn stop_accept(&mut self, accept: &Accept) -> Option<K> {
+        let index = self.accepting.iter().position(|accepting| accepting.accept == *accept)?;
+        self.accepting.remove(index).peer
     }
 
-    /// A peer that calls itself `given` has come: the name of the accept that takes it, or none,
-    /// and it waits.
-    pub(crate) fn arrive(&mut self, peer: K, given: &str) -> Option<&str> {
-        let fits = |accepting: &&mut Accepting<K>| {
-            accepting.peer.is_none() && (given.is_empty() || accepting.name == given)
+    /// A peer that calls itself `given` has come: the accept that takes it, or none, and it waits.
+    /// An accept of its name goes before others.
+    pub(crate) fn arrive(&mut self, peer: K, given: &str) -> Option<&Accept> {
+        let find = |fits: &dyn Fn(&Accept) -> bool| {
+            let is_free = |accepting: &Accepting<K>| accepting.peer.is_none();
+            let fits = |accepting: &Accepting<K>| is_free(accepting) && fits(&accepting.accept);
+            self.accepting.iter().position(fits)
         };
-        match self.accepting.iter_mut().find(fits) {
-            Some(accepting) => {
+        let by_name = find(&|accept| accept.name() == Some(given));
+        match by_name.or_else(|| find(&|accept| accept.fits(given))) {
+            Some(index) => {
+                let accepting = &mut self.accepting[index];
                 accepting.peer = Some(peer);
-                Some(&accepting.name)
+                Some(&accepting.accept)
             }
             None => {
                 self.unclaimed.push_back(Unclaimed { peer, given: given.to_owned() });
@@ -145,32 +185,55 @@ mod tests {
 
     use super::*;
 
+    fn named(name: &str) -> Accept {
+        Accept::Named(name.to_owned())
+    }
+
     #[test]
     fn who_comes_first_waits_for_the_other() {
         let mut queue = AcceptQueue::default();
         assert_eq!(queue.arrive(1, ""), None);
         assert_eq!(queue.arrive(2, "b"), None);
         assert_eq!(queue.arrive(3, "c"), None);
-        assert_eq!(queue.start_accept("c"), Some(3), "its own name goes before no name");
-        assert_eq!(queue.take_accepted("c"), Some(3));
-        assert_eq!(queue.take_accepted("c"), None, "once");
-        assert_eq!(queue.start_accept("x"), Some(1), "one without a name is anybody's");
-        assert_eq!(queue.start_accept("y"), None, "one with another name is not");
+        assert_eq!(queue.start_accept(named("c")), Some(3), "its own name goes before no name");
+        assert_eq!(queue.take_accepted(&named("c")), Some(3));
+        assert_eq!(queue.take_accepted(&named("c")), None, "once");
+        assert_eq!(queue.start_accept(named("x")), Some(1), "one without a name is anybody's");
+        assert_eq!(queue.start_accept(named("y")), None, "one with another name is not");
         assert!(queue.is_accepting("y"));
         assert_eq!(queue.arrive(4, "z"), None);
-        assert_eq!(queue.arrive(5, "y"), Some("y"));
+        assert_eq!(queue.arrive(5, "y"), Some(&named("y")));
         assert_eq!(queue.arrive(6, "y"), None, "the accept has its peer");
-        assert_eq!(queue.take_accepted("y"), Some(5));
+        assert_eq!(queue.take_accepted(&named("y")), Some(5));
     }
 
     #[test]
     fn an_accept_that_gave_up_takes_nobody() {
         let mut queue = AcceptQueue::default();
-        assert_eq!(queue.start_accept("a"), None);
-        queue.stop_accept("a");
+        assert_eq!(queue.start_accept(named("a")), None);
+        assert_eq!(queue.stop_accept(&named("a")), None);
         assert!(!queue.is_accepting("a"));
         assert_eq!(queue.arrive(1, "a"), None);
         assert!(queue.why_nobody().contains("call themselves a"));
+    }
+
+    #[test]
+    fn an_accept_of_anyone_takes_who_comes_unless_an_accept_of_its_name_waits() {
+        let mut queue = AcceptQueue::default();
+        queue.arrive(1, "a");
+        queue.arrive(2, "");
+        assert_eq!(queue.start_accept(Accept::Anyone(0)), Some(1), "the first that came");
+        assert_eq!(queue.start_accept(Accept::Anyone(1)), Some(2));
+        assert_eq!(queue.start_accept(Accept::Anyone(2)), None);
+        assert_eq!(queue.start_accept(named("b")), None);
+        assert!(queue.awaits("b") && !queue.awaits("a"));
+        assert_eq!(queue.arrive(3, "b"), Some(&named("b")));
+        assert!(!queue.awaits("b") && queue.is_accepting("b"));
+        assert_eq!(queue.arrive(4, "b"), Some(&Accept::Anyone(2)));
+        assert_eq!(queue.arrive(5, ""), None, "nobody waits any more");
+        assert_eq!(queue.take_accepted(&Accept::Anyone(2)), Some(4));
+        assert_eq!(queue.stop_accept(&Accept::Anyone(0)), Some(1), "who has come is not lost");
+        assert_eq!(queue.take_accepted(&Accept::Anyone(0)), None);
     }
 
     #[test]
@@ -182,8 +245,8 @@ mod tests {
         assert_eq!(queue.take_for_connect(|_| false), None);
         assert_eq!(queue.take_for_connect(|peer| peer > 1), Some(2));
         assert!(queue.why_nobody().contains("1 came from where a connect"));
-        assert_eq!(queue.start_accept("b"), Some(3));
-        assert_eq!(queue.start_accept("c"), None);
+        assert_eq!(queue.start_accept(named("b")), Some(3));
+        assert_eq!(queue.start_accept(named("c")), None);
     }
 
     #[test]
@@ -193,7 +256,7 @@ mod tests {
         queue.arrive(2, "a");
         assert_eq!(queue.take_gone(|peer| peer == 1), [1]);
         assert!(queue.why_nobody().contains("1 came and left"));
-        assert_eq!(queue.start_accept("a"), Some(2));
+        assert_eq!(queue.start_accept(named("a")), Some(2));
     }
 
     proptest! {
@@ -209,7 +272,7 @@ mod tests {
                     "" if is_accept => {}
                     name if is_accept => {
                         if !queue.is_accepting(name) {
-                            queue.start_accept(name);
+                            queue.start_accept(named(name));
                         }
                     }
                     given => {
@@ -218,7 +281,7 @@ mod tests {
                     }
                 }
                 for name in &NAMES[1..] {
-                    if let Some(peer) = queue.take_accepted(name) {
+                    if let Some(peer) = queue.take_accepted(&named(name)) {
                         prop_assert!(came[peer].is_empty() || came[peer] == *name);
                         prop_assert!(!taken.contains(&peer));
                         taken.push(peer);

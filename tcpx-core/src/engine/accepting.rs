@@ -1,51 +1,92 @@
 //! Peers that come in: welcomed as soon as they have proven themselves, named by an accept before
 //! or after.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::accept_queue::Accept;
 use super::{Engine, check_peer_name};
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
-use crate::error::{Error, Result};
+use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::Peer;
 use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 
 impl Engine {
     /// An accept begins: the name is its own, and a peer that waits for it is taken at once.
-    pub(crate) fn start_accept(&mut self, name: &str) -> Result<()> {
+    pub(crate) fn start_accept(&mut self, accept: &Accept) -> Result<()> {
         self.check_open()?;
-        check_peer_name(name)?;
+        accept.name().map_or(Ok(()), check_peer_name)?;
         if self.listener.is_none() {
             return Err(Error::PeerState {
-                peer: name.to_owned(),
+                peer: accept.name().unwrap_or("anyone").to_owned(),
                 state: "not able to come",
                 cure: "call listen and give the peer the connection info first",
             });
         }
-        self.check_free(name)?;
+        accept.name().map_or(Ok(()), |name| self.check_free(name))?;
         self.forget_gone_unclaimed();
-        if let Some(key) = self.accept_queue.start_accept(name) {
-            self.claim(name, key);
+        if let Some(key) = self.accept_queue.start_accept(accept.clone()) {
+            self.claim_for(accept, key);
         }
         // There may be room now for one who waits.
         self.is_listener_due = true;
         Ok(())
     }
 
-    /// The peer that came for an accept, once there is one.
-    pub(crate) fn accepted(&mut self, name: &str) -> Result<Option<PeerKey>> {
-        self.check_open()?;
-        Ok(self.accept_queue.take_accepted(name))
+    /// An accept of whoever comes.
+    pub(crate) fn accept_of_anyone(&mut self) -> Accept {
+        self.accepts_of_anyone += 1;
+        Accept::Anyone(self.accepts_of_anyone)
     }
 
-    /// An accept ends without a peer. Says why nobody came.
-    pub(crate) fn stop_accept(&mut self, name: &str) -> String {
-        self.accept_queue.stop_accept(name);
-        self.accept_queue.why_nobody()
+    /// The peer that came for an accept, once there is one.
+    pub(crate) fn accepted(&mut self, accept: &Accept) -> Result<Option<PeerKey>> {
+        self.check_open()?;
+        Ok(self.accept_queue.take_accepted(accept))
+    }
+
+    /// An accept ends without a peer, for which nobody came in time.
+    pub(crate) fn accept_overdue(&mut self, accept: &Accept, waited: Duration) -> Error {
+        self.accept_queue.stop_accept(accept);
+        let detail = Awaited::words(self.accept_queue.why_nobody());
+        let peer = accept.name().map(str::to_owned);
+        Error::Deadline { phase: Phase::Accept, peer, waited, detail }
+    }
+
+    /// Gives a peer that came in its name: the accept's, or else its own if that is free, or else
+    /// one that is made up.
+    fn claim_for(&mut self, accept: &Accept, key: PeerKey) {
+        let name = match accept {
+            Accept::Named(name) => name.clone(),
+            Accept::Anyone(_) => {
+                let given = self.peers.get(key).map_or("", Peer::calls_itself).to_owned();
+                self.free_name(given)
+            }
+        };
+        self.claim(&name, key);
+    }
+
+    /// This name, if it can be and is free, or else "peer-1", "peer-2" and so on: the first that
+    /// no peer has had here, and that no connection info was loaded for.
+    fn free_name(&mut self, given: String) -> String {
+        if check_peer_name(&given).is_ok() && self.check_free(&given).is_ok() {
+            return given;
+        }
+        loop {
+            self.names_made_up += 1;
+            let name = format!("peer-{}", self.names_made_up);
+            if !self.names.contains_key(&name)
+                && !self.infos.contains_key(&name)
+                && self.check_free(&name).is_ok()
+            {
+                return name;
+            }
+        }
     }
 
     /// Gives a peer that came in the name that an accept, or a connect, has for it.
     pub(super) fn claim(&mut self, name: &str, key: PeerKey) {
+        self.attempts.forget_failure(name);
         self.forget_name(name);
         self.names.insert(name.to_owned(), key);
         self.agenda.mark(key);
@@ -86,9 +127,8 @@ impl Engine {
         let given = introduction.proven.hello.name.clone();
         let name = PeerName::unclaimed(&given, &address);
         let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));
-        let claimed = self.accept_queue.arrive(key, &given).map(str::to_owned);
-        if let Some(name) = claimed {
-            self.claim(&name, key);
+        if let Some(accept) = self.accept_queue.arrive(key, &given).cloned() {
+            self.claim_for(&accept, key);
         }
         self.agenda.mark(key);
         let Some(peer) = self.peers.get_mut(key) else { return };

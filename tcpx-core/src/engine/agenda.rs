@@ -109,7 +109,8 @@ impl Agenda {
         let marks = entry.or_default();
         let before = std::mem::replace(&mut marks.wants, wants);
         self.sending = self.sending + usize::from(wants.sending) - usize::from(before.sending);
-        self.receiving = self.receiving + usize::from(wants.receiving) - usize::from(before.receiving);
+        self.receiving =
+            self.receiving + usize::from(wants.receiving) - usize::from(before.receiving);
         if wants.polls && !std::mem::replace(&mut marks.is_polled, true) {
             self.polled.push(key);
         }

@@ -29,6 +29,7 @@ impl Engine {
         };
         let info = info.clone();
         self.check_free(name)?;
+        self.attempts.forget_failure(name);
         if let Some(key) = self.take_unclaimed_from(&info) {
             self.claim(name, key);
             return Ok(key);

@@ -1,18 +1,24 @@
 //! Transfers, and what is posted to them.
 
+use std::sync::Arc;
+
 use super::Engine;
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::peer::protocol::operation::NewOperation;
 use crate::transfer::post::Post;
-use crate::transfer::transfers::{TransferCounts, TransferState, Transfers};
+use crate::transfer::transfer_cell::TransferCell;
+use crate::transfer::transfers::Transfers;
 use crate::types::{Access, Direction, TransferKey};
 
 /// Room for so many posts is kept for the next batch.
 const KEPT_POSTS: usize = 4096;
 
 impl Engine {
-    /// A new transfer with a peer that is up.
-    pub(crate) fn create_transfer(&mut self, name: &str) -> Result<TransferKey> {
+    /// A new transfer with a peer that is up, and what its owner sees of it.
+    pub(crate) fn create_transfer(
+        &mut self,
+        name: &str,
+    ) -> Result<(TransferKey, Arc<TransferCell>)> {
         self.check_open()?;
         let (key, _) = self.peer(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
@@ -38,18 +44,20 @@ impl Engine {
     /// Posts what was posted while another thread had the engine. What would have been refused ends
     /// with the error.
     pub(crate) fn post_late(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) {
-        let transfers = &self.commons.ledger.transfers;
-        let posted = |transfers: &Transfers| {
-            transfers.get(key).map_or(0, |transfer| transfer.counts.operations_posted)
-        };
-        let before = posted(transfers);
-        if let Err(error) = self.post(key, direction, posts) {
-            let transfers = &mut self.commons.ledger.transfers;
-            // An end of the peer in the middle of it has ended all of them.
-            if posted(transfers) == before {
-                transfers.posted(key, direction, posts.len());
-                posts.iter().for_each(|_| transfers.failed(key, || error.clone()));
-            }
+        let posted =
+            |transfers: &Transfers| transfers.get(key).map(|it| it.operations_posted()).ok();
+        let before = posted(&self.commons.ledger.transfers);
+        let outcome = self.post(key, direction, posts);
+        let transfers = &mut self.commons.ledger.transfers;
+        if let Err(error) = outcome
+            // A peer that has ended in the middle of it has ended all of them.
+            && posted(transfers) == before
+        {
+            transfers.posted(key, direction, posts.len());
+            posts.iter().for_each(|_| transfers.failed(key, || error.clone()));
+        }
+        if let Ok(transfer) = transfers.get(key) {
+            transfer.post_was_made();
         }
     }
 
@@ -79,6 +87,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether a transfer has become complete since this was asked last.
+    pub(crate) fn take_completed(&mut self) -> bool {
+        self.commons.ledger.transfers.take_completed()
+    }
+
     /// Withdraws every operation of a transfer that has no counterpart.
     pub(crate) fn cancel(&mut self, key: TransferKey) {
         let Ok(transfer) = self.commons.ledger.transfers.get(key) else { return };
@@ -95,31 +108,5 @@ impl Engine {
     pub(crate) fn release(&mut self, key: TransferKey) {
         self.cancel(key);
         self.commons.ledger.transfers.detach(key);
-    }
-
-    /// Whether every operation of a transfer has ended.
-    ///
-    /// # Errors
-    /// The first error of its round, once all have ended.
-    pub(crate) fn is_complete(&self, key: TransferKey) -> Result<bool> {
-        let transfer = self.commons.ledger.transfers.get(key)?;
-        if !transfer.is_complete() {
-            return Ok(false);
-        }
-        transfer.error.clone().map_or(Ok(true), Err)
-    }
-
-    pub(crate) fn transfer_counts(&self, key: TransferKey) -> Result<TransferCounts> {
-        self.commons.ledger.transfers.get(key).map(|transfer| transfer.counts)
-    }
-
-    /// The numbers of its last round.
-    pub(crate) fn transfer_round_counts(&self, key: TransferKey) -> Result<TransferCounts> {
-        self.commons.ledger.transfers.get(key).map(TransferState::round_counts)
-    }
-
-    /// The first error of its last round so far.
-    pub(crate) fn transfer_error(&self, key: TransferKey) -> Option<Error> {
-        self.commons.ledger.transfers.get(key).ok()?.error.clone()
     }
 }

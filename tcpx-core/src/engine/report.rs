@@ -64,7 +64,7 @@ impl Engine {
         AwaitedPeer { state, silence: peer.and_then(|peer| peer.silence(now)) }
     }
 
-    fn name_of(&self, key: PeerKey) -> Option<String> {
+    pub(crate) fn name_of(&self, key: PeerKey) -> Option<String> {
         self.peers.get(key).map(|peer| peer.name().to_string())
     }
 

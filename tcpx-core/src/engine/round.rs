@@ -52,7 +52,7 @@ impl Engine {
             }
         }
         self.look(now);
-        let settled = self.settle_parked(now);
+        let settled = self.settle_parked(now) | self.settle_attempts(now);
         self.commons.workers.tend();
         let (sending, receiving) = self.agenda.activity();
         let unpacking = self.commons.batch.is_unpacking();
@@ -150,7 +150,8 @@ impl Engine {
         }
         let parked = (!self.parked.is_empty()).then(|| now + PARKED_LOOK);
         let workers = self.commons.workers.have_jobs().then(|| now + WORKERS_LOOK);
-        let timers = [self.agenda.next_timer(), listener.timeout, parked, workers];
+        let attempts = self.attempts.next_overdue();
+        let timers = [self.agenda.next_timer(), listener.timeout, parked, workers, attempts];
         let look = self.watch.rounds.next_at(now);
         Rest::Until(timers.into_iter().flatten().fold(look, Instant::min))
     }

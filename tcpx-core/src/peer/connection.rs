@@ -19,8 +19,6 @@ use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
 use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm};
-use crate::reactor::attention::Attention;
-use crate::reactor::poller::{Event, Poller, Target};
 use crate::stats::channel::ChannelStats;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::plan::Member;
@@ -68,7 +66,7 @@ pub(crate) struct Connection {
     finished: Vec<Finished>,
     pub(super) deferred: Option<DeferredFailure>,
     /// When the protocol wants to know the time.
-    timeout: Option<Instant>,
+    pub(super) timeout: Option<Instant>,
 }
 
 impl Connection {
@@ -103,62 +101,6 @@ impl Connection {
             deferred: None,
             timeout: Some(now),
         }
-    }
-
-    /// Has the system say when something happens on the link.
-    pub(super) fn watch(&mut self, poller: &Arc<Poller>) {
-        self.link.watch(poller, Target::Link(self.key));
-    }
-
-    /// Something has happened on one of its descriptors.
-    pub(crate) fn wake(&mut self, event: Event) {
-        match event.target {
-            Target::Link(_) => self.link.wake(event.is_hung_up),
-            Target::Send(_, channel) => {
-                if let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) {
-                    lane.wake();
-                }
-            }
-            Target::Receive(_, channel) => {
-                if let Some(lane) = self.recv_lanes.get_mut(usize::from(channel)) {
-                    lane.wake();
-                }
-            }
-            Target::Listener => {}
-        }
-    }
-
-    /// When it is to be driven next, apart from when something happens.
-    pub(super) fn attention(&self) -> Attention {
-        let awaits_worker = self.setup.is_some() || self.closing.is_some();
-        let mut wants = Attention {
-            again: self.link.has_more() || self.protocol.is_withdrawing(),
-            polls: self.link.must_be_polled(),
-            awaits_worker,
-            timeout: self.timeout,
-            ..Attention::default()
-        };
-        if let Some(deferred) = &self.deferred {
-            let ends_at = deferred.ends_at();
-            wants.timeout = Some(self.timeout.map_or(ends_at, |timeout| timeout.min(ends_at)));
-            return wants;
-        }
-        for lane in &self.send_lanes {
-            let must_be_polled = lane.must_be_polled();
-            wants.polls |= must_be_polled;
-            // Its memory may be on its way to the comm.
-            wants.awaits_worker |= must_be_polled || lane.awaits_staging();
-            wants.holds_slots |= lane.is_gathering();
-            wants.sending |= !lane.is_idle();
-        }
-        for lane in &self.recv_lanes {
-            let must_be_polled = lane.must_be_polled();
-            wants.polls |= must_be_polled;
-            wants.awaits_worker |= must_be_polled;
-            wants.holds_slots |= lane.holds_slots();
-            wants.receiving |= lane.awaits_bytes();
-        }
-        wants
     }
 
     /// One step: link, comms, posts and tests. Arrived chunks go into the batch. Returns whether

@@ -35,6 +35,11 @@ impl Origin {
         }
     }
 
+    /// What it called itself when it came in; nothing if it did not.
+    pub(crate) fn calls_itself(&self) -> &str {
+        self.introduction.as_ref().map_or("", |introduction| &introduction.proven.hello.name)
+    }
+
     /// Whether it has come in from the session that this connection info leads to.
     pub(crate) fn came_from(&self, info: &ConnInfo) -> bool {
         self.introduction.as_ref().is_some_and(|introduction| introduction.is_of(info))

@@ -68,7 +68,11 @@ mod tests {
         let mut tuner = SpinTuner::new(LONGEST);
         let tries = 640 / u32::from(TRY_EVERY);
         assert_eq!(spins(&mut tuner, 640, false), tries, "the other end shares the core");
-        assert_eq!(spins(&mut tuner, 640, true), 640 - u32::from(TRY_EVERY) + 1, "from the first try");
+        assert_eq!(
+            spins(&mut tuner, 640, true),
+            640 - u32::from(TRY_EVERY) + 1,
+            "from the first try"
+        );
         let rest = u32::from(MOST / LOSS);
         assert!(spins(&mut tuner, 640, false) <= rest + tries, "it stops at once");
     }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::transfer::post::Post;
+use crate::transfer::transfer_cell::TransferCell;
 use crate::types::{Direction, TransferKey};
 
 /// A batch of posts.
@@ -27,6 +28,7 @@ impl Inbox {
     /// Adds a batch.
     pub(super) fn push(
         &self,
+        cell: &TransferCell,
         transfer: TransferKey,
         direction: Direction,
         posts: &[Post],
@@ -38,6 +40,7 @@ impl Inbox {
         copy.extend_from_slice(posts);
         let mut waiting = self.waiting();
         waiting.try_reserve(1).map_err(no_room)?;
+        cell.post_waits();
         waiting.push(LatePosts { transfer, direction, posts: copy });
         self.has_some.store(true, Ordering::Release);
         Ok(())

@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
 use crate::transfer::post::Post;
+use crate::transfer::transfer_cell::TransferCell;
 use crate::types::{Direction, TransferKey};
 
 /// How long a thread that does not lead waits before it looks again by itself.
@@ -31,7 +32,10 @@ pub(crate) struct Shared {
     poller: Arc<Poller>,
     /// Held by the thread that leads.
     lead: Mutex<Lead>,
-    news: News,
+    /// For those who wait for a transfer: one has become complete.
+    completed: News,
+    /// For those who wait for anything else: something has moved.
+    moved: News,
     inbox: Inbox,
 }
 
@@ -45,7 +49,7 @@ pub(crate) struct EngineGuard<'a> {
 /// The right to lead. When it is let go, another thread may.
 #[derive(Debug)]
 struct LeadGuard<'a> {
-    news: &'a News,
+    shared: &'a Shared,
     lead: Option<MutexGuard<'a, Lead>>,
 }
 
@@ -62,7 +66,8 @@ impl Shared {
                 poller: Arc::clone(&engine.commons.session.poller),
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(Lead::new(spin)),
-                news: News::default(),
+                completed: News::default(),
+                moved: News::default(),
                 inbox: Inbox::default(),
             }
         })
@@ -96,6 +101,7 @@ impl Shared {
     /// caller does not.
     pub(super) fn post(
         &self,
+        cell: &TransferCell,
         transfer: TransferKey,
         direction: Direction,
         posts: &[Post],
@@ -107,13 +113,30 @@ impl Shared {
             self.take_in(&mut engine);
             return EngineGuard { shared: self, engine }.post(transfer, direction, posts);
         }
-        self.inbox.push(transfer, direction, posts)?;
+        self.inbox.push(cell, transfer, direction, posts)?;
         // Whoever leads takes it in; where nobody does, the lock is held for a moment only.
         if !self.poller.wake()
             && let Some(_lead) = self.try_lead()
         {
             drop(self.engine()?);
         }
+        Ok(())
+    }
+
+    /// One round of progress, unless another thread has the engine: that one makes a round itself,
+    /// or lets others in soon.
+    pub(super) fn try_progress(&self) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        let Some(mut guard) = self.try_lead() else { return Ok(()) };
+        let (Some(lead), Some(engine)) = (guard.lead.as_deref_mut(), self.engine.try_lock()) else {
+            return Ok(());
+        };
+        let mut engine = EngineGuard { shared: self, engine };
+        self.take_in(&mut engine);
+        self.poller.look(&mut lead.events);
+        engine.progress(Instant::now(), &mut lead.events);
         Ok(())
     }
 
@@ -126,7 +149,7 @@ impl Shared {
     /// Wakes whoever waits, to look again.
     pub(super) fn wake(&self) {
         self.poller.wake();
-        self.news.tell();
+        self.moved.tell();
     }
 
     fn try_lead(&self) -> Option<LeadGuard<'_>> {
@@ -135,7 +158,7 @@ impl Shared {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(LeadGuard { news: &self.news, lead: Some(lead) })
+        Some(LeadGuard { shared: self, lead: Some(lead) })
     }
 
     /// One round of progress. Returns whether anything moved.
@@ -170,11 +193,31 @@ impl Shared {
     pub(crate) fn wait<T>(
         &self,
         limit: WaitLimit,
+        check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
+        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
+    ) -> Result<T> {
+        self.wait_for(&self.moved, limit, check, on_deadline)
+    }
+
+    /// The same, for an answer that changes when a transfer becomes complete, and not before.
+    pub(super) fn wait_for_transfer<T>(
+        &self,
+        limit: WaitLimit,
+        check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
+        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
+    ) -> Result<T> {
+        self.wait_for(&self.completed, limit, check, on_deadline)
+    }
+
+    fn wait_for<T>(
+        &self,
+        news: &News,
+        limit: WaitLimit,
         mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
     ) -> Result<T> {
         loop {
-            let listening = self.news.listen();
+            let listening = news.listen();
             if is_forked() {
                 return Err(Error::Forked);
             }
@@ -216,10 +259,14 @@ impl Shared {
                 return Err(on_deadline(&mut engine, limit.waited(now), now));
             }
             let rest = engine.rest(now);
+            let has_completed = engine.take_completed();
             // Whoever waits for the lock is next.
             parking_lot::MutexGuard::unlock_fair(engine);
+            if has_completed {
+                self.completed.tell();
+            }
             if moved {
-                self.news.tell();
+                self.moved.tell();
             }
             lead.pause(&self.poller, rest, moved, limit);
         }
@@ -245,13 +292,17 @@ impl Drop for EngineGuard<'_> {
         if self.engine.wants_round() {
             self.shared.poller.wake();
         }
-        self.shared.news.tell();
+        if self.engine.take_completed() {
+            self.shared.completed.tell();
+        }
+        self.shared.moved.tell();
     }
 }
 
 impl Drop for LeadGuard<'_> {
     fn drop(&mut self) {
         drop(self.lead.take());
-        self.news.tell();
+        self.shared.completed.tell();
+        self.shared.moved.tell();
     }
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod arrival;
+mod attempting;
 mod buffer;
 mod gathering;
 mod late_unpack;

@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tcpx_sys::is_forked;
+
 use super::shared::Shared;
 use super::wait::WaitLimit;
+use crate::completions::queue::CompletionQueue;
 use crate::error::{Error, Result};
 use crate::transfer::post::Post;
-use crate::transfer::transfers::TransferCounts;
+use crate::transfer::transfer_cell::TransferCell;
+use crate::transfer::transfer_counts::TransferCounts;
 use crate::types::{Direction, TransferKey};
 
 /// Sends and receives that are waited for together.
@@ -27,11 +31,18 @@ use crate::types::{Direction, TransferKey};
 pub struct Transfer {
     shared: Arc<Shared>,
     key: TransferKey,
+    cell: Arc<TransferCell>,
+    completions: Arc<CompletionQueue>,
 }
 
 impl Transfer {
-    pub(crate) fn new(shared: Arc<Shared>, key: TransferKey) -> Self {
-        Self { shared, key }
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        key: TransferKey,
+        cell: Arc<TransferCell>,
+        completions: Arc<CompletionQueue>,
+    ) -> Self {
+        Self { shared, key, cell, completions }
     }
 
     /// Posts a send.
@@ -69,16 +80,22 @@ impl Transfer {
     }
 
     fn post(&self, direction: Direction, posts: &[Post]) -> Result<()> {
-        self.shared.post(self.key, direction, posts)
+        self.shared.post(self.cell()?, self.key, direction, posts)
     }
 
-    /// Whether every operation has ended; makes one round of progress.
+    /// Whether every operation has ended. While some have not, it makes one round of progress,
+    /// unless another thread is inside the session: it waits for nobody.
     ///
     /// # Errors
     /// The first error of the round, once all have ended.
     pub fn is_complete(&self) -> Result<bool> {
-        self.shared.progress();
-        self.shared.engine()?.is_complete(self.key)
+        if self.cell()?.outcome().is_pending() {
+            self.shared.try_progress()?;
+        }
+        match self.cell.outcome() {
+            Poll::Ready(outcome) => outcome.map(|()| true),
+            Poll::Pending => Ok(false),
+        }
     }
 
     /// Waits until every operation has ended, for `timeout` or, with `None`, without limit.
@@ -87,15 +104,45 @@ impl Transfer {
     /// The first error of the round. [`Error::Deadline`] says that some operations go on, and
     /// nothing else: no operation ends with it.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        if let Poll::Ready(outcome) = self.cell()?.outcome() {
+            return outcome;
+        }
         let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
-        self.shared.wait(
+        self.shared.wait_for_transfer(
             limit,
-            |engine| {
-                let is_complete = engine.is_complete(self.key)?;
-                Ok(if is_complete { Poll::Ready(()) } else { Poll::Pending })
+            |_| match self.cell.outcome() {
+                Poll::Ready(outcome) => outcome.map(Poll::Ready),
+                Poll::Pending => Ok(Poll::Pending),
             },
             |engine, waited, now| engine.transfer_deadline(self.key, waited, now),
         )
+    }
+
+    /// Has the end of each round from now on told by
+    /// [`Session::poll_completions`](crate::Session::poll_completions), with `context`, which is
+    /// any number that says to the program what this transfer is. Call it before the first post: a
+    /// round that has ended by now is not told. Another call changes the number, also that of an
+    /// entry that waits.
+    ///
+    /// One entry at most waits for each transfer, and goes with the transfer. It counts the rounds
+    /// that have ended since the last one was taken out, and has the first error of them.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn report_completions(&self, context: u64) -> Result<()> {
+        let reporter = &self.cell()?.reporter;
+        if reporter.get().is_none() {
+            let key = self.completions.add(context);
+            match reporter.set(key) {
+                Ok(()) => return Ok(()),
+                // Another thread was faster.
+                Err(key) => self.completions.remove(key),
+            }
+        }
+        if let Some(key) = reporter.get() {
+            self.completions.set_context(*key, context);
+        }
+        Ok(())
     }
 
     /// Withdraws every operation that has no counterpart. Those end with [`Error::Cancelled`],
@@ -108,35 +155,46 @@ impl Transfer {
         }
     }
 
-    /// Sums over its whole life. They only grow.
+    /// Sums over its whole life. They only grow. Waits for nobody.
     ///
     /// # Errors
-    /// [`Error::Closed`] when the session is gone.
+    /// [`Error::Forked`].
     pub fn counts(&self) -> Result<TransferCounts> {
-        self.shared.engine()?.transfer_counts(self.key)
+        Ok(self.cell()?.counts())
     }
 
-    /// The same numbers since its last round began.
+    /// The same numbers since its last round began. Waits for nobody.
     ///
     /// # Errors
-    /// [`Error::Closed`] when the session is gone.
+    /// [`Error::Forked`].
     pub fn round_counts(&self) -> Result<TransferCounts> {
-        self.shared.engine()?.transfer_round_counts(self.key)
+        Ok(self.cell()?.round_counts())
     }
 
-    /// The first error of its last round so far, while other operations may go on.
+    /// The first error of its last round so far, while other operations may go on. Waits for
+    /// nobody.
     pub fn error(&self) -> Option<Error> {
-        match self.shared.engine() {
-            Ok(engine) => engine.transfer_error(self.key),
+        match self.cell() {
+            Ok(cell) => cell.error(),
             Err(error) => Some(error),
         }
+    }
+
+    /// What can be seen of it without the engine.
+    fn cell(&self) -> Result<&TransferCell> {
+        if is_forked() { Err(Error::Forked) } else { Ok(&self.cell) }
     }
 }
 
 impl Drop for Transfer {
     fn drop(&mut self) {
         match self.shared.engine() {
-            Ok(mut engine) => engine.release(self.key),
+            Ok(mut engine) => {
+                engine.release(self.key);
+                if let Some(key) = self.cell.reporter.get() {
+                    self.completions.remove(*key);
+                }
+            }
             Err(_) => self.shared.leave(),
         }
     }

@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn nothing_lasts_longer_than_its_limit() {
-        let (second, limit) = (Duration::from_secs(1), WaitLimit::for_time(Duration::from_millis(10)));
+        let (second, limit) =
+            (Duration::from_secs(1), WaitLimit::for_time(Duration::from_millis(10)));
         let almost = limit.started_at + Duration::from_micros(9_990);
         assert_eq!(limit.cut(second, almost), Duration::from_micros(10));
         assert!(!limit.is_over(almost));

@@ -178,8 +178,7 @@ impl SendLane {
     pub(crate) fn must_be_polled(&self) -> bool {
         let is_in_one_piece = self.stripes.peek().is_some_and(|(it, _)| it.gathered.is_none());
         let wants_post = is_in_one_piece && self.window.has_room() && self.has_credit();
-        (wants_post && self.staged.is_empty())
-            || (self.window.has_posted() && self.comm.may_move())
+        (wants_post && self.staged.is_empty()) || (self.window.has_posted() && self.comm.may_move())
     }
 
     /// Whether chunks are being gathered.

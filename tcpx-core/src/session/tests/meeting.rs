@@ -13,6 +13,7 @@ use crate::control::identity::Identity;
 use crate::control::introduction::Introduction;
 use crate::control::link_frame::LinkFrame;
 use crate::control::socket::LinkSocket;
+use crate::engine::accept_queue::Accept;
 use crate::{Error, PluginChoice, Session, SessionOptions};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -221,6 +222,7 @@ fn one_direction_that_leads_somewhere_is_enough() {
 
 #[test]
 fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
+    let somebody_else = Accept::Named("somebody else".to_owned());
     for the_first_connects_first in [true, false] {
         let sessions = acquainted([None; 2]);
         let [small, large] = &sessions;
@@ -229,7 +231,7 @@ fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
                 .shared
                 .engine()
                 .expect("no fork")
-                .start_accept("somebody else")
+                .start_accept(&somebody_else)
                 .expect("it begins");
         }
         let mut order = [small, large];
@@ -238,8 +240,10 @@ fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
             session.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
         }
         progress_until(&order, "one connection", || are_one(order));
-        let told = order
-            .map(|session| session.shared.engine().expect("no fork").stop_accept("somebody else"));
+        let told = order.map(|session| {
+            let mut engine = session.shared.engine().expect("no fork");
+            engine.accept_overdue(&somebody_else, PATIENCE).to_string()
+        });
         let came = told.iter().filter(|told| told.contains("1 came from where a connect")).count();
         assert_eq!(came, 1, "one end has dialled, the other has adopted: {told:?}");
     }
@@ -349,7 +353,8 @@ fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
     assert_eq!(welcome.hello.instead_of, None);
     assert!(state(&small).starts_with("greeted"), "{}", state(&small));
     // It is claimed by name like any other, and the number of a third is free.
-    small.shared.engine().expect("no fork").start_accept("second").expect("it has come");
+    let second = Accept::Named("second".to_owned());
+    small.shared.engine().expect("no fork").start_accept(&second).expect("it has come");
     small.load_remote_conn_info("third", &info(&large).encode()).expect("own bytes load");
     let key = small.shared.engine().expect("no fork").start_connect("third").expect("it begins");
     let engine = small.shared.engine().expect("no fork");

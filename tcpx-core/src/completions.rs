@@ -1,0 +1,9 @@
+//! What a program is told without asking every transfer: the queue of rounds that have ended, and
+//! the descriptor by which it hears of that in an event loop of its own.
+//!
+//! - `queue`: the rounds that wait to be looked at. `transfer_completion`: one of them.
+//! - `event`: the descriptor.
+
+pub(crate) mod event;
+pub(crate) mod queue;
+pub(crate) mod transfer_completion;

@@ -1,0 +1,178 @@
+//! The transfers of which a round has ended, until the program takes them out.
+//!
+//! A transfer waits here once, however many of its rounds end meanwhile. So the queue is bounded by
+//! the transfers that report. It has a lock of its own, which nobody holds for longer than it takes
+//! to move an entry.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use slotmap::{SlotMap, new_key_type};
+
+use super::event::Event;
+use super::transfer_completion::TransferCompletion;
+use crate::error::Error;
+
+new_key_type! {
+    /// A transfer that reports.
+    pub(crate) struct ReporterKey;
+}
+
+/// A transfer that reports, and what it has to report.
+#[derive(Debug)]
+struct Reporter {
+    context: u64,
+    /// Rounds that have ended; it waits in the queue when there are any.
+    rounds: u64,
+    /// The first error of those rounds.
+    error: Option<Error>,
+}
+
+#[derive(Debug, Default)]
+struct Reporters {
+    all: SlotMap<ReporterKey, Reporter>,
+    /// Those that wait, and some that are gone.
+    waiting: VecDeque<ReporterKey>,
+}
+
+/// The queue, and the descriptor that says when to look into it.
+#[derive(Debug, Default)]
+pub(crate) struct CompletionQueue {
+    reporters: Mutex<Reporters>,
+    event: Event,
+}
+
+impl CompletionQueue {
+    /// What is signalled when there is something to look at, here or at a transfer or peer.
+    pub(crate) fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// A transfer reports from now on.
+    pub(crate) fn add(&self, context: u64) -> ReporterKey {
+        let Reporters { all, waiting } = &mut *self.reporters();
+        let key = all.insert(Reporter { context, rounds: 0, error: None });
+        // The end of a round needs no memory.
+        waiting.reserve((2 * all.len()).saturating_sub(waiting.len()));
+        key
+    }
+
+    /// Changes what a transfer reports with its next entry.
+    pub(crate) fn set_context(&self, key: ReporterKey, context: u64) {
+        if let Some(reporter) = self.reporters().all.get_mut(key) {
+            reporter.context = context;
+        }
+    }
+
+    /// A transfer is gone, and its entry with it.
+    pub(crate) fn remove(&self, key: ReporterKey) {
+        let Reporters { all, waiting } = &mut *self.reporters();
+        all.remove(key);
+        // Those that are gone are swept out at once for many.
+        if waiting.len() > 2 * all.len() {
+            waiting.retain(|key| all.contains_key(*key));
+        }
+    }
+
+    /// A round of a transfer has ended.
+    pub(crate) fn ended(&self, key: ReporterKey, outcome: Result<(), Error>) {
+        {
+            let Reporters { all, waiting } = &mut *self.reporters();
+            let Some(reporter) = all.get_mut(key) else { return };
+            if reporter.rounds == 0 {
+                waiting.push_back(key);
+            }
+            reporter.rounds += 1;
+            if let Err(error) = outcome {
+                reporter.error.get_or_insert(error);
+            }
+        }
+        self.event.signal();
+    }
+
+    /// Takes out at most so many entries, those first that came first. Returns how many there were.
+    /// The event stays signalled while others wait.
+    pub(crate) fn take(&self, completions: &mut Vec<TransferCompletion>, most: usize) -> usize {
+        self.event.drain();
+        let before = completions.len();
+        let is_empty = {
+            let Reporters { all, waiting } = &mut *self.reporters();
+            while completions.len() - before < most
+                && let Some(key) = waiting.pop_front()
+            {
+                let Some(reporter) = all.get_mut(key) else { continue };
+                let rounds = std::mem::take(&mut reporter.rounds);
+                let result = reporter.error.take().map_or(Ok(()), Err);
+                completions.push(TransferCompletion { context: reporter.context, rounds, result });
+            }
+            waiting.is_empty()
+        };
+        if !is_empty {
+            self.event.signal();
+        }
+        completions.len() - before
+    }
+
+    fn reporters(&self) -> MutexGuard<'_, Reporters> {
+        self.reporters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(queue: &CompletionQueue, most: usize) -> Vec<(u64, u64, bool)> {
+        let mut taken = Vec::new();
+        assert_eq!(queue.take(&mut taken, most), taken.len());
+        taken.iter().map(|entry| (entry.context, entry.rounds, entry.result.is_ok())).collect()
+    }
+
+    #[test]
+    fn who_ended_first_is_taken_first() {
+        let queue = CompletionQueue::default();
+        let keys = [1, 2, 3].map(|context| queue.add(context));
+        assert!(take(&queue, 9).is_empty(), "no round has ended");
+        for index in [2, 0, 1] {
+            queue.ended(keys[index], Ok(()));
+        }
+        assert_eq!(take(&queue, 0), []);
+        assert_eq!(take(&queue, 2), [(3, 1, true), (1, 1, true)]);
+        assert_eq!(take(&queue, 2), [(2, 1, true)]);
+        assert_eq!(take(&queue, 2), []);
+    }
+
+    #[test]
+    fn rounds_that_nobody_looked_at_are_one_entry_with_the_first_error() {
+        let queue = CompletionQueue::default();
+        let key = queue.add(1);
+        queue.ended(key, Ok(()));
+        queue.ended(key, Err(Error::Cancelled));
+        queue.ended(key, Err(Error::Closed));
+        queue.set_context(key, 2);
+        let mut taken = Vec::new();
+        queue.take(&mut taken, 9);
+        let [TransferCompletion { context: 2, rounds: 3, result: Err(Error::Cancelled) }] =
+            &taken[..]
+        else {
+            panic!("{taken:?}");
+        };
+        queue.ended(key, Ok(()));
+        assert_eq!(take(&queue, 9), [(2, 1, true)], "what was reported is forgotten");
+    }
+
+    #[test]
+    fn a_transfer_that_is_gone_reports_nothing_and_leaves_nothing() {
+        let queue = CompletionQueue::default();
+        let stays = queue.add(7);
+        queue.ended(stays, Ok(()));
+        for _ in 0..1000 {
+            let goes = queue.add(8);
+            queue.ended(goes, Ok(()));
+            queue.remove(goes);
+            queue.ended(goes, Ok(()));
+        }
+        assert!(queue.reporters().waiting.len() <= 2);
+        assert_eq!(take(&queue, 9), [(7, 1, true)]);
+    }
+}

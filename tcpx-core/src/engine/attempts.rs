@@ -1,0 +1,183 @@
+//! Connects, accepts and goodbyes that go on while the program does something else: until when they
+//! may, and how they ended. Pure.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use super::accept_queue::Accept;
+use crate::error::{Error, Phase, Result};
+use crate::types::PeerKey;
+
+/// What an attempt is to come to.
+#[derive(Debug)]
+pub(super) enum Aim {
+    Accept(Accept),
+    Connect(String),
+    Leave(String),
+}
+
+/// Something that goes on.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) aim: Aim,
+    /// With whom; `None`: nobody has come yet.
+    pub(super) peer: Option<PeerKey>,
+    pub(super) started_at: Instant,
+    pub(super) time: Duration,
+}
+
+impl Attempt {
+    pub(super) fn phase(&self) -> Phase {
+        match self.aim {
+            Aim::Accept(_) => Phase::Accept,
+            Aim::Connect(_) => Phase::Connect,
+            Aim::Leave(_) => Phase::Close,
+        }
+    }
+
+    /// The name that is taken by it. An accept of anyone has none before somebody comes.
+    pub(super) fn name(&self) -> Option<&str> {
+        match &self.aim {
+            Aim::Accept(Accept::Named(name)) | Aim::Connect(name) | Aim::Leave(name) => Some(name),
+            Aim::Accept(Accept::Anyone(_)) => None,
+        }
+    }
+
+    pub(super) fn waited(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started_at)
+    }
+
+    /// When it has gone on for too long; `None`: never.
+    fn ends_at(&self) -> Option<Instant> {
+        self.started_at.checked_add(self.time)
+    }
+
+    pub(super) fn is_overdue(&self, now: Instant) -> bool {
+        self.waited(now) >= self.time
+    }
+}
+
+/// All of a session.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    running: Vec<Attempt>,
+    /// Why the last attempt with a name has failed.
+    failures: HashMap<String, Error>,
+    /// What accepts of anyone have come to, in the order in which they ended.
+    anyone: VecDeque<Result<String>>,
+}
+
+impl Attempts {
+    /// An attempt begins.
+    pub(super) fn begin(&mut self, attempt: Attempt) {
+        if let Some(name) = attempt.name() {
+            self.failures.remove(name);
+        }
+        self.running.push(attempt);
+    }
+
+    /// Takes all out that are under way; [`go_on`](Self::go_on) brings them back.
+    pub(super) fn take_running(&mut self) -> Vec<Attempt> {
+        std::mem::take(&mut self.running)
+    }
+
+    /// When the first of them has gone on for too long.
+    pub(super) fn next_overdue(&self) -> Option<Instant> {
+        self.running.iter().filter_map(Attempt::ends_at).min()
+    }
+
+    /// These are under way, still.
+    pub(super) fn go_on(&mut self, running: Vec<Attempt>) {
+        self.running = running;
+    }
+
+    /// An attempt with a name has failed.
+    pub(super) fn failed(&mut self, name: &str, error: Error) {
+        self.failures.insert(name.to_owned(), error);
+    }
+
+    /// An accept of anyone has ended.
+    pub(super) fn anyone_ended(&mut self, outcome: Result<String>) {
+        self.anyone.push_back(outcome);
+    }
+
+    /// Why the last attempt with this name has failed, if it has and no other followed.
+    pub(super) fn failure(&self, name: &str) -> Option<&Error> {
+        self.failures.get(name)
+    }
+
+    /// The name has another use. Returns whether an attempt with it had failed.
+    pub(super) fn forget_failure(&mut self, name: &str) -> bool {
+        self.failures.remove(name).is_some()
+    }
+
+    /// Takes the attempt out that has this name.
+    pub(super) fn take(&mut self, name: &str) -> Option<Attempt> {
+        let index = self.running.iter().position(|attempt| attempt.name() == Some(name))?;
+        Some(self.running.swap_remove(index))
+    }
+
+    /// Takes the accepts of anyone out for which nobody has come.
+    pub(super) fn take_anyone(&mut self) -> Vec<Attempt> {
+        let is_idle = |attempt: &mut Attempt| attempt.name().is_none() && attempt.peer.is_none();
+        self.running.extract_if(.., is_idle).collect()
+    }
+
+    /// What the next accept of anyone has come to that has ended. `None`: none has.
+    pub(super) fn next_of_anyone(&mut self) -> Option<Result<String>> {
+        self.anyone.pop_front()
+    }
+
+    /// Whether an accept of anyone is under way.
+    pub(super) fn awaits_anyone(&self) -> bool {
+        self.running.iter().any(|attempt| attempt.name().is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(aim: Aim, started_at: Instant) -> Attempt {
+        Attempt { aim, peer: None, started_at, time: Duration::from_secs(30) }
+    }
+
+    #[test]
+    fn an_attempt_is_overdue_when_its_time_has_passed() {
+        let start = Instant::now();
+        let attempt = attempt(Aim::Connect("a".to_owned()), start);
+        assert!(!attempt.is_overdue(start + Duration::from_millis(29_999)));
+        assert!(attempt.is_overdue(start + Duration::from_secs(30)));
+        assert!(!attempt.is_overdue(start - Duration::from_secs(1)), "a clock that was read late");
+    }
+
+    #[test]
+    fn a_failure_is_that_of_the_last_attempt_with_the_name() {
+        let mut attempts = Attempts::default();
+        attempts.failed("a", Error::Closed);
+        assert!(attempts.failure("a").is_some() && attempts.failure("b").is_none());
+        attempts.begin(attempt(Aim::Accept(Accept::Named("a".to_owned())), Instant::now()));
+        assert!(attempts.failure("a").is_none());
+        assert!(attempts.take("b").is_none());
+        assert!(attempts.take("a").is_some() && attempts.take("a").is_none());
+    }
+
+    #[test]
+    fn accepts_of_anyone_have_no_name_and_are_answered_in_turn() {
+        let mut attempts = Attempts::default();
+        let now = Instant::now();
+        for number in 0..3 {
+            attempts.begin(attempt(Aim::Accept(Accept::Anyone(number)), now));
+        }
+        attempts.begin(attempt(Aim::Connect("a".to_owned()), now));
+        let mut running = attempts.take_running();
+        running[1].peer = Some(PeerKey::default());
+        attempts.go_on(running);
+        assert_eq!(attempts.take_anyone().len(), 2, "somebody has come for the other");
+        assert!(attempts.awaits_anyone() && attempts.next_of_anyone().is_none());
+        attempts.anyone_ended(Ok("b".to_owned()));
+        attempts.anyone_ended(Err(Error::Closed));
+        assert!(matches!(attempts.next_of_anyone(), Some(Ok(name)) if name == "b"));
+        assert!(matches!(attempts.next_of_anyone(), Some(Err(Error::Closed))));
+    }
+}

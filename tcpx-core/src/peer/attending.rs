@@ -1,0 +1,65 @@
+//! What wakes a connection, and when it wants to be driven.
+
+use std::sync::Arc;
+
+use super::connection::Connection;
+use crate::reactor::attention::Attention;
+use crate::reactor::poller::{Event, Poller, Target};
+
+impl Connection {
+    /// Has the system say when something happens on the link.
+    pub(super) fn watch(&mut self, poller: &Arc<Poller>) {
+        self.link.watch(poller, Target::Link(self.key));
+    }
+
+    /// Something has happened on one of its descriptors.
+    pub(crate) fn wake(&mut self, event: Event) {
+        match event.target {
+            Target::Link(_) => self.link.wake(event.is_hung_up),
+            Target::Send(_, channel) => {
+                if let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) {
+                    lane.wake();
+                }
+            }
+            Target::Receive(_, channel) => {
+                if let Some(lane) = self.recv_lanes.get_mut(usize::from(channel)) {
+                    lane.wake();
+                }
+            }
+            Target::Listener => {}
+        }
+    }
+
+    /// When it is to be driven next, apart from when something happens.
+    pub(super) fn attention(&self) -> Attention {
+        let awaits_worker = self.setup.is_some() || self.closing.is_some();
+        let mut wants = Attention {
+            again: self.link.has_more() || self.protocol.is_withdrawing(),
+            polls: self.link.must_be_polled(),
+            awaits_worker,
+            timeout: self.timeout,
+            ..Attention::default()
+        };
+        if let Some(deferred) = &self.deferred {
+            let ends_at = deferred.ends_at();
+            wants.timeout = Some(self.timeout.map_or(ends_at, |timeout| timeout.min(ends_at)));
+            return wants;
+        }
+        for lane in &self.send_lanes {
+            let must_be_polled = lane.must_be_polled();
+            wants.polls |= must_be_polled;
+            // Its memory may be on its way to the comm.
+            wants.awaits_worker |= must_be_polled || lane.awaits_staging();
+            wants.holds_slots |= lane.is_gathering();
+            wants.sending |= !lane.is_idle();
+        }
+        for lane in &self.recv_lanes {
+            let must_be_polled = lane.must_be_polled();
+            wants.polls |= must_be_polled;
+            wants.awaits_worker |= must_be_polled;
+            wants.holds_slots |= lane.holds_slots();
+            wants.receiving |= lane.awaits_bytes();
+        }
+        wants
+    }
+}

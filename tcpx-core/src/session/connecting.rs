@@ -1,0 +1,218 @@
+//! The session's peers: how they are reached, come in, and are left.
+
+use std::task::Poll;
+use std::time::Instant;
+
+use super::Session;
+use super::wait::WaitLimit;
+use crate::engine::accept_queue::Accept;
+use crate::engine::peer_state::PeerState;
+use crate::error::{Phase, Result};
+use crate::types::PeerKey;
+#[cfg(doc)]
+use crate::{error::Error, settings::SessionOptions};
+
+impl Session {
+    /// Opens the control listener and returns the connection info that peers load.
+    ///
+    /// Any number of peers may use the same bytes, any number of times. They contain a secret, so
+    /// hand them over a channel that you trust.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the address cannot be listened on.
+    pub fn listen(&self) -> Result<Vec<u8>> {
+        self.shared.engine()?.listen()
+    }
+
+    /// Waits for a peer that connects, and gives it the name `peer`, by which it is known here from
+    /// then on. A session that has a name of its own ([`SessionOptions::name`]) is accepted under
+    /// that name only.
+    ///
+    /// A peer does not wait for this call. A session that listens and makes progress connects
+    /// everybody who proves to have its connection info. A peer that has gone again before the call
+    /// is passed over. A session to which this one is connecting itself goes to that
+    /// [`connect`](Self::connect), never to an accept that waits.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`];
+    /// [`Error::Closed`] as soon as another thread closes the session; [`Error::PeerState`] when
+    /// the name is taken, or `listen` was not called; the errors of [`connect`](Self::connect).
+    pub fn accept(&self, peer: &str) -> Result<()> {
+        self.wait_for_peer(&Accept::Named(peer.to_owned())).map(drop)
+    }
+
+    /// Takes whoever has come in first, or waits for somebody, and returns the name by which the
+    /// peer is known here from then on. That is the peer's own ([`SessionOptions::name`]), or
+    /// "peer-1", "peer-2" and so on where it has none or another peer has its name.
+    ///
+    /// A peer for whose name an [`accept`](Self::accept) waits goes there.
+    ///
+    /// # Errors
+    /// As for [`accept`](Self::accept).
+    pub fn accept_any(&self) -> Result<String> {
+        let accept = self.shared.engine()?.accept_of_anyone();
+        self.wait_for_peer(&accept)
+    }
+
+    fn wait_for_peer(&self, accept: &Accept) -> Result<String> {
+        self.shared.engine()?.start_accept(accept)?;
+        let limit = WaitLimit::for_time(self.options.connect_timeout);
+        let accepted = self.shared.wait(
+            limit,
+            |engine| Ok(engine.accepted(accept)?.map_or(Poll::Pending, Poll::Ready)),
+            |engine, waited, _| engine.accept_overdue(accept, waited),
+        )?;
+        let name = self.shared.engine()?.name_of(accepted);
+        self.wait_until_up(accepted, limit, Phase::Accept)?;
+        Ok(name.unwrap_or_default())
+    }
+
+    /// Begins what [`accept`](Self::accept) does, and returns at once. It goes on in rounds of
+    /// progress; [`peer_state`](Self::peer_state) says how far it is. It ends with the errors of
+    /// `accept`, after [`SessionOptions::connect_timeout`] at the latest.
+    /// [`disconnect`](Self::disconnect) gives it up.
+    ///
+    /// # Errors
+    /// [`Error::PeerState`] when the name is taken, or `listen` was not called; [`Error::Closed`].
+    pub fn start_accept(&self, peer: &str) -> Result<()> {
+        self.shared.engine()?.begin_accept(Accept::Named(peer.to_owned()), Instant::now())
+    }
+
+    /// Begins what [`accept_any`](Self::accept_any) does, and returns at once.
+    /// [`poll_accept_any`](Self::poll_accept_any) has the name. Several may be begun: each takes
+    /// one peer.
+    ///
+    /// # Errors
+    /// As for [`start_accept`](Self::start_accept).
+    pub fn start_accept_any(&self) -> Result<()> {
+        let mut engine = self.shared.engine()?;
+        let accept = engine.accept_of_anyone();
+        engine.begin_accept(accept, Instant::now())
+    }
+
+    /// What [`start_accept_any`](Self::start_accept_any) has come to: the name of a peer that is
+    /// up. Each that was begun is answered once, those first that ended first.
+    ///
+    /// # Errors
+    /// Those of [`accept_any`](Self::accept_any), each once; [`Error::PeerState`] when none is
+    /// under way.
+    pub fn poll_accept_any(&self) -> Result<Poll<String>> {
+        self.shared.engine()?.poll_anyone()
+    }
+
+    /// Gives up what [`start_accept_any`](Self::start_accept_any) began and nobody has come for.
+    /// That is not answered any more.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn stop_accept_any(&self) -> Result<()> {
+        self.shared.engine()?.give_up_anyone();
+        Ok(())
+    }
+
+    /// What a peer is up to, by its name. Makes no progress.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`] when there is none, and no accept waits for one; [`Error::Closed`].
+    pub fn peer_state(&self, peer: &str) -> Result<PeerState> {
+        self.shared.engine()?.peer_state(peer)
+    }
+
+    /// Remembers how `peer` is reached. `conn_info` is what its [`listen`](Self::listen) returned.
+    ///
+    /// # Errors
+    /// [`Error::ConnInfo`] when the bytes are damaged or of another version.
+    pub fn load_remote_conn_info(&self, peer: &str, conn_info: &[u8]) -> Result<()> {
+        self.shared.engine()?.load_conn_info(peer, conn_info)
+    }
+
+    /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and
+    /// receive. The peer's program need not have called [`accept`](Self::accept) yet: what is
+    /// posted before waits for its counterpart.
+    ///
+    /// Both ends may connect to each other, at the same time or one after the other, each under a
+    /// name of its own: they get one connection. A peer that has come in from the session that the
+    /// connection info leads to, and that no accept has named, is given this name. One that comes
+    /// in while this call is dialling is what the call waits for, also when an accept of another
+    /// name waits. So one direction that leads somewhere is enough. (An accept of *this* name
+    /// excludes a connect.)
+    ///
+    /// Two sessions may have several connections. A further one is made by a connect when those
+    /// before have been named here, by a connect or an accept. Two ends that each want to connect
+    /// and to accept begin the second connection when the first is up at both.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Deadline`] after
+    /// [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`];
+    /// [`Error::Unreachable`] when no address of the peer answers, and the peer has not come in by
+    /// itself: a session that listens waits for that, for a tenth of the same time;
+    /// [`Error::Closed`] as soon as another thread closes the session or disconnects the peer.
+    pub fn connect(&self, peer: &str) -> Result<()> {
+        let key = self.shared.engine()?.start_connect(peer)?;
+        self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
+    }
+
+    /// Begins what [`connect`](Self::connect) does, and returns at once. It goes on in rounds of
+    /// progress; [`peer_state`](Self::peer_state) says how far it is. It ends with the errors of
+    /// `connect`, after [`SessionOptions::connect_timeout`] at the latest.
+    /// [`disconnect`](Self::disconnect) gives it up.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`]; [`Error::PeerState`] when the name is taken; [`Error::Closed`].
+    pub fn start_connect(&self, peer: &str) -> Result<()> {
+        self.shared.engine()?.begin_connect(peer, Instant::now())
+    }
+
+    fn wait_until_up(&self, key: PeerKey, limit: WaitLimit, phase: Phase) -> Result<()> {
+        let outcome = self.shared.wait(
+            limit,
+            |engine| engine.arrival(key),
+            |engine, waited, now| engine.end_overdue(key, phase, waited, now),
+        );
+        if outcome.is_err() {
+            let mut engine = self.shared.engine()?;
+            // Whoever has left the peer says goodbye to it.
+            if !engine.has_left(key) {
+                engine.forget(key);
+            }
+        }
+        outcome
+    }
+
+    /// Says goodbye to a peer. Operations without a counterpart are withdrawn and end with
+    /// [`Error::Closed`], those with one are finished, then both ends close their comms in an
+    /// order that loses nothing. The name is free again afterwards, whatever the result.
+    ///
+    /// A peer that is still being connected, and cannot be up at its own end, is dropped at once.
+    /// One that was gone before needs no goodbye. An attempt that
+    /// [`start_accept`](Self::start_accept) began and nobody has come for is given up, and one that
+    /// has failed is forgotten.
+    ///
+    /// # Errors
+    /// Everything is closed here all the same:
+    /// - [`Error::Deadline`] when the peer did not answer within [`SessionOptions::close_timeout`];
+    ///   operations under way end with [`Error::PeerGone`], never with the deadline;
+    /// - [`Error::PeerGone`] when it went away in the middle of the goodbye.
+    ///
+    /// [`Error::UnknownPeer`] when no peer has the name.
+    pub fn disconnect(&self, peer: &str) -> Result<()> {
+        let Some(key) = self.shared.engine()?.leave(peer)? else { return Ok(()) };
+        let outcome = self.shared.wait(
+            WaitLimit::for_time(self.options.close_timeout),
+            |engine| engine.departure(key),
+            |engine, waited, now| engine.end_overdue(key, Phase::Close, waited, now),
+        );
+        self.shared.engine()?.forget(key);
+        outcome
+    }
+
+    /// Begins what [`disconnect`](Self::disconnect) does, and returns at once. The peer is unknown
+    /// when it is over, for which [`SessionOptions::close_timeout`] is the limit; if it has not
+    /// gone well, [`peer_state`](Self::peer_state) is [`PeerState::Failed`] with the error.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`] when no peer has the name.
+    pub fn start_disconnect(&self, peer: &str) -> Result<()> {
+        self.shared.engine()?.begin_disconnect(peer, Instant::now())
+    }
+}

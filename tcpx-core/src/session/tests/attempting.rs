@@ -1,0 +1,264 @@
+//! Peers that meet, move bytes and part without a call that waits, all in one thread.
+
+use std::os::fd::BorrowedFd;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{
+    Access, Error, PeerState, Phase, PluginChoice, Post, Session, SessionOptions, Transfer,
+    TransferCompletion,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn session(name: &str) -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        channels: 1,
+        name: name.to_owned(),
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        connect_timeout: 10 * PATIENCE,
+        close_timeout: 10 * PATIENCE,
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("the software plugin is always there")
+}
+
+/// Makes progress in turns until `is_over`.
+fn take_turns(sessions: &[&Session], what: &str, mut is_over: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_over() {
+        assert!(begin.elapsed() < PATIENCE, "{what}");
+        for session in sessions {
+            session.progress();
+        }
+    }
+}
+
+fn state(session: &Session, peer: &str) -> String {
+    format!("{:?}", session.peer_state(peer))
+}
+
+/// A round as it would be when everything that has a limit is late.
+fn late_round(session: &Session) {
+    let late = Instant::now() + 20 * PATIENCE;
+    session.shared.progress_at(late);
+}
+
+fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&now)).expect("poll") == 1
+}
+
+fn completions(session: &Session) -> Vec<TransferCompletion> {
+    let mut completions = Vec::new();
+    session.poll_completions(&mut completions, usize::MAX).expect("no fork");
+    completions
+}
+
+/// Brings `left` and `right` together under these names.
+fn meet(left: &Session, right: &Session) {
+    left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
+    right.start_accept("left").expect("it begins");
+    left.start_connect("right").expect("it begins");
+    assert_eq!(state(right, "left"), "Ok(Accepting)");
+    assert_eq!(state(left, "right"), "Ok(Connecting)");
+    take_turns(&[left, right], "they meet", || {
+        state(left, "right") == "Ok(Up)" && state(right, "left") == "Ok(Up)"
+    });
+}
+
+/// Both say goodbye; neither waits.
+fn part(left: &Session, right: &Session) {
+    left.start_disconnect("right").expect("it is up");
+    right.start_disconnect("left").expect("it is up");
+    assert_eq!(state(left, "right"), "Ok(Leaving)");
+    let is_unknown = |session: &Session, peer: &str| {
+        matches!(session.peer_state(peer), Err(Error::UnknownPeer { .. }))
+    };
+    take_turns(&[left, right], "they part", || {
+        is_unknown(left, "right") && is_unknown(right, "left")
+    });
+    left.close().expect("nobody is left to wait for");
+    right.close().expect("nobody is left to wait for");
+}
+
+fn transfers(left: &Session, right: &Session) -> [Transfer; 2] {
+    [left.create_transfer("right"), right.create_transfer("left")]
+        .map(|made| made.expect("it is up"))
+}
+
+#[test]
+fn two_sessions_of_one_thread_meet_move_bytes_and_part() {
+    let [left, right] = ["left", "right"].map(session);
+    meet(&left, &right);
+    let from = left.register_buffer(b"hello".to_vec(), Access::ReadOnly).expect("memory");
+    let to = right.register_buffer(vec![0; 5], Access::ReadWrite).expect("memory");
+    let [send, receive] = transfers(&left, &right);
+    send.report_completions(1).expect("no fork");
+    receive.report_completions(2).expect("no fork");
+    let descriptor = right.event_fd().expect("a descriptor");
+    assert!(completions(&right).is_empty() && !is_readable(descriptor));
+    for round in 1..=3 {
+        receive.post_recv(Post { memory: to, offset: 0, bytes: 5, tag: 1 }).expect("it fits");
+        send.post_send(Post { memory: from, offset: 0, bytes: 5, tag: 1 }).expect("it fits");
+        take_turns(&[&left, &right], "bytes move", || is_readable(descriptor));
+        let [TransferCompletion { context: 2, rounds: 1, result: Ok(()) }] =
+            completions(&right)[..]
+        else {
+            panic!("round {round}");
+        };
+        assert!(!is_readable(descriptor));
+        take_turns(&[&left, &right], "they left", || send.is_complete().expect("it goes well"));
+    }
+    let [TransferCompletion { context: 1, rounds: 3, result: Ok(()) }] = completions(&left)[..]
+    else {
+        panic!("nobody has looked for three rounds");
+    };
+    assert_eq!(*right.take_buffer(to).expect("it is free"), *b"hello");
+    part(&left, &right);
+}
+
+#[test]
+fn the_queue_has_errors_and_forgets_transfers_that_are_gone() {
+    let [left, right] = ["left", "right"].map(session);
+    meet(&left, &right);
+    let memory = left.register_buffer(vec![0; 5], Access::ReadWrite).expect("memory");
+    let post = Post { memory, offset: 0, bytes: 5, tag: 1 };
+    let [silent, reports, goes] = [(), (), ()].map(|()| left.create_transfer("right").expect("up"));
+    reports.report_completions(7).expect("no fork");
+    goes.report_completions(8).expect("no fork");
+    let descriptor = left.event_fd().expect("a descriptor");
+    assert!(completions(&left).is_empty());
+    silent.post_send(post).expect("it fits");
+    silent.cancel();
+    assert!(is_readable(descriptor), "also for what is not in the queue");
+    assert!(completions(&left).is_empty() && !is_readable(descriptor));
+    for transfer in [&goes, &reports] {
+        transfer.post_send(post).expect("it fits");
+        transfer.cancel();
+    }
+    assert!(is_readable(descriptor));
+    reports.report_completions(9).expect("no fork");
+    drop(goes);
+    let [TransferCompletion { context: 9, rounds: 1, result: Err(Error::Cancelled) }] =
+        completions(&left)[..]
+    else {
+        panic!("one entry");
+    };
+    part(&left, &right);
+}
+
+#[test]
+fn whoever_comes_is_accepted_by_a_name_of_its_own_or_one_that_is_made_up() {
+    let server = session("");
+    let info = server.listen().expect("listen");
+    server.load_remote_conn_info("peer-1", &info).expect("the name is in use");
+    let clients = ["a", "a", "", "b"].map(session);
+    let begun = server.poll_accept_any();
+    assert!(matches!(begun, Err(Error::PeerState { .. })), "none is under way: {begun:?}");
+    let mut names = Vec::new();
+    for client in &clients[..3] {
+        server.start_accept_any().expect("it listens");
+        client.load_remote_conn_info("server", &info).expect("own bytes load");
+        client.start_connect("server").expect("it begins");
+        take_turns(&[&server, client], "it comes", || {
+            match server.poll_accept_any().expect("it goes well") {
+                Poll::Ready(name) => names.push(name),
+                Poll::Pending => return false,
+            }
+            true
+        });
+        take_turns(&[&server, client], "it is up", || state(client, "server") == "Ok(Up)");
+    }
+    assert_eq!(names, ["a", "peer-2", "peer-3"]);
+    for name in &names {
+        assert_eq!(state(&server, name), "Ok(Up)");
+    }
+    // The waiting call; what has come already is taken by it at once.
+    let last = &clients[3];
+    last.load_remote_conn_info("server", &info).expect("own bytes load");
+    last.start_connect("server").expect("it begins");
+    take_turns(&[&server, last], "it comes up", || state(last, "server") == "Ok(Up)");
+    assert_eq!(server.accept_any().expect("it has come"), "b");
+    for (client, name) in clients.iter().zip(names.iter().map(String::as_str).chain(["b"])) {
+        server.start_disconnect(name).expect("it is up");
+        client.start_disconnect("server").expect("it is up");
+    }
+    let sessions: Vec<_> = clients.iter().chain([&server]).collect();
+    take_turns(&sessions, "all part", || {
+        sessions.iter().all(|session| session.stats().peers.is_empty())
+    });
+}
+
+#[test]
+fn an_attempt_ends_with_the_error_of_the_waiting_call_when_its_time_is_over() {
+    let [left, right] = ["left", "right"].map(session);
+    left.listen().expect("listen");
+    // It is reached, and never answers: it makes no progress.
+    left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
+    left.start_connect("right").expect("it begins");
+    left.start_accept("nobody").expect("it listens");
+    left.start_accept_any().expect("it listens");
+    let taken = left.start_accept("right");
+    assert!(matches!(taken, Err(Error::PeerState { .. })), "{taken:?}");
+    let descriptor = left.event_fd().expect("a descriptor");
+    left.progress();
+    assert!(completions(&left).is_empty() && !is_readable(descriptor));
+    late_round(&left);
+    assert!(is_readable(descriptor));
+    for (peer, during) in [("right", Phase::Connect), ("nobody", Phase::Accept)] {
+        match left.peer_state(peer) {
+            Ok(PeerState::Failed(Error::Deadline { phase, .. })) => assert_eq!(phase, during),
+            other => panic!("{peer}: {other:?}"),
+        }
+    }
+    let anyone = left.poll_accept_any();
+    assert!(matches!(anyone, Err(Error::Deadline { phase: Phase::Accept, peer: None, .. })));
+    let again = left.poll_accept_any();
+    assert!(matches!(again, Err(Error::PeerState { .. })), "it is answered once: {again:?}");
+    // The names are free again, and another attempt forgets the failure.
+    left.start_accept("right").expect("it begins");
+    assert_eq!(state(&left, "right"), "Ok(Accepting)");
+    left.disconnect("nobody").expect("the failure is forgotten");
+    assert!(matches!(left.peer_state("nobody"), Err(Error::UnknownPeer { .. })));
+}
+
+#[test]
+fn what_was_begun_can_be_given_up() {
+    let [left, right] = ["left", "right"].map(session);
+    let info = left.listen().expect("listen");
+    right.load_remote_conn_info("left", &info).expect("own bytes load");
+    left.start_accept("right").expect("it listens");
+    left.start_accept_any().expect("it listens");
+    left.disconnect("right").expect("nobody has come");
+    left.stop_accept_any().expect("no fork");
+    assert!(matches!(left.peer_state("right"), Err(Error::UnknownPeer { .. })));
+    assert!(matches!(left.poll_accept_any(), Err(Error::PeerState { .. })));
+    right.start_connect("left").expect("it begins");
+    take_turns(&[&left, &right], "it comes up", || state(&right, "left") == "Ok(Up)");
+    assert!(matches!(left.peer_state("right"), Err(Error::UnknownPeer { .. })), "nobody asked");
+
+    // A connect that is given up leaves nothing.
+    let [near, far] = ["near", "far"].map(session);
+    near.load_remote_conn_info("far", &far.listen().expect("listen")).expect("own bytes load");
+    near.start_connect("far").expect("it begins");
+    near.progress();
+    near.disconnect("far").expect("it cannot be up");
+    late_round(&near);
+    assert!(matches!(near.peer_state("far"), Err(Error::UnknownPeer { .. })));
+    assert!(near.stats().peers.is_empty());
+
+    // A session that closes ends what was begun.
+    far.start_accept_any().expect("it listens");
+    far.start_accept("near").expect("it listens");
+    far.close().expect("there is nobody");
+    assert!(matches!(far.peer_state("near"), Err(Error::Closed)));
+    assert!(matches!(far.poll_accept_any(), Err(Error::Closed)));
+
+    left.start_accept("right").expect("it has come");
+    left.progress();
+    part(&left, &right);
+}

@@ -1,0 +1,284 @@
+//! What a transfer's owner may ask at any time, without the engine's lock.
+//!
+//! Whoever holds the engine writes, so there is one writer at a time. Readers take no lock, and
+//! nobody waits for them:
+//! - Sums only grow. What is done is read before what was posted, so it is never more.
+//! - What was counted when a round began is kept for this round and the one before. A reader looks
+//!   again if a round has begun meanwhile, which takes longer than its look.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::task::Poll;
+
+use super::transfer_counts::TransferCounts;
+use crate::completions::queue::ReporterKey;
+use crate::error::Error;
+
+/// The state of a transfer: of its whole life, and of its round.
+#[derive(Debug, Default)]
+pub(crate) struct TransferCell {
+    sums: Sums,
+    /// The sums when a round began, by the last bit of the round's number.
+    sums_before: [Sums; 2],
+    /// Batches that wait to be posted.
+    waiting: AtomicU64,
+    /// The number of the round. Nothing was posted in round 0.
+    round: AtomicU64,
+    /// The last round that has an error, if it is not 0.
+    failed_round: AtomicU64,
+    /// The first error of that round.
+    error: Mutex<Option<Error>>,
+    /// Under which key its rounds are reported, if they are.
+    pub(crate) reporter: OnceLock<ReporterKey>,
+}
+
+impl TransferCell {
+    /// Whether every operation has ended, and none waits to be posted.
+    fn is_complete(&self) -> bool {
+        // Whoever has seen that none waits sees what was posted.
+        self.waiting.load(Ordering::Acquire) == 0 && self.has_ended()
+    }
+
+    /// Batches wait to be posted: one more.
+    pub(crate) fn post_waits(&self) {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One that waited was posted, or has failed.
+    pub(super) fn post_was_made(&self) {
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether everything that was posted has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        // What is equal now was equal when the second was read: neither shrinks.
+        let done = self.sums.operations_done.load(Ordering::Acquire);
+        done == self.sums.operations_posted.load(Ordering::Acquire)
+    }
+
+    /// How the round has ended, once every operation has.
+    pub(crate) fn outcome(&self) -> Poll<Result<(), Error>> {
+        self.look(|round| match self.is_complete() {
+            true => Poll::Ready(self.error_of(round).map_or(Ok(()), Err)),
+            false => Poll::Pending,
+        })
+    }
+
+    /// The first error of the round so far.
+    pub(crate) fn error(&self) -> Option<Error> {
+        self.look(|round| self.error_of(round))
+    }
+
+    /// Sums over its whole life.
+    pub(crate) fn counts(&self) -> TransferCounts {
+        self.sums.read()
+    }
+
+    /// The same since the round began.
+    pub(crate) fn round_counts(&self) -> TransferCounts {
+        self.look(|round| {
+            let before = self.sums_before(round).read();
+            self.sums.read().since(&before)
+        })
+    }
+
+    /// Looks at something of a round that is the transfer's round until the look is over.
+    fn look<T>(&self, look: impl Fn(u64) -> T) -> T {
+        loop {
+            let round = self.round.load(Ordering::Acquire);
+            let seen = look(round);
+            // Whoever has seen something of a later round sees its number, too.
+            fence(Ordering::Acquire);
+            if self.round.load(Ordering::Relaxed) == round {
+                return seen;
+            }
+        }
+    }
+
+    fn sums_before(&self, round: u64) -> &Sums {
+        &self.sums_before[(round % 2) as usize]
+    }
+
+    fn error_of(&self, round: u64) -> Option<Error> {
+        if self.failed_round.load(Ordering::Acquire) != round {
+            return None;
+        }
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A round begins. The transfer is complete.
+    pub(super) fn begin_round(&self) {
+        let round = self.round.load(Ordering::Relaxed) + 1;
+        // A reader that sees what is written now also sees that the round before has begun, so it
+        // does not take these sums for those of two rounds before.
+        fence(Ordering::Release);
+        self.sums_before(round).copy(&self.sums);
+        self.round.store(round, Ordering::Release);
+    }
+
+    /// So many operations were posted.
+    pub(super) fn posted(&self, operations: u64) {
+        add(&self.sums.operations_posted, operations);
+    }
+
+    /// So many chunks are to move.
+    pub(super) fn matched(&self, chunks: u64) {
+        add(&self.sums.chunks_posted, chunks);
+    }
+
+    /// So many chunks have moved.
+    pub(super) fn chunks_done(&self, chunks: u64, bytes: u64) {
+        add(&self.sums.bytes_done, bytes);
+        add(&self.sums.chunks_done, chunks);
+    }
+
+    /// An operation has ended. Its error, and all that it has counted, is known by now. Returns
+    /// whether it was the last.
+    pub(super) fn done(&self) -> bool {
+        let done = add(&self.sums.operations_done, 1);
+        done == self.sums.operations_posted.load(Ordering::Relaxed)
+    }
+
+    /// An operation fails. Only the first error of a round is made.
+    pub(super) fn failed(&self, error: impl FnOnce() -> Error) {
+        let round = self.round.load(Ordering::Relaxed);
+        if self.failed_round.load(Ordering::Relaxed) == round {
+            return;
+        }
+        let error = Some(error());
+        let before = std::mem::replace(
+            &mut *self.error.lock().unwrap_or_else(PoisonError::into_inner),
+            error,
+        );
+        self.failed_round.store(round, Ordering::Release);
+        drop(before);
+    }
+}
+
+/// Sums that only grow.
+#[derive(Debug, Default)]
+struct Sums {
+    operations_posted: AtomicU64,
+    operations_done: AtomicU64,
+    chunks_posted: AtomicU64,
+    chunks_done: AtomicU64,
+    bytes_done: AtomicU64,
+}
+
+impl Sums {
+    /// What is done is read first: what follows in the fields of the result was true later, so it
+    /// is at least as much as belongs to what was read before it.
+    fn read(&self) -> TransferCounts {
+        let in_order = [
+            &self.operations_done,
+            &self.chunks_done,
+            &self.bytes_done,
+            &self.chunks_posted,
+            &self.operations_posted,
+        ];
+        let [operations_done, chunks_done, bytes_done, chunks_posted, operations_posted] =
+            in_order.map(|sum| sum.load(Ordering::Acquire));
+        TransferCounts {
+            operations_posted,
+            operations_done,
+            chunks_posted,
+            chunks_done,
+            bytes_done,
+        }
+    }
+
+    /// Takes over what the same writer has counted elsewhere.
+    fn copy(&self, from: &Self) {
+        let sums = [
+            (&self.operations_posted, &from.operations_posted),
+            (&self.operations_done, &from.operations_done),
+            (&self.chunks_posted, &from.chunks_posted),
+            (&self.chunks_done, &from.chunks_done),
+            (&self.bytes_done, &from.bytes_done),
+        ];
+        for (to, from) in sums {
+            to.store(from.load(Ordering::Relaxed), Ordering::Release);
+        }
+    }
+}
+
+/// Adds to a sum that nobody else adds to, and returns it. Whoever sees the new sum sees all that
+/// was written before it.
+fn add(sum: &AtomicU64, more: u64) -> u64 {
+    let sum_now = sum.load(Ordering::Relaxed) + more;
+    sum.store(sum_now, Ordering::Release);
+    sum_now
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+
+    /// Readers beside a writer that does round after round.
+    #[test]
+    fn what_is_read_together_was_true_together() {
+        const OPERATIONS: u64 = 3;
+        const BYTES: u64 = 7;
+        let (cell, is_over) = (TransferCell::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let life = cell.counts();
+                        let round = cell.round_counts();
+                        for counts in [life, round] {
+                            assert!(counts.operations_done <= counts.operations_posted);
+                            assert!(counts.chunks_done <= counts.chunks_posted);
+                            assert!(counts.operations_done <= counts.chunks_done);
+                            assert!(counts.chunks_done * BYTES <= counts.bytes_done);
+                        }
+                        assert!(round.operations_posted <= OPERATIONS);
+                        assert!(round.bytes_done <= OPERATIONS * BYTES);
+                        if cell.outcome().is_ready() {
+                            assert!(cell.counts().operations_done >= life.operations_done);
+                        }
+                    }
+                });
+            }
+            for round in 1..=20_000 {
+                cell.begin_round();
+                cell.posted(OPERATIONS);
+                for operation in 1..=OPERATIONS {
+                    cell.matched(1);
+                    cell.chunks_done(1, BYTES);
+                    // Every second round fails.
+                    if round % 2 == 0 {
+                        cell.failed(|| Error::Cancelled);
+                    }
+                    assert_eq!(cell.done(), operation == OPERATIONS);
+                }
+                let outcome = cell.outcome();
+                assert_eq!(matches!(outcome, Poll::Ready(Ok(()))), round % 2 == 1);
+                assert_eq!(matches!(outcome, Poll::Ready(Err(Error::Cancelled))), round % 2 == 0);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(cell.counts().bytes_done, 20_000 * OPERATIONS * BYTES);
+    }
+
+    #[test]
+    fn a_reader_that_meets_the_next_round_looks_again() {
+        let cell = TransferCell::default();
+        cell.begin_round();
+        cell.posted(1);
+        cell.failed(|| Error::Cancelled);
+        let looks = AtomicU64::new(0);
+        let seen = cell.look(|round| {
+            if looks.fetch_add(1, Ordering::Relaxed) == 0 {
+                cell.done();
+                cell.begin_round();
+                cell.posted(1);
+            }
+            (round, cell.error_of(round).is_some())
+        });
+        assert_eq!((seen, looks.into_inner()), ((2, false), 2));
+    }
+}
