@@ -1,10 +1,13 @@
 //! What a program may ask while another thread is inside the session, for however long.
 
+use std::time::Duration;
+
 use super::connect;
 use crate::{Access, Error, PluginChoice, Post, Session, SessionOptions};
 
 fn session() -> Session {
-    let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
+    let options = SessionOptions::default().plugin(PluginChoice::Soft);
+    let options = options.close_timeout(Duration::from_millis(1));
     Session::new(options).expect("the software plugin is always there")
 }
 
