@@ -38,6 +38,37 @@
 #define TCPX_ABI_VERSION 1
 
 /**
+ * State of a peer: an accept waits for it.
+ */
+#define TCPX_PEER_ACCEPTING 1
+
+/**
+ * State of a peer: it is being reached, or has come in, and is not up yet.
+ */
+#define TCPX_PEER_CONNECTING 2
+
+/**
+ * State of a peer: transfers can be made.
+ */
+#define TCPX_PEER_UP 3
+
+/**
+ * State of a peer: this end has said goodbye, and waits for the peer's.
+ */
+#define TCPX_PEER_LEAVING 4
+
+/**
+ * State of a peer: it was up and has said goodbye. Its name is free.
+ */
+#define TCPX_PEER_PARTED 5
+
+/**
+ * State of a peer: the last attempt with the name has failed, or the peer has ended. The name is
+ * free, and `tcpx_session_peer_error` has the error.
+ */
+#define TCPX_PEER_FAILED 6
+
+/**
  * The longest name of a session or peer, in bytes without the terminating NUL.
  */
 #define TCPX_MAX_NAME_BYTES 64
@@ -277,6 +308,56 @@ typedef int32_t tcpx_status;
 #endif // __cplusplus
 
 /**
+ * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations.
+ *
+ * An id of 0 is no session.
+ */
+typedef struct tcpx_session {
+  /**
+   * A number that only this library understands.
+   */
+  uint64_t id;
+} tcpx_session;
+
+/**
+ * Handle of a transfer: sends and receives with one peer that are waited for together.
+ *
+ * An id of 0 is no transfer.
+ */
+typedef struct tcpx_transfer {
+  /**
+   * A number that only this library understands.
+   */
+  uint64_t id;
+} tcpx_transfer;
+
+/**
+ * A transfer of which a round has ended. New members are added at the end.
+ */
+typedef struct tcpx_completion {
+  /**
+   * The `entry_bytes` of the call.
+   */
+  size_t size;
+  /**
+   * What the program passed to `tcpx_transfer_report_completions`.
+   */
+  uint64_t context;
+  /**
+   * Rounds of the transfer that have ended since its last entry was taken out.
+   */
+  uint64_t rounds;
+  /**
+   * TCPX_OK if all of them have ended well, or else the status of their first error.
+   */
+  int32_t status;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} tcpx_completion;
+
+/**
  * A function of the program that takes one log line.
  *
  * It gets the context that was set with it, a level (`TCPX_LOG_ERROR` to `TCPX_LOG_TRACE`), the
@@ -291,18 +372,6 @@ typedef void (*tcpx_log_callback)(void *context,
                                   int32_t level,
                                   const char *target,
                                   const char *message);
-
-/**
- * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations.
- *
- * An id of 0 is no session.
- */
-typedef struct tcpx_session {
-  /**
-   * A number that only this library understands.
-   */
-  uint64_t id;
-} tcpx_session;
 
 /**
  * What a session knows of a registration.
@@ -494,18 +563,6 @@ typedef struct tcpx_session_options {
 } tcpx_session_options;
 
 /**
- * Handle of a transfer: sends and receives with one peer that are waited for together.
- *
- * An id of 0 is no transfer.
- */
-typedef struct tcpx_transfer {
-  /**
-   * A number that only this library understands.
-   */
-  uint64_t id;
-} tcpx_transfer;
-
-/**
  * One send or receive of a batch.
  */
 typedef struct tcpx_post {
@@ -657,6 +714,193 @@ typedef struct tcpx_transfer_counts {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Begins what `tcpx_session_accept` does, and returns at once.
+ *
+ * It goes on in rounds of progress; `tcpx_session_peer_state` says how far it is. It ends with
+ * the errors of `tcpx_session_accept`, after `connect_timeout_ms` at the latest, and the
+ * descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_disconnect` gives it up.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
+ * session does not listen, or the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL.
+ */
+tcpx_status tcpx_session_start_accept(struct tcpx_session session, const char *peer);
+
+/**
+ * Begins what `tcpx_session_connect` does, and returns at once.
+ *
+ * It goes on in rounds of progress; `tcpx_session_peer_state` says how far it is. It ends with
+ * the errors of `tcpx_session_connect`, after `connect_timeout_ms` at the latest, and the
+ * descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_disconnect` gives it up.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
+ * `TCPX_ERR_PEER_STATE` when the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL.
+ */
+tcpx_status tcpx_session_start_connect(struct tcpx_session session, const char *peer);
+
+/**
+ * Begins what `tcpx_session_disconnect` does, and returns at once.
+ *
+ * It goes on in rounds of progress. When it is over, after `close_timeout_ms` at the latest, the
+ * descriptor of `tcpx_session_event_fd` is readable, and `tcpx_session_peer_state` gives
+ * `TCPX_ERR_UNKNOWN_PEER`, or TCPX_PEER_FAILED if the peer did not answer.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`. Any
+ * thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL.
+ */
+tcpx_status tcpx_session_start_disconnect(struct tcpx_session session, const char *peer);
+
+/**
+ * Writes what a peer is up to: one of TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_UP,
+ * TCPX_PEER_LEAVING, TCPX_PEER_PARTED and TCPX_PEER_FAILED. It makes no progress.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
+ * there is no such peer, and no accept waits for one; `TCPX_ERR_CLOSED`. Any thread; does not
+ * block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL; `out_state` is NULL or may be written.
+ */
+tcpx_status tcpx_session_peer_state(struct tcpx_session session,
+                                    const char *peer,
+                                    int32_t *out_state);
+
+/**
+ * Writes why a peer's state is TCPX_PEER_FAILED.
+ *
+ * `out_error` gets the status, or TCPX_OK in any other state. `buffer` gets its text with a
+ * terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks
+ * for the number alone.
+ *
+ * Errors: those of `tcpx_session_peer_state`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
+ * `out_size`, and `out_error` written too. Any thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL; `out_error` and `out_size` are NULL or may be
+ * written; `buffer` is NULL or may be written for `capacity` bytes.
+ */
+tcpx_status tcpx_session_peer_error(struct tcpx_session session,
+                                    const char *peer,
+                                    tcpx_status *out_error,
+                                    char *buffer,
+                                    size_t capacity,
+                                    size_t *out_size);
+
+/**
+ * Takes whoever has come in first, or waits for somebody, and writes the name by which the peer is
+ * known here from then on.
+ *
+ * That is the peer's own (`name` of its options), or "peer-1", "peer-2" and so on where it has
+ * none or the name is taken. A peer for whose name an accept waits goes there. `capacity` is at
+ * least TCPX_MAX_NAME_BYTES + 1.
+ *
+ * Errors: those of `tcpx_session_accept`; `TCPX_ERR_ARGUMENT` for a smaller `capacity`. Any
+ * thread. Blocks for at most `connect_timeout_ms`.
+ *
+ * Pointers:
+ * `out_name` is NULL or may be written for `capacity` bytes.
+ */
+tcpx_status tcpx_session_accept_any(struct tcpx_session session, char *out_name, size_t capacity);
+
+/**
+ * Begins what `tcpx_session_accept_any` does, and returns at once. Several may be begun: each
+ * takes one peer, and `tcpx_session_poll_accept_any` has its name.
+ *
+ * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the session does not listen;
+ * `TCPX_ERR_CLOSED`. Any thread; does not block.
+ */
+tcpx_status tcpx_session_start_accept_any(struct tcpx_session session);
+
+/**
+ * Writes what `tcpx_session_start_accept_any` has come to.
+ *
+ * `out_accepted` gets whether a peer is up, and then `out_name` its name, of at most
+ * TCPX_MAX_NAME_BYTES bytes and a NUL; `capacity` is at least one more than that. Each that was
+ * begun is answered once, those first that ended first. It makes no progress.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when none
+ * is under way; those with which one has ended: `TCPX_ERR_TIMEOUT`, `TCPX_ERR_CLOSED`,
+ * `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`. Any thread; does not block.
+ *
+ * Pointers:
+ * `out_accepted` is NULL or may be written; `out_name` is NULL or may be written for `capacity`
+ * bytes.
+ */
+tcpx_status tcpx_session_poll_accept_any(struct tcpx_session session,
+                                         bool *out_accepted,
+                                         char *out_name,
+                                         size_t capacity);
+
+/**
+ * Gives up everything that `tcpx_session_start_accept_any` began and nobody has come for.
+ *
+ * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+ */
+tcpx_status tcpx_session_stop_accept_any(struct tcpx_session session);
+
+/**
+ * Has the end of each round of the transfer from now on told by `tcpx_session_poll_completions`.
+ *
+ * `context` is any number that says to the program what this transfer is: an index, or an address.
+ * Call this before the first post: a round that has ended by now is not told. Another call changes
+ * the number. One entry at most waits for each transfer; `tcpx_transfer_release` takes it away.
+ *
+ * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+ */
+tcpx_status tcpx_transfer_report_completions(struct tcpx_transfer transfer, uint64_t context);
+
+/**
+ * Takes out of the session's queue transfers of which rounds have ended, those first that ended
+ * first.
+ *
+ * `out_completions` is an array of `capacity` entries, of `entry_bytes` each, which is
+ * sizeof(tcpx_completion). `out_count` gets how many were written; others wait if that is
+ * `capacity`. The words of an error are those of `tcpx_transfer_error`. It makes no progress, and
+ * takes no lock that the moving of data holds.
+ *
+ * Afterwards the descriptor of `tcpx_session_event_fd` is not readable, unless entries are left.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; nothing is taken out then. Any
+ * thread; does not block.
+ *
+ * Pointers:
+ * `out_completions` is NULL or may be written for `capacity` times `entry_bytes` bytes;
+ * `out_count` is NULL or may be written.
+ */
+tcpx_status tcpx_session_poll_completions(struct tcpx_session session,
+                                          struct tcpx_completion *out_completions,
+                                          size_t entry_bytes,
+                                          size_t capacity,
+                                          size_t *out_count);
+
+/**
+ * Writes a descriptor for the program's own event loop (poll, epoll and the like).
+ *
+ * It is readable when a round of a transfer has ended, whether or not the transfer reports it, or
+ * an attempt that `tcpx_session_start_connect` and its like began. It is readable at first. Only
+ * `tcpx_session_poll_completions` makes it unreadable: call that when it is readable, and look at
+ * transfers and peers after that. What ends later makes it readable again.
+ *
+ * The descriptor is the session's until `tcpx_session_destroy`: the program neither reads it nor
+ * closes it. It is closed by `exec`.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_IO` when the process has no descriptors
+ * left. Any thread; does not block.
+ *
+ * Pointers:
+ * `out_fd` is NULL or may be written.
+ */
+tcpx_status tcpx_session_event_fd(struct tcpx_session session, int32_t *out_fd);
 
 /**
  * Returns the details of the last failure in the calling thread: what failed, with which peer,
@@ -1130,7 +1374,8 @@ tcpx_status tcpx_session_create_transfer(struct tcpx_session session,
                                          struct tcpx_transfer *out_transfer);
 
 /**
- * Makes one round of progress, and writes whether every operation of the transfer has ended well.
+ * Writes whether every operation of the transfer has ended well. While some have not ended, it
+ * makes one round of progress, unless another thread is inside the session: it waits for nobody.
  *
  * A transfer without operations is complete.
  *
@@ -1170,7 +1415,7 @@ tcpx_status tcpx_transfer_cancel(struct tcpx_transfer transfer);
 /**
  * Writes the sums of the transfer over its whole life. They only grow.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
  *
  * Pointers:
  * `out_counts` is NULL or may be written.
@@ -1182,7 +1427,7 @@ tcpx_status tcpx_transfer_get_counts(struct tcpx_transfer transfer,
  * Writes the numbers of the transfer since its last round began: since the first post to it after
  * it was complete.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
  *
  * Pointers:
  * `out_counts` is NULL or may be written.

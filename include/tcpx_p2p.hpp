@@ -216,7 +216,16 @@ class Transfer {
   }
 
   /**
-   * Makes one round of progress, and returns whether every operation has ended. As exceptions:
+   * Has the end of each round from now on told by Session::pollCompletions(), with `context`, any
+   * number that says what this transfer is.
+   */
+  int reportCompletions(uint64_t context) {
+    return detail::check(tcpx_transfer_report_completions(handle_, context));
+  }
+
+  /**
+   * Returns whether every operation has ended; makes one round of progress while some have not,
+   * unless another thread is inside the session. As exceptions:
    * throws the first error once all have ended. As codes: true also when one ended with an error,
    * which wait(0) then returns.
    */
@@ -393,6 +402,43 @@ class Session {
     });
   }
 
+  /**
+   * Takes whoever has come first, or waits for somebody for at most connect_timeout_ms, and returns
+   * the peer's name: its own, or one that is made up. As codes: empty after a failure.
+   */
+  std::string acceptAny() {
+    char name[TCPX_MAX_NAME_BYTES + 1] = {};
+    detail::check(tcpx_session_accept_any(handle_, name, sizeof name));
+    return name;
+  }
+
+  /** Begins what accept() does, and returns at once; peerState() says how far it is. */
+  int startAccept(const std::string& remote_name) {
+    return detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_start_accept(handle_, name);
+    });
+  }
+
+  /** Begins what acceptAny() does, and returns at once; pollAcceptAny() has the name. */
+  int startAcceptAny() { return detail::check(tcpx_session_start_accept_any(handle_)); }
+
+  /**
+   * Asks what startAcceptAny() has come to: `remote_name` is empty while nobody is up. Fails as
+   * acceptAny() does, once for each that was begun.
+   */
+  int pollAcceptAny(std::string& remote_name) {
+    char name[TCPX_MAX_NAME_BYTES + 1] = {};
+    bool accepted = false;
+    remote_name.clear();
+    const tcpx_status status =
+        tcpx_session_poll_accept_any(handle_, &accepted, name, sizeof name);
+    if (status == TCPX_OK && accepted) remote_name = name;
+    return detail::check(status);
+  }
+
+  /** Gives up everything that startAcceptAny() began and nobody has come for. */
+  int stopAcceptAny() { return detail::check(tcpx_session_stop_accept_any(handle_)); }
+
   /** Remembers how a peer is reached, from what its listen() returned. */
   int loadRemoteConnInfo(const std::string& remote_name, const std::string& conn_info) {
     return detail::named(remote_name, [&](const char* name) {
@@ -408,6 +454,47 @@ class Session {
     return detail::named(remote_name, [&](const char* name) {
       return tcpx_session_connect(handle_, name);
     });
+  }
+
+  /** Begins what connect() does, and returns at once; peerState() says how far it is. */
+  int startConnect(const std::string& remote_name) {
+    return detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_start_connect(handle_, name);
+    });
+  }
+
+  /** Begins what disconnect() does, and returns at once. The peer is unknown when it is over. */
+  int startDisconnect(const std::string& remote_name) {
+    return detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_start_disconnect(handle_, name);
+    });
+  }
+
+  /** Returns what a peer is up to, such as TCPX_PEER_UP. As codes: 0 after a failure. */
+  int peerState(const std::string& remote_name) const {
+    int32_t state = 0;
+    detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_peer_state(handle_, name, &state);
+    });
+    return state;
+  }
+
+  /**
+   * Returns why a peer's state is TCPX_PEER_FAILED, or TCPX_OK in another state. Its words go to
+   * `text`, if that is not NULL.
+   */
+  int peerError(const std::string& remote_name, std::string* text = nullptr) const {
+    tcpx_status error = TCPX_OK;
+    std::string words;
+    const int status = detail::named(remote_name, [&](const char* name) {
+      return detail::sized(words, [&](char* buffer, size_t capacity, size_t* out_size) {
+        return tcpx_session_peer_error(handle_, name, &error, buffer, capacity, out_size);
+      });
+    });
+    if (status != TCPX_OK) return status;
+    if (!words.empty()) words.pop_back();
+    if (text != nullptr) *text = words;
+    return error;
   }
 
   /** Says goodbye to a peer, within close_timeout_ms. */
@@ -468,6 +555,30 @@ class Session {
     bool moved = false;
     detail::check(tcpx_session_progress(handle_, &moved));
     return moved;
+  }
+
+  /**
+   * Returns a descriptor for an event loop: readable when a round of a transfer has ended, or what
+   * startConnect() and its like began. pollCompletions() makes it unreadable. It stays the
+   * session's. As codes: -1 after a failure.
+   */
+  int eventFd() const {
+    int32_t descriptor = -1;
+    detail::check(tcpx_session_event_fd(handle_, &descriptor));
+    return descriptor;
+  }
+
+  /**
+   * Takes at most `most` transfers out of the queue of those that report and have ended a round. As
+   * codes: empty after a failure.
+   */
+  std::vector<tcpx_completion> pollCompletions(size_t most = 64) {
+    std::vector<tcpx_completion> completions(most);
+    size_t count = 0;
+    detail::check(tcpx_session_poll_completions(handle_, completions.data(),
+                                                sizeof(tcpx_completion), most, &count));
+    completions.resize(count);
+    return completions;
   }
 
   /** Returns sums over the session's whole life. As codes: zeros after a failure. */

@@ -17,7 +17,9 @@
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
 mod abi;
+mod attempts;
 mod boundary;
+mod completions;
 mod failure;
 mod growing;
 mod input;
@@ -39,6 +41,17 @@ mod transfer;
 mod version;
 
 pub use abi::TCPX_ABI_VERSION;
+pub use attempts::{
+    TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_FAILED, TCPX_PEER_LEAVING,
+    TCPX_PEER_PARTED, TCPX_PEER_UP, tcpx_session_accept_any, tcpx_session_peer_error,
+    tcpx_session_peer_state, tcpx_session_poll_accept_any, tcpx_session_start_accept,
+    tcpx_session_start_accept_any, tcpx_session_start_connect, tcpx_session_start_disconnect,
+    tcpx_session_stop_accept_any,
+};
+pub use completions::{
+    tcpx_completion, tcpx_session_event_fd, tcpx_session_poll_completions,
+    tcpx_transfer_report_completions,
+};
 pub use input::TCPX_MAX_NAME_BYTES;
 pub use last_error::{tcpx_last_error, tcpx_last_error_id};
 pub use log::{tcpx_set_log_callback, tcpx_set_plugin_log_level};

@@ -2,9 +2,11 @@
 //! The places where C programs want results. They are checked before the work begins, and written
 //! after it has succeeded.
 
+use std::ffi::c_char;
 use std::ptr::NonNull;
 
 use crate::failure::Failure;
+use crate::input::TCPX_MAX_NAME_BYTES;
 use crate::status::tcpx_status::TCPX_ERR_BUFFER_TOO_SMALL;
 
 /// A place for one result.
@@ -85,6 +87,42 @@ impl ByteOutput {
     }
 }
 
+/// A buffer for the name of a peer, which has room for any name and its terminating NUL. So a call
+/// that takes a peer cannot fail for want of room after it has taken one.
+pub(crate) struct NameOutput(NonNull<u8>);
+
+impl NameOutput {
+    /// Checks a buffer.
+    ///
+    /// # Safety
+    /// `buffer` is NULL or may be written for `capacity` bytes for as long as the result lives.
+    pub(crate) unsafe fn new(
+        name: &str,
+        buffer: *mut c_char,
+        capacity: usize,
+    ) -> Result<Self, Failure> {
+        let buffer = NonNull::new(buffer).ok_or_else(|| Failure::null(name))?;
+        if capacity <= TCPX_MAX_NAME_BYTES {
+            let least = TCPX_MAX_NAME_BYTES + 1;
+            return Err(Failure::argument(format!(
+                "{name} has {capacity} bytes; {least} are needed"
+            )));
+        }
+        Ok(Self(buffer.cast()))
+    }
+
+    /// Writes a name, which every session keeps below the limit, and a NUL.
+    pub(crate) fn write(&self, name: &str) {
+        let bytes = &name.as_bytes()[..name.len().min(TCPX_MAX_NAME_BYTES)];
+        // SAFETY: whoever made this vouched for more than TCPX_MAX_NAME_BYTES writable bytes. The
+        // name is memory of this library, which no buffer of a caller overlaps.
+        unsafe {
+            self.0.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+            self.0.add(bytes.len()).write(0);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +137,24 @@ mod tests {
         assert_eq!(failure.status, TCPX_ERR_BUFFER_TOO_SMALL);
         assert!(output.write_text("ab").is_ok());
         assert_eq!((buffer, size), ([b'a', b'b', 0, 9], 3));
+    }
+
+    #[test]
+    fn a_name_needs_room_for_any_name() {
+        let mut buffer = [9 as c_char; TCPX_MAX_NAME_BYTES + 2];
+        let new = |buffer, capacity| {
+            // SAFETY: NULL is allowed; no capacity is above the buffer's.
+            unsafe { NameOutput::new("out_name", buffer, capacity) }
+        };
+        let null = new(std::ptr::null_mut(), TCPX_MAX_NAME_BYTES + 1);
+        assert_eq!(null.err().unwrap().status, TCPX_ERR_NULL);
+        let small = new(buffer.as_mut_ptr(), TCPX_MAX_NAME_BYTES);
+        assert_eq!(small.err().unwrap().status, TCPX_ERR_ARGUMENT);
+        let output = new(buffer.as_mut_ptr(), TCPX_MAX_NAME_BYTES + 1).unwrap();
+        output.write("ab");
+        assert_eq!(buffer[..4], [b'a' as c_char, b'b' as c_char, 0, 9]);
+        output.write(&"x".repeat(TCPX_MAX_NAME_BYTES + 9));
+        assert_eq!(buffer[TCPX_MAX_NAME_BYTES..], [0, 9], "nothing past the capacity");
     }
 
     #[test]

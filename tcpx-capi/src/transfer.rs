@@ -92,7 +92,8 @@ pub unsafe extern "C" fn tcpx_session_create_transfer(
     })
 }
 
-/// Makes one round of progress, and writes whether every operation of the transfer has ended well.
+/// Writes whether every operation of the transfer has ended well. While some have not ended, it
+/// makes one round of progress, unless another thread is inside the session: it waits for nobody.
 ///
 /// A transfer without operations is complete.
 ///
@@ -154,7 +155,7 @@ pub extern "C" fn tcpx_transfer_cancel(transfer: tcpx_transfer) -> tcpx_status {
 
 /// Writes the sums of the transfer over its whole life. They only grow.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
 ///
 /// # Safety
 /// `out_counts` is NULL or may be written.
@@ -174,7 +175,7 @@ pub unsafe extern "C" fn tcpx_transfer_get_counts(
 /// Writes the numbers of the transfer since its last round began: since the first post to it after
 /// it was complete.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
 ///
 /// # Safety
 /// `out_counts` is NULL or may be written.

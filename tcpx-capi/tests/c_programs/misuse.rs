@@ -26,6 +26,14 @@ fn wrong_handles_end_in_statuses() {
     survive(GCC, Linkage::Static, "c/handles.c", &[]);
 }
 
+/// They do nothing wrong; but the sanitizers see who looks at what after it is gone.
+#[test]
+fn one_thread_drives_two_sessions_without_a_call_that_waits() {
+    survive(GCC, Linkage::Shared, "c/event_loop.c", &[]);
+    survive(CLANG, Linkage::Static, "c/event_loop.c", &[]);
+    survive(GXX, Linkage::Shared, "cpp/one_thread.cpp", &[]);
+}
+
 #[test]
 fn any_thread_may_call_anything() {
     // The handles that the threads share are C11 atomics.

@@ -66,10 +66,11 @@ impl Engine {
         self.claim(&name, key);
     }
 
-    /// This name, if it can be and is free, or else "peer-1", "peer-2" and so on: the first that
+    /// This name, which the other end chose, if it is good and free, or else "peer-1", "peer-2" and so on: the first that
     /// no peer has had here, and that no connection info was loaded for.
     fn free_name(&mut self, given: String) -> String {
-        if check_peer_name(&given).is_ok() && self.check_free(&given).is_ok() {
+        let is_good = check_peer_name(&given).is_ok() && !given.contains(char::is_control);
+        if is_good && self.check_free(&given).is_ok() {
             return given;
         }
         loop {

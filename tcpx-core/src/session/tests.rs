@@ -10,6 +10,7 @@ mod meeting;
 mod name;
 mod parking;
 mod staging;
+mod unlocked;
 mod unpack;
 mod withdrawing;
 

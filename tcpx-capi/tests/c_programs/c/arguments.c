@@ -9,7 +9,10 @@ static void nulls(session_pair pair, tcpx_transfer transfer) {
   tcpx_session session = pair.left;
   tcpx_session_options options;
   tcpx_memory_descriptor descriptor = {4096, 10, TCPX_PTR_HOST};
+  tcpx_completion completion;
   tcpx_status error;
+  int32_t number;
+  bool flag;
   uint64_t id;
   size_t size = 77;
   OK(tcpx_session_options_init(&options, sizeof options));
@@ -23,6 +26,20 @@ static void nulls(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_NULL, tcpx_session_load_remote_conn_info(session, "x", NULL, 0));
   EXPECT(TCPX_ERR_NULL, tcpx_session_connect(session, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_session_disconnect(session, NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_accept_any(session, NULL, sizeof memory));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_start_accept(session, NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_poll_accept_any(session, NULL, memory, sizeof memory));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_poll_accept_any(session, &flag, NULL, sizeof memory));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_start_connect(session, NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_start_disconnect(session, NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_peer_state(session, NULL, &number));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_peer_state(session, "right", NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_peer_error(session, NULL, &error, NULL, 0, &size));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_peer_error(session, "right", NULL, NULL, 0, &size));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_peer_error(session, "right", &error, NULL, 0, NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_event_fd(session, NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_poll_completions(session, NULL, sizeof completion, 1, &size));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_poll_completions(session, &completion, sizeof completion, 1, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_session_register_memory(session, NULL, 10, TCPX_PTR_HOST, 1, &id));
   EXPECT(TCPX_ERR_NULL, tcpx_session_register_memory(session, memory, 10, TCPX_PTR_HOST, 1, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_session_memory_info(session, 1, NULL));
@@ -95,6 +112,9 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
   tcpx_memory_descriptor descriptor;
   tcpx_post post = {1, 0, 1, 0};
   tcpx_transfer other;
+  tcpx_completion completion;
+  int32_t number = 0;
+  bool flag = false;
   uint64_t id = 0;
   size_t size = 0;
   memset(longest, 'x', sizeof longest);
@@ -107,6 +127,20 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_create_transfer(pair.left, longest + 1, &other));
   EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_disconnect(pair.left, "nobody"));
   EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_connect(pair.left, "nobody"));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept_any(pair.left, memory, TCPX_MAX_NAME_BYTES));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_accept_any(pair.left, &flag, memory, 0));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_start_accept(pair.left, longest));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_start_connect(pair.left, ""));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_peer_state(pair.left, "\xff", &number));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_peer_state(pair.left, "nobody", &number));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_connect(pair.left, "nobody"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_disconnect(pair.left, "nobody"));
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_start_accept(pair.left, "right"));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(pair.left, &completion, 31, 1, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(pair.left, &completion, 36, 1, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(pair.left, &completion, sizeof completion, SIZE_MAX, &size));
+  OK(tcpx_session_poll_completions(pair.left, NULL, sizeof completion, 0, &size));
+  TRUE(size == 0);
   EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_accept(pair.right, "nobody")); /* it does not listen */
   EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_accept(pair.left, "right"));   /* it is connected already */
 

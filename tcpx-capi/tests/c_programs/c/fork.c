@@ -108,7 +108,9 @@ static void call_everything(void) {
   tcpx_status error = TCPX_OK;
   uint64_t id = 99;
   size_t size = 99;
-  char text[64] = "untouched";
+  tcpx_completion completion;
+  int32_t number = 99;
+  char text[64] = "untouched", name[TCPX_MAX_NAME_BYTES + 1] = "untouched";
   bool flag = true;
   stats.size = sizeof stats;
   nic.size = sizeof nic;
@@ -118,6 +120,18 @@ static void call_everything(void) {
   REFUSED(tcpx_session_listen(pair.left, text, sizeof text, &size));
   REFUSED(tcpx_session_accept(pair.left, "x"));
   REFUSED(tcpx_session_load_remote_conn_info(pair.left, "x", "x", 1));
+  REFUSED(tcpx_session_accept_any(pair.left, name, sizeof name));
+  REFUSED(tcpx_session_start_accept(pair.left, "x"));
+  REFUSED(tcpx_session_start_accept_any(pair.left));
+  REFUSED(tcpx_session_poll_accept_any(pair.left, &flag, name, sizeof name));
+  REFUSED(tcpx_session_stop_accept_any(pair.left));
+  REFUSED(tcpx_session_start_connect(pair.right, "left"));
+  REFUSED(tcpx_session_start_disconnect(pair.right, "left"));
+  REFUSED(tcpx_session_peer_state(pair.left, "right", &number));
+  REFUSED(tcpx_session_peer_error(pair.left, "right", &error, text, sizeof text, &size));
+  REFUSED(tcpx_session_event_fd(pair.left, &number));
+  REFUSED(tcpx_session_poll_completions(pair.left, &completion, sizeof completion, 1, &size));
+  REFUSED(tcpx_transfer_report_completions(transfer, 1));
   REFUSED(tcpx_session_connect(pair.right, "left"));
   REFUSED(tcpx_session_progress(pair.left, &flag));
   REFUSED(tcpx_session_create_transfer(pair.left, "right", &other));
@@ -146,6 +160,7 @@ static void call_everything(void) {
   REFUSED(tcpx_session_disconnect(pair.left, "right"));
   REFUSED(tcpx_session_close(pair.left));
   TRUE(session.id == 99 && other.id == 99 && id == 99 && size == 99 && flag && strcmp(text, "untouched") == 0);
+  TRUE(number == 99 && strcmp(name, "untouched") == 0);
   TRUE(strcmp(tcpx_status_text(TCPX_ERR_FORKED), "called in a forked child") == 0);
   TRUE(tcpx_abi_version() == TCPX_ABI_VERSION && tcpx_version()[0] != '\0');
 }

@@ -11,6 +11,10 @@ static void no_session(tcpx_session session) {
   tcpx_memory_info info;
   tcpx_session_stats stats;
   tcpx_nic nic;
+  tcpx_completion completion;
+  tcpx_status error;
+  int32_t number;
+  bool accepted;
   uint64_t id;
   size_t size = 0;
   stats.size = sizeof stats;
@@ -20,6 +24,17 @@ static void no_session(tcpx_session session) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_load_remote_conn_info(session, "x", memory, 10));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_connect(session, "x"));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_disconnect(session, "x"));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_accept_any(session, memory, sizeof memory));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_accept(session, "x"));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_accept_any(session));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_poll_accept_any(session, &accepted, memory, sizeof memory));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_stop_accept_any(session));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_connect(session, "x"));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_disconnect(session, "x"));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_peer_state(session, "x", &number));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_peer_error(session, "x", &error, memory, sizeof memory, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_event_fd(session, &number));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_poll_completions(session, &completion, sizeof completion, 1, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_progress(session, NULL));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_register_memory(session, memory, 10, TCPX_PTR_HOST, 1, &id));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_deregister_memory(session, 1));
@@ -46,6 +61,7 @@ static void no_transfer(tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv_batch(transfer, &post, 1));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_is_complete(transfer, &complete));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_report_completions(transfer, 1));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_cancel(transfer));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_counts(transfer, &counts));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_round_counts(transfer, &counts));

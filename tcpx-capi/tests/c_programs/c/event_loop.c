@@ -1,0 +1,269 @@
+/* One thread, two sessions and an event loop of its own: they meet, move data and part, and no call waits for anything
+ * but the loop. Once with progress threads, where only the descriptors say when to look, and once without, where the
+ * loop makes the progress itself. */
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+enum { TRANSFERS = 4, ROUNDS = 12, BYTES = 100000, PATIENCE_MS = 60000, MAX_TURNS = 100000000, ENTRIES = 3 };
+
+/* One end: its session, and its half of every transfer. */
+typedef struct {
+  tcpx_session session;
+  const char *peer;
+  unsigned char *memory;
+  uint64_t id;
+  tcpx_transfer transfers[TRANSFERS];
+  int rounds[TRANSFERS];
+  int completed;
+} end;
+
+typedef struct {
+  int epoll;
+  int has_threads;
+  end sender, receiver;
+} loop;
+
+static unsigned char byte_of(int transfer, int round, size_t index) {
+  return (unsigned char)(index * 7 + (size_t)(transfer * 31 + round * 3));
+}
+
+/* Waits until there is something to look at. */
+static void turn(loop *loop) {
+  struct epoll_event events[2];
+  if (loop->has_threads) {
+    TRUE(epoll_wait(loop->epoll, events, 2, PATIENCE_MS) > 0);
+  } else {
+    OK(tcpx_session_progress(loop->sender.session, NULL));
+    OK(tcpx_session_progress(loop->receiver.session, NULL));
+  }
+}
+
+static void watch(loop *loop, tcpx_session session) {
+  struct epoll_event event = {0};
+  int32_t descriptor = -1, again = -1;
+  OK(tcpx_session_event_fd(session, &descriptor));
+  OK(tcpx_session_event_fd(session, &again));
+  TRUE(descriptor >= 0 && descriptor == again);
+  event.events = EPOLLIN;
+  TRUE(epoll_ctl(loop->epoll, EPOLL_CTL_ADD, descriptor, &event) == 0);
+}
+
+static size_t poll_completions(tcpx_session session, tcpx_completion *entries) {
+  size_t count = 99;
+  OK(tcpx_session_poll_completions(session, entries, sizeof *entries, ENTRIES, &count));
+  TRUE(count <= ENTRIES);
+  return count;
+}
+
+/* Nothing is posted yet, so an event is one of a peer. */
+static void look_at_peers(loop *loop) {
+  tcpx_completion entries[ENTRIES];
+  TRUE(poll_completions(loop->sender.session, entries) == 0);
+  TRUE(poll_completions(loop->receiver.session, entries) == 0);
+}
+
+static int32_t state(tcpx_session session, const char *peer) {
+  int32_t state = 0;
+  OK(tcpx_session_peer_state(session, peer, &state));
+  return state;
+}
+
+static void make(loop *loop, end *end, const char *peer, int is_recv) {
+  tcpx_session_options options;
+  OK(tcpx_session_options_init(&options, sizeof options));
+  options.plugin = "soft";
+  options.listen = "127.0.0.1:0";
+  options.name = is_recv ? "receiver" : "sender";
+  options.progress_thread = loop->has_threads;
+  options.close_timeout_ms = PATIENCE_MS;
+  memset(end, 0, sizeof *end);
+  end->peer = peer;
+  OK(tcpx_session_create(&options, &end->session));
+  end->memory = calloc(TRANSFERS, BYTES);
+  TRUE(end->memory != NULL);
+  OK(tcpx_session_register_memory(end->session, end->memory, (uint64_t)TRANSFERS * BYTES, TCPX_PTR_HOST, is_recv,
+                                  &end->id));
+  watch(loop, end->session);
+}
+
+static void meet(loop *loop) {
+  char info[4096], name[TCPX_MAX_NAME_BYTES + 1] = "";
+  size_t size = 0;
+  int turns = 0;
+  bool accepted = false;
+  tcpx_session sender = loop->sender.session, receiver = loop->receiver.session;
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_start_accept_any(receiver)); /* it does not listen */
+  OK(tcpx_session_listen(receiver, info, sizeof info, &size));
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_poll_accept_any(receiver, &accepted, name, sizeof name));
+  OK(tcpx_session_start_accept_any(receiver));
+  OK(tcpx_session_poll_accept_any(receiver, &accepted, name, sizeof name));
+  TRUE(!accepted && name[0] == '\0');
+  /* An accept that nobody will come for, given up again. */
+  OK(tcpx_session_start_accept(receiver, "nobody"));
+  TRUE(state(receiver, "nobody") == TCPX_PEER_ACCEPTING);
+  OK(tcpx_session_disconnect(receiver, "nobody"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_disconnect(receiver, "nobody"));
+
+  OK(tcpx_session_load_remote_conn_info(sender, "receiver", info, size));
+  OK(tcpx_session_start_connect(sender, "receiver"));
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_start_connect(sender, "receiver"));
+  while (!accepted || state(sender, "receiver") != TCPX_PEER_UP) {
+    TRUE(turns++ < MAX_TURNS);
+    turn(loop);
+    look_at_peers(loop);
+    if (!accepted) OK(tcpx_session_poll_accept_any(receiver, &accepted, name, sizeof name));
+  }
+  TRUE(strcmp(name, "sender") == 0 && state(receiver, "sender") == TCPX_PEER_UP);
+}
+
+static void post_send(end *sender, int index) {
+  unsigned char *bytes = sender->memory + (size_t)index * BYTES;
+  size_t i;
+  for (i = 0; i < BYTES; ++i) bytes[i] = byte_of(index, sender->rounds[index], i);
+  OK(tcpx_transfer_post_send(sender->transfers[index], sender->id, (uint64_t)index * BYTES, BYTES, index));
+}
+
+static void post_recv(end *receiver, int index) {
+  OK(tcpx_transfer_post_recv(receiver->transfers[index], receiver->id, (uint64_t)index * BYTES, BYTES, index));
+}
+
+static void check_received(const end *receiver, int index) {
+  const unsigned char *bytes = receiver->memory + (size_t)index * BYTES;
+  size_t i;
+  for (i = 0; i < BYTES; ++i) TRUE(bytes[i] == byte_of(index, receiver->rounds[index], i));
+}
+
+/* Takes out what is complete, and begins its next round. More may wait than there are entries for: then the descriptor
+ * stays readable. */
+static void look_at_transfers(loop *loop, end *end) {
+  const int receives = end == &loop->receiver;
+  tcpx_completion entries[ENTRIES];
+  size_t i, count = poll_completions(end->session, entries);
+  for (i = 0; i < count; ++i) {
+    const int index = (int)entries[i].context - 1;
+    TRUE(entries[i].size == sizeof entries[i] && entries[i].status == TCPX_OK && entries[i].rounds == 1);
+    TRUE(index >= 0 && index < TRANSFERS && end->rounds[index] < ROUNDS);
+    if (receives) check_received(end, index);
+    ++end->rounds[index];
+    ++end->completed;
+    if (end->rounds[index] == ROUNDS) continue;
+    if (receives) {
+      post_recv(end, index);
+    } else {
+      post_send(end, index);
+    }
+  }
+}
+
+static void move(loop *loop) {
+  end *ends[2];
+  int i, turns = 0;
+  ends[0] = &loop->sender;
+  ends[1] = &loop->receiver;
+  for (i = 0; i < 2 * TRANSFERS; ++i) {
+    end *end = ends[i / TRANSFERS];
+    const int index = i % TRANSFERS;
+    OK(tcpx_session_create_transfer(end->session, end->peer, &end->transfers[index]));
+    OK(tcpx_transfer_report_completions(end->transfers[index], 77));
+    OK(tcpx_transfer_report_completions(end->transfers[index], (uint64_t)index + 1));
+    if (end == &loop->sender) {
+      post_send(end, index);
+    } else {
+      post_recv(end, index);
+    }
+  }
+  while (ends[0]->completed < TRANSFERS * ROUNDS || ends[1]->completed < TRANSFERS * ROUNDS) {
+    TRUE(turns++ < MAX_TURNS);
+    turn(loop);
+    look_at_transfers(loop, ends[0]);
+    look_at_transfers(loop, ends[1]);
+  }
+}
+
+/* An operation that fails is in its entry, and a transfer that is released is in none. */
+static void fail(loop *loop) {
+  tcpx_completion entries[ENTRIES];
+  end *sender = &loop->sender;
+  int i;
+  for (i = 0; i < 2; ++i) {
+    OK(tcpx_transfer_post_send(sender->transfers[i], sender->id, 0, 1, 1000));
+    OK(tcpx_transfer_cancel(sender->transfers[i]));
+  }
+  OK(tcpx_transfer_release(sender->transfers[0]));
+  TRUE(poll_completions(sender->session, entries) == 1);
+  TRUE(entries[0].context == 2 && entries[0].status == TCPX_ERR_CANCELLED);
+}
+
+static int is_unknown(const end *end) {
+  int32_t state = 0;
+  const tcpx_status status = tcpx_session_peer_state(end->session, end->peer, &state);
+  if (status != TCPX_ERR_UNKNOWN_PEER) OK(status);
+  return status == TCPX_ERR_UNKNOWN_PEER;
+}
+
+static void part(loop *loop) {
+  int i, turns = 0;
+  for (i = 1; i < TRANSFERS; ++i) OK(tcpx_transfer_release(loop->sender.transfers[i]));
+  for (i = 0; i < TRANSFERS; ++i) OK(tcpx_transfer_release(loop->receiver.transfers[i]));
+  OK(tcpx_session_start_disconnect(loop->sender.session, loop->sender.peer));
+  OK(tcpx_session_start_disconnect(loop->receiver.session, loop->receiver.peer));
+  while (!is_unknown(&loop->sender) || !is_unknown(&loop->receiver)) {
+    TRUE(turns++ < MAX_TURNS);
+    turn(loop);
+    look_at_peers(loop);
+  }
+}
+
+/* A connect that leads nowhere ends by itself, with its error. */
+static void miss(loop *loop) {
+  char text[4096] = "";
+  size_t size = 0;
+  int turns = 0;
+  tcpx_status error = TCPX_OK;
+  end *sender = &loop->sender;
+  tcpx_session gone = {0};
+  OK(tcpx_session_create(NULL, &gone));
+  OK(tcpx_session_listen(gone, text, sizeof text, &size));
+  OK(tcpx_session_load_remote_conn_info(sender->session, "gone", text, size));
+  OK(tcpx_session_destroy(gone));
+  OK(tcpx_session_start_connect(sender->session, "gone"));
+  while (state(sender->session, "gone") != TCPX_PEER_FAILED) {
+    TRUE(turns++ < MAX_TURNS);
+    turn(loop);
+    look_at_peers(loop);
+  }
+  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL,
+         tcpx_session_peer_error(sender->session, "gone", &error, text, 3, &size));
+  OK(tcpx_session_peer_error(sender->session, "gone", &error, text, sizeof text, &size));
+  TRUE(error == TCPX_ERR_IO && strlen(text) + 1 == size && strstr(text, "gone") != NULL);
+  OK(tcpx_session_disconnect(sender->session, "gone"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_peer_error(sender->session, "gone", &error, text, sizeof text, &size));
+}
+
+static void run(int has_threads) {
+  loop loop;
+  loop.has_threads = has_threads;
+  loop.epoll = epoll_create1(EPOLL_CLOEXEC);
+  TRUE(loop.epoll >= 0);
+  make(&loop, &loop.sender, "receiver", 0);
+  make(&loop, &loop.receiver, "sender", 1);
+  meet(&loop);
+  move(&loop);
+  fail(&loop);
+  part(&loop);
+  miss(&loop);
+  OK(tcpx_session_destroy(loop.sender.session));
+  OK(tcpx_session_destroy(loop.receiver.session));
+  TRUE(close(loop.epoll) == 0);
+  free(loop.sender.memory);
+  free(loop.receiver.memory);
+}
+
+int main(void) {
+  run(1);
+  run(0);
+  printf("PASSED\n");
+  return 0;
+}

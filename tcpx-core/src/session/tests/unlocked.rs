@@ -1,0 +1,41 @@
+//! What a program may ask while another thread is inside the session, for however long.
+
+use std::time::Duration;
+
+use super::connect;
+use crate::{Access, Error, PluginChoice, Post, Session, SessionOptions};
+
+fn session() -> Session {
+    let options = SessionOptions::default().plugin(PluginChoice::Soft);
+    let options = options.close_timeout(Duration::from_millis(1));
+    Session::new(options).expect("the software plugin is always there")
+}
+
+#[test]
+fn a_transfer_answers_while_another_thread_has_the_engine() {
+    let [left, right] = [session(), session()];
+    connect(&left, &right);
+    let memory = left.register_buffer(vec![0; 8], Access::ReadOnly).expect("memory");
+    let post = Post { memory, offset: 0, bytes: 8, tag: 1 };
+    let [waits, failed] = [(), ()].map(|()| left.create_transfer("right").expect("it is up"));
+    failed.report_completions(1).expect("no fork");
+    for transfer in [&waits, &failed] {
+        transfer.post_send(post).expect("it fits");
+    }
+    failed.cancel();
+    // Whoever waits for it here waits forever.
+    let engine = left.shared.engine().expect("no fork");
+    assert!(!waits.is_complete().expect("it goes on"));
+    assert!(waits.error().is_none());
+    assert_eq!(waits.counts().expect("no fork").operations_posted, 1);
+    assert_eq!(waits.round_counts().expect("no fork").operations_done, 0);
+    assert!(matches!(failed.is_complete(), Err(Error::Cancelled)));
+    assert!(matches!(failed.wait(None), Err(Error::Cancelled)));
+    assert!(matches!(failed.error(), Some(Error::Cancelled)));
+    failed.report_completions(2).expect("no fork");
+    left.event_fd().expect("a descriptor");
+    let mut completions = Vec::new();
+    assert_eq!(left.poll_completions(&mut completions, 9).expect("no fork"), 1);
+    assert_eq!((completions[0].context, completions[0].rounds), (2, 1));
+    drop(engine);
+}
