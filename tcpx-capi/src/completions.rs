@@ -130,9 +130,11 @@ fn check_entries(
 /// Writes a descriptor for the program's own event loop (poll, epoll and the like).
 ///
 /// It is readable when a round of a transfer has ended, whether or not the transfer reports it, or
-/// an attempt that `tcpx_session_start_connect` and its like began. It is readable at first. Only
-/// `tcpx_session_poll_completions` makes it unreadable: call that when it is readable, and look at
-/// transfers and peers after that. What ends later makes it readable again.
+/// an attempt that `tcpx_session_start_connect` and its like began. It is readable at first. In a
+/// session without a progress thread it is also readable when a round of progress is due. Only
+/// `tcpx_session_progress` and `tcpx_session_poll_completions` make it unreadable: call these when
+/// it is readable, in this order, and look at transfers and peers after that. What happens later
+/// makes it readable again.
 ///
 /// The descriptor is the session's until `tcpx_session_destroy`: the program neither reads it nor
 /// closes it. It is closed by `exec`.

@@ -1,6 +1,7 @@
 //! The session: what a program holds.
 
 mod connecting;
+mod event_set;
 mod inbox;
 mod lead;
 mod news;
@@ -19,6 +20,7 @@ use std::time::Instant;
 
 use tcpx_sys::{Stay, is_forked};
 
+use self::event_set::EventSet;
 use self::progress_thread::ProgressThread;
 use self::shared::{EngineGuard, Shared};
 use self::transfer::Transfer;
@@ -51,6 +53,7 @@ pub struct Session {
     options: SessionOptions,
     thread: Option<ProgressThread>,
     completions: Arc<CompletionQueue>,
+    event_set: EventSet,
 }
 
 impl Session {
@@ -68,7 +71,7 @@ impl Session {
         let completions = Arc::clone(engine.commons.ledger.transfers.completions());
         let shared = Shared::new(engine, options.spin);
         let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
-        Ok(Self { shared, options, thread, completions })
+        Ok(Self { shared, options, thread, completions, event_set: EventSet::default() })
     }
 
     /// A transfer with a peer: a set of sends and receives that are waited for together.
@@ -103,11 +106,15 @@ impl Session {
 
     /// A descriptor for an event loop of the program: readable when a round of a transfer has
     /// ended, whether or not the transfer reports it, or an attempt that
-    /// [`start_connect`](Self::start_connect) and its like began. It is readable at first.
+    /// [`start_connect`](Self::start_connect) and its like began. It is readable at first. In a
+    /// session without a progress thread it is also readable when a round of progress is due:
+    /// because something has happened on a connection, because something was posted, or because a
+    /// time has come.
     ///
-    /// Only [`poll_completions`](Self::poll_completions) makes it unreadable. So call that first
-    /// when it is readable, then look at transfers and peers: whatever ends after that makes it
-    /// readable again. It belongs to the session: it is not read from, and not closed.
+    /// When it is readable, call [`progress`](Self::progress) first, if the session has no progress
+    /// thread, then [`poll_completions`](Self::poll_completions), and look at transfers and peers
+    /// after that. Only these two make it unreadable: whatever happens later makes it readable
+    /// again. It belongs to the session: it is not read from, and not closed.
     ///
     /// # Errors
     /// [`Error::Io`] when the process has no descriptors left; [`Error::Forked`].
@@ -115,7 +122,11 @@ impl Session {
         if is_forked() {
             return Err(Error::Forked);
         }
-        self.completions.event().open()
+        let completed = self.completions.event().open()?;
+        match self.thread {
+            Some(_) => Ok(completed),
+            None => self.event_set.open(completed, self.shared.poller()),
+        }
     }
 
     /// Ends the session. It says goodbye to every peer, as [`disconnect`](Self::disconnect) does,

@@ -83,7 +83,7 @@ impl Engine {
         self.commons.ledger.transfers.posted(key, direction, posts.len());
         let posted = connection.post(&self.posting, &mut self.commons);
         self.end_on_error(peer_key, posted)?;
-        self.posted(peer_key);
+        self.posted(peer_key, posts.len());
         Ok(())
     }
 

@@ -12,6 +12,8 @@ use crate::types::PeerKey;
 /// After so much time a round leaves the other peers to the next one: other threads wait for the
 /// lock.
 const ROUND_TIME: Duration = Duration::from_micros(50);
+/// Posts that are on their way before the post returns.
+const FEW: usize = 16;
 /// How long nobody need look whether what is parked is free, or waits too long.
 const PARKED_LOOK: Duration = Duration::from_millis(10);
 /// How long nobody need look whether the workers are held up.
@@ -75,9 +77,10 @@ impl Engine {
         }
     }
 
-    /// A worker has come to something.
-    pub(crate) fn hear_workers(&mut self) {
+    /// A worker has come to something. Returns whether a round may come to something because of it.
+    pub(crate) fn hear_workers(&mut self) -> bool {
         self.agenda.mark_awaiting();
+        self.agenda.due() > 0 || !self.is_settled()
     }
 
     /// Drives one peer a step.
@@ -120,10 +123,11 @@ impl Engine {
         any_moved
     }
 
-    /// Something was posted to a peer. The first post since the last round is on its way at once;
-    /// those that follow it go together in the next round.
-    pub(super) fn posted(&mut self, key: PeerKey) {
-        if std::mem::replace(&mut self.has_posted, true) {
+    /// So many operations were posted to a peer. The first few since the last round are on their
+    /// way at once; those that follow go together in the next round. So do large batches, for which
+    /// there may be no memory in a post, which must not end the process.
+    pub(super) fn posted(&mut self, key: PeerKey, count: usize) {
+        if std::mem::replace(&mut self.has_posted, true) || count > FEW {
             self.agenda.mark(key);
         } else {
             self.drive(key, Instant::now());

@@ -7,7 +7,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -15,6 +15,7 @@ use rustix::event::{EventfdFlags, Nsecs, Timespec, eventfd};
 use rustix::io::Errno;
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
 
+use super::alarm_clock::AlarmClock;
 use crate::types::PeerKey;
 
 /// Events that one answer brings. Others come with the next one: the system takes turns.
@@ -69,6 +70,8 @@ pub(crate) struct Poller {
     is_waited_on: AtomicBool,
     /// There is something to do that the set says nothing of.
     has_work: AtomicBool,
+    /// Rings when the next round is due, for a program that waits on the set by itself.
+    alarm: OnceLock<AlarmClock>,
 }
 
 impl Poller {
@@ -84,6 +87,7 @@ impl Poller {
             targets: Mutex::default(),
             is_waited_on: AtomicBool::new(false),
             has_work: AtomicBool::new(false),
+            alarm: OnceLock::new(),
         })
     }
 
@@ -106,11 +110,37 @@ impl Poller {
         // Either the one that begins to wait sees this, or this sees that it waits.
         self.has_work.store(true, Ordering::SeqCst);
         let wakes = self.is_waited_on.swap(false, Ordering::SeqCst);
-        if wakes {
+        if wakes || self.is_exported() {
             // It fails when its counter is full, and is readable then.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         wakes
+    }
+
+    /// From now on the set is readable whenever there is something to do, because the program waits
+    /// on it: when somebody would be woken, and when the [alarm](Self::set_alarm) rings.
+    pub(crate) fn export(&self) -> io::Result<()> {
+        if self.is_exported() {
+            return Ok(());
+        }
+        let alarm = AlarmClock::new()?;
+        epoll::add(&self.set, &alarm, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
+        // Of two threads that do this one is too late, and closes its own.
+        let _ = self.alarm.set(alarm);
+        self.wake();
+        Ok(())
+    }
+
+    /// Whether the program waits on the set by itself.
+    pub(crate) fn is_exported(&self) -> bool {
+        self.alarm.get().is_some()
+    }
+
+    /// The next round is due after this time.
+    pub(crate) fn set_alarm(&self, time: Duration) {
+        if let Some(alarm) = self.alarm.get() {
+            alarm.set(time);
+        }
     }
 
     /// Whether there is something to do that the set says nothing of.

@@ -34,6 +34,15 @@ impl Lead {
         }
     }
 
+    /// How long it is until the next round is due.
+    pub(super) fn time_until(&self, rest: Rest, now: Instant) -> Duration {
+        match rest {
+            Rest::None => Duration::ZERO,
+            Rest::Poll => self.pause,
+            Rest::Until(at) => at.saturating_duration_since(now),
+        }
+    }
+
     /// Waits until the next round is due, at most until the limit. `moved`: the last one moved
     /// something.
     pub(super) fn pause(&mut self, poller: &Poller, rest: Rest, moved: bool, limit: WaitLimit) {

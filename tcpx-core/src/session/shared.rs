@@ -130,14 +130,15 @@ impl Shared {
             return Err(Error::Forked);
         }
         let Some(mut guard) = self.try_lead() else { return Ok(()) };
-        let (Some(lead), Some(engine)) = (guard.lead.as_deref_mut(), self.engine.try_lock()) else {
-            return Ok(());
-        };
-        let mut engine = EngineGuard { shared: self, engine };
+        let Some(mut engine) = self.engine.try_lock() else { return Ok(()) };
         self.take_in(&mut engine);
-        self.poller.look(&mut lead.events);
-        engine.progress(Instant::now(), &mut lead.events);
+        self.round(&mut guard, EngineGuard { shared: self, engine }, Instant::now());
         Ok(())
+    }
+
+    /// The session's set of descriptors.
+    pub(super) fn poller(&self) -> &Poller {
+        &self.poller
     }
 
     /// Keeps the engine for as long as the process lives. In a forked child its sockets, GPU
@@ -168,22 +169,32 @@ impl Shared {
 
     /// One round of progress at this time.
     pub(super) fn progress_at(&self, now: Instant) -> bool {
-        let round = |events: &mut _| self.engine().is_ok_and(|mut it| it.progress(now, events));
-        // Where another thread leads, it asks the system.
-        let Some(mut guard) = self.try_lead() else { return round(&mut Vec::new()) };
-        let Some(lead) = guard.lead.as_deref_mut() else { return false };
-        if !is_forked() {
-            self.poller.look(&mut lead.events);
+        match (self.try_lead(), self.engine()) {
+            (Some(mut guard), Ok(engine)) => self.round(&mut guard, engine, now),
+            // Another thread leads, which asks the system.
+            (None, Ok(mut engine)) => engine.progress(now, &mut Vec::new()),
+            (_, Err(_)) => false,
         }
-        round(&mut lead.events)
+    }
+
+    /// A round of a thread that leads, and does not wait after it.
+    fn round(&self, guard: &mut LeadGuard<'_>, mut engine: EngineGuard<'_>, now: Instant) -> bool {
+        let Some(lead) = guard.lead.as_deref_mut() else { return false };
+        self.poller.take_work();
+        self.poller.look(&mut lead.events);
+        let moved = engine.progress(now, &mut lead.events);
+        if self.poller.is_exported() {
+            self.poller.set_alarm(lead.time_until(engine.rest(now), now));
+        }
+        moved
     }
 
     /// A worker has come to something. Where nobody leads, its thread makes a round.
     fn hear_workers(&self) {
         let Ok(mut engine) = self.engine() else { return };
-        engine.hear_workers();
+        let is_due = engine.hear_workers();
         drop(engine);
-        if self.try_lead().is_some() {
+        if is_due && self.try_lead().is_some() {
             self.progress();
         }
     }
@@ -223,7 +234,12 @@ impl Shared {
             }
             if let Some(lead) = self.try_lead() {
                 drop(listening);
-                return self.lead(lead, limit, check, on_deadline);
+                let outcome = self.lead(lead, limit, check, on_deadline);
+                if self.poller.is_exported() {
+                    // The program waits for the next round by itself.
+                    self.poller.wake();
+                }
+                return outcome;
             }
             let mut engine = self.engine()?;
             let now = Instant::now();

@@ -29,15 +29,13 @@ static unsigned char byte_of(int transfer, int round, size_t index) {
   return (unsigned char)(index * 7 + (size_t)(transfer * 31 + round * 3));
 }
 
-/* Waits until there is something to look at. */
+/* Waits until there is something to look at, or to do. */
 static void turn(loop *loop) {
   struct epoll_event events[2];
-  if (loop->has_threads) {
-    TRUE(epoll_wait(loop->epoll, events, 2, PATIENCE_MS) > 0);
-  } else {
-    OK(tcpx_session_progress(loop->sender.session, NULL));
-    OK(tcpx_session_progress(loop->receiver.session, NULL));
-  }
+  TRUE(epoll_wait(loop->epoll, events, 2, PATIENCE_MS) > 0);
+  if (loop->has_threads) return;
+  OK(tcpx_session_progress(loop->sender.session, NULL));
+  OK(tcpx_session_progress(loop->receiver.session, NULL));
 }
 
 static void watch(loop *loop, tcpx_session session) {
