@@ -56,14 +56,19 @@ impl Agenda {
         }
     }
 
-    /// A worker has come to something: drives those that may wait for it.
-    pub(super) fn mark_awaiting(&mut self) {
+    /// A worker has come to something: drives those that may wait for it. Returns whether any does.
+    pub(super) fn mark_awaiting(&mut self) -> bool {
+        let mut is_awaited = false;
         for key in std::mem::take(&mut self.awaiting) {
             if let Some(marks) = self.marks.get_mut(key) {
                 marks.is_awaiting = false;
-                self.mark(key);
+                if marks.wants.awaits_worker {
+                    self.mark(key);
+                    is_awaited = true;
+                }
             }
         }
+        is_awaited
     }
 
     /// A round begins: drives those whose time has come, and those that must be asked.
@@ -243,10 +248,12 @@ mod tests {
         agenda.settle(keys[2], waits);
         agenda.forget(keys[2]);
         assert!(round(&mut agenda, now).is_empty());
-        agenda.mark_awaiting();
+        assert!(agenda.mark_awaiting());
         assert_eq!(round(&mut agenda, now), [keys[0]]);
-        agenda.mark_awaiting();
-        assert!(round(&mut agenda, now).is_empty(), "it did not ask again");
+        assert!(!agenda.mark_awaiting() && round(&mut agenda, now).is_empty(), "nobody asked again");
+        agenda.settle(keys[1], waits);
+        agenda.settle(keys[1], Attention::default());
+        assert!(!agenda.mark_awaiting(), "it has its answer");
     }
 
     #[test]

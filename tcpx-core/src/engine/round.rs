@@ -79,8 +79,7 @@ impl Engine {
 
     /// A worker has come to something. Returns whether a round may come to something because of it.
     pub(crate) fn hear_workers(&mut self) -> bool {
-        self.agenda.mark_awaiting();
-        self.agenda.due() > 0 || !self.is_settled()
+        self.agenda.mark_awaiting() || !self.is_settled()
     }
 
     /// Drives one peer a step.
