@@ -5,7 +5,7 @@
 //!   `stripe_queue`: those of one lane.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
 //! - `window`: requests in flight, in the order that the plugin demands.
-//! - `batch`: what is unpacked, or gathered, by one submit.
+//! - `job`: what is copied for one chunk. `batch`: what is unpacked, or gathered, by one submit.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
 //! - `staging`, `gather`: where scattered small messages are copied together. `staging_pool`: the
 //!   memory for it that all lanes have together.
@@ -13,6 +13,7 @@
 pub(crate) mod batch;
 mod descriptor_splitter;
 mod gather;
+pub(crate) mod job;
 pub(crate) mod plan;
 pub(crate) mod post;
 pub(crate) mod recv_lane;

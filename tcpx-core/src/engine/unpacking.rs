@@ -11,7 +11,8 @@ use super::parked::Parked;
 use super::stopped::Stopped;
 use crate::error::Error;
 use crate::error::unpack_failure::UnpackFailure;
-use crate::transfer::batch::{BatchFailure, BatchNumber, JobLabel};
+use crate::transfer::batch::{BatchFailure, BatchNumber};
+use crate::transfer::job::JobLabel;
 use crate::types::Direction;
 
 impl Engine {

@@ -9,8 +9,8 @@ use tcpx_cuda::CudaError;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
 
+use super::job::Job;
 use crate::stats::watch::pages::PageUse;
-use crate::types::{Direction, PeerKey, RegistrationKey};
 
 /// Jobs handed over in one call; more go in the next.
 const JOBS_PER_SUBMIT: usize = 64;
@@ -30,29 +30,6 @@ impl BatchNumber {
     pub(crate) const NONE: Self = Self(0);
     /// Of a chunk that has not arrived, or whose unpack will not be seen to finish.
     pub(crate) const NEVER: Self = Self(u64::MAX);
-}
-
-/// One chunk: where its fragments lie, where they belong, and whose it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Job {
-    pub(crate) bounce: u64,
-    pub(crate) dst: u64,
-    pub(crate) dst_bytes: u64,
-    pub(crate) label: JobLabel,
-}
-
-/// Whose chunk a job is, for errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JobLabel {
-    pub(crate) peer: PeerKey,
-    /// Received and unpacked, or gathered to be sent.
-    pub(crate) direction: Direction,
-    pub(crate) channel: u16,
-    /// Where it is copied to; of a chunk to be sent, where one of its messages is copied from.
-    pub(crate) registration: RegistrationKey,
-    pub(crate) tag: i32,
-    /// Byte offset of the chunk in its message.
-    pub(crate) offset: u64,
 }
 
 /// An unpack that failed.

@@ -3,7 +3,8 @@
 
 use tcpx_rx::UnpackDescriptor;
 
-use super::batch::{Batch, BatchNumber, Job, JobLabel};
+use super::batch::{Batch, BatchNumber};
+use super::job::{Job, JobLabel};
 use super::plan::Member;
 use crate::plugin::registrations::Registrations;
 use crate::types::{MemoryType, Span};

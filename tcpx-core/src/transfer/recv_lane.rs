@@ -6,8 +6,9 @@ use std::time::Instant;
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
-use super::batch::{Batch, BatchNumber, Job, JobLabel};
+use super::batch::{Batch, BatchNumber};
 use super::descriptor_splitter::DescriptorSplitter;
+use super::job::{Job, JobLabel};
 use super::plan::Member;
 use super::stripe::{ChunkRange, Stripe};
 use super::stripe_queue::{Finished, StripeNumber, StripeQueue};

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::batch::{Batch, BatchNumber, JobLabel};
+use super::batch::{Batch, BatchNumber};
 use super::gather::Gather;
+use super::job::JobLabel;
 use super::staging::Staging;
 use super::staging_pool::{StagingPool, StagingRequest};
 use super::stripe::Stripe;

@@ -4,6 +4,8 @@
 use tcpx_unpack::Backend;
 
 use super::*;
+use crate::transfer::job::JobLabel;
+use crate::types::{Direction, PeerKey, RegistrationKey};
 
 const DESCRIPTOR: [UnpackDescriptor; 1] = [UnpackDescriptor { src_off: 0, len: 16, dst_off: 0 }];
 
