@@ -69,15 +69,18 @@ impl Connection {
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
         let Comms { sends, receives } = setup.finish();
+        let step_bytes = cx.session.step_bytes();
         for (channel, mut comm) in (0..).zip(sends) {
             comm.set_peer_timeout(options.peer_timeout);
             let id = registrations.new_comm();
-            self.send_lanes.push(SendLane::new(id, key, channel, comm, options.send_window));
+            let window = options.send_window;
+            self.send_lanes.push(SendLane::new(id, key, channel, comm, window, step_bytes));
         }
         for (label, mut comm) in receives {
             comm.set_peer_timeout(options.peer_timeout);
             let id = registrations.new_comm();
-            self.recv_lanes.push(RecvLane::new(id, key, label, comm, options.recv_window));
+            let window = options.recv_window;
+            self.recv_lanes.push(RecvLane::new(id, key, label, comm, window, step_bytes));
         }
         let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
         tracing::info!(peer = %self.name, channels, chunk_bytes, "peer is up");

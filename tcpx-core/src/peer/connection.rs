@@ -166,10 +166,10 @@ impl Connection {
         let Commons { session, ledger, batch, .. } = cx;
         let registrations = &mut ledger.registrations;
         for lane in &mut self.send_lanes {
-            moved |= lane.progress(registrations, batch, &mut self.finished)?;
+            moved |= lane.progress(registrations, batch, &mut self.finished)?.moved;
         }
         for lane in &mut self.recv_lanes {
-            moved |= lane.progress(registrations, batch, &session.memory)?;
+            moved |= lane.progress(registrations, batch, &session.memory)?.moved;
         }
         self.tell_finished(cx)?;
         Ok(moved)

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
 use crate::settings::{BounceCreditChoice, SessionOptions};
+use crate::transfer::step::STEP_BYTES;
 use crate::types::MemoryType;
 use crate::types::session_number::SessionNumber;
 
@@ -69,6 +70,21 @@ impl SessionContext {
             plugin,
             memory,
         })
+    }
+
+    /// Payload that one step of a lane moves. A NIC moves it by itself; elsewhere the thread that
+    /// tests does.
+    pub(crate) fn step_bytes(&self) -> u64 {
+        if self.plugin.is_hardware() { u64::MAX } else { STEP_BYTES }
+    }
+
+    /// Bytes that are unpacked by one submit. A GPU takes all there are, and copies while the thread
+    /// goes on.
+    pub(crate) fn batch_bytes(&self) -> u64 {
+        match self.memory {
+            DeviceMemory::Emulated => STEP_BYTES,
+            DeviceMemory::Cuda(_) => u64::MAX,
+        }
     }
 
     /// Whether peers may only send what the bounce buffer has room for.

@@ -1,23 +1,21 @@
 #![allow(unsafe_code)]
 //! All chunks that arrived in one progress round, across channels and peers, unpacked by one
 //! submit; and with them the scattered messages that are gathered to be sent.
+//!
+//! A GPU takes everything at once. Where the calling thread copies, a batch is closed when it has
+//! as many bytes as one round should copy, and each round submits one.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tcpx_cuda::CudaError;
 use tcpx_rx::UnpackDescriptor;
-use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
+use tcpx_unpack::{Ticket, Unpack, UnpackError};
 
+use super::collected::{Collected, EMPTY_JOB, JOBS_PER_SUBMIT};
 use super::job::Job;
 use crate::stats::watch::pages::PageUse;
 
-/// Jobs handed over in one call; more go in the next.
-const JOBS_PER_SUBMIT: usize = 64;
-
-/// A submit has no more pieces than a kernel takes in one launch: fragments, and 4 KiB of them.
-const PIECES_PER_SUBMIT: u64 = 1 << 14;
-const PIECE_BYTES: u64 = 4096;
 /// How long an unpacker may have no room.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
 
@@ -45,14 +43,17 @@ pub(crate) struct BatchFailure {
 /// Collects jobs during a round, submits them at its end, and knows which batches have finished.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    current: BatchNumber,
+    /// Most bytes that one batch copies, unless a single chunk has more.
+    limit_bytes: u64,
+    /// The batch that chunks arriving now belong to.
+    filling: Collected,
+    filling_number: BatchNumber,
+    /// Those before it that were not submitted, oldest first. None is without jobs.
+    closed: VecDeque<Collected>,
+    /// Empty ones, whose room is used again.
+    spare: Vec<Collected>,
     finished: BatchNumber,
-    /// Each with the end of its descriptors.
-    jobs: Vec<(Job, usize)>,
-    descriptors: Vec<UnpackDescriptor>,
-    /// How many of the jobs were submitted; the others wait until the unpacker has room.
-    submitted: usize,
-    /// When the unpacker first had none.
+    /// When the unpacker first had no room.
     busy_since: Option<Instant>,
     in_flight: VecDeque<InFlight>,
     /// The unpacker has failed, and what was abandoned may still be under way: nothing counts as
@@ -74,14 +75,16 @@ struct InFlight {
     jobs: usize,
 }
 
-impl Default for Batch {
-    fn default() -> Self {
+impl Batch {
+    /// Batches of so many bytes, `u64::MAX` where the calling thread does not copy them.
+    pub(crate) fn new(limit_bytes: u64) -> Self {
         Self {
-            current: BatchNumber(1),
+            limit_bytes,
+            filling: Collected::default(),
+            filling_number: BatchNumber(1),
+            closed: VecDeque::new(),
+            spare: Vec::new(),
             finished: BatchNumber::NONE,
-            jobs: Vec::new(),
-            descriptors: Vec::new(),
-            submitted: 0,
             busy_since: None,
             in_flight: VecDeque::new(),
             is_frozen: false,
@@ -90,12 +93,21 @@ impl Default for Batch {
             submitting: Duration::ZERO,
         }
     }
-}
 
-impl Batch {
-    /// The batch that chunks arriving now belong to.
+    /// The batch that everything which arrives now, and is not copied, has to wait for.
     pub(crate) fn number(&self) -> BatchNumber {
-        self.current
+        self.filling_number
+    }
+
+    /// The batch for a chunk of so many bytes. All of its jobs are pushed next.
+    pub(crate) fn number_for(&mut self, chunk_bytes: u64) -> BatchNumber {
+        let room = self.limit_bytes.saturating_sub(self.filling.bytes());
+        if chunk_bytes > room && !self.filling.is_empty() {
+            let next = self.spare.pop().unwrap_or_default();
+            self.closed.push_back(std::mem::replace(&mut self.filling, next));
+            self.filling_number.0 += 1;
+        }
+        self.filling_number
     }
 
     /// Adds a chunk, or one message of it, whose descriptors were checked against the bounce buffer
@@ -105,10 +117,8 @@ impl Batch {
         job: Job,
         descriptors: impl IntoIterator<Item = UnpackDescriptor>,
     ) {
-        let start = self.descriptors.len();
-        self.descriptors.extend(descriptors);
-        self.pages.note(&self.descriptors[start..]);
-        self.jobs.push((job, self.descriptors.len()));
+        let added = self.filling.push(job, descriptors);
+        self.pages.note(added);
     }
 
     /// Adds segments that are copied together to be sent: `bounce` is where they lie, `dst` where
@@ -118,28 +128,30 @@ impl Batch {
         job: Job,
         descriptors: impl IntoIterator<Item = UnpackDescriptor>,
     ) {
-        self.descriptors.extend(descriptors);
-        self.jobs.push((job, self.descriptors.len()));
+        self.filling.push(job, descriptors);
     }
 
-    /// Starts unpacking what was collected and begins the next batch, also if nothing was
-    /// collected. As long as the unpacker has no room, what is left waits, and what arrives
-    /// meanwhile joins it. Returns whether a batch was submitted to its end.
+    /// Starts unpacking the oldest batch that was collected. If that is the one that is being
+    /// filled, the next one begins, also if nothing was collected. As long as the unpacker has no
+    /// room, what is left waits, and what arrives meanwhile joins it. Returns whether a batch was
+    /// submitted to its end.
     ///
     /// # Safety
-    /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached this
+    /// Every job's memory stays as [`Unpack::submit`] demands until `finished` has reached its
     /// batch: its request is not consumed and its operation does not end before.
     pub(crate) unsafe fn submit(&mut self, unpack: &mut dyn Unpack) -> Result<bool, BatchFailure> {
-        let Some(&(first, _)) = self.jobs.first() else {
+        let oldest = self.closed.front().unwrap_or(&self.filling);
+        let Some(first) = oldest.first() else {
             // A batch of chunks that needed no unpacking is finished with the one before it.
             match self.in_flight.back_mut() {
-                Some(last) => last.number = self.current,
+                Some(last) => last.number = self.filling_number,
                 None if self.is_frozen => {}
-                None => self.finished = self.current,
+                None => self.finished = self.filling_number,
             }
-            self.current.0 += 1;
+            self.filling_number.0 += 1;
             return Ok(false);
         };
+        let jobs = oldest.jobs();
         let submitted_at = Instant::now();
         // SAFETY: passed on from the caller.
         let outcome = unsafe { self.submit_jobs(unpack) };
@@ -147,24 +159,41 @@ impl Batch {
         if let Ok(None) = outcome {
             return Ok(false);
         }
-        let jobs = self.jobs.len();
         // Also after an error: the peers that the jobs belong to fail with it.
-        self.clear();
+        let number = self.take_oldest();
         let Some(ticket) = outcome? else { return Ok(false) };
-        let number = self.current;
         self.in_flight.push_back(InFlight { number, ticket, submitted_at, first, jobs });
-        self.current.0 += 1;
         Ok(true)
     }
 
-    fn clear(&mut self) {
-        self.jobs.clear();
-        self.descriptors.clear();
-        self.submitted = 0;
+    /// Takes the oldest batch out, and returns its number.
+    fn take_oldest(&mut self) -> BatchNumber {
         self.busy_since = None;
+        let number = BatchNumber(self.filling_number.0 - self.closed.len() as u64);
+        match self.closed.pop_front() {
+            Some(mut taken) => {
+                taken.clear();
+                self.spare.push(taken);
+            }
+            None => {
+                self.filling.clear();
+                self.filling_number.0 += 1;
+            }
+        }
+        number
     }
 
-    /// Submits what was not yet, in groups. The ticket of the last one; `None`: some are left.
+    /// Whether there is more to submit, and the unpacker had room for what came before.
+    pub(crate) fn has_more(&self) -> bool {
+        self.busy_since.is_none() && self.has_collected()
+    }
+
+    fn has_collected(&self) -> bool {
+        !self.closed.is_empty() || !self.filling.is_empty()
+    }
+
+    /// Submits what was not yet of the oldest batch, in groups. The ticket of the last one; `None`:
+    /// some are left.
     ///
     /// # Safety
     /// As for `submit`.
@@ -173,69 +202,42 @@ impl Batch {
         unpack: &mut dyn Unpack,
     ) -> Result<Option<Ticket>, BatchFailure> {
         loop {
-            let start = self.submitted;
-            let end = start + self.group(start);
+            let oldest = self.closed.front_mut().unwrap_or(&mut self.filling);
             let mut jobs = [EMPTY_JOB; JOBS_PER_SUBMIT];
-            let mut from = start.checked_sub(1).map_or(0, |before| self.jobs[before].1);
-            for (slot, (job, to)) in jobs.iter_mut().zip(&self.jobs[start..end]) {
-                let descriptors = &self.descriptors[from..*to];
-                from = *to;
-                // The plugin's bounce buffer may be mapped next to a destination; what counts is
-                // what is read of it.
-                let bounce_bytes =
-                    descriptors.iter().map(UnpackDescriptor::src_end).max().unwrap_or(0);
-                *slot = UnpackJob {
-                    bounce: job.bounce,
-                    bounce_bytes,
-                    dst: job.dst,
-                    dst_bytes: job.dst_bytes,
-                    descriptors,
-                };
-            }
+            let count = oldest.next_group(&mut jobs);
             // SAFETY: passed on from the caller.
-            match unsafe { unpack.submit(&jobs[..end - start]) } {
-                Ok(ticket) if end == self.jobs.len() => return Ok(Some(ticket)),
-                Ok(_) => (self.submitted, self.busy_since) = (end, None),
-                Err(UnpackError::Busy) => return self.stay_busy(start),
-                Err(source) => return Err(self.submit_failed(start, source)),
+            match unsafe { unpack.submit(&jobs[..count]) } {
+                Ok(ticket) if oldest.submitted(count) => return Ok(Some(ticket)),
+                Ok(_) => self.busy_since = None,
+                Err(UnpackError::Busy) => return self.stay_busy(),
+                Err(source) => return Err(self.submit_failed(source)),
             }
         }
     }
 
-    /// How many jobs from `start` on go together: few enough pieces for a kernel to take at once.
-    fn group(&self, start: usize) -> usize {
-        let mut from = start.checked_sub(1).map_or(0, |before| self.jobs[before].1);
-        let mut pieces = 0;
-        let fits = |(job, to): &&(Job, usize)| {
-            pieces += (*to - from) as u64 + job.dst_bytes / PIECE_BYTES;
-            from = *to;
-            pieces <= PIECES_PER_SUBMIT
-        };
-        self.jobs[start..].iter().take(JOBS_PER_SUBMIT).take_while(fits).count().max(1)
-    }
-
     /// The unpacker had no room. That it never has any means that the GPU hangs.
-    fn stay_busy(&mut self, start: usize) -> Result<Option<Ticket>, BatchFailure> {
+    fn stay_busy(&mut self) -> Result<Option<Ticket>, BatchFailure> {
         let waited = self.busy_since.get_or_insert_with(Instant::now).elapsed();
         if waited < STALL_LIMIT {
             return Ok(None);
         }
         let source = CudaError::Stalled { waited_ms: waited.as_millis() as u64 };
-        Err(self.submit_failed(start, source.into()))
+        Err(self.submit_failed(source.into()))
     }
 
-    /// What is known when the submit of the group that starts at job `start` has failed.
-    fn submit_failed(&self, start: usize, source: UnpackError) -> BatchFailure {
-        let named = source.job().and_then(|job| self.jobs.get(start + job));
+    /// What is known when the submit of the oldest batch's next group has failed.
+    fn submit_failed(&self, source: UnpackError) -> BatchFailure {
+        let oldest = self.closed.front().unwrap_or(&self.filling);
+        let named = source.job().and_then(|job| oldest.job_of_group(job));
         // A GPU reports with any call what went wrong before it.
-        let before = self.in_flight.iter().map(|batch| batch.jobs).sum::<usize>() + start;
-        let here = self.jobs.len().saturating_sub(start).min(JOBS_PER_SUBMIT);
+        let before = self.in_flight.iter().map(|batch| batch.jobs).sum::<usize>();
+        let before = before + oldest.submitted_jobs();
         match (named, self.in_flight.front()) {
-            (Some(&(job, _)), _) => BatchFailure { suspect: Some(job), others: before, source },
-            (None, oldest) => {
-                let first = self.jobs.first().map(|&(job, _)| job);
-                let suspect = oldest.map(|batch| batch.first).or(first);
-                BatchFailure { suspect, others: (before + here).saturating_sub(1), source }
+            (Some(job), _) => BatchFailure { suspect: Some(job), others: before, source },
+            (None, under_way) => {
+                let suspect = under_way.map(|batch| batch.first).or(oldest.first());
+                let others = (before + oldest.unsubmitted_group()).saturating_sub(1);
+                BatchFailure { suspect, others, source }
             }
         }
     }
@@ -271,17 +273,19 @@ impl Batch {
     /// Forgets what is collected and under way. It counts as finished once
     /// [`all_finished`](Self::all_finished) says so.
     pub(crate) fn abandon(&mut self) {
-        self.clear();
+        self.closed.clear();
+        self.filling.clear();
+        self.busy_since = None;
         self.in_flight.clear();
         self.is_frozen = true;
         // What arrives from now on is not of the abandoned batch.
-        self.current.0 += 1;
+        self.filling_number.0 += 1;
     }
 
     /// Nothing that was abandoned is under way any more.
     pub(crate) fn all_finished(&mut self) {
         self.is_frozen = false;
-        self.finished = BatchNumber(self.current.0 - 1);
+        self.finished = BatchNumber(self.filling_number.0 - 1);
     }
 
     /// Time from submits until they were seen to be finished, summed.
@@ -294,14 +298,11 @@ impl Batch {
         self.submitting
     }
 
-    /// Whether unpacks are under way.
+    /// Whether unpacks are under way, or wait to be submitted.
     pub(crate) fn is_unpacking(&self) -> bool {
-        !self.in_flight.is_empty()
+        !self.in_flight.is_empty() || self.has_collected()
     }
 }
-
-const EMPTY_JOB: UnpackJob<'static> =
-    UnpackJob { bounce: 0, bounce_bytes: 0, dst: 0, dst_bytes: 0, descriptors: &[] };
 
 #[cfg(test)]
 mod tests;

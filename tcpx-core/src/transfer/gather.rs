@@ -69,8 +69,9 @@ impl Gather {
         match slot.memory {
             MemoryType::Host => BatchNumber::NONE,
             MemoryType::Device => {
+                let number = batch.number_for(dst_off);
                 self.submit(slot.address, dst_off, label, batch);
-                batch.number()
+                number
             }
         }
     }

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
 //! Batches over unpackers that finish, refuse and fail when told to.
 
-use tcpx_unpack::Backend;
+use tcpx_unpack::{Backend, UnpackJob};
 
 use super::*;
+use crate::transfer::collected::{PIECE_BYTES, PIECES_PER_SUBMIT};
 use crate::transfer::job::JobLabel;
 use crate::types::{Direction, PeerKey, RegistrationKey};
 
@@ -88,7 +89,7 @@ fn a_failed_submit_names_the_job_that_the_backend_names() {
     let source = CudaError::Stalled { waited_ms: 1 };
     let error = UnpackError::Copy { job: 1, source };
     let mut unpack = Failing { submit: 3, submits: 0, error: error.clone() };
-    let mut batch = Batch::default();
+    let mut batch = Batch::new(u64::MAX);
     batch.push(job_at(0), DESCRIPTOR);
     // SAFETY: the double touches no memory.
     unsafe { batch.submit(&mut unpack) }.unwrap();
@@ -104,7 +105,7 @@ fn a_failed_submit_names_the_job_that_the_backend_names() {
 fn a_failure_without_a_name_is_that_of_the_oldest_under_way() {
     let error = UnpackError::Cuda(CudaError::Stalled { waited_ms: 1 });
     let mut unpack = Failing { submit: 2, submits: 0, error: error.clone() };
-    let mut batch = Batch::default();
+    let mut batch = Batch::new(u64::MAX);
     let first = batch.number();
     batch.push(job_at(7), DESCRIPTOR);
     batch.push(job_at(8), DESCRIPTOR);
@@ -120,7 +121,7 @@ fn a_failure_without_a_name_is_that_of_the_oldest_under_way() {
 
     let failed = batch.number();
     batch.abandon();
-    assert!(batch.in_flight.is_empty() && batch.jobs.is_empty());
+    assert!(batch.in_flight.is_empty() && batch.filling.is_empty());
     // Rounds in which nothing arrives.
     for _ in 0..3 {
         // SAFETY: nothing is submitted.
@@ -133,7 +134,7 @@ fn a_failure_without_a_name_is_that_of_the_oldest_under_way() {
 
 #[test]
 fn batches_finish_with_their_last_submit_and_in_order() {
-    let (mut batch, mut unpack) = (Batch::default(), Slow::default());
+    let (mut batch, mut unpack) = (Batch::new(u64::MAX), Slow::default());
     let first = batch.number();
     for _ in 0..JOBS_PER_SUBMIT + 1 {
         batch.push(job(), DESCRIPTOR);
@@ -157,7 +158,7 @@ fn batches_finish_with_their_last_submit_and_in_order() {
 
 #[test]
 fn a_batch_without_jobs_is_finished_at_once() {
-    let (mut batch, mut unpack) = (Batch::default(), Slow::default());
+    let (mut batch, mut unpack) = (Batch::new(u64::MAX), Slow::default());
     let number = batch.number();
     // SAFETY: the double touches no memory.
     unsafe { batch.submit(&mut unpack) }.unwrap();
@@ -166,7 +167,7 @@ fn a_batch_without_jobs_is_finished_at_once() {
 
 #[test]
 fn what_an_unpacker_has_no_room_for_waits_and_nothing_is_submitted_twice() {
-    let (mut batch, mut unpack) = (Batch::default(), Slow::default());
+    let (mut batch, mut unpack) = (Batch::new(u64::MAX), Slow::default());
     let first = batch.number();
     (0..JOBS_PER_SUBMIT).for_each(|_| batch.push(job(), DESCRIPTOR));
     unpack.refuses = 2;
@@ -214,7 +215,7 @@ fn what_an_unpacker_has_no_room_for_waits_and_nothing_is_submitted_twice() {
 
 #[test]
 fn groups_are_what_a_kernel_takes_in_one_launch() {
-    let (mut batch, mut unpack) = (Batch::default(), Slow::default());
+    let (mut batch, mut unpack) = (Batch::new(u64::MAX), Slow::default());
     let large = |bytes| Job { dst_bytes: bytes, ..job() };
     // 64 MiB are one group of 4 KiB pieces; their fragments make it two.
     let chunk = PIECES_PER_SUBMIT * PIECE_BYTES / 16;
@@ -224,4 +225,58 @@ fn groups_are_what_a_kernel_takes_in_one_launch() {
     // SAFETY: the double touches no memory.
     assert!(unsafe { batch.submit(&mut unpack) }.unwrap());
     assert_eq!((unpack.submitted, unpack.jobs), (3, 17));
+}
+
+#[test]
+fn where_the_cpu_copies_a_round_submits_no_more_than_it_should() {
+    let (mut batch, mut unpack) = (Batch::new(100), Slow::default());
+    let push = |batch: &mut Batch, bytes| {
+        let number = batch.number_for(bytes);
+        batch.push(Job { dst_bytes: bytes, ..job() }, DESCRIPTOR);
+        number
+    };
+    let first = push(&mut batch, 60);
+    assert_eq!(push(&mut batch, 40), first, "it fits");
+    let second = push(&mut batch, 1);
+    assert_ne!(second, first);
+    let large = push(&mut batch, 300);
+    assert!(large > second, "a chunk is never split");
+    let in_place = batch.number();
+    assert_eq!(in_place, large, "what came before it is finished with it");
+
+    for (round, (number, jobs)) in [(first, 2), (second, 3), (large, 4)].into_iter().enumerate() {
+        assert!(batch.has_more() && batch.is_unpacking());
+        // SAFETY: the double touches no memory.
+        assert!(unsafe { batch.submit(&mut unpack) }.unwrap());
+        assert_eq!(unpack.jobs, jobs, "one batch a round, the oldest first");
+        unpack.finished = round as u64 + 1;
+        assert_eq!(batch.finished(&mut unpack).unwrap(), number);
+        if round == 0 {
+            assert_eq!(batch.number(), large, "what arrives now comes last");
+        }
+    }
+    assert!(!batch.has_more() && !batch.is_unpacking());
+    // The room of those that are submitted is used again.
+    assert_eq!(batch.spare.len(), 2);
+    assert!(push(&mut batch, 60) > large);
+    push(&mut batch, 60);
+    assert_eq!(batch.spare.len(), 1);
+}
+
+#[test]
+fn what_waits_for_its_round_is_forgotten_with_the_rest() {
+    let (mut batch, mut unpack) = (Batch::new(10), Slow::default());
+    for _ in 0..3 {
+        batch.number_for(16);
+        batch.push(job(), DESCRIPTOR);
+    }
+    let last = batch.number();
+    batch.abandon();
+    assert!(!batch.has_more());
+    // SAFETY: nothing is submitted.
+    unsafe { batch.submit(&mut unpack) }.unwrap();
+    assert_eq!(unpack.submitted, 0);
+    assert_eq!(batch.reached(), BatchNumber::NONE, "it may be under way");
+    batch.all_finished();
+    assert!(batch.reached() >= last);
 }
