@@ -50,6 +50,18 @@ pub(crate) enum Frame {
         /// this order.
         recvs: Names,
     },
+    /// The next section of a long message is dealt, which is longer than a chunk and has a receive
+    /// of its own. The first section is the match of its receive, and others follow each in turn.
+    Section {
+        /// The receiver's name for the receive.
+        recv: u64,
+        /// Channel of the first chunk. The others follow round robin.
+        first_channel: u16,
+        /// Where the section begins in the message: where the one before it ends.
+        offset: u64,
+        /// Bytes of the section: whole chunks, but for the end of the message.
+        bytes: u64,
+    },
     /// A send met an announced receive of another size. Both have failed, and nothing will be sent.
     Mismatch {
         /// The receiver's name for the receive.
@@ -88,12 +100,13 @@ pub(crate) enum Frame {
 const ANNOUNCE_BYTES: usize = 21;
 /// Bytes of a frame that announces a receive.
 pub(crate) const ANNOUNCE_FRAME_BYTES: usize = HEADER_BYTES + ANNOUNCE_BYTES;
-/// Most bytes that a frame has for each of the receives that it answers: a mismatch is two numbers
-/// of up to ten bytes, a match a channel and eight bytes for each.
-pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + 2 * 10;
+const SECTION_BYTES: usize = 26;
+/// Most bytes that a frame has for each of the receives that it answers: of those that answer one,
+/// a section is the longest; a match has a channel and eight bytes for each.
+pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + SECTION_BYTES;
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Credit;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Section;
     /// The handles of 64 channels are the longest.
     const MAX_BODY: usize = 16 * 1024;
 
@@ -103,6 +116,7 @@ impl LinkFrame for Frame {
             Self::Ready { .. } => FrameKind::Ready,
             Self::Announce { .. } => FrameKind::Announce,
             Self::Match { .. } => FrameKind::Match,
+            Self::Section { .. } => FrameKind::Section,
             Self::Mismatch { .. } => FrameKind::Mismatch,
             Self::Cancel { .. } => FrameKind::Cancel,
             Self::Cancelled { .. } => FrameKind::Cancelled,
@@ -136,6 +150,14 @@ impl LinkFrame for Frame {
                 out.extend_from_slice(&first_channel.to_le_bytes());
                 out.extend(recvs.iter().flat_map(|recv| recv.to_le_bytes()));
             }
+            Self::Section { recv, first_channel, offset, bytes } => {
+                let mut body = [0; SECTION_BYTES];
+                body[..8].copy_from_slice(&recv.to_le_bytes());
+                body[8..16].copy_from_slice(&offset.to_le_bytes());
+                body[16..24].copy_from_slice(&bytes.to_le_bytes());
+                body[24..].copy_from_slice(&first_channel.to_le_bytes());
+                out.extend_from_slice(&body);
+            }
             Self::Mismatch { recv, send_bytes } => append(out, &(recv, send_bytes)),
             Self::Cancel { recv } | Self::Cancelled { recv } => append(out, recv),
             Self::Ping | Self::Pong | Self::Goodbye | Self::Closed | Self::AskSent => {}
@@ -162,6 +184,7 @@ impl LinkFrame for Frame {
                 let recvs = names.iter().copied().map(u64::from_le_bytes).collect();
                 Self::Match { first_channel: u16::from_le_bytes(*first_channel), recvs }
             }
+            FrameKind::Section => section(body)?,
             FrameKind::Mismatch => {
                 let (recv, send_bytes) = exactly(body)?;
                 Self::Mismatch { recv, send_bytes }
@@ -201,6 +224,19 @@ fn announce(body: &[u8]) -> Option<Frame> {
     })
 }
 
+fn section(body: &[u8]) -> Option<Frame> {
+    let (recv, rest) = body.split_first_chunk()?;
+    let (offset, rest) = rest.split_first_chunk()?;
+    let (bytes, rest) = rest.split_first_chunk()?;
+    let (first_channel, []) = rest.split_first_chunk()? else { return None };
+    Some(Frame::Section {
+        recv: u64::from_le_bytes(*recv),
+        first_channel: u16::from_le_bytes(*first_channel),
+        offset: u64::from_le_bytes(*offset),
+        bytes: u64::from_le_bytes(*bytes),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -227,6 +263,9 @@ mod tests {
             (any::<u16>(), proptest::collection::vec(any::<u64>(), 1..=MAX_NAMES)).prop_map(
                 |(first_channel, recvs)| Frame::Match { first_channel, recvs: recvs.into() }
             ),
+            any::<(u64, u16, u64, u64)>().prop_map(|(recv, first_channel, offset, bytes)| {
+                Frame::Section { recv, first_channel, offset, bytes }
+            }),
             any::<(u64, u64)>().prop_map(|(recv, send_bytes)| Frame::Mismatch { recv, send_bytes }),
             any::<u64>().prop_map(|recv| Frame::Cancel { recv }),
             any::<u64>().prop_map(|recv| Frame::Cancelled { recv }),
@@ -271,7 +310,10 @@ mod tests {
         let announce = Frame::Announce { recv, tag: i32::MIN, bytes: u64::MAX, delivery };
         assert_eq!(bytes(announce), ANNOUNCE_FRAME_BYTES);
         let mismatch = Frame::Mismatch { recv, send_bytes: u64::MAX };
-        assert_eq!(bytes(mismatch), ANSWER_FRAME_BYTES);
+        assert!(bytes(mismatch) <= ANSWER_FRAME_BYTES);
+        let (offset, first_channel) = (u64::MAX, u16::MAX);
+        let section = Frame::Section { recv, first_channel, offset, bytes: u64::MAX };
+        assert_eq!(bytes(section), ANSWER_FRAME_BYTES);
         for names in [1, 2, MAX_NAMES] {
             let recvs = std::iter::repeat_n(recv, names).collect();
             let all = bytes(Frame::Match { first_channel: u16::MAX, recvs });

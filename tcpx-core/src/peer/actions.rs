@@ -224,8 +224,12 @@ impl Connection {
     }
 }
 
-/// Counts a plan's chunks for the transfers that it belongs to.
+/// Counts the chunks of a plan's messages for the transfers that they belong to, with the first
+/// section of each.
 fn count_chunks(plan: &ChunkPlan, chunk_bytes: u32, ledger: &mut Ledger) {
+    if plan.offset > 0 {
+        return;
+    }
     for member in plan.members.as_slice() {
         ledger.transfers.matched(member.transfer, chunk_count(member.bytes, chunk_bytes));
     }

@@ -7,6 +7,8 @@ use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_unpack::Backend;
 
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
+use super::protocol::dealing::DealingLimits;
+use crate::control::hello::Agreement;
 use crate::control::identity::Identity;
 use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
@@ -102,6 +104,12 @@ impl SessionContext {
             true => CoalescingLimits::gathering(chunk_bytes, self.device_copier),
             false => CoalescingLimits::in_place(chunk_bytes),
         }
+    }
+
+    /// How much of long messages is dealt at once: enough to keep every send window full.
+    pub(crate) fn dealing_limits(&self, agreement: &Agreement) -> DealingLimits {
+        let Agreement { channels, chunk_bytes, .. } = *agreement;
+        DealingLimits::new(chunk_bytes, u64::from(channels) * self.options.send_window as u64)
     }
 
     /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for

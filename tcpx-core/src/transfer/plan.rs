@@ -45,7 +45,9 @@ impl Members {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChunkPlan {
     pub(crate) members: Members,
-    /// Bytes of all members.
+    /// Where it begins in its message, of which it may be a section; 0 for several messages.
+    pub(crate) offset: u64,
+    /// Bytes of all members, or of the section.
     pub(crate) bytes: u64,
     /// Channel of the first chunk; the others go round robin from there.
     pub(crate) first_channel: u16,
@@ -67,7 +69,8 @@ pub(super) mod tests {
     }
 
     pub(in crate::transfer) fn plan(bytes: u64, first_channel: u16) -> ChunkPlan {
-        ChunkPlan { members: Members::One(member(bytes)), bytes, first_channel, gathered: None }
+        let members = Members::One(member(bytes));
+        ChunkPlan { members, offset: 0, bytes, first_channel, gathered: None }
     }
 
     #[test]

@@ -9,20 +9,21 @@ pub(crate) struct Stripe {
     members: Members,
     /// The kind of memory in which they must be gathered, if they must.
     pub(super) gathered: Option<MemoryType>,
-    /// Byte offset of the next chunk in the plan.
+    /// Byte offset of the next chunk in the message, or in the chunk that several share.
     next: u64,
     /// From one chunk of this stripe to the next.
     step_bytes: u64,
     chunk_bytes: u32,
-    plan_bytes: u64,
+    /// Where the plan ends.
+    end: u64,
     /// Chunks that have not finished.
     left: u64,
 }
 
-/// Which bytes of its plan a chunk has.
+/// Which bytes of its message, or of all that share it, a chunk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRange {
-    /// Byte offset in the plan.
+    /// Byte offset of the first.
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
 }
@@ -40,7 +41,7 @@ impl Stripe {
 
     /// The next chunk of this channel, without taking it.
     pub(crate) fn peek(&self) -> Option<ChunkRange> {
-        let rest = self.plan_bytes.checked_sub(self.next).filter(|rest| *rest > 0)?;
+        let rest = self.end.checked_sub(self.next).filter(|rest| *rest > 0)?;
         let bytes = u32::try_from(rest).map_or(self.chunk_bytes, |rest| rest.min(self.chunk_bytes));
         Some(ChunkRange { offset: self.next, bytes })
     }
@@ -48,7 +49,7 @@ impl Stripe {
     /// Steps to the chunk after the one that `peek` shows. Whether there is one.
     pub(super) fn advance(&mut self) -> bool {
         self.next = self.next.saturating_add(self.step_bytes);
-        self.next < self.plan_bytes
+        self.next < self.end
     }
 
     /// A chunk has finished. Whether it was the last one.
@@ -76,7 +77,7 @@ impl ChunkPlan {
         chunk_bytes: u32,
         channels: u16,
     ) -> impl Iterator<Item = (u16, Stripe)> {
-        let Self { members, bytes, first_channel, gathered } = self;
+        let Self { members, offset, bytes, first_channel, gathered } = self;
         let (chunks, step) = (chunk_count(bytes, chunk_bytes), u64::from(channels));
         let mut members = Some(members);
         (0..chunks.min(step)).map_while(move |turn| {
@@ -88,10 +89,10 @@ impl ChunkPlan {
             let stripe = Stripe {
                 members,
                 gathered,
-                next: turn * u64::from(chunk_bytes),
+                next: offset + turn * u64::from(chunk_bytes),
                 step_bytes: step * u64::from(chunk_bytes),
                 chunk_bytes,
-                plan_bytes: bytes,
+                end: offset + bytes,
                 left: (chunks - turn).div_ceil(step),
             };
             Some((channel, stripe))
@@ -154,6 +155,7 @@ mod tests {
         let members = vec![member(10), member(20)];
         let plan = ChunkPlan {
             members: Members::Many(members.clone()),
+            offset: 0,
             bytes: 30,
             first_channel: 2,
             gathered: Some(MemoryType::Host),

@@ -164,6 +164,7 @@ mod tests {
         let members = vec![member(10), member(20)];
         let plan = ChunkPlan {
             members: Members::Many(members.clone()),
+            offset: 0,
             bytes: 30,
             first_channel: 0,
             gathered: Some(MemoryType::Host),

@@ -8,7 +8,7 @@ use slotmap::{KeyData, SlotMap};
 use smallvec::smallvec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
-use super::driver::CHUNK_BYTES;
+use super::driver::{CHUNK_BYTES, DEAL_AT_ONCE};
 use super::lists;
 use super::random::Random;
 use crate::control::delivery::Delivery;
@@ -43,6 +43,7 @@ impl Lone {
         let opening = Opening {
             agreement,
             limits: CoalescingLimits::in_place(CHUNK_BYTES),
+            dealing: DEAL_AT_ONCE,
             peer_timeout: None,
             unnamed_timeout: None,
             slice,
