@@ -46,6 +46,8 @@ pub(crate) enum Frame {
     Match {
         /// Channel of the first chunk. The others follow round robin.
         first_channel: u16,
+        /// Bytes of each chunk, but for the last: as agreed, or less.
+        chunk_bytes: u32,
         /// The receiver's names for the receives, 1 to [`MAX_NAMES`]. Several share one chunk, in
         /// this order.
         recvs: Names,
@@ -102,7 +104,7 @@ const ANNOUNCE_BYTES: usize = 21;
 pub(crate) const ANNOUNCE_FRAME_BYTES: usize = HEADER_BYTES + ANNOUNCE_BYTES;
 const SECTION_BYTES: usize = 26;
 /// Most bytes that a frame has for each of the receives that it answers: of those that answer one,
-/// a section is the longest; a match has a channel and eight bytes for each.
+/// a section is the longest; a match has six bytes, and eight for each.
 pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + SECTION_BYTES;
 
 impl LinkFrame for Frame {
@@ -146,8 +148,9 @@ impl LinkFrame for Frame {
                 body[20] = delivery.to_wire();
                 out.extend_from_slice(&body);
             }
-            Self::Match { recvs, first_channel } => {
+            Self::Match { recvs, first_channel, chunk_bytes } => {
                 out.extend_from_slice(&first_channel.to_le_bytes());
+                out.extend_from_slice(&chunk_bytes.to_le_bytes());
                 out.extend(recvs.iter().flat_map(|recv| recv.to_le_bytes()));
             }
             Self::Section { recv, first_channel, offset, bytes } => {
@@ -176,13 +179,18 @@ impl LinkFrame for Frame {
             }
             FrameKind::Announce => announce(body)?,
             FrameKind::Match => {
-                let (first_channel, names) = body.split_first_chunk()?;
+                let (first_channel, rest) = body.split_first_chunk()?;
+                let (chunk_bytes, names) = rest.split_first_chunk()?;
                 let (names, []) = names.as_chunks() else { return None };
                 if !(1..=MAX_NAMES).contains(&names.len()) {
                     return None;
                 }
                 let recvs = names.iter().copied().map(u64::from_le_bytes).collect();
-                Self::Match { first_channel: u16::from_le_bytes(*first_channel), recvs }
+                Self::Match {
+                    first_channel: u16::from_le_bytes(*first_channel),
+                    chunk_bytes: u32::from_le_bytes(*chunk_bytes),
+                    recvs,
+                }
             }
             FrameKind::Section => section(body)?,
             FrameKind::Mismatch => {
@@ -260,8 +268,10 @@ mod tests {
                     Frame::Announce { recv, tag, bytes, delivery }
                 }
             )),
-            (any::<u16>(), proptest::collection::vec(any::<u64>(), 1..=MAX_NAMES)).prop_map(
-                |(first_channel, recvs)| Frame::Match { first_channel, recvs: recvs.into() }
+            (any::<(u16, u32)>(), proptest::collection::vec(any::<u64>(), 1..=MAX_NAMES)).prop_map(
+                |((first_channel, chunk_bytes), recvs)| {
+                    Frame::Match { first_channel, chunk_bytes, recvs: recvs.into() }
+                }
             ),
             any::<(u64, u16, u64, u64)>().prop_map(|(recv, first_channel, offset, bytes)| {
                 Frame::Section { recv, first_channel, offset, bytes }
@@ -316,7 +326,7 @@ mod tests {
         assert_eq!(bytes(section), ANSWER_FRAME_BYTES);
         for names in [1, 2, MAX_NAMES] {
             let recvs = std::iter::repeat_n(recv, names).collect();
-            let all = bytes(Frame::Match { first_channel: u16::MAX, recvs });
+            let all = bytes(Frame::Match { first_channel: u16::MAX, chunk_bytes: u32::MAX, recvs });
             assert!(all <= names * ANSWER_FRAME_BYTES, "{all} bytes for {names}");
         }
     }
@@ -324,7 +334,11 @@ mod tests {
     #[test]
     fn matches_name_at_least_one_receive_and_no_more_than_a_run_has() {
         let decode = |names: usize| {
-            let frame = Frame::Match { first_channel: 0, recvs: (0..names as u64).collect() };
+            let frame = Frame::Match {
+                first_channel: 0,
+                chunk_bytes: 1,
+                recvs: (0..names as u64).collect(),
+            };
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);
             Frame::decode(&bytes).map(|decoded| decoded.map(|(frame, _)| frame) == Some(frame))

@@ -114,9 +114,8 @@ impl Connection {
     }
 
     fn send_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
-        let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
-        count_chunks(&plan, chunk_bytes, ledger);
-        for (channel, stripe) in plan.stripes(chunk_bytes, channels) {
+        count_chunks(&plan, ledger);
+        for (channel, stripe) in plan.stripes(self.protocol.agreement().channels) {
             if let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) {
                 lane.push(stripe);
             }
@@ -124,9 +123,8 @@ impl Connection {
     }
 
     fn receive_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
-        let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
-        count_chunks(&plan, chunk_bytes, ledger);
-        for (channel, stripe) in plan.stripes(chunk_bytes, channels) {
+        count_chunks(&plan, ledger);
+        for (channel, stripe) in plan.stripes(self.protocol.agreement().channels) {
             if let Some(lane) = self.recv_lanes.get_mut(usize::from(channel)) {
                 lane.push(stripe);
             }
@@ -226,11 +224,11 @@ impl Connection {
 
 /// Counts the chunks of a plan's messages for the transfers that they belong to, with the first
 /// section of each.
-fn count_chunks(plan: &ChunkPlan, chunk_bytes: u32, ledger: &mut Ledger) {
+fn count_chunks(plan: &ChunkPlan, ledger: &mut Ledger) {
     if plan.offset > 0 {
         return;
     }
     for member in plan.members.as_slice() {
-        ledger.transfers.matched(member.transfer, chunk_count(member.bytes, chunk_bytes));
+        ledger.transfers.matched(member.transfer, chunk_count(member.bytes, plan.chunk_bytes));
     }
 }

@@ -84,6 +84,7 @@ impl Connection {
         let opening = Opening {
             agreement,
             limits: session.coalescing_limits(agreement.chunk_bytes),
+            cutting: session.cutting(agreement.chunk_bytes),
             dealing: session.dealing_limits(&agreement),
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),

@@ -6,11 +6,12 @@
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent.
+//! - `cutting`: how long chunks are.
+//! - `dealing`: in which order messages are dealt, and how much of the long ones at once.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
 //! - `leaving`: how both ends leave.
-//! - `dealing`: in which order messages are dealt, and how much of the long ones at once.
 //! - `matcher`: tags of sends here and of receives there.
 //! - `op_list`: operations that stand one behind the other.
 //! - `operation`: one posted send or receive.
@@ -29,6 +30,7 @@ mod backlog;
 mod coalescer;
 pub(crate) mod coalescing_limits;
 mod credit;
+pub(crate) mod cutting;
 pub(crate) mod dealing;
 mod frames;
 mod host_silence;
@@ -59,6 +61,7 @@ use self::action::{Action, Completion, Ending, Outcome, Violation};
 use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::backlog::Backlogs;
 use self::coalescing_limits::CoalescingLimits;
+use self::cutting::Cutting;
 use self::dealing::{Dealing, DealingLimits};
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
@@ -121,6 +124,7 @@ pub(crate) struct PeerProtocol {
     /// Receives of ours that have no counterpart yet.
     waiting_receives: usize,
     matcher: Matcher,
+    cutting: Cutting,
     dealing: Dealing,
     limits: CoalescingLimits,
     staging: StagingChannels,
@@ -148,6 +152,8 @@ pub(crate) struct Opening {
     pub(crate) agreement: Agreement,
     /// What may share a chunk.
     pub(crate) limits: CoalescingLimits,
+    /// How long chunks are.
+    pub(crate) cutting: Cutting,
     /// How much of long messages is dealt at once.
     pub(crate) dealing: DealingLimits,
     /// How long a peer that has a progress thread may be silent, the host of any peer may
@@ -162,7 +168,8 @@ pub(crate) struct Opening {
 
 impl PeerProtocol {
     pub(crate) fn new(opening: Opening, now: Instant) -> Self {
-        let Opening { agreement, limits, dealing, peer_timeout, unnamed_timeout, slice } = opening;
+        let Opening { agreement, limits, cutting, dealing, peer_timeout, unnamed_timeout, slice } =
+            opening;
         let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
         Self {
             agreement,
@@ -177,6 +184,7 @@ impl PeerProtocol {
             slice,
             waiting_receives: 0,
             matcher: Matcher::default(),
+            cutting,
             dealing: Dealing::new(dealing),
             limits,
             staging: StagingChannels::new(agreement.channels),

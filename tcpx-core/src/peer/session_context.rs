@@ -7,6 +7,7 @@ use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_unpack::Backend;
 
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
+use super::protocol::cutting::Cutting;
 use super::protocol::dealing::DealingLimits;
 use crate::control::hello::Agreement;
 use crate::control::identity::Identity;
@@ -103,6 +104,14 @@ impl SessionContext {
         match self.options.gather && self.options.staging_bytes > 0 {
             true => CoalescingLimits::gathering(chunk_bytes, self.device_copier),
             false => CoalescingLimits::in_place(chunk_bytes),
+        }
+    }
+
+    /// How long the chunks of messages are.
+    pub(crate) fn cutting(&self, chunk_bytes: u32) -> Cutting {
+        match self.plugin.is_hardware() {
+            true => Cutting::whole(chunk_bytes),
+            false => Cutting::pipelined(chunk_bytes),
         }
     }
 

@@ -21,6 +21,6 @@ pub(crate) struct JobLabel {
     /// Where it is copied to; of a chunk to be sent, where one of its messages is copied from.
     pub(crate) registration: RegistrationKey,
     pub(crate) tag: i32,
-    /// Byte offset of the chunk in its message.
-    pub(crate) offset: u64,
+    /// Number of the chunk in its message, from 0.
+    pub(crate) chunk: u64,
 }

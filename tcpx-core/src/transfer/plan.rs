@@ -49,6 +49,8 @@ pub(crate) struct ChunkPlan {
     pub(crate) offset: u64,
     /// Bytes of all members, or of the section.
     pub(crate) bytes: u64,
+    /// Bytes of each chunk, but for the last. Several messages fit one.
+    pub(crate) chunk_bytes: u32,
     /// Channel of the first chunk; the others go round robin from there.
     pub(crate) first_channel: u16,
     /// Members that lie apart are copied together first, in memory of this kind. `None`: the bytes
@@ -68,9 +70,9 @@ pub(super) mod tests {
         Member { op, transfer, span, bytes, tag: 0 }
     }
 
-    pub(in crate::transfer) fn plan(bytes: u64, first_channel: u16) -> ChunkPlan {
+    pub(in crate::transfer) fn plan(bytes: u64, chunk_bytes: u32, first_channel: u16) -> ChunkPlan {
         let members = Members::One(member(bytes));
-        ChunkPlan { members, offset: 0, bytes, first_channel, gathered: None }
+        ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered: None }
     }
 
     #[test]

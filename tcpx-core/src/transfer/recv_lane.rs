@@ -236,7 +236,7 @@ impl RecvLane {
                 channel: self.label.channel,
                 registration: first.span.registration,
                 tag: first.tag,
-                offset: range.offset,
+                chunk: range.number(),
             },
         };
         let number = batch.number_for(job.dst_bytes);

@@ -258,7 +258,7 @@ impl SendLane {
             channel: self.channel,
             registration: slot.registration,
             tag: 0,
-            offset: 0,
+            chunk: 0,
         };
         // SAFETY: what shares a chunk is gathered from one kind of memory, for which the slot is,
         // and is no longer than a chunk, as a slot is. Operations of a live peer end when their

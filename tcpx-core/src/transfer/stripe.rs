@@ -26,6 +26,15 @@ pub(crate) struct ChunkRange {
     /// Byte offset of the first.
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
+    /// Bytes of whole chunks of the same plan.
+    pub(crate) chunk_bytes: u32,
+}
+
+impl ChunkRange {
+    /// Number of the chunk in its message, from 0.
+    pub(super) fn number(&self) -> u64 {
+        self.offset / u64::from(self.chunk_bytes.max(1))
+    }
 }
 
 impl Stripe {
@@ -43,7 +52,7 @@ impl Stripe {
     pub(crate) fn peek(&self) -> Option<ChunkRange> {
         let rest = self.end.checked_sub(self.next).filter(|rest| *rest > 0)?;
         let bytes = u32::try_from(rest).map_or(self.chunk_bytes, |rest| rest.min(self.chunk_bytes));
-        Some(ChunkRange { offset: self.next, bytes })
+        Some(ChunkRange { offset: self.next, bytes, chunk_bytes: self.chunk_bytes })
     }
 
     /// Steps to the chunk after the one that `peek` shows. Whether there is one.
@@ -72,12 +81,8 @@ pub(crate) fn chunk_count(message_bytes: u64, chunk_bytes: u32) -> u64 {
 impl ChunkPlan {
     /// Deals the chunks round robin to `channels` channels. Yields (channel, stripe) for each
     /// channel that gets any. Several members fit one chunk together.
-    pub(crate) fn stripes(
-        self,
-        chunk_bytes: u32,
-        channels: u16,
-    ) -> impl Iterator<Item = (u16, Stripe)> {
-        let Self { members, offset, bytes, first_channel, gathered } = self;
+    pub(crate) fn stripes(self, channels: u16) -> impl Iterator<Item = (u16, Stripe)> {
+        let Self { members, offset, bytes, chunk_bytes, first_channel, gathered } = self;
         let (chunks, step) = (chunk_count(bytes, chunk_bytes), u64::from(channels));
         let mut members = Some(members);
         (0..chunks.min(step)).map_while(move |turn| {
@@ -118,7 +123,7 @@ mod tests {
             prop_assume!(chunk_count(bytes, chunk_bytes) < 10_000);
             let first = first % channels;
             let mut chunks = Vec::new();
-            for (channel, mut stripe) in plan(bytes, first).stripes(chunk_bytes, channels) {
+            for (channel, mut stripe) in plan(bytes, chunk_bytes, first).stripes(channels) {
                 prop_assert!(channel < channels);
                 let channels = u64::from(channels);
                 let mut turn = (u64::from(channel) + channels - u64::from(first)) % channels;
@@ -144,7 +149,7 @@ mod tests {
 
     #[test]
     fn huge_messages_do_not_overflow() {
-        let (_, mut last) = plan(u64::MAX, 0).stripes(4096, 1).next().unwrap();
+        let (_, mut last) = plan(u64::MAX, 4096, 0).stripes(1).next().unwrap();
         last.next = u64::MAX / 4096 * 4096;
         assert_eq!(last.peek().map(|range| range.bytes), Some(4095));
         assert!(!last.advance() && last.peek().is_none());
@@ -157,13 +162,14 @@ mod tests {
             members: Members::Many(members.clone()),
             offset: 0,
             bytes: 30,
+            chunk_bytes: 30,
             first_channel: 2,
             gathered: Some(MemoryType::Host),
         };
-        let mut stripes = plan.stripes(30, 3);
+        let mut stripes = plan.stripes(3);
         let (channel, stripe) = stripes.next().unwrap();
         assert_eq!((channel, stripe.gathered), (2, Some(MemoryType::Host)));
-        assert_eq!(stripe.peek(), Some(ChunkRange { offset: 0, bytes: 30 }));
+        assert_eq!(stripe.peek(), Some(ChunkRange { offset: 0, bytes: 30, chunk_bytes: 30 }));
         assert_eq!(stripe.members(), members);
         assert!(stripes.next().is_none());
     }

@@ -104,6 +104,8 @@ pub(crate) enum Violation {
     AnnouncedTwice { recv: u64 },
     #[error("match on channel {0}")]
     MatchChannel(u16),
+    #[error("match with chunks of {chunk_bytes} bytes, {most} are agreed")]
+    ChunkBytes { chunk_bytes: u32, most: u32 },
     #[error("match without a receive")]
     EmptyMatch,
     #[error("it speaks of receive {recv:#x}, which does not wait here")]

@@ -179,3 +179,19 @@ impl Dealing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_some_whole_chunks() {
+        for chunk_bytes in [4096, 65_536, 524_288, 524_287, 3 << 20, 4 << 20, 64 << 20] {
+            let limits = DealingLimits::new(chunk_bytes, 24);
+            let chunk = u64::from(chunk_bytes);
+            assert!(limits.section_bytes.is_multiple_of(chunk) && limits.section_bytes >= chunk);
+            assert!(limits.section_bytes <= SECTION_BYTES.max(chunk), "{chunk_bytes}");
+            assert_eq!(limits.ahead_bytes, 24 * chunk, "{chunk_bytes}");
+        }
+    }
+}

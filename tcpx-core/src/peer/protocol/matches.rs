@@ -2,6 +2,7 @@
 
 use super::PeerProtocol;
 use super::action::{Action, Violation};
+use super::cutting::shortest_chunk;
 use super::operation::OpState;
 use super::receives::Receives;
 use super::stage::Stage;
@@ -10,14 +11,20 @@ use crate::types::{Direction, OpKey};
 
 impl PeerProtocol {
     /// Receives of ours were matched: one, or several that share a chunk.
-    pub(super) fn handle_match(&mut self, first_channel: u16, recvs: &[u64]) {
+    pub(super) fn handle_match(&mut self, first_channel: u16, chunk_bytes: u32, recvs: &[u64]) {
         if !self.may_use(first_channel) {
             return self.broken(Violation::MatchChannel(first_channel));
         }
-        match self.match_receives(recvs) {
+        let most = self.agreement.chunk_bytes;
+        if !(shortest_chunk(most)..=most).contains(&chunk_bytes) {
+            return self.broken(Violation::ChunkBytes { chunk_bytes, most });
+        }
+        match self.match_receives(chunk_bytes, recvs) {
             Ok((members, bytes)) => {
                 self.messages.received += recvs.len() as u64;
-                let plan = ChunkPlan { members, offset: 0, bytes, first_channel, gathered: None };
+                let gathered = None;
+                let plan =
+                    ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
                 self.carry_out(plan, Action::ReceiveChunks);
             }
             Err(violation) => self.broken(violation),
@@ -25,7 +32,11 @@ impl PeerProtocol {
     }
 
     /// The receives of a match, if they may share a chunk, and their bytes.
-    fn match_receives(&mut self, recvs: &[u64]) -> Result<(Members, u64), Violation> {
+    fn match_receives(
+        &mut self,
+        chunk_bytes: u32,
+        recvs: &[u64],
+    ) -> Result<(Members, u64), Violation> {
         let [first, behind @ ..] = recvs else { return Err(Violation::EmptyMatch) };
         let first = self.match_receive(*first)?;
         let mut receives = Receives::new(first.span, first.bytes);
@@ -36,7 +47,7 @@ impl PeerProtocol {
         members.push(first);
         for recv in behind {
             let member = self.match_receive(*recv)?;
-            if !receives.join(member.span, member.bytes, self.agreement.chunk_bytes) {
+            if !receives.join(member.span, member.bytes, chunk_bytes) {
                 return Err(Violation::CannotShare { recv: *recv });
             }
             members.push(member);
@@ -69,7 +80,9 @@ impl PeerProtocol {
             Ok(member) => {
                 self.messages.received += u64::from(offset == 0);
                 let members = Members::One(member);
-                let plan = ChunkPlan { members, offset, bytes, first_channel, gathered: None };
+                let (chunk_bytes, gathered) = (self.agreement.chunk_bytes, None);
+                let plan =
+                    ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
                 self.actions.push_back(Action::ReceiveChunks(plan));
             }
             Err(violation) => self.broken(violation),

@@ -42,29 +42,36 @@ impl PeerProtocol {
         let (members, names) = self.dealing.messages(turn)?.take(portion, spare)?;
         let bytes = portion.bytes;
         self.dealing.dealt(turn, bytes);
-        let first_channel = self.take_channels(bytes);
-        let frame = Frame::Match { first_channel, recvs: names };
+        let chunk_bytes = match &members {
+            Members::One(message) => self.cutting.chunk_bytes(message.bytes),
+            Members::Many(_) => self.agreement.chunk_bytes,
+        };
+        let first_channel = self.take_channels(bytes, chunk_bytes);
+        let frame = Frame::Match { first_channel, chunk_bytes, recvs: names };
         self.actions.push_back(Action::Send(frame));
         let gathered = portion.gathered;
-        let plan = ChunkPlan { members, offset: 0, bytes, first_channel, gathered };
+        let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
         self.carry_out(plan, Action::SendChunks);
         None
     }
 
     fn deal_section(&mut self, section: Section) {
         let Section { matched, offset, bytes } = section;
-        let first_channel = self.take_channels(bytes);
+        // There is enough of it for everybody to work on.
+        let chunk_bytes = self.agreement.chunk_bytes;
+        let first_channel = self.take_channels(bytes, chunk_bytes);
         let recv = matched.announced.recv;
         self.actions.push_back(Action::Send(Frame::Section { recv, first_channel, offset, bytes }));
         let members = Members::One(matched.member);
-        let plan = ChunkPlan { members, offset, bytes, first_channel, gathered: None };
+        let gathered = None;
+        let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
         self.actions.push_back(Action::SendChunks(plan));
     }
 
     /// The channel of the first of so many bytes; what is dealt next begins behind their last.
-    fn take_channels(&mut self, bytes: u64) -> u16 {
+    fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
         let channel = self.next_channel;
-        let chunks = chunk_count(bytes, self.agreement.chunk_bytes);
+        let chunks = chunk_count(bytes, chunk_bytes);
         let channels = u64::from(self.agreement.channels);
         self.next_channel = ((u64::from(channel) + chunks) % channels) as u16;
         channel

@@ -48,10 +48,10 @@ fn job() -> Job {
     job_at(0)
 }
 
-fn job_at(offset: u64) -> Job {
+fn job_at(chunk: u64) -> Job {
     let (peer, registration) = (PeerKey::default(), RegistrationKey::default());
     let direction = Direction::Receive;
-    let label = JobLabel { peer, direction, channel: 0, registration, tag: 0, offset };
+    let label = JobLabel { peer, direction, channel: 0, registration, tag: 0, chunk };
     Job { bounce: 4096, dst: 8192, dst_bytes: 16, label }
 }
 

@@ -14,6 +14,7 @@ use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Action, Completion, Ending, Outcome};
 use crate::peer::protocol::arrivals::ArrivalSample;
 use crate::peer::protocol::coalescing_limits::{CoalescingLimits, Copier};
+use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
 use crate::peer::protocol::operation::{NewOperation, Operation};
 use crate::peer::protocol::stage::{Leaving, PeerStage};
@@ -68,6 +69,10 @@ pub(super) struct Piece {
 /// A chunk on its way.
 pub(super) type Chunk = Vec<Piece>;
 
+/// Chunks are as long as they may be.
+pub(super) const WHOLE: Cutting =
+    Cutting { chunk_bytes: CHUNK_BYTES, shortest: CHUNK_BYTES, longest: CHUNK_BYTES };
+
 /// Messages of any size are dealt at once.
 pub(super) const DEAL_AT_ONCE: DealingLimits = DealingLimits {
     short_bytes: u64::MAX,
@@ -94,6 +99,7 @@ pub(super) struct Setting {
     /// Whether it answers only in a later round which they are.
     pub(super) staging_is_late: bool,
     pub(super) copier: Option<Copier>,
+    pub(super) cutting: Cutting,
     pub(super) dealing: DealingLimits,
     pub(super) has_progress_thread: bool,
     pub(super) is_named: bool,
@@ -165,6 +171,7 @@ impl Driver {
         let opening = Opening {
             agreement,
             limits,
+            cutting: setting.cutting,
             dealing: setting.dealing,
             peer_timeout: Some(PEER_TIMEOUT),
             unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
@@ -534,7 +541,7 @@ impl Driver {
             Direction::Send => &mut self.sending,
             Direction::Receive => &mut self.receiving,
         };
-        for (channel, stripe) in plan.stripes(CHUNK_BYTES, self.setting.channels) {
+        for (channel, stripe) in plan.stripes(self.setting.channels) {
             if let (Direction::Receive, Some(bounce)) = (direction, &mut self.bounce) {
                 bounce.expect(channel, stripe.chunks_left());
             }

@@ -5,13 +5,14 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::driver::{CHUNK_BYTES, Check, Over, Setting, ensure};
+use super::driver::{CHUNK_BYTES, Check, Over, Setting, WHOLE, ensure};
 use super::pair::{ENDS, Pair};
 use super::random::Random;
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::action::Ending;
 use crate::peer::protocol::coalescing_limits::Copier;
+use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
 use crate::types::{Direction, MemoryType};
 
@@ -35,6 +36,7 @@ fn setting(random: &mut Random, channels: u16) -> Setting {
         staging: random.pick(&[0, 0b1, 0b10, 0b101, u16::MAX, u16::MAX]),
         staging_is_late: random.one_in(2),
         copier: random.pick(&[None, Some(Copier::Cpu), Some(Copier::Gpu)]),
+        cutting: random.pick(&[WHOLE, Cutting { shortest: 8, longest: 30, ..WHOLE }]),
         dealing: DealingLimits {
             short_bytes: random.pick(&[8, 64, u64::MAX]),
             section_bytes: u64::from(CHUNK_BYTES) * random.pick(&[1, 2, 3]),

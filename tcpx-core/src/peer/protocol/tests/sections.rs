@@ -1,6 +1,6 @@
 //! Long messages, a section at a time, and what goes between their sections.
 
-use super::driver::{CHUNK_BYTES, End, Setting};
+use super::driver::{CHUNK_BYTES, End, Setting, WHOLE};
 use super::pair::Pair;
 use crate::control::delivery::Delivery;
 use crate::control::frame::{Frame, Names};
@@ -18,6 +18,7 @@ const SETTING: Setting = Setting {
     staging: 0,
     staging_is_late: false,
     copier: None,
+    cutting: WHOLE,
     dealing: DealingLimits {
         short_bytes: CHUNK,
         section_bytes: SECTION,
@@ -206,13 +207,15 @@ fn a_section_is_of_a_receive_that_is_there() {
     // A message that was matched as a whole has no sections.
     let outcome = violation(bytes, |recv| {
         let recvs = Names::from_slice(&[recv]);
-        vec![Frame::Match { first_channel: 0, recvs }, section(recv, 0)]
+        let whole = Frame::Match { first_channel: 0, chunk_bytes: CHUNK_BYTES, recvs };
+        vec![whole, section(recv, 0)]
     });
     assert!(matches!(outcome, Err(Violation::Section { dealt: 192, .. })), "{outcome:?}");
     // And one that has them is not matched again.
     let outcome = violation(bytes, |recv| {
         let first = Frame::Section { recv, first_channel: 0, offset: 0, bytes: CHUNK };
-        vec![first, Frame::Match { first_channel: 0, recvs: Names::from_slice(&[recv]) }]
+        let recvs = Names::from_slice(&[recv]);
+        vec![first, Frame::Match { first_channel: 0, chunk_bytes: CHUNK_BYTES, recvs }]
     });
     assert!(matches!(outcome, Err(Violation::UnknownReceive { .. })), "{outcome:?}");
 }
@@ -247,4 +250,39 @@ fn a_send_is_no_receive_that_a_section_could_go_on_with() {
         ),
         "{end:?}"
     );
+}
+
+#[test]
+fn a_peer_may_cut_a_message_into_shorter_chunks_but_not_into_crumbs() {
+    let matched = |bytes, chunk_bytes| {
+        violation(bytes, |recv| {
+            let recvs = Names::from_slice(&[recv]);
+            vec![Frame::Match { first_channel: 0, chunk_bytes, recvs }]
+        })
+    };
+    for chunk_bytes in [CHUNK_BYTES / 8, CHUNK_BYTES / 3, CHUNK_BYTES] {
+        assert_eq!(matched(3 * CHUNK, chunk_bytes), Ok(vec![(0, 3 * CHUNK)]));
+    }
+    for chunk_bytes in [0, 1, CHUNK_BYTES / 8 - 1, CHUNK_BYTES + 1, u32::MAX] {
+        let most = CHUNK_BYTES;
+        assert_eq!(
+            matched(3 * CHUNK, chunk_bytes),
+            Err(Violation::ChunkBytes { chunk_bytes, most })
+        );
+    }
+    // Receives that share a chunk must fit it.
+    let mut pair = up();
+    let messages = [(1, 20, MemoryType::Device, false); 2];
+    pair.ends[0].post(Direction::Receive, &messages).unwrap();
+    let names = |frame: &Frame| match frame {
+        Frame::Announce { recv, .. } => *recv,
+        other => panic!("{other:?}"),
+    };
+    let recvs: Names = pair.ends[0].outbox.iter().map(names).collect();
+    let recv = recvs[1];
+    let mut protocol = pair.ends[0].take_protocol().expect("it is up");
+    protocol.handle_frame(Frame::Match { first_channel: 0, chunk_bytes: 39, recvs });
+    let end = protocol.poll_action();
+    let is_refused = |ending: &Ending| *ending == Ending::Broken(Violation::CannotShare { recv });
+    assert!(matches!(&end, Some(Action::End { ending, .. }) if is_refused(ending)), "{end:?}");
 }
