@@ -154,11 +154,12 @@ impl Engine {
         let backend = opened.unpack.backend();
         let session =
             SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
+        let batch = Batch::new(session.batch_bytes());
         Ok(Self {
             commons: Commons {
                 session,
                 ledger: Ledger { staging, registrations, ..Ledger::default() },
-                batch: Batch::default(),
+                batch,
                 workers,
             },
             peers: SlotMap::with_key(),

@@ -6,20 +6,25 @@
 //!   `stripe_queue`: those of one lane.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
 //! - `window`: requests in flight, in the order that the plugin demands.
-//! - `batch`: what is unpacked, or gathered, by one submit.
+//! - `job`: what is copied for one chunk. `batch`: what is unpacked, or gathered, by one submit;
+//!   `collected`: what of it is not submitted yet.
+//! - `step`: how much a lane does at once.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
 //! - `staging`, `gather`: where scattered small messages are copied together. `staging_pool`: the
 //!   memory for it that all lanes have together.
 
 pub(crate) mod batch;
+mod collected;
 mod descriptor_splitter;
 mod gather;
+pub(crate) mod job;
 pub(crate) mod plan;
 pub(crate) mod post;
 pub(crate) mod recv_lane;
 pub(crate) mod send_lane;
 mod staging;
 pub(crate) mod staging_pool;
+pub(crate) mod step;
 pub(crate) mod stripe;
 pub(crate) mod stripe_queue;
 pub(crate) mod transfer_cell;

@@ -46,9 +46,23 @@ pub(crate) enum Frame {
     Match {
         /// Channel of the first chunk. The others follow round robin.
         first_channel: u16,
+        /// Bytes of each chunk, but for the last: as agreed, or less.
+        chunk_bytes: u32,
         /// The receiver's names for the receives, 1 to [`MAX_NAMES`]. Several share one chunk, in
         /// this order.
         recvs: Names,
+    },
+    /// The next section of a long message is dealt, which is longer than a chunk and has a receive
+    /// of its own. The first section is the match of its receive, and others follow each in turn.
+    Section {
+        /// The receiver's name for the receive.
+        recv: u64,
+        /// Channel of the first chunk. The others follow round robin.
+        first_channel: u16,
+        /// Where the section begins in the message: where the one before it ends.
+        offset: u64,
+        /// Bytes of the section: whole chunks, but for the end of the message.
+        bytes: u64,
     },
     /// A send met an announced receive of another size. Both have failed, and nothing will be sent.
     Mismatch {
@@ -88,12 +102,13 @@ pub(crate) enum Frame {
 const ANNOUNCE_BYTES: usize = 21;
 /// Bytes of a frame that announces a receive.
 pub(crate) const ANNOUNCE_FRAME_BYTES: usize = HEADER_BYTES + ANNOUNCE_BYTES;
-/// Most bytes that a frame has for each of the receives that it answers: a mismatch is two numbers
-/// of up to ten bytes, a match a channel and eight bytes for each.
-pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + 2 * 10;
+const SECTION_BYTES: usize = 26;
+/// Most bytes that a frame has for each of the receives that it answers: of those that answer one,
+/// a section is the longest; a match has six bytes, and eight for each.
+pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + SECTION_BYTES;
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Credit;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Section;
     /// The handles of 64 channels are the longest.
     const MAX_BODY: usize = 16 * 1024;
 
@@ -103,6 +118,7 @@ impl LinkFrame for Frame {
             Self::Ready { .. } => FrameKind::Ready,
             Self::Announce { .. } => FrameKind::Announce,
             Self::Match { .. } => FrameKind::Match,
+            Self::Section { .. } => FrameKind::Section,
             Self::Mismatch { .. } => FrameKind::Mismatch,
             Self::Cancel { .. } => FrameKind::Cancel,
             Self::Cancelled { .. } => FrameKind::Cancelled,
@@ -132,9 +148,18 @@ impl LinkFrame for Frame {
                 body[20] = delivery.to_wire();
                 out.extend_from_slice(&body);
             }
-            Self::Match { recvs, first_channel } => {
+            Self::Match { recvs, first_channel, chunk_bytes } => {
                 out.extend_from_slice(&first_channel.to_le_bytes());
+                out.extend_from_slice(&chunk_bytes.to_le_bytes());
                 out.extend(recvs.iter().flat_map(|recv| recv.to_le_bytes()));
+            }
+            Self::Section { recv, first_channel, offset, bytes } => {
+                let mut body = [0; SECTION_BYTES];
+                body[..8].copy_from_slice(&recv.to_le_bytes());
+                body[8..16].copy_from_slice(&offset.to_le_bytes());
+                body[16..24].copy_from_slice(&bytes.to_le_bytes());
+                body[24..].copy_from_slice(&first_channel.to_le_bytes());
+                out.extend_from_slice(&body);
             }
             Self::Mismatch { recv, send_bytes } => append(out, &(recv, send_bytes)),
             Self::Cancel { recv } | Self::Cancelled { recv } => append(out, recv),
@@ -154,14 +179,20 @@ impl LinkFrame for Frame {
             }
             FrameKind::Announce => announce(body)?,
             FrameKind::Match => {
-                let (first_channel, names) = body.split_first_chunk()?;
+                let (first_channel, rest) = body.split_first_chunk()?;
+                let (chunk_bytes, names) = rest.split_first_chunk()?;
                 let (names, []) = names.as_chunks() else { return None };
                 if !(1..=MAX_NAMES).contains(&names.len()) {
                     return None;
                 }
                 let recvs = names.iter().copied().map(u64::from_le_bytes).collect();
-                Self::Match { first_channel: u16::from_le_bytes(*first_channel), recvs }
+                Self::Match {
+                    first_channel: u16::from_le_bytes(*first_channel),
+                    chunk_bytes: u32::from_le_bytes(*chunk_bytes),
+                    recvs,
+                }
             }
+            FrameKind::Section => section(body)?,
             FrameKind::Mismatch => {
                 let (recv, send_bytes) = exactly(body)?;
                 Self::Mismatch { recv, send_bytes }
@@ -201,6 +232,19 @@ fn announce(body: &[u8]) -> Option<Frame> {
     })
 }
 
+fn section(body: &[u8]) -> Option<Frame> {
+    let (recv, rest) = body.split_first_chunk()?;
+    let (offset, rest) = rest.split_first_chunk()?;
+    let (bytes, rest) = rest.split_first_chunk()?;
+    let (first_channel, []) = rest.split_first_chunk()? else { return None };
+    Some(Frame::Section {
+        recv: u64::from_le_bytes(*recv),
+        first_channel: u16::from_le_bytes(*first_channel),
+        offset: u64::from_le_bytes(*offset),
+        bytes: u64::from_le_bytes(*bytes),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -224,9 +268,14 @@ mod tests {
                     Frame::Announce { recv, tag, bytes, delivery }
                 }
             )),
-            (any::<u16>(), proptest::collection::vec(any::<u64>(), 1..=MAX_NAMES)).prop_map(
-                |(first_channel, recvs)| Frame::Match { first_channel, recvs: recvs.into() }
+            (any::<(u16, u32)>(), proptest::collection::vec(any::<u64>(), 1..=MAX_NAMES)).prop_map(
+                |((first_channel, chunk_bytes), recvs)| {
+                    Frame::Match { first_channel, chunk_bytes, recvs: recvs.into() }
+                }
             ),
+            any::<(u64, u16, u64, u64)>().prop_map(|(recv, first_channel, offset, bytes)| {
+                Frame::Section { recv, first_channel, offset, bytes }
+            }),
             any::<(u64, u64)>().prop_map(|(recv, send_bytes)| Frame::Mismatch { recv, send_bytes }),
             any::<u64>().prop_map(|recv| Frame::Cancel { recv }),
             any::<u64>().prop_map(|recv| Frame::Cancelled { recv }),
@@ -271,10 +320,13 @@ mod tests {
         let announce = Frame::Announce { recv, tag: i32::MIN, bytes: u64::MAX, delivery };
         assert_eq!(bytes(announce), ANNOUNCE_FRAME_BYTES);
         let mismatch = Frame::Mismatch { recv, send_bytes: u64::MAX };
-        assert_eq!(bytes(mismatch), ANSWER_FRAME_BYTES);
+        assert!(bytes(mismatch) <= ANSWER_FRAME_BYTES);
+        let (offset, first_channel) = (u64::MAX, u16::MAX);
+        let section = Frame::Section { recv, first_channel, offset, bytes: u64::MAX };
+        assert_eq!(bytes(section), ANSWER_FRAME_BYTES);
         for names in [1, 2, MAX_NAMES] {
             let recvs = std::iter::repeat_n(recv, names).collect();
-            let all = bytes(Frame::Match { first_channel: u16::MAX, recvs });
+            let all = bytes(Frame::Match { first_channel: u16::MAX, chunk_bytes: u32::MAX, recvs });
             assert!(all <= names * ANSWER_FRAME_BYTES, "{all} bytes for {names}");
         }
     }
@@ -282,7 +334,11 @@ mod tests {
     #[test]
     fn matches_name_at_least_one_receive_and_no_more_than_a_run_has() {
         let decode = |names: usize| {
-            let frame = Frame::Match { first_channel: 0, recvs: (0..names as u64).collect() };
+            let frame = Frame::Match {
+                first_channel: 0,
+                chunk_bytes: 1,
+                recvs: (0..names as u64).collect(),
+            };
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);
             Frame::decode(&bytes).map(|decoded| decoded.map(|(frame, _)| frame) == Some(frame))

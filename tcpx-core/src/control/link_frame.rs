@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 6;
+pub(crate) const PROTOCOL_VERSION: u16 = 7;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -37,10 +37,11 @@ pub(crate) enum FrameKind {
     AskSent,
     Sent,
     Credit,
+    Section,
 }
 
 impl FrameKind {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -60,6 +61,7 @@ impl FrameKind {
         Self::AskSent,
         Self::Sent,
         Self::Credit,
+        Self::Section,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {
@@ -207,7 +209,7 @@ pub(crate) mod tests {
     fn a_header_is_refused_before_its_body_arrives() {
         let oversized = frame::FrameError::Oversized { bytes: 2000, limit: 1024 };
         assert_eq!(header::<HandshakeFrame>(2000, 2), Err(FrameError::Header(oversized)));
-        for kind in [0, 20, u16::MAX] {
+        for kind in [0, FrameKind::ALL.len() as u16 + 1, u16::MAX] {
             assert_eq!(header::<HandshakeFrame>(1, kind), Err(FrameError::UnknownKind(kind)));
             assert_eq!(header::<Frame>(1, kind), Err(FrameError::UnknownKind(kind)));
         }

@@ -136,14 +136,14 @@ impl Engine {
     /// Whether a round would find something to do, or must ask for it.
     pub(crate) fn wants_round(&self) -> bool {
         let batch = &self.commons.batch;
-        let has_more = self.agenda.due() > 0 || self.is_listener_due || batch.has_new_jobs();
+        let has_more = self.agenda.due() > 0 || self.is_listener_due || batch.has_more();
         has_more || self.agenda.is_polling() || batch.is_unpacking()
     }
 
     /// When the next round is due.
     pub(crate) fn rest(&self, now: Instant) -> Rest {
         let batch = &self.commons.batch;
-        if self.agenda.due() > 0 || self.is_listener_due || batch.has_new_jobs() {
+        if self.agenda.due() > 0 || self.is_listener_due || batch.has_more() {
             return Rest::None;
         }
         let listener = self.listener.as_ref().map(|it| it.attention()).unwrap_or_default();

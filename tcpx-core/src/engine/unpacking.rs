@@ -11,7 +11,8 @@ use super::parked::Parked;
 use super::stopped::Stopped;
 use crate::error::Error;
 use crate::error::unpack_failure::UnpackFailure;
-use crate::transfer::batch::{BatchFailure, BatchNumber, JobLabel};
+use crate::transfer::batch::{BatchFailure, BatchNumber};
+use crate::transfer::job::JobLabel;
 use crate::types::Direction;
 
 impl Engine {
@@ -90,16 +91,15 @@ impl Engine {
 
     fn name_chunk(&self, failure: &BatchFailure) -> Error {
         let Some(job) = failure.suspect else { return failure.source.clone().into() };
-        let JobLabel { peer, direction, channel, registration, tag, offset } = job.label;
+        let JobLabel { peer, direction, channel, registration, tag, chunk } = job.label;
         let peer = self.peers.get(peer);
-        let whole = peer.map_or(0, |peer| u64::from(peer.chunk_bytes()));
         Error::UnpackFailed(Arc::new(UnpackFailure {
             is_send: direction == Direction::Send,
             peer: peer.map(|peer| peer.name().to_string()).unwrap_or_default(),
             channel,
             registration: self.commons.ledger.registrations.id_of(registration),
             tag,
-            chunk: offset / whole.max(1),
+            chunk,
             chunk_bytes: job.dst_bytes,
             others: failure.others,
             source: failure.source.clone(),

@@ -70,17 +70,20 @@ impl Connection {
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
         let Comms { sends, receives } = setup.finish();
+        let step_bytes = cx.session.step_bytes();
         for (channel, mut comm) in (0..).zip(sends) {
             comm.set_peer_timeout(options.peer_timeout);
             comm.watch(&cx.session.poller, Target::Send(key, channel));
             let id = registrations.new_comm();
-            self.send_lanes.push(SendLane::new(id, key, channel, comm, options.send_window));
+            let window = options.send_window;
+            self.send_lanes.push(SendLane::new(id, key, channel, comm, window, step_bytes));
         }
         for (label, mut comm) in receives {
             comm.set_peer_timeout(options.peer_timeout);
             comm.watch(&cx.session.poller, Target::Receive(key, label.channel));
             let id = registrations.new_comm();
-            self.recv_lanes.push(RecvLane::new(id, key, label, comm, options.recv_window));
+            let window = options.recv_window;
+            self.recv_lanes.push(RecvLane::new(id, key, label, comm, window, step_bytes));
         }
         let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
         tracing::info!(peer = %self.name, channels, chunk_bytes, "peer is up");
@@ -114,9 +117,8 @@ impl Connection {
     }
 
     fn send_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
-        let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
-        count_chunks(&plan, chunk_bytes, ledger);
-        for (channel, stripe) in plan.stripes(chunk_bytes, channels) {
+        count_chunks(&plan, ledger);
+        for (channel, stripe) in plan.stripes(self.protocol.agreement().channels) {
             if let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) {
                 lane.push(stripe);
             }
@@ -124,9 +126,8 @@ impl Connection {
     }
 
     fn receive_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
-        let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
-        count_chunks(&plan, chunk_bytes, ledger);
-        for (channel, stripe) in plan.stripes(chunk_bytes, channels) {
+        count_chunks(&plan, ledger);
+        for (channel, stripe) in plan.stripes(self.protocol.agreement().channels) {
             if let Some(lane) = self.recv_lanes.get_mut(usize::from(channel)) {
                 lane.push(stripe);
             }
@@ -224,9 +225,13 @@ impl Connection {
     }
 }
 
-/// Counts a plan's chunks for the transfers that it belongs to.
-fn count_chunks(plan: &ChunkPlan, chunk_bytes: u32, ledger: &mut Ledger) {
+/// Counts the chunks of a plan's messages for the transfers that they belong to, with the first
+/// section of each.
+fn count_chunks(plan: &ChunkPlan, ledger: &mut Ledger) {
+    if plan.offset > 0 {
+        return;
+    }
     for member in plan.members.as_slice() {
-        ledger.transfers.matched(member.transfer, chunk_count(member.bytes, chunk_bytes));
+        ledger.transfers.matched(member.transfer, chunk_count(member.bytes, plan.chunk_bytes));
     }
 }

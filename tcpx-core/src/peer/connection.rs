@@ -83,6 +83,8 @@ impl Connection {
         let opening = Opening {
             agreement,
             limits: session.coalescing_limits(agreement.chunk_bytes),
+            cutting: session.cutting(agreement.chunk_bytes),
+            dealing: session.dealing_limits(&agreement),
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
             slice: SLICE,
@@ -165,10 +167,10 @@ impl Connection {
         let Commons { session, ledger, batch, .. } = cx;
         let registrations = &mut ledger.registrations;
         for lane in &mut self.send_lanes {
-            moved |= lane.progress(registrations, batch, &mut self.finished)?;
+            moved |= lane.progress(registrations, batch, &mut self.finished)?.moved;
         }
         for lane in &mut self.recv_lanes {
-            moved |= lane.progress(registrations, batch, &session.memory)?;
+            moved |= lane.progress(registrations, batch, &session.memory)?.moved;
         }
         self.tell_finished(cx)?;
         Ok(moved)

@@ -6,6 +6,8 @@
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent.
+//! - `cutting`: how long chunks are.
+//! - `dealing`: in which order messages are dealt, and how much of the long ones at once.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
@@ -14,7 +16,8 @@
 //! - `op_list`: operations that stand one behind the other.
 //! - `operation`: one posted send or receive.
 //! - `post_room`: room for a batch of posts.
-//! - `posting`: posts, matches and what they come to.
+//! - `planning`, `matches`: plans, as the sender makes them and as the receiver is told of them.
+//! - `posting`: posts, and how they end.
 //! - `receives`: which receives may share a chunk.
 //! - `shutdown`: how far the goodbye of both ends is.
 //! - `staging_channels`: which channels have a staging buffer.
@@ -27,13 +30,17 @@ mod backlog;
 mod coalescer;
 pub(crate) mod coalescing_limits;
 mod credit;
+pub(crate) mod cutting;
+pub(crate) mod dealing;
 mod frames;
 mod host_silence;
 mod keepalive;
 mod leaving;
 mod matcher;
+mod matches;
 mod op_list;
 pub(crate) mod operation;
+mod planning;
 pub(crate) mod post_room;
 pub(crate) mod posting;
 mod receives;
@@ -53,8 +60,9 @@ use tcpx_sys::NetHandle;
 use self::action::{Action, Completion, Ending, Outcome, Violation};
 use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::backlog::Backlogs;
-use self::coalescer::Coalescer;
 use self::coalescing_limits::CoalescingLimits;
+use self::cutting::Cutting;
+use self::dealing::{Dealing, DealingLimits};
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
 use self::op_list::OpList;
@@ -116,7 +124,8 @@ pub(crate) struct PeerProtocol {
     /// Receives of ours that have no counterpart yet.
     waiting_receives: usize,
     matcher: Matcher,
-    coalescer: Coalescer,
+    cutting: Cutting,
+    dealing: Dealing,
     limits: CoalescingLimits,
     staging: StagingChannels,
     /// The receive that was announced last.
@@ -143,6 +152,10 @@ pub(crate) struct Opening {
     pub(crate) agreement: Agreement,
     /// What may share a chunk.
     pub(crate) limits: CoalescingLimits,
+    /// How long chunks are.
+    pub(crate) cutting: Cutting,
+    /// How much of long messages is dealt at once.
+    pub(crate) dealing: DealingLimits,
     /// How long a peer that has a progress thread may be silent, the host of any peer may
     /// acknowledge nothing, and chunks that were sent may be under way; `None`: for ever.
     pub(crate) peer_timeout: Option<Duration>,
@@ -155,7 +168,8 @@ pub(crate) struct Opening {
 
 impl PeerProtocol {
     pub(crate) fn new(opening: Opening, now: Instant) -> Self {
-        let Opening { agreement, limits, peer_timeout, unnamed_timeout, slice } = opening;
+        let Opening { agreement, limits, cutting, dealing, peer_timeout, unnamed_timeout, slice } =
+            opening;
         let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
         Self {
             agreement,
@@ -170,7 +184,8 @@ impl PeerProtocol {
             slice,
             waiting_receives: 0,
             matcher: Matcher::default(),
-            coalescer: Coalescer::default(),
+            cutting,
+            dealing: Dealing::new(dealing),
             limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,

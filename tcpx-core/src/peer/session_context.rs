@@ -7,12 +7,16 @@ use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_unpack::Backend;
 
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
+use super::protocol::cutting::Cutting;
+use super::protocol::dealing::DealingLimits;
+use crate::control::hello::Agreement;
 use crate::control::identity::Identity;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
 use crate::reactor::poller::Poller;
 use crate::settings::{BounceCreditChoice, SessionOptions};
+use crate::transfer::step::STEP_BYTES;
 use crate::types::MemoryType;
 use crate::types::session_number::SessionNumber;
 
@@ -77,6 +81,21 @@ impl SessionContext {
         })
     }
 
+    /// Payload that one step of a lane moves. A NIC moves it by itself; elsewhere the thread that
+    /// tests does.
+    pub(crate) fn step_bytes(&self) -> u64 {
+        if self.plugin.is_hardware() { u64::MAX } else { STEP_BYTES }
+    }
+
+    /// Bytes that are unpacked by one submit. A GPU takes all there are, and copies while the thread
+    /// goes on.
+    pub(crate) fn batch_bytes(&self) -> u64 {
+        match self.memory {
+            DeviceMemory::Emulated => STEP_BYTES,
+            DeviceMemory::Cuda(_) => u64::MAX,
+        }
+    }
+
     /// Whether peers may only send what the bounce buffer has room for.
     pub(crate) fn gives_credit(&self) -> bool {
         match self.options.bounce_credit {
@@ -92,6 +111,20 @@ impl SessionContext {
             true => CoalescingLimits::gathering(chunk_bytes, self.device_copier),
             false => CoalescingLimits::in_place(chunk_bytes),
         }
+    }
+
+    /// How long the chunks of messages are.
+    pub(crate) fn cutting(&self, chunk_bytes: u32) -> Cutting {
+        match self.plugin.is_hardware() {
+            true => Cutting::whole(chunk_bytes),
+            false => Cutting::pipelined(chunk_bytes),
+        }
+    }
+
+    /// How much of long messages is dealt at once: enough to keep every send window full.
+    pub(crate) fn dealing_limits(&self, agreement: &Agreement) -> DealingLimits {
+        let Agreement { channels, chunk_bytes, .. } = *agreement;
+        DealingLimits::new(chunk_bytes, u64::from(channels) * self.options.send_window as u64)
     }
 
     /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for

@@ -8,6 +8,7 @@ mod gathering;
 mod late_unpack;
 mod meeting;
 mod name;
+mod overtaking;
 mod parking;
 mod staging;
 mod unlocked;

@@ -3,7 +3,8 @@
 
 use tcpx_rx::UnpackDescriptor;
 
-use super::batch::{Batch, BatchNumber, Job, JobLabel};
+use super::batch::{Batch, BatchNumber};
+use super::job::{Job, JobLabel};
 use super::plan::Member;
 use crate::plugin::registrations::Registrations;
 use crate::types::{MemoryType, Span};
@@ -68,8 +69,9 @@ impl Gather {
         match slot.memory {
             MemoryType::Host => BatchNumber::NONE,
             MemoryType::Device => {
+                let number = batch.number_for(dst_off);
                 self.submit(slot.address, dst_off, label, batch);
-                batch.number()
+                number
             }
         }
     }

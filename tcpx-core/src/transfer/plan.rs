@@ -45,8 +45,12 @@ impl Members {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChunkPlan {
     pub(crate) members: Members,
-    /// Bytes of all members.
+    /// Where it begins in its message, of which it may be a section; 0 for several messages.
+    pub(crate) offset: u64,
+    /// Bytes of all members, or of the section.
     pub(crate) bytes: u64,
+    /// Bytes of each chunk, but for the last. Several messages fit one.
+    pub(crate) chunk_bytes: u32,
     /// Channel of the first chunk; the others go round robin from there.
     pub(crate) first_channel: u16,
     /// Members that lie apart are copied together first, in memory of this kind. `None`: the bytes
@@ -66,8 +70,9 @@ pub(super) mod tests {
         Member { op, transfer, span, bytes, tag: 0 }
     }
 
-    pub(in crate::transfer) fn plan(bytes: u64, first_channel: u16) -> ChunkPlan {
-        ChunkPlan { members: Members::One(member(bytes)), bytes, first_channel, gathered: None }
+    pub(in crate::transfer) fn plan(bytes: u64, chunk_bytes: u32, first_channel: u16) -> ChunkPlan {
+        let members = Members::One(member(bytes));
+        ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered: None }
     }
 
     #[test]

@@ -6,9 +6,11 @@ use std::time::Instant;
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
-use super::batch::{Batch, BatchNumber, Job, JobLabel};
+use super::batch::{Batch, BatchNumber};
 use super::descriptor_splitter::DescriptorSplitter;
+use super::job::{Job, JobLabel};
 use super::plan::Member;
+use super::step::{LaneStep, StepBudget};
 use super::stripe::{ChunkRange, Stripe};
 use super::stripe_queue::{Finished, StripeNumber, StripeQueue};
 use super::window::Window;
@@ -40,6 +42,8 @@ pub(crate) struct RecvLane {
     label: CommLabel,
     comm: RecvComm,
     window: Window<Arriving>,
+    /// Bytes that one step moves.
+    step_bytes: u64,
     stripes: StripeQueue,
     descriptors: Vec<UnpackDescriptor>,
     pub(crate) stats: ChannelStats,
@@ -54,6 +58,7 @@ impl RecvLane {
         label: CommLabel,
         comm: RecvComm,
         window: usize,
+        step_bytes: u64,
     ) -> Self {
         Self {
             id,
@@ -61,6 +66,7 @@ impl RecvLane {
             label,
             comm,
             window: Window::new(window),
+            step_bytes,
             stripes: StripeQueue::default(),
             descriptors: Vec::with_capacity(MAX_UNPACK_ENTRIES),
             stats: ChannelStats::default(),
@@ -141,25 +147,32 @@ impl RecvLane {
         self.window.has_posted()
     }
 
-    /// Posts what the window takes and puts what has arrived into `batch`.
+    /// Posts what the window takes and puts what has arrived into `batch`, as far as one step goes.
     pub(crate) fn progress(
         &mut self,
         registrations: &mut Registrations,
         batch: &mut Batch,
         memory: &DeviceMemory,
-    ) -> Result<bool> {
+    ) -> Result<LaneStep> {
+        let mut budget = StepBudget::new(self.step_bytes);
         let mut moved = self.post(registrations)?;
         while let Some(arriving) = self.window.oldest_posted() {
+            if budget.is_spent() {
+                return Ok(LaneStep { moved, more: true });
+            }
             if !self.comm.test(arriving.request)? {
                 break;
             }
-            arriving.batch = batch.number();
             let arrived = *arriving;
+            budget.spend(arrived.range.bytes);
+            let number = self.arrived(arrived, batch, memory)?;
+            if let Some(arriving) = self.window.oldest_posted() {
+                arriving.batch = number;
+            }
             self.window.arrive();
-            self.arrived(arrived, batch, memory)?;
             moved = true;
         }
-        Ok(moved)
+        Ok(LaneStep { moved, more: false })
     }
 
     fn post(&mut self, registrations: &mut Registrations) -> Result<bool> {
@@ -196,23 +209,24 @@ impl RecvLane {
     }
 
     /// Reads, checks and queues the fragments of a chunk for unpacking. Nothing is copied unless
-    /// all of it is right.
+    /// all of it is right. Returns the batch that it has to wait for.
     fn arrived(
         &mut self,
         arrived: Arriving,
         batch: &mut Batch,
         memory: &DeviceMemory,
-    ) -> Result<()> {
+    ) -> Result<BatchNumber> {
         let Arriving { request, slot, stripe, range, .. } = arrived;
         let members = self.stripes.members(stripe);
-        let Some(first) = members.first().copied() else { return Ok(()) };
+        let Some(first) = members.first().copied() else { return Ok(BatchNumber::NONE) };
         self.comm.descriptors(slot, &mut self.descriptors)?;
         tracing::debug!(
             peer = %self.label.peer, channel = self.label.channel, request_ptr = ?request, idx = slot,
             cnt = self.descriptors.len(), bytes = range.bytes, "request metadata"
         );
         if first.span.memory == MemoryType::Host && self.descriptors.is_empty() {
-            return self.arrived_in_place(request, first.span.address + range.offset, range.bytes);
+            self.arrived_in_place(request, first.span.address + range.offset, range.bytes)?;
+            return Ok(batch.number());
         }
         let queue = self.comm.queue();
         // Entries begin in the first 4 GiB; that they end there too is what `DescriptorSplitter`
@@ -252,14 +266,15 @@ impl RecvLane {
                 channel: self.label.channel,
                 registration: first.span.registration,
                 tag: first.tag,
-                offset: range.offset,
+                chunk: range.number(),
             },
         };
+        let number = batch.number_for(job.dst_bytes);
         match members {
             [_] => batch.push(job, self.descriptors.iter().copied()),
             _ => push_messages(job, members, &self.descriptors, batch),
         }
-        Ok(())
+        Ok(number)
     }
 
     /// Checks a chunk of host memory that the plugin has put straight into place, at `address`:

@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::batch::{Batch, BatchNumber, JobLabel};
+use super::batch::{Batch, BatchNumber};
 use super::gather::Gather;
+use super::job::JobLabel;
 use super::staging::Staging;
 use super::staging_pool::{StagingPool, StagingRequest};
+use super::step::{LaneStep, StepBudget};
 use super::stripe::Stripe;
 use super::stripe_queue::{Finished, StripeQueue};
 use super::window::Window;
@@ -50,6 +52,8 @@ pub(crate) struct SendLane {
     staged: VecDeque<Staged>,
     /// Gathered chunks that have not been sent: those that are staged, and some of the window.
     gathered: usize,
+    /// Bytes that one step moves.
+    step_bytes: u64,
     stripes: StripeQueue,
     /// How many chunks the peer has room for, counted from the first one.
     credit: u64,
@@ -69,6 +73,7 @@ impl SendLane {
         channel: u16,
         comm: SendComm,
         window: usize,
+        step_bytes: u64,
     ) -> Self {
         Self {
             id,
@@ -78,6 +83,7 @@ impl SendLane {
             window: Window::new(window),
             staged: VecDeque::with_capacity(window),
             gathered: 0,
+            step_bytes,
             stripes: StripeQueue::default(),
             credit: u64::MAX,
             host_staging: None,
@@ -201,29 +207,34 @@ impl SendLane {
         self.staged.iter().map(|staged| staged.batch).max()
     }
 
-    /// Gathers and posts what the window takes and reaps what is sent, which goes to `done`.
-    /// Returns whether anything moved.
+    /// Gathers and posts what the window takes and reaps what is sent, which goes to `done`, as far
+    /// as one step goes.
     pub(crate) fn progress(
         &mut self,
         registrations: &mut Registrations,
         batch: &mut Batch,
         done: &mut Vec<Finished>,
-    ) -> Result<bool> {
+    ) -> Result<LaneStep> {
+        let mut budget = StepBudget::new(self.step_bytes);
         let mut moved = self.fill(registrations, batch)?;
         while let Some(posted) = self.window.oldest_posted() {
+            if budget.is_spent() {
+                return Ok(LaneStep { moved, more: true });
+            }
             if !self.comm.test(posted.request)? {
                 break;
             }
             self.window.arrive();
             if let Some(Posted { bytes, is_gathered, .. }) = self.window.finish() {
                 self.gathered -= usize::from(is_gathered);
+                budget.spend(bytes);
                 self.stats.chunk(bytes);
                 self.stripes.finish(bytes, done);
             }
             self.fill(registrations, batch)?;
             moved = true;
         }
-        Ok(moved)
+        Ok(LaneStep { moved, more: false })
     }
 
     /// Whether there is room for one more chunk that is gathered from this memory, or not gathered:
@@ -279,7 +290,7 @@ impl SendLane {
             channel: self.channel,
             registration: slot.registration,
             tag: 0,
-            offset: 0,
+            chunk: 0,
         };
         // SAFETY: what shares a chunk is gathered from one kind of memory, for which the slot is,
         // and is no longer than a chunk, as a slot is. Operations of a live peer end when their

@@ -9,22 +9,32 @@ pub(crate) struct Stripe {
     members: Members,
     /// The kind of memory in which they must be gathered, if they must.
     pub(super) gathered: Option<MemoryType>,
-    /// Byte offset of the next chunk in the plan.
+    /// Byte offset of the next chunk in the message, or in the chunk that several share.
     next: u64,
     /// From one chunk of this stripe to the next.
     step_bytes: u64,
     chunk_bytes: u32,
-    plan_bytes: u64,
+    /// Where the plan ends.
+    end: u64,
     /// Chunks that have not finished.
     left: u64,
 }
 
-/// Which bytes of its plan a chunk has.
+/// Which bytes of its message, or of all that share it, a chunk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRange {
-    /// Byte offset in the plan.
+    /// Byte offset of the first.
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
+    /// Bytes of whole chunks of the same plan.
+    pub(crate) chunk_bytes: u32,
+}
+
+impl ChunkRange {
+    /// Number of the chunk in its message, from 0.
+    pub(super) fn number(&self) -> u64 {
+        self.offset / u64::from(self.chunk_bytes.max(1))
+    }
 }
 
 impl Stripe {
@@ -40,15 +50,15 @@ impl Stripe {
 
     /// The next chunk of this channel, without taking it.
     pub(crate) fn peek(&self) -> Option<ChunkRange> {
-        let rest = self.plan_bytes.checked_sub(self.next).filter(|rest| *rest > 0)?;
+        let rest = self.end.checked_sub(self.next).filter(|rest| *rest > 0)?;
         let bytes = u32::try_from(rest).map_or(self.chunk_bytes, |rest| rest.min(self.chunk_bytes));
-        Some(ChunkRange { offset: self.next, bytes })
+        Some(ChunkRange { offset: self.next, bytes, chunk_bytes: self.chunk_bytes })
     }
 
     /// Steps to the chunk after the one that `peek` shows. Whether there is one.
     pub(super) fn advance(&mut self) -> bool {
         self.next = self.next.saturating_add(self.step_bytes);
-        self.next < self.plan_bytes
+        self.next < self.end
     }
 
     /// A chunk has finished. Whether it was the last one.
@@ -71,12 +81,8 @@ pub(crate) fn chunk_count(message_bytes: u64, chunk_bytes: u32) -> u64 {
 impl ChunkPlan {
     /// Deals the chunks round robin to `channels` channels. Yields (channel, stripe) for each
     /// channel that gets any. Several members fit one chunk together.
-    pub(crate) fn stripes(
-        self,
-        chunk_bytes: u32,
-        channels: u16,
-    ) -> impl Iterator<Item = (u16, Stripe)> {
-        let Self { members, bytes, first_channel, gathered } = self;
+    pub(crate) fn stripes(self, channels: u16) -> impl Iterator<Item = (u16, Stripe)> {
+        let Self { members, offset, bytes, chunk_bytes, first_channel, gathered } = self;
         let (chunks, step) = (chunk_count(bytes, chunk_bytes), u64::from(channels));
         let mut members = Some(members);
         (0..chunks.min(step)).map_while(move |turn| {
@@ -88,10 +94,10 @@ impl ChunkPlan {
             let stripe = Stripe {
                 members,
                 gathered,
-                next: turn * u64::from(chunk_bytes),
+                next: offset + turn * u64::from(chunk_bytes),
                 step_bytes: step * u64::from(chunk_bytes),
                 chunk_bytes,
-                plan_bytes: bytes,
+                end: offset + bytes,
                 left: (chunks - turn).div_ceil(step),
             };
             Some((channel, stripe))
@@ -117,7 +123,7 @@ mod tests {
             prop_assume!(chunk_count(bytes, chunk_bytes) < 10_000);
             let first = first % channels;
             let mut chunks = Vec::new();
-            for (channel, mut stripe) in plan(bytes, first).stripes(chunk_bytes, channels) {
+            for (channel, mut stripe) in plan(bytes, chunk_bytes, first).stripes(channels) {
                 prop_assert!(channel < channels);
                 let channels = u64::from(channels);
                 let mut turn = (u64::from(channel) + channels - u64::from(first)) % channels;
@@ -143,7 +149,7 @@ mod tests {
 
     #[test]
     fn huge_messages_do_not_overflow() {
-        let (_, mut last) = plan(u64::MAX, 0).stripes(4096, 1).next().unwrap();
+        let (_, mut last) = plan(u64::MAX, 4096, 0).stripes(1).next().unwrap();
         last.next = u64::MAX / 4096 * 4096;
         assert_eq!(last.peek().map(|range| range.bytes), Some(4095));
         assert!(!last.advance() && last.peek().is_none());
@@ -154,14 +160,16 @@ mod tests {
         let members = vec![member(10), member(20)];
         let plan = ChunkPlan {
             members: Members::Many(members.clone()),
+            offset: 0,
             bytes: 30,
+            chunk_bytes: 30,
             first_channel: 2,
             gathered: Some(MemoryType::Host),
         };
-        let mut stripes = plan.stripes(30, 3);
+        let mut stripes = plan.stripes(3);
         let (channel, stripe) = stripes.next().unwrap();
         assert_eq!((channel, stripe.gathered), (2, Some(MemoryType::Host)));
-        assert_eq!(stripe.peek(), Some(ChunkRange { offset: 0, bytes: 30 }));
+        assert_eq!(stripe.peek(), Some(ChunkRange { offset: 0, bytes: 30, chunk_bytes: 30 }));
         assert_eq!(stripe.members(), members);
         assert!(stripes.next().is_none());
     }

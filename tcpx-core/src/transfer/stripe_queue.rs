@@ -127,7 +127,7 @@ mod tests {
             let mut queue = StripeQueue::default();
             let mut chunks = VecDeque::new();
             for bytes in sizes {
-                let (_, stripe) = plan(bytes, 0).stripes(10, 1).next().unwrap();
+                let (_, stripe) = plan(bytes, 10, 0).stripes(1).next().unwrap();
                 queue.push(stripe);
                 chunks.extend((0..bytes).step_by(10).map(|at| (bytes, at, (bytes - at).min(10))));
             }
@@ -164,12 +164,14 @@ mod tests {
         let members = vec![member(10), member(20)];
         let plan = ChunkPlan {
             members: Members::Many(members.clone()),
+            offset: 0,
             bytes: 30,
+            chunk_bytes: 30,
             first_channel: 0,
             gathered: Some(MemoryType::Host),
         };
         let mut queue = StripeQueue::default();
-        plan.stripes(30, 2).for_each(|(_, stripe)| queue.push(stripe));
+        plan.stripes(2).for_each(|(_, stripe)| queue.push(stripe));
         let number = queue.take();
         assert!(queue.peek().is_none() && !queue.is_empty());
         assert_eq!(queue.members(number), members);

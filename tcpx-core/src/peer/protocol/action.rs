@@ -104,10 +104,17 @@ pub(crate) enum Violation {
     AnnouncedTwice { recv: u64 },
     #[error("match on channel {0}")]
     MatchChannel(u16),
+    #[error("match with chunks of {chunk_bytes} bytes, {most} are agreed")]
+    ChunkBytes { chunk_bytes: u32, most: u32 },
     #[error("match without a receive")]
     EmptyMatch,
     #[error("it speaks of receive {recv:#x}, which does not wait here")]
     UnknownReceive { recv: u64 },
+    #[error(
+        "{bytes} bytes from {offset} on of receive {recv:#x}, of whose {message_bytes} bytes \
+         {dealt} were dealt"
+    )]
+    Section { recv: u64, offset: u64, bytes: u64, dealt: u64, message_bytes: u64 },
     #[error("chunks sent on {0} channels, which nobody has asked for")]
     SentUnasked(usize),
     #[error("credit for chunks on {0} channels")]

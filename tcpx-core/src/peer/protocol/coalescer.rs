@@ -81,6 +81,10 @@ impl Coalescer {
         self.matched.shrink_to(self.matched.len().max(KEPT_MATCHED));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.matched.is_empty()
+    }
+
     /// How much is the next plan. `None`: nothing waits.
     pub(super) fn next(&self, limits: &CoalescingLimits) -> Option<Portion> {
         let chunk_bytes = u64::from(limits.chunk_bytes);

@@ -34,7 +34,12 @@ impl PeerProtocol {
                 self.announcements += 1;
                 self.handle_announce(tag, Announced { recv, bytes, delivery, number });
             }
-            (Frame::Match { first_channel, recvs }, _) => self.handle_match(first_channel, &recvs),
+            (Frame::Match { first_channel, chunk_bytes, recvs }, _) => {
+                self.handle_match(first_channel, chunk_bytes, &recvs);
+            }
+            (Frame::Section { recv, first_channel, offset, bytes }, _) => {
+                self.handle_section(recv, first_channel, offset, bytes);
+            }
             (Frame::Mismatch { recv, send_bytes }, _) => match self.own_receive(recv) {
                 Some((op, recv_bytes)) => {
                     self.complete(op, Outcome::SizeMismatch { send_bytes, recv_bytes });

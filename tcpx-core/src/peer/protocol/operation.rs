@@ -23,8 +23,8 @@ pub(crate) enum OpState {
     Announced,
     /// Withdrawal of a receive was asked of the peer; a match may still win.
     Cancelling(Withdrawal),
-    /// So many of its chunks have not finished.
-    Matched { chunks_left: u64 },
+    /// So many of its bytes were not sent, or have not arrived. Of a receive, so many are dealt.
+    Matched { bytes_left: u64, bytes_dealt: u64 },
 }
 
 /// Why an operation ends without a counterpart.

@@ -24,7 +24,7 @@ impl PeerProtocol {
         if direction == Direction::Send {
             let matched = self.matched_by(count);
             self.matcher.make_room(count)?;
-            self.coalescer.make_room(matched)?;
+            self.dealing.make_room(matched)?;
         }
         // The last one, since its room cannot be given back: it remembers which names were used.
         self.operations.try_reserve(count)
@@ -33,7 +33,7 @@ impl PeerProtocol {
     /// Gives room back that nothing needs.
     pub(crate) fn give_room_back(&mut self) {
         self.matcher.give_room_back();
-        self.coalescer.give_room_back();
+        self.dealing.give_room_back();
     }
 
     /// How many of so many sends may find a receive at once.

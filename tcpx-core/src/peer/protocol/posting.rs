@@ -1,18 +1,14 @@
-//! Posts, withdrawals and matches: how sends and receives find each other, and what becomes of them
-//! then.
+//! Posts: how sends and receives find each other, and how they end.
 
-use super::action::{Action, Outcome, Violation};
+use super::action::{Action, Outcome};
 use super::coalescer::MatchedSend;
 use super::matcher::{Announced, PostedSend};
 use super::op_list::link_behind;
 use super::operation::{Links, NewOperation, OpState, Operation};
-use super::receives::{MessageEnd, Receives};
+use super::receives::MessageEnd;
 use super::stage::Stage;
-use super::staging_channels::ChannelStaging;
 use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_MEMBERS};
 use crate::control::frame::Frame;
-use crate::transfer::plan::{ChunkPlan, Member, Members};
-use crate::transfer::stripe::chunk_count;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::{Direction, OpKey};
 
@@ -71,7 +67,7 @@ impl PeerProtocol {
 
     fn post_send(&mut self, posted: NewOperation) -> OpKey {
         // It is matched unless it turns out that it waits.
-        let state = OpState::Matched { chunks_left: 0 };
+        let state = OpState::Matched { bytes_left: posted.bytes, bytes_dealt: 0 };
         let op = self.operations.insert(Operation { posted, state, links: Links::default() });
         match self.matcher.post_send(posted.tag, op) {
             PostedSend::Waits(place) => {
@@ -89,9 +85,9 @@ impl PeerProtocol {
     pub(super) fn meet(&mut self, send: OpKey, announced: Announced) {
         let Some(operation) = self.operations.get_mut(send) else { return };
         let (send_bytes, recv_bytes) = (operation.posted.bytes, announced.bytes);
-        let chunks_left = chunk_count(send_bytes, self.agreement.chunk_bytes);
         let member = operation.member(send);
-        let before = std::mem::replace(&mut operation.state, OpState::Matched { chunks_left });
+        let matched = OpState::Matched { bytes_left: send_bytes, bytes_dealt: 0 };
+        let before = std::mem::replace(&mut operation.state, matched);
         if let OpState::SendWaits(_) = before {
             let links = operation.links;
             self.leave_list(send, member.transfer, before, links);
@@ -102,116 +98,16 @@ impl PeerProtocol {
             return self.complete(send, Outcome::SizeMismatch { send_bytes, recv_bytes });
         }
         self.messages.sent += 1;
-        self.coalescer.push(MatchedSend { member, announced });
-    }
-
-    /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
-    /// must be answered first, if there is one.
-    pub(super) fn plan_next(&mut self) -> Option<Action> {
-        let mut portion = self.coalescer.next(&self.limits)?;
-        let channel = self.next_channel;
-        if let Some(memory) = portion.gathered {
-            match self.staging.of(channel, memory) {
-                ChannelStaging::There => {}
-                ChannelStaging::Asked => return None,
-                ChannelStaging::Unasked => {
-                    self.staging.ask(channel, memory);
-                    return Some(Action::PrepareStaging { channel, memory });
-                }
-                ChannelStaging::Refused => {
-                    portion = self.coalescer.next_in_place(&self.limits)?;
-                }
-            }
-        }
-        let spare = if portion.messages == 1 { Vec::new() } else { self.take_spare() };
-        let (members, names) = self.coalescer.take(portion, spare)?;
-        let bytes = portion.bytes;
-        let chunks = chunk_count(bytes, self.agreement.chunk_bytes);
-        let channels = u64::from(self.agreement.channels);
-        self.next_channel = ((u64::from(channel) + chunks) % channels) as u16;
-        let frame = Frame::Match { first_channel: channel, recvs: names };
-        self.actions.push_back(Action::Send(frame));
-        let gathered = portion.gathered;
-        let plan = ChunkPlan { members, bytes, first_channel: channel, gathered };
-        self.carry_out(plan, Action::SendChunks);
-        None
-    }
-
-    /// An empty list, with room if some is left.
-    fn take_spare(&mut self) -> Vec<Member> {
-        let spare = self.spare.pop().unwrap_or_default();
-        self.spare_members -= spare.capacity();
-        spare
-    }
-
-    /// Queues a plan's chunks. A message of 0 bytes has none and is done.
-    fn carry_out(&mut self, plan: ChunkPlan, action: fn(ChunkPlan) -> Action) {
-        match (&plan.members, plan.bytes) {
-            (Members::One(member), 0) => self.complete(member.op, Outcome::Done),
-            _ => self.actions.push_back(action(plan)),
-        }
-    }
-
-    /// Receives of ours were matched: one, or several that share a chunk.
-    pub(super) fn handle_match(&mut self, first_channel: u16, recvs: &[u64]) {
-        let is_up = !matches!(self.stage, Stage::Connecting(_));
-        if first_channel >= self.agreement.channels || !is_up {
-            return self.broken(Violation::MatchChannel(first_channel));
-        }
-        match self.match_receives(recvs) {
-            Ok((members, bytes)) => {
-                self.messages.received += recvs.len() as u64;
-                let plan = ChunkPlan { members, bytes, first_channel, gathered: None };
-                self.carry_out(plan, Action::ReceiveChunks);
-            }
-            Err(violation) => self.broken(violation),
-        }
-    }
-
-    /// The receives of a match, if they may share a chunk, and their bytes.
-    fn match_receives(&mut self, recvs: &[u64]) -> Result<(Members, u64), Violation> {
-        let [first, behind @ ..] = recvs else { return Err(Violation::EmptyMatch) };
-        let first = self.match_receive(*first)?;
-        let mut receives = Receives::new(first.span, first.bytes);
-        if behind.is_empty() {
-            return Ok((Members::One(first), first.bytes));
-        }
-        let mut members = self.take_spare();
-        members.push(first);
-        for recv in behind {
-            let member = self.match_receive(*recv)?;
-            if !receives.join(member.span, member.bytes, self.agreement.chunk_bytes) {
-                return Err(Violation::CannotShare { recv: *recv });
-            }
-            members.push(member);
-        }
-        Ok((Members::Many(members), receives.bytes))
-    }
-
-    /// A receive of ours has found its send.
-    #[inline]
-    fn match_receive(&mut self, recv: u64) -> Result<Member, Violation> {
-        let unknown = Violation::UnknownReceive { recv };
-        let op = OpKey::from_wire(recv);
-        let Some(operation) = self.operations.get_mut(op) else { return Err(unknown) };
-        if !operation.is_waiting_receive() {
-            return Err(unknown);
-        }
-        let (member, links) = (operation.member(op), operation.links);
-        let chunks_left = chunk_count(member.bytes, self.agreement.chunk_bytes);
-        let before = std::mem::replace(&mut operation.state, OpState::Matched { chunks_left });
-        self.leave_list(op, member.transfer, before, links);
-        self.waiting_receives -= 1;
-        Ok(member)
+        self.dealing.push(MatchedSend { member, announced });
     }
 
     /// Chunks were sent, or received and unpacked.
     #[inline]
     pub(crate) fn handle_finished(&mut self, finished: Finished) {
         match finished {
-            Finished::Parts { op, chunks, .. } => self.chunks_done(op, chunks),
+            Finished::Parts { op, bytes, .. } => self.bytes_done(op, bytes),
             Finished::Together(mut members) => {
-                members.drain(..).for_each(|member| self.chunks_done(member.op, 1));
+                members.drain(..).for_each(|member| self.bytes_done(member.op, member.bytes));
                 if self.spare_members + members.capacity() <= SPARE_MEMBERS {
                     self.spare_members += members.capacity();
                     self.spare.push(members);
@@ -220,11 +116,14 @@ impl PeerProtocol {
         }
     }
 
-    fn chunks_done(&mut self, op: OpKey, chunks: u64) {
+    fn bytes_done(&mut self, op: OpKey, bytes: u64) {
         let Some(operation) = self.operations.get_mut(op) else { return };
-        let OpState::Matched { chunks_left } = &mut operation.state else { return };
-        *chunks_left = chunks_left.saturating_sub(chunks);
-        if *chunks_left == 0
+        let OpState::Matched { bytes_left, .. } = &mut operation.state else { return };
+        *bytes_left = bytes_left.saturating_sub(bytes);
+        if operation.posted.direction == Direction::Send {
+            self.dealing.sent(operation.posted.bytes, bytes);
+        }
+        if *bytes_left == 0
             && let Some(operation) = self.operations.remove(op)
         {
             self.completed(&operation, Outcome::Done);

@@ -10,4 +10,5 @@ mod lists;
 mod pair;
 mod post_room;
 mod random;
+mod sections;
 mod withdrawals;

@@ -1,6 +1,6 @@
 //! Ends that may only send what the other has room for.
 
-use super::driver::Setting;
+use super::driver::{DEAL_AT_ONCE, Setting, WHOLE};
 use super::pair::Pair;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::peer::protocol::SLICE;
@@ -12,6 +12,8 @@ const SETTING: Setting = Setting {
     staging: u16::MAX,
     staging_is_late: false,
     copier: None,
+    cutting: WHOLE,
+    dealing: DEAL_AT_ONCE,
     has_progress_thread: true,
     is_named: true,
     slice: SLICE,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::driver::{End, Over, PEER_TIMEOUT, Setting};
+use super::driver::{DEAL_AT_ONCE, End, Over, PEER_TIMEOUT, Setting, WHOLE};
 use super::pair::{ENDS, Pair};
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
@@ -19,6 +19,8 @@ const SETTING: Setting = Setting {
     staging: u16::MAX,
     staging_is_late: false,
     copier: None,
+    cutting: WHOLE,
+    dealing: DEAL_AT_ONCE,
     has_progress_thread: true,
     is_named: true,
     slice: SLICE,

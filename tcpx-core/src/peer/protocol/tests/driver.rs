@@ -14,10 +14,12 @@ use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Action, Completion, Ending, Outcome};
 use crate::peer::protocol::arrivals::ArrivalSample;
 use crate::peer::protocol::coalescing_limits::{CoalescingLimits, Copier};
+use crate::peer::protocol::cutting::Cutting;
+use crate::peer::protocol::dealing::DealingLimits;
 use crate::peer::protocol::operation::{NewOperation, Operation};
 use crate::peer::protocol::stage::{Leaving, PeerStage};
 use crate::peer::protocol::{Opening, PeerProtocol};
-use crate::transfer::plan::{ChunkPlan, Member};
+use crate::transfer::plan::{ChunkPlan, Member, Members};
 use crate::transfer::stripe_queue::{Finished, StripeQueue};
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
@@ -55,8 +57,29 @@ pub(super) enum End {
     WithThePeer,
 }
 
-/// A chunk on its way: bytes of one message each, by the keys of their transfers.
-pub(super) type Chunk = Vec<(TransferKey, u64)>;
+/// Bytes of one message, which a chunk has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The message, by the key of its transfer.
+    pub(super) of: TransferKey,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// A chunk on its way.
+pub(super) type Chunk = Vec<Piece>;
+
+/// Chunks are as long as they may be.
+pub(super) const WHOLE: Cutting =
+    Cutting { chunk_bytes: CHUNK_BYTES, shortest: CHUNK_BYTES, longest: CHUNK_BYTES };
+
+/// Messages of any size are dealt at once.
+pub(super) const DEAL_AT_ONCE: DealingLimits = DealingLimits {
+    short_bytes: u64::MAX,
+    section_bytes: u64::MAX,
+    ahead_bytes: u64::MAX,
+    plan_bytes: 0,
+};
 
 /// How a conversation ended at this end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +99,8 @@ pub(super) struct Setting {
     /// Whether it answers only in a later round which they are.
     pub(super) staging_is_late: bool,
     pub(super) copier: Option<Copier>,
+    pub(super) cutting: Cutting,
+    pub(super) dealing: DealingLimits,
     pub(super) has_progress_thread: bool,
     pub(super) is_named: bool,
     /// Operations that are withdrawn in one go.
@@ -102,6 +127,8 @@ pub(super) struct Driver {
     pub(super) outbox: VecDeque<Frame>,
     /// Chunks that wait to be sent, by channel.
     sending: Vec<StripeQueue>,
+    /// Bytes of those that belong to medium and long messages.
+    long_under_way: u64,
     /// Chunks that were sent, by channel, and have not arrived.
     pub(super) sent: Vec<VecDeque<Chunk>>,
     /// How many were sent so far, by channel.
@@ -144,6 +171,8 @@ impl Driver {
         let opening = Opening {
             agreement,
             limits,
+            cutting: setting.cutting,
+            dealing: setting.dealing,
             peer_timeout: Some(PEER_TIMEOUT),
             unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
             slice: setting.slice,
@@ -154,6 +183,7 @@ impl Driver {
             protocol: Some(PeerProtocol::new(opening, now)),
             over: None,
             outbox: VecDeque::new(),
+            long_under_way: 0,
             sending: (0..channels).map(|_| StripeQueue::default()).collect(),
             sent: vec![VecDeque::new(); channels],
             sent_counts: SmallVec::from_elem(0, channels),
@@ -303,7 +333,10 @@ impl Driver {
             return Ok(false);
         }
         let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
-        let bytes = chunk.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
+        if self.is_long(&chunk) {
+            self.long_under_way -= bytes;
+        }
         self.sent[channel].push_back(chunk);
         self.sent_counts[channel] += 1;
         let mut done = Vec::new();
@@ -312,11 +345,16 @@ impl Driver {
         Ok(true)
     }
 
+    /// Whether the messages of a chunk are medium or long ones.
+    fn is_long(&self, chunk: &Chunk) -> bool {
+        chunk.iter().all(|piece| self.posted[piece.of].bytes > self.setting.dealing.short_bytes)
+    }
+
     /// A chunk arrives on a channel. False when none is expected (yet). Returns what was expected.
     pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
         let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
         self.arrived_counts[channel] += 1;
-        let bytes = chunk.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
         self.arrived[channel].push_back(bytes as u32);
         Ok(Some(chunk))
     }
@@ -464,6 +502,20 @@ impl Driver {
         Ok(())
     }
 
+    /// No more of long messages is dealt than should be under way.
+    fn check_dealing(&mut self, plan: &ChunkPlan) -> Check {
+        let DealingLimits { short_bytes, section_bytes, ahead_bytes, .. } = self.setting.dealing;
+        let is_section = matches!(&plan.members, Members::One(one) if one.bytes > plan.bytes);
+        let mut sizes = plan.members.as_slice().iter().map(|member| member.bytes);
+        if sizes.all(|bytes| bytes <= short_bytes) {
+            return Ok(());
+        }
+        ensure!(self.long_under_way < ahead_bytes, "enough is under way for {plan:?}");
+        ensure!(plan.bytes <= section_bytes || !is_section, "too long a section: {plan:?}");
+        self.long_under_way += plan.bytes;
+        Ok(())
+    }
+
     fn deal(&mut self, plan: ChunkPlan, direction: Direction) -> Check {
         ensure!(self.is_open, "chunks before it is up");
         let members = plan.members.as_slice();
@@ -482,11 +534,14 @@ impl Driver {
                 members.windows(2).all(|pair| Member::is_followed_by(&pair[0], &pair[1]));
             ensure!(is_one_piece, "sends what lies apart in one piece: {plan:?}");
         }
+        if direction == Direction::Send {
+            self.check_dealing(&plan)?;
+        }
         let lanes = match direction {
             Direction::Send => &mut self.sending,
             Direction::Receive => &mut self.receiving,
         };
-        for (channel, stripe) in plan.stripes(CHUNK_BYTES, self.setting.channels) {
+        for (channel, stripe) in plan.stripes(self.setting.channels) {
             if let (Direction::Receive, Some(bounce)) = (direction, &mut self.bounce) {
                 bounce.expect(channel, stripe.chunks_left());
             }
@@ -499,9 +554,12 @@ impl Driver {
 /// Takes the next chunk of a lane.
 fn take_chunk(stripes: &mut StripeQueue) -> Option<Chunk> {
     let (stripe, range) = stripes.peek()?;
+    let whole = |member: &Member| Piece { of: member.transfer, offset: 0, bytes: member.bytes };
     let chunk = match stripe.members() {
-        [one] => vec![(one.transfer, u64::from(range.bytes))],
-        many => many.iter().map(|member| (member.transfer, member.bytes)).collect(),
+        [one] => {
+            vec![Piece { of: one.transfer, offset: range.offset, bytes: u64::from(range.bytes) }]
+        }
+        many => many.iter().map(whole).collect(),
     };
     stripes.take();
     Some(chunk)

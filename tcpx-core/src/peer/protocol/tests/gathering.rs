@@ -1,6 +1,6 @@
 //! Scattered small sends over channels of which some have no staging buffer.
 
-use super::driver::Setting;
+use super::driver::{DEAL_AT_ONCE, Setting, WHOLE};
 use super::pair::Pair;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::coalescing_limits::Copier;
@@ -15,6 +15,8 @@ fn up(channels: u16, staging: u16) -> Pair {
         staging,
         staging_is_late: false,
         copier: Some(Copier::Cpu),
+        cutting: WHOLE,
+        dealing: DEAL_AT_ONCE,
         has_progress_thread: true,
         is_named: true,
         slice: SLICE,

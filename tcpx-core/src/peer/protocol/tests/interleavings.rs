@@ -5,13 +5,15 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::driver::{Check, Over, Setting, ensure};
+use super::driver::{CHUNK_BYTES, Check, Over, Setting, WHOLE, ensure};
 use super::pair::{ENDS, Pair};
 use super::random::Random;
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::action::Ending;
 use crate::peer::protocol::coalescing_limits::Copier;
+use crate::peer::protocol::cutting::Cutting;
+use crate::peer::protocol::dealing::DealingLimits;
 use crate::types::{Direction, MemoryType};
 
 /// Conversations in a run of the tests. TCPX_TEST_INTERLEAVINGS asks for others.
@@ -34,6 +36,13 @@ fn setting(random: &mut Random, channels: u16) -> Setting {
         staging: random.pick(&[0, 0b1, 0b10, 0b101, u16::MAX, u16::MAX]),
         staging_is_late: random.one_in(2),
         copier: random.pick(&[None, Some(Copier::Cpu), Some(Copier::Gpu)]),
+        cutting: random.pick(&[WHOLE, Cutting { shortest: 8, longest: 30, ..WHOLE }]),
+        dealing: DealingLimits {
+            short_bytes: random.pick(&[8, 64, u64::MAX]),
+            section_bytes: u64::from(CHUNK_BYTES) * random.pick(&[1, 2, 3]),
+            ahead_bytes: random.pick(&[1, 64, 200, 1000]),
+            plan_bytes: random.pick(&[0, 20, 1000]),
+        },
         has_progress_thread: random.one_in(2),
         is_named: !random.one_in(4),
         slice: random.pick(&[1, 2, 3, SLICE]),
@@ -142,7 +151,7 @@ impl Story {
         let messages: Vec<(i32, u64, MemoryType, bool)> = (0..count)
             .map(|_| {
                 let tag = self.random.below(3) as i32;
-                let bytes = self.random.pick(&[8, 8, 8, 8, 8, 8, 8, 0, 3, 64, 65, 300]);
+                let bytes = self.random.pick(&[8, 8, 8, 8, 8, 8, 8, 0, 3, 64, 65, 300, 1000]);
                 let memory = self.random.pick(&[MemoryType::Host, MemoryType::Device]);
                 (tag, bytes, memory, self.random.one_in(2))
             })

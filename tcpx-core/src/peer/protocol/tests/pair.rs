@@ -23,6 +23,8 @@ pub(super) struct Pair {
     has_seen_end: [bool; 2],
     /// Which receive each send was matched with, by sending end.
     matches: [BTreeMap<TransferKey, TransferKey>; 2],
+    /// Pieces of each receive that have arrived, by offset, by sending end.
+    arrived: [BTreeMap<TransferKey, BTreeMap<u64, u64>>; 2],
 }
 
 impl Pair {
@@ -34,6 +36,7 @@ impl Pair {
             still_read: None,
             has_seen_end: [false; 2],
             matches: [BTreeMap::new(), BTreeMap::new()],
+            arrived: [BTreeMap::new(), BTreeMap::new()],
         }
     }
 
@@ -132,16 +135,21 @@ impl Pair {
     /// What the one end put into a chunk is what the other expects in it, message by message.
     fn check_chunk(&mut self, sender: usize, came: &Chunk, expected: &Chunk) -> Check {
         ensure!(came.len() == expected.len(), "{came:?} came for {expected:?}");
-        for ((send, sent_bytes), (recv, recv_bytes)) in came.iter().zip(expected) {
-            ensure!(sent_bytes == recv_bytes, "{came:?} came for {expected:?}");
-            let posted = self.ends[sender].posted[*send];
-            let into = self.ends[1 - sender].posted[*recv];
+        for (sent, received) in came.iter().zip(expected) {
+            let (send, recv) = (sent.of, received.of);
+            let is_same = (sent.offset, sent.bytes) == (received.offset, received.bytes);
+            ensure!(is_same, "{came:?} came for {expected:?}");
+            let posted = self.ends[sender].posted[send];
+            let into = self.ends[1 - sender].posted[recv];
             let is_fit = (posted.tag, posted.bytes) == (into.tag, into.bytes)
                 && posted.direction == Direction::Send
                 && into.direction == Direction::Receive;
             ensure!(is_fit, "{posted:?} came for {into:?}");
-            let known = *self.matches[sender].entry(*send).or_insert(*recv);
-            ensure!(known == *recv, "{posted:?} goes to two receives");
+            let known = *self.matches[sender].entry(send).or_insert(recv);
+            ensure!(known == recv, "{posted:?} goes to two receives");
+            let pieces = self.arrived[sender].entry(recv).or_default();
+            let before = pieces.insert(received.offset, received.bytes);
+            ensure!(before.is_none(), "{received:?} arrives twice");
         }
         Ok(())
     }
@@ -254,6 +262,10 @@ impl Pair {
             receives.keys().enumerate().map(|(at, key)| (key, at)).collect();
         for (at, (key, send)) in sends.iter().enumerate() {
             let Some(recv) = self.matches[sender].get(&key) else { continue };
+            let mut pieces = self.arrived[sender].get(recv).into_iter().flatten();
+            let end =
+                pieces.try_fold(0, |end, (offset, bytes)| (end == *offset).then_some(end + bytes));
+            ensure!(end == Some(send.bytes), "{send:?} has arrived with holes");
             ensure!(send.end == done && receives[*recv].end == done, "{send:?} is half done");
             let before = latest.insert(send.tag, (at, order[recv]));
             let is_in_order = before.is_none_or(|(_, before)| before < order[recv]);

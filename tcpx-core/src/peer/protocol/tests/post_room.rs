@@ -9,6 +9,8 @@ use crate::control::delivery::Delivery;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
+use crate::peer::protocol::cutting::Cutting;
+use crate::peer::protocol::dealing::DealingLimits;
 use crate::peer::protocol::operation::NewOperation;
 use crate::peer::protocol::post_room::PORTION;
 use crate::peer::protocol::{Opening, PeerProtocol, SLICE};
@@ -23,6 +25,8 @@ fn up() -> PeerProtocol {
     let opening = Opening {
         agreement,
         limits: CoalescingLimits::in_place(agreement.chunk_bytes),
+        cutting: Cutting::whole(agreement.chunk_bytes),
+        dealing: DealingLimits::new(agreement.chunk_bytes, 1),
         peer_timeout: None,
         unnamed_timeout: None,
         slice: SLICE,

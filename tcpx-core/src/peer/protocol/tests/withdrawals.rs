@@ -8,7 +8,7 @@ use slotmap::{KeyData, SlotMap};
 use smallvec::smallvec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
-use super::driver::CHUNK_BYTES;
+use super::driver::{CHUNK_BYTES, DEAL_AT_ONCE, WHOLE};
 use super::lists;
 use super::random::Random;
 use crate::control::delivery::Delivery;
@@ -43,6 +43,8 @@ impl Lone {
         let opening = Opening {
             agreement,
             limits: CoalescingLimits::in_place(CHUNK_BYTES),
+            cutting: WHOLE,
+            dealing: DEAL_AT_ONCE,
             peer_timeout: None,
             unnamed_timeout: None,
             slice,
@@ -129,7 +131,9 @@ impl Lone {
     /// The peer matches a receive.
     fn match_receive(&mut self, op: OpKey) {
         let recvs = smallvec![op.to_wire()];
-        self.input(|protocol| protocol.handle_frame(Frame::Match { first_channel: 0, recvs }));
+        let chunk_bytes = CHUNK_BYTES;
+        let frame = Frame::Match { first_channel: 0, chunk_bytes, recvs };
+        self.input(|protocol| protocol.handle_frame(frame));
     }
 
     /// The peer announces a receive for a send.

@@ -1,0 +1,139 @@
+//! The receiver's part in plans: what a match of the peer comes to, or a section of a long message.
+
+use super::PeerProtocol;
+use super::action::{Action, Violation};
+use super::cutting::shortest_chunk;
+use super::operation::OpState;
+use super::receives::Receives;
+use super::stage::Stage;
+use crate::transfer::plan::{ChunkPlan, Member, Members};
+use crate::types::{Direction, OpKey};
+
+impl PeerProtocol {
+    /// Receives of ours were matched: one, or several that share a chunk.
+    pub(super) fn handle_match(&mut self, first_channel: u16, chunk_bytes: u32, recvs: &[u64]) {
+        if !self.may_use(first_channel) {
+            return self.broken(Violation::MatchChannel(first_channel));
+        }
+        let most = self.agreement.chunk_bytes;
+        if !(shortest_chunk(most)..=most).contains(&chunk_bytes) {
+            return self.broken(Violation::ChunkBytes { chunk_bytes, most });
+        }
+        match self.match_receives(chunk_bytes, recvs) {
+            Ok((members, bytes)) => {
+                self.messages.received += recvs.len() as u64;
+                let gathered = None;
+                let plan =
+                    ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
+                self.carry_out(plan, Action::ReceiveChunks);
+            }
+            Err(violation) => self.broken(violation),
+        }
+    }
+
+    /// The receives of a match, if they may share a chunk, and their bytes.
+    fn match_receives(
+        &mut self,
+        chunk_bytes: u32,
+        recvs: &[u64],
+    ) -> Result<(Members, u64), Violation> {
+        let [first, behind @ ..] = recvs else { return Err(Violation::EmptyMatch) };
+        let first = self.match_receive(*first)?;
+        let mut receives = Receives::new(first.span, first.bytes);
+        if behind.is_empty() {
+            return Ok((Members::One(first), first.bytes));
+        }
+        let mut members = self.take_spare();
+        members.push(first);
+        for recv in behind {
+            let member = self.match_receive(*recv)?;
+            if !receives.join(member.span, member.bytes, chunk_bytes) {
+                return Err(Violation::CannotShare { recv: *recv });
+            }
+            members.push(member);
+        }
+        Ok((Members::Many(members), receives.bytes))
+    }
+
+    /// A receive of ours has found its send, and all of it is dealt.
+    #[inline]
+    fn match_receive(&mut self, recv: u64) -> Result<Member, Violation> {
+        let op = OpKey::from_wire(recv);
+        let Some((_, bytes)) = self.own_receive(recv) else {
+            return Err(Violation::UnknownReceive { recv });
+        };
+        self.begin_receive(op, bytes).ok_or(Violation::UnknownReceive { recv })
+    }
+
+    /// The next section of a long message is dealt; the first one is the match of its receive.
+    pub(super) fn handle_section(
+        &mut self,
+        recv: u64,
+        first_channel: u16,
+        offset: u64,
+        bytes: u64,
+    ) {
+        if !self.may_use(first_channel) {
+            return self.broken(Violation::MatchChannel(first_channel));
+        }
+        match self.section_of(recv, offset, bytes) {
+            Ok(member) => {
+                self.messages.received += u64::from(offset == 0);
+                let members = Members::One(member);
+                let (chunk_bytes, gathered) = (self.agreement.chunk_bytes, None);
+                let plan =
+                    ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
+                self.actions.push_back(Action::ReceiveChunks(plan));
+            }
+            Err(violation) => self.broken(violation),
+        }
+    }
+
+    /// The receive that goes on with this section: right behind what was dealt of it, and in whole
+    /// chunks but for its end.
+    fn section_of(&mut self, recv: u64, offset: u64, bytes: u64) -> Result<Member, Violation> {
+        let chunk_bytes = u64::from(self.agreement.chunk_bytes);
+        let op = OpKey::from_wire(recv);
+        let unknown = Violation::UnknownReceive { recv };
+        let Some(operation) = self.operations.get_mut(op) else { return Err(unknown) };
+        let message_bytes = operation.posted.bytes;
+        let (dealt, is_new) = match operation.state {
+            OpState::Announced | OpState::Cancelling(_) => (0, true),
+            OpState::Matched { bytes_dealt, .. }
+                if operation.posted.direction == Direction::Receive =>
+            {
+                (bytes_dealt, false)
+            }
+            OpState::SendWaits(_) | OpState::Matched { .. } => return Err(unknown),
+        };
+        let left = message_bytes.saturating_sub(dealt);
+        let is_whole = bytes == left || bytes.is_multiple_of(chunk_bytes);
+        if offset != dealt || bytes == 0 || bytes > left || !is_whole {
+            return Err(Violation::Section { recv, offset, bytes, dealt, message_bytes });
+        }
+        if is_new {
+            return self.begin_receive(op, bytes).ok_or(unknown);
+        }
+        if let OpState::Matched { bytes_dealt, .. } = &mut operation.state {
+            *bytes_dealt += bytes;
+        }
+        Ok(operation.member(op))
+    }
+
+    /// A receive of ours, which waits, has found its send; so many bytes of it are dealt.
+    #[inline]
+    fn begin_receive(&mut self, op: OpKey, bytes_dealt: u64) -> Option<Member> {
+        let operation = self.operations.get_mut(op)?;
+        let (member, links) = (operation.member(op), operation.links);
+        let matched = OpState::Matched { bytes_left: member.bytes, bytes_dealt };
+        let before = std::mem::replace(&mut operation.state, matched);
+        self.leave_list(op, member.transfer, before, links);
+        self.waiting_receives -= 1;
+        Some(member)
+    }
+
+    /// Whether chunks may come on this channel.
+    fn may_use(&self, channel: u16) -> bool {
+        channel < self.agreement.channels && !matches!(self.stage, Stage::Connecting(_))
+    }
+}
