@@ -11,6 +11,9 @@ use crate::log;
 use crate::poll::{Interest, Waker, wait};
 use crate::sync::AtomicBool;
 
+/// Most bytes that one socket call is asked to move.
+const CALL_BYTES: usize = 1 << 20;
+
 #[derive(Debug)]
 struct Shared {
     wake: Waker,
@@ -102,7 +105,8 @@ fn run(lanes: &[Arc<Lane>], shared: &Shared) {
 
 /// Runs every lane once; whether any moved.
 fn run_all(lanes: &[Arc<Lane>]) -> bool {
-    lanes.iter().filter(|lane| lane.run_once() == Progress::Moved).count() > 0
+    let has_moved = |lane: &Arc<Lane>| matches!(lane.run_once(CALL_BYTES), Progress::Moved(_));
+    lanes.iter().filter(|lane| has_moved(lane)).count() > 0
 }
 
 /// Waits for new chunks and for the sockets of lanes that have some.
