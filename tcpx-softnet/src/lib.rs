@@ -22,9 +22,9 @@
 //!
 //! # How bytes travel
 //! A comm is one control socket and one to eight data sockets. A message up to
-//! [`Settings::inline_bytes`] follows its record on the control socket. A longer one is cut into
-//! chunks of [`Settings::chunk_bytes`]; each chunk is announced by a record and sent bare on the
-//! next data socket that has room. Nothing moves unless `test` is called: it drives the whole comm,
+//! [`Settings::inline_bytes`], or somewhat longer when no other is under way, follows its record on
+//! the control socket. A longer one is cut into chunks of [`Settings::chunk_bytes`]; each chunk is
+//! announced by a record and sent bare on the next data socket that has room. Nothing moves unless `test` is called: it drives the whole comm,
 //! except that a request which is finished already is reported without a system call.
 //!
 //! A receive into host memory goes where it was posted and leaves an empty slot in the unpack

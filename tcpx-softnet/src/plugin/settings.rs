@@ -57,7 +57,8 @@ pub struct Settings {
     /// Who moves payload.
     pub helpers: Helpers,
     /// Messages of up to this many bytes, 0..=32768, travel on the control socket with their
-    /// record: one system call instead of two.
+    /// record: one system call instead of two. While no other message is under way, so do those of
+    /// up to four times as many bytes, 32768 at most.
     pub inline_bytes: u32,
     /// Bytes of the bounce region, a multiple of 4096 up to 4 GiB. Memory is taken as it is used.
     pub pool_bytes: u64,
