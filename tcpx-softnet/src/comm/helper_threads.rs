@@ -7,6 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
 use super::lane::{Lane, Progress};
+use crate::cpu_set::CpuSet;
 use crate::log;
 use crate::poll::{Interest, Waker, wait};
 use crate::sync::AtomicBool;
@@ -35,8 +36,13 @@ pub(crate) struct HelperThreads {
 }
 
 impl HelperThreads {
-    /// Starts `threads` threads; lane i belongs to thread i mod `threads`.
-    pub(crate) fn start(lanes: &[Arc<Lane>], threads: usize) -> io::Result<Self> {
+    /// Starts `threads` threads, which run on `cpus` if they are told; lane i belongs to thread
+    /// i mod `threads`.
+    pub(crate) fn start(
+        lanes: &[Arc<Lane>],
+        threads: usize,
+        cpus: Option<&CpuSet>,
+    ) -> io::Result<Self> {
         let mut helpers = Vec::new();
         for thread in 0..threads.min(lanes.len()) {
             let mine: Vec<_> = lanes.iter().skip(thread).step_by(threads).cloned().collect();
@@ -46,9 +52,15 @@ impl HelperThreads {
                 asleep: AtomicBool::new(false),
             });
             let theirs = Arc::clone(&shared);
-            let handle = std::thread::Builder::new()
-                .name(format!("tcpx-soft-{thread}"))
-                .spawn(move || run(&mine, &theirs))?;
+            let cpus = cpus.cloned();
+            let handle = std::thread::Builder::new().name(format!("tcpx-soft-{thread}")).spawn(
+                move || {
+                    if let Some(Err(error)) = cpus.as_ref().map(CpuSet::run_here) {
+                        log::warn!("a helper thread cannot run on {cpus:?}: {error}");
+                    }
+                    run(&mine, &theirs);
+                },
+            )?;
             helpers.push(HelperThread { shared, thread: Some(handle) });
         }
         Ok(Self { helpers })

@@ -16,11 +16,11 @@ use super::options::CommOptions;
 use crate::faults::SocketFaults;
 use crate::wire::{Side, SocketRole};
 
-/// Most bytes that one call of `test` moves, on all lanes together, so that its caller gets to other
-/// comms in time.
+/// Most bytes that one call of `test` moves, on all lanes together, so that its caller gets to
+/// other comms in time.
 const STEP_BYTES: usize = 256 << 10;
-/// Bytes queued on a lane that the caller runs itself: few, so that bounce pages are handed out late
-/// and stay few and hot.
+/// Bytes queued on a lane that the caller runs itself: few, so that bounce pages are handed out
+/// late and stay few and hot.
 const INLINE_QUEUE_BYTES: usize = 1 << 20;
 /// Bytes queued on a lane with a helper thread, which must not run dry between two calls of `test`.
 const HELPER_QUEUE_BYTES: usize = 4 << 20;
@@ -45,7 +45,7 @@ impl Lanes {
         side: Side,
         options: &CommOptions<'_>,
     ) -> io::Result<Self> {
-        let CommOptions { number, threads, script, .. } = *options;
+        let CommOptions { number, threads, cpus, script, .. } = *options;
         let bell = (threads > 0).then(Arc::<Bell>::default);
         let lane = |(index, socket)| {
             // At most eight.
@@ -55,7 +55,7 @@ impl Lanes {
         };
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers =
-            if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads)?) };
+            if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads, cpus)?) };
         Ok(Self { helpers, lanes, side, bell, first: 0 })
     }
 
@@ -191,6 +191,7 @@ mod tests {
         let options = CommOptions {
             number: 0,
             threads: 0,
+            cpus: None,
             recv_sync: false,
             inline_bytes: 0,
             peer_timeout: None,

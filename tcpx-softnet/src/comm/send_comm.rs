@@ -1,6 +1,7 @@
 //! Send comms. A message is cut into chunks, which are announced on the control socket and queued
 //! on the data sockets. Chunks of GPU memory are copied to pinned pages before that.
 
+mod outgoing;
 mod readiness;
 
 use std::io;
@@ -9,9 +10,9 @@ use std::time::Duration;
 
 use tcpx_sys::MAX_REQUESTS;
 
+use self::outgoing::Outgoing;
 use super::control_socket::{ControlOut, ControlSocket};
 use super::credit::CreditIn;
-use super::lane::Chunk;
 use super::lane_order::RoundRobin;
 use super::lanes::Lanes;
 use super::liveness::Liveness;
@@ -23,7 +24,7 @@ use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{Piece, Registration, Staged, Stager, cuda_failure};
 use crate::quirk::Quirk;
-use crate::wire::{MAX_INLINE_BYTES, Record, Side, chunk_at};
+use crate::wire::{MAX_INLINE_BYTES, Side, chunk_at};
 
 /// One isend.
 #[derive(Debug)]
@@ -49,35 +50,6 @@ impl Request for SendRequest {
     /// Whether every byte has left for the kernel.
     fn is_finished(&self) -> bool {
         self.unsent == 0 && self.records == 0
-    }
-}
-
-/// Records and chunks on their way to the sockets.
-#[derive(Debug)]
-struct Outgoing {
-    lanes: Lanes,
-    order: RoundRobin,
-    records: ControlOut,
-    spare: Vec<Vec<Piece>>,
-}
-
-impl Outgoing {
-    /// Queues a whole message behind its record.
-    fn push_inline(&mut self, number: u64, memory: Piece) {
-        // `isend` took the length from a positive `int`.
-        self.records.push(number, Record::Inline { size: memory.len() as u32 }, memory);
-    }
-
-    /// Queues a chunk and its record; false when no socket has room.
-    fn push_chunk(&mut self, number: u64, offset: u32, total: u32, memory: Piece) -> bool {
-        let Some(lane) = self.order.pick(|lane| self.lanes.has_room(lane)) else { return false };
-        let mut pieces = self.spare.pop().unwrap_or_default();
-        pieces.push(memory);
-        // At most eight data sockets, and a chunk is no longer than its message.
-        let (index, size) = (lane as u16, memory.len() as u32);
-        self.records.push(number, Record::Chunk { index, size, offset, total }, Piece::EMPTY);
-        self.lanes.push(lane, Chunk::new(number, offset, pieces));
-        true
     }
 }
 
@@ -388,8 +360,8 @@ impl SendComm {
 }
 
 /// A message that nobody else waits behind goes with its record even when it is some pages long: a
-/// system call and a wake-up at each end cost more than the receiver's copy. In a stream of messages
-/// they are shared, and the copy costs more.
+/// system call and a wake-up at each end cost more than the receiver's copy. In a stream of
+/// messages they are shared, and the copy costs more.
 fn lone_inline_bytes(options: &CommOptions<'_>) -> u32 {
     match options.script.has(Quirk::Inline) {
         true => options.inline_bytes,
