@@ -46,7 +46,7 @@ impl Lanes {
         options: &CommOptions<'_>,
     ) -> io::Result<Self> {
         let CommOptions { number, threads, cpus, script, .. } = *options;
-        let bell = (threads > 0).then(Arc::<Bell>::default);
+        let bell = (threads > 0).then(|| Arc::new(Bell::new()));
         let lane = |(index, socket)| {
             // At most eight.
             let role = SocketRole::Data(index as u16);
