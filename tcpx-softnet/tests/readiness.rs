@@ -81,8 +81,9 @@ fn moves(variables: &[(&str, &str)]) {
 
 #[test]
 fn one_socket_and_eight() {
-    moves(&[("NCCL_NSOCKS_PERTHREAD", "1")]);
-    moves(&[("NCCL_NSOCKS_PERTHREAD", "8"), ("NCCL_DYNAMIC_CHUNK_SIZE", "5000")]);
+    // A step moves all chunks of a lane that are so small.
+    moves(&[("NCCL_NSOCKS_PERTHREAD", "1"), ("NCCL_DYNAMIC_CHUNK_SIZE", "5000")]);
+    moves(&[("NCCL_NSOCKS_PERTHREAD", "8")]);
 }
 
 #[test]
