@@ -1,6 +1,7 @@
 //! Send and receive comms: what happens between `isend` or `irecv` and a request that is done.
 //!
-//! - `send_comm`: a send comm; `send_comm::readiness`: what it waits for
+//! - `send_comm`: a send comm; `send_comm::outgoing`: what is on its way to the sockets;
+//!   `send_comm::readiness`: what it waits for
 //! - `recv_comm`: a receive comm; `recv_comm::records`: what it does with control records;
 //!   `recv_comm::arrivals`: with bytes that have come; `recv_comm::readiness`: what it waits for
 //! - `recv_request`: one irecv

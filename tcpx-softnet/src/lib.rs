@@ -22,10 +22,11 @@
 //!
 //! # How bytes travel
 //! A comm is one control socket and one to eight data sockets. A message up to
-//! [`Settings::inline_bytes`] follows its record on the control socket. A longer one is cut into
-//! chunks of [`Settings::chunk_bytes`]; each chunk is announced by a record and sent bare on the
-//! next data socket that has room. Nothing moves unless `test` is called: it drives the whole comm,
-//! except that a request which is finished already is reported without a system call.
+//! [`Settings::inline_bytes`], or somewhat longer when no other is under way, follows its record
+//! on the control socket. A longer one is cut into chunks of [`Settings::chunk_bytes`]; each chunk
+//! is announced by a record and sent bare on the next data socket that has room. Nothing moves
+//! unless `test` is called: it drives the whole comm, except that a request which is finished
+//! already is reported without a system call. One call moves a bounded number of bytes.
 //!
 //! A receive into host memory goes where it was posted and leaves an empty slot in the unpack
 //! queue. A receive into device memory goes to pages of 4 KiB of the bounce region, one region per
@@ -166,6 +167,7 @@
 //! | `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` | best kind | names | NICs, see [`Settings::interfaces`] |
 //! | `TCPX_SOFT_IFNAME` | the above | names | the same for this plugin only |
 //! | `TCPX_SOFT_HELPERS` | auto | 0, 1, auto | helper threads, see [`Helpers`] |
+//! | `TCPX_SOFT_CPUS` | off | auto, off, a list such as 0-3,8 | where they run: [`HelperCpus`] |
 //! | `TCPX_SOFT_INLINE_BYTES` | 8192 | 0..=32768 | see [`Settings::inline_bytes`] |
 //! | `TCPX_SOFT_POOL_BYTES` | 268435456 | 4096..=2^32, whole pages | bytes of the bounce region |
 //! | `TCPX_SOFT_MEMORY` | auto | auto, emulated, cuda | see [`DeviceMemory`] |
@@ -186,6 +188,7 @@
 
 mod comm;
 mod connect;
+mod cpu_set;
 mod entry;
 mod failure;
 #[cfg(feature = "faults")]
@@ -202,6 +205,7 @@ mod quirk;
 mod sync;
 mod wire;
 
+pub use cpu_set::CpuSet;
 pub use entry::Entry;
 pub use faults::FaultScript;
 #[cfg(feature = "faults")]
@@ -209,8 +213,8 @@ pub use faults::{Fault, Quirks, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
 pub use parse_error::ParseError;
 pub use plugin::{
-    Helpers, Settings, SettingsError, bounce_bytes, comm_health, comm_poll, configure, pool_stats,
-    table,
+    HelperCpus, Helpers, Settings, SettingsError, bounce_bytes, comm_health, comm_poll, configure,
+    pool_stats, table,
 };
 pub use quirk::Quirk;
 pub use wire::{Side, SocketRole};

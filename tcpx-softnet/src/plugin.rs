@@ -3,7 +3,7 @@
 //! - `table`: the v7 table and its `extern "C"` functions
 //! - `health`: an addition to it, which says whether a comm is alive
 //! - `readiness`: another, which says for what to wait on a comm
-//! - `entries`: what each of them does, in safe Rust
+//! - `entries`: what each of them does, in safe Rust; `entries::additions`: those of the additions
 //! - `gpu_mismatch`: listen and accept for different GPUs
 //! - `misuse`: calls that the original would not survive
 //! - `registered`: registrations by those ids
@@ -11,12 +11,14 @@
 //! - `runtime`: the state that `init` makes
 //! - `nic`: the NICs on offer
 //! - `settings`: what can be set
+//! - `helper_cpus`: on which processors helper threads run
 //! - `script_variables`: what the variables of the fault script say
 //! - `variables`: environment variables as typed values, and why a setting is refused
 
 mod entries;
 mod gpu_mismatch;
 mod health;
+mod helper_cpus;
 mod misuse;
 mod nic;
 mod readiness;
@@ -29,6 +31,7 @@ mod table;
 mod variables;
 
 pub use health::comm_health;
+pub use helper_cpus::HelperCpus;
 pub use readiness::comm_poll;
 pub use runtime::{bounce_bytes, configure, pool_stats};
 pub use settings::{Helpers, Settings};

@@ -9,7 +9,7 @@ use crate::sync::{AtomicBool, OnceLock};
 
 /// The bell of one comm. It makes a system call only when somebody waits for it, and one for all
 /// chunks that finish between two harvests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Bell {
     /// There once somebody has asked for the comm's descriptors.
     event: OnceLock<Waker>,
@@ -18,6 +18,10 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
+    pub(crate) const fn new() -> Self {
+        Self { event: OnceLock::new(), is_rung: AtomicBool::new(false) }
+    }
+
     /// A chunk has finished, and lies where the next harvest finds it.
     pub(crate) fn ring(&self) {
         // Either this sees what `silence` stored, and signals; or `silence` sees this, and with it
@@ -62,7 +66,7 @@ mod tests {
 
     #[test]
     fn it_is_heard_once_for_each_harvest_also_by_whoever_comes_late() {
-        let bell = Bell::default();
+        let bell = Bell::new();
         bell.ring();
         assert!(!bell.is_watched());
         let event = bell.watch().expect("eventfd").try_clone_to_owned().expect("a copy");

@@ -7,9 +7,13 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
 use super::lane::{Lane, Progress};
+use crate::cpu_set::CpuSet;
 use crate::log;
 use crate::poll::{Interest, Waker, wait};
 use crate::sync::AtomicBool;
+
+/// Most bytes that one socket call is asked to move.
+const CALL_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Shared {
@@ -32,8 +36,13 @@ pub(crate) struct HelperThreads {
 }
 
 impl HelperThreads {
-    /// Starts `threads` threads; lane i belongs to thread i mod `threads`.
-    pub(crate) fn start(lanes: &[Arc<Lane>], threads: usize) -> io::Result<Self> {
+    /// Starts `threads` threads, which run on `cpus` if they are told; lane i belongs to thread
+    /// i mod `threads`.
+    pub(crate) fn start(
+        lanes: &[Arc<Lane>],
+        threads: usize,
+        cpus: Option<&CpuSet>,
+    ) -> io::Result<Self> {
         let mut helpers = Vec::new();
         for thread in 0..threads.min(lanes.len()) {
             let mine: Vec<_> = lanes.iter().skip(thread).step_by(threads).cloned().collect();
@@ -43,9 +52,15 @@ impl HelperThreads {
                 asleep: AtomicBool::new(false),
             });
             let theirs = Arc::clone(&shared);
-            let handle = std::thread::Builder::new()
-                .name(format!("tcpx-soft-{thread}"))
-                .spawn(move || run(&mine, &theirs))?;
+            let cpus = cpus.cloned();
+            let handle = std::thread::Builder::new().name(format!("tcpx-soft-{thread}")).spawn(
+                move || {
+                    if let Some(Err(error)) = cpus.as_ref().map(CpuSet::run_here) {
+                        log::warn!("a helper thread cannot run on {cpus:?}: {error}");
+                    }
+                    run(&mine, &theirs);
+                },
+            )?;
             helpers.push(HelperThread { shared, thread: Some(handle) });
         }
         Ok(Self { helpers })
@@ -102,7 +117,8 @@ fn run(lanes: &[Arc<Lane>], shared: &Shared) {
 
 /// Runs every lane once; whether any moved.
 fn run_all(lanes: &[Arc<Lane>]) -> bool {
-    lanes.iter().filter(|lane| lane.run_once() == Progress::Moved).count() > 0
+    let has_moved = |lane: &Arc<Lane>| matches!(lane.run_once(CALL_BYTES), Progress::Moved(_));
+    lanes.iter().filter(|lane| has_moved(lane)).count() > 0
 }
 
 /// Waits for new chunks and for the sockets of lanes that have some.

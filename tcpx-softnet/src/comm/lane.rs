@@ -22,9 +22,6 @@ use crate::wire::Side;
 /// Chunks that a lane takes before it counts as full.
 const MAX_CHUNKS: usize = 32;
 
-/// Most bytes that one socket call is asked to move.
-const CALL_BYTES: usize = 1 << 20;
-
 /// Why a lane ends when its socket does.
 const CLOSED: &str = "the peer closed it";
 
@@ -122,8 +119,8 @@ impl Chunk {
 /// What came of running a lane once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Bytes moved, and more may.
-    Moved,
+    /// So many bytes moved, and more may.
+    Moved(usize),
     /// The socket must become ready first.
     Blocked,
     /// Something else must happen first, of which the socket tells nothing.
@@ -218,8 +215,9 @@ impl Lane {
         Some(chunk)
     }
 
-    /// Moves what can be moved with one system call. Never waits for the socket.
-    pub(crate) fn run_once(&self) -> Progress {
+    /// Moves what can be moved with one system call, at most so many bytes. Never waits for the
+    /// socket.
+    pub(crate) fn run_once(&self, most: usize) -> Progress {
         if self.chunks.load(Ordering::Acquire) == 0 {
             return Progress::Idle;
         }
@@ -243,7 +241,7 @@ impl Lane {
             self.die(&mut working, &error);
             return Progress::Idle;
         }
-        let mut list = IoList::new(limit.min(CALL_BYTES));
+        let mut list = IoList::new(limit.min(most));
         for chunk in &working.chunks {
             if !chunk.list(&mut list) {
                 break;
@@ -261,7 +259,7 @@ impl Lane {
             IoOutcome::Bytes(bytes) => {
                 working.faults.moved(bytes);
                 self.advance(&mut working, bytes);
-                Progress::Moved
+                Progress::Moved(bytes)
             }
             IoOutcome::Blocked => Progress::Blocked,
             IoOutcome::Again => Progress::Held,

@@ -16,8 +16,11 @@ use super::options::CommOptions;
 use crate::faults::SocketFaults;
 use crate::wire::{Side, SocketRole};
 
-/// Bytes queued on a lane that the caller runs itself: no more than one call moves, so that bounce
-/// pages are handed out late and stay few and hot.
+/// Most bytes that one call of `test` moves, on all lanes together, so that its caller gets to
+/// other comms in time.
+const STEP_BYTES: usize = 256 << 10;
+/// Bytes queued on a lane that the caller runs itself: few, so that bounce pages are handed out
+/// late and stay few and hot.
 const INLINE_QUEUE_BYTES: usize = 1 << 20;
 /// Bytes queued on a lane with a helper thread, which must not run dry between two calls of `test`.
 const HELPER_QUEUE_BYTES: usize = 4 << 20;
@@ -31,6 +34,8 @@ pub(crate) struct Lanes {
     side: Side,
     /// What the helper threads ring, if there are any.
     bell: Option<Arc<Bell>>,
+    /// The lane that the next step begins with.
+    first: usize,
 }
 
 impl Lanes {
@@ -40,8 +45,8 @@ impl Lanes {
         side: Side,
         options: &CommOptions<'_>,
     ) -> io::Result<Self> {
-        let CommOptions { number, threads, script, .. } = *options;
-        let bell = (threads > 0).then(Arc::<Bell>::default);
+        let CommOptions { number, threads, cpus, script, .. } = *options;
+        let bell = (threads > 0).then(|| Arc::new(Bell::new()));
         let lane = |(index, socket)| {
             // At most eight.
             let role = SocketRole::Data(index as u16);
@@ -50,8 +55,8 @@ impl Lanes {
         };
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers =
-            if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads)?) };
-        Ok(Self { helpers, lanes, side, bell })
+            if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads, cpus)?) };
+        Ok(Self { helpers, lanes, side, bell, first: 0 })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -76,18 +81,30 @@ impl Lanes {
         (0..self.lanes.len()).any(|index| self.has_room(index))
     }
 
-    /// Moves bytes, if there are no helper threads to do it. Says whether more may happen although
-    /// no descriptor becomes ready.
-    pub(crate) fn run(&self) -> bool {
+    /// Moves bytes, if there are no helper threads to do it, up to what a step may. Says whether
+    /// more may happen although no descriptor becomes ready.
+    pub(crate) fn run(&mut self) -> bool {
         if let Some(bell) = &self.bell {
             return !bell.is_watched();
         }
-        let may_go_on = |lane: &Arc<Lane>| match lane.run_once() {
-            Progress::Moved => lane.has_chunks(),
-            Progress::Held => true,
-            Progress::Blocked | Progress::Idle => false,
-        };
-        self.lanes.iter().filter(|lane| may_go_on(lane)).count() > 0
+        let (mut left, mut may_go_on) = (STEP_BYTES, false);
+        for _ in 0..self.lanes.len() {
+            let lane = &self.lanes[self.first];
+            if left == 0 {
+                // This lane begins the next step.
+                return true;
+            }
+            self.first = (self.first + 1) % self.lanes.len();
+            match lane.run_once(left) {
+                Progress::Moved(bytes) => {
+                    left -= bytes;
+                    may_go_on |= lane.has_chunks();
+                }
+                Progress::Held => may_go_on = true,
+                Progress::Blocked | Progress::Idle => {}
+            }
+        }
+        may_go_on
     }
 
     /// What to watch: the data sockets, and the bell of the helper threads.
@@ -134,4 +151,69 @@ impl Lanes {
 /// A descriptor, and what to watch it for.
 pub(crate) fn descriptor(fd: &impl AsRawFd, events: c_int) -> CommDescriptor {
     CommDescriptor { fd: fd.as_raw_fd(), events: events as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::faults::FaultScript;
+    use crate::memory::BounceBuffer;
+
+    /// Connected sockets: ours, and the peer's.
+    fn sockets(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("address");
+        let connect = |_| {
+            let ours = TcpStream::connect(address).expect("connects");
+            let theirs = listener.accept().expect("it has come").0;
+            ours.set_nonblocking(true).expect("a flag");
+            theirs.set_nonblocking(true).expect("a flag");
+            (ours, theirs)
+        };
+        (0..count).map(connect).unzip()
+    }
+
+    /// Reads all that is there.
+    fn drain(socket: &mut TcpStream) -> usize {
+        let (mut place, mut total) = (vec![0; STEP_BYTES], 0);
+        while let Ok(bytes @ 1..) = socket.read(&mut place) {
+            total += bytes;
+        }
+        total
+    }
+
+    #[test]
+    fn a_step_is_bounded_for_all_lanes_together() {
+        let script = FaultScript::default();
+        let options = CommOptions {
+            number: 0,
+            threads: 0,
+            cpus: None,
+            recv_sync: false,
+            inline_bytes: 0,
+            peer_timeout: None,
+            script: &script,
+        };
+        let (ours, mut theirs) = sockets(3);
+        let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
+        let bounce = BounceBuffer::new(4 * STEP_BYTES as u64, false).expect("mapping");
+        let memory = bounce.region().piece(0, 4 * STEP_BYTES);
+        for lane in 0..3 {
+            lanes.push(lane, Chunk::new(0, 0, vec![memory]));
+        }
+        let (mut total, mut steps) = (0, 0);
+        while lanes.lanes.iter().any(|lane| lane.has_chunks()) {
+            lanes.run();
+            steps += 1;
+            total += theirs.iter_mut().map(drain).sum::<usize>();
+            assert!(total <= steps * STEP_BYTES, "{steps} steps moved {total} bytes");
+        }
+        assert!(steps >= 12, "{steps} steps");
+        let mut finished = 0;
+        lanes.harvest(|_, chunk| finished += usize::from(!chunk.failed));
+        assert_eq!(finished, 3);
+    }
 }

@@ -215,6 +215,7 @@ mod tests {
         let options = CommOptions {
             number: 0,
             threads: 0,
+            cpus: None,
             recv_sync: false,
             inline_bytes: 0,
             peer_timeout: limit,

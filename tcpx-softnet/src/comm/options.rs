@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::cpu_set::CpuSet;
 use crate::faults::FaultScript;
 
 /// Settings of one comm, and its number.
@@ -11,6 +12,8 @@ pub(crate) struct CommOptions<'a> {
     pub(crate) number: u64,
     /// Helper threads; 0 when the caller of `test` moves the payload.
     pub(crate) threads: usize,
+    /// Where they run; `None`: wherever the program may.
+    pub(crate) cpus: Option<&'a CpuSet>,
     /// Whether sends wait for the peer's receives.
     pub(crate) recv_sync: bool,
     /// Messages of up to this many bytes travel on the control socket.

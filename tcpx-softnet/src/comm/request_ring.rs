@@ -131,6 +131,11 @@ impl<T> Ring<T> {
         (self.reported < self.posted).then_some(self.reported)
     }
 
+    /// Whether `number` is the one request that has not been reported done.
+    pub(crate) fn is_only_unreported(&self, number: u64) -> bool {
+        self.reported == number && self.posted == number + 1
+    }
+
     /// How many requests were ever posted.
     pub(crate) fn posted(&self) -> u64 {
         self.posted

@@ -1,6 +1,7 @@
 //! Send comms. A message is cut into chunks, which are announced on the control socket and queued
 //! on the data sockets. Chunks of GPU memory are copied to pinned pages before that.
 
+mod outgoing;
 mod readiness;
 
 use std::io;
@@ -9,9 +10,9 @@ use std::time::Duration;
 
 use tcpx_sys::MAX_REQUESTS;
 
+use self::outgoing::Outgoing;
 use super::control_socket::{ControlOut, ControlSocket};
 use super::credit::CreditIn;
-use super::lane::Chunk;
 use super::lane_order::RoundRobin;
 use super::lanes::Lanes;
 use super::liveness::Liveness;
@@ -22,7 +23,8 @@ use crate::failure::Failure;
 use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{Piece, Registration, Staged, Stager, cuda_failure};
-use crate::wire::{Record, Side, chunk_at};
+use crate::quirk::Quirk;
+use crate::wire::{MAX_INLINE_BYTES, Side, chunk_at};
 
 /// One isend.
 #[derive(Debug)]
@@ -51,35 +53,6 @@ impl Request for SendRequest {
     }
 }
 
-/// Records and chunks on their way to the sockets.
-#[derive(Debug)]
-struct Outgoing {
-    lanes: Lanes,
-    order: RoundRobin,
-    records: ControlOut,
-    spare: Vec<Vec<Piece>>,
-}
-
-impl Outgoing {
-    /// Queues a whole message behind its record.
-    fn push_inline(&mut self, number: u64, memory: Piece) {
-        // `isend` took the length from a positive `int`.
-        self.records.push(number, Record::Inline { size: memory.len() as u32 }, memory);
-    }
-
-    /// Queues a chunk and its record; false when no socket has room.
-    fn push_chunk(&mut self, number: u64, offset: u32, total: u32, memory: Piece) -> bool {
-        let Some(lane) = self.order.pick(|lane| self.lanes.has_room(lane)) else { return false };
-        let mut pieces = self.spare.pop().unwrap_or_default();
-        pieces.push(memory);
-        // At most eight data sockets, and a chunk is no longer than its message.
-        let (index, size) = (lane as u16, memory.len() as u32);
-        self.records.push(number, Record::Chunk { index, size, offset, total }, Piece::EMPTY);
-        self.lanes.push(lane, Chunk::new(number, offset, pieces));
-        true
-    }
-}
-
 /// A send comm.
 #[derive(Debug)]
 pub(crate) struct SendComm {
@@ -91,6 +64,8 @@ pub(crate) struct SendComm {
     liveness: Liveness,
     chunk_bytes: u32,
     inline_bytes: u32,
+    /// The same for a message while no other is under way.
+    lone_inline_bytes: u32,
     faults: CommFaults,
     /// Made with the first send of GPU memory.
     stager: Option<Stager>,
@@ -117,6 +92,7 @@ impl SendComm {
             requests: Requests::new(script),
             chunk_bytes: sockets.chunk_bytes,
             inline_bytes: options.inline_bytes,
+            lone_inline_bytes: lone_inline_bytes(options),
             faults: CommFaults::new(script, Side::Send),
             stager: None,
             may_go_on: true,
@@ -321,10 +297,12 @@ impl SendComm {
 
     /// Queues what is left of a message; false when the sockets have no room for all of it.
     fn queue_message(&mut self, number: u64) -> bool {
+        let is_alone = self.requests.ring.is_only_unreported(number);
         let Some(send) = self.requests.ring.get_mut(number) else { return false };
         // `isend` took the length from a positive `int`.
         let total = send.memory.len() as u32;
-        if total <= self.inline_bytes {
+        let is_whole_and_alone = send.queued == 0 && is_alone;
+        if total <= self.inline_bytes || is_whole_and_alone && total <= self.lone_inline_bytes {
             send.records += 1;
             send.queued = total;
             self.outgoing.push_inline(number, send.memory);
@@ -378,6 +356,16 @@ impl SendComm {
             spare.push(chunk.pieces);
         });
         has_harvested
+    }
+}
+
+/// A message that nobody else waits behind goes with its record even when it is some pages long: a
+/// system call and a wake-up at each end cost more than the receiver's copy. In a stream of
+/// messages they are shared, and the copy costs more.
+fn lone_inline_bytes(options: &CommOptions<'_>) -> u32 {
+    match options.script.has(Quirk::Inline) {
+        true => options.inline_bytes,
+        false => options.inline_bytes.saturating_mul(4).min(MAX_INLINE_BYTES),
     }
 }
 

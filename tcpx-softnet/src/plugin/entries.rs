@@ -1,14 +1,16 @@
 //! What each entry does, in safe Rust: the objects behind the callers' ids.
 
+pub(super) mod additions;
+
 use std::ffi::{c_int, c_void};
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use tcpx_cuda::CudaGpu;
-use tcpx_sys::{CommDescriptor, UnpackNetDeviceHandle};
+use tcpx_sys::UnpackNetDeviceHandle;
 
 use super::gpu_mismatch::delivery;
 use super::misuse::misuse;
+use super::nic::Nic;
 use super::registered;
 use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
 use super::runtime::runtime;
@@ -27,9 +29,10 @@ enum Comm {
     Recv(Box<RecvComm>),
 }
 
-/// A listen comm, and the GPU that was current when it was made.
+/// A listen comm, its NIC, and the GPU that was current when it was made.
 struct Listening {
     comm: ListenComm,
+    nic: usize,
     gpu: Option<u32>,
 }
 
@@ -48,7 +51,8 @@ static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
 pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure> {
     let runtime = runtime()?;
     let settings = &runtime.settings;
-    let address = runtime.nic(dev)?.1.interface.address;
+    let (nic, Nic { interface, .. }) = runtime.nic(dev)?;
+    let address = interface.address;
     let comm = ListenComm::open(
         address,
         settings.sockets,
@@ -63,7 +67,7 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
     })?;
     let handle = comm.handle();
     let gpu = ordinal_of_thread("listen", settings.memory)?;
-    Ok((handle, insert_comm(Comm::Listen(Box::new(Listening { comm, gpu })))?))
+    Ok((handle, insert_comm(Comm::Listen(Box::new(Listening { comm, nic, gpu })))?))
 }
 
 fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
@@ -102,7 +106,7 @@ pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Fa
 /// Polls an attempt: `None` while it runs, then once its comm or failure.
 pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>, Failure> {
     let runtime = runtime()?;
-    runtime.nic(dev)?;
+    let (nic, _) = runtime.nic(dev)?;
     let attempt = Id::from_word(state, IdKind::Connect).ok_or(LookupError::Stale);
     let answer = attempt.and_then(|id| Ok((id, CONNECTS.with(id, ConnectAttempt::poll)?)));
     let (id, answer) = match answer {
@@ -117,7 +121,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     };
     // The only holder of this id: the word in the caller's handle is stale from here on.
     let _ = CONNECTS.remove_if(id, |_| true);
-    let comm = SendComm::new(answer?, &runtime.next_comm()).map_err(|error| {
+    let comm = SendComm::new(answer?, &runtime.next_comm(nic)).map_err(|error| {
         log::warn!("connect: cannot start helper threads: {error}");
         Failure::System
     })?;
@@ -130,13 +134,13 @@ pub(crate) fn accept(
 ) -> Result<Option<(*mut c_void, *mut UnpackNetDeviceHandle)>, Failure> {
     let runtime = runtime()?;
     let accepted = with_comm("accept", listen_comm, |comm| match comm {
-        Comm::Listen(listen) => Ok((listen.comm.accept()?, listen.gpu)),
+        Comm::Listen(listen) => Ok((listen.comm.accept()?, listen.nic, listen.gpu)),
         Comm::Send(_) | Comm::Recv(_) => wrong_kind("accept", "listen"),
     })?;
-    let (sockets, listened) = match accepted {
-        (Accepted::Pending, _) => return Ok(None),
-        (Accepted::Ready(sockets), gpu) => (sockets, gpu),
-        (Accepted::Over, _) => {
+    let (sockets, nic, listened) = match accepted {
+        (Accepted::Pending, ..) => return Ok(None),
+        (Accepted::Ready(sockets), nic, gpu) => (sockets, nic, gpu),
+        (Accepted::Over, ..) => {
             return Err(misuse(format_args!(
                 "accept called again after its final answer; a listen comm has one peer"
             )));
@@ -145,7 +149,7 @@ pub(crate) fn accept(
     let gpu = gpu_of_thread("accept", runtime.settings.memory)?;
     let delivers = delivery(listened, gpu.as_ref().map(CudaGpu::ordinal), &runtime.settings)?;
     let bounce = runtime.bounce(gpu.as_ref())?;
-    let comm = RecvComm::new(sockets, &runtime.next_comm(), bounce, gpu.as_ref(), delivers)?;
+    let comm = RecvComm::new(sockets, &runtime.next_comm(nic), bounce, gpu.as_ref(), delivers)?;
     let device = comm.device();
     Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))
 }
@@ -172,51 +176,6 @@ fn explain(entry: &str, missing: LookupError) -> Failure {
             Failure::Internal
         }
     }
-}
-
-/// `limit`: how long the peer's host may be silent; `None`: for ever.
-pub(crate) fn set_peer_timeout(comm: *mut c_void, limit: Option<Duration>) -> Result<(), Failure> {
-    with_comm("setPeerTimeout", comm, |comm| {
-        match comm {
-            Comm::Send(send) => send.set_peer_timeout(limit),
-            Comm::Recv(recv) => recv.set_peer_timeout(limit),
-            Comm::Listen(_) => return wrong_kind("setPeerTimeout", "send or receive"),
-        }
-        Ok(())
-    })
-}
-
-/// Whether the comm's sockets are alive.
-pub(crate) fn check_comm(comm: *mut c_void) -> Result<(), Failure> {
-    with_comm("checkComm", comm, |comm| match comm {
-        Comm::Send(send) => send.check(),
-        Comm::Recv(recv) => recv.check(),
-        Comm::Listen(_) => wrong_kind("checkComm", "send or receive"),
-    })
-}
-
-/// What to watch for edges on a comm.
-pub(crate) fn descriptors(comm: *mut c_void) -> Result<Vec<CommDescriptor>, Failure> {
-    with_comm("descriptors", comm, |comm| {
-        let all = match comm {
-            Comm::Send(send) => send.descriptors(),
-            Comm::Recv(recv) => recv.descriptors(),
-            Comm::Listen(_) => return wrong_kind("descriptors", "send or receive"),
-        };
-        all.map_err(|error| {
-            log::warn!("descriptors: cannot make an event: {error}");
-            Failure::System
-        })
-    })
-}
-
-/// Whether a further test may get further although no descriptor becomes ready.
-pub(crate) fn needs_call(comm: *mut c_void) -> Result<bool, Failure> {
-    with_comm("needsCall", comm, |comm| match comm {
-        Comm::Send(send) => Ok(send.needs_call()),
-        Comm::Recv(recv) => Ok(recv.needs_call()),
-        Comm::Listen(_) => wrong_kind("needsCall", "send or receive"),
-    })
 }
 
 fn wrong_kind<R>(entry: &str, expected: &str) -> Result<R, Failure> {

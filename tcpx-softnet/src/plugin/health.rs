@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tcpx_sys::{CommHealthV1, NcclResult};
 
-use super::entries;
+use super::entries::additions;
 use super::table::guard;
 use crate::entry::Entry;
 
@@ -23,9 +23,9 @@ pub const fn comm_health() -> CommHealthV1 {
 
 unsafe extern "C" fn set_peer_timeout(comm: *mut c_void, milliseconds: c_uint) -> NcclResult {
     let limit = (milliseconds != 0).then(|| Duration::from_millis(milliseconds.into()));
-    guard(Entry::SetPeerTimeout, || entries::set_peer_timeout(comm, limit))
+    guard(Entry::SetPeerTimeout, || additions::set_peer_timeout(comm, limit))
 }
 
 unsafe extern "C" fn check_comm(comm: *mut c_void) -> NcclResult {
-    guard(Entry::CheckComm, || entries::check_comm(comm))
+    guard(Entry::CheckComm, || additions::check_comm(comm))
 }

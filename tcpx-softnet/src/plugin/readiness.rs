@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use tcpx_sys::{CommDescriptor, CommPollV1, NcclResult};
 
-use super::entries;
+use super::entries::additions;
 use super::table::{guard, not_null, put};
 use crate::entry::Entry;
 
@@ -31,7 +31,7 @@ unsafe extern "C" fn descriptors(
         if capacity > 0 {
             not_null("descriptors", "out", out)?;
         }
-        let all = entries::descriptors(comm)?;
+        let all = additions::descriptors(comm)?;
         for (index, descriptor) in all.iter().take(capacity).enumerate() {
             // SAFETY: not NULL; the ABI asks for an array of `capacity` elements.
             unsafe { put(out.add(index), *descriptor) };
@@ -45,7 +45,7 @@ unsafe extern "C" fn descriptors(
 unsafe extern "C" fn needs_call(comm: *mut c_void, answer: *mut c_int) -> NcclResult {
     guard(Entry::NeedsCall, || {
         not_null("needsCall", "answer", answer)?;
-        let needs_call = entries::needs_call(comm)?;
+        let needs_call = additions::needs_call(comm)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
         unsafe { put(answer, c_int::from(needs_call)) };
         Ok(())

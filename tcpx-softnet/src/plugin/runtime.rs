@@ -13,6 +13,7 @@ use super::registry::RequestForm;
 use super::settings::Settings;
 use super::variables::SettingsError;
 use crate::comm::CommOptions;
+use crate::cpu_set::CpuSet;
 use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::faults::{CallCounter, ScriptedCall};
@@ -28,6 +29,8 @@ pub(crate) struct Runtime {
     nics: Vec<Nic>,
     /// Helper threads per comm; 0 when the caller of `test` moves the payload.
     threads: usize,
+    /// Where they run, by NIC.
+    cpus: Vec<Option<CpuSet>>,
     /// Mapped by the first receive comm.
     bounce: OnceLock<BounceBuffer>,
     /// Pinned by the first receive comm for a GPU.
@@ -40,11 +43,12 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// What a new send or receive comm is told.
-    pub(crate) fn next_comm(&self) -> CommOptions<'_> {
+    /// What a new send or receive comm over this NIC is told.
+    pub(crate) fn next_comm(&self, nic: usize) -> CommOptions<'_> {
         CommOptions {
             number: self.comms.fetch_add(1, Ordering::Relaxed),
             threads: self.threads,
+            cpus: self.cpus.get(nic).and_then(Option::as_ref),
             recv_sync: self.settings.recv_sync,
             inline_bytes: self.settings.inline_bytes,
             peer_timeout: self.settings.peer_timeout,
@@ -209,10 +213,12 @@ pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
     for nic in &nics {
         log::info!("software plugin: using {}: {}", nic.interface.name, nic.interface.address);
     }
+    let cpus = nics.iter().map(|nic| settings.cpus.of(&nic.interface.name)).collect();
     let _ = RUNTIME.set(Runtime {
         settings,
         nics,
         threads,
+        cpus,
         bounce: OnceLock::new(),
         pinned_bounce: OnceLock::new(),
         gpu_bounces: OnceLock::new(),

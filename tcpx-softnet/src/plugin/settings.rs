@@ -5,6 +5,7 @@ use std::env;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::helper_cpus::HelperCpus;
 use super::script_variables::{inline_bytes, script};
 use super::variables::{SettingsError, Variables, narrow};
 use crate::faults::FaultScript;
@@ -56,8 +57,11 @@ pub struct Settings {
     pub recv_sync: bool,
     /// Who moves payload.
     pub helpers: Helpers,
+    /// Where helper threads run.
+    pub cpus: HelperCpus,
     /// Messages of up to this many bytes, 0..=32768, travel on the control socket with their
-    /// record: one system call instead of two.
+    /// record: one system call instead of two. While no other message is under way, so do those of
+    /// up to four times as many bytes, 32768 at most.
     pub inline_bytes: u32,
     /// Bytes of the bounce region, a multiple of 4096 up to 4 GiB. Memory is taken as it is used.
     pub pool_bytes: u64,
@@ -86,6 +90,7 @@ impl Default for Settings {
             threads: 1,
             recv_sync: false,
             helpers: Helpers::Auto,
+            cpus: HelperCpus::Any,
             inline_bytes: 8 << 10,
             pool_bytes: 256 << 20,
             memory: DeviceMemory::Auto,
@@ -165,6 +170,7 @@ impl Settings {
             threads: narrow(threads),
             recv_sync: read.flag("NCCL_GPUDIRECTTCPX_RECV_SYNC")?.unwrap_or(default.recv_sync),
             helpers: read.parsed("TCPX_SOFT_HELPERS")?.unwrap_or_default(),
+            cpus: read.parsed("TCPX_SOFT_CPUS")?.unwrap_or_default(),
             inline_bytes: inline_bytes(&read, &script)?.unwrap_or(default.inline_bytes),
             pool_bytes: read
                 .number("TCPX_SOFT_POOL_BYTES", PAGE_BYTES, MAX_POOL_BYTES)?
@@ -290,6 +296,8 @@ mod tests {
             (ENABLE, "off"),
             ("NCCL_GPUDIRECTTCPX_RECV_SYNC", "yes"),
             ("TCPX_SOFT_HELPERS", "2"),
+            ("TCPX_SOFT_CPUS", "near"),
+            ("TCPX_SOFT_CPUS", "3-1"),
             ("TCPX_SOFT_INLINE_BYTES", "32769"),
             ("TCPX_SOFT_POOL_BYTES", "5000000000"),
             ("TCPX_SOFT_MEMORY", "gpu"),

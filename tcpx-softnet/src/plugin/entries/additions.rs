@@ -1,0 +1,55 @@
+//! What the entries of the additions to the table do.
+
+use std::ffi::c_void;
+use std::time::Duration;
+
+use tcpx_sys::CommDescriptor;
+
+use super::{Comm, with_comm, wrong_kind};
+use crate::failure::Failure;
+use crate::log;
+
+/// `limit`: how long the peer's host may be silent; `None`: for ever.
+pub(crate) fn set_peer_timeout(comm: *mut c_void, limit: Option<Duration>) -> Result<(), Failure> {
+    with_comm("setPeerTimeout", comm, |comm| {
+        match comm {
+            Comm::Send(send) => send.set_peer_timeout(limit),
+            Comm::Recv(recv) => recv.set_peer_timeout(limit),
+            Comm::Listen(_) => return wrong_kind("setPeerTimeout", "send or receive"),
+        }
+        Ok(())
+    })
+}
+
+/// Whether the comm's sockets are alive.
+pub(crate) fn check_comm(comm: *mut c_void) -> Result<(), Failure> {
+    with_comm("checkComm", comm, |comm| match comm {
+        Comm::Send(send) => send.check(),
+        Comm::Recv(recv) => recv.check(),
+        Comm::Listen(_) => wrong_kind("checkComm", "send or receive"),
+    })
+}
+
+/// What to watch for edges on a comm.
+pub(crate) fn descriptors(comm: *mut c_void) -> Result<Vec<CommDescriptor>, Failure> {
+    with_comm("descriptors", comm, |comm| {
+        let all = match comm {
+            Comm::Send(send) => send.descriptors(),
+            Comm::Recv(recv) => recv.descriptors(),
+            Comm::Listen(_) => return wrong_kind("descriptors", "send or receive"),
+        };
+        all.map_err(|error| {
+            log::warn!("descriptors: cannot make an event: {error}");
+            Failure::System
+        })
+    })
+}
+
+/// Whether a further test may get further although no descriptor becomes ready.
+pub(crate) fn needs_call(comm: *mut c_void) -> Result<bool, Failure> {
+    with_comm("needsCall", comm, |comm| match comm {
+        Comm::Send(send) => Ok(send.needs_call()),
+        Comm::Recv(recv) => Ok(recv.needs_call()),
+        Comm::Listen(_) => wrong_kind("needsCall", "send or receive"),
+    })
+}
