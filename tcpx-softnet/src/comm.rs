@@ -12,6 +12,7 @@
 //! - `credit`: the count of posted receives, for sends that wait for their receive
 //! - `liveness`: whether a comm's sockets are alive
 //! - `tcp_state`: what the system knows of one socket
+//! - `needs_call`: whether a caller must ask again by itself
 //! - `lane`: one data socket with its queue of chunks
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
@@ -26,6 +27,7 @@ mod lane;
 mod lane_order;
 mod lanes;
 mod liveness;
+mod needs_call;
 mod options;
 mod recv_comm;
 mod recv_request;
@@ -34,6 +36,7 @@ mod requests;
 mod send_comm;
 mod tcp_state;
 
+pub(crate) use needs_call::NeedsCall;
 pub(crate) use options::CommOptions;
 pub(crate) use recv_comm::{Delivery, RecvComm};
 pub(crate) use recv_request::Destination;

@@ -1,8 +1,8 @@
 //! A second addition to the table that only plugins of this project have: the symbol
 //! `tcpxCommPoll_v1`, which says what a caller waits for instead of calling `test` in a loop.
 //!
-//! After a `test` that answered "not done" the caller asks `needsCall`. While that says 1, `test`
-//! may get further at once. When it says 0, nothing happens before one of the comm's descriptors
+//! After a `test` that answered "not done" the caller asks `needsCall`. While that says 1 or 2, `test`
+//! may get further. When it says 0, nothing happens before one of the comm's descriptors
 //! becomes ready or the caller posts or consumes something on the comm. Other plugins lack the
 //! symbol, and NCCL does not look for it.
 
@@ -42,8 +42,10 @@ pub type CommDescriptorsFn = unsafe extern "C" fn(
     capacity: c_int,
     count: *mut c_int,
 ) -> NcclResult;
-/// `needsCall(comm, answer)`. 1 when a further `test` of the comm's oldest request may get further
-/// although no descriptor becomes ready. 0 when it cannot. Without a request it is 0.
+/// `needsCall(comm, answer)`. Not 0 when a further `test` of the comm's oldest request may get
+/// further although no descriptor becomes ready: 2 at once, because there is more to move than one
+/// `test` does; 1 soon, because it waits for something that no descriptor tells. 0 when it cannot.
+/// Without a request it is 0.
 pub type NeedsCallFn = unsafe extern "C" fn(comm: *mut c_void, answer: *mut c_int) -> NcclResult;
 
 /// The 16 bytes that the symbol `tcpxCommPoll_v1` *is*.

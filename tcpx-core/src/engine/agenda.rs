@@ -250,7 +250,10 @@ mod tests {
         assert!(round(&mut agenda, now).is_empty());
         assert!(agenda.mark_awaiting());
         assert_eq!(round(&mut agenda, now), [keys[0]]);
-        assert!(!agenda.mark_awaiting() && round(&mut agenda, now).is_empty(), "nobody asked again");
+        assert!(
+            !agenda.mark_awaiting() && round(&mut agenda, now).is_empty(),
+            "nobody asked again"
+        );
         agenda.settle(keys[1], waits);
         agenda.settle(keys[1], Attention::default());
         assert!(!agenda.mark_awaiting(), "it has its answer");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::connection::Connection;
+use crate::plugin::comm::NextCall;
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{Event, Poller, Target};
 
@@ -46,17 +47,19 @@ impl Connection {
             return wants;
         }
         for lane in &self.send_lanes {
-            let must_be_polled = lane.must_be_polled();
-            wants.polls |= must_be_polled;
+            let next = lane.next_call();
+            wants.again |= next == NextCall::Now;
+            wants.polls |= next == NextCall::Soon;
             // Its memory may be on its way to the comm.
-            wants.awaits_worker |= must_be_polled || lane.awaits_staging();
+            wants.awaits_worker |= next == NextCall::Soon || lane.awaits_staging();
             wants.holds_slots |= lane.is_gathering();
             wants.sending |= !lane.is_idle();
         }
         for lane in &self.recv_lanes {
-            let must_be_polled = lane.must_be_polled();
-            wants.polls |= must_be_polled;
-            wants.awaits_worker |= must_be_polled;
+            let next = lane.next_call();
+            wants.again |= next == NextCall::Now;
+            wants.polls |= next == NextCall::Soon;
+            wants.awaits_worker |= next == NextCall::Soon;
             wants.holds_slots |= lane.holds_slots();
             wants.receiving |= lane.awaits_bytes();
         }

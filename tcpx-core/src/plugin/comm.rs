@@ -25,5 +25,6 @@ pub(crate) use listen::ListenComm;
 pub(crate) use memory::{CommMemory, MemoryHandle, Registering, Registrar};
 pub(crate) use open_comm::{OpenComm, close_comms};
 pub(crate) use raw::Request;
+pub(crate) use readiness::NextCall;
 pub(crate) use recv::RecvComm;
 pub(crate) use send::SendComm;

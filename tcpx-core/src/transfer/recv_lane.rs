@@ -16,7 +16,7 @@ use super::stripe_queue::{Finished, StripeNumber, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
-use crate::plugin::comm::{OpenComm, RecvComm, Request};
+use crate::plugin::comm::{NextCall, OpenComm, RecvComm, Request};
 use crate::plugin::comm_label::CommLabel;
 use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
@@ -122,7 +122,7 @@ impl RecvLane {
 
     /// Whether nothing is posted, and nothing has happened on the comm's descriptors.
     fn is_at_rest(&self) -> bool {
-        !self.window.has_posted() && !self.comm.may_move()
+        !self.window.has_posted() && self.comm.next_call() == NextCall::WhenTold
     }
 
     /// Something has happened on one of the comm's descriptors.
@@ -130,11 +130,14 @@ impl RecvLane {
         self.comm.wake();
     }
 
-    /// Whether the comm must be asked again and again: no descriptor says when a request arrives,
-    /// or when the plugin takes one more.
-    pub(crate) fn must_be_polled(&self) -> bool {
-        let wants_post = self.stripes.peek().is_some() && self.window.has_room();
-        wants_post || (self.window.has_posted() && self.comm.may_move())
+    /// When the lane may get further: soon, where no descriptor says when a request arrives, or
+    /// when the plugin takes one more.
+    pub(crate) fn next_call(&self) -> NextCall {
+        match self.stripes.peek().is_some() && self.window.has_room() {
+            true => NextCall::Soon,
+            false if self.window.has_posted() => self.comm.next_call(),
+            false => NextCall::WhenTold,
+        }
     }
 
     /// Whether arrived chunks hold slots until they are unpacked.

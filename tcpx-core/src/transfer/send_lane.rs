@@ -16,7 +16,7 @@ use super::stripe::Stripe;
 use super::stripe_queue::{Finished, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::plugin::comm::{OpenComm, Request, SendComm};
+use crate::plugin::comm::{NextCall, OpenComm, Request, SendComm};
 use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
@@ -163,7 +163,7 @@ impl SendLane {
     /// Looks whether the comm is alive, where nothing else finds out: a request that is tested
     /// again and again does, and so does the system, which tells of what happens on an idle one.
     pub(crate) fn look_if_unknown(&mut self) -> Result<()> {
-        let is_at_rest = !self.window.has_posted() && !self.comm.may_move();
+        let is_at_rest = !self.window.has_posted() && self.comm.next_call() == NextCall::WhenTold;
         if is_at_rest || (self.window.has_posted() && !self.comm.is_watched()) {
             return Ok(());
         }
@@ -179,12 +179,16 @@ impl SendLane {
         self.comm.wake();
     }
 
-    /// Whether the comm must be asked again and again: no descriptor says when a request is sent,
-    /// or when the plugin takes one more.
-    pub(crate) fn must_be_polled(&self) -> bool {
+    /// When the lane may get further: soon, where no descriptor says when a request is sent, or when
+    /// the plugin takes one more.
+    pub(crate) fn next_call(&self) -> NextCall {
         let is_in_one_piece = self.stripes.peek().is_some_and(|(it, _)| it.gathered.is_none());
         let wants_post = is_in_one_piece && self.window.has_room() && self.has_credit();
-        (wants_post && self.staged.is_empty()) || (self.window.has_posted() && self.comm.may_move())
+        match wants_post && self.staged.is_empty() {
+            true => NextCall::Soon,
+            false if self.window.has_posted() => self.comm.next_call(),
+            false => NextCall::WhenTold,
+        }
     }
 
     /// Whether chunks are being gathered.

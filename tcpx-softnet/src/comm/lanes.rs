@@ -12,6 +12,7 @@ use super::bell::Bell;
 use super::helper_threads::HelperThreads;
 use super::lane::{Chunk, Lane, Progress};
 use super::lane_order::harvest_order;
+use super::needs_call::NeedsCall;
 use super::options::CommOptions;
 use crate::faults::SocketFaults;
 use crate::wire::{Side, SocketRole};
@@ -83,28 +84,28 @@ impl Lanes {
 
     /// Moves bytes, if there are no helper threads to do it, up to what a step may. Says whether
     /// more may happen although no descriptor becomes ready.
-    pub(crate) fn run(&mut self) -> bool {
+    pub(crate) fn run(&mut self) -> NeedsCall {
         if let Some(bell) = &self.bell {
-            return !bell.is_watched();
+            return NeedsCall::Soon.when(!bell.is_watched());
         }
-        let (mut left, mut may_go_on) = (STEP_BYTES, false);
+        let (mut left, mut needs_call) = (STEP_BYTES, NeedsCall::No);
         for _ in 0..self.lanes.len() {
             let lane = &self.lanes[self.first];
             if left == 0 {
                 // This lane begins the next step.
-                return true;
+                return NeedsCall::AtOnce;
             }
             self.first = (self.first + 1) % self.lanes.len();
             match lane.run_once(left) {
                 Progress::Moved(bytes) => {
                     left -= bytes;
-                    may_go_on |= lane.has_chunks();
+                    needs_call = needs_call.max(NeedsCall::AtOnce.when(lane.has_chunks()));
                 }
-                Progress::Held => may_go_on = true,
+                Progress::Held => needs_call = needs_call.max(NeedsCall::Soon),
                 Progress::Blocked | Progress::Idle => {}
             }
         }
-        may_go_on
+        needs_call
     }
 
     /// What to watch: the data sockets, and the bell of the helper threads.

@@ -16,6 +16,7 @@ use super::credit::CreditOut;
 use super::lane::Chunk;
 use super::lanes::Lanes;
 use super::liveness::Liveness;
+use super::needs_call::NeedsCall;
 use super::options::CommOptions;
 use super::recv_request::{Destination, RecvRequest};
 use super::request_ring::{ConsumeError, Ring};
@@ -79,7 +80,7 @@ pub(crate) struct RecvComm {
     spare_pieces: Vec<Vec<Piece>>,
     spare_pages: Vec<ReceivePages>,
     /// Whether a further test may get further although no descriptor becomes ready.
-    may_go_on: bool,
+    needs_call: NeedsCall,
 }
 
 impl RecvComm {
@@ -133,7 +134,7 @@ impl RecvComm {
             harvested: Vec::new(),
             spare_pieces: Vec::new(),
             spare_pages: Vec::new(),
-            may_go_on: true,
+            needs_call: NeedsCall::AtOnce,
         })
     }
 
@@ -145,7 +146,7 @@ impl RecvComm {
     /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before
     /// [`Self::test`].
     pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
-        self.may_go_on = true;
+        self.needs_call = NeedsCall::AtOnce;
         let pages = self.spare_pages.pop().unwrap_or_default();
         self.requests.post(RecvRequest::new(destination, posted, pages))
     }
@@ -154,8 +155,11 @@ impl RecvComm {
     /// its entries and their count are in the queue by then.
     pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
-        self.may_go_on = true;
-        let may_go_on = self.requests.is_done(number) || self.progress();
+        self.needs_call = NeedsCall::AtOnce;
+        let needs_call = match self.requests.is_done(number) {
+            true => NeedsCall::AtOnce,
+            false => self.progress(),
+        };
         let mut done = self.requests.answer(number)?;
         if !done && self.liveness.is_stuck(number) {
             self.look();
@@ -165,13 +169,13 @@ impl RecvComm {
             self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
             self.requests.ring.report();
         }
-        self.may_go_on = done || may_go_on;
+        self.needs_call = if done { NeedsCall::AtOnce } else { needs_call };
         Ok(done)
     }
 
     /// Frees the oldest done request, whose number ends in the bits `low`, and recycles its pages.
     pub(crate) fn consume(&mut self, low: u32) -> Result<(), Failure> {
-        self.may_go_on = true;
+        self.needs_call = NeedsCall::AtOnce;
         let number = self.requests.ring.number_from_low_bits(low);
         match self.requests.ring.may_consume(number) {
             Ok(()) => {
@@ -239,11 +243,11 @@ impl RecvComm {
         }
         self.requests.fail(self.requests.ring.first_unqueued(), Failure::System);
         self.harvest();
-        self.may_go_on = true;
+        self.needs_call = NeedsCall::AtOnce;
     }
 
     /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
-    fn progress(&mut self) -> bool {
+    fn progress(&mut self) -> NeedsCall {
         self.requests.begin_call();
         self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
         self.send_credit();
@@ -252,7 +256,7 @@ impl RecvComm {
         let lanes = self.lanes.run();
         self.harvest();
         self.take_uploads();
-        lanes || self.has_more_to_do(records)
+        lanes.max(self.more_to_do(records))
     }
 
     fn send_credit(&mut self) {

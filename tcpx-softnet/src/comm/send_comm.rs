@@ -16,6 +16,7 @@ use super::credit::CreditIn;
 use super::lane_order::RoundRobin;
 use super::lanes::Lanes;
 use super::liveness::Liveness;
+use super::needs_call::NeedsCall;
 use super::options::CommOptions;
 use super::requests::{Request, Requests};
 use crate::connect::Sockets;
@@ -70,7 +71,7 @@ pub(crate) struct SendComm {
     /// Made with the first send of GPU memory.
     stager: Option<Stager>,
     /// Whether a further test may get further although no descriptor becomes ready.
-    may_go_on: bool,
+    needs_call: NeedsCall,
 }
 
 impl SendComm {
@@ -95,7 +96,7 @@ impl SendComm {
             lone_inline_bytes: lone_inline_bytes(options),
             faults: CommFaults::new(script, Side::Send),
             stager: None,
-            may_go_on: true,
+            needs_call: NeedsCall::AtOnce,
         })
     }
 
@@ -105,7 +106,7 @@ impl SendComm {
         memory: Piece,
         registration: Arc<Registration>,
     ) -> Result<u64, Failure> {
-        self.may_go_on = true;
+        self.needs_call = NeedsCall::AtOnce;
         let staged = self.prepare_staging(memory, &registration)?;
         let send = SendRequest {
             memory,
@@ -136,8 +137,11 @@ impl SendComm {
     /// Drives the comm, then says whether the request is done, whose number ends in the bits `low`.
     pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
-        self.may_go_on = true;
-        let may_go_on = self.requests.is_done(number) || self.progress();
+        self.needs_call = NeedsCall::AtOnce;
+        let needs_call = match self.requests.is_done(number) {
+            true => NeedsCall::AtOnce,
+            false => self.progress(),
+        };
         let mut done = self.requests.answer(number)?;
         if !done && self.liveness.is_stuck(number) {
             self.look();
@@ -147,7 +151,7 @@ impl SendComm {
             self.requests.ring.report();
             self.requests.ring.free();
         }
-        self.may_go_on = done || may_go_on;
+        self.needs_call = if done { NeedsCall::AtOnce } else { needs_call };
         Ok(done)
     }
 
@@ -178,18 +182,19 @@ impl SendComm {
         }
         self.requests.fail(from, Failure::System);
         self.harvest();
-        self.may_go_on = true;
+        self.needs_call = NeedsCall::AtOnce;
     }
 
     /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
-    fn progress(&mut self) -> bool {
+    fn progress(&mut self) -> NeedsCall {
         self.requests.begin_call();
         self.faults.step(self.outgoing.lanes.sockets().chain([self.control.stream()]));
         self.queue_chunks();
         let records = self.flush_records();
         let lanes = self.outgoing.lanes.run();
         let has_harvested = self.harvest();
-        records || lanes || self.has_more_to_do(has_harvested)
+        let records = NeedsCall::Soon.when(records);
+        records.max(lanes).max(self.more_to_do(has_harvested))
     }
 
     /// Whether the peer has posted the receive of request `next`, as far as it has told.

@@ -47,7 +47,7 @@ unsafe extern "C" fn needs_call(comm: *mut c_void, answer: *mut c_int) -> NcclRe
         not_null("needsCall", "answer", answer)?;
         let needs_call = additions::needs_call(comm)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
-        unsafe { put(answer, c_int::from(needs_call)) };
+        unsafe { put(answer, needs_call as c_int) };
         Ok(())
     })
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::address::Deregistration;
 use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
 use super::raw::RawComm;
+use super::readiness::NextCall;
 use crate::reactor::poller::{Poller, Target};
 use crate::workers::Workers;
 use crate::workers::ticket::Ticket;
@@ -35,12 +36,12 @@ pub(crate) trait OpenComm: Sized + Send + 'static {
 
     /// There is nothing to do on it until something happens, if that is told.
     fn rest(&mut self) {
-        self.raw_mut().readiness.rest(false);
+        self.raw_mut().readiness.rest(NextCall::WhenTold);
     }
 
-    /// Whether a call of `test` may get it further.
-    fn may_move(&self) -> bool {
-        self.raw().readiness.may_move()
+    /// When a call of `test` may get it further.
+    fn next_call(&self) -> NextCall {
+        self.raw().readiness.next()
     }
 
     /// Whether the system says when something happens on its descriptors.

@@ -12,7 +12,7 @@ use tcpx_sys::{CommDescriptor, MAX_COMM_DESCRIPTORS, NcclResult};
 
 use super::address::CommAddress;
 use super::memory::CommMemory;
-use super::readiness::Readiness;
+use super::readiness::{NextCall, Readiness};
 use crate::error::{Error, Phase, Result};
 use crate::plugin::Plugin;
 use crate::plugin::comm_label::CommLabel;
@@ -60,7 +60,7 @@ impl RawComm {
     /// Drives the comm; true once, when the request is done. Where nothing has happened since it got
     /// no further, the plugin is not called.
     pub(super) fn test(&mut self, request: Request, phase: Phase) -> Result<bool> {
-        if !self.readiness.may_move() {
+        if self.readiness.next() == NextCall::WhenTold {
             return Ok(false);
         }
         let mut done: c_int = 0;
@@ -79,8 +79,8 @@ impl RawComm {
             self.system_errors = 0;
         }
         self.place.check("test", code, phase)?;
-        if done == 0 && self.readiness.is_watched() {
-            self.readiness.rest(self.needs_call());
+        if done == 0 {
+            self.readiness.rest(self.next_call());
         }
         Ok(done != 0)
     }
@@ -147,14 +147,17 @@ impl RawComm {
         }
     }
 
-    /// Whether a further test may get further although no descriptor becomes ready. True where the
-    /// plugin does not say.
-    pub(super) fn needs_call(&self) -> bool {
-        let Some(readiness) = self.plugin.readiness() else { return true };
+    /// When a further `test` may get further. Soon, of a plugin that cannot tell.
+    fn next_call(&self) -> NextCall {
+        let Some(readiness) = self.plugin.readiness() else { return NextCall::Soon };
         let mut answer: c_int = 1;
         // SAFETY: the comm is open, and the output is a valid int.
         let code = unsafe { (readiness.needs_call)(self.raw.as_ptr(), &raw mut answer) };
-        !code.is_success() || answer != 0
+        match answer {
+            0 if code.is_success() => NextCall::WhenTold,
+            2 if code.is_success() => NextCall::Now,
+            _ => NextCall::Soon,
+        }
     }
 
     /// Where it is, for calls that other threads make.

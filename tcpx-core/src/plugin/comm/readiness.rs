@@ -2,34 +2,45 @@
 
 use crate::reactor::watch::Watch;
 
+/// When a call of `test` may get a comm further.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NextCall {
+    /// At once.
+    #[default]
+    Now,
+    /// Soon: nobody tells when.
+    Soon,
+    /// When something has happened on a descriptor, or is posted.
+    WhenTold,
+}
+
 /// Whether a call of `test` may get a comm further.
 #[derive(Debug, Default)]
 pub(super) struct Readiness {
     /// Its descriptors, if the plugin has told them.
     watches: Vec<Watch>,
-    /// Nothing has happened since `test` got no further. Only of a comm that is watched.
-    is_at_rest: bool,
+    next: NextCall,
 }
 
 impl Readiness {
-    /// Whether a call may get it further. Where the plugin tells no descriptors, any may.
-    pub(super) fn may_move(&self) -> bool {
-        !self.is_at_rest
+    pub(super) fn next(&self) -> NextCall {
+        self.next
     }
 
     /// Something has happened to it.
     pub(super) fn wake(&mut self) {
-        self.is_at_rest = false;
+        self.next = NextCall::Now;
     }
 
-    /// `test` got no further. `needs_call`: a further call may all the same.
-    pub(super) fn rest(&mut self, needs_call: bool) {
-        self.is_at_rest = self.is_watched() && !needs_call;
+    /// `test` got no further, and says when it may. Where the plugin tells no descriptors, nobody
+    /// tells when.
+    pub(super) fn rest(&mut self, next: NextCall) {
+        self.next = if self.is_watched() { next } else { NextCall::Soon };
     }
 
     /// Its descriptors are watched from now on.
     pub(super) fn watch(&mut self, watches: Vec<Watch>) {
-        *self = Self { watches, is_at_rest: false };
+        *self = Self { watches, next: NextCall::Now };
     }
 
     pub(super) fn is_watched(&self) -> bool {

@@ -74,12 +74,6 @@ impl SendComm {
     pub(crate) fn poll_descriptors(&self) -> SmallVec<[CommDescriptor; MAX_COMM_DESCRIPTORS]> {
         self.raw.descriptors()
     }
-
-    /// Whether a further test may get further although no descriptor becomes ready.
-    #[allow(dead_code, reason = "for whoever waits for it")]
-    pub(crate) fn needs_call(&self) -> bool {
-        self.raw.needs_call()
-    }
 }
 
 impl OpenComm for SendComm {

@@ -7,6 +7,7 @@ use tcpx_sys::CommDescriptor;
 use super::RecvComm;
 use super::records::{MAX_WAITING_CHUNKS, RecordsRest};
 use crate::comm::lanes::descriptor;
+use crate::comm::needs_call::NeedsCall;
 use crate::memory::Uploader;
 
 impl RecvComm {
@@ -20,22 +21,24 @@ impl RecvComm {
     }
 
     /// Whether a further test may get further although no descriptor becomes ready.
-    pub(crate) fn needs_call(&self) -> bool {
-        self.may_go_on && self.requests.ring.oldest_unreported().is_some()
+    pub(crate) fn needs_call(&self) -> NeedsCall {
+        self.needs_call.when(self.requests.ring.oldest_unreported().is_some())
     }
 
     /// Whether more may happen although no descriptor becomes ready, beside what lanes do.
-    pub(super) fn has_more_to_do(&self, records: RecordsRest) -> bool {
+    pub(super) fn more_to_do(&self, records: RecordsRest) -> NeedsCall {
         let records_go_on = match records {
-            RecordsRest::NothingCame => false,
-            RecordsRest::Held => true,
-            RecordsRest::TooManyChunks => self.chunks.len() < MAX_WAITING_CHUNKS,
-            RecordsRest::NoRoom => self.chunks.is_empty(),
+            RecordsRest::NothingCame => NeedsCall::No,
+            RecordsRest::Held => NeedsCall::Soon,
+            RecordsRest::TooManyChunks => {
+                NeedsCall::AtOnce.when(self.chunks.len() < MAX_WAITING_CHUNKS)
+            }
+            RecordsRest::NoRoom => NeedsCall::AtOnce.when(self.chunks.is_empty()),
         };
         // With room on its lane, a chunk waits for pages, which other comms give back too.
         let chunk_goes_on = self.chunks.front().is_some_and(|it| self.lanes.has_room(it.lane));
         let is_uploading = self.uploader.as_ref().and_then(Uploader::oldest).is_some();
         let counts_calls = self.requests.is_slow() || self.faults.counts_calls();
-        records_go_on || chunk_goes_on || is_uploading || counts_calls
+        records_go_on.max(NeedsCall::Soon.when(chunk_goes_on || is_uploading || counts_calls))
     }
 }

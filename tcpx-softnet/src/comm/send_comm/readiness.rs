@@ -6,6 +6,7 @@ use tcpx_sys::CommDescriptor;
 
 use super::SendComm;
 use crate::comm::lanes::descriptor;
+use crate::comm::needs_call::NeedsCall;
 
 impl SendComm {
     /// What to watch for edges, as long as the comm is open.
@@ -17,13 +18,13 @@ impl SendComm {
     }
 
     /// Whether a further test may get further although no descriptor becomes ready.
-    pub(crate) fn needs_call(&self) -> bool {
-        self.may_go_on && self.requests.ring.oldest_unreported().is_some()
+    pub(crate) fn needs_call(&self) -> NeedsCall {
+        self.needs_call.when(self.requests.ring.oldest_unreported().is_some())
     }
 
     /// Whether more may happen although no descriptor becomes ready, beside what records and lanes
     /// do. What was harvested has made room.
-    pub(super) fn has_more_to_do(&self, has_harvested: bool) -> bool {
+    pub(super) fn more_to_do(&self, has_harvested: bool) -> NeedsCall {
         let is_staging = self.stager.as_ref().is_some_and(|stager| !stager.is_idle());
         let counts_calls = self.requests.is_slow() || self.faults.counts_calls();
         // A message without credit waits for the control socket, which was read to its end.
@@ -32,6 +33,7 @@ impl SendComm {
             .next()
             .is_some_and(|next| self.credit.as_ref().is_none_or(|credit| credit.covers(next)));
         let has_room = has_harvested || self.outgoing.lanes.has_any_room();
-        is_staging || counts_calls || waits_for_room && has_room
+        let at_once = NeedsCall::AtOnce.when(waits_for_room && has_room);
+        at_once.max(NeedsCall::Soon.when(is_staging || counts_calls))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tcpx_sys::CommDescriptor;
 
 use super::{Comm, with_comm, wrong_kind};
+use crate::comm::NeedsCall;
 use crate::failure::Failure;
 use crate::log;
 
@@ -46,7 +47,7 @@ pub(crate) fn descriptors(comm: *mut c_void) -> Result<Vec<CommDescriptor>, Fail
 }
 
 /// Whether a further test may get further although no descriptor becomes ready.
-pub(crate) fn needs_call(comm: *mut c_void) -> Result<bool, Failure> {
+pub(crate) fn needs_call(comm: *mut c_void) -> Result<NeedsCall, Failure> {
     with_comm("needsCall", comm, |comm| match comm {
         Comm::Send(send) => Ok(send.needs_call()),
         Comm::Recv(recv) => Ok(recv.needs_call()),
