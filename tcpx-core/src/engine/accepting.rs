@@ -24,6 +24,9 @@ impl Engine {
             });
         }
         accept.name().map_or(Ok(()), |name| self.check_free(name))?;
+        if let Some(name) = accept.name() {
+            self.attempts.forget_failure(name);
+        }
         self.forget_gone_unclaimed();
         if let Some(key) = self.accept_queue.start_accept(accept.clone()) {
             self.claim_for(accept, key);
@@ -66,8 +69,8 @@ impl Engine {
         self.claim(&name, key);
     }
 
-    /// This name, which the other end chose, if it is good and free, or else "peer-1", "peer-2" and so on: the first that
-    /// no peer has had here, and that no connection info was loaded for.
+    /// This name, which the other end chose, if it is good and free, or else "peer-1", "peer-2" and
+    /// so on: the first that no peer has, and that no connection info was loaded for.
     fn free_name(&mut self, given: String) -> String {
         let is_good = check_peer_name(&given).is_ok() && !given.contains(char::is_control);
         if is_good && self.check_free(&given).is_ok() {

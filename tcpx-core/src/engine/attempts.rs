@@ -68,11 +68,8 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// An attempt begins.
+    /// An attempt is under way. Whoever began it has the failure of an earlier one forgotten.
     pub(super) fn begin(&mut self, attempt: Attempt) {
-        if let Some(name) = attempt.name() {
-            self.failures.remove(name);
-        }
         self.running.push(attempt);
     }
 
@@ -156,8 +153,9 @@ mod tests {
         let mut attempts = Attempts::default();
         attempts.failed("a", Error::Closed);
         assert!(attempts.failure("a").is_some() && attempts.failure("b").is_none());
-        attempts.begin(attempt(Aim::Accept(Accept::Named("a".to_owned())), Instant::now()));
+        assert!(attempts.forget_failure("a") && !attempts.forget_failure("a"));
         assert!(attempts.failure("a").is_none());
+        attempts.begin(attempt(Aim::Accept(Accept::Named("a".to_owned())), Instant::now()));
         assert!(attempts.take("b").is_none());
         assert!(attempts.take("a").is_some() && attempts.take("a").is_none());
     }
