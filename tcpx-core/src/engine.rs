@@ -291,11 +291,20 @@ impl Engine {
         self.look(now);
         let settled = self.settle_parked(now);
         self.commons.workers.tend();
-        let mut activity =
-            Activity { unpacking: self.commons.batch.is_unpacking(), ..Activity::default() };
-        self.peers.values().for_each(|peer| peer.note_activity(&mut activity));
-        self.stages.ended(activity);
+        self.note_activity();
         moved | settled
+    }
+
+    /// Books the time of the round that ends now.
+    fn note_activity(&mut self) {
+        let unpacking = self.commons.batch.is_unpacking();
+        let mut under_way = Activity { unpacking, ..Activity::default() };
+        let mut ended = Activity::default();
+        for peer in self.peers.values_mut() {
+            peer.note_activity(&mut under_way, &mut ended);
+        }
+        let submitting = self.commons.batch.submitting();
+        self.stages.ended(Instant::now(), submitting, under_way, ended);
     }
 
     /// Whether rounds that follow have more to withdraw.

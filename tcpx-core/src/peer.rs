@@ -328,10 +328,10 @@ impl Peer {
         lanes.into_iter().flatten().for_each(|lane| sum.add(&lane.stats));
     }
 
-    /// Adds what is under way with this peer.
-    pub(crate) fn note_activity(&self, activity: &mut Activity) {
-        if let Some(connection) = self.connection() {
-            connection.note_activity(activity);
+    /// Adds what is under way with this peer, and what has ended in this round.
+    pub(crate) fn note_activity(&mut self, under_way: &mut Activity, ended: &mut Activity) {
+        if let Some(connection) = self.connection_mut() {
+            connection.note_activity(under_way, ended);
         }
     }
 

@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     pub(super) closing: Option<Closing>,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
+    /// Chunks that were sent, and that arrived, when the last round ended.
+    chunks: [u64; 2],
     pub(super) deferred: Option<DeferredFailure>,
     /// When the protocol wants to know the time.
     timeout: Option<Instant>,
@@ -99,6 +101,7 @@ impl Connection {
             recv_lanes: Vec::new(),
             closing: None,
             finished: Vec::new(),
+            chunks: [0; 2],
             deferred: None,
             timeout: Some(now),
         }
@@ -339,10 +342,15 @@ impl Connection {
         now.saturating_duration_since(self.link.heard_at)
     }
 
-    /// Adds what is under way.
-    pub(super) fn note_activity(&self, activity: &mut Activity) {
-        activity.sending |= self.send_lanes.iter().any(|lane| !lane.is_idle());
-        activity.receiving |= self.recv_lanes.iter().any(RecvLane::awaits_bytes);
+    /// Adds what is under way, and what has ended since the last time.
+    pub(super) fn note_activity(&mut self, under_way: &mut Activity, ended: &mut Activity) {
+        under_way.sending |= self.send_lanes.iter().any(|lane| !lane.is_idle());
+        under_way.receiving |= self.recv_lanes.iter().any(RecvLane::awaits_bytes);
+        let sent = self.send_lanes.iter().map(|lane| lane.stats.chunks).sum();
+        let arrived = self.recv_lanes.iter().map(RecvLane::chunks_arrived).sum();
+        let [sent_before, arrived_before] = std::mem::replace(&mut self.chunks, [sent, arrived]);
+        ended.sending |= sent != sent_before;
+        ended.receiving |= arrived != arrived_before;
     }
 
     /// How a handle goes back to the comm that gave it out. `None`: that is none of these.
