@@ -8,6 +8,9 @@
 //! the server says how long it kept the message before it answered, which is taken off: so no two
 //! clocks are compared.
 //!
+//! Turns are some trips long: the system moves two processes to processors that suit how they wait,
+//! and needs a few trips for it.
+//!
 //! A receive that is posted late is posted when the sender's word has come, which leaves just
 //! before the message.
 
@@ -28,6 +31,8 @@ use crate::rendezvous::{Agreed, Link, LinkWatch, Role};
 
 const PING: i32 = 1;
 const PONG: i32 = 2;
+/// Trips of a turn.
+const TURN: u64 = 50;
 /// Receives that the server has posted ahead, so that no ping waits for one.
 const AHEAD: u64 = 2;
 /// Places for messages at the server: those posted ahead, one on its way back, one to spare.
@@ -115,27 +120,21 @@ impl Endpoint<'_> {
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
         let (mut sent, mut received) = (vec![0; length], vec![0; length]);
         let Go = self.link.receive()?;
-        for round in 0..self.case.iterations {
-            let is_counted = self.case.is_counted(round);
-            for way in 0..1 + u64::from(self.plain.is_some()) {
-                let message = self.case.first_message + 2 * round + way;
-                let pattern = Pattern::new(self.case.plan.seed, message);
-                pattern.write(Content::Sent, 0, &mut sent);
-                pattern.write(Content::Poison, 0, &mut received);
-                let (nanos, series, path) = match self.plain {
-                    Some(socket) if way > 0 => {
-                        let nanos = self.plain_trip(socket, &sent, &mut received)?;
-                        (nanos, &mut times.raw_ns, "a plain socket")
-                    }
-                    _ => {
-                        let nanos = self.session_trip(&sent, &mut received)?;
-                        (nanos, &mut times.session_ns, "the session")
-                    }
-                };
-                series.extend(is_counted.then_some(nanos));
-                times.note(pattern.check(0, &received), round, bytes, path);
-            }
-            progress.step("");
+        for (trip, plain) in turns(self.case.iterations, self.plain) {
+            let message = self.case.first_message + 2 * trip + u64::from(plain.is_some());
+            let pattern = Pattern::new(self.case.plan.seed, message);
+            pattern.write(Content::Sent, 0, &mut sent);
+            pattern.write(Content::Poison, 0, &mut received);
+            let (nanos, series, path) = if let Some(socket) = plain {
+                let nanos = self.plain_trip(socket, &sent, &mut received)?;
+                (nanos, &mut times.raw_ns, "a plain socket")
+            } else {
+                progress.step("");
+                let nanos = self.session_trip(&sent, &mut received)?;
+                (nanos, &mut times.session_ns, "the session")
+            };
+            series.extend(self.case.is_counted(trip).then_some(nanos));
+            times.note(pattern.check(0, &received), trip, bytes, path);
         }
         Ok(times)
     }
@@ -185,37 +184,50 @@ impl Endpoint<'_> {
 
     fn pong(&mut self, progress: &Progress) -> Result<CaseTimes, Failure> {
         let mut times = CaseTimes::default();
-        let rounds = self.case.iterations;
+        let trips = self.case.iterations;
         let mut buffer = vec![0; usize::try_from(self.case.bytes).unwrap_or(usize::MAX)];
         let ahead = if self.is_late { 0 } else { AHEAD };
         let mut posted = VecDeque::new();
-        for round in 0..ahead.min(rounds) {
-            posted.push_back(self.receive(round, PING)?);
+        for trip in 0..ahead.min(trips) {
+            posted.push_back(self.receive(trip, PING)?);
         }
         self.link.send(&Go)?;
-        for round in 0..rounds {
-            let is_counted = self.case.is_counted(round);
-            self.await_warning()?;
-            let receive = match posted.pop_front() {
-                Some(receive) => receive,
-                None => self.receive(round, PING)?,
+        for (trip, plain) in turns(trips, self.plain) {
+            let (kept, series) = if let Some(socket) = plain {
+                (self.plain_answer(socket, &mut buffer)?, &mut times.raw_ns)
+            } else {
+                progress.step("");
+                let next = (ahead > 0 && trip + ahead < trips).then_some(trip + ahead);
+                (self.session_answer(trip, next, &mut posted)?, &mut times.session_ns)
             };
-            self.watch.wait(&receive)?;
-            times.session_ns.extend(is_counted.then_some(self.rest()));
-            self.warn()?;
-            let answer = self.session.create_transfer(self.peer)?;
-            answer.post_send(self.place(round, PONG))?;
-            if ahead > 0 && round + ahead < rounds {
-                posted.push_back(self.receive(round + ahead, PING)?);
-            }
-            self.watch.wait(&answer)?;
-            if let Some(socket) = self.plain {
-                let kept = self.plain_answer(socket, &mut buffer)?;
-                times.raw_ns.extend(is_counted.then_some(kept));
-            }
-            progress.step("");
+            series.extend(self.case.is_counted(trip).then_some(kept));
         }
         Ok(times)
+    }
+
+    /// Posts the receive of trip `next`, if there is one to post ahead. Returns for how long the
+    /// message was kept, in ns.
+    fn session_answer(
+        &mut self,
+        trip: u64,
+        next: Option<u64>,
+        posted: &mut VecDeque<Transfer>,
+    ) -> Result<u64, Failure> {
+        self.await_warning()?;
+        let receive = match posted.pop_front() {
+            Some(receive) => receive,
+            None => self.receive(trip, PING)?,
+        };
+        self.watch.wait(&receive)?;
+        let kept = self.rest();
+        self.warn()?;
+        let answer = self.session.create_transfer(self.peer)?;
+        answer.post_send(self.place(trip, PONG))?;
+        if let Some(next) = next {
+            posted.push_back(self.receive(next, PING)?);
+        }
+        self.watch.wait(&answer)?;
+        Ok(kept)
     }
 
     /// Returns for how long the message was kept, in ns.
@@ -227,5 +239,35 @@ impl Endpoint<'_> {
         self.warn()?;
         socket.send(buffer).map_err(failed())?;
         Ok(kept)
+    }
+}
+
+/// All trips over the session and, if there is one, over the plain socket, in turns.
+fn turns<'a, T>(trips: u64, plain: Option<&'a T>) -> impl Iterator<Item = (u64, Option<&'a T>)> {
+    let of_turn = move |first: u64| {
+        let turn = first..trips.min(first + TURN);
+        let over_plain = plain.into_iter().flat_map({
+            let turn = turn.clone();
+            move |socket| turn.clone().map(move |trip| (trip, Some(socket)))
+        });
+        turn.map(|trip| (trip, None)).chain(over_plain)
+    };
+    (0..trips.div_ceil(TURN)).flat_map(move |turn| of_turn(turn * TURN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_make_every_trip_once_and_take_turns() {
+        let all: Vec<(u64, Option<&()>)> = turns(120, Some(&())).collect();
+        for plain in [None, Some(&())] {
+            let trips = all.iter().filter(|turn| turn.1 == plain).map(|turn| turn.0);
+            assert!(trips.eq(0..120));
+        }
+        let changes = all.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+        assert_eq!(changes, 5, "three turns each");
+        assert!(turns::<()>(120, None).eq((0..120).map(|trip| (trip, None))));
     }
 }
