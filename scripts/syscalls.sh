@@ -43,6 +43,6 @@ for memory in host emulated; do
         if (calls >= 0.05) print calls, $1 >"/dev/stderr" }
       END { printf "%-8s %-9s %8.1f  ", size, memory, total }
     ' "$out/short" "$out/long" 2>"$out/names"
-    sort -rn "$out/names" | awk '{ printf "%s%s %.1f", NR > 1 ? ", " : "", $2, $1 } END { print "" }'
+    sort -rn "$out/names" | awk '{ printf "%s%s %.1f", (NR > 1 ? ", " : ""), $2, $1 } END { print "" }'
   done
 done
