@@ -121,8 +121,8 @@ fn in_random_order(sorted: &[UnpackDescriptor]) -> Vec<UnpackDescriptor> {
 
 type Step = Box<dyn FnMut(&mut Vec<UnpackDescriptor>)>;
 
-/// One line of the table: a step, the list it begins with, and whether the bar is on it, which is on
-/// the whole way.
+/// One line of the table: a step, the list it begins with, and whether the bar is on it, which is
+/// on the whole way.
 struct Case {
     name: &'static str,
     count: usize,

@@ -3,7 +3,8 @@
 //! is on its way: `tcpx perf --latency --receives late` between two network namespaces, beside
 //! blocking sockets, whose time is that of the link.
 //!
-//! `cargo build --release -p tcpx-cli && cargo bench -p tcpx-tests --bench late_receive [-- --json]`
+//! `cargo bench -p tcpx-tests --bench late_receive [-- --json]`, after `cargo build --release -p
+//! tcpx-cli`.
 //! The link is a pair of TUN interfaces and threads of this program, which keep each packet for the
 //! time. Needs root, `ip` and /dev/net/tun. The bar: at most 1.2 times the link.
 

@@ -3,8 +3,8 @@
 //! hold the session's lock most of the time. Beside them a control thread, in the same run, gives
 //! its processor away and takes it back, without a lock: that is what the machine costs.
 //!
-//! `cargo bench -p tcpx-tests --bench lock_latency [-- --json]`. The bars: p50 at most 10 µs, p99 at
-//! most 1.5 times the control's.
+//! `cargo bench -p tcpx-tests --bench lock_latency [-- --json]`. The bars: p50 at most 10 µs, p99
+//! at most 1.5 times the control's.
 
 #![allow(clippy::print_stdout, reason = "the table is what the bench is for")]
 

@@ -1,5 +1,5 @@
-//! What a competent program does on the same machines without the library: plain sockets that block,
-//! one for round trips, for streams as many as the session has, each with a thread.
+//! What a competent program does on the same machines without the library: plain sockets that
+//! block, one for round trips, for streams as many as the session has, each with a thread.
 //!
 //! - `socket`: one of them
 //! - `opening`: how they come to be, at both ends

@@ -5,8 +5,8 @@
 //! is in place. The sender's runs from the arrival of that "go" until its send is complete.
 //! Filling, poisoning and verifying are outside.
 //!
-//! Receives may also be posted at "go", and their posts are inside then. Of a batch of messages they
-//! always are, and a third way is the same bytes in large messages.
+//! Receives may also be posted at "go", and their posts are inside then. Of a batch of messages
+//! they always are, and a third way is the same bytes in large messages.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! One plain socket, as a competent program uses it: no delay, blocking reads and writes that are as
-//! large as the message.
+//! One plain socket, as a competent program uses it: no delay, blocking reads and writes that are
+//! as large as the message.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
