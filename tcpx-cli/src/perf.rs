@@ -2,7 +2,7 @@
 //!
 //! - `args`: the flags; `plan`: what is measured, as both ends agree on it
 //! - `run`: the whole measurement, case by case
-//! - `throughput`: one way; `latency`: there and back
+//! - `throughput`: one way; `latency`: there and back; `busy`: other work meanwhile
 //! - `data_path`: a way for the bytes; `session_path` and `baseline` are the two there are
 //! - `posts`: where the messages of one iteration lie; `pattern`: the bytes in them
 //! - `times`: what an end measured; `stages`: what the time went to
@@ -10,6 +10,7 @@
 
 mod args;
 mod baseline;
+mod busy;
 mod data_path;
 mod latency;
 mod pattern;

@@ -29,7 +29,6 @@ fn json_has_every_figure_and_both_views() {
     ] {
         assert_eq!(object[name], expected, "{name}");
     }
-    assert_rates(&object["sender"]);
     assert_rates(&object["receiver"]);
     assert_eq!(object["receiver"]["iteration_ms"].as_array().unwrap().len(), 3);
     assert!(object.get("raw_socket").is_none() && object.get("sweep").is_none(), "{object}");
@@ -63,8 +62,8 @@ fn a_table_without_json() {
         "channels",
         "transport",
         "unpack",
-        "sender GB/s",
         "receiver GB/s",
+        "sender GB/s",
         "p99",
         "verified",
     ] {
@@ -73,6 +72,8 @@ fn a_table_without_json() {
     for cell in ["1 MiB", "512 KiB", "software", "host", "yes"] {
         assert!(lines[1].contains(cell), "{cell}: {finished}");
     }
+    let p99 = lines[0].find("p99").unwrap();
+    assert_eq!(&lines[1][p99..p99 + 3], "  -", "two iterations have none: {finished}");
     assert!(finished.stderr.is_empty(), "no terminal, no bar, no log: {finished}");
 }
 
@@ -128,31 +129,80 @@ fn a_sweep_has_every_size() {
     assert_eq!(sizes, (0..8).map(|power| 4096 << (2 * power)).collect::<Vec<u64>>());
     for case in sweep {
         assert_eq!(case["verified"], true);
-        assert_rates(&case["sender"]);
         assert_rates(&case["receiver"]);
     }
     assert_eq!(object["size_bytes"], 64 << 20);
 }
 
+/// p50 and the percentiles that there are enough round trips for, ascending.
+fn assert_half_trips(half_trips: &Value, percentiles: &[&str]) {
+    let figure = |name: &str| half_trips[name].as_f64().unwrap();
+    let names = [&["min", "p50"], percentiles, &["max"]].concat();
+    assert!(names.windows(2).all(|pair| figure(pair[0]) <= figure(pair[1])), "{half_trips}");
+    assert!(figure("min") > 0.0 && half_trips.as_object().unwrap().len() == names.len());
+}
+
 #[test]
 #[serial]
-fn latency_counts_round_trips() {
+fn latency_is_half_a_round_trip() {
     let words = ["perf", "--json", "--latency", "--iters", "100", "--warmup", "5"];
     let object = Tcpx::new(&words).run().json();
     assert_eq!((&object["size_bytes"], &object["verified"]), (&4096.into(), &true.into()));
-    let trips = |object: &Value, name: &str| {
-        let [p50, p99] = ["p50", "p99"].map(|p| object[name][p].as_f64().unwrap());
-        assert!(0.0 < p50 && p50 <= p99, "{object}");
-    };
-    trips(&object, "latency_us");
-    assert!(object.get("raw_latency_us").is_none() && object.get("sender").is_none(), "{object}");
+    assert_half_trips(&object["half_round_trip_us"], &["p90", "p99"]);
+    assert!(object.get("raw_half_round_trip_us").is_none() && object.get("receiver").is_none());
 
-    let baseline =
-        Tcpx::new(&[&words[..], &["--baseline", "--size", "100001"]].concat()).run().json();
-    trips(&baseline, "latency_us");
-    trips(&baseline, "raw_latency_us");
-    assert!(baseline["latency_ratio_to_raw"].as_f64().unwrap() > 0.0);
-    assert_eq!(baseline["verified"], true);
+    let words =
+        ["perf", "--json", "--latency", "--iters", "5", "--baseline", "--size", "64,100001"];
+    let object = Tcpx::new(&words).run().json();
+    assert_eq!((&object["size_bytes"], &object["verified"]), (&100_001.into(), &true.into()));
+    let cases = object["sweep"].as_array().unwrap();
+    assert_eq!(cases.iter().map(|case| &case["size_bytes"]).collect::<Vec<_>>(), [64, 100_001]);
+    for case in cases {
+        assert_half_trips(&case["half_round_trip_us"], &[]);
+        assert_half_trips(&case["raw_half_round_trip_us"], &[]);
+        let median = |name: &str| case[name]["p50"].as_f64().unwrap();
+        let ratio = median("half_round_trip_us") / median("raw_half_round_trip_us");
+        assert!((case["latency_ratio_to_raw"].as_f64().unwrap() - ratio).abs() < 1e-2 * ratio);
+    }
+}
+
+#[test]
+#[serial]
+fn what_is_measured_may_begin_late_after_idleness_and_beside_other_work() {
+    let late = ["perf", "--json", "--latency", "--iters", "10", "--receives", "late"];
+    let idle = ["--idle-ms", "200", "--busy", "1", "--baseline"];
+    let object = Tcpx::new(&[&late[..], &idle].concat()).run().json();
+    let conditions = [&object["receives"], &object["idle_ms"], &object["busy"]];
+    assert_eq!(conditions, [&Value::from("late"), &200.into(), &1.into()]);
+    assert_eq!(object["verified"], true);
+    assert_half_trips(&object["half_round_trip_us"], &["p90"]);
+    for name in ["half_round_trip_us", "raw_half_round_trip_us"] {
+        let least = object[name]["min"].as_f64().unwrap();
+        assert!(least < 100_000.0, "the 200 ms at the server are taken off: {object}");
+    }
+    let go = ["perf", "--json", "--receives", "go", "--size", "300001", "--iters", "3"];
+    let object = Tcpx::new(&[&go[..], &["--baseline"]].concat()).run().json();
+    assert_eq!((&object["receives"], &object["verified"]), (&"go".into(), &true.into()));
+    assert_rates(&object["receiver"]);
+    assert_rates(&object["raw_socket"]);
+}
+
+#[test]
+#[serial]
+fn conditions_that_make_no_sense_are_refused() {
+    for flags in [
+        &["--receives", "late"][..],
+        &["--receives", "go", "--latency"],
+        &["--receives", "sometimes"],
+        &["--idle-ms", "1"],
+        &["--latency", "--idle-ms", "10001"],
+        &["--busy", "1025"],
+        &["--size", "4K,"],
+        &["--size", "4K,0"],
+    ] {
+        let finished = Tcpx::new(&[&["perf"], flags].concat()).run();
+        assert_eq!(finished.status, Some(2), "{flags:?}: {finished}");
+    }
 }
 
 #[test]

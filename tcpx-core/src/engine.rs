@@ -70,7 +70,7 @@ use crate::plugin::{chunk_size, nics};
 use crate::reactor::attention::Attention;
 use crate::settings::{SessionOptions, check_name};
 use crate::stats::report::Sums;
-use crate::stats::stages::StageClock;
+use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::{Batch, BatchNumber};
 use crate::transfer::staging_pool::StagingPool;
 use crate::types::PeerKey;
@@ -121,6 +121,8 @@ pub(crate) struct Engine {
     /// Unpacking has stopped with copies under way that will not be seen to finish.
     is_stuck: bool,
     stages: StageClock,
+    /// What has ended since the last round.
+    ended: Activity,
     is_closed: bool,
 }
 
@@ -186,6 +188,7 @@ impl Engine {
             holding: Vec::new(),
             is_stuck: false,
             stages: StageClock::default(),
+            ended: Activity::default(),
             is_closed: false,
         })
     }

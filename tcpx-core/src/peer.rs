@@ -54,6 +54,7 @@ use crate::reactor::attention::Attention;
 use crate::reactor::poller::Target;
 use crate::stats::alarm::Alarms;
 use crate::stats::channel::{ChannelStats, MessageStats};
+use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, PeerKey};
@@ -338,6 +339,13 @@ impl Peer {
     pub(crate) fn add_received(&self, sum: &mut ChannelStats) {
         let lanes = self.connection().map(|connection| connection.recv_lanes.iter());
         lanes.into_iter().flatten().for_each(|lane| sum.add(&lane.stats));
+    }
+
+    /// Adds what has ended with this peer since the last time.
+    pub(crate) fn note_ended(&mut self, ended: &mut Activity) {
+        if let Some(connection) = self.connection_mut() {
+            connection.note_ended(ended);
+        }
     }
 
     /// When it is to be driven next, apart from when something happens on its descriptors.

@@ -140,13 +140,14 @@ impl DescriptorBuilder {
         }
         let mut filled = self.filled_bytes;
         let mut offsets = 0;
-        let mut all_plain = u32::try_from(fragments.len()).is_ok();
+        // The highest bit is set by a length of 0, which 32 bits less 1 never are.
+        let mut lengths_less_one = 0_u64;
         list.extend(fragments.iter().map(|fragment| {
             let (offset, len) = match *fragment {
                 Fragment::Device(DeviceFragment { offset, bytes, .. }) => (offset, bytes),
                 Fragment::Linear { .. } => (0, 0),
             };
-            all_plain &= len != 0;
+            lengths_less_one |= u64::from(len).wrapping_sub(1);
             offsets |= offset;
             let dst_off = filled;
             filled = filled.wrapping_add(u64::from(len));
@@ -154,7 +155,10 @@ impl DescriptorBuilder {
         }));
         // Up to 2^32 lengths of 32 bits can pass 2^64 once, and then end below where they began.
         let fits = (self.filled_bytes..=self.chunk_bytes).contains(&filled);
-        all_plain &= fits && u32::try_from(offsets).is_ok();
+        let all_plain = fits
+            && u32::try_from(fragments.len()).is_ok()
+            && u32::try_from(offsets).is_ok()
+            && u32::try_from(lengths_less_one).is_ok();
         if all_plain {
             self.filled_bytes = filled;
         } else {

@@ -1,6 +1,6 @@
 //! Flags of `tcpx perf`, and the plan they make.
 
-use super::plan::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan};
+use super::plan::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan, Receives};
 use crate::failure::Failure;
 use crate::input::{ByteSize, variables};
 use crate::rendezvous::EndsArgs;
@@ -25,10 +25,11 @@ const SWEEP_TO: u64 = 64 << 20;
 /// bytes.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PerfArgs {
-    /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB [env: TCPX_PERF_SIZE,
-    /// UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency or --messages 4KiB]
-    #[arg(long, value_name = "BYTES")]
-    size: Option<ByteSize>,
+    /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB, or several sizes, one
+    /// after the other [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency
+    /// or --messages 4KiB]
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
+    size: Vec<ByteSize>,
 
     /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with
     /// --latency 1000, with --messages 5]
@@ -52,9 +53,22 @@ pub(crate) struct PerfArgs {
     #[arg(conflicts_with_all = ["size", "latency"])]
     sweep: Option<String>,
 
-    /// Measure round trips of --size bytes instead: p50 and p99 in microseconds
+    /// Measure round trips of --size bytes instead: half of each, in microseconds
     #[arg(long)]
     latency: bool,
+
+    /// When a receive is posted [default: ahead, with --messages go]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    receives: Option<Receives>,
+
+    /// With --latency: let both ends do nothing for N milliseconds before each message. The time
+    /// is taken off again
+    #[arg(long, value_name = "N", requires = "latency")]
+    idle_ms: Option<u32>,
+
+    /// Let N threads be busy with other work meanwhile, on each machine
+    #[arg(long, value_name = "N")]
+    busy: Option<u32>,
 
     /// Measure N messages of --size bytes, posted as one batch at each end, in turns with the same
     /// bytes in messages of 512 KiB: how many times as long do the small ones take? The clock runs
@@ -67,14 +81,14 @@ pub(crate) struct PerfArgs {
     #[arg(long, requires = "messages")]
     scattered: bool,
 
-    /// Measure plain sockets too, in turns with the session and as many as it uses: channels x
-    /// NCCL_NSOCKS_PERTHREAD x NCCL_SOCKET_NTHREADS. With --latency it is one, and its ends spin,
-    /// yield and sleep as the session's do
+    /// Measure plain sockets too, in turns with the session: blocking, written and read in pieces
+    /// as large as the message allows. One for round trips; for streams as many as the session
+    /// has, each with a thread: channels x NCCL_NSOCKS_PERTHREAD x NCCL_SOCKET_NTHREADS
     #[arg(long)]
     baseline: bool,
 
-    /// Print one JSON object instead of a table; with --sweep its figures are those of the largest
-    /// size, and a list has every size
+    /// Print one JSON object instead of a table; of several sizes its figures are those of the
+    /// largest, and the list "sweep" has every size
     #[arg(long)]
     pub(super) json: bool,
 
@@ -94,17 +108,23 @@ impl PerfArgs {
         };
         let size_from_env = variables::read(&["TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE"])?;
         let iters_from_env = variables::read(&["TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS"])?;
-        let size = self.size.or(size_from_env).unwrap_or(size);
         let plan = Plan {
             mode,
             sizes: match &self.sweep {
                 Some(factor) => sweep(if factor == "2" { 2 } else { 4 }),
-                None => vec![size.0],
+                None if self.size.is_empty() => vec![size_from_env.unwrap_or(size).0],
+                None => self.size.iter().map(|size| size.0).collect(),
             },
             iterations: self.iters.or(iters_from_env).unwrap_or(iterations),
             warmup: self.warmup.unwrap_or(warmup),
             seed: self.seed.map_or_else(random_seed, Ok)?,
             baseline: self.baseline,
+            receives: self.receives.unwrap_or(match mode {
+                Mode::Messages(_) => Receives::Go,
+                Mode::Throughput | Mode::Latency => Receives::Ahead,
+            }),
+            idle_ms: self.idle_ms.unwrap_or(0),
+            busy: self.busy.unwrap_or(0),
         };
         plan.check().map_err(Failure::Usage)?;
         Ok(plan)
@@ -122,7 +142,8 @@ impl PerfArgs {
     pub(super) fn insist(&self, plan: &Plan) -> Result<(), Failure> {
         plan.check()
             .map_err(|reason| Failure::Refusing(format!("the client asks for {reason}")))?;
-        insist("--size", self.size, ByteSize(plan.sizes[0]))?;
+        let own = (!self.size.is_empty()).then(|| Sizes(self.size.clone()));
+        insist("--size", own, Sizes(plan.sizes.iter().copied().map(ByteSize).collect()))?;
         insist("--iters", self.iters, plan.iterations)?;
         insist("--warmup", self.warmup, plan.warmup)?;
         insist("--seed", self.seed, plan.seed)?;
@@ -134,7 +155,21 @@ impl PerfArgs {
         insist("--messages", self.messages, batch.messages)?;
         insist("--scattered", self.scattered.then_some(true), batch.is_scattered)?;
         insist("--baseline", self.baseline.then_some(true), plan.baseline)?;
+        insist("--receives", self.receives, plan.receives)?;
+        insist("--idle-ms", self.idle_ms, plan.idle_ms)?;
+        insist("--busy", self.busy, plan.busy)?;
         insist("--sweep", self.sweep.as_ref().map(|_| true), plan.sizes.len() > 1)
+    }
+}
+
+/// Sizes as they are written on the command line.
+#[derive(PartialEq)]
+struct Sizes(Vec<ByteSize>);
+
+impl std::fmt::Display for Sizes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sizes: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&sizes.join(","))
     }
 }
 

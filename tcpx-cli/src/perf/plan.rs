@@ -12,6 +12,9 @@ pub(super) const MAX_ITERATIONS: u32 = 100_000;
 pub(super) const MAX_MESSAGES: u32 = 1_000_000;
 /// Most sizes in one run.
 const MAX_SIZES: usize = 64;
+/// Longest idleness before a message, and most threads of other work.
+const MAX_IDLE_MS: u32 = 10_000;
+const MAX_BUSY: u32 = 1024;
 
 /// Most data paths that take turns; each of their messages has a pattern of its own.
 pub(super) const WAYS: u64 = 3;
@@ -32,6 +35,34 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     /// Whether plain sockets are measured as well, in turns.
     pub(super) baseline: bool,
+    pub(super) receives: Receives,
+    /// Round trips: for how long both ends do nothing before a message.
+    pub(super) idle_ms: u32,
+    /// Threads that are busy with other work meanwhile, on each machine.
+    pub(super) busy: u32,
+}
+
+/// When receives are posted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Receives {
+    /// Before the sender may send
+    #[default]
+    Ahead,
+    /// When both ends hear \"go\"; one way only
+    Go,
+    /// When the message is on its way; with --latency only
+    Late,
+}
+
+impl std::fmt::Display for Receives {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Ahead => "ahead",
+            Self::Go => "go",
+            Self::Late => "late",
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +120,27 @@ impl Plan {
         if self.warmup > MAX_ITERATIONS {
             return Err(format!("{} warmup iterations: at most {MAX_ITERATIONS}", self.warmup));
         }
+        self.check_conditions()
+    }
+
+    fn check_conditions(&self) -> Result<(), String> {
+        let is_possible = match self.receives {
+            Receives::Ahead => true,
+            Receives::Go => self.mode != Mode::Latency,
+            Receives::Late => self.mode == Mode::Latency,
+        };
+        if !is_possible {
+            return Err(format!("--receives {}: not with what is measured", self.receives));
+        }
+        if self.idle_ms > 0 && self.mode != Mode::Latency {
+            return Err("--idle-ms: only with --latency".into());
+        }
+        if self.idle_ms > MAX_IDLE_MS {
+            return Err(format!("--idle-ms {}: at most {MAX_IDLE_MS}", self.idle_ms));
+        }
+        if self.busy > MAX_BUSY {
+            return Err(format!("--busy {}: at most {MAX_BUSY}", self.busy));
+        }
         Ok(())
     }
 }
@@ -124,7 +176,7 @@ impl PlannedCase<'_> {
     }
 }
 
-/// Server: my receives are posted.
+/// Server: go ahead. Either end of a round trip whose receives are posted late: a message comes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Go;
 
@@ -146,6 +198,9 @@ mod tests {
             warmup: 0,
             seed: 0,
             baseline: false,
+            receives: Receives::Ahead,
+            idle_ms: 0,
+            busy: 0,
         };
         assert_eq!(plan.check(), Ok(()));
         for (plan, words) in [
@@ -155,6 +210,11 @@ mod tests {
             (Plan { sizes: vec![u64::MAX], ..plan.clone() }, "size 18446744073709551615"),
             (Plan { iterations: 0, ..plan.clone() }, "0 iterations"),
             (Plan { iterations: u32::MAX, ..plan.clone() }, "4294967295 iterations"),
+            (Plan { receives: Receives::Late, ..plan.clone() }, "--receives late"),
+            (Plan { idle_ms: 1, ..plan.clone() }, "only with --latency"),
+            (Plan { mode: Mode::Latency, idle_ms: 10_001, ..plan.clone() }, "--idle-ms 10001"),
+            (Plan { busy: u32::MAX, ..plan.clone() }, "--busy 4294967295"),
+            (Plan { mode: Mode::Latency, receives: Receives::Go, ..plan.clone() }, "--receives go"),
             (Plan { mode: messages(0), ..plan.clone() }, "0 messages"),
             (Plan { mode: messages(u32::MAX), ..plan.clone() }, "4294967295 messages"),
             (Plan { mode: messages(2), ..plan.clone() }, "2 messages: at most"),

@@ -4,12 +4,15 @@
 use serde::Serialize;
 use tcpx_doctor::NicGrowth;
 
-use super::plan::{LARGE_BYTES, Mode, Plan, PlannedCase};
+use super::plan::{LARGE_BYTES, Mode, Plan, PlannedCase, Receives};
 use super::samples::{Samples, gb_per_s};
 use super::stages::Shares;
 use super::times::CaseTimes;
 use crate::rendezvous::Agreed;
 use crate::session::Memory;
+
+/// A send that ends with its bytes at the receiver takes at least this part of the receive's time.
+const AS_LONG: f64 = 0.9;
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
@@ -28,8 +31,12 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     scattered: Option<bool>,
     pub(super) iterations: u32,
+    pub(super) receives: Receives,
+    pub(super) idle_ms: u32,
+    /// Threads of other work on each machine.
+    pub(super) busy: u32,
     seed: u64,
-    /// Of a sweep, the largest size, verified if all were.
+    /// Of several sizes, the largest one, verified if all were.
     #[serde(flatten)]
     case: CaseFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,12 +56,13 @@ pub(super) struct CaseFigures {
     pub(super) mismatch: Option<String>,
     #[serde(flatten)]
     pub(super) batch: Option<BatchFigures>,
-    /// The client's sends.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) sender: Option<Throughput>,
     /// The server's receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) receiver: Option<Throughput>,
+    /// The client's sends, where they end with the bytes at the server. Where buffers take the
+    /// bytes sooner, their time says nothing of the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sender: Option<Throughput>,
     /// Receives over plain sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) raw_socket: Option<Throughput>,
@@ -62,9 +70,9 @@ pub(super) struct CaseFigures {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio_to_raw: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) latency_us: Option<RoundTrips>,
+    pub(super) half_round_trip_us: Option<HalfTrips>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) raw_latency_us: Option<RoundTrips>,
+    pub(super) raw_half_round_trip_us: Option<HalfTrips>,
     /// Where the time went, as shares of 1, and what bounds the run; warmup included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stages: Option<Shares>,
@@ -90,16 +98,23 @@ pub(super) struct Throughput {
     pub(super) gb_per_s_median: f64,
     gb_per_s_min: f64,
     gb_per_s_max: f64,
-    /// Reached by 99 of 100 iterations.
-    pub(super) gb_per_s_p99: f64,
+    /// Reached by 99 of 100 iterations, if there were so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gb_per_s_p99: Option<f64>,
     pub(super) mean_ms: f64,
     iteration_ms: Vec<f64>,
 }
 
+/// Percentiles are left out where there were too few round trips for them.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct RoundTrips {
+pub(super) struct HalfTrips {
     pub(super) p50: f64,
-    pub(super) p99: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p90: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p99: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p99_9: Option<f64>,
     min: f64,
     max: f64,
 }
@@ -129,6 +144,9 @@ impl Report {
                 Mode::Throughput | Mode::Latency => None,
             },
             iterations: plan.iterations,
+            receives: plan.receives,
+            idle_ms: plan.idle_ms,
+            busy: plan.busy,
             seed: plan.seed,
             case,
             sweep: (plan.sizes.len() > 1).then_some(cases),
@@ -158,16 +176,17 @@ impl CaseFigures {
         let mismatch = server.mismatch.clone().or_else(|| client.mismatch.clone());
         let verified = mismatch.is_none();
         let verdict = Self { size_bytes: case.bytes, verified, mismatch, ..Self::default() };
-        let sent = Samples::new(&client.session_ns);
         if case.plan.mode == Mode::Latency {
-            let raw = Samples::new(&client.raw_ns);
+            let own = half_trips(&client.session_ns, &server.session_ns);
+            let raw = half_trips(&client.raw_ns, &server.raw_ns);
             return Self {
-                latency_us: sent.as_ref().map(RoundTrips::new),
-                raw_latency_us: raw.as_ref().map(RoundTrips::new),
-                latency_ratio_to_raw: ratio(&sent, &raw),
+                half_round_trip_us: own.as_ref().map(HalfTrips::new),
+                raw_half_round_trip_us: raw.as_ref().map(HalfTrips::new),
+                latency_ratio_to_raw: ratio(&own, &raw),
                 ..verdict
             };
         }
+        let sent = Samples::new(&client.session_ns);
         let [received, large, raw] =
             [&server.session_ns, &server.large_ns, &server.raw_ns].map(|times| Samples::new(times));
         let rates = |times: &[u64]| Throughput::new(case.total_bytes(), times);
@@ -180,7 +199,8 @@ impl CaseFigures {
                 large_messages,
                 time_ratio_to_large_messages: ratio(&received, &large).unwrap_or_default(),
             }),
-            sender: rates(&client.session_ns),
+            sender: rates(&client.session_ns)
+                .filter(|_| ratio(&sent, &received).is_some_and(|time| time >= AS_LONG)),
             receiver: rates(&server.session_ns),
             raw_socket: rates(&server.raw_ns),
             ratio_to_raw: ratio(&raw, &received),
@@ -191,6 +211,12 @@ impl CaseFigures {
             ..verdict
         }
     }
+}
+
+/// Halves of round trips, without the time for which the server kept the messages.
+fn half_trips(trips: &[u64], kept: &[u64]) -> Option<Samples> {
+    let half = |(trip, kept): (&u64, &u64)| trip.saturating_sub(*kept) / 2;
+    Samples::new(&trips.iter().zip(kept).map(half).collect::<Vec<u64>>())
 }
 
 fn ratio(over: &Option<Samples>, under: &Option<Samples>) -> Option<f64> {
@@ -205,19 +231,22 @@ impl Throughput {
             gb_per_s_median: gb_per_s(bytes, samples.median()),
             gb_per_s_min: gb_per_s(bytes, samples.longest()),
             gb_per_s_max: gb_per_s(bytes, samples.shortest()),
-            gb_per_s_p99: gb_per_s(bytes, samples.percentile(99)),
+            gb_per_s_p99: samples.percentile(990).map(|nanos| gb_per_s(bytes, nanos)),
             mean_ms: samples.mean() as f64 / 1e6,
             iteration_ms: times.iter().map(|nanos| *nanos as f64 / 1e6).collect(),
         })
     }
 }
 
-impl RoundTrips {
+impl HalfTrips {
     fn new(samples: &Samples) -> Self {
         let micros = |nanos| nanos as f64 / 1e3;
+        let percentile = |per_mille| samples.percentile(per_mille).map(micros);
         Self {
-            p50: micros(samples.percentile(50)),
-            p99: micros(samples.percentile(99)),
+            p50: micros(samples.median()),
+            p90: percentile(900),
+            p99: percentile(990),
+            p99_9: percentile(999),
             min: micros(samples.shortest()),
             max: micros(samples.longest()),
         }
@@ -230,17 +259,29 @@ mod tests {
     use crate::perf::plan::Batch;
 
     fn figures(mode: Mode, raw: bool) -> CaseFigures {
-        let (sizes, baseline) = (vec![4096], raw);
-        let plan = Plan { mode, sizes, iterations: 1, warmup: 0, seed: 1, baseline };
+        let plan = Plan {
+            mode,
+            sizes: vec![4096],
+            iterations: 1,
+            warmup: 0,
+            seed: 1,
+            baseline: raw,
+            receives: Receives::Ahead,
+            idle_ms: 0,
+            busy: 0,
+        };
         let times = |session: &[u64], large_ns, raw_ns| CaseTimes {
             session_ns: session.to_vec(),
             large_ns,
             raw_ns: if raw { raw_ns } else { vec![] },
             ..CaseTimes::default()
         };
+        // Of round trips the server's times are what it kept the messages for.
+        let is_latency = mode == Mode::Latency;
         let client = times(&[30, 10, 20], vec![7], vec![5]);
         let large = if matches!(mode, Mode::Messages(_)) { vec![16] } else { vec![] };
-        let server = times(&[40], large, vec![32]);
+        let server = if is_latency { [2, 4, 0].as_slice() } else { &[40] };
+        let server = times(server, large, vec![if is_latency { 1 } else { 32 }]);
         CaseFigures::new(plan.cases().next().unwrap(), 2, &client, &server)
     }
 
@@ -248,9 +289,12 @@ mod tests {
     fn ratios_compare_what_can_be_compared() {
         let throughput = figures(Mode::Throughput, true);
         assert_eq!(throughput.ratio_to_raw, Some(0.8), "receiver to receiver");
+        assert!(throughput.sender.is_none(), "it took half the time: buffers took the bytes");
         assert!(throughput.batch.is_none() && throughput.latency_ratio_to_raw.is_none());
         let latency = figures(Mode::Latency, true);
-        assert_eq!(latency.latency_ratio_to_raw, Some(4.0), "round trip to round trip");
+        let p50 = latency.half_round_trip_us.as_ref().unwrap().p50;
+        assert_eq!(p50, 0.01, "the halves of 28, 6 and 20 ns");
+        assert_eq!(latency.latency_ratio_to_raw, Some(5.0), "round trip to round trip");
         assert!(latency.sender.is_none() && latency.ratio_to_raw.is_none());
         let batch = figures(Mode::Messages(Batch { messages: 2, is_scattered: false }), false);
         assert_eq!(batch.ratio_to_raw, None);

@@ -2,6 +2,7 @@
 
 use super::args::PerfArgs;
 use super::baseline::PlainSockets;
+use super::busy::OtherWork;
 use super::plan::{Mode, Plan};
 use super::report::{CaseFigures, Report};
 use super::stages::Stages;
@@ -19,7 +20,12 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
         ends: &args.ends,
         make_plan: &|| args.plan(),
         check_plan: &|plan| args.insist(plan),
-        body: &measure,
+        body: &|agreed, plan| {
+            // Two ends on one machine have their other work from the one that was started first.
+            let busy = if args.ends.is_started_end() { 0 } else { plan.busy };
+            let _other_work = OtherWork::start(busy)?;
+            measure(agreed, plan)
+        },
     };
     let Some(report) = program.run()? else { return Ok(()) };
     print(&if args.json { json(&report)? } else { table::render(&report) })?;
@@ -74,8 +80,7 @@ fn exchange(
         let counts = [&times.session_ns, &times.large_ns, &times.raw_ns].map(Vec::len);
         counts == [iterations, large, raw]
     };
-    // Only the client sees round trips.
-    if is_complete(&client) && (plan.mode == Mode::Latency || is_complete(&server)) {
+    if is_complete(&client) && is_complete(&server) {
         return Ok((client, server));
     }
     Err(Failure::OtherEnd(format!(
@@ -87,14 +92,20 @@ fn exchange(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::plan::Batch;
+    use crate::perf::plan::{Batch, Receives};
     use crate::rendezvous::connect_both;
 
     /// Both ends in this process, each with its own idea of the payload.
     fn measure_both(mode: Mode, client_seed: u64, server_seed: u64) -> [Report; 2] {
+        let receives = match mode {
+            Mode::Messages(_) => Receives::Go,
+            Mode::Throughput => Receives::Ahead,
+            Mode::Latency => Receives::Late,
+        };
         let plan = |seed| {
-            let sizes = vec![5000];
-            Plan { mode, sizes, iterations: 2, warmup: 1, seed, baseline: true }
+            let (sizes, baseline) = (vec![5000], true);
+            let (idle_ms, busy) = (u32::from(mode == Mode::Latency), 0);
+            Plan { mode, sizes, iterations: 2, warmup: 1, seed, baseline, receives, idle_ms, busy }
         };
         connect_both(|agreed| {
             let seed = if agreed.role == Role::Client { client_seed } else { server_seed };
@@ -125,7 +136,7 @@ mod tests {
                 let json = serde_json::to_value(&report).unwrap();
                 assert_eq!(report.cases().len(), 1);
                 if mode != Mode::Latency {
-                    let times = json["sender"]["iteration_ms"].as_array().unwrap();
+                    let times = json["receiver"]["iteration_ms"].as_array().unwrap();
                     assert_eq!(times.len(), 2, "warmup is not counted");
                 }
             }

@@ -28,10 +28,12 @@ impl Samples {
         low.midpoint(high)
     }
 
-    /// The smallest time that at least `percent` of 100 times do not exceed.
-    pub(super) fn percentile(&self, percent: usize) -> u64 {
-        let rank = (self.0.len() * percent).div_ceil(100);
-        self.0[rank.saturating_sub(1)]
+    /// The smallest time that at least `per_mille` of 1000 times do not exceed. `None` where there
+    /// are too few to have one that does: fewer than 100 for 990, fewer than 1000 for 999.
+    pub(super) fn percentile(&self, per_mille: usize) -> Option<u64> {
+        let beyond = self.0.len() * 1000_usize.saturating_sub(per_mille);
+        let rank = (self.0.len() * per_mille).div_ceil(1000);
+        (beyond >= 1000).then(|| self.0[rank.saturating_sub(1)])
     }
 
     pub(super) fn mean(&self) -> u64 {
@@ -73,9 +75,18 @@ mod tests {
     #[test]
     fn percentiles_are_nearest_ranks() {
         let hundred = samples(&(1..=100).rev().collect::<Vec<u64>>());
-        assert_eq!([99, 50, 100, 0].map(|percent| hundred.percentile(percent)), [99, 50, 100, 1]);
-        let twenty = samples(&(1..=20).collect::<Vec<u64>>());
-        assert_eq!(twenty.percentile(99), 20, "the slowest");
+        let ranks = [990, 900, 0].map(|per_mille| hundred.percentile(per_mille));
+        assert_eq!(ranks, [Some(99), Some(90), Some(1)]);
+        let thousand = samples(&(1..=1000).collect::<Vec<u64>>());
+        assert_eq!(thousand.percentile(999), Some(999));
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_samples_is_not_made_up() {
+        let of = |count: u64, per_mille| samples(&vec![1; count as usize]).percentile(per_mille);
+        for (per_mille, enough) in [(900, 10), (990, 100), (999, 1000)] {
+            assert_eq!((of(enough - 1, per_mille), of(enough, per_mille)), (None, Some(1)));
+        }
     }
 
     #[test]

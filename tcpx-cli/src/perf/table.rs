@@ -1,7 +1,7 @@
 //! The report as a table for people.
 
-use super::plan::{LARGE_BYTES, Mode};
-use super::report::{CaseFigures, Report};
+use super::plan::{LARGE_BYTES, Mode, Receives};
+use super::report::{CaseFigures, HalfTrips, Report, Throughput};
 use crate::input::ByteSize;
 use crate::session::render_growth;
 
@@ -14,7 +14,7 @@ pub(super) fn render(report: &Report) -> String {
     let is_latency = report.mode == Mode::Latency;
     let is_batch = matches!(report.mode, Mode::Messages(_));
     let has_baseline =
-        cases.iter().any(|case| case.raw_socket.is_some() || case.raw_latency_us.is_some());
+        cases.iter().any(|case| case.raw_socket.is_some() || case.raw_half_round_trip_us.is_some());
     let mut columns = vec![
         column("size", |case| ByteSize(case.size_bytes).to_string()),
         column("chunk", |_| ByteSize(report.chunk_bytes.into()).to_string()),
@@ -31,33 +31,54 @@ pub(super) fn render(report: &Report) -> String {
         columns.extend(batch_columns());
     }
     columns.push(column("verified", verified));
-    let mut text = lay_out(&columns, cases);
-    text += &format!("{} iterations. ", report.iterations);
-    text += if is_latency {
-        "Round trips as the client sees them: from posting its send until the answer, received and \
-         sent again by the server, is in place."
-    } else {
-        "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. sender: \
-         from \"go\" until its send is complete; receiver: from its \"go\" until the last byte is \
-         in place."
-    };
-    if is_batch {
-        text += &format!(
-            " Posting is part of both times. large: the same bytes in messages of {}, in turns; \
-             time ratio: small by large, as the receiver sees them.",
-            ByteSize(LARGE_BYTES)
-        );
-    }
-    if has_baseline {
-        text += " raw: plain sockets in the same run, in turns.";
-        if is_latency {
-            text += " Their ends spin, yield and sleep as the session's do.";
-        }
-    }
+    let mut text = lay_out(&columns, cases) + &explanation(report, has_baseline);
     for line in render_growth(&report.nic_counters) {
         text += &format!("\n{line}");
     }
     text.extend(cases.iter().filter_map(stages));
+    text
+}
+
+/// What the figures mean.
+fn explanation(report: &Report, has_baseline: bool) -> String {
+    let (is_latency, cases) = (report.mode == Mode::Latency, report.cases());
+    let mut text = format!("{} iterations. ", report.iterations);
+    text += if is_latency {
+        "Half of a round trip as the client sees it: from posting its send until the answer, \
+         received and sent again by the server, is in place."
+    } else {
+        "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. receiver: \
+         from its \"go\" until the last byte is in place; sender: from \"go\" until its send is \
+         complete."
+    };
+    if !is_latency && cases.iter().any(|case| case.sender.is_none()) {
+        text += " Without a sender's rate: its sends were complete before the bytes were there.";
+    }
+    if matches!(report.mode, Mode::Messages(_)) {
+        text += &format!(
+            " large: the same bytes in messages of {}, in turns; time ratio: small by large, as \
+             the receiver sees them.",
+            ByteSize(LARGE_BYTES)
+        );
+    }
+    match report.receives {
+        Receives::Ahead => {}
+        Receives::Go => text += " Receives are posted at \"go\", and their posts are part of it.",
+        Receives::Late => text += " A receive is posted when its message is on its way.",
+    }
+    if report.idle_ms > 0 {
+        text += &format!(
+            " Before each message both ends do nothing for {} ms, which is taken off.",
+            report.idle_ms
+        );
+    }
+    if report.busy > 0 {
+        text += &format!(" Meanwhile {} threads are busy with other work.", report.busy);
+    }
+    if has_baseline {
+        text += " raw: plain sockets that block, in the same run, in turns";
+        text += if is_latency { "; ratio: less is better." } else { "; ratio: more is better." };
+    }
     text
 }
 
@@ -95,12 +116,16 @@ fn stages(case: &CaseFigures) -> Option<String> {
 
 fn throughput_columns() -> Vec<Column<'static>> {
     vec![
-        column("sender GB/s", |case| number(&case.sender, 3, |rates| rates.gb_per_s_median)),
-        column("p99", |case| number(&case.sender, 3, |rates| rates.gb_per_s_p99)),
         column("receiver GB/s", |case| number(&case.receiver, 3, |rates| rates.gb_per_s_median)),
-        column("p99", |case| number(&case.receiver, 3, |rates| rates.gb_per_s_p99)),
+        column("p99", |case| number(&p99(&case.receiver), 3, |rate| *rate)),
         column("mean ms", |case| number(&case.receiver, 3, |rates| rates.mean_ms)),
+        column("sender GB/s", |case| number(&case.sender, 3, |rates| rates.gb_per_s_median)),
+        column("p99", |case| number(&p99(&case.sender), 3, |rate| *rate)),
     ]
+}
+
+fn p99(rates: &Option<Throughput>) -> Option<f64> {
+    rates.as_ref()?.gb_per_s_p99
 }
 
 fn raw_throughput_columns() -> Vec<Column<'static>> {
@@ -124,18 +149,26 @@ fn batch_columns() -> Vec<Column<'static>> {
 }
 
 fn latency_columns() -> Vec<Column<'static>> {
-    vec![
-        column("p50 us", |case| number(&case.latency_us, 1, |trips| trips.p50)),
-        column("p99 us", |case| number(&case.latency_us, 1, |trips| trips.p99)),
-    ]
+    half_trip_columns(["p50 us", "p90 us", "p99 us", "p99.9 us"], |case| &case.half_round_trip_us)
 }
 
 fn raw_latency_columns() -> Vec<Column<'static>> {
-    vec![
-        column("raw p50 us", |case| number(&case.raw_latency_us, 1, |trips| trips.p50)),
-        column("raw p99 us", |case| number(&case.raw_latency_us, 1, |trips| trips.p99)),
-        column("ratio", |case| number(&case.latency_ratio_to_raw, 2, |ratio| *ratio)),
-    ]
+    let headings = ["raw p50 us", "raw p90 us", "raw p99 us", "raw p99.9 us"];
+    let mut columns = half_trip_columns(headings, |case| &case.raw_half_round_trip_us);
+    columns.push(column("ratio", |case| number(&case.latency_ratio_to_raw, 2, |ratio| *ratio)));
+    columns
+}
+
+fn half_trip_columns(
+    headings: [&'static str; 4],
+    of: fn(&CaseFigures) -> &Option<HalfTrips>,
+) -> Vec<Column<'static>> {
+    let picks: [fn(&HalfTrips) -> Option<f64>; 4] =
+        [|trips| Some(trips.p50), |trips| trips.p90, |trips| trips.p99, |trips| trips.p99_9];
+    let columns = headings.into_iter().zip(picks).map(|(heading, pick)| {
+        column(heading, move |case| number(&of(case).as_ref().and_then(pick), 1, |time| *time))
+    });
+    columns.collect()
 }
 
 /// A figure with so many decimals, `-` where there is none.

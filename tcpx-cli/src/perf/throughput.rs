@@ -5,15 +5,15 @@
 //! is in place. The sender's runs from the arrival of that "go" until its send is complete.
 //! Filling, poisoning and verifying are outside.
 //!
-//! Of a batch of messages, the posts are inside: "go" comes before them, and a third way is the
-//! same bytes in large messages.
+//! Receives may also be posted at "go", and their posts are inside then. Of a batch of messages
+//! they always are, and a third way is the same bytes in large messages.
 
 use std::time::Instant;
 
 use super::baseline::PlainSockets;
 use super::data_path::{DataPath, Payload, Step};
 use super::pattern::{Content, Mismatch, Pattern};
-use super::plan::{Go, LARGE_BYTES, Mode, PlannedCase, WAYS};
+use super::plan::{Go, LARGE_BYTES, Mode, PlannedCase, Receives, WAYS};
 use super::posts;
 use super::samples::nanos;
 use super::session_path::SessionPath;
@@ -69,8 +69,7 @@ fn take_turns(
 ) -> Result<CaseTimes, Failure> {
     let mut times = CaseTimes::default();
     let (role, bytes) = (agreed.role, case.total_bytes());
-    // Whether posting is part of what is measured.
-    let is_batch = matches!(case.plan.mode, Mode::Messages(_));
+    let is_ahead = case.plan.receives == Receives::Ahead;
     for iteration in 0..case.iterations {
         for turn in 0..ways.len() {
             // None of them always comes first.
@@ -81,7 +80,7 @@ fn take_turns(
             let nanos = match role {
                 Role::Client => send(agreed.link, *path, payload)?,
                 Role::Server => {
-                    let (nanos, mismatch) = receive(agreed.link, *path, payload, is_batch)?;
+                    let (nanos, mismatch) = receive(agreed.link, *path, payload, is_ahead)?;
                     times.note(mismatch, iteration, bytes, path.name());
                     nanos
                 }
@@ -108,15 +107,15 @@ fn receive(
     link: &mut Link,
     path: &mut dyn DataPath,
     payload: Payload,
-    is_batch: bool,
+    is_ahead: bool,
 ) -> Result<(u64, Option<Mismatch>), Failure> {
     path.run(Step::Prepare(Content::Poison), payload)?;
-    if !is_batch {
+    if is_ahead {
         path.run(Step::Post, payload)?;
     }
     let start = Instant::now();
     link.send(&Go)?;
-    if is_batch {
+    if !is_ahead {
         path.run(Step::Post, payload)?;
     }
     path.run(Step::Wait, payload)?;

@@ -6,7 +6,8 @@ use super::pattern::Mismatch;
 use super::stages::Stages;
 use crate::rendezvous::{Message, RESULT_LIMIT};
 
-/// Each end: its times of one case, in ns.
+/// Each end: its times of one case, in ns. Of round trips the client's are there and back, the
+/// server's how long it kept what came before it answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CaseTimes {
     pub(super) session_ns: Vec<u64>,

@@ -74,7 +74,7 @@ impl EndsArgs {
     }
 
     /// Whether another process of this command started this one and speaks for both.
-    pub(super) fn is_started_end(&self) -> bool {
+    pub(crate) fn is_started_end(&self) -> bool {
         self.dial.is_some()
     }
 

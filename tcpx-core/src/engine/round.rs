@@ -56,10 +56,18 @@ impl Engine {
         self.look(now);
         let settled = self.settle_parked(now) | self.settle_attempts(now);
         self.commons.workers.tend();
+        self.book_time();
+        moved | settled
+    }
+
+    /// Books the time of the round that ends now.
+    fn book_time(&mut self) {
         let (sending, receiving) = self.agenda.activity();
         let unpacking = self.commons.batch.is_unpacking();
-        self.stages.ended(Activity { sending, receiving, unpacking });
-        moved | settled
+        let under_way = Activity { sending, receiving, unpacking };
+        let ended = std::mem::take(&mut self.ended);
+        let submitting = self.commons.batch.submitting();
+        self.stages.ended(Instant::now(), submitting, under_way, ended);
     }
 
     /// Something has happened on a descriptor.
@@ -98,7 +106,8 @@ impl Engine {
 
     /// Notes what a peer wants after it was driven. One that moved may move further.
     fn settle(&mut self, key: PeerKey, moved: bool) {
-        let Some(peer) = self.peers.get(key) else { return };
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        peer.note_ended(&mut self.ended);
         let wants = peer.attention();
         self.agenda.settle(key, Attention { again: wants.again | moved, ..wants });
     }

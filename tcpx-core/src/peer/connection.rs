@@ -20,6 +20,7 @@ use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
 use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm};
 use crate::stats::channel::ChannelStats;
+use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::plan::Member;
 use crate::transfer::recv_lane::RecvLane;
@@ -64,6 +65,8 @@ pub(crate) struct Connection {
     pub(super) closing: Option<Closing>,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
+    /// Chunks that were sent, and that arrived, when the last round ended.
+    chunks: [u64; 2],
     pub(super) deferred: Option<DeferredFailure>,
     /// When the protocol wants to know the time.
     pub(super) timeout: Option<Instant>,
@@ -100,6 +103,7 @@ impl Connection {
             recv_lanes: Vec::new(),
             closing: None,
             finished: Vec::new(),
+            chunks: [0; 2],
             deferred: None,
             timeout: Some(now),
         }
@@ -333,6 +337,15 @@ impl Connection {
     /// How long nothing was heard of the peer.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.link.heard_at)
+    }
+
+    /// Adds what has ended since the last time.
+    pub(super) fn note_ended(&mut self, ended: &mut Activity) {
+        let sent = self.send_lanes.iter().map(|lane| lane.stats.chunks).sum();
+        let arrived = self.recv_lanes.iter().map(RecvLane::chunks_arrived).sum();
+        let [sent_before, arrived_before] = std::mem::replace(&mut self.chunks, [sent, arrived]);
+        ended.sending |= sent != sent_before;
+        ended.receiving |= arrived != arrived_before;
     }
 
     /// How a handle goes back to the comm that gave it out. `None`: that is none of these.

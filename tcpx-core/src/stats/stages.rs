@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 /// Nanoseconds since the first round, by what was under way in them. Together they are all the time
-/// until the last round.
+/// until the end of the last round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StageTimes {
@@ -24,7 +24,7 @@ pub struct StageTimes {
     pub submitting_ns: u64,
 }
 
-/// What is under way at the end of a round.
+/// What is under way at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
     pub(crate) sending: bool,
@@ -32,41 +32,61 @@ pub(crate) struct Activity {
     pub(crate) unpacking: bool,
 }
 
-/// Sums the time between rounds.
+impl Activity {
+    fn and(self, other: Self) -> Self {
+        Self {
+            sending: self.sending | other.sending,
+            receiving: self.receiving | other.receiving,
+            unpacking: self.unpacking | other.unpacking,
+        }
+    }
+}
+
+/// Sums the time of rounds and between them.
 #[derive(Debug, Default)]
 pub(crate) struct StageClock {
     last: Option<Instant>,
-    activity: Activity,
-    /// All time of submits until the last round.
+    /// What was under way when the last round ended.
+    under_way: Activity,
+    /// All time of submits so far.
     submitting: Duration,
     times: StageTimes,
 }
 
 impl StageClock {
-    /// A round begins. `submitting` is the time of all submits so far.
+    /// A round begins. The time since the last one goes to what was under way when that ended.
+    /// `submitting` is the time of all submits so far.
     pub(crate) fn round(&mut self, now: Instant, submitting: Duration) {
-        let Some(last) = self.last.replace(now) else {
-            self.submitting = submitting;
-            return;
-        };
+        self.book(now, submitting, self.under_way);
+    }
+
+    /// A round has ended. Its own time goes to all that was under way at any moment of it: what
+    /// was when it began, what is now, and what it has begun and ended.
+    pub(crate) fn ended(
+        &mut self,
+        now: Instant,
+        submitting: Duration,
+        under_way: Activity,
+        ended: Activity,
+    ) {
+        self.book(now, submitting, self.under_way.and(under_way).and(ended));
+        self.under_way = under_way;
+    }
+
+    fn book(&mut self, now: Instant, submitting: Duration, activity: Activity) {
         let submitted = submitting.saturating_sub(self.submitting);
         self.submitting = submitting;
-        self.times.submitting_ns += nanos(submitted);
-        let passed = nanos(now.saturating_duration_since(last).saturating_sub(submitted));
+        let Some(last) = self.last.replace(now) else { return };
         let times = &mut self.times;
-        let Activity { sending, receiving, unpacking } = self.activity;
+        times.submitting_ns += nanos(submitted);
+        let Activity { sending, receiving, unpacking } = activity;
         *match (receiving, unpacking) {
             (true, true) => &mut times.receiving_and_unpacking_ns,
             (true, false) => &mut times.receiving_ns,
             (false, true) => &mut times.unpacking_ns,
             (false, false) if sending => &mut times.sending_ns,
             (false, false) => &mut times.idle_ns,
-        } += passed;
-    }
-
-    /// A round has ended.
-    pub(crate) fn ended(&mut self, activity: Activity) {
-        self.activity = activity;
+        } += nanos(now.saturating_duration_since(last).saturating_sub(submitted));
     }
 
     pub(crate) fn times(&self) -> StageTimes {
@@ -82,33 +102,56 @@ fn nanos(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    fn activity(sending: bool, receiving: bool, unpacking: bool) -> Activity {
+        Activity { sending, receiving, unpacking }
+    }
+
     #[test]
     fn time_between_rounds_goes_to_what_was_under_way_and_none_is_lost() {
         let start = Instant::now();
         let mut clock = StageClock::default();
         let at = |nanos| start + Duration::from_nanos(nanos);
-        let under_way = |sending, receiving, unpacking| Activity { sending, receiving, unpacking };
-        let submitting = Duration::from_nanos(5);
-        // When the round begins, the submits until then, and what is under way after it.
-        for (begin, submitted, activity) in [
-            (0, Duration::ZERO, under_way(false, false, false)),
-            (100, Duration::ZERO, under_way(true, true, false)),
-            (120, submitting, under_way(false, true, true)),
-            (150, submitting, under_way(true, false, true)),
-            (190, submitting, under_way(true, false, false)),
-            (250, submitting, under_way(false, false, false)),
+        // When a round that takes no time begins and ends, and what is under way after it.
+        for (time, under_way) in [
+            (0, activity(false, false, false)),
+            (100, activity(true, true, false)),
+            (120, activity(false, true, true)),
+            (150, activity(true, false, true)),
+            (190, activity(true, false, false)),
+            (250, activity(false, false, false)),
         ] {
-            clock.round(at(begin), submitted);
-            clock.ended(activity);
+            clock.round(at(time), Duration::ZERO);
+            clock.ended(at(time), Duration::ZERO, under_way, Activity::default());
         }
         let expected = StageTimes {
             idle_ns: 100,
             sending_ns: 60,
-            receiving_ns: 15,
+            receiving_ns: 20,
             receiving_and_unpacking_ns: 30,
             unpacking_ns: 40,
-            submitting_ns: 5,
+            submitting_ns: 0,
         };
         assert_eq!(clock.times(), expected);
+    }
+
+    #[test]
+    fn a_rounds_own_time_goes_to_what_it_did_even_if_nothing_is_left_of_it() {
+        let start = Instant::now();
+        let mut clock = StageClock::default();
+        let at = |nanos| start + Duration::from_nanos(nanos);
+        let (nothing, receiving) = (Activity::default(), activity(false, true, false));
+        let submitting = Duration::from_nanos(30);
+        // Begins, receives a chunk, hands it to the unpacker for 30 ns, and is the last of all.
+        clock.round(at(0), Duration::ZERO);
+        clock.ended(at(100), submitting, nothing, receiving);
+        let first = StageTimes { receiving_ns: 70, submitting_ns: 30, ..StageTimes::default() };
+        assert_eq!(clock.times(), first);
+        // What was under way when a round begins is so for all of it.
+        clock.round(at(110), submitting);
+        clock.ended(at(120), submitting, receiving, nothing);
+        clock.round(at(130), submitting);
+        clock.ended(at(150), submitting, nothing, nothing);
+        let all = StageTimes { idle_ns: 10, receiving_ns: 110, ..first };
+        assert_eq!(clock.times(), all);
     }
 }

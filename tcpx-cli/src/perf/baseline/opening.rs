@@ -42,17 +42,16 @@ impl SocketOffer {
     }
 }
 
-/// Opens the sockets, in the same order at both ends. For round trips there is one, which spins.
+/// Opens the sockets, in the same order at both ends. For round trips there is one.
 pub(super) fn open(agreed: &mut Agreed<'_>, is_latency: bool) -> Result<Vec<PlainSocket>, Failure> {
-    let spin = is_latency.then_some(agreed.session.options().spin);
     match agreed.role {
-        Role::Client => connect(agreed, spin),
-        Role::Server if is_latency => accept(agreed, 1, spin),
-        Role::Server => accept(agreed, agreed.channels * sockets_per_comm()?, spin),
+        Role::Client => connect(agreed),
+        Role::Server if is_latency => accept(agreed, 1),
+        Role::Server => accept(agreed, agreed.channels * sockets_per_comm()?),
     }
 }
 
-fn connect(agreed: &mut Agreed<'_>, spin: Option<Duration>) -> Result<Vec<PlainSocket>, Failure> {
+fn connect(agreed: &mut Agreed<'_>) -> Result<Vec<PlainSocket>, Failure> {
     let offer: SocketOffer = agreed.link.receive()?;
     let SocketOffer { port, sockets, .. } = offer;
     if !(1..=MOST_SOCKETS).contains(&sockets) {
@@ -65,7 +64,7 @@ fn connect(agreed: &mut Agreed<'_>, spin: Option<Duration>) -> Result<Vec<PlainS
         // A deadline of zero is refused.
         let left = budget.step().left().max(SHORTEST_WAIT);
         let stream = TcpStream::connect_timeout(&address, left)?;
-        let socket = PlainSocket::new(stream, budget, spin)?;
+        let socket = PlainSocket::new(stream, budget)?;
         socket.send(&offer.greeting(index)).map(|()| socket)
     };
     let sockets: std::io::Result<_> = (0..sockets).map(connect).collect();
@@ -73,11 +72,7 @@ fn connect(agreed: &mut Agreed<'_>, spin: Option<Duration>) -> Result<Vec<PlainS
 }
 
 /// Connections that do not come from the client are turned away.
-fn accept(
-    agreed: &mut Agreed<'_>,
-    sockets: u16,
-    spin: Option<Duration>,
-) -> Result<Vec<PlainSocket>, Failure> {
+fn accept(agreed: &mut Agreed<'_>, sockets: u16) -> Result<Vec<PlainSocket>, Failure> {
     let listener = rendezvous::bind(SocketAddr::new(agreed.link.local_ip(), 0))?;
     let address =
         listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
@@ -91,7 +86,7 @@ fn accept(
     while accepted.iter().any(Option::is_none) {
         let stream = rendezvous::accept(&listener, None, waited)?;
         let mut greeting = [0; GREETING_BYTES];
-        let greeted = PlainSocket::new(stream, budget, spin)
+        let greeted = PlainSocket::new(stream, budget)
             .and_then(|socket| socket.receive(&mut greeting).map(|()| socket));
         let socket = greeted.map_err(Failure::io("greeting a plain socket"))?;
         let index = u16::from_le_bytes([greeting[16], greeting[17]]);

@@ -10,8 +10,9 @@ use crate::perf::data_path::{DataPath, Payload, Step};
 use crate::perf::pattern::Mismatch;
 use crate::rendezvous::Agreed;
 
-/// Parts begin at multiples of this many bytes, so that small messages use few sockets.
-const GRAIN_BYTES: u64 = 64 << 10;
+/// Parts are multiples of this many bytes: a shorter part costs more to hand to its thread than a
+/// socket of its own saves.
+const GRAIN_BYTES: u64 = 1 << 20;
 
 /// As many plain sockets as the session has data sockets, a thread for each. The calling thread
 /// moves the first one's part.
@@ -40,8 +41,14 @@ impl PlainSockets {
         &self.first.socket
     }
 
+    /// The threads that have a part of such a message.
+    fn workers(&self, payload: Payload) -> &[Worker] {
+        let parts = payload.bytes.div_ceil(unit(payload.bytes, self.first.sockets));
+        &self.others[..(parts.saturating_sub(1) as usize).min(self.others.len())]
+    }
+
     fn begin(&self, step: Step, payload: Payload) {
-        for worker in &self.others {
+        for worker in self.workers(payload) {
             // A thread that is gone shows when it is asked for its outcome.
             let _ = worker.steps.send((step, payload));
         }
@@ -50,7 +57,7 @@ impl PlainSockets {
     /// Does the first part here and waits for the others.
     fn finish(&mut self, step: Step, payload: Payload) -> Outcome {
         let mut outcome = self.first.run(step, payload);
-        for worker in &self.others {
+        for worker in self.workers(payload) {
             let gone = |_| Err(std::io::Error::other("the thread of a plain socket ended"));
             let other = worker.outcomes.recv().unwrap_or_else(gone);
             outcome = if let Ok(None) = outcome { other } else { outcome };
@@ -112,10 +119,15 @@ impl Share {
 
 /// Offset and length of the part that socket number `index` of `sockets` carries.
 fn part(bytes: u64, sockets: u64, index: u64) -> (u64, usize) {
-    let unit = bytes.div_ceil(sockets).next_multiple_of(GRAIN_BYTES);
+    let unit = unit(bytes, sockets);
     let start = (unit * index).min(bytes);
     let end = (start + unit).min(bytes);
     (start, (end - start) as usize)
+}
+
+/// Bytes of a part.
+fn unit(bytes: u64, sockets: u64) -> u64 {
+    bytes.div_ceil(sockets).next_multiple_of(GRAIN_BYTES)
 }
 
 /// A share that is moved by a thread of its own.
@@ -157,7 +169,7 @@ mod tests {
                 assert_eq!(end, bytes, "{sockets} sockets");
             }
         }
-        assert_eq!(part(4096, 8, 0), (0, 4096), "a small message is not cut up");
+        assert_eq!(part(512 << 10, 8, 0), (0, 512 << 10), "a small message is not cut up");
         assert_eq!(part(64 << 20, 2, 1), (32 << 20, 32 << 20));
     }
 }

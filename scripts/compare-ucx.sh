@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Prints tcpx beside UCX over TCP, as NIXL drives it, and beside blocking sockets: half of a round
+# trip of 4 KiB to 4 MiB, and a stream of 64 MiB messages, over host and emulated device memory. In
+# turns, medians of the rounds. Installs NIXL's wheel below the target folder.
+#
+# usage: scripts/compare-ucx.sh [ROUNDS]      (default: 5)
+set -euo pipefail
+
+case ${1:-} in
+-h | --help)
+  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d'
+  exit 0
+  ;;
+esac
+exec "$(dirname "$0")/bars.sh" "${1:-5}" trips stream

@@ -1,0 +1,51 @@
+//! Other work, which keeps processors busy while something is measured.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::failure::Failure;
+
+/// Threads that compute. They end when this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct OtherWork {
+    is_over: Arc<AtomicBool>,
+}
+
+impl OtherWork {
+    /// Starts so many.
+    pub(super) fn start(threads: u32) -> Result<Self, Failure> {
+        let work = Self::default();
+        for _ in 0..threads {
+            let is_over = Arc::clone(&work.is_over);
+            thread::Builder::new()
+                .name("other-work".into())
+                // Without a hint to the processor that it is waiting: work gives none.
+                .spawn(move || while !is_over.load(Ordering::Relaxed) {})
+                .map_err(Failure::io("starting a thread of other work"))?;
+        }
+        Ok(work)
+    }
+}
+
+impl Drop for OtherWork {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_ends_with_its_owner() {
+        let work = OtherWork::start(2).unwrap();
+        let is_over = Arc::clone(&work.is_over);
+        assert_eq!(Arc::strong_count(&is_over), 4, "each thread has one");
+        drop(work);
+        while Arc::strong_count(&is_over) > 1 {
+            thread::yield_now();
+        }
+    }
+}
