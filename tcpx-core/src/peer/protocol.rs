@@ -16,7 +16,7 @@
 //! - `op_list`: operations that stand one behind the other.
 //! - `operation`: one posted send or receive.
 //! - `post_room`: room for a batch of posts.
-//! - `planning`, `matches`: plans, as the sender makes them and as the receiver is told of them.
+//! - `planning`, `expecting`: plans, as the sender makes them and as the receiver is told of them.
 //! - `posting`: posts, and how they end.
 //! - `receives`: which receives may share a chunk.
 //! - `shutdown`: how far the goodbye of both ends is.
@@ -32,12 +32,12 @@ pub(crate) mod coalescing_limits;
 mod credit;
 pub(crate) mod cutting;
 pub(crate) mod dealing;
+mod expecting;
 mod frames;
 mod host_silence;
 mod keepalive;
 mod leaving;
 mod matcher;
-mod matches;
 mod op_list;
 pub(crate) mod operation;
 mod planning;

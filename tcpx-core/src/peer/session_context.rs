@@ -87,8 +87,8 @@ impl SessionContext {
         if self.plugin.is_hardware() { u64::MAX } else { STEP_BYTES }
     }
 
-    /// Bytes that are unpacked by one submit. A GPU takes all there are, and copies while the thread
-    /// goes on.
+    /// Bytes that are unpacked by one submit. A GPU takes all there are, and copies while the
+    /// thread goes on.
     pub(crate) fn batch_bytes(&self) -> u64 {
         match self.memory {
             DeviceMemory::Emulated => STEP_BYTES,

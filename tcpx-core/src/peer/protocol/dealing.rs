@@ -1,7 +1,7 @@
 //! In which order matched messages are dealt to the channels. Pure.
 //!
-//! What is dealt leaves its channel in that order. So a long message is dealt a *section* at a time,
-//! and whatever is matched meanwhile goes before its next section:
+//! What is dealt leaves its channel in that order. So a long message is dealt a *section* at a
+//! time, and whatever is matched meanwhile goes before its next section:
 //!
 //! ```text
 //! short messages   dealt first, but while others wait no more at once than costs what a section
