@@ -19,6 +19,7 @@
 //! - `shutdown`: how far the goodbye of both ends is.
 //! - `staging_channels`: which channels have a staging buffer.
 //! - `stage`: where in its life a peer is.
+//! - `tag_queues`: first-in-first-out queues by tag.
 //! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
@@ -40,6 +41,7 @@ mod receives;
 mod shutdown;
 pub(crate) mod stage;
 mod staging_channels;
+mod tag_queues;
 #[cfg(test)]
 mod tests;
 pub(crate) mod withdrawal;

@@ -1,6 +1,6 @@
 //! One posted send or receive. Pure.
 
-use super::matcher::Place;
+use super::tag_queues::Place;
 use crate::transfer::plan::Member;
 use crate::types::{Direction, OpKey, Span, TransferKey};
 
