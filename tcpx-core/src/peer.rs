@@ -10,6 +10,7 @@
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
 //! - `ending`: how a peer ends. `leftover`: what cannot be freed yet then.
+//! - `messages`: small messages on the control link.
 //! - `origin`: which connection with which session it is.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
@@ -25,6 +26,7 @@ mod data_path;
 mod deferred_failure;
 mod ending;
 pub(crate) mod leftover;
+mod messages;
 mod origin;
 pub(crate) mod protocol;
 mod report;

@@ -3,7 +3,8 @@
 //! The header is that of [`tcpx_wire::frame`]. A link speaks two sets of frames, one after the
 //! other: [`HandshakeFrame`](super::handshake_frame::HandshakeFrame) until both ends are proven,
 //! then [`Frame`](super::frame::Frame). A header is refused before its body arrives when the body
-//! is too long for the set, or when the kind is not of the set.
+//! is too long for the set, or when the kind is not of the set. The bytes of a small message follow
+//! some frames: they are no part of the frame, and nobody decodes them.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 6;
+pub(crate) const PROTOCOL_VERSION: u16 = 7;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -37,10 +38,13 @@ pub(crate) enum FrameKind {
     AskSent,
     Sent,
     Credit,
+    Deliver,
+    Ahead,
+    Taken,
 }
 
 impl FrameKind {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 22] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -60,6 +64,9 @@ impl FrameKind {
         Self::AskSent,
         Self::Sent,
         Self::Credit,
+        Self::Deliver,
+        Self::Ahead,
+        Self::Taken,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {
@@ -91,6 +98,11 @@ pub(crate) trait LinkFrame: Sized {
 
     /// What this frame is.
     fn kind(&self) -> FrameKind;
+
+    /// Bytes of a message that follow the frame.
+    fn payload_bytes(&self) -> usize {
+        0
+    }
 
     /// Appends the body to `out`.
     fn encode_body(&self, out: &mut Vec<u8>);
@@ -207,7 +219,7 @@ pub(crate) mod tests {
     fn a_header_is_refused_before_its_body_arrives() {
         let oversized = frame::FrameError::Oversized { bytes: 2000, limit: 1024 };
         assert_eq!(header::<HandshakeFrame>(2000, 2), Err(FrameError::Header(oversized)));
-        for kind in [0, 20, u16::MAX] {
+        for kind in [0, 23, u16::MAX] {
             assert_eq!(header::<HandshakeFrame>(1, kind), Err(FrameError::UnknownKind(kind)));
             assert_eq!(header::<Frame>(1, kind), Err(FrameError::UnknownKind(kind)));
         }

@@ -1,7 +1,7 @@
 //! The bytes of a control link: a non-blocking TCP connection with a buffer each way.
 
 use std::collections::TryReserveError;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -43,6 +43,8 @@ pub(crate) struct LinkSocket {
     has_backlog: bool,
     /// What the link ended with while there was a backlog.
     ended: Option<LinkError>,
+    /// The kernel has not taken all that it was given last.
+    is_full: bool,
     /// When the last byte came; before the first one, when the connection came.
     pub(crate) heard_at: Instant,
     has_heard: bool,
@@ -69,6 +71,7 @@ impl LinkSocket {
             round_left: 0,
             has_backlog: false,
             ended: None,
+            is_full: false,
             heard_at: now,
             has_heard: false,
         })
@@ -94,6 +97,37 @@ impl LinkSocket {
     /// How long the peer's host has acknowledged nothing. `None`: nothing waits for it.
     pub(crate) fn unacknowledged(&self) -> io::Result<Option<Duration>> {
         acknowledgement::overdue(&self.stream)
+    }
+
+    /// Sends a frame, and the bytes of a message behind it, with all that is queued. What the kernel
+    /// does not take at once is copied to the queue. [`flush`](Self::flush) tells of an error.
+    pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: &[u8]) {
+        self.queue(frame);
+        let mut sent = 0;
+        if self.ended.is_none() && !self.is_full {
+            match self.write_with(payload) {
+                Ok(bytes) => sent = bytes,
+                Err(error) => self.ended = Some(error),
+            }
+        }
+        self.outbound.append(|bytes| bytes.extend_from_slice(&payload[sent..]));
+    }
+
+    /// Writes what is queued and a payload behind it. Returns how many bytes of the payload went.
+    fn write_with(&mut self, payload: &[u8]) -> Result<usize, LinkError> {
+        let queued = self.outbound.unsent();
+        let before = queued.len();
+        let slices = [IoSlice::new(queued), IoSlice::new(payload)];
+        let written = match self.stream.write_vectored(&slices) {
+            Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(0),
+            Err(error) => return Err(LinkError::Gone(departure(&error))),
+        };
+        self.is_full = written < before + payload.len();
+        self.outbound.take(written.min(before));
+        Ok(written.saturating_sub(before))
     }
 
     /// Queues a frame; `flush` sends it.
@@ -131,6 +165,7 @@ impl LinkSocket {
 
     fn write_out(&mut self) -> Result<bool, LinkError> {
         let mut moved = false;
+        self.is_full = false;
         while !self.outbound.unsent().is_empty() {
             match self.stream.write(self.outbound.unsent()) {
                 Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
@@ -138,7 +173,10 @@ impl LinkSocket {
                     self.outbound.take(bytes);
                     moved = true;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_full = true;
+                    break;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(LinkError::Gone(departure(&error))),
             }
@@ -203,17 +241,24 @@ impl LinkSocket {
         outcome.map(|_| None)
     }
 
-    /// The next whole frame that has arrived.
+    /// The next whole frame that has arrived, with the bytes of a message that follow it.
     #[inline]
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
-        match F::decode(self.inbound.waiting()) {
-            Ok(Some((frame, taken))) => {
-                self.inbound.take(taken);
-                Ok(Some(frame))
-            }
-            Ok(None) => Ok(None),
-            Err(error) => Err(LinkError::Frame(error)),
+        let waiting = self.inbound.waiting();
+        let Some((frame, head)) = F::decode(waiting).map_err(LinkError::Frame)? else {
+            return Ok(None);
+        };
+        let taken = head + frame.payload_bytes();
+        if taken > waiting.len() {
+            return Ok(None);
         }
+        self.inbound.take(taken);
+        Ok(Some(frame))
+    }
+
+    /// The bytes that followed the frame that was taken last, until more is read.
+    pub(crate) fn payload(&self, bytes: usize) -> &[u8] {
+        self.inbound.just_taken(bytes)
     }
 }
 

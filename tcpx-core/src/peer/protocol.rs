@@ -6,6 +6,7 @@
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent.
+//! - `eager`: small messages on the control link.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
@@ -28,6 +29,7 @@ mod backlog;
 mod coalescer;
 pub(crate) mod coalescing_limits;
 mod credit;
+mod eager;
 mod frames;
 mod host_silence;
 mod keepalive;
@@ -57,6 +59,7 @@ use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::backlog::Backlogs;
 use self::coalescer::Coalescer;
 use self::coalescing_limits::CoalescingLimits;
+use self::eager::Eager;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
 use self::op_list::OpList;
@@ -119,6 +122,7 @@ pub(crate) struct PeerProtocol {
     waiting_receives: usize,
     matcher: Matcher,
     coalescer: Coalescer,
+    eager: Eager,
     limits: CoalescingLimits,
     staging: StagingChannels,
     /// The receive that was announced last.
@@ -173,6 +177,7 @@ impl PeerProtocol {
             waiting_receives: 0,
             matcher: Matcher::default(),
             coalescer: Coalescer::default(),
+            eager: Eager::new(agreement.eager),
             limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,
@@ -400,8 +405,11 @@ impl PeerProtocol {
         let Some(operation) = self.operations.remove(op) else { return };
         self.leave_list(op, operation.posted.transfer, operation.state, operation.links);
         match operation.state {
-            OpState::SendWaits(place) => self.matcher.withdraw_send(place),
-            OpState::Announced | OpState::Cancelling(_) => self.waiting_receives -= 1,
+            OpState::SendWaits => self.matcher.withdraw_send(operation.place),
+            OpState::Announced | OpState::Cancelling(_) => {
+                self.eager.waits_no_more(operation.place);
+                self.waiting_receives -= 1;
+            }
             OpState::Matched { .. } => {}
         }
         self.completed(&operation, outcome);

@@ -27,6 +27,8 @@ impl Peer {
         };
         report.messages_sent = messages.sent;
         report.messages_received = messages.received;
+        report.eager_sent = messages.sent_on_link;
+        report.eager_received = messages.received_on_link;
         report.errors = record.errors;
         let lane = |open: &[ChannelStats], closed: &[ChannelStats], index: usize| {
             open.get(index).or_else(|| closed.get(index)).copied().unwrap_or_default()

@@ -70,6 +70,11 @@ impl Matcher {
         self.sends.give_room_back();
     }
 
+    /// Whether nothing waits for a send or a receive of a tag.
+    pub(crate) fn has_none(&self, tag: i32) -> bool {
+        !self.receives.has(tag) && !self.sends.has(tag)
+    }
+
     /// A send was posted here.
     pub(crate) fn post_send(&mut self, tag: i32, send: OpKey) -> PostedSend {
         match self.receives.pop(tag) {
@@ -183,6 +188,11 @@ mod tests {
                         prop_assert!(!matcher.withdraw_receive(recv));
                     }
                     Step::WithdrawSend(_) | Step::WithdrawReceive(_) => {}
+                }
+                for tag in 0..4 {
+                    let waits = sends.iter().any(|send| send.0 == tag)
+                        || receives.iter().any(|receive| receive.0 == tag);
+                    prop_assert_eq!(matcher.has_none(tag), !waits);
                 }
                 prop_assert_eq!(matcher.announced(), receives.len());
                 prop_assert_eq!(matcher.waiting_sends(), sends.len());

@@ -53,10 +53,14 @@ impl PeerProtocol {
         match direction {
             Direction::Send => self.post_send(posted),
             Direction::Receive => {
+                if let Some(op) = self.take_kept(&posted) {
+                    return op;
+                }
                 let mut links = Links::default();
                 let op = self.operations.insert_with_key(|op| {
                     links = self.backlogs.begin_to_wait(transfer, op);
-                    Operation { posted, state: OpState::Announced, links }
+                    let place = self.eager.await_message(tag, op);
+                    Operation { posted, state: OpState::Announced, links, place }
                 });
                 link_behind(links, op, &mut self.operations);
                 self.waiting_receives += 1;
@@ -70,14 +74,17 @@ impl PeerProtocol {
     }
 
     fn post_send(&mut self, posted: NewOperation) -> OpKey {
+        if self.goes_ahead(&posted) {
+            return self.go_ahead(posted);
+        }
         // It is matched unless it turns out that it waits.
-        let state = OpState::Matched { chunks_left: 0 };
-        let op = self.operations.insert(Operation { posted, state, links: Links::default() });
+        let op = self.insert_matched(posted);
         match self.matcher.post_send(posted.tag, op) {
             PostedSend::Waits(place) => {
                 let links = self.backlogs.begin_to_wait(posted.transfer, op);
                 let operation = &mut self.operations[op];
-                (operation.state, operation.links) = (OpState::SendWaits(place), links);
+                (operation.state, operation.links) = (OpState::SendWaits, links);
+                operation.place = place;
                 link_behind(links, op, &mut self.operations);
             }
             PostedSend::Matched(announced) => self.meet(op, announced),
@@ -92,7 +99,7 @@ impl PeerProtocol {
         let chunks_left = chunk_count(send_bytes, self.agreement.chunk_bytes);
         let member = operation.member(send);
         let before = std::mem::replace(&mut operation.state, OpState::Matched { chunks_left });
-        if let OpState::SendWaits(_) = before {
+        if before == OpState::SendWaits {
             let links = operation.links;
             self.leave_list(send, member.transfer, before, links);
         }
@@ -109,6 +116,14 @@ impl PeerProtocol {
     /// must be answered first, if there is one.
     pub(super) fn plan_next(&mut self) -> Option<Action> {
         let mut portion = self.coalescer.next(&self.limits)?;
+        if self.coalescer.is_alone(portion)
+            && let Some(matched) = self.coalescer.front().copied()
+            && self.is_delivered(&matched)
+        {
+            self.coalescer.take(portion, Vec::new());
+            self.deliver(&matched.member, matched.announced.recv);
+            return None;
+        }
         let channel = self.next_channel;
         if let Some(memory) = portion.gathered {
             match self.staging.of(channel, memory) {
@@ -198,6 +213,7 @@ impl PeerProtocol {
             return Err(unknown);
         }
         let (member, links) = (operation.member(op), operation.links);
+        self.eager.waits_no_more(operation.place);
         let chunks_left = chunk_count(member.bytes, self.agreement.chunk_bytes);
         let before = std::mem::replace(&mut operation.state, OpState::Matched { chunks_left });
         self.leave_list(op, member.transfer, before, links);

@@ -103,6 +103,18 @@ impl<T> TagQueues<T> {
         self.remove(first)
     }
 
+    /// Takes the oldest item of all out, and says its tag.
+    pub(super) fn pop_oldest(&mut self) -> Option<(i32, T)> {
+        let oldest = self.all.first;
+        let tag = self.nodes.get(oldest)?.tag;
+        self.remove(oldest).map(|item| (tag, item))
+    }
+
+    /// Whether there is an item of a tag.
+    pub(super) fn has(&self, tag: i32) -> bool {
+        self.queues.contains_key(&tag)
+    }
+
     /// Takes out the item at a place that `push` returned.
     pub(super) fn remove(&mut self, place: Place) -> Option<T> {
         let Node { item, tag, of_tag, of_all } = self.nodes.remove(place)?;

@@ -1,0 +1,281 @@
+//! Small messages on the control link: delivered to a receive that was announced, or gone ahead of
+//! one that was not.
+//!
+//! Messages that go ahead pair with receives of their tag, oldest first, and each end sees by itself
+//! which ones: a message goes ahead only when its sender knows of no receive of the tag, no older send
+//! of the tag waits there, and the receiver has been told of every match. So the receiver gives it to the oldest receive of the tag that it
+//! has announced, if there is one: the announcement crosses the message on the link. When the sender
+//! sees the announcement it strikes out its oldest message of the tag that went ahead. A message
+//! that finds no receive is kept. The receive that is posted for it later is not announced; *taken*
+//! tells the sender of it. As nothing of a tag is kept while a receive of the tag waits, both ends
+//! come to the same pairs.
+
+use std::collections::TryReserveError;
+
+use super::PeerProtocol;
+use super::action::{Action, Landing, Outcome, Violation};
+use super::coalescer::{FEW, MatchedSend};
+use super::operation::{Links, NewOperation, OpState, Operation};
+use super::stage::Stage;
+use super::tag_queues::{Place, TagQueues};
+use crate::control::eager_terms::EagerTerms;
+use crate::control::frame::Frame;
+use crate::transfer::plan::Member;
+use crate::types::OpKey;
+
+/// With so many bytes unsent on the link, messages go the other way.
+const LINK_BYTES: usize = 256 << 10;
+
+/// A message of the peer that waits for its receive.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    number: u64,
+    bytes: u64,
+}
+
+/// The books of one end.
+#[derive(Debug)]
+pub(super) struct Eager {
+    terms: EagerTerms,
+    /// What each message of ours takes that went ahead and has no receive, as far as we know.
+    ahead: TagQueues<u64>,
+    /// All of that together.
+    credit_used: u64,
+    /// Receives of ours that wait for their send, if messages may go ahead to them.
+    receives: TagQueues<OpKey>,
+    kept: TagQueues<Kept>,
+    /// What those take together.
+    buffer_used: u64,
+    numbers_used: u64,
+    /// Bytes of messages that the link may take now.
+    link_room: usize,
+    /// Operations of the batch that is being posted.
+    batch: usize,
+}
+
+impl Eager {
+    pub(super) fn new(terms: EagerTerms) -> Self {
+        Self {
+            terms,
+            ahead: TagQueues::default(),
+            credit_used: 0,
+            receives: TagQueues::default(),
+            kept: TagQueues::default(),
+            buffer_used: 0,
+            numbers_used: 0,
+            link_room: LINK_BYTES,
+            batch: 0,
+        }
+    }
+
+    /// Most bytes of a message on the link.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.terms.longest() as usize
+    }
+
+    /// Messages of ours that went ahead and have no receive, as far as we know.
+    pub(super) fn unreceived(&self) -> usize {
+        self.ahead.len()
+    }
+
+    /// Where a receive that is announced waits for a message that crosses the announcement; the
+    /// null place if none can.
+    #[inline]
+    pub(super) fn await_message(&mut self, tag: i32, recv: OpKey) -> Place {
+        if self.terms.buffer == 0 { Place::default() } else { self.receives.push(tag, recv) }
+    }
+
+    /// A receive at this place waits no more.
+    #[inline]
+    pub(super) fn waits_no_more(&mut self, place: Place) {
+        if self.terms.buffer > 0 {
+            self.receives.remove(place);
+        }
+    }
+
+    /// The peer has posted a receive of this tag, or threw a message away. Whether one of ours went
+    /// ahead of it.
+    #[inline]
+    pub(super) fn strike_out(&mut self, tag: i32) -> bool {
+        if self.ahead.len() == 0 {
+            return false;
+        }
+        let cost = self.ahead.pop(tag);
+        self.credit_used -= cost.unwrap_or_default();
+        cost.is_some()
+    }
+
+    /// Makes room for so many receives that wait.
+    pub(super) fn make_room(&mut self, receives: usize) -> Result<(), TryReserveError> {
+        if self.terms.buffer == 0 { Ok(()) } else { self.receives.make_room(receives) }
+    }
+
+    /// Gives back what nothing needs of that.
+    pub(super) fn give_room_back(&mut self) {
+        self.receives.give_room_back();
+    }
+
+    /// Whether a message is small enough to travel on the link, from where it is.
+    fn allows(&self, member: &NewOperation) -> bool {
+        self.terms.allows(member.bytes) && self.terms.reaches(member.span.memory)
+    }
+}
+
+impl PeerProtocol {
+    /// So many operations are posted next, as one batch.
+    pub(crate) fn handle_batch_of(&mut self, count: usize) {
+        self.eager.batch = count;
+    }
+
+    /// So many bytes wait on the link for the kernel.
+    #[inline]
+    pub(crate) fn handle_unsent(&mut self, bytes: usize) {
+        self.eager.link_room = LINK_BYTES.saturating_sub(bytes);
+    }
+
+    /// Messages of this end that went ahead and have no receive, as far as it knows.
+    pub(crate) fn unreceived(&self) -> usize {
+        self.eager.unreceived()
+    }
+
+    /// Whether a send that is posted goes ahead.
+    pub(super) fn goes_ahead(&self, posted: &NewOperation) -> bool {
+        let eager = &self.eager;
+        let used = eager.credit_used.saturating_add(EagerTerms::cost(posted.bytes));
+        eager.batch <= FEW
+            && eager.allows(posted)
+            && used <= eager.terms.credit
+            && self.coalescer.is_empty()
+            && self.matcher.has_none(posted.tag)
+    }
+
+    /// A send that is posted goes ahead, and is done.
+    pub(super) fn go_ahead(&mut self, posted: NewOperation) -> OpKey {
+        let NewOperation { tag, bytes, .. } = posted;
+        let cost = EagerTerms::cost(bytes);
+        self.messages.sent += 1;
+        self.eager.ahead.push(tag, cost);
+        self.eager.credit_used += cost;
+        let op = self.insert_matched(posted);
+        // What is allowed has no more than 32 bits.
+        self.send_on_link(op, Frame::Ahead { tag, bytes: bytes as u32 });
+        op
+    }
+
+    /// Whether a matched send that is a plan by itself travels on the link.
+    pub(super) fn is_delivered(&self, matched: &MatchedSend) -> bool {
+        let MatchedSend { member, announced } = matched;
+        let eager = &self.eager;
+        (1..=eager.link_room as u64).contains(&member.bytes)
+            && eager.terms.allows(member.bytes)
+            && eager.terms.reaches(member.span.memory)
+            && eager.terms.peer_reaches(announced.delivery)
+    }
+
+    /// A send is delivered to the receive of this name, and done.
+    pub(super) fn deliver(&mut self, member: &Member, recv: u64) {
+        self.eager.link_room = self.eager.link_room.saturating_sub(member.bytes as usize);
+        self.send_on_link(member.op, Frame::Deliver { recv, bytes: member.bytes as u32 });
+    }
+
+    fn send_on_link(&mut self, op: OpKey, frame: Frame) {
+        let Some(operation) = self.operations.get(op) else { return };
+        let member = operation.member(op);
+        self.messages.sent_on_link.note(member.bytes);
+        self.actions.push_back(Action::SendMessage { frame, member });
+        self.complete(op, Outcome::Done);
+    }
+
+    /// An operation that needs not wait for its counterpart.
+    pub(super) fn insert_matched(&mut self, posted: NewOperation) -> OpKey {
+        let state = OpState::Matched { chunks_left: 0 };
+        let (links, place) = (Links::default(), Place::default());
+        self.operations.insert(Operation { posted, state, links, place })
+    }
+
+    /// A send of the peer was matched with a receive of ours, and its bytes are here.
+    pub(super) fn handle_delivery(&mut self, recv: u64, bytes: u64) -> Landing {
+        let Some((op, recv_bytes)) = self.own_receive(recv) else {
+            self.broken(Violation::UnknownReceive { recv });
+            return Landing::Nowhere;
+        };
+        let is_fit = bytes == recv_bytes && self.eager.allows(&self.operations[op].posted);
+        if !is_fit {
+            self.broken(Violation::Delivery { recv, bytes });
+            return Landing::Nowhere;
+        }
+        self.receive_message(op, bytes)
+    }
+
+    /// A message of the peer went ahead of its receive, as far as the peer knew.
+    pub(super) fn handle_ahead(&mut self, tag: i32, bytes: u64) -> Landing {
+        let terms = self.eager.terms;
+        if !terms.allows(bytes) || terms.buffer == 0 {
+            self.broken(Violation::Ahead { bytes });
+            return Landing::Nowhere;
+        }
+        if let Some(op) = self.eager.receives.pop(tag) {
+            return self.receive_message(op, bytes);
+        }
+        if let Stage::Closing(shutdown) = &self.stage {
+            // No receive will come for it. The peer's goodbye waits until it knows.
+            if !shutdown.has_said_goodbye() {
+                self.actions.push_back(Action::Send(Frame::Taken { tag }));
+            }
+            return Landing::Nowhere;
+        }
+        let used = self.eager.buffer_used.saturating_add(EagerTerms::cost(bytes));
+        if used > terms.buffer {
+            self.broken(Violation::AheadOfCredit { used, granted: terms.buffer });
+            return Landing::Nowhere;
+        }
+        self.eager.buffer_used = used;
+        let number = self.eager.numbers_used;
+        self.eager.numbers_used += 1;
+        self.eager.kept.push(tag, Kept { number, bytes });
+        Landing::Kept(number)
+    }
+
+    /// A receive that is posted takes the oldest message of its tag that is kept, if there is one.
+    #[inline]
+    pub(super) fn take_kept(&mut self, posted: &NewOperation) -> Option<OpKey> {
+        if self.eager.kept.len() == 0 {
+            return None;
+        }
+        let kept = self.eager.kept.pop(posted.tag)?;
+        self.eager.buffer_used -= EagerTerms::cost(kept.bytes);
+        self.actions.push_back(Action::Send(Frame::Taken { tag: posted.tag }));
+        let op = self.insert_matched(*posted);
+        let landing = self.operations[op].member(op);
+        let into = (kept.bytes == posted.bytes).then_some(landing);
+        self.actions.push_back(Action::TakeKept { number: kept.number, into });
+        self.receive_message(op, kept.bytes);
+        Some(op)
+    }
+
+    /// A receive has its message of so many bytes.
+    fn receive_message(&mut self, op: OpKey, send_bytes: u64) -> Landing {
+        let Some(operation) = self.operations.get(op) else { return Landing::Nowhere };
+        let member = operation.member(op);
+        let recv_bytes = member.bytes;
+        if send_bytes != recv_bytes {
+            self.complete(op, Outcome::SizeMismatch { send_bytes, recv_bytes });
+            return Landing::Nowhere;
+        }
+        self.messages.received += 1;
+        self.messages.received_on_link.note(recv_bytes);
+        self.complete(op, Outcome::Done);
+        Landing::Place(member)
+    }
+
+    /// This end posts no receive any more: what is kept goes. `is_told`: the peer waits to know.
+    pub(super) fn drop_kept(&mut self, is_told: bool) {
+        while let Some((tag, Kept { number, .. })) = self.eager.kept.pop_oldest() {
+            self.actions.push_back(Action::TakeKept { number, into: None });
+            if is_told {
+                self.actions.push_back(Action::Send(Frame::Taken { tag }));
+            }
+        }
+        self.eager.buffer_used = 0;
+    }
+}
