@@ -366,7 +366,12 @@ impl PeerProtocol {
 
     /// The same in words, for reports and errors.
     pub(crate) fn state(&self) -> &'static str {
-        self.stage.words()
+        match self.stage {
+            Stage::Closing(_) if self.is_awaiting_receives() => {
+                "closing; it has not received all that was sent"
+            }
+            _ => self.stage.words(),
+        }
     }
 
     /// Whether it is over, or one of the ends has said goodbye or is about to.

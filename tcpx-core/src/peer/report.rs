@@ -20,6 +20,8 @@ impl Peer {
             State::Linked(connection) => {
                 report.operations = connection.protocol.operation_count();
                 report.announced = connection.protocol.announced();
+                report.eager_unreceived = connection.protocol.unreceived();
+                report.eager_kept = connection.protocol.kept();
                 open_sends.extend(connection.send_lanes.iter().map(|lane| lane.stats));
                 open_recvs.extend(connection.recv_lanes.iter().map(|lane| lane.stats));
                 (connection.protocol.messages(), &connection.record)

@@ -3,6 +3,7 @@
 mod answers;
 mod arrival;
 mod buffer;
+mod eager;
 mod gathering;
 mod late_unpack;
 mod meeting;

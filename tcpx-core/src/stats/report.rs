@@ -44,6 +44,10 @@ pub struct PeerReport {
     pub operations: usize,
     /// Receives that it has announced and no send of ours matches.
     pub announced: usize,
+    /// Messages that have gone ahead to it, of which no receive is known.
+    pub eager_unreceived: usize,
+    /// Messages of its that wait here for their receives.
+    pub eager_kept: usize,
     /// Channels, in order.
     pub channels: Vec<ChannelReport>,
 }

@@ -138,6 +138,11 @@ impl PeerProtocol {
         self.eager.unreceived()
     }
 
+    /// Messages of the peer that wait here for their receives.
+    pub(crate) fn kept(&self) -> usize {
+        self.eager.kept.len()
+    }
+
     /// Whether a send that is posted goes ahead.
     pub(super) fn goes_ahead(&self, posted: &NewOperation) -> bool {
         let eager = &self.eager;

@@ -78,12 +78,17 @@ impl PeerProtocol {
         }
     }
 
+    /// Whether messages that went ahead wait for their receives. A peer that leaves, too, throws them
+    /// away and says so, by its goodbye at the latest.
+    pub(super) fn is_awaiting_receives(&self) -> bool {
+        self.eager.unreceived() > 0
+            && matches!(&self.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
+    }
+
     /// Does what the goodbye of both ends has due. False when that is nothing.
     pub(super) fn close_next(&mut self) -> bool {
+        let is_drained = self.operations.is_empty() && !self.is_awaiting_receives();
         let Stage::Closing(shutdown) = &mut self.stage else { return false };
-        // What went ahead is received before the goodbye, or thrown away by a peer that leaves too.
-        let is_received = self.eager.unreceived() == 0 || shutdown.has_heard_goodbye();
-        let is_drained = self.operations.is_empty() && is_received;
         let Some(step) = shutdown.step(is_drained) else { return false };
         self.actions.push_back(match step {
             Step::SayGoodbye => Action::Send(Frame::Goodbye),

@@ -496,6 +496,8 @@ impl Driver {
             }
         }
         self.messages.none_follows();
+        let is_kept = self.messages.thrown_away.is_empty();
+        ensure!(is_kept || self.is_leaving, "messages are thrown away by an end that stays");
         Ok(())
     }
 
