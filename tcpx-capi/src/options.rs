@@ -108,8 +108,8 @@ pub struct tcpx_session_options {
 
 const _: () = assert!(size_of::<tcpx_session_options>() == 120);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and four more of 32 are 120 bytes
-// without padding, as asserted; pointers may have any bits.
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and four more of 32 are 120
+// bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 104;

@@ -156,10 +156,10 @@ pub struct SessionOptions {
     pub staging_bytes: u64,
     /// Longest message that travels on the control link instead of a channel, at most 65536 and a
     /// chunk; 0 for none. Two ends agree on the smaller. Such a message needs no request of the
-    /// plugin, and passes larger ones that are under way. If no receive is announced for it, it goes
-    /// ahead into a buffer at its receiver, and its send is done at once:
-    /// [what that means](crate::Transfer#small-messages). Batches of many small messages share
-    /// chunks instead. Messages from memory of a GPU, or into it, never travel so.
+    /// plugin, and passes larger ones that are under way. If no receive is announced for it, it
+    /// goes ahead into a buffer at its receiver, and its send is done at once: [what that
+    /// means](crate::Transfer#small-messages). Batches of many small messages share chunks instead.
+    /// Messages from memory of a GPU, or into it, never travel so.
     pub eager_bytes: u32,
     /// Most bytes that each peer may send ahead of receives that are not posted, at most 1 GiB; 64
     /// of them for each message beside its own. Memory is allocated for what waits, and freed with

@@ -14,11 +14,11 @@ const COST: u64 = 64;
 pub(crate) struct EagerOffer {
     /// Longest message on the link; 0: none at all.
     pub(crate) bytes: u32,
-    /// Room for messages that nobody has announced a receive for, and most that this end sends ahead
-    /// itself; 0: none go ahead.
+    /// Room for messages that nobody has announced a receive for, and most that this end sends
+    /// ahead itself; 0: none go ahead.
     pub(crate) buffer_bytes: u32,
-    /// Whether the CPU reaches what this end calls device memory. Without that nothing goes ahead to
-    /// this end: it might find its receive in such memory.
+    /// Whether the CPU reaches what this end calls device memory. Without that nothing goes ahead
+    /// to this end: it might find its receive in such memory.
     pub(crate) reaches_device: bool,
 }
 

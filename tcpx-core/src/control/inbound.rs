@@ -3,8 +3,9 @@
 use crate::types::MAX_EAGER_BYTES;
 
 /// Bytes read by one system call, where there is nothing to be kept from the one before. The part
-/// of a small message never needs more: what was decoded before it is as long, and gives it room, or
-/// shorter, and leaves some. Of a link on which little comes, only the first pages are ever used.
+/// of a small message never needs more: what was decoded before it is as long, and gives it room,
+/// or shorter, and leaves some. Of a link on which little comes, only the first pages are ever
+/// used.
 const READ_BYTES: usize = 2 * (MAX_EAGER_BYTES as usize + 4096);
 
 /// Storage for a socket to write to, and the bytes in it that have not been decoded.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
-use super::messages::KeptMessages;
+use super::kept_messages::KeptMessages;
 use super::protocol::operation::NewOperation;
 use super::protocol::post_room::PORTION;
 use super::protocol::posting::PostError;

@@ -1,21 +1,14 @@
 #![allow(unsafe_code)]
 //! Small messages on the control link, between the link and the memory of operations.
 
-use foldhash::HashMap;
-
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
 use super::protocol::action::Landing;
 use crate::control::frame::Frame;
 use crate::control::link_frame::LinkFrame;
-use crate::error::{Error, MemoryUnavailable, Result};
+use crate::error::Result;
 use crate::transfer::plan::Member;
 use crate::transfer::stripe::chunk_count;
-
-/// Bytes of messages that went ahead of their receives, by the numbers that the protocol has for
-/// them. The protocol bounds how many they are.
-#[derive(Debug, Default)]
-pub(super) struct KeptMessages(HashMap<u64, Vec<u8>>);
 
 impl Connection {
     /// Gives a frame to the protocol, and puts the bytes that followed it where they belong.
@@ -49,7 +42,7 @@ impl Connection {
 
     /// Takes a message that was kept: it goes into a receive, or nowhere.
     pub(super) fn take_kept(&mut self, number: u64, into: Option<Member>, ledger: &mut Ledger) {
-        let Some(bytes) = self.kept.0.remove(&number) else { return };
+        let Some(bytes) = self.kept.take(number) else { return };
         let Some(member) = into else { return };
         self.count_message(&member, ledger);
         // SAFETY: as where a frame's bytes go in place. The receive was not even announced.
@@ -61,21 +54,6 @@ impl Connection {
         let chunks = chunk_count(member.bytes, self.protocol.agreement().chunk_bytes);
         ledger.transfers.matched(member.transfer, chunks);
         ledger.transfers.chunks_done(member.transfer, chunks, member.bytes);
-    }
-}
-
-impl KeptMessages {
-    /// Keeps bytes.
-    ///
-    /// # Errors
-    /// [`Error::MemoryUnavailable`] when the system has no memory for them.
-    fn keep(&mut self, number: u64, bytes: &[u8]) -> Result<()> {
-        let mut kept = Vec::new();
-        let made = kept.try_reserve_exact(bytes.len()).and_then(|()| self.0.try_reserve(1));
-        made.map_err(|_| Error::MemoryUnavailable(MemoryUnavailable::Operations { count: 1 }))?;
-        kept.extend_from_slice(bytes);
-        self.0.insert(number, kept);
-        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent.
-//! - `eager`: small messages on the control link.
+//! - `eager`, `eager_books`: small messages on the control link.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
@@ -30,6 +30,7 @@ mod coalescer;
 pub(crate) mod coalescing_limits;
 mod credit;
 mod eager;
+mod eager_books;
 mod frames;
 mod host_silence;
 mod keepalive;
@@ -59,7 +60,7 @@ use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::backlog::Backlogs;
 use self::coalescer::Coalescer;
 use self::coalescing_limits::CoalescingLimits;
-use self::eager::Eager;
+use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
 use self::op_list::OpList;
@@ -122,7 +123,7 @@ pub(crate) struct PeerProtocol {
     waiting_receives: usize,
     matcher: Matcher,
     coalescer: Coalescer,
-    eager: Eager,
+    eager: EagerBooks,
     limits: CoalescingLimits,
     staging: StagingChannels,
     /// The receive that was announced last.
@@ -177,7 +178,7 @@ impl PeerProtocol {
             waiting_receives: 0,
             matcher: Matcher::default(),
             coalescer: Coalescer::default(),
-            eager: Eager::new(agreement.eager),
+            eager: EagerBooks::new(agreement.eager),
             limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,

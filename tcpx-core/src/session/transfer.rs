@@ -33,8 +33,8 @@ use crate::types::{Direction, TransferKey};
 /// [`Session::disconnect`](crate::Session::disconnect), and closing or dropping the session, wait
 /// until what went ahead is received, or the peer leaves as well, for as long as
 /// [`close_timeout`](crate::SessionOptions::close_timeout). What a peer has not received when it
-/// leaves or dies is gone. With `eager_bytes` of 0 at either end, a send ends only after its receive
-/// was posted.
+/// leaves or dies is gone. With `eager_bytes` of 0 at either end, a send ends only after its
+/// receive was posted.
 ///
 /// In a forked child every call answers [`Error::Forked`], and dropping it does nothing.
 #[derive(Debug)]

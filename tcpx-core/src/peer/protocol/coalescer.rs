@@ -24,8 +24,8 @@ use crate::control::frame::{MAX_NAMES, Names};
 use crate::transfer::plan::{Member, Members};
 use crate::types::MemoryType;
 
-/// Most messages of a batch that may travel on the link. More of them share chunks, which costs less
-/// for each.
+/// Most messages of a batch that may travel on the link. More of them share chunks, which costs
+/// less for each.
 pub(super) const FEW: usize = 8;
 /// Room for so many messages is kept to be used again.
 const KEPT_MATCHED: usize = 4096;

@@ -1,125 +1,26 @@
 //! Small messages on the control link: delivered to a receive that was announced, or gone ahead of
 //! one that was not.
 //!
-//! Messages that go ahead pair with receives of their tag, oldest first, and each end sees by itself
-//! which ones: a message goes ahead only when its sender knows of no receive of the tag, no older send
-//! of the tag waits there, and the receiver has been told of every match. So the receiver gives it to the oldest receive of the tag that it
-//! has announced, if there is one: the announcement crosses the message on the link. When the sender
-//! sees the announcement it strikes out its oldest message of the tag that went ahead. A message
-//! that finds no receive is kept. The receive that is posted for it later is not announced; *taken*
-//! tells the sender of it. As nothing of a tag is kept while a receive of the tag waits, both ends
-//! come to the same pairs.
-
-use std::collections::TryReserveError;
+//! Messages that go ahead pair with receives of their tag, oldest first, and each end sees by
+//! itself which ones: a message goes ahead only when its sender knows of no receive of the tag, no
+//! older send of the tag waits there, and the receiver has been told of every match. So the
+//! receiver gives it to the oldest receive of the tag that it has announced, if there is one: the
+//! announcement crosses the message on the link. When the sender sees the announcement it strikes
+//! out its oldest message of the tag that went ahead. A message that finds no receive is kept. The
+//! receive that is posted for it later is not announced; *taken* tells the sender of it. As nothing
+//! of a tag is kept while a receive of the tag waits, both ends come to the same pairs.
 
 use super::PeerProtocol;
 use super::action::{Action, Landing, Outcome, Violation};
 use super::coalescer::{FEW, MatchedSend};
+use super::eager_books::{Kept, LINK_BYTES};
 use super::operation::{Links, NewOperation, OpState, Operation};
 use super::stage::Stage;
-use super::tag_queues::{Place, TagQueues};
+use super::tag_queues::Place;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::Frame;
 use crate::transfer::plan::Member;
 use crate::types::OpKey;
-
-/// With so many bytes unsent on the link, messages go the other way.
-const LINK_BYTES: usize = 256 << 10;
-
-/// A message of the peer that waits for its receive.
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    number: u64,
-    bytes: u64,
-}
-
-/// The books of one end.
-#[derive(Debug)]
-pub(super) struct Eager {
-    terms: EagerTerms,
-    /// What each message of ours takes that went ahead and has no receive, as far as we know.
-    ahead: TagQueues<u64>,
-    /// All of that together.
-    credit_used: u64,
-    /// Receives of ours that wait for their send, if messages may go ahead to them.
-    receives: TagQueues<OpKey>,
-    kept: TagQueues<Kept>,
-    /// What those take together.
-    buffer_used: u64,
-    numbers_used: u64,
-    /// Bytes of messages that the link may take now.
-    link_room: usize,
-    /// Operations of the batch that is being posted.
-    batch: usize,
-}
-
-impl Eager {
-    pub(super) fn new(terms: EagerTerms) -> Self {
-        Self {
-            terms,
-            ahead: TagQueues::default(),
-            credit_used: 0,
-            receives: TagQueues::default(),
-            kept: TagQueues::default(),
-            buffer_used: 0,
-            numbers_used: 0,
-            link_room: LINK_BYTES,
-            batch: 0,
-        }
-    }
-
-    /// Most bytes of a message on the link.
-    pub(super) fn most_bytes(&self) -> usize {
-        self.terms.longest() as usize
-    }
-
-    /// Messages of ours that went ahead and have no receive, as far as we know.
-    pub(super) fn unreceived(&self) -> usize {
-        self.ahead.len()
-    }
-
-    /// Where a receive that is announced waits for a message that crosses the announcement; the
-    /// null place if none can.
-    #[inline]
-    pub(super) fn await_message(&mut self, tag: i32, recv: OpKey) -> Place {
-        if self.terms.buffer == 0 { Place::default() } else { self.receives.push(tag, recv) }
-    }
-
-    /// A receive at this place waits no more.
-    #[inline]
-    pub(super) fn waits_no_more(&mut self, place: Place) {
-        if self.terms.buffer > 0 {
-            self.receives.remove(place);
-        }
-    }
-
-    /// The peer has posted a receive of this tag, or threw a message away. Whether one of ours went
-    /// ahead of it.
-    #[inline]
-    pub(super) fn strike_out(&mut self, tag: i32) -> bool {
-        if self.ahead.len() == 0 {
-            return false;
-        }
-        let cost = self.ahead.pop(tag);
-        self.credit_used -= cost.unwrap_or_default();
-        cost.is_some()
-    }
-
-    /// Makes room for so many receives that wait.
-    pub(super) fn make_room(&mut self, receives: usize) -> Result<(), TryReserveError> {
-        if self.terms.buffer == 0 { Ok(()) } else { self.receives.make_room(receives) }
-    }
-
-    /// Gives back what nothing needs of that.
-    pub(super) fn give_room_back(&mut self) {
-        self.receives.give_room_back();
-    }
-
-    /// Whether a message is small enough to travel on the link, from where it is.
-    fn allows(&self, member: &NewOperation) -> bool {
-        self.terms.allows(member.bytes) && self.terms.reaches(member.span.memory)
-    }
-}
 
 impl PeerProtocol {
     /// So many operations are posted next, as one batch.

@@ -78,8 +78,8 @@ impl PeerProtocol {
         }
     }
 
-    /// Whether messages that went ahead wait for their receives. A peer that leaves, too, throws them
-    /// away and says so, by its goodbye at the latest.
+    /// Whether messages that went ahead wait for their receives. A peer that leaves, too, throws
+    /// them away and says so, by its goodbye at the latest.
     pub(super) fn is_awaiting_receives(&self) -> bool {
         self.eager.unreceived() > 0
             && matches!(&self.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())

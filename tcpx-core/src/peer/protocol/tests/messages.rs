@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::driver::{Check, ensure};
 use crate::control::eager_terms::EagerTerms;
 use crate::peer::protocol::action::{Landing, Outcome};
 use crate::transfer::plan::Member;
@@ -28,17 +27,24 @@ pub(super) struct Messages {
 
 impl Messages {
     /// A message came with a frame that was handled.
-    pub(super) fn land(&mut self, landing: Landing, message: Option<Message>) -> Check {
+    pub(super) fn land(
+        &mut self,
+        landing: Landing,
+        message: Option<Message>,
+    ) -> Result<(), String> {
         match (landing, message) {
             (Landing::Nowhere, None) => {}
             (Landing::Nowhere, Some((message, _))) => self.unwanted = Some(message),
             (Landing::Place(member), Some((message, bytes))) => {
-                ensure!(member.bytes == bytes, "{bytes} bytes go into {member:?}");
+                if member.bytes != bytes {
+                    return Err(format!("{bytes} bytes go into {member:?}"));
+                }
                 self.placed.push((message, member.transfer));
             }
             (Landing::Kept(number), Some(message)) => {
-                let before = self.kept.insert(number, message);
-                ensure!(before.is_none(), "two messages have number {number}");
+                if self.kept.insert(number, message).is_some() {
+                    return Err(format!("two messages have number {number}"));
+                }
             }
             (landing, None) => return Err(format!("nothing came for {landing:?}")),
         }
@@ -46,7 +52,7 @@ impl Messages {
     }
 
     /// A message that was kept goes into a receive, or nowhere.
-    pub(super) fn take_kept(&mut self, number: u64, into: Option<Member>) -> Check {
+    pub(super) fn take_kept(&mut self, number: u64, into: Option<Member>) -> Result<(), String> {
         let Some(message) = self.kept.remove(&number) else {
             return Err(format!("no message is kept as {number}"));
         };
@@ -69,9 +75,8 @@ impl Messages {
     }
 
     /// Whether what is kept has room.
-    pub(super) fn check_room(&self, room: u64) -> Check {
+    pub(super) fn check_room(&self, room: u64) -> Result<(), String> {
         let kept: u64 = self.kept.values().map(|(_, bytes)| EagerTerms::cost(*bytes)).sum();
-        ensure!(kept <= room, "{kept} bytes are kept in {room}");
-        Ok(())
+        if kept <= room { Ok(()) } else { Err(format!("{kept} bytes are kept in {room}")) }
     }
 }
