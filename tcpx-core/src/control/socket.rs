@@ -373,6 +373,74 @@ mod tests {
         assert_eq!(left.unsent_bytes(), 0);
     }
 
+    /// Messages of all lengths between other frames, with a reader that lets the system's buffers
+    /// fill up.
+    #[test]
+    fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
+        let (mut left, mut right) = pair();
+        SockRef::from(&left.stream).set_send_buffer_size(64 << 10).unwrap();
+        SockRef::from(&right.stream).set_recv_buffer_size(64 << 10).unwrap();
+        let message = |number: i32| {
+            let bytes = [0, 1, 4096, 65_536][number as usize % 4];
+            vec![number as u8; bytes]
+        };
+        let (mut sent, mut received, mut was_full) = (0, 0, false);
+        while received < 400 {
+            if sent < 400 {
+                let payload = message(sent);
+                left.queue(&Frame::Taken { tag: sent });
+                let ahead = Frame::Ahead { tag: sent, bytes: payload.len() as u32 };
+                left.send_with_payload(&ahead, &payload);
+                was_full |= left.unsent_bytes() > 0;
+                sent += 1;
+            }
+            // Half of the messages are sent before any is read.
+            if sent < 200 {
+                continue;
+            }
+            left.flush().unwrap();
+            right.fill(Instant::now()).unwrap();
+            while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+                match frame {
+                    Frame::Taken { tag } => assert_eq!(tag, received),
+                    Frame::Ahead { tag, bytes } => {
+                        assert_eq!(tag, received);
+                        assert!(right.payload(bytes as usize) == message(tag), "message {tag}");
+                        received += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert!(was_full, "the kernel took everything");
+        assert_eq!(left.unsent_bytes(), 0);
+    }
+
+    #[test]
+    fn a_message_on_a_quiet_link_leaves_at_once_with_what_is_queued() {
+        let (mut left, mut right) = pair();
+        left.queue(&Frame::Ping);
+        left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, b"data");
+        assert_eq!((left.unsent_bytes(), left.outbound.unsent()), (0, &[][..]));
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
+        assert_eq!(right.payload(4), b"data");
+    }
+
+    #[test]
+    fn a_message_on_a_link_that_has_ended_is_told_of_by_the_next_flush() {
+        let (mut left, right) = pair();
+        drop(right);
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        loop {
+            left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, b"data");
+            match left.flush() {
+                Ok(_) => assert!(Instant::now() < give_up_at),
+                Err(error) => return assert_eq!(error, LinkError::Gone(Departure::LinkClosed)),
+            }
+        }
+    }
+
     /// A busy link: the reader is behind, and there is always more to send.
     #[test]
     fn a_link_that_is_never_all_sent_takes_no_more_than_what_waits() {
