@@ -560,6 +560,18 @@ typedef struct tcpx_session_options {
    * Programs that the process starts inherit what is ignored. TCPX_KEEP_SIGPIPE.
    */
   int32_t keep_sigpipe;
+  /**
+   * Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
+   * for none. Two ends agree on the smaller number. A send of such a message for which no
+   * receive is announced goes ahead and is complete at once, which says nothing of its receiver.
+   * TCPX_EAGER_BYTES.
+   */
+  uint32_t eager_bytes;
+  /**
+   * Most bytes that each peer may send ahead of receives that are not posted, up to 1 GiB.
+   * TCPX_EAGER_BUFFER_BYTES.
+   */
+  uint32_t eager_buffer_bytes;
 } tcpx_session_options;
 
 /**
@@ -645,7 +657,7 @@ typedef struct tcpx_session_stats {
    */
   uint64_t unpack_ns;
   /**
-   * Sends that found their receive.
+   * Sends that found their receive, or went ahead of it.
    */
   uint64_t messages_sent;
   /**
@@ -683,6 +695,22 @@ typedef struct tcpx_session_stats {
    * How often a chunk waited because the peer's bounce buffer had no room for it.
    */
   uint64_t credit_waits;
+  /**
+   * Messages that were sent on the control link, which no channel counts.
+   */
+  uint64_t eager_messages_sent;
+  /**
+   * Their bytes.
+   */
+  uint64_t eager_bytes_sent;
+  /**
+   * Messages that were received on the control link.
+   */
+  uint64_t eager_messages_received;
+  /**
+   * Their bytes.
+   */
+  uint64_t eager_bytes_received;
 } tcpx_session_stats;
 
 /**

@@ -96,12 +96,20 @@ pub struct tcpx_session_options {
     /// handler, and SIG_IGN, stay. With 1, SIG_DFL stays too, and such a peer ends the process.
     /// Programs that the process starts inherit what is ignored. TCPX_KEEP_SIGPIPE.
     pub keep_sigpipe: i32,
+    /// Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
+    /// for none. Two ends agree on the smaller number. A send of such a message for which no
+    /// receive is announced goes ahead and is complete at once, which says nothing of its receiver.
+    /// TCPX_EAGER_BYTES.
+    pub eager_bytes: u32,
+    /// Most bytes that each peer may send ahead of receives that are not posted, up to 1 GiB.
+    /// TCPX_EAGER_BUFFER_BYTES.
+    pub eager_buffer_bytes: u32,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 112);
+const _: () = assert!(size_of::<tcpx_session_options>() == 120);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and two more of 32 are 112 bytes
-// without padding, as asserted; pointers may have any bits.
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and four more of 32 are 120
+// bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 104;
@@ -174,6 +182,8 @@ impl tcpx_session_options {
             staging_bytes: core.staging_bytes,
             preflight: core.preflight.into(),
             keep_sigpipe: core.keep_sigpipe.into(),
+            eager_bytes: core.eager_bytes,
+            eager_buffer_bytes: core.eager_buffer_bytes,
         }
     }
 
@@ -197,6 +207,8 @@ impl tcpx_session_options {
         core.staging_bytes = self.staging_bytes;
         core.preflight = input::flag("preflight", self.preflight)?;
         core.keep_sigpipe = input::flag("keep_sigpipe", self.keep_sigpipe)?;
+        core.eager_bytes = self.eager_bytes;
+        core.eager_buffer_bytes = self.eager_buffer_bytes;
         Ok(())
     }
 
@@ -278,6 +290,8 @@ mod tests {
             staging_bytes: 11 << 32,
             preflight: 0,
             keep_sigpipe: 1,
+            eager_bytes: 12,
+            eager_buffer_bytes: 13,
             ..defaults()
         };
         let core = convert(options).unwrap();
@@ -297,6 +311,7 @@ mod tests {
         assert_eq!(core.peer_timeout, Some(Duration::from_millis(10)));
         assert_eq!(core.staging_bytes, 11 << 32);
         assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
+        assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
         let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
     }

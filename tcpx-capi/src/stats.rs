@@ -45,7 +45,7 @@ pub struct tcpx_session_stats {
     /// Nanoseconds from the submit of a batch until it was seen to be finished, summed over all
     /// batches.
     pub unpack_ns: u64,
-    /// Sends that found their receive.
+    /// Sends that found their receive, or went ahead of it.
     pub messages_sent: u64,
     /// Receives that found their send.
     pub messages_received: u64,
@@ -66,11 +66,19 @@ pub struct tcpx_session_stats {
     pub plugin_calls_hung: u64,
     /// How often a chunk waited because the peer's bounce buffer had no room for it.
     pub credit_waits: u64,
+    /// Messages that were sent on the control link, which no channel counts.
+    pub eager_messages_sent: u64,
+    /// Their bytes.
+    pub eager_bytes_sent: u64,
+    /// Messages that were received on the control link.
+    pub eager_messages_received: u64,
+    /// Their bytes.
+    pub eager_bytes_received: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 176);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 208);
 
-// SAFETY: twenty-two words, no padding.
+// SAFETY: twenty-six words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 176;
@@ -97,6 +105,10 @@ impl From<&SessionReport> for tcpx_session_stats {
             peers_parked: report.peers_parked as u64,
             staging_bytes: report.staging_memory.used_bytes,
             plugin_calls_hung: report.plugin_calls_hung as u64,
+            eager_messages_sent: total.eager_sent.messages,
+            eager_bytes_sent: total.eager_sent.bytes,
+            eager_messages_received: total.eager_received.messages,
+            eager_bytes_received: total.eager_received.bytes,
             ..Self::default()
         };
         for lane in [&total.send, &total.recv] {
@@ -189,6 +201,8 @@ mod tests {
         let total = &mut report.total;
         (total.messages_sent, total.messages_received, total.errors) = (14, 16, 18);
         (total.send, total.recv) = (lane(6), lane(12));
+        (total.eager_sent.messages, total.eager_sent.bytes) = (20, 21);
+        (total.eager_received.messages, total.eager_received.bytes) = (22, 23);
         (report.unpack_batches, report.unpack_ns) = (5, 6);
         (report.peers_failed, report.peers_parked, report.plugin_calls_hung) = (1, 4, 2);
         report.staging_memory.used_bytes = 4096;
@@ -203,5 +217,7 @@ mod tests {
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.peers_parked), (6, 1, 4));
         assert_eq!((stats.window_full, stats.plugin_busy, stats.credit_waits), (36, 54, 72));
         assert_eq!((stats.staging_bytes, stats.plugin_calls_hung), (4096, 2));
+        assert_eq!((stats.eager_messages_sent, stats.eager_bytes_sent), (20, 21));
+        assert_eq!((stats.eager_messages_received, stats.eager_bytes_received), (22, 23));
     }
 }

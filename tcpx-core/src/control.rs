@@ -9,6 +9,7 @@
 //! - [`inbound_handshake`]: the listening end of one handshake.
 //! - [`introduction`]: what a session says when it comes in.
 //! - [`hello`]: what both ends say in a handshake, the proof, and what they agree on.
+//! - [`eager_terms`]: which small messages they let travel on the link.
 //!
 //! The bytes of a link:
 //! - [`socket`]: a non-blocking TCP connection with a buffer each way.
@@ -27,6 +28,7 @@ mod admission;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod delivery;
+pub(crate) mod eager_terms;
 pub(crate) mod epoll_set;
 pub(crate) mod frame;
 pub(crate) mod handshake_frame;

@@ -95,7 +95,7 @@ pub use session::Session;
 pub use session::transfer::Transfer;
 pub use settings::{BounceCreditChoice, HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 pub use stats::alarm::AlarmReport;
-pub use stats::channel::ChannelStats;
+pub use stats::channel::{ChannelStats, EagerStats};
 pub use stats::report::{
     ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,
 };

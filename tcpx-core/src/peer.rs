@@ -11,6 +11,8 @@
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
 //! - `ending`: how a peer ends. `leftover`: what cannot be freed yet then.
+//! - `messages`: small messages on the control link. `kept_messages`: those that are there before
+//!   their receives.
 //! - `origin`: which connection with which session it is.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
@@ -26,7 +28,9 @@ mod credit_terms;
 mod data_path;
 mod deferred_failure;
 mod ending;
+mod kept_messages;
 pub(crate) mod leftover;
+mod messages;
 mod origin;
 pub(crate) mod protocol;
 mod report;
@@ -70,7 +74,7 @@ enum State {
     /// Its link is proven: comms, then transfers, then the goodbye.
     Linked(Box<Connection>),
     /// It is over.
-    Gone(Gone),
+    Gone(Box<Gone>),
 }
 
 /// What is left of a peer that is over.
@@ -161,10 +165,10 @@ impl Peer {
                 PeerStage::Connecting => PeerStatus::Connecting,
                 PeerStage::Up | PeerStage::Closing { .. } | PeerStage::Over => PeerStatus::Up,
             },
-            State::Gone(Gone { why: Error::PeerGone { how: Departure::Goodbye, .. }, .. }) => {
-                PeerStatus::Parted
-            }
-            State::Gone(gone) => PeerStatus::Failed(&gone.why),
+            State::Gone(gone) => match &gone.why {
+                Error::PeerGone { how: Departure::Goodbye, .. } => PeerStatus::Parted,
+                why => PeerStatus::Failed(why),
+            },
         }
     }
 

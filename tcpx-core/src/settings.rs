@@ -16,13 +16,18 @@ use tcpx_unpack::Choice;
 pub use self::bounce_credit::BounceCreditChoice;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
-    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NAME_BYTES, MIN_CHUNK_BYTES,
+    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_EAGER_BYTES, MAX_NAME_BYTES,
+    MIN_CHUNK_BYTES,
 };
 
 /// Where the hardware plugin is installed on A3 hosts.
 pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
 /// The full slots of a few dozen channels to a GPU.
 const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
+/// Up to about there a message is faster on the link than on a channel (BENCHMARKS.md).
+const DEFAULT_EAGER_BYTES: u32 = 16 << 10;
+const DEFAULT_EAGER_BUFFER_BYTES: u32 = 256 << 10;
+const MAX_EAGER_BUFFER_BYTES: u32 = 1 << 30;
 /// A day. Longer silence is what `None` is for.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -103,6 +108,8 @@ impl fmt::Display for PluginChoice {
 /// | `gather` | `TCPX_GATHER` | 1 |
 /// | `bounce_credit` | `TCPX_BOUNCE_CREDIT` | `auto` |
 /// | `staging_bytes` | `TCPX_STAGING_BYTES` | 268435456 |
+/// | `eager_bytes` | `TCPX_EAGER_BYTES` | 16384 |
+/// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 /// | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
@@ -147,6 +154,17 @@ pub struct SessionOptions {
     /// memory together; 0 for none. It is allocated as channels first need it, kept for channels to
     /// come, and freed with the session. Channels for which nothing is left send each by itself.
     pub staging_bytes: u64,
+    /// Longest message that travels on the control link instead of a channel, at most 65536 and a
+    /// chunk; 0 for none. Two ends agree on the smaller. Such a message needs no request of the
+    /// plugin, and passes larger ones that are under way. If no receive is announced for it, it
+    /// goes ahead into a buffer at its receiver, and its send is done at once: [what that
+    /// means](crate::Transfer#small-messages). Batches of many small messages share chunks instead.
+    /// Messages from memory of a GPU, or into it, never travel so.
+    pub eager_bytes: u32,
+    /// Most bytes that each peer may send ahead of receives that are not posted, at most 1 GiB; 64
+    /// of them for each message beside its own. Memory is allocated for what waits, and freed with
+    /// it. What finds no room waits at its sender. 0 for none; a session with a GPU takes none.
+    pub eager_buffer_bytes: u32,
     /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
     /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
     pub bounce_credit: BounceCreditChoice,
@@ -196,6 +214,8 @@ impl Default for SessionOptions {
             send_window: 12,
             gather: true,
             staging_bytes: DEFAULT_STAGING_BYTES,
+            eager_bytes: DEFAULT_EAGER_BYTES,
+            eager_buffer_bytes: DEFAULT_EAGER_BUFFER_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
@@ -234,6 +254,8 @@ impl SessionOptions {
         env.read(&["TCPX_RECV_WINDOW", "UCCL_TCPX_MAX_RECV_INFLIGHT"], &mut options.recv_window)?;
         env.read(&["TCPX_SEND_WINDOW", "UCCL_TCPX_MAX_SEND_INFLIGHT"], &mut options.send_window)?;
         env.read(&["TCPX_STAGING_BYTES"], &mut options.staging_bytes)?;
+        env.read(&["TCPX_EAGER_BYTES"], &mut options.eager_bytes)?;
+        env.read(&["TCPX_EAGER_BUFFER_BYTES"], &mut options.eager_buffer_bytes)?;
         env.read(&["TCPX_BOUNCE_CREDIT"], &mut options.bounce_credit)?;
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
         let mut gpu = 0;
@@ -284,6 +306,9 @@ impl SessionOptions {
         }
         range("recv_window", self.recv_window as u64, 1, MAX_REQUESTS as u64)?;
         range("send_window", self.send_window as u64, 1, MAX_REQUESTS as u64)?;
+        range("eager_bytes", self.eager_bytes.into(), 0, MAX_EAGER_BYTES.into())?;
+        let most = MAX_EAGER_BUFFER_BYTES.into();
+        range("eager_buffer_bytes", self.eager_buffer_bytes.into(), 0, most)?;
         if let Some(timeout) = self.peer_timeout {
             let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             range("peer_timeout in milliseconds", milliseconds, 100, MAX_PEER_TIMEOUT_MS)?;

@@ -26,6 +26,9 @@ pub const MAX_CHUNK_BYTES: u32 = 4 << 20;
 pub(crate) const MIN_CHUNK_BYTES: u32 = 4096;
 /// Longest name of a session or peer.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
+/// Most bytes of a message that travels on the control link: a frame with as many fits into what a
+/// link reads at once.
+pub(crate) const MAX_EAGER_BYTES: u32 = 64 << 10;
 
 new_key_type! {
     /// A peer of a session.

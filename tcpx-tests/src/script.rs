@@ -46,6 +46,8 @@ pub struct Options {
     pub send_window: Option<usize>,
     /// Whether scattered small sends are gathered.
     pub gather: Option<bool>,
+    /// Longest message on the control link.
+    pub eager_bytes: Option<u32>,
     /// Whether peers may only send what the bounce buffer has room for, with any plugin.
     pub bounce_credit: bool,
     /// Deadline of accept and connect, a minute unless given.

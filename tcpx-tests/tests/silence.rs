@@ -12,7 +12,10 @@ const ENDLESS_MS: u64 = 100_000;
 
 fn pair(peer_timeout_ms: u64, progress_thread: bool) -> Pair {
     let agent = || Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
-    let left = Options { peer_timeout_ms: Some(peer_timeout_ms), ..Options::default() };
+    // Every send waits for its receive.
+    let eager_bytes = Some(0);
+    let left =
+        Options { peer_timeout_ms: Some(peer_timeout_ms), eager_bytes, ..Options::default() };
     let right = Options { progress_thread, ..Options::default() };
     Pair::connect(agent(), agent(), left, right)
 }

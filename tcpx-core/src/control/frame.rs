@@ -8,7 +8,7 @@ use tcpx_wire::frame::HEADER_BYTES;
 
 use super::delivery::Delivery;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
-use crate::types::MAX_CHANNELS;
+use crate::types::{MAX_CHANNELS, MAX_EAGER_BYTES};
 
 /// Most receives that one match names.
 pub(crate) const MAX_NAMES: usize = 1024;
@@ -97,6 +97,26 @@ pub(crate) enum Frame {
     Sent(ChunkCounts),
     /// You may send so many chunks on each channel, counted from the first one.
     Credit(ChunkCounts),
+    /// A send was matched with an announced receive, and here are its bytes: they follow the frame.
+    Deliver {
+        /// The receiver's name for the receive.
+        recv: u64,
+        /// Bytes of the message.
+        bytes: u32,
+    },
+    /// A send that found no announced receive goes ahead. Its bytes follow the frame.
+    Ahead {
+        /// Tag.
+        tag: i32,
+        /// Bytes of the message.
+        bytes: u32,
+    },
+    /// The oldest message that went ahead with this tag is out of the buffer: a receive that was
+    /// not announced has it, or there will be none.
+    Taken {
+        /// Tag.
+        tag: i32,
+    },
 }
 
 const ANNOUNCE_BYTES: usize = 21;
@@ -106,9 +126,11 @@ const SECTION_BYTES: usize = 26;
 /// Most bytes that a frame has for each of the receives that it answers: of those that answer one,
 /// a section is the longest; a match has six bytes, and eight for each.
 pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + SECTION_BYTES;
+/// Most bytes of a frame that bytes of a message follow.
+pub(crate) const EAGER_FRAME_BYTES: usize = HEADER_BYTES + 12;
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Section;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Taken;
     /// The handles of 64 channels are the longest.
     const MAX_BODY: usize = 16 * 1024;
 
@@ -130,6 +152,16 @@ impl LinkFrame for Frame {
             Self::AskSent => FrameKind::AskSent,
             Self::Sent(_) => FrameKind::Sent,
             Self::Credit(_) => FrameKind::Credit,
+            Self::Deliver { .. } => FrameKind::Deliver,
+            Self::Ahead { .. } => FrameKind::Ahead,
+            Self::Taken { .. } => FrameKind::Taken,
+        }
+    }
+
+    fn payload_bytes(&self) -> usize {
+        match self {
+            Self::Deliver { bytes, .. } | Self::Ahead { bytes, .. } => *bytes as usize,
+            _ => 0,
         }
     }
 
@@ -168,6 +200,15 @@ impl LinkFrame for Frame {
                 out.extend(chunks.iter().flat_map(|count| count.to_le_bytes()))
             }
             Self::Abort(reason) => append_reason(out, reason),
+            Self::Deliver { recv, bytes } => {
+                out.extend_from_slice(&recv.to_le_bytes());
+                out.extend_from_slice(&bytes.to_le_bytes());
+            }
+            Self::Ahead { tag, bytes } => {
+                out.extend_from_slice(&tag.to_le_bytes());
+                out.extend_from_slice(&bytes.to_le_bytes());
+            }
+            Self::Taken { tag } => out.extend_from_slice(&tag.to_le_bytes()),
         }
     }
 
@@ -208,6 +249,15 @@ impl LinkFrame for Frame {
             FrameKind::AskSent if body.is_empty() => Self::AskSent,
             FrameKind::Sent => Self::Sent(counts(body)?),
             FrameKind::Credit => Self::Credit(counts(body)?),
+            FrameKind::Deliver => {
+                let (recv, bytes) = body.split_first_chunk()?;
+                Self::Deliver { recv: u64::from_le_bytes(*recv), bytes: payload_bytes(bytes)? }
+            }
+            FrameKind::Ahead => {
+                let (tag, bytes) = body.split_first_chunk()?;
+                Self::Ahead { tag: i32::from_le_bytes(*tag), bytes: payload_bytes(bytes)? }
+            }
+            FrameKind::Taken => Self::Taken { tag: i32::from_le_bytes(body.try_into().ok()?) },
             _ => return None,
         })
     }
@@ -217,6 +267,12 @@ fn counts(body: &[u8]) -> Option<ChunkCounts> {
     let (counts, []) = body.as_chunks() else { return None };
     let is_possible = counts.len() <= usize::from(MAX_CHANNELS);
     is_possible.then(|| counts.iter().copied().map(u64::from_le_bytes).collect())
+}
+
+/// How many bytes follow the frame, if they are no more than ever may.
+fn payload_bytes(body: &[u8]) -> Option<u32> {
+    let bytes = u32::from_le_bytes(body.try_into().ok()?);
+    (bytes <= MAX_EAGER_BYTES).then_some(bytes)
 }
 
 fn announce(body: &[u8]) -> Option<Frame> {
@@ -287,6 +343,11 @@ mod tests {
             Just(Frame::AskSent),
             any_counts().prop_map(Frame::Sent),
             any_counts().prop_map(Frame::Credit),
+            (any::<u64>(), 0..=MAX_EAGER_BYTES)
+                .prop_map(|(recv, bytes)| Frame::Deliver { recv, bytes }),
+            (any::<i32>(), 0..=MAX_EAGER_BYTES)
+                .prop_map(|(tag, bytes)| Frame::Ahead { tag, bytes }),
+            any::<i32>().prop_map(|tag| Frame::Taken { tag }),
         ]
     }
 
@@ -329,6 +390,26 @@ mod tests {
             let all = bytes(Frame::Match { first_channel: u16::MAX, chunk_bytes: u32::MAX, recvs });
             assert!(all <= names * ANSWER_FRAME_BYTES, "{all} bytes for {names}");
         }
+    }
+
+    #[test]
+    fn no_more_bytes_follow_a_frame_than_ever_may() {
+        let decoded = |frame: &Frame| {
+            let mut wire = Vec::new();
+            frame.encode(&mut wire);
+            assert!(wire.len() <= EAGER_FRAME_BYTES);
+            Frame::decode(&wire).map(|decoded| decoded.map(|(frame, _)| frame.payload_bytes()))
+        };
+        let longest = MAX_EAGER_BYTES;
+        for bytes in [0, longest] {
+            let follow = Ok(Some(bytes as usize));
+            assert_eq!(decoded(&Frame::Deliver { recv: u64::MAX, bytes }), follow);
+            assert_eq!(decoded(&Frame::Ahead { tag: -1, bytes }), follow);
+        }
+        let too_long = Frame::Deliver { recv: 1, bytes: longest + 1 };
+        assert_eq!(decoded(&too_long), Err(FrameError::Body(FrameKind::Deliver)));
+        let too_long = Frame::Ahead { tag: 1, bytes: u32::MAX };
+        assert_eq!(decoded(&too_long), Err(FrameError::Body(FrameKind::Ahead)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::control::conn_info::{Secret, SessionId};
+use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::link_frame::PROTOCOL_VERSION;
 use crate::types::{MAX_CHANNELS, MIN_CHUNK_BYTES};
 
@@ -69,6 +70,8 @@ pub(crate) struct Hello {
     pub(crate) gpu: Option<u32>,
     /// Whether a thread of the session makes progress, whatever its program does.
     pub(crate) progress_thread: bool,
+    /// Which small messages this end takes on the link.
+    pub(crate) eager: EagerOffer,
     /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
     /// 0. Two dials that cross are one connection when they agree in it.
     pub(crate) connection: u16,
@@ -166,6 +169,8 @@ pub(crate) struct Agreement {
     pub(crate) chunk_bytes: u32,
     /// Whether the other end makes progress by itself, so that its silence means something.
     pub(crate) peer_progresses: bool,
+    /// Which small messages travel on the link.
+    pub(crate) eager: EagerTerms,
 }
 
 impl Hello {
@@ -209,10 +214,12 @@ impl Hello {
         if theirs.channels == 0 || theirs.channels > MAX_CHANNELS {
             return Err(HandshakeError::Channels { theirs: theirs.channels });
         }
+        let chunk_bytes = self.chunk_bytes.min(theirs.chunk_bytes);
         Ok(Agreement {
             channels: self.channels.min(theirs.channels),
-            chunk_bytes: self.chunk_bytes.min(theirs.chunk_bytes),
+            chunk_bytes,
             peer_progresses: theirs.progress_thread,
+            eager: EagerTerms::agree(self.eager, theirs.eager, chunk_bytes),
         })
     }
 }
@@ -265,6 +272,7 @@ pub(crate) mod tests {
             channels: 2,
             gpu: None,
             progress_thread: false,
+            eager: EagerOffer::default(),
             connection: 1,
             instead_of: None,
             nonce: [2; 32],
@@ -308,7 +316,12 @@ pub(crate) mod tests {
     fn both_ends_agree_on_the_same_values() {
         let left = Hello { channels: 4, chunk_bytes: 65_536, ..sample_hello() };
         let right = Hello { channels: 3, progress_thread: true, ..other() };
-        let agreement = Agreement { channels: 3, chunk_bytes: 65_536, peer_progresses: true };
+        let agreement = Agreement {
+            channels: 3,
+            chunk_bytes: 65_536,
+            peer_progresses: true,
+            eager: EagerTerms::OFF,
+        };
         assert_eq!(left.agree(&right), Ok(agreement));
         assert_eq!(right.agree(&left), Ok(Agreement { peer_progresses: false, ..agreement }));
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tcpx_sys::UNPACK_VERSION;
 
 use super::conn_info::{Secret, SessionId};
+use super::eager_terms::EagerOffer;
 use super::hello::{Hello, Nonce};
 use super::link_frame::PROTOCOL_VERSION;
 use crate::error::{Error, Result};
@@ -24,6 +25,7 @@ pub(crate) struct Identity {
     channels: u16,
     gpu: Option<u32>,
     progress_thread: bool,
+    eager: EagerOffer,
 }
 
 impl Identity {
@@ -43,6 +45,7 @@ impl Identity {
             channels: options.channels,
             gpu: options.gpu,
             progress_thread: options.progress_thread,
+            eager: eager_offer(options),
         })
     }
 
@@ -59,10 +62,21 @@ impl Identity {
             channels: self.channels,
             gpu: self.gpu,
             progress_thread: self.progress_thread,
+            eager: self.eager,
             connection: 0,
             instead_of: None,
             nonce,
         }
+    }
+}
+
+/// Which small messages a session takes on its links. Memory of a GPU is out of the CPU's reach: a
+/// copy by the driver would have to be waited for.
+fn eager_offer(options: &SessionOptions) -> EagerOffer {
+    EagerOffer {
+        bytes: options.eager_bytes,
+        buffer_bytes: options.eager_buffer_bytes,
+        reaches_device: options.gpu.is_none(),
     }
 }
 

@@ -1,7 +1,12 @@
 //! Bytes that have arrived and wait to be decoded. Pure.
 
-/// Bytes read by one system call, where there is nothing to be kept from the one before.
-const READ_BYTES: usize = 64 * 1024;
+use crate::types::MAX_EAGER_BYTES;
+
+/// Bytes read by one system call, where there is nothing to be kept from the one before. The part
+/// of a small message never needs more: what was decoded before it is as long, and gives it room,
+/// or shorter, and leaves some. Of a link on which little comes, only the first pages are ever
+/// used.
+const READ_BYTES: usize = 2 * (MAX_EAGER_BYTES as usize + 4096);
 
 /// Storage for a socket to write to, and the bytes in it that have not been decoded.
 ///
@@ -40,6 +45,11 @@ impl Inbound {
     /// The first bytes of what waits are decoded.
     pub(super) fn take(&mut self, bytes: usize) {
         self.taken = (self.taken + bytes).min(self.filled);
+    }
+
+    /// The last bytes of what was taken, until there is [`room`](Self::room) again.
+    pub(super) fn just_taken(&self, bytes: usize) -> &[u8] {
+        &self.storage[self.taken.saturating_sub(bytes)..self.taken]
     }
 
     /// Where the next bytes are to be written: room for some at least. More than one read waits
@@ -105,6 +115,8 @@ mod tests {
                 model.extend(arrive(&mut inbound, arrived, &mut next));
                 let taken = taken.min(model.len());
                 inbound.take(taken);
+                let last = taken.min(16);
+                prop_assert!(inbound.just_taken(last).iter().eq(model.range(taken - last..taken)));
                 model.drain(..taken);
                 prop_assert!(inbound.waiting().iter().eq(&model));
                 prop_assert!(!inbound.room().is_empty());
@@ -124,6 +136,20 @@ mod tests {
         }
         assert!(inbound.moved <= arrived, "{} bytes moved for {arrived}", inbound.moved);
         assert_eq!(inbound.storage.len(), READ_BYTES);
+    }
+
+    /// However the longest messages are cut by reads.
+    #[test]
+    fn messages_of_the_longest_kind_need_no_more_storage() {
+        let message = MAX_EAGER_BYTES as usize + 20;
+        for read in [1000, 10_000, 65_000, 70_001, usize::MAX] {
+            let (mut inbound, mut next) = (Inbound::default(), 0);
+            for _ in 0..500 {
+                arrive(&mut inbound, read, &mut next);
+                inbound.take(inbound.waiting().len() / message * message);
+                assert_eq!(inbound.storage.len(), READ_BYTES, "{read} bytes a read");
+            }
+        }
     }
 
     /// A slow frame: its bytes come one by one, and are not moved each time.

@@ -3,7 +3,8 @@
 //! The header is that of [`tcpx_wire::frame`]. A link speaks two sets of frames, one after the
 //! other: [`HandshakeFrame`](super::handshake_frame::HandshakeFrame) until both ends are proven,
 //! then [`Frame`](super::frame::Frame). A header is refused before its body arrives when the body
-//! is too long for the set, or when the kind is not of the set.
+//! is too long for the set, or when the kind is not of the set. The bytes of a small message follow
+//! some frames: they are no part of the frame, and nobody decodes them.
 
 use std::ops::RangeInclusive;
 
@@ -38,10 +39,13 @@ pub(crate) enum FrameKind {
     Sent,
     Credit,
     Section,
+    Deliver,
+    Ahead,
+    Taken,
 }
 
 impl FrameKind {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 23] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -62,6 +66,9 @@ impl FrameKind {
         Self::Sent,
         Self::Credit,
         Self::Section,
+        Self::Deliver,
+        Self::Ahead,
+        Self::Taken,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {
@@ -93,6 +100,11 @@ pub(crate) trait LinkFrame: Sized {
 
     /// What this frame is.
     fn kind(&self) -> FrameKind;
+
+    /// Bytes of a message that follow the frame.
+    fn payload_bytes(&self) -> usize {
+        0
+    }
 
     /// Appends the body to `out`.
     fn encode_body(&self, out: &mut Vec<u8>);

@@ -1,7 +1,7 @@
 //! The bytes of a control link: a non-blocking TCP connection with a buffer each way.
 
 use std::collections::TryReserveError;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -132,6 +132,41 @@ impl LinkSocket {
         acknowledgement::overdue(&self.stream)
     }
 
+    /// Sends a frame, and the bytes of a message behind it, with all that is queued. What the
+    /// kernel does not take at once is copied to the queue. [`flush`](Self::flush) tells of an
+    /// error.
+    pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: &[u8]) {
+        self.queue(frame);
+        let mut sent = 0;
+        if self.ended.is_none() && !self.is_blocked {
+            match self.write_with(payload) {
+                Ok(bytes) => sent = bytes,
+                Err(error) => self.ended = Some(error),
+            }
+        }
+        self.outbound.append(|bytes| bytes.extend_from_slice(&payload[sent..]));
+    }
+
+    /// Writes what is queued and a payload behind it. Returns how many bytes of the payload went.
+    fn write_with(&mut self, payload: &[u8]) -> Result<usize, LinkError> {
+        let queued = self.outbound.unsent();
+        let before = queued.len();
+        let slices = [IoSlice::new(queued), IoSlice::new(payload)];
+        let written = match (&*self.stream).write_vectored(&slices) {
+            Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(0),
+            Err(error) => return Err(LinkError::Gone(departure(&error))),
+        };
+        if written < before + payload.len() {
+            // `flush` has the system say when it takes more.
+            self.is_blocked = !self.must_be_polled();
+        }
+        self.outbound.take(written.min(before));
+        Ok(written.saturating_sub(before))
+    }
+
     /// Queues a frame; `flush` sends it.
     pub(crate) fn queue(&mut self, frame: &impl LinkFrame) {
         self.outbound.append(|bytes| frame.encode(bytes));
@@ -257,17 +292,24 @@ impl LinkSocket {
         outcome.map(|_| None)
     }
 
-    /// The next whole frame that has arrived.
+    /// The next whole frame that has arrived, with the bytes of a message that follow it.
     #[inline]
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
-        match F::decode(self.inbound.waiting()) {
-            Ok(Some((frame, taken))) => {
-                self.inbound.take(taken);
-                Ok(Some(frame))
-            }
-            Ok(None) => Ok(None),
-            Err(error) => Err(LinkError::Frame(error)),
+        let waiting = self.inbound.waiting();
+        let Some((frame, head)) = F::decode(waiting).map_err(LinkError::Frame)? else {
+            return Ok(None);
+        };
+        let taken = head + frame.payload_bytes();
+        if taken > waiting.len() {
+            return Ok(None);
         }
+        self.inbound.take(taken);
+        Ok(Some(frame))
+    }
+
+    /// The bytes that followed the frame that was taken last, until more is read.
+    pub(crate) fn payload(&self, bytes: usize) -> &[u8] {
+        self.inbound.just_taken(bytes)
     }
 }
 
@@ -389,6 +431,74 @@ mod tests {
             }
         }
         assert_eq!(left.unsent_bytes(), 0);
+    }
+
+    /// Messages of all lengths between other frames, with a reader that lets the system's buffers
+    /// fill up.
+    #[test]
+    fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
+        let (mut left, mut right) = pair();
+        SockRef::from(&*left.stream).set_send_buffer_size(64 << 10).unwrap();
+        SockRef::from(&*right.stream).set_recv_buffer_size(64 << 10).unwrap();
+        let message = |number: i32| {
+            let bytes = [0, 1, 4096, 65_536][number as usize % 4];
+            vec![number as u8; bytes]
+        };
+        let (mut sent, mut received, mut was_full) = (0, 0, false);
+        while received < 400 {
+            if sent < 400 {
+                let payload = message(sent);
+                left.queue(&Frame::Taken { tag: sent });
+                let ahead = Frame::Ahead { tag: sent, bytes: payload.len() as u32 };
+                left.send_with_payload(&ahead, &payload);
+                was_full |= left.unsent_bytes() > 0;
+                sent += 1;
+            }
+            // Half of the messages are sent before any is read.
+            if sent < 200 {
+                continue;
+            }
+            left.flush().unwrap();
+            right.fill(Instant::now()).unwrap();
+            while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+                match frame {
+                    Frame::Taken { tag } => assert_eq!(tag, received),
+                    Frame::Ahead { tag, bytes } => {
+                        assert_eq!(tag, received);
+                        assert!(right.payload(bytes as usize) == message(tag), "message {tag}");
+                        received += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert!(was_full, "the kernel took everything");
+        assert_eq!(left.unsent_bytes(), 0);
+    }
+
+    #[test]
+    fn a_message_on_a_quiet_link_leaves_at_once_with_what_is_queued() {
+        let (mut left, mut right) = pair();
+        left.queue(&Frame::Ping);
+        left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, b"data");
+        assert_eq!((left.unsent_bytes(), left.outbound.unsent()), (0, &[][..]));
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
+        assert_eq!(right.payload(4), b"data");
+    }
+
+    #[test]
+    fn a_message_on_a_link_that_has_ended_is_told_of_by_the_next_flush() {
+        let (mut left, right) = pair();
+        drop(right);
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        loop {
+            left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, b"data");
+            match left.flush() {
+                Ok(_) => assert!(Instant::now() < give_up_at),
+                Err(error) => return assert_eq!(error, LinkError::Gone(Departure::LinkClosed)),
+            }
+        }
     }
 
     /// A busy link: the reader is behind, and there is always more to send.

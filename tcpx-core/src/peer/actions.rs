@@ -21,9 +21,14 @@ use crate::types::{Direction, MemoryType, RegistrationKey};
 impl Connection {
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_unsent(self.link.unsent_bytes());
         while let Some(action) = self.protocol.poll_action() {
             match action {
                 Action::Send(frame) => self.link.queue(&frame),
+                Action::SendMessage { frame, member } => {
+                    self.send_message(&frame, &member, &mut cx.ledger);
+                }
+                Action::TakeKept { number, into } => self.take_kept(number, into, &mut cx.ledger),
                 Action::Connect(handles) => {
                     if let Some(setup) = &self.setup {
                         setup.connect(handles);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
+use super::kept_messages::KeptMessages;
 use super::protocol::operation::NewOperation;
 use super::protocol::post_room::PORTION;
 use super::protocol::posting::PostError;
@@ -63,6 +64,8 @@ pub(crate) struct Connection {
     pub(super) recv_lanes: Vec<RecvLane>,
     pub(super) record: ChannelRecord,
     pub(super) closing: Option<Closing>,
+    /// Messages that went ahead of their receives.
+    pub(super) kept: KeptMessages,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
     /// Chunks that were sent, and that arrived, when the last round ended.
@@ -102,6 +105,7 @@ impl Connection {
             send_lanes: Vec::new(),
             recv_lanes: Vec::new(),
             closing: None,
+            kept: KeptMessages::default(),
             finished: Vec::new(),
             chunks: [0; 2],
             deferred: None,
@@ -145,7 +149,7 @@ impl Connection {
         }
         self.protocol.handle_heard(self.link.heard_at);
         while let Some(frame) = self.link.next_of_round().map_err(|error| self.link_error(error))? {
-            self.protocol.handle_frame(frame);
+            self.handle_frame(frame, cx)?;
         }
         self.act(cx)?;
         Ok(true)
@@ -276,6 +280,7 @@ impl Connection {
     /// [`make_room`](Self::make_room) has made room for.
     pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Commons) -> Result<()> {
         let mut rest = operations;
+        self.protocol.handle_batch_of(operations.len());
         while !rest.is_empty() {
             let portion = rest.split_off(..rest.len().min(PORTION)).unwrap_or_default();
             for operation in portion {

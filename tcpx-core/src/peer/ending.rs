@@ -25,7 +25,7 @@ impl Peer {
         reached: BatchNumber,
     ) -> Option<Leftover> {
         let gone = |agreement, messages, record| {
-            State::Gone(Gone { why: why.clone(), agreement, messages, record })
+            State::Gone(Box::new(Gone { why: why.clone(), agreement, messages, record }))
         };
         let nothing = gone(None, MessageStats::default(), ChannelRecord::default());
         let mut connection = match std::mem::replace(&mut self.state, nothing) {

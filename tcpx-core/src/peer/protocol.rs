@@ -8,6 +8,7 @@
 //! - `credit`: how many chunks may be sent.
 //! - `cutting`: how long chunks are.
 //! - `dealing`: in which order messages are dealt, and how much of the long ones at once.
+//! - `eager`, `eager_books`: small messages on the control link.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
@@ -22,6 +23,7 @@
 //! - `shutdown`: how far the goodbye of both ends is.
 //! - `staging_channels`: which channels have a staging buffer.
 //! - `stage`: where in its life a peer is.
+//! - `tag_queues`: first-in-first-out queues by tag.
 //! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
@@ -32,6 +34,8 @@ pub(crate) mod coalescing_limits;
 mod credit;
 pub(crate) mod cutting;
 pub(crate) mod dealing;
+mod eager;
+mod eager_books;
 mod expecting;
 mod frames;
 mod host_silence;
@@ -47,6 +51,7 @@ mod receives;
 mod shutdown;
 pub(crate) mod stage;
 mod staging_channels;
+mod tag_queues;
 #[cfg(test)]
 mod tests;
 pub(crate) mod withdrawal;
@@ -63,6 +68,7 @@ use self::backlog::Backlogs;
 use self::coalescing_limits::CoalescingLimits;
 use self::cutting::Cutting;
 use self::dealing::{Dealing, DealingLimits};
+use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
 use self::op_list::OpList;
@@ -126,6 +132,7 @@ pub(crate) struct PeerProtocol {
     matcher: Matcher,
     cutting: Cutting,
     dealing: Dealing,
+    eager: EagerBooks,
     limits: CoalescingLimits,
     staging: StagingChannels,
     /// The receive that was announced last.
@@ -186,6 +193,7 @@ impl PeerProtocol {
             matcher: Matcher::default(),
             cutting,
             dealing: Dealing::new(dealing),
+            eager: EagerBooks::new(agreement.eager),
             limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,
@@ -374,7 +382,12 @@ impl PeerProtocol {
 
     /// The same in words, for reports and errors.
     pub(crate) fn state(&self) -> &'static str {
-        self.stage.words()
+        match self.stage {
+            Stage::Closing(_) if self.is_awaiting_receives() => {
+                "closing; it has not received all that was sent"
+            }
+            _ => self.stage.words(),
+        }
     }
 
     /// Whether it is over, or one of the ends has said goodbye or is about to.
@@ -413,8 +426,11 @@ impl PeerProtocol {
         let Some(operation) = self.operations.remove(op) else { return };
         self.leave_list(op, operation.posted.transfer, operation.state, operation.links);
         match operation.state {
-            OpState::SendWaits(place) => self.matcher.withdraw_send(place),
-            OpState::Announced | OpState::Cancelling(_) => self.waiting_receives -= 1,
+            OpState::SendWaits => self.matcher.withdraw_send(operation.place),
+            OpState::Announced | OpState::Cancelling(_) => {
+                self.eager.waits_no_more(operation.place);
+                self.waiting_receives -= 1;
+            }
             OpState::Matched { .. } => {}
         }
         self.completed(&operation, outcome);

@@ -20,6 +20,8 @@ impl Peer {
             State::Linked(connection) => {
                 report.operations = connection.protocol.operation_count();
                 report.announced = connection.protocol.announced();
+                report.eager_unreceived = connection.protocol.unreceived();
+                report.eager_kept = connection.protocol.kept();
                 open_sends.extend(connection.send_lanes.iter().map(|lane| lane.stats));
                 open_recvs.extend(connection.recv_lanes.iter().map(|lane| lane.stats));
                 (connection.protocol.messages(), &connection.record)
@@ -27,6 +29,8 @@ impl Peer {
         };
         report.messages_sent = messages.sent;
         report.messages_received = messages.received;
+        report.eager_sent = messages.sent_on_link;
+        report.eager_received = messages.received_on_link;
         report.errors = record.errors;
         let lane = |open: &[ChannelStats], closed: &[ChannelStats], index: usize| {
             open.get(index).or_else(|| closed.get(index)).copied().unwrap_or_default()

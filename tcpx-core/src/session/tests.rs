@@ -4,6 +4,7 @@ mod answers;
 mod arrival;
 mod attempting;
 mod buffer;
+mod eager;
 mod gathering;
 mod late_unpack;
 mod meeting;

@@ -26,6 +26,20 @@ use crate::types::{Direction, TransferKey};
 /// one goes on in the background: its registration stays in use until then, so that
 /// [`Session::deregister_memory`](crate::Session::deregister_memory) says when memory is free.
 ///
+/// # Small messages
+///
+/// A send has ended well when its bytes have left the program's memory. That says nothing of its
+/// receiver. A message of up to [`eager_bytes`](crate::SessionOptions::eager_bytes) of which no
+/// receive is announced *goes ahead* into a buffer at the peer, as far as there is room, and its
+/// send ends at once. A receive that is posted later finds the bytes there. Such a send cannot be
+/// cancelled. When its receive has another size, only the receive fails.
+///
+/// [`Session::disconnect`](crate::Session::disconnect), and closing or dropping the session, wait
+/// until what went ahead is received, or the peer leaves as well, for as long as
+/// [`close_timeout`](crate::SessionOptions::close_timeout). What a peer has not received when it
+/// leaves or dies is gone. With `eager_bytes` of 0 at either end, a send ends only after its
+/// receive was posted.
+///
 /// In a forked child every call answers [`Error::Forked`], and dropping it does nothing.
 #[derive(Debug)]
 pub struct Transfer {

@@ -35,6 +35,8 @@ setters! {
     send_window: usize,
     gather: bool,
     staging_bytes: u64,
+    eager_bytes: u32,
+    eager_buffer_bytes: u32,
     bounce_credit: BounceCreditChoice,
     listen: SocketAddr,
     advertise: Vec<IpAddr>,
@@ -71,6 +73,8 @@ mod tests {
             send_window,
             gather,
             staging_bytes,
+            eager_bytes,
+            eager_buffer_bytes,
             bounce_credit,
             listen,
             advertise,
@@ -94,6 +98,8 @@ mod tests {
             .send_window(6)
             .gather(false)
             .staging_bytes(13)
+            .eager_bytes(14)
+            .eager_buffer_bytes(15)
             .bounce_credit(BounceCreditChoice::Off)
             .listen((here, 7).into())
             .advertise(vec![here])
@@ -109,6 +115,7 @@ mod tests {
         assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", 4, Some(8192)));
         assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
         assert_eq!((gather, staging_bytes), (false, 13));
+        assert_eq!((eager_bytes, eager_buffer_bytes), (14, 15));
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));

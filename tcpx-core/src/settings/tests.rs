@@ -45,6 +45,11 @@ fn ranges_are_checked_with_their_limits_named() {
         (SessionOptions { chunk_bytes: Some(u32::MAX), ..Default::default() }, "4096 to 4194304"),
         (SessionOptions { recv_window: 17, ..Default::default() }, "1 to 16"),
         (SessionOptions { send_window: 0, ..Default::default() }, "1 to 16"),
+        (SessionOptions { eager_bytes: 65_537, ..Default::default() }, "must be 0 to 65536"),
+        (
+            SessionOptions { eager_buffer_bytes: u32::MAX, ..Default::default() },
+            "must be 0 to 1073741824",
+        ),
         (SessionOptions { name: "x".repeat(65), ..Default::default() }, "65 bytes"),
         (
             SessionOptions { stall_after: Some(Duration::ZERO), ..Default::default() },
@@ -84,6 +89,18 @@ fn staging_memory_may_be_any_amount_and_none() {
     assert_eq!(bytes("1048576").unwrap(), 1 << 20);
     assert!(from(&[("TCPX_STAGING_BYTES", "0")]).unwrap().check().is_ok());
     assert!(bytes("256M").is_err());
+}
+
+#[test]
+fn small_messages_on_the_link_may_be_of_any_length_up_to_the_limit_and_none() {
+    let read = |text| {
+        let options = from(&[("TCPX_EAGER_BYTES", text), ("TCPX_EAGER_BUFFER_BYTES", text)]);
+        options.map(|options| (options.eager_bytes, options.eager_buffer_bytes))
+    };
+    assert_eq!(read("").unwrap(), (16 << 10, 256 << 10));
+    assert_eq!(read("0").unwrap(), (0, 0));
+    assert!(from(&[("TCPX_EAGER_BYTES", "65536")]).unwrap().check().is_ok());
+    assert!(read("8K").unwrap_err().to_string().contains("TCPX_EAGER_BYTES"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::alarm::AlarmReport;
-use super::channel::ChannelStats;
+use super::channel::{ChannelStats, EagerStats};
 use super::stages::StageTimes;
 
 /// Both lanes of one channel.
@@ -30,16 +30,24 @@ pub struct PeerReport {
     pub state: String,
     /// Bytes of a chunk that both ends agreed on.
     pub chunk_bytes: u32,
-    /// Sends that found their receive.
+    /// Sends that found their receive, or went ahead of it.
     pub messages_sent: u64,
     /// Receives that found their send.
     pub messages_received: u64,
+    /// Messages out that travelled on the control link; no channel counts them.
+    pub eager_sent: EagerStats,
+    /// Messages in that did.
+    pub eager_received: EagerStats,
     /// Operations that ended with an error, cancelled ones included.
     pub errors: u64,
     /// Posted operations that have not ended.
     pub operations: usize,
     /// Receives that it has announced and no send of ours matches.
     pub announced: usize,
+    /// Messages that have gone ahead to it, of which no receive is known.
+    pub eager_unreceived: usize,
+    /// Messages of its that wait here for their receives.
+    pub eager_kept: usize,
     /// Channels, in order.
     pub channels: Vec<ChannelReport>,
 }
@@ -48,10 +56,14 @@ pub struct PeerReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Sends that found their receive.
+    /// Sends that found their receive, or went ahead of it.
     pub messages_sent: u64,
     /// Receives that found their send.
     pub messages_received: u64,
+    /// Messages out that travelled on the control link; no channel counts them.
+    pub eager_sent: EagerStats,
+    /// Messages in that did.
+    pub eager_received: EagerStats,
     /// Operations that ended with an error, cancelled ones included.
     pub errors: u64,
     /// Chunks out, of all channels.
@@ -72,6 +84,8 @@ impl Sums {
     pub(crate) fn add(&mut self, peer: &PeerReport) {
         self.total.messages_sent += peer.messages_sent;
         self.total.messages_received += peer.messages_received;
+        self.total.eager_sent.add(&peer.eager_sent);
+        self.total.eager_received.add(&peer.eager_received);
         self.total.errors += peer.errors;
         for channel in &peer.channels {
             let nic = match self.nics.get_mut(&channel.nic) {
@@ -183,6 +197,8 @@ mod tests {
         let peer = |channels| PeerReport {
             messages_sent: 1,
             messages_received: 2,
+            eager_sent: EagerStats { messages: 4, bytes: 5 },
+            eager_received: EagerStats { messages: 6, bytes: 7 },
             errors: 3,
             channels,
             ..PeerReport::default()
@@ -192,6 +208,10 @@ mod tests {
         sums.add(&peer(vec![channel("eth2", 100, 2)]));
         let (total, nics) = sums.into_parts();
         assert_eq!((total.messages_sent, total.messages_received, total.errors), (2, 4, 6));
+        let eager = [(total.eager_sent, (8, 10)), (total.eager_received, (12, 14))];
+        for (sum, (messages, bytes)) in eager {
+            assert_eq!(sum, EagerStats { messages, bytes });
+        }
         assert_eq!((total.send.bytes, total.send.window_peak, total.recv.bytes), (111, 3, 222));
         let summary: Vec<_> = nics
             .iter()

@@ -148,6 +148,7 @@ fn session_options(options: Options) -> SessionOptions {
     session.recv_window = options.recv_window.unwrap_or(session.recv_window);
     session.send_window = options.send_window.unwrap_or(session.send_window);
     session.gather = options.gather.unwrap_or(session.gather);
+    session.eager_bytes = options.eager_bytes.unwrap_or(session.eager_bytes);
     if options.bounce_credit {
         session.bounce_credit = BounceCreditChoice::On;
     }

@@ -107,6 +107,7 @@ static void walk(const line *line) {
   left.plugin = right.plugin = "soft";
   left.progress_thread = line->event != PEER_ABORTS;
   right.progress_thread = !is_silent(line->event);
+  left.eager_bytes = 0; /* every send waits for its receive */
   left.close_timeout_ms = right.close_timeout_ms = is_silent(line->event) ? 20 : WAIT_MS;
   pair = connected_pair_with(&left, &right);
   OK(tcpx_session_register_memory(pair.left, memory, sizeof memory, TCPX_PTR_HOST, 1, &here));

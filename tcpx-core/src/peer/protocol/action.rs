@@ -8,7 +8,7 @@ use super::arrivals::Loss;
 use super::operation::Withdrawal;
 use super::stage::PeerStage;
 use crate::control::frame::{ChunkCounts, Frame};
-use crate::transfer::plan::ChunkPlan;
+use crate::transfer::plan::{ChunkPlan, Member};
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 /// One thing to do, in the order in which they come.
@@ -16,6 +16,11 @@ use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 pub(crate) enum Action {
     /// Queue a frame on the control link.
     Send(Frame),
+    /// Send a frame on the control link, and the bytes of a message of ours behind it.
+    SendMessage { frame: Frame, member: Member },
+    /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into
+    /// this receive, or nowhere.
+    TakeKept { number: u64, into: Option<Member> },
     /// Connect send comms to these handles, one for each channel.
     Connect(Vec<NetHandle>),
     /// The peer is up: chunks may flow both ways.
@@ -48,6 +53,17 @@ pub(crate) enum Action {
     /// It is over. What has not ended is the driver's to end, with
     /// [`take_operations`](super::PeerProtocol::take_operations).
     End { ending: Ending, during: PeerStage },
+}
+
+/// What becomes of the bytes that followed a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Landing {
+    /// There are none, or nobody wants them.
+    Nowhere,
+    /// They belong to this receive, and must be in place before the next action.
+    Place(Member),
+    /// They are kept, by this number, until [`TakeKept`](Action::TakeKept).
+    Kept(u64),
 }
 
 /// An operation that has ended.
@@ -121,6 +137,14 @@ pub(crate) enum Violation {
     CreditChannels(usize),
     #[error("credit for {now} chunks on channel {channel}, {before} before")]
     CreditTakenBack { channel: u16, before: u64, now: u64 },
+    #[error("{bytes} bytes on the link for receive {recv:#x}, which takes no such message")]
+    Delivery { recv: u64, bytes: u64 },
+    #[error("a message of {bytes} bytes went ahead, which was not agreed on")]
+    Ahead { bytes: u64 },
+    #[error("messages that went ahead need {used} bytes of a buffer of {granted}")]
+    AheadOfCredit { used: u64, granted: u64 },
+    #[error("it has taken a message with tag {tag}, and none went ahead")]
+    NothingAhead { tag: i32 },
     #[error("receive {recv:#x} cannot share a chunk with the one before")]
     CannotShare { recv: u64 },
 }

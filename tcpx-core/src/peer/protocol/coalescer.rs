@@ -24,6 +24,9 @@ use crate::control::frame::{MAX_NAMES, Names};
 use crate::transfer::plan::{Member, Members};
 use crate::types::MemoryType;
 
+/// Most messages of a batch that may travel on the link. More of them share chunks, which costs
+/// less for each.
+pub(super) const FEW: usize = 8;
 /// Room for so many messages is kept to be used again.
 const KEPT_MATCHED: usize = 4096;
 
@@ -64,11 +67,33 @@ pub(super) struct Portion {
 #[derive(Debug, Default)]
 pub(super) struct Coalescer {
     matched: VecDeque<MatchedSend>,
+    /// How many of them came since there was none.
+    came: usize,
 }
 
 impl Coalescer {
     pub(super) fn push(&mut self, matched: MatchedSend) {
+        self.came = if self.matched.is_empty() { 1 } else { self.came + 1 };
         self.matched.push_back(matched);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.matched.is_empty()
+    }
+
+    /// Whether a message of this tag waits, as far as a short look tells.
+    pub(super) fn may_have(&self, tag: i32) -> bool {
+        self.matched.len() > FEW || self.matched.iter().any(|it| it.member.tag == tag)
+    }
+
+    /// The next message.
+    pub(super) fn front(&self) -> Option<&MatchedSend> {
+        self.matched.front()
+    }
+
+    /// Whether the next plan is one message, and one of a few that were matched together.
+    pub(super) fn is_alone(&self, portion: Portion) -> bool {
+        portion.messages == 1 && self.came <= FEW
     }
 
     /// Makes room for so many more.
@@ -79,10 +104,6 @@ impl Coalescer {
     /// Gives back what nothing needs of that.
     pub(super) fn give_room_back(&mut self) {
         self.matched.shrink_to(self.matched.len().max(KEPT_MATCHED));
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.matched.is_empty()
     }
 
     /// How much is the next plan. `None`: nothing waits.

@@ -15,7 +15,7 @@
 
 use std::collections::{TryReserveError, VecDeque};
 
-use super::coalescer::{Coalescer, MatchedSend};
+use super::coalescer::{Coalescer, FEW, MatchedSend};
 
 /// Messages up to this size are short.
 const SHORT_BYTES: u64 = 64 << 10;
@@ -108,6 +108,15 @@ impl Dealing {
             bytes if bytes <= self.limits.section_bytes => self.medium.push(matched),
             _ => self.long.push_back(Long { matched, dealt: 0 }),
         }
+    }
+
+    /// Whether the receiver may have to be told of a match of this tag.
+    pub(super) fn may_owe_match(&self, tag: i32) -> bool {
+        let is_owed = |long: &Long| long.dealt == 0 && long.matched.member.tag == tag;
+        self.short.may_have(tag)
+            || self.medium.may_have(tag)
+            || self.long.len() > FEW
+            || self.long.iter().any(is_owed)
     }
 
     /// Makes room for so many more messages of any size.

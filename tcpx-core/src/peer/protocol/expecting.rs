@@ -104,7 +104,7 @@ impl PeerProtocol {
             {
                 (bytes_dealt, false)
             }
-            OpState::SendWaits(_) | OpState::Matched { .. } => return Err(unknown),
+            OpState::SendWaits | OpState::Matched { .. } => return Err(unknown),
         };
         let left = message_bytes.saturating_sub(dealt);
         let is_whole = bytes == left || bytes.is_multiple_of(chunk_bytes);
@@ -125,6 +125,7 @@ impl PeerProtocol {
     fn begin_receive(&mut self, op: OpKey, bytes_dealt: u64) -> Option<Member> {
         let operation = self.operations.get_mut(op)?;
         let (member, links) = (operation.member(op), operation.links);
+        self.eager.waits_no_more(operation.place);
         let matched = OpState::Matched { bytes_left: member.bytes, bytes_dealt };
         let before = std::mem::replace(&mut operation.state, matched);
         self.leave_list(op, member.transfer, before, links);

@@ -1,6 +1,6 @@
 //! What each frame of the peer does.
 
-use super::action::{Action, Ending, Outcome, Violation};
+use super::action::{Action, Ending, Landing, Outcome, Violation};
 use super::matcher::Announced;
 use super::operation::{OpState, Withdrawal};
 use super::stage::{Connecting, Stage};
@@ -8,11 +8,29 @@ use super::{MAX_ANNOUNCED, PeerProtocol};
 use crate::control::frame::Frame;
 
 impl PeerProtocol {
-    /// A frame of the peer came.
+    /// A frame of the peer came. Returns what becomes of the bytes that follow it.
     #[inline]
-    pub(crate) fn handle_frame(&mut self, frame: Frame) {
+    pub(crate) fn handle_frame(&mut self, frame: Frame) -> Landing {
+        match (frame, &self.stage) {
+            (_, Stage::Over) => Landing::Nowhere,
+            (Frame::Deliver { recv, bytes }, _) => self.handle_delivery(recv, bytes.into()),
+            (Frame::Ahead { tag, bytes }, _) => self.handle_ahead(tag, bytes.into()),
+            (frame, _) => {
+                self.handle_words(frame);
+                Landing::Nowhere
+            }
+        }
+    }
+
+    /// A frame came that nothing follows.
+    #[inline]
+    fn handle_words(&mut self, frame: Frame) {
         match (frame, &mut self.stage) {
-            (_, Stage::Over) => {}
+            (Frame::Taken { tag }, _) => {
+                if !self.eager.strike_out(tag) {
+                    self.broken(Violation::NothingAhead { tag });
+                }
+            }
             (Frame::Handles(handles), Stage::Connecting(connecting)) => {
                 let is_first = !std::mem::replace(&mut connecting.has_handles, true);
                 if !is_first || handles.len() != usize::from(self.agreement.channels) {
@@ -90,7 +108,7 @@ impl PeerProtocol {
         };
         let why = match self.operations[op].state {
             OpState::Cancelling(why) => why,
-            OpState::SendWaits(_) | OpState::Announced | OpState::Matched { .. } => {
+            OpState::SendWaits | OpState::Announced | OpState::Matched { .. } => {
                 Withdrawal::Cancelled
             }
         };
@@ -101,6 +119,10 @@ impl PeerProtocol {
     fn handle_announce(&mut self, tag: i32, announced: Announced) {
         if self.matcher.announced() >= MAX_ANNOUNCED {
             return self.broken(Violation::TooManyAnnounced { limit: MAX_ANNOUNCED });
+        }
+        if self.eager.strike_out(tag) {
+            // It has its message by now.
+            return;
         }
         match self.matcher.announce(tag, announced) {
             Ok(Some(send)) => self.meet(send, announced),

@@ -19,7 +19,7 @@ impl PeerProtocol {
     }
 
     /// The program leaves: what has no counterpart is withdrawn, what has one is finished before
-    /// the goodbye.
+    /// the goodbye, and what went ahead is received.
     pub(crate) fn handle_disconnect(&mut self) -> Leaving {
         match &mut self.stage {
             Stage::Connecting(connecting) => {
@@ -31,6 +31,7 @@ impl PeerProtocol {
             Stage::Up { peer_left } => {
                 let peer_left = *peer_left;
                 self.stage = Stage::Closing(Shutdown::new(peer_left));
+                self.drop_kept(!peer_left);
                 self.sweep(if peer_left { Withdrawal::PeerLeft } else { Withdrawal::Left });
             }
         }
@@ -45,6 +46,7 @@ impl PeerProtocol {
             Stage::Up { peer_left } if !self.is_named => *peer_left = true,
             Stage::Up { .. } => {
                 self.stage = Stage::Closing(Shutdown::new(true));
+                self.drop_kept(false);
                 self.sweep(Withdrawal::PeerLeft);
             }
             Stage::Closing(shutdown) => {
@@ -76,10 +78,18 @@ impl PeerProtocol {
         }
     }
 
+    /// Whether messages that went ahead wait for their receives. A peer that leaves, too, throws
+    /// them away and says so, by its goodbye at the latest.
+    pub(super) fn is_awaiting_receives(&self) -> bool {
+        self.eager.unreceived() > 0
+            && matches!(&self.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
+    }
+
     /// Does what the goodbye of both ends has due. False when that is nothing.
     pub(super) fn close_next(&mut self) -> bool {
+        let is_drained = self.operations.is_empty() && !self.is_awaiting_receives();
         let Stage::Closing(shutdown) = &mut self.stage else { return false };
-        let Some(step) = shutdown.step(self.operations.is_empty()) else { return false };
+        let Some(step) = shutdown.step(is_drained) else { return false };
         self.actions.push_back(match step {
             Step::SayGoodbye => Action::Send(Frame::Goodbye),
             Step::CloseSends => Action::CloseSends,

@@ -4,142 +4,12 @@
 //! direction in which it sends; the receiving end only announces.
 
 use std::collections::TryReserveError;
-use std::collections::hash_map::Entry;
 
 use foldhash::HashMap;
-use slotmap::{Key, SlotMap, new_key_type};
 
+use super::tag_queues::{Place, TagQueues};
 use crate::control::delivery::Delivery;
 use crate::types::OpKey;
-
-/// Room for so many items is kept when none is left.
-const KEPT_ITEMS: usize = 4096;
-
-new_key_type! {
-    /// Where an item is in the queues, until it is taken out. The null key stands for no place.
-    pub(crate) struct Place;
-}
-
-/// First-in-first-out queues by tag, and one through all of them, as lists through one storage: no
-/// allocation once that has grown to the largest backlog, and an item is taken out of the middle of
-/// its queue without a search. What a large backlog took is given back with its last item.
-#[derive(Debug)]
-struct TagQueues<T> {
-    queues: HashMap<i32, Ends>,
-    /// The queue of all items, whatever their tag.
-    all: Ends,
-    nodes: SlotMap<Place, Node<T>>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Ends {
-    first: Place,
-    last: Place,
-}
-
-/// Places of neighbours in one queue.
-#[derive(Clone, Copy, Debug, Default)]
-struct Neighbours {
-    before: Place,
-    behind: Place,
-}
-
-#[derive(Debug)]
-struct Node<T> {
-    item: T,
-    tag: i32,
-    of_tag: Neighbours,
-    of_all: Neighbours,
-}
-
-impl<T> Default for TagQueues<T> {
-    fn default() -> Self {
-        Self { queues: HashMap::default(), all: Ends::default(), nodes: SlotMap::with_key() }
-    }
-}
-
-impl<T> TagQueues<T> {
-    fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// The item that came before all others that are there.
-    fn oldest(&self) -> Option<&T> {
-        self.nodes.get(self.all.first).map(|node| &node.item)
-    }
-
-    /// Makes room for so many more items, of any tags.
-    fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
-        self.nodes.try_reserve(count)?;
-        self.queues.try_reserve(count)
-    }
-
-    fn give_room_back(&mut self) {
-        if self.nodes.is_empty() && self.nodes.capacity().max(self.queues.capacity()) > KEPT_ITEMS {
-            *self = Self::default();
-        }
-    }
-
-    /// Puts an item behind those of its tag. Returns its place, which stays until it is taken out.
-    fn push(&mut self, tag: i32, item: T) -> Place {
-        let alone = Neighbours::default();
-        let of_all = Neighbours { before: self.all.last, ..alone };
-        let place = self.nodes.insert(Node { item, tag, of_tag: alone, of_all });
-        match self.nodes.get_mut(of_all.before) {
-            Some(node) => node.of_all.behind = place,
-            None => self.all.first = place,
-        }
-        self.all.last = place;
-        match self.queues.entry(tag) {
-            Entry::Vacant(entry) => {
-                entry.insert(Ends { first: place, last: place });
-            }
-            Entry::Occupied(mut entry) => {
-                let before = std::mem::replace(&mut entry.get_mut().last, place);
-                self.nodes[before].of_tag.behind = place;
-                self.nodes[place].of_tag.before = before;
-            }
-        }
-        place
-    }
-
-    /// Takes the oldest item of a tag out.
-    fn pop(&mut self, tag: i32) -> Option<T> {
-        let first = self.queues.get(&tag)?.first;
-        self.remove(first)
-    }
-
-    /// Takes out the item at a place that `push` returned.
-    fn remove(&mut self, place: Place) -> Option<T> {
-        let Node { item, tag, of_tag, of_all } = self.nodes.remove(place)?;
-        match self.nodes.get_mut(of_all.before) {
-            Some(node) => node.of_all.behind = of_all.behind,
-            None => self.all.first = of_all.behind,
-        }
-        match self.nodes.get_mut(of_all.behind) {
-            Some(node) => node.of_all.before = of_all.before,
-            None => self.all.last = of_all.before,
-        }
-        if let Some(node) = self.nodes.get_mut(of_tag.before) {
-            node.of_tag.behind = of_tag.behind;
-        }
-        if let Some(node) = self.nodes.get_mut(of_tag.behind) {
-            node.of_tag.before = of_tag.before;
-        }
-        if let Entry::Occupied(mut entry) = self.queues.entry(tag) {
-            match (of_tag.before.is_null(), of_tag.behind.is_null()) {
-                (true, true) => {
-                    entry.remove();
-                }
-                (true, false) => entry.get_mut().first = of_tag.behind,
-                (false, true) => entry.get_mut().last = of_tag.before,
-                (false, false) => {}
-            }
-        }
-        self.give_room_back();
-        Some(item)
-    }
-}
 
 /// A receive that the peer announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +68,11 @@ impl Matcher {
     /// Gives back what nothing needs of that.
     pub(crate) fn give_room_back(&mut self) {
         self.sends.give_room_back();
+    }
+
+    /// Whether nothing waits for a send or a receive of a tag.
+    pub(crate) fn has_none(&self, tag: i32) -> bool {
+        !self.receives.has(tag) && !self.sends.has(tag)
     }
 
     /// A send was posted here.
@@ -314,6 +189,11 @@ mod tests {
                     }
                     Step::WithdrawSend(_) | Step::WithdrawReceive(_) => {}
                 }
+                for tag in 0..4 {
+                    let waits = sends.iter().any(|send| send.0 == tag)
+                        || receives.iter().any(|receive| receive.0 == tag);
+                    prop_assert_eq!(matcher.has_none(tag), !waits);
+                }
                 prop_assert_eq!(matcher.announced(), receives.len());
                 prop_assert_eq!(matcher.waiting_sends(), sends.len());
                 prop_assert_eq!(matcher.oldest_send(), sends.first().map(|send| send.1));
@@ -334,7 +214,7 @@ mod tests {
                 assert!(matcher.announce(round * 10 + send, announced).unwrap().is_some());
             }
         }
-        assert!(matcher.sends.nodes.capacity() <= 16);
+        assert!(matcher.sends.capacity() <= 16);
     }
 
     /// A million receives of one tag, withdrawn oldest first and newest first: each without a
@@ -350,7 +230,7 @@ mod tests {
         for name in newest.chain(oldest) {
             assert!(matcher.withdraw_receive(name));
         }
-        assert!(matcher.receives.queues.is_empty() && matcher.announced() == 0);
+        assert!(matcher.receives.tags() == 0 && matcher.announced() == 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One posted send or receive. Pure.
 
-use super::matcher::Place;
+use super::tag_queues::Place;
 use crate::transfer::plan::Member;
 use crate::types::{Direction, OpKey, Span, TransferKey};
 
@@ -17,8 +17,8 @@ pub(crate) struct NewOperation {
 /// How far an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpState {
-    /// A send waits for its receive, at this place of the matcher.
-    SendWaits(Place),
+    /// A send waits for its receive.
+    SendWaits,
     /// A receive was announced and waits for its send.
     Announced,
     /// Withdrawal of a receive was asked of the peer; a match may still win.
@@ -53,6 +53,8 @@ pub(crate) struct Operation {
     /// Those of a transfer that have no counterpart stand in one list, receives of the peer that
     /// are being withdrawn in another.
     pub(super) links: Links,
+    /// Its place among those of its tag, while it waits for its counterpart.
+    pub(super) place: Place,
 }
 
 impl Operation {

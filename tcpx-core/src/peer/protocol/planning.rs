@@ -26,6 +26,17 @@ impl PeerProtocol {
     fn plan_messages(&mut self, turn: Turn) -> Option<Action> {
         let messages = self.dealing.messages(turn)?;
         let mut portion = messages.next(&self.limits)?;
+        if messages.is_alone(portion)
+            && let Some(matched) = messages.front().copied()
+            && self.is_delivered(&matched)
+        {
+            self.dealing.messages(turn)?.take(portion, Vec::new());
+            self.dealing.dealt(turn, portion.bytes);
+            self.dealing.sent(portion.bytes, portion.bytes);
+            self.deliver(&matched.member, matched.announced.recv);
+            return None;
+        }
+        let messages = self.dealing.messages(turn)?;
         let channel = self.next_channel;
         if let Some(memory) = portion.gathered {
             match self.staging.of(channel, memory) {

@@ -4,13 +4,14 @@
 use std::collections::TryReserveError;
 
 use super::PeerProtocol;
-use crate::control::frame::{ANNOUNCE_FRAME_BYTES, ANSWER_FRAME_BYTES};
+use super::coalescer::FEW;
+use crate::control::frame::{ANNOUNCE_FRAME_BYTES, ANSWER_FRAME_BYTES, EAGER_FRAME_BYTES};
 use crate::types::Direction;
 
 /// Operations that are posted between two polls of what they have queued: a bound on that queue.
 pub(crate) const PORTION: usize = 1024;
-/// Most actions that one post queues at once: the frame about a mismatch, and its end.
-const ACTIONS: usize = 2;
+/// Most actions that one post queues at once: a receive takes what is kept, says so, and ends.
+const ACTIONS: usize = 3;
 
 impl PeerProtocol {
     /// Makes room for operations that are posted next, [`PORTION`] at a time. Posting them
@@ -21,10 +22,13 @@ impl PeerProtocol {
         count: usize,
     ) -> Result<(), TryReserveError> {
         self.actions.try_reserve(ACTIONS * count.min(PORTION))?;
-        if direction == Direction::Send {
-            let matched = self.matched_by(count);
-            self.matcher.make_room(count)?;
-            self.dealing.make_room(matched)?;
+        match direction {
+            Direction::Send => {
+                let matched = self.matched_by(count);
+                self.matcher.make_room(count)?;
+                self.dealing.make_room(matched)?;
+            }
+            Direction::Receive => self.eager.make_room(count)?,
         }
         // The last one, since its room cannot be given back: it remembers which names were used.
         self.operations.try_reserve(count)
@@ -33,6 +37,7 @@ impl PeerProtocol {
     /// Gives room back that nothing needs.
     pub(crate) fn give_room_back(&mut self) {
         self.matcher.give_room_back();
+        self.eager.give_room_back();
         self.dealing.give_room_back();
     }
 
@@ -44,7 +49,11 @@ impl PeerProtocol {
     /// Most bytes of the frames that so many posts queue, those of the plans included.
     pub(crate) fn frame_bytes(&self, direction: Direction, count: usize) -> usize {
         match direction {
-            Direction::Send => self.matched_by(count).saturating_mul(ANSWER_FRAME_BYTES),
+            Direction::Send => {
+                let answers = self.matched_by(count).saturating_mul(ANSWER_FRAME_BYTES);
+                let on_link = EAGER_FRAME_BYTES + self.eager.most_bytes();
+                answers.saturating_add(on_link * count.min(FEW))
+            }
             Direction::Receive => count.saturating_mul(ANNOUNCE_FRAME_BYTES),
         }
     }

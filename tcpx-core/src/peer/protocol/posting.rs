@@ -49,10 +49,14 @@ impl PeerProtocol {
         match direction {
             Direction::Send => self.post_send(posted),
             Direction::Receive => {
+                if let Some(op) = self.take_kept(&posted) {
+                    return op;
+                }
                 let mut links = Links::default();
                 let op = self.operations.insert_with_key(|op| {
                     links = self.backlogs.begin_to_wait(transfer, op);
-                    Operation { posted, state: OpState::Announced, links }
+                    let place = self.eager.await_message(tag, op);
+                    Operation { posted, state: OpState::Announced, links, place }
                 });
                 link_behind(links, op, &mut self.operations);
                 self.waiting_receives += 1;
@@ -66,14 +70,17 @@ impl PeerProtocol {
     }
 
     fn post_send(&mut self, posted: NewOperation) -> OpKey {
+        if self.goes_ahead(&posted) {
+            return self.go_ahead(posted);
+        }
         // It is matched unless it turns out that it waits.
-        let state = OpState::Matched { bytes_left: posted.bytes, bytes_dealt: 0 };
-        let op = self.operations.insert(Operation { posted, state, links: Links::default() });
+        let op = self.insert_matched(posted);
         match self.matcher.post_send(posted.tag, op) {
             PostedSend::Waits(place) => {
                 let links = self.backlogs.begin_to_wait(posted.transfer, op);
                 let operation = &mut self.operations[op];
-                (operation.state, operation.links) = (OpState::SendWaits(place), links);
+                (operation.state, operation.links) = (OpState::SendWaits, links);
+                operation.place = place;
                 link_behind(links, op, &mut self.operations);
             }
             PostedSend::Matched(announced) => self.meet(op, announced),
@@ -88,7 +95,7 @@ impl PeerProtocol {
         let member = operation.member(send);
         let matched = OpState::Matched { bytes_left: send_bytes, bytes_dealt: 0 };
         let before = std::mem::replace(&mut operation.state, matched);
-        if let OpState::SendWaits(_) = before {
+        if before == OpState::SendWaits {
             let links = operation.links;
             self.leave_list(send, member.transfer, before, links);
         }

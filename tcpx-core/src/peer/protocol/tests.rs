@@ -7,6 +7,7 @@ mod driver;
 mod gathering;
 mod interleavings;
 mod lists;
+mod messages;
 mod pair;
 mod post_room;
 mod random;

@@ -94,7 +94,7 @@ impl PeerProtocol {
         let op = self.cancelling.first().filter(|_| self.peer_posts_nothing())?;
         match self.operations.get(op)?.state {
             OpState::Cancelling(why) => Some((op, why)),
-            OpState::SendWaits(_) | OpState::Announced | OpState::Matched { .. } => None,
+            OpState::SendWaits | OpState::Announced | OpState::Matched { .. } => None,
         }
     }
 
@@ -133,7 +133,7 @@ impl PeerProtocol {
         links: Links,
     ) {
         match before {
-            OpState::SendWaits(_) | OpState::Announced => {
+            OpState::SendWaits | OpState::Announced => {
                 self.backlogs.end_to_wait((transfer, op), links, false, &mut self.operations);
             }
             OpState::Cancelling(_) => {

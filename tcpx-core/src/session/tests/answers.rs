@@ -19,6 +19,8 @@ fn options() -> SessionOptions {
         .connect_timeout(10 * PATIENCE)
         .close_timeout(PATIENCE)
         .peer_timeout(None)
+        // Sends wait for their receives.
+        .eager_bytes(0)
 }
 
 fn session(options: SessionOptions) -> Session {

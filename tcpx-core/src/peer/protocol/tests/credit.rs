@@ -2,6 +2,7 @@
 
 use super::driver::{DEAL_AT_ONCE, Setting, WHOLE};
 use super::pair::Pair;
+use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::action::{Action, Ending, Violation};
@@ -19,6 +20,8 @@ const SETTING: Setting = Setting {
     slice: SLICE,
     bounce_pages: Some(2),
     is_crowded: false,
+    eager: EagerTerms::OFF,
+    link_is_full: false,
 };
 
 fn post(pair: &mut Pair, bytes: u64) {
@@ -91,7 +94,9 @@ fn an_end_that_counts_nothing_sends_no_credit() {
 fn violation(frames: impl IntoIterator<Item = Frame>) -> Option<Violation> {
     let mut pair = Pair::up([SETTING; 2]);
     let mut protocol = pair.ends[0].take_protocol().expect("it is up");
-    frames.into_iter().for_each(|frame| protocol.handle_frame(frame));
+    for frame in frames {
+        protocol.handle_frame(frame);
+    }
     std::iter::from_fn(|| protocol.poll_action()).find_map(|action| match action {
         Action::End { ending: Ending::Broken(violation), .. } => Some(violation),
         _ => None,

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::driver::{DEAL_AT_ONCE, End, Over, PEER_TIMEOUT, Setting, WHOLE};
 use super::pair::{ENDS, Pair};
+use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::action::{Action, Ending, Outcome, Violation};
@@ -26,6 +27,8 @@ const SETTING: Setting = Setting {
     slice: SLICE,
     bounce_pages: None,
     is_crowded: false,
+    eager: EagerTerms::OFF,
+    link_is_full: false,
 };
 
 fn up() -> Pair {

@@ -9,6 +9,8 @@ use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::bounce::Bounce;
 use super::lists;
+use super::messages::{Message, Messages};
+use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Action, Completion, Ending, Outcome};
@@ -45,6 +47,8 @@ pub(super) struct Posted {
     pub(super) tag: i32,
     pub(super) bytes: u64,
     pub(super) was_cancelled: bool,
+    /// It was sent before its sender knew of a receive.
+    pub(super) went_ahead: bool,
     pub(super) end: Option<End>,
 }
 
@@ -109,6 +113,10 @@ pub(super) struct Setting {
     pub(super) bounce_pages: Option<u64>,
     /// Whether others have more of those than one each.
     pub(super) is_crowded: bool,
+    /// Which small messages travel on the link, as this end sees it.
+    pub(super) eager: EagerTerms,
+    /// The kernel takes nothing more that is written to the link.
+    pub(super) link_is_full: bool,
 }
 
 impl Setting {
@@ -125,6 +133,9 @@ pub(super) struct Driver {
     pub(super) over: Option<Over>,
     /// Frames on their way to the other end.
     pub(super) outbox: VecDeque<Frame>,
+    /// The messages whose bytes follow some of them.
+    pub(super) following: VecDeque<TransferKey>,
+    pub(super) messages: Messages,
     /// Chunks that wait to be sent, by channel.
     sending: Vec<StripeQueue>,
     /// Bytes of those that belong to medium and long messages.
@@ -163,6 +174,7 @@ impl Driver {
             channels: setting.channels,
             chunk_bytes: CHUNK_BYTES,
             peer_progresses: setting.has_progress_thread,
+            eager: setting.eager,
         };
         let limits = match setting.copier {
             None => CoalescingLimits::in_place(CHUNK_BYTES),
@@ -184,6 +196,8 @@ impl Driver {
             over: None,
             outbox: VecDeque::new(),
             long_under_way: 0,
+            following: VecDeque::new(),
+            messages: Messages::default(),
             sending: (0..channels).map(|_| StripeQueue::default()).collect(),
             sent: vec![VecDeque::new(); channels],
             sent_counts: SmallVec::from_elem(0, channels),
@@ -239,6 +253,7 @@ impl Driver {
         if protocol.check_posts(direction, messages.len()).is_err() {
             return Ok(());
         }
+        protocol.handle_batch_of(messages.len());
         protocol.make_room(direction, messages.len()).map_err(|error| error.to_string())?;
         for (index, (tag, bytes, memory, is_near)) in messages.iter().copied().enumerate() {
             if index % 3 == 2 {
@@ -250,8 +265,8 @@ impl Driver {
             let registration = 1 + u64::from(memory == MemoryType::Device);
             let registration = RegistrationKey::from(KeyData::from_ffi(registration | 1 << 32));
             let span = Span { registration, address, memory };
-            let (was_cancelled, end) = (false, None);
-            let posted = Posted { direction, tag, bytes, was_cancelled, end };
+            let (was_cancelled, went_ahead, end) = (false, false, None);
+            let posted = Posted { direction, tag, bytes, was_cancelled, went_ahead, end };
             let transfer = self.posted.insert(posted);
             let operation = NewOperation { transfer, direction, tag, span, bytes };
             let Some(protocol) = &mut self.protocol else { return Ok(()) };
@@ -406,11 +421,47 @@ impl Driver {
         Ok(())
     }
 
+    /// A frame comes, and perhaps the bytes of this message of the other end behind it.
+    pub(super) fn read(&mut self, frame: Frame, message: Option<Message>) -> Check {
+        let Some(protocol) = &mut self.protocol else { return Ok(()) };
+        let landing = protocol.handle_frame(frame);
+        self.messages.land(landing, message)?;
+        self.act()?;
+        self.messages.check_room(self.setting.eager.buffer)
+    }
+
+    /// Sends a message on the link.
+    fn send_message(&mut self, frame: Frame, member: &Member) -> Check {
+        let bytes = match &frame {
+            Frame::Deliver { bytes, .. } => *bytes,
+            Frame::Ahead { bytes, .. } => {
+                self.posted[member.transfer].went_ahead = true;
+                *bytes
+            }
+            _ => return Err(format!("a message behind {frame:?}")),
+        };
+        let eager = &self.setting.eager;
+        ensure!(u64::from(bytes) == member.bytes, "{frame:?} for {member:?}");
+        ensure!(eager.allows(member.bytes), "{frame:?} is too long");
+        ensure!(eager.reaches(member.span.memory), "{frame:?} from a GPU");
+        let is_delivered = matches!(frame, Frame::Deliver { .. });
+        ensure!(!(is_delivered && self.setting.link_is_full), "{frame:?} on a full link");
+        self.following.push_back(member.transfer);
+        self.send(frame)
+    }
+
     /// Does what the protocol says, until it says nothing more.
     fn act(&mut self) -> Check {
+        let unsent = if self.setting.link_is_full { usize::MAX } else { 0 };
+        self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(unsent));
         while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
+            if !matches!(action, Action::Complete(_)) {
+                self.messages.none_follows();
+            }
             match action {
                 Action::Send(frame) => self.send(frame)?,
+                Action::SendMessage { frame, member } => self.send_message(frame, &member)?,
+                Action::TakeKept { number, into } => self.messages.take_kept(number, into)?,
                 Action::Connect(handles) => {
                     ensure!(!self.has_connect_handles, "connects twice");
                     ensure!(handles.len() == self.sending.len(), "{} handles", handles.len());
@@ -435,7 +486,10 @@ impl Driver {
                 }
                 Action::SendChunks(plan) => self.deal(plan, Direction::Send)?,
                 Action::ReceiveChunks(plan) => self.deal(plan, Direction::Receive)?,
-                Action::Complete(Completion { transfer, outcome, .. }) => {
+                Action::Complete(Completion { transfer, outcome, direction, .. }) => {
+                    if direction == Direction::Receive {
+                        self.messages.receive_ended(transfer, outcome);
+                    }
                     self.note_end(transfer, End::Completed(outcome))?;
                 }
                 Action::AskHost => {
@@ -470,6 +524,8 @@ impl Driver {
                     let left = self.protocol.as_ref().map_or(0, PeerProtocol::operation_count);
                     let is_parting = ending == Ending::Goodbye;
                     ensure!(!is_parting || left == 0, "{left} operations after the goodbye");
+                    self.messages.none_follows();
+                    ensure!(!is_parting || self.messages.kept.is_empty(), "messages are kept");
                     if ending != Ending::Goodbye {
                         self.outbox.push_back(Frame::Abort(format!("{ending:?}")));
                     }
@@ -477,6 +533,9 @@ impl Driver {
                 }
             }
         }
+        self.messages.none_follows();
+        let is_kept = self.messages.thrown_away.is_empty();
+        ensure!(is_kept || self.is_leaving, "messages are thrown away by an end that stays");
         Ok(())
     }
 
@@ -493,6 +552,9 @@ impl Driver {
             Frame::Match { .. }
             | Frame::Mismatch { .. }
             | Frame::Announce { .. }
+            | Frame::Deliver { .. }
+            | Frame::Ahead { .. }
+            | Frame::Taken { .. }
             | Frame::Credit(_) => {
                 ensure!(!self.said_goodbye, "{frame:?} after its goodbye");
             }

@@ -2,6 +2,7 @@
 
 use super::driver::{DEAL_AT_ONCE, Setting, WHOLE};
 use super::pair::Pair;
+use crate::control::eager_terms::EagerTerms;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::types::{Direction, MemoryType};
@@ -22,6 +23,8 @@ fn up(channels: u16, staging: u16) -> Pair {
         slice: SLICE,
         bounce_pages: None,
         is_crowded: false,
+        eager: EagerTerms::OFF,
+        link_is_full: false,
     };
     Pair::up([setting; 2])
 }

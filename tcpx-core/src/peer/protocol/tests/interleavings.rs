@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::driver::{CHUNK_BYTES, Check, Over, Setting, WHOLE, ensure};
 use super::pair::{ENDS, Pair};
 use super::random::Random;
+use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::action::Ending;
@@ -29,7 +30,16 @@ struct Story {
     was_disturbed: bool,
 }
 
-fn setting(random: &mut Random, channels: u16) -> Setting {
+/// Which small messages an end takes on the link.
+fn offer(random: &mut Random) -> EagerOffer {
+    EagerOffer {
+        bytes: random.pick(&[0, 3, 8, 64, 64, 64]),
+        buffer_bytes: random.pick(&[0, 64, 80, 200, 1000, 1000]),
+        reaches_device: !random.one_in(4),
+    }
+}
+
+fn setting(random: &mut Random, channels: u16, offers: [EagerOffer; 2]) -> Setting {
     let spare_pages = random.pick(&[None, Some(0), Some(1), Some(5)]);
     Setting {
         channels,
@@ -48,12 +58,16 @@ fn setting(random: &mut Random, channels: u16) -> Setting {
         slice: random.pick(&[1, 2, 3, SLICE]),
         bounce_pages: spare_pages.map(|spare| spare + u64::from(channels)),
         is_crowded: random.one_in(2),
+        eager: EagerTerms::agree(offers[0], offers[1], CHUNK_BYTES),
+        link_is_full: random.one_in(4),
     }
 }
 
 fn conversation(random: &mut Random) -> Pair {
     let channels = 1 + random.below(3) as u16;
-    let settings = [setting(random, channels), setting(random, channels)];
+    let [left, right] = ENDS.map(|_| offer(random));
+    let settings =
+        [setting(random, channels, [left, right]), setting(random, channels, [right, left])];
     if random.one_in(3) { Pair::new(settings) } else { Pair::up(settings) }
 }
 
@@ -147,7 +161,7 @@ impl Story {
 
     fn post(&mut self, end: usize) -> Check {
         let direction = self.random.pick(&[Direction::Send, Direction::Receive]);
-        let count = self.random.pick(&[1, 1, 1, 2, 5]);
+        let count = self.random.pick(&[1, 1, 1, 1, 2, 5, 9]);
         let messages: Vec<(i32, u64, MemoryType, bool)> = (0..count)
             .map(|_| {
                 let tag = self.random.below(3) as i32;

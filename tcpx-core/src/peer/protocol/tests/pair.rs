@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::bounce::Bounce;
 use super::driver::{Check, Chunk, Driver, End, Over, Posted, Setting, ensure};
+use crate::control::frame::Frame;
 use crate::peer::protocol::action::{Ending, Outcome};
 use crate::peer::protocol::operation::Withdrawal;
 use crate::peer::protocol::stage::PeerStage;
@@ -64,18 +65,21 @@ impl Pair {
         if let Some(still_read) = &mut self.still_read {
             if still_read[end] == 0 {
                 self.ends[1 - end].outbox.clear();
+                self.ends[1 - end].following.clear();
             }
             still_read[end] = still_read[end].saturating_sub(1);
         }
-        let Some(frame) = self.ends[1 - end].outbox.pop_front() else { return Ok(false) };
+        let sender = &mut self.ends[1 - end];
+        let Some(frame) = sender.outbox.pop_front() else { return Ok(false) };
+        let followed = matches!(frame, Frame::Deliver { .. } | Frame::Ahead { .. });
+        let message = if followed { sender.following.pop_front() } else { None };
+        let message = message.map(|message| (message, sender.posted[message].bytes));
         if self.ends[end].over.is_some() {
             return Ok(true);
         }
         let now = self.now;
-        self.ends[end].input(|protocol| {
-            protocol.handle_heard(now);
-            protocol.handle_frame(frame);
-        })?;
+        self.ends[end].input(|protocol| protocol.handle_heard(now))?;
+        self.ends[end].read(frame, message)?;
         self.check_order(end)?;
         Ok(true)
     }
@@ -139,17 +143,48 @@ impl Pair {
             let (send, recv) = (sent.of, received.of);
             let is_same = (sent.offset, sent.bytes) == (received.offset, received.bytes);
             ensure!(is_same, "{came:?} came for {expected:?}");
-            let posted = self.ends[sender].posted[send];
-            let into = self.ends[1 - sender].posted[recv];
-            let is_fit = (posted.tag, posted.bytes) == (into.tag, into.bytes)
-                && posted.direction == Direction::Send
-                && into.direction == Direction::Receive;
-            ensure!(is_fit, "{posted:?} came for {into:?}");
-            let known = *self.matches[sender].entry(send).or_insert(recv);
-            ensure!(known == recv, "{posted:?} goes to two receives");
+            self.check_message(sender, send, recv, true)?;
             let pieces = self.arrived[sender].entry(recv).or_default();
             let before = pieces.insert(received.offset, received.bytes);
             ensure!(before.is_none(), "{received:?} arrives twice");
+        }
+        Ok(())
+    }
+
+    /// A send met this receive.
+    fn check_message(
+        &mut self,
+        sender: usize,
+        send: TransferKey,
+        recv: TransferKey,
+        has_its_size: bool,
+    ) -> Check {
+        let posted = self.ends[sender].posted[send];
+        let into = self.ends[1 - sender].posted[recv];
+        let is_fit = posted.tag == into.tag
+            && (posted.bytes == into.bytes) == has_its_size
+            && posted.direction == Direction::Send
+            && into.direction == Direction::Receive;
+        ensure!(is_fit, "{posted:?} came for {into:?}");
+        let known = *self.matches[sender].entry(send).or_insert(recv);
+        ensure!(known == recv, "{posted:?} goes to two receives");
+        Ok(())
+    }
+
+    /// Looks at the messages that came on the link to an end.
+    fn check_messages_on_link(&mut self, end: usize) -> Check {
+        let messages = &mut self.ends[end].messages;
+        let placed = std::mem::take(&mut messages.placed);
+        let misfits = std::mem::take(&mut messages.misfits);
+        for (send, recv) in placed {
+            ensure!(!self.matches[1 - end].contains_key(&send), "a message came twice");
+            self.check_message(1 - end, send, recv, true)?;
+            let bytes = self.ends[end].posted[recv].bytes;
+            self.arrived[1 - end].entry(recv).or_default().insert(0, bytes);
+        }
+        for (send, recv) in misfits {
+            ensure!(!self.matches[1 - end].contains_key(&send), "a message came twice");
+            self.check_message(1 - end, send, recv, false)?;
         }
         Ok(())
     }
@@ -198,7 +233,7 @@ impl Pair {
                 }
             }
             if !moved {
-                return Ok(());
+                return ENDS.into_iter().try_for_each(|end| self.check_messages_on_link(end));
             }
         }
     }
@@ -262,11 +297,17 @@ impl Pair {
             receives.keys().enumerate().map(|(at, key)| (key, at)).collect();
         for (at, (key, send)) in sends.iter().enumerate() {
             let Some(recv) = self.matches[sender].get(&key) else { continue };
-            let mut pieces = self.arrived[sender].get(recv).into_iter().flatten();
-            let end =
-                pieces.try_fold(0, |end, (offset, bytes)| (end == *offset).then_some(end + bytes));
-            ensure!(end == Some(send.bytes), "{send:?} has arrived with holes");
-            ensure!(send.end == done && receives[*recv].end == done, "{send:?} is half done");
+            let (send_bytes, recv_bytes) = (send.bytes, receives[*recv].bytes);
+            let mismatch = Outcome::SizeMismatch { send_bytes, recv_bytes };
+            let received = if send_bytes == recv_bytes { Outcome::Done } else { mismatch };
+            if send_bytes == recv_bytes {
+                let mut pieces = self.arrived[sender].get(recv).into_iter().flatten();
+                let end = pieces
+                    .try_fold(0, |end, (offset, bytes)| (end == *offset).then_some(end + bytes));
+                ensure!(end == Some(send.bytes), "{send:?} has arrived with holes");
+            }
+            let is_received = receives[*recv].end == Some(End::Completed(received));
+            ensure!(send.end == done && is_received, "{send:?} is half done");
             let before = latest.insert(send.tag, (at, order[recv]));
             let is_in_order = before.is_none_or(|(_, before)| before < order[recv]);
             ensure!(is_in_order, "tag {} met out of order", send.tag);
@@ -279,13 +320,27 @@ impl Pair {
                 |direction| move |posted: &&Posted| failed(posted) && posted.direction == direction;
             let sent = from.values().filter(wrong(Direction::Send)).count();
             let received = to.values().filter(wrong(Direction::Receive)).count();
-            ensure!(sent == received, "{sent} sends and {received} receives of another size");
+            // A send that went ahead was done before it was seen not to fit.
+            let met = if std::ptr::eq(from, sends) { sender } else { 1 - sender };
+            let is_misfit =
+                |(send, recv): (&TransferKey, &TransferKey)| from[*send].bytes != to[*recv].bytes;
+            let ahead = self.matches[met].iter().filter(|pair| is_misfit(*pair)).count();
+            ensure!(
+                sent + ahead == received,
+                "{sent} and {ahead} sends, {received} receives of another size"
+            );
         }
-        let whole = |posted: &&Posted| posted.end == done && posted.bytes > 0;
-        let is_send = |posted: &&Posted| posted.direction == Direction::Send;
-        let sent = sends.values().filter(whole).filter(is_send).count();
-        let met = self.matches[sender].len();
-        ensure!(sent == met, "{sent} sends are done, the bytes of {met} have arrived");
+        let thrown_away = &self.ends[1 - sender].messages.thrown_away;
+        for (key, send) in sends {
+            let is_sent = send.direction == Direction::Send && send.end == done;
+            // Nothing is seen of a message of no bytes that is matched.
+            if !is_sent || send.bytes == 0 && !send.went_ahead {
+                continue;
+            }
+            let has_met = self.matches[sender].contains_key(&key);
+            let is_gone = send.went_ahead && thrown_away.contains(&key);
+            ensure!(has_met != is_gone, "{send:?} is done, and its bytes are nowhere");
+        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use slotmap::{KeyData, SlotMap};
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use crate::control::delivery::Delivery;
+use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
@@ -20,7 +21,8 @@ const POSTS: usize = 10 * PORTION;
 
 /// An end that is up, all of whose actions were taken.
 fn up() -> PeerProtocol {
-    let agreement = Agreement { channels: 1, chunk_bytes: 4096, peer_progresses: true };
+    let agreement =
+        Agreement { channels: 1, chunk_bytes: 4096, peer_progresses: true, eager: EagerTerms::OFF };
     let handles = vec![NetHandle([0; HANDLE_BYTES])];
     let opening = Opening {
         agreement,

@@ -3,6 +3,7 @@
 use super::driver::{CHUNK_BYTES, End, Setting, WHOLE};
 use super::pair::Pair;
 use crate::control::delivery::Delivery;
+use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{Frame, Names};
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::action::{Action, Ending, Outcome, Violation};
@@ -25,6 +26,8 @@ const SETTING: Setting = Setting {
         ahead_bytes: SECTION,
         plan_bytes: 0,
     },
+    eager: EagerTerms::OFF,
+    link_is_full: false,
     has_progress_thread: true,
     is_named: true,
     slice: SLICE,
@@ -152,7 +155,9 @@ fn violation(
         panic!("it announces")
     };
     let mut protocol = pair.ends[0].take_protocol().expect("it is up");
-    frames(recv).into_iter().for_each(|frame| protocol.handle_frame(frame));
+    frames(recv).into_iter().for_each(|frame| {
+        protocol.handle_frame(frame);
+    });
     let mut dealt = Vec::new();
     while let Some(action) = protocol.poll_action() {
         match action {

@@ -12,6 +12,7 @@ use super::driver::{CHUNK_BYTES, DEAL_AT_ONCE, WHOLE};
 use super::lists;
 use super::random::Random;
 use crate::control::delivery::Delivery;
+use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Action, Outcome};
@@ -38,7 +39,12 @@ struct Lone {
 
 impl Lone {
     fn new(slice: usize) -> Self {
-        let agreement = Agreement { channels: 1, chunk_bytes: CHUNK_BYTES, peer_progresses: false };
+        let agreement = Agreement {
+            channels: 1,
+            chunk_bytes: CHUNK_BYTES,
+            peer_progresses: false,
+            eager: EagerTerms::OFF,
+        };
         let handles = vec![NetHandle([0; HANDLE_BYTES])];
         let opening = Opening {
             agreement,
@@ -90,7 +96,7 @@ impl Lone {
         posted
     }
 
-    fn input(&mut self, input: impl FnOnce(&mut PeerProtocol)) {
+    fn input<T>(&mut self, input: impl FnOnce(&mut PeerProtocol) -> T) {
         input(&mut self.protocol);
         self.act();
     }

@@ -1,0 +1,135 @@
+//! Which small messages travel on the control link, with their header. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::delivery::Delivery;
+use crate::types::{MAX_EAGER_BYTES, MemoryType};
+
+/// What a message that went ahead takes of its receiver's buffer beside its bytes. It bounds the
+/// number of messages of no bytes.
+const COST: u64 = 64;
+
+/// What an end takes of small messages, as its hello says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EagerOffer {
+    /// Longest message on the link; 0: none at all.
+    pub(crate) bytes: u32,
+    /// Room for messages that nobody has announced a receive for, and most that this end sends
+    /// ahead itself; 0: none go ahead.
+    pub(crate) buffer_bytes: u32,
+    /// Whether the CPU reaches what this end calls device memory. Without that nothing goes ahead
+    /// to this end: it might find its receive in such memory.
+    pub(crate) reaches_device: bool,
+}
+
+/// What both ends have agreed on, as one of them sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EagerTerms {
+    /// Longest message on the link; 0: none at all.
+    bytes: u64,
+    /// How much of the peer's buffer this end may use.
+    pub(crate) credit: u64,
+    /// How much of this end's buffer the peer may use.
+    pub(crate) buffer: u64,
+    reaches_device: bool,
+    peer_reaches_device: bool,
+}
+
+impl EagerTerms {
+    /// No message travels on the link.
+    pub(crate) const OFF: Self =
+        Self { bytes: 0, credit: 0, buffer: 0, reaches_device: false, peer_reaches_device: false };
+
+    /// What `ours` and `theirs` come to, with chunks of this size. No message on the link is longer
+    /// than a chunk.
+    pub(crate) fn agree(ours: EagerOffer, theirs: EagerOffer, chunk_bytes: u32) -> Self {
+        let bytes = ours.bytes.min(theirs.bytes).min(chunk_bytes).min(MAX_EAGER_BYTES);
+        if bytes == 0 {
+            return Self::OFF;
+        }
+        let smaller = ours.buffer_bytes.min(theirs.buffer_bytes);
+        let room = |of: EagerOffer| u64::from(if of.reaches_device { smaller } else { 0 });
+        Self {
+            bytes: bytes.into(),
+            credit: room(theirs),
+            buffer: room(ours),
+            reaches_device: ours.reaches_device,
+            peer_reaches_device: theirs.reaches_device,
+        }
+    }
+
+    /// Bytes of the longest message on the link; 0: there is none.
+    pub(crate) fn longest(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a message of so many bytes may travel there.
+    pub(crate) fn allows(&self, bytes: u64) -> bool {
+        self.bytes > 0 && bytes <= self.bytes
+    }
+
+    /// Whether the CPU reaches memory of this kind here.
+    pub(crate) fn reaches(&self, memory: MemoryType) -> bool {
+        memory == MemoryType::Host || self.reaches_device
+    }
+
+    /// Whether the CPU reaches the place of a receive of the peer.
+    pub(crate) fn peer_reaches(&self, delivery: Delivery) -> bool {
+        delivery != Delivery::Unpacked || self.peer_reaches_device
+    }
+
+    /// What a message takes of the buffer of its receiver.
+    pub(crate) fn cost(bytes: u64) -> u64 {
+        COST.saturating_add(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OFFER: EagerOffer =
+        EagerOffer { bytes: 8192, buffer_bytes: 1 << 20, reaches_device: true };
+
+    #[test]
+    fn the_smaller_numbers_count() {
+        let theirs = EagerOffer { bytes: 4096, buffer_bytes: 5, ..OFFER };
+        for terms in
+            [EagerTerms::agree(OFFER, theirs, 1 << 19), EagerTerms::agree(theirs, OFFER, 1 << 19)]
+        {
+            assert_eq!([4096, 4097].map(|bytes| terms.allows(bytes)), [true, false]);
+            assert_eq!((terms.credit, terms.buffer), (5, 5));
+        }
+    }
+
+    #[test]
+    fn nothing_goes_ahead_to_memory_that_the_cpu_does_not_reach() {
+        let gpu = EagerOffer { reaches_device: false, ..OFFER };
+        let here = EagerTerms::agree(OFFER, gpu, 1 << 19);
+        assert_eq!((here.credit, here.buffer), (0, 1 << 20));
+        assert!(here.reaches(MemoryType::Device) && !here.peer_reaches(Delivery::Unpacked));
+        assert!(here.peer_reaches(Delivery::InPlace) && here.reaches(MemoryType::Host));
+        let there = EagerTerms::agree(gpu, OFFER, 1 << 19);
+        assert_eq!((there.credit, there.buffer), (1 << 20, 0));
+        assert!(!there.reaches(MemoryType::Device) && there.peer_reaches(Delivery::Unpacked));
+        assert!(there.reaches(MemoryType::Host) && there.allows(4096));
+    }
+
+    #[test]
+    fn an_end_that_takes_none_is_sent_none() {
+        let none = EagerOffer { bytes: 0, ..OFFER };
+        for terms in
+            [EagerTerms::agree(OFFER, none, 1 << 19), EagerTerms::agree(none, OFFER, 1 << 19)]
+        {
+            assert!(!terms.allows(0));
+            assert_eq!((terms.longest(), terms.credit, terms.buffer), (0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn a_message_is_no_longer_than_a_chunk_or_a_frame() {
+        let greedy = EagerOffer { bytes: u32::MAX, ..OFFER };
+        let longest = |chunk_bytes| EagerTerms::agree(greedy, greedy, chunk_bytes).longest();
+        assert_eq!([longest(4096), longest(1 << 22)], [4096, u64::from(MAX_EAGER_BYTES)]);
+    }
+}
