@@ -243,7 +243,7 @@ impl Endpoint<'_> {
 }
 
 /// All trips over the session and, if there is one, over the plain socket, in turns.
-fn turns<'a, T>(trips: u64, plain: Option<&'a T>) -> impl Iterator<Item = (u64, Option<&'a T>)> {
+fn turns<T>(trips: u64, plain: Option<&T>) -> impl Iterator<Item = (u64, Option<&T>)> {
     let of_turn = move |first: u64| {
         let turn = first..trips.min(first + TURN);
         let over_plain = plain.into_iter().flat_map({
