@@ -524,7 +524,8 @@ typedef struct tcpx_session_options {
    */
   uint32_t close_timeout_ms;
   /**
-   * How long a waiting thread spins before it yields and later sleeps, in microseconds.
+   * The longest time, in microseconds, for which a waiting thread looks again and again before
+   * it sleeps, where recent waits have shown that it pays; 0: never.
    * TCPX_SPIN_US.
    */
   uint32_t spin_us;
@@ -915,9 +916,11 @@ tcpx_status tcpx_session_poll_completions(struct tcpx_session session,
  * Writes a descriptor for the program's own event loop (poll, epoll and the like).
  *
  * It is readable when a round of a transfer has ended, whether or not the transfer reports it, or
- * an attempt that `tcpx_session_start_connect` and its like began. It is readable at first. Only
- * `tcpx_session_poll_completions` makes it unreadable: call that when it is readable, and look at
- * transfers and peers after that. What ends later makes it readable again.
+ * an attempt that `tcpx_session_start_connect` and its like began. It is readable at first. In a
+ * session without a progress thread it is also readable when a round of progress is due. Only
+ * `tcpx_session_progress` and `tcpx_session_poll_completions` make it unreadable: call these when
+ * it is readable, in this order, and look at transfers and peers after that. What happens later
+ * makes it readable again.
  *
  * The descriptor is the session's until `tcpx_session_destroy`: the program neither reads it nor
  * closes it. It is closed by `exec`.

@@ -71,7 +71,8 @@ pub struct tcpx_session_options {
     /// How long `tcpx_session_disconnect` and `tcpx_session_destroy` wait for the peer's goodbye,
     /// in milliseconds. TCPX_CLOSE_TIMEOUT_MS.
     pub close_timeout_ms: u32,
-    /// How long a waiting thread spins before it yields and later sleeps, in microseconds.
+    /// The longest time, in microseconds, for which a waiting thread looks again and again before
+    /// it sleeps, where recent waits have shown that it pays; 0: never.
     /// TCPX_SPIN_US.
     pub spin_us: u32,
     /// With 1, a thread of the session makes progress. With 0, progress is made only inside calls

@@ -25,7 +25,7 @@ pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.s
 /// The full slots of a few dozen channels to a GPU.
 const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
 /// Up to about there a message is faster on the link than on a channel (BENCHMARKS.md).
-const DEFAULT_EAGER_BYTES: u32 = 16 << 10;
+const DEFAULT_EAGER_BYTES: u32 = 64 << 10;
 const DEFAULT_EAGER_BUFFER_BYTES: u32 = 256 << 10;
 const MAX_EAGER_BUFFER_BYTES: u32 = 1 << 30;
 /// A day. Longer silence is what `None` is for.
@@ -108,7 +108,7 @@ impl fmt::Display for PluginChoice {
 /// | `gather` | `TCPX_GATHER` | 1 |
 /// | `bounce_credit` | `TCPX_BOUNCE_CREDIT` | `auto` |
 /// | `staging_bytes` | `TCPX_STAGING_BYTES` | 268435456 |
-/// | `eager_bytes` | `TCPX_EAGER_BYTES` | 16384 |
+/// | `eager_bytes` | `TCPX_EAGER_BYTES` | 65536 |
 /// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
@@ -116,7 +116,7 @@ impl fmt::Display for PluginChoice {
 /// | `peer_timeout` | `TCPX_PEER_TIMEOUT_MS`, 0 for none | 10 s |
 /// | `stall_after` | `TCPX_STALL_AFTER_MS`, 0 for none | 10 s |
 /// | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
-/// | `spin` | `TCPX_SPIN_US` | 50 µs |
+/// | `spin` | `TCPX_SPIN_US` | 200 µs |
 /// | `preflight` | `TCPX_PREFLIGHT` | 1 |
 /// | `keep_sigpipe` | `TCPX_KEEP_SIGPIPE` | 0 |
 #[derive(Clone, Debug)]
@@ -196,7 +196,9 @@ pub struct SessionOptions {
     /// whole process and in the programs that this starts, unless there is a handler or it is
     /// ignored already. (Rust programs ignore it from their start.)
     pub keep_sigpipe: bool,
-    /// How long a waiting thread spins before it yields, and later sleeps.
+    /// The longest time for which a waiting thread looks again and again before it sleeps, yielding
+    /// to others in between. It does so only where recent waits have shown that it pays: not where
+    /// the other end shares its core, or is slow to answer. Zero: never.
     pub spin: Duration,
 }
 
@@ -226,7 +228,7 @@ impl Default for SessionOptions {
             progress_thread: false,
             preflight: true,
             keep_sigpipe: false,
-            spin: Duration::from_micros(50),
+            spin: Duration::from_micros(200),
         }
     }
 }
