@@ -92,7 +92,7 @@ fn connect_is_the_handshake_only() {
 fn the_log_is_shown_when_asked_for() {
     let quiet = Tcpx::new(&["connect"]).run();
     assert!(quiet.stderr.is_empty(), "{quiet}");
-    let words = ["perf", "--size", "8K", "--iters", "1", "--warmup", "0"];
+    let words = ["perf", "--size", "80K", "--iters", "1", "--warmup", "0"];
     let debug = Tcpx::new(&words).env("UCCL_TCPX_DEBUG", "1").run();
     assert!(debug.stderr.contains("request metadata"), "{debug}");
     assert!(!debug.stderr.contains("descriptor[0]"), "{debug}");

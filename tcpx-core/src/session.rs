@@ -2,7 +2,6 @@
 
 mod connecting;
 mod event_set;
-mod inbox;
 mod lead;
 mod news;
 mod progress_thread;

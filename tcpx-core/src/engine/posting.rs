@@ -7,7 +7,6 @@ use crate::error::{Error, MemoryUnavailable, Result};
 use crate::peer::protocol::operation::NewOperation;
 use crate::transfer::post::Post;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::transfer::transfers::Transfers;
 use crate::types::{Access, Direction, TransferKey};
 
 /// Room for so many posts is kept for the next batch.
@@ -39,26 +38,6 @@ impl Engine {
             self.posting = Vec::new();
         }
         outcome
-    }
-
-    /// Posts what was posted while another thread had the engine. What would have been refused ends
-    /// with the error.
-    pub(crate) fn post_late(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) {
-        let posted =
-            |transfers: &Transfers| transfers.get(key).map(|it| it.operations_posted()).ok();
-        let before = posted(&self.commons.ledger.transfers);
-        let outcome = self.post(key, direction, posts);
-        let transfers = &mut self.commons.ledger.transfers;
-        if let Err(error) = outcome
-            // A peer that has ended in the middle of it has ended all of them.
-            && posted(transfers) == before
-        {
-            transfers.posted(key, direction, posts.len());
-            posts.iter().for_each(|_| transfers.failed(key, || error.clone()));
-        }
-        if let Ok(transfer) = transfers.get(key) {
-            transfer.post_was_made();
-        }
     }
 
     fn post_all(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) -> Result<()> {

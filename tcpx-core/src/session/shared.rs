@@ -11,16 +11,12 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::is_forked;
 
-use super::inbox::{Inbox, LatePosts};
 use super::lead::Lead;
 use super::news::News;
 use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
-use crate::transfer::post::Post;
-use crate::transfer::transfer_cell::TransferCell;
-use crate::types::{Direction, TransferKey};
 
 /// How long a thread that does not lead waits before it looks again by itself.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -36,7 +32,6 @@ pub(crate) struct Shared {
     completed: News,
     /// For those who wait for anything else: something has moved.
     moved: News,
-    inbox: Inbox,
 }
 
 /// The engine, locked. When it is let go, whoever waits hears of what was done.
@@ -68,7 +63,6 @@ impl Shared {
                 lead: Mutex::new(Lead::new(spin)),
                 completed: News::default(),
                 moved: News::default(),
-                inbox: Inbox::default(),
             }
         })
     }
@@ -85,42 +79,7 @@ impl Shared {
         if is_forked() {
             return Err(Error::Forked);
         }
-        let mut engine = self.engine.lock();
-        self.take_in(&mut engine);
-        Ok(engine)
-    }
-
-    /// Takes in what was posted while the lock was held.
-    fn take_in(&self, engine: &mut Engine) {
-        for LatePosts { transfer, direction, posts } in self.inbox.take() {
-            engine.post_late(transfer, direction, &posts);
-        }
-    }
-
-    /// Posts sends or receives. While another thread makes a round they wait for it to end, and the
-    /// caller does not.
-    pub(super) fn post(
-        &self,
-        cell: &TransferCell,
-        transfer: TransferKey,
-        direction: Direction,
-        posts: &[Post],
-    ) -> Result<()> {
-        if is_forked() {
-            return Err(Error::Forked);
-        }
-        if let Some(mut engine) = self.engine.try_lock() {
-            self.take_in(&mut engine);
-            return EngineGuard { shared: self, engine }.post(transfer, direction, posts);
-        }
-        self.inbox.push(cell, transfer, direction, posts)?;
-        // Whoever leads takes it in; where nobody does, the lock is held for a moment only.
-        if !self.poller.wake()
-            && let Some(_lead) = self.try_lead()
-        {
-            drop(self.engine()?);
-        }
-        Ok(())
+        Ok(self.engine.lock())
     }
 
     /// One round of progress, unless another thread has the engine: that one makes a round itself,
@@ -130,8 +89,7 @@ impl Shared {
             return Err(Error::Forked);
         }
         let Some(mut guard) = self.try_lead() else { return Ok(()) };
-        let Some(mut engine) = self.engine.try_lock() else { return Ok(()) };
-        self.take_in(&mut engine);
+        let Some(engine) = self.engine.try_lock() else { return Ok(()) };
         self.round(&mut guard, EngineGuard { shared: self, engine }, Instant::now());
         Ok(())
     }

@@ -94,7 +94,7 @@ impl Transfer {
     }
 
     fn post(&self, direction: Direction, posts: &[Post]) -> Result<()> {
-        self.shared.post(self.cell()?, self.key, direction, posts)
+        self.shared.engine()?.post(self.key, direction, posts)
     }
 
     /// Whether every operation has ended. While some have not, it makes one round of progress,

@@ -20,8 +20,6 @@ pub(crate) struct TransferCell {
     sums: Sums,
     /// The sums when a round began, by the last bit of the round's number.
     sums_before: [Sums; 2],
-    /// Batches that wait to be posted.
-    waiting: AtomicU64,
     /// The number of the round. Nothing was posted in round 0.
     round: AtomicU64,
     /// The last round that has an error, if it is not 0.
@@ -33,24 +31,8 @@ pub(crate) struct TransferCell {
 }
 
 impl TransferCell {
-    /// Whether every operation has ended, and none waits to be posted.
-    fn is_complete(&self) -> bool {
-        // Whoever has seen that none waits sees what was posted.
-        self.waiting.load(Ordering::Acquire) == 0 && self.has_ended()
-    }
-
-    /// Batches wait to be posted: one more.
-    pub(crate) fn post_waits(&self) {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// One that waited was posted, or has failed.
-    pub(super) fn post_was_made(&self) {
-        self.waiting.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Whether everything that was posted has ended.
-    pub(super) fn has_ended(&self) -> bool {
+    /// Whether every operation has ended.
+    pub(crate) fn is_complete(&self) -> bool {
         // What is equal now was equal when the second was read: neither shrinks.
         let done = self.sums.operations_done.load(Ordering::Acquire);
         done == self.sums.operations_posted.load(Ordering::Acquire)

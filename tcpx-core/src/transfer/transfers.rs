@@ -25,17 +25,7 @@ pub(crate) struct TransferState {
 
 impl TransferState {
     pub(crate) fn is_complete(&self) -> bool {
-        self.cell.has_ended()
-    }
-
-    /// How many operations were posted.
-    pub(crate) fn operations_posted(&self) -> u64 {
-        self.cell.counts().operations_posted
-    }
-
-    /// A batch that waited to be posted was, or has failed.
-    pub(crate) fn post_was_made(&self) {
-        self.cell.post_was_made();
+        self.cell.is_complete()
     }
 
     /// What it does in this round; one that does both sends.

@@ -148,12 +148,17 @@ static void walk(const line *line) {
 
 /* A transfer is used again after an error, which is that of its round. */
 static void rounds(void) {
-  session_pair pair = connected_pair();
+  tcpx_session_options options;
+  session_pair pair;
   uint64_t id;
   tcpx_transfer transfer;
   tcpx_transfer_counts counts, round;
   tcpx_status error = TCPX_ERR_INTERNAL;
   size_t size = 0;
+  OK(tcpx_session_options_init(&options, sizeof options));
+  options.plugin = "soft";
+  options.eager_bytes = 0; /* every send waits for its receive */
+  pair = connected_pair_with(&options, &options);
   OK(tcpx_session_register_memory(pair.left, memory, sizeof memory, TCPX_PTR_HOST, 1, &id));
   OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
   OK(tcpx_transfer_post_send(transfer, id, 0, 8, 1));

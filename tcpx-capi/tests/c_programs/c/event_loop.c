@@ -75,6 +75,7 @@ static void make(loop *loop, end *end, const char *peer, int is_recv) {
   options.listen = "127.0.0.1:0";
   options.name = is_recv ? "receiver" : "sender";
   options.progress_thread = loop->has_threads;
+  options.eager_bytes = 0; /* every send waits for its receive */
   options.close_timeout_ms = PATIENCE_MS;
   memset(end, 0, sizeof *end);
   end->peer = peer;

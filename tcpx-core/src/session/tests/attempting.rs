@@ -99,7 +99,7 @@ fn two_sessions_of_one_thread_meet_move_bytes_and_part() {
     let [send, receive] = transfers(&left, &right);
     send.report_completions(1).expect("no fork");
     receive.report_completions(2).expect("no fork");
-    let descriptor = right.event_fd().expect("a descriptor");
+    let descriptor = right.completions.event().open().expect("a descriptor");
     assert!(completions(&right).is_empty() && !is_readable(descriptor));
     for round in 1..=3 {
         receive.post_recv(Post { memory: to, offset: 0, bytes: 5, tag: 1 }).expect("it fits");
@@ -130,7 +130,7 @@ fn the_queue_has_errors_and_forgets_transfers_that_are_gone() {
     let [silent, reports, goes] = [(), (), ()].map(|()| left.create_transfer("right").expect("up"));
     reports.report_completions(7).expect("no fork");
     goes.report_completions(8).expect("no fork");
-    let descriptor = left.event_fd().expect("a descriptor");
+    let descriptor = left.completions.event().open().expect("a descriptor");
     assert!(completions(&left).is_empty());
     silent.post_send(post).expect("it fits");
     silent.cancel();
@@ -204,7 +204,7 @@ fn an_attempt_ends_with_the_error_of_the_waiting_call_when_its_time_is_over() {
     left.start_accept_any().expect("it listens");
     let taken = left.start_accept("right");
     assert!(matches!(taken, Err(Error::PeerState { .. })), "{taken:?}");
-    let descriptor = left.event_fd().expect("a descriptor");
+    let descriptor = left.completions.event().open().expect("a descriptor");
     left.progress();
     assert!(completions(&left).is_empty() && !is_readable(descriptor));
     late_round(&left);

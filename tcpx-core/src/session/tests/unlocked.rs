@@ -7,7 +7,7 @@ use crate::{Access, Error, PluginChoice, Post, Session, SessionOptions};
 
 fn session() -> Session {
     let options = SessionOptions::default().plugin(PluginChoice::Soft);
-    let options = options.close_timeout(Duration::from_millis(1));
+    let options = options.close_timeout(Duration::from_millis(1)).eager_bytes(0);
     Session::new(options).expect("the software plugin is always there")
 }
 
