@@ -20,6 +20,7 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
     let program = Program {
         command: "connect",
         ends: &args.ends,
+        is_over_plugin: false,
         make_plan: &|| Ok(()),
         check_plan: &|()| Ok(()),
         body: &|agreed, ()| Ok(describe(agreed)),

@@ -46,6 +46,7 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
     let program = Program {
         command: "transfer",
         ends: &args.ends,
+        is_over_plugin: true,
         make_plan: &|| Ok(()),
         check_plan: &|()| Ok(()),
         body: &|agreed, ()| transfer(agreed),

@@ -18,6 +18,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     let program = Program {
         command: "perf",
         ends: &args.ends,
+        is_over_plugin: false,
         make_plan: &|| args.plan(),
         check_plan: &|plan| args.insist(plan),
         body: &|agreed, plan| {

@@ -24,6 +24,8 @@ pub(crate) struct Program<'a, P, T> {
     /// The subcommand of `tcpx`.
     pub(crate) command: &'static str,
     pub(crate) ends: &'a EndsArgs,
+    /// Every byte goes over the plugin, however few there are.
+    pub(crate) is_over_plugin: bool,
     /// Client: what both ends are to do.
     pub(crate) make_plan: &'a dyn Fn() -> Result<P, Failure>,
     /// Server: whether it likes that.
@@ -62,7 +64,12 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
             .and_then(|accepted| {
                 backstop.enter("connecting to the server");
                 // With the time that is left by now.
-                let session = slot.insert(Session::new(args.setup(budget)?.options)?);
+                let mut options = args.setup(budget)?.options;
+                if self.is_over_plugin {
+                    // What one end does not take, neither does.
+                    options.eager_bytes = 0;
+                }
+                let session = slot.insert(Session::new(options)?);
                 self.work(accepted.connect(session)?, &plan, backstop)
             })
             .map_err(|failure| self.give_up(&mut link, failure, backstop));
