@@ -24,8 +24,8 @@ use crate::types::{
 pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
 /// The full slots of a few dozen channels to a GPU.
 const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
-/// Up to about there a message is faster on the link than on a channel (BENCHMARKS.md).
-const DEFAULT_EAGER_BYTES: u32 = 64 << 10;
+/// Longer messages cost less on a channel, where they are received straight into place.
+const DEFAULT_EAGER_BYTES: u32 = 16 << 10;
 const DEFAULT_EAGER_BUFFER_BYTES: u32 = 256 << 10;
 const MAX_EAGER_BUFFER_BYTES: u32 = 1 << 30;
 /// A day. Longer silence is what `None` is for.
@@ -108,7 +108,7 @@ impl fmt::Display for PluginChoice {
 /// | `gather` | `TCPX_GATHER` | 1 |
 /// | `bounce_credit` | `TCPX_BOUNCE_CREDIT` | `auto` |
 /// | `staging_bytes` | `TCPX_STAGING_BYTES` | 268435456 |
-/// | `eager_bytes` | `TCPX_EAGER_BYTES` | 65536 |
+/// | `eager_bytes` | `TCPX_EAGER_BYTES` | 16384 |
 /// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |

@@ -97,7 +97,7 @@ fn small_messages_on_the_link_may_be_of_any_length_up_to_the_limit_and_none() {
         let options = from(&[("TCPX_EAGER_BYTES", text), ("TCPX_EAGER_BUFFER_BYTES", text)]);
         options.map(|options| (options.eager_bytes, options.eager_buffer_bytes))
     };
-    assert_eq!(read("").unwrap(), (64 << 10, 256 << 10));
+    assert_eq!(read("").unwrap(), (16 << 10, 256 << 10));
     assert_eq!(read("0").unwrap(), (0, 0));
     assert!(from(&[("TCPX_EAGER_BYTES", "65536")]).unwrap().check().is_ok());
     assert!(read("8K").unwrap_err().to_string().contains("TCPX_EAGER_BYTES"));

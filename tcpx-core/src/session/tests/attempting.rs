@@ -21,6 +21,8 @@ fn session(name: &str) -> Session {
         listen: "127.0.0.1:0".parse().expect("an address"),
         connect_timeout: 10 * PATIENCE,
         close_timeout: 10 * PATIENCE,
+        // Every send waits for its receive.
+        eager_bytes: 0,
         ..SessionOptions::default()
     };
     Session::new(options).expect("the software plugin is always there")
