@@ -1,8 +1,8 @@
 //! A second addition to the table that only plugins of this project have: the symbol
 //! `tcpxCommPoll_v1`, which says what a caller waits for instead of calling `test` in a loop.
 //!
-//! After a `test` that answered "not done" the caller asks `needsCall`. While that says 1 or 2, `test`
-//! may get further. When it says 0, nothing happens before one of the comm's descriptors
+//! After a `test` that answered "not done" the caller asks `needsCall`. While that says 1 or 2,
+//! `test` may get further. When it says 0, nothing happens before one of the comm's descriptors
 //! becomes ready or the caller posts or consumes something on the comm. Other plugins lack the
 //! symbol, and NCCL does not look for it.
 

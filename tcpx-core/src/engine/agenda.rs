@@ -1,8 +1,8 @@
 //! Which peers a round drives. Pure.
 //!
 //! A peer to which nothing happens costs a round nothing: it is driven when something has happened
-//! on one of its descriptors, when the program has given it something to do, when its time has come,
-//! or when it says that it must be.
+//! on one of its descriptors, when the program has given it something to do, when its time has
+//! come, or when it says that it must be.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;

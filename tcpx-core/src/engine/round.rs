@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::reactor::attention::Attention;
-use crate::reactor::poller::{Event, Target};
+use crate::reactor::poller::{IoEvent, Target};
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::PeerKey;
@@ -32,7 +32,7 @@ pub(crate) enum Rest {
 
 impl Engine {
     /// One round, after these events, which it takes. Returns whether anything moved.
-    pub(crate) fn progress(&mut self, now: Instant, events: &mut Vec<Event>) -> bool {
+    pub(crate) fn progress(&mut self, now: Instant, events: &mut Vec<IoEvent>) -> bool {
         self.stages.round(now, self.commons.batch.submitting());
         self.has_posted = false;
         events.drain(..).for_each(|event| self.hear(event));
@@ -71,7 +71,7 @@ impl Engine {
     }
 
     /// Something has happened on a descriptor.
-    fn hear(&mut self, event: Event) {
+    fn hear(&mut self, event: IoEvent) {
         let (Target::Link(key) | Target::Send(key, _) | Target::Receive(key, _)) = event.target
         else {
             self.is_listener_due = true;

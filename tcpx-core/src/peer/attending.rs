@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::connection::Connection;
 use crate::plugin::comm::NextCall;
 use crate::reactor::attention::Attention;
-use crate::reactor::poller::{Event, Poller, Target};
+use crate::reactor::poller::{IoEvent, Poller, Target};
 
 impl Connection {
     /// Has the system say when something happens on the link.
@@ -14,7 +14,7 @@ impl Connection {
     }
 
     /// Something has happened on one of its descriptors.
-    pub(crate) fn wake(&mut self, event: Event) {
+    pub(crate) fn wake(&mut self, event: IoEvent) {
         match event.target {
             Target::Link(_) => self.link.wake(event.is_hung_up),
             Target::Send(_, channel) => {

@@ -54,7 +54,7 @@ pub(crate) enum Target {
 
 /// Something has happened on a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct IoEvent {
     pub(crate) target: Target,
     /// The other end has closed the connection, or it has failed.
     pub(crate) is_hung_up: bool,
@@ -154,13 +154,13 @@ impl Poller {
     }
 
     /// Adds what something has happened to, without waiting. Returns whether anything has.
-    pub(crate) fn look(&self, into: &mut Vec<Event>) -> bool {
+    pub(crate) fn look(&self, into: &mut Vec<IoEvent>) -> bool {
         self.ask(Duration::ZERO, into)
     }
 
     /// Waits until something happens or somebody wakes this thread, for at most this time. One
     /// thread at a time.
-    pub(crate) fn wait(&self, timeout: Duration, into: &mut Vec<Event>) {
+    pub(crate) fn wait(&self, timeout: Duration, into: &mut Vec<IoEvent>) {
         self.is_waited_on.store(true, Ordering::SeqCst);
         if !self.has_work.load(Ordering::SeqCst) {
             self.ask(timeout, into);
@@ -168,7 +168,7 @@ impl Poller {
         self.is_waited_on.store(false, Ordering::SeqCst);
     }
 
-    fn ask(&self, timeout: Duration, into: &mut Vec<Event>) -> bool {
+    fn ask(&self, timeout: Duration, into: &mut Vec<IoEvent>) -> bool {
         let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; MOST_AT_ONCE];
         let events = match epoll::wait(&self.set, &mut room, Some(&timespec(timeout))) {
             Ok((events, _)) => &*events,
@@ -188,7 +188,7 @@ impl Poller {
             let key = (number != WAKE).then(|| WatchKey::from(KeyData::from_ffi(number)))?;
             let flags = event.flags;
             let is_hung_up = flags.intersects(HUNG_UP);
-            Some(Event { target: *targets.get(key)?, is_hung_up })
+            Some(IoEvent { target: *targets.get(key)?, is_hung_up })
         }));
         true
     }
@@ -228,14 +228,14 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    fn told(poller: &Poller) -> Vec<Event> {
+    fn told(poller: &Poller) -> Vec<IoEvent> {
         let mut events = Vec::new();
         poller.look(&mut events);
         events
     }
 
     /// What is told within a minute.
-    fn heard(poller: &Poller) -> Vec<Event> {
+    fn heard(poller: &Poller) -> Vec<IoEvent> {
         let (mut events, began) = (Vec::new(), Instant::now());
         while events.is_empty() {
             assert!(began.elapsed() < LONG, "nothing is told");
@@ -250,7 +250,7 @@ mod tests {
         let mut near = Watched::new(near);
         near.watch(&poller, Events::Read, Target::Listener);
         assert_eq!(told(&poller), []);
-        let read = Event { target: Target::Listener, is_hung_up: false };
+        let read = IoEvent { target: Target::Listener, is_hung_up: false };
         for _ in 0..2 {
             far.write_all(b"x").unwrap();
             assert_eq!(heard(&poller), [read]);
@@ -260,7 +260,7 @@ mod tests {
         near.wait_for(Events::ReadWrite);
         assert_eq!(heard(&poller), [read], "there is room to write");
         drop(far);
-        assert_eq!(heard(&poller), [Event { is_hung_up: true, ..read }]);
+        assert_eq!(heard(&poller), [IoEvent { is_hung_up: true, ..read }]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::wait::WaitLimit;
 use crate::engine::round::Rest;
-use crate::reactor::poller::{Event, Poller};
+use crate::reactor::poller::{IoEvent, Poller};
 use crate::reactor::spin::SpinTuner;
 
 /// First and longest pause between two questions where nobody tells when something happens.
@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 #[derive(Debug)]
 pub(super) struct Lead {
     /// What has happened, for the next round.
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<IoEvent>,
     spin: SpinTuner,
     longest_spin: Duration,
     /// Since when nothing has moved, of what must be asked about.

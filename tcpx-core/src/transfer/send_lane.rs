@@ -179,8 +179,8 @@ impl SendLane {
         self.comm.wake();
     }
 
-    /// When the lane may get further: soon, where no descriptor says when a request is sent, or when
-    /// the plugin takes one more.
+    /// When the lane may get further: soon, where no descriptor says when a request is sent, or
+    /// when the plugin takes one more.
     pub(crate) fn next_call(&self) -> NextCall {
         let is_in_one_piece = self.stripes.peek().is_some_and(|(it, _)| it.gathered.is_none());
         let wants_post = is_in_one_piece && self.window.has_room() && self.has_credit();

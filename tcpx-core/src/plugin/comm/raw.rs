@@ -57,8 +57,8 @@ impl RawComm {
         Self { plugin, place, raw, system_errors: 0, readiness, left }
     }
 
-    /// Drives the comm; true once, when the request is done. Where nothing has happened since it got
-    /// no further, the plugin is not called.
+    /// Drives the comm; true once, when the request is done. Where nothing has happened since it
+    /// got no further, the plugin is not called.
     pub(super) fn test(&mut self, request: Request, phase: Phase) -> Result<bool> {
         if self.readiness.next() == NextCall::WhenTold {
             return Ok(false);
