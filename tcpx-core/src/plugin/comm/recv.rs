@@ -5,9 +5,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use tcpx_rx::UnpackDescriptor;
-use tcpx_sys::{CommDescriptor, MAX_COMM_DESCRIPTORS, MAX_REQUESTS, MAX_UNPACK_ENTRIES};
+use tcpx_sys::{MAX_REQUESTS, MAX_UNPACK_ENTRIES};
 
 use super::memory::MemoryHandle;
 use super::open_comm::OpenComm;
@@ -151,12 +150,6 @@ impl RecvComm {
     /// is posted.
     pub(crate) fn look(&mut self) -> Result<()> {
         self.raw.look(Phase::Receive)
-    }
-
-    /// What to watch for edges while the comm is open; empty where the plugin does not say.
-    #[allow(dead_code, reason = "for whoever waits for it")]
-    pub(crate) fn poll_descriptors(&self) -> SmallVec<[CommDescriptor; MAX_COMM_DESCRIPTORS]> {
-        self.raw.descriptors()
     }
 }
 

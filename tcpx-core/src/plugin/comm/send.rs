@@ -5,9 +5,6 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-use tcpx_sys::{CommDescriptor, MAX_COMM_DESCRIPTORS};
-
 use super::memory::MemoryHandle;
 use super::open_comm::OpenComm;
 use super::raw::{RawComm, Request};
@@ -67,12 +64,6 @@ impl SendComm {
     /// is posted.
     pub(crate) fn look(&mut self) -> Result<()> {
         self.raw.look(Phase::Send)
-    }
-
-    /// What to watch for edges while the comm is open; empty where the plugin does not say.
-    #[allow(dead_code, reason = "for whoever waits for it")]
-    pub(crate) fn poll_descriptors(&self) -> SmallVec<[CommDescriptor; MAX_COMM_DESCRIPTORS]> {
-        self.raw.descriptors()
     }
 }
 
