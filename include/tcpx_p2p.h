@@ -536,9 +536,10 @@ typedef struct tcpx_session_options {
   int32_t progress_thread;
   /**
    * How long a peer may be silent before it counts as gone, in milliseconds: 100 to 86400000, or
-   * 0 for no limit. A peer with a progress thread is silent when it answers no ping. Any peer is
-   * silent when its host acknowledges nothing. A data path on which nothing is acknowledged, or
-   * on which a chunk that was sent does not arrive, is dead after that time, and ends the peer.
+   * 0 for no limit. A peer with a progress thread is silent when it answers no ping while
+   * something is posted with it. Any peer is silent when its host acknowledges nothing. A data
+   * path on which nothing is acknowledged, or on which a chunk that was sent does not arrive, is
+   * dead after that time, and ends the peer.
    * TCPX_PEER_TIMEOUT_MS.
    */
   uint32_t peer_timeout_ms;

@@ -79,9 +79,10 @@ pub struct tcpx_session_options {
     /// of this library. TCPX_PROGRESS_THREAD.
     pub progress_thread: i32,
     /// How long a peer may be silent before it counts as gone, in milliseconds: 100 to 86400000, or
-    /// 0 for no limit. A peer with a progress thread is silent when it answers no ping. Any peer is
-    /// silent when its host acknowledges nothing. A data path on which nothing is acknowledged, or
-    /// on which a chunk that was sent does not arrive, is dead after that time, and ends the peer.
+    /// 0 for no limit. A peer with a progress thread is silent when it answers no ping while
+    /// something is posted with it. Any peer is silent when its host acknowledges nothing. A data
+    /// path on which nothing is acknowledged, or on which a chunk that was sent does not arrive, is
+    /// dead after that time, and ends the peer.
     /// TCPX_PEER_TIMEOUT_MS.
     pub peer_timeout_ms: u32,
     /// Most bytes of memory in which scattered small sends are gathered, of all channels together,

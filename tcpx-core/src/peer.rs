@@ -236,9 +236,9 @@ impl Peer {
         }
     }
 
-    /// How long nothing was heard of it.
+    /// How long nothing was heard of it, without the time in which nothing was awaited of it.
     pub(crate) fn silence(&self, now: Instant) -> Option<Duration> {
-        self.connection().map(|connection| connection.silence(now))
+        self.connection().map(|connection| connection.protocol.silence(now))
     }
 
     /// Its connection, while it has one.

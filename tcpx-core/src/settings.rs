@@ -178,9 +178,10 @@ pub struct SessionOptions {
     /// How long `disconnect`, `close` and dropping wait for the peer's goodbye.
     pub close_timeout: Duration,
     /// How long a peer may be silent before it counts as gone; `None`: for ever. A peer that has a
-    /// progress thread is silent when it answers no ping; of any peer, when its host acknowledges
-    /// nothing. Its data path is dead, and the peer with it, when a chunk that was sent has not
-    /// arrived for that time, or when the software plugin finds that nothing is acknowledged on it.
+    /// progress thread is silent when it answers no ping while something is posted with it, or is
+    /// being connected or closed; any peer, when its host acknowledges nothing. Its data path is
+    /// dead, and the peer with it, when a chunk that was sent has not arrived for that time, or
+    /// when the software plugin finds that nothing is acknowledged on it.
     pub peer_timeout: Option<Duration>,
     /// How long nothing may move on a channel, with the peer alive, before the log and the
     /// statistics say so; `None`: for ever.

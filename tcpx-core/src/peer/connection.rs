@@ -3,7 +3,7 @@
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
@@ -132,7 +132,8 @@ impl Connection {
             Ok(comms_moved) => moved |= comms_moved,
             Err(error) => return self.defer(error, now, cx),
         }
-        if self.timeout.is_some_and(|timeout| now >= timeout) {
+        // Without a time, whatever brings it here may end its rest.
+        if self.timeout.is_none_or(|timeout| now >= timeout) {
             self.protocol.handle_timeout(now);
             // What is asked for now decides when to look again.
             self.act(cx)?;
@@ -337,11 +338,6 @@ impl Connection {
     /// Sends what the kernel takes. Returns whether any byte moved.
     pub(super) fn flush(&mut self) -> Result<bool> {
         self.link.flush().map_err(|error| self.link_error(error))
-    }
-
-    /// How long nothing was heard of the peer.
-    pub(super) fn silence(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.link.heard_at)
     }
 
     /// Adds what has ended since the last time.

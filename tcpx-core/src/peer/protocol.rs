@@ -259,6 +259,11 @@ impl PeerProtocol {
         self.heard_at = heard_at;
     }
 
+    /// How long nothing was heard of the peer, without the time in which nothing was awaited of it.
+    pub(crate) fn silence(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.heard_at).min(self.keepalive.silence(now))
+    }
+
     /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if let Stage::Over = self.stage {
@@ -272,7 +277,7 @@ impl PeerProtocol {
             self.end(Ending::NeverUp { waited, state });
             return;
         }
-        match self.keepalive.look(self.heard_at, now) {
+        match self.keepalive.look(self.heard_at, self.is_awaiting(), now) {
             Due::Nothing => {}
             Due::HostLook => self.actions.push_back(Action::AskHost),
             Due::Ping => {
@@ -285,16 +290,21 @@ impl PeerProtocol {
         }
     }
 
+    /// Whether anything is to come of the peer.
+    fn is_awaiting(&self) -> bool {
+        !self.operations.is_empty() || !matches!(self.stage, Stage::Up { .. })
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the peer is
-    /// heard.
+    /// heard. `None`: when it is heard, or a program asks for something.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let look = self.keepalive.next_look();
         match &self.stage {
             Stage::Over => None,
             Stage::Connecting(Connecting { give_up_at: Some(give_up_at), .. }) => {
-                Some(look.min(*give_up_at))
+                Some(look.map_or(*give_up_at, |look| look.min(*give_up_at)))
             }
-            _ => Some(look),
+            _ => look,
         }
     }
 

@@ -57,7 +57,7 @@ impl PeerWatch {
     ) {
         let stage = connection.protocol.stage();
         let is_on = matches!(stage, PeerStage::Up | PeerStage::Closing { .. });
-        let is_alive = connection.silence(look.now) < ALIVE;
+        let is_alive = connection.protocol.silence(look.now) < ALIVE;
         if look.round == Round::AfterSleep || !is_on || !is_alive {
             self.matches.restart();
             connection.send_lanes.iter_mut().for_each(|lane| lane.watch.restart());

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How often the counters are looked at.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// A peer that was heard within this time is alive. A silent one is asked for a sign of life every
-/// two seconds.
+/// A peer that was heard within this time is alive. A silent one of which something is
+/// awaited is asked for a sign of life every two seconds.
 pub(crate) const ALIVE: Duration = Duration::from_secs(5);
 /// After a longer pause this end itself was asleep, and nobody else is to blame that nothing moved.
 const ASLEEP: Duration = Duration::from_secs(3);

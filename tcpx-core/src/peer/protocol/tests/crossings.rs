@@ -185,6 +185,14 @@ fn a_silent_peer_is_asked_and_given_up_and_one_that_answers_lives() {
         pair.deliver_all().unwrap();
     }
     assert!(pair.ends.iter().all(|end| end.stage() == PeerStage::Up));
+    // Nothing is awaited, so nobody minds.
+    for _ in 0..100 {
+        pair.pass(Duration::from_secs(1)).unwrap();
+    }
+    assert!(pair.ends.iter().all(|end| end.stage() == PeerStage::Up));
+    for end in ENDS {
+        post(&mut pair, end, Direction::Receive, 1, 8);
+    }
     for _ in 0..13 {
         pair.pass(Duration::from_secs(1)).unwrap();
     }
@@ -287,6 +295,8 @@ fn counts_that_nobody_has_asked_for_are_a_violation() {
 #[test]
 fn time_is_asked_for_when_it_matters_and_not_before() {
     let mut pair = up();
+    post(&mut pair, 0, Direction::Receive, 1, 8);
+    pair.ends[0].outbox.clear();
     let mut pings = 0;
     while pair.ends[0].over.is_none() {
         let next = pair.ends[0].protocol().and_then(|protocol| protocol.next_timeout());
