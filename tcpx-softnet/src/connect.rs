@@ -4,10 +4,12 @@
 //! - `acceptor`: its thread, which reads hellos and keeps the sockets of one peer
 //! - `pairing`: which sockets those are. Pure
 //! - `dial`: a connect attempt and its thread
+//! - `congestion`: no pacing where a connection stays on the host
 //! - `handle`: the 128 bytes that travel from listener to connector. Pure
 //! - `sockets`: what a finished attempt and a finished accept hand over
 
 mod acceptor;
+mod congestion;
 mod dial;
 mod handle;
 mod listen;

@@ -153,6 +153,9 @@
 //! whoever waits for edges asks [`comm_health`] about once a second whether a comm with requests is
 //! alive. Faults and shapes that count calls or let time pass want to be called all the time.
 //!
+//! A connection that stays on this host is not paced: where BBR is the system's congestion control,
+//! its senders use Reno. Between hosts the system's choice holds.
+//!
 //! # Settings
 //! Read by `init` from the environment, or given by [`configure`]. A value that is not allowed
 //! makes `init` return 3 with a WARN line that names the variable. Empty counts as unset.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::congestion;
 use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
@@ -113,6 +114,7 @@ impl Dialer {
     fn dial(&self, role: SocketRole) -> Result<TcpStream, DialError> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         socket.bind(&SocketAddrV4::new(self.from, 0).into())?;
+        congestion::prepare(&socket, self.from, *self.handle.address.ip());
         socket.connect_timeout(&self.handle.address.into(), self.time_left()?)?;
         socket.set_tcp_nodelay(true)?;
         let mut socket = TcpStream::from(socket);
