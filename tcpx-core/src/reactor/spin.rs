@@ -2,45 +2,48 @@
 //!
 //! A look costs less than sleeping and being woken, but only where the other end runs meanwhile. On
 //! a core that both share, each would wait until the other has burnt its time. So what recent
-//! waits were like decides; now and then it is tried again.
+//! waits were like decides, those that were slept through as well.
 
 use std::time::Duration;
 
-/// Waits that paid count up to so many.
-const MOST: u8 = 8;
-/// How much one that did not pay takes away.
-const LOSS: u8 = 2;
-/// While it does not pay, one wait in so many tries.
-const TRY_EVERY: u8 = 64;
+/// Short waits count up to so many. A burst of them outweighs the long waits around it.
+const MOST: i8 = 8;
+/// How much a long wait takes away that began with spinning.
+const LOSS: i8 = 2;
+/// So many short waits must follow before a thread spins again that was in somebody's way.
+const PENALTY: i8 = 32;
 
 /// What recent waits were like.
 #[derive(Debug)]
 pub(crate) struct SpinTuner {
     longest: Duration,
-    score: u8,
-    waits: u8,
+    score: i8,
 }
 
 impl SpinTuner {
     /// Spins for at most this time; zero: never.
     pub(crate) fn new(longest: Duration) -> Self {
-        Self { longest, score: 0, waits: 0 }
+        Self { longest, score: 0 }
     }
 
     /// How long the wait that begins may spin.
-    pub(crate) fn begin(&mut self) -> Duration {
-        if self.score > 0 {
-            return self.longest;
-        }
-        self.waits = (self.waits + 1) % TRY_EVERY;
-        if self.waits == 0 { self.longest } else { Duration::ZERO }
+    pub(crate) fn begin(&self) -> Duration {
+        if self.score > 0 { self.longest } else { Duration::ZERO }
     }
 
-    /// A wait has spun. `paid`: something happened before its time was over.
-    pub(crate) fn spun(&mut self, paid: bool) {
-        self.score = match paid {
-            true => (self.score + 1).min(MOST),
-            false => self.score.saturating_sub(LOSS),
+    /// A wait is over. `time`: how long it was; `spun`: how much of that it spun.
+    pub(crate) fn ended(&mut self, time: Duration, spun: Duration) {
+        let slept = time.saturating_sub(spun);
+        self.score = if time < self.longest {
+            (self.score + 1).min(MOST)
+        } else if spun.is_zero() {
+            self.score
+        } else if slept < self.longest {
+            // What it waited for came as soon as it slept, or had let somebody else have the
+            // processor.
+            -PENALTY
+        } else {
+            (self.score - LOSS).max(-PENALTY)
         };
     }
 }
@@ -51,35 +54,59 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_micros(50);
 
-    /// How many of so many waits spin, when each pays or none does.
-    fn spins(tuner: &mut SpinTuner, waits: u32, paid: bool) -> u32 {
+    /// How many of so many waits spin. `wait`: how long a wait is that spins for so long at most.
+    fn spins(tuner: &mut SpinTuner, waits: u32, wait: impl Fn(Duration) -> Duration) -> u32 {
         let spin = |_: &u32| {
-            let spins = !tuner.begin().is_zero();
-            if spins {
-                tuner.spun(paid);
-            }
-            spins
+            let longest = tuner.begin();
+            let time = wait(longest);
+            tuner.ended(time, longest.min(time));
+            !longest.is_zero()
         };
         (0..waits).filter(spin).count() as u32
     }
 
     #[test]
-    fn spins_where_that_pays_and_tries_now_and_then_where_it_does_not() {
+    fn spins_while_waits_are_short_and_not_while_they_are_long() {
         let mut tuner = SpinTuner::new(LONGEST);
-        let tries = 640 / u32::from(TRY_EVERY);
-        assert_eq!(spins(&mut tuner, 640, false), tries, "the other end shares the core");
-        assert_eq!(
-            spins(&mut tuner, 640, true),
-            640 - u32::from(TRY_EVERY) + 1,
-            "from the first try"
-        );
-        let rest = u32::from(MOST / LOSS);
-        assert!(spins(&mut tuner, 640, false) <= rest + tries, "it stops at once");
+        assert_eq!(spins(&mut tuner, 100, |_| 20 * LONGEST), 0);
+        assert_eq!(spins(&mut tuner, 100, |_| LONGEST / 2), 99, "the first one shows it");
+        assert_eq!(spins(&mut tuner, 100, |_| 20 * LONGEST), u32::from((MOST / LOSS) as u8));
+    }
+
+    #[test]
+    fn a_long_wait_between_bursts_does_not_end_it() {
+        let mut tuner = SpinTuner::new(LONGEST);
+        for burst in 0..100 {
+            let spun = spins(&mut tuner, 6, |_| LONGEST / 2);
+            assert!(spun == 6 || burst == 0 && spun == 5, "burst {burst}: {spun}");
+            spins(&mut tuner, 1, |_| 100 * LONGEST);
+        }
+    }
+
+    #[test]
+    fn who_is_in_the_way_of_what_it_waits_for_seldom_spins() {
+        // The other end runs when this one sleeps, and not before.
+        let shared_core = |spun: Duration| spun + LONGEST / 5;
+        // Whoever gives the processor away while it spins has it again after a long time.
+        let busy = |spun: Duration| if spun.is_zero() { LONGEST / 5 } else { 40 * LONGEST };
+        let mut tuner = SpinTuner::new(LONGEST);
+        let spun = spins(&mut tuner, 1_000, shared_core);
+        assert!((1..=1_000 / PENALTY as u32).contains(&spun), "{spun}");
+        let mut tuner = SpinTuner::new(LONGEST);
+        let spin = |_: &u32| {
+            let longest = tuner.begin();
+            let time = busy(longest);
+            // All of it was spent in the loop.
+            tuner.ended(time, if longest.is_zero() { longest } else { time });
+            !longest.is_zero()
+        };
+        let spun = (0..1_000).filter(spin).count();
+        assert!((1..=1_000 / PENALTY as usize).contains(&spun), "{spun}");
     }
 
     #[test]
     fn never_spins_when_it_may_not() {
         let mut tuner = SpinTuner::new(Duration::ZERO);
-        assert_eq!(spins(&mut tuner, 1_000, true), 0);
+        assert_eq!(spins(&mut tuner, 1_000, |_| Duration::ZERO), 0);
     }
 }

@@ -55,10 +55,12 @@ impl Lead {
             Rest::None => drop(poller.look(&mut self.events)),
             Rest::Poll => self.poll(poller, now, limit),
             Rest::Until(at) => {
-                if !self.spin(poller, now) {
+                let spun = self.spin(poller, now);
+                if !spun.is_over {
                     let time = limit.cut(at.saturating_duration_since(now), now);
                     poller.wait(time, &mut self.events);
                 }
+                self.spin.ended(now.elapsed(), spun.time);
             }
         }
     }
@@ -76,23 +78,27 @@ impl Lead {
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
 
-    /// Looks again and again, as long as that is likely to pay. Returns whether something happened.
-    fn spin(&mut self, poller: &Poller, began: Instant) -> bool {
-        let time = self.spin.begin();
-        if time.is_zero() {
-            return false;
-        }
-        loop {
-            if poller.look(&mut self.events) || poller.has_work() {
-                self.spin.spun(true);
-                return true;
+    /// Looks again and again, as long as that is likely to pay.
+    fn spin(&mut self, poller: &Poller, began: Instant) -> Spun {
+        let longest = self.spin.begin();
+        let mut time = Duration::ZERO;
+        while time < longest {
+            let is_over = poller.look(&mut self.events) || poller.has_work();
+            time = began.elapsed();
+            if is_over {
+                return Spun { is_over, time };
             }
             // The other end may be waiting for this core.
             std::thread::yield_now();
-            if began.elapsed() >= time {
-                self.spin.spun(false);
-                return false;
-            }
         }
+        Spun { is_over: false, time }
     }
+}
+
+/// What came of spinning.
+#[derive(Clone, Copy, Debug)]
+struct Spun {
+    /// Something has happened.
+    is_over: bool,
+    time: Duration,
 }
