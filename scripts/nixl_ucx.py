@@ -3,9 +3,10 @@
 
 usage: nixl_ucx.py trip|WRITE|READ BYTES ITERATIONS
 
-trip: half a round trip: a WRITE with a notification, answered by another. WRITE, READ: a stream of
-messages, several outstanding. Prints one JSON object. Both processes poll, as UCX wants it, and have
-no progress thread, which would spin beside them.
+trip: half a round trip: a WRITE with a notification, answered by another from where it landed. Trips
+come in turns of fresh bytes, which are verified after the turn, as `tcpx perf --latency` does it. WRITE,
+READ: a stream of messages, several outstanding. Prints one JSON object. Both processes poll, as UCX
+wants it, and have no progress thread, which would spin beside them.
 """
 
 import json
@@ -20,18 +21,20 @@ from nixl._api import nixl_agent, nixl_agent_config
 # Outstanding messages of a stream, and how many of them are not measured.
 DEPTH = 4
 WARMUP = 5
+# The turns of `tcpx perf --latency`: trips, bytes, and places at the end that answers.
+TURN, TURN_BYTES, SECOND_PLACES = 50, 32 << 20, 4
 PATIENCE_S = 60
 
 
 class End:
     """One of the two agents, with memory to send from and to receive into."""
 
-    def __init__(self, name, other, pipe, size):
+    def __init__(self, name, other, pipe, size, places=1):
         self.name, self.other, self.pipe, self.size = name, other, pipe, size
         self.agent = nixl_agent(name, nixl_agent_config(enable_prog_thread=False, backends=["UCX"]))
-        self.sent = numpy.full(size, ord(name[0]), dtype=numpy.uint8)
-        self.received = numpy.zeros(size, dtype=numpy.uint8)
-        areas = [(area.ctypes.data, size) for area in (self.sent, self.received)]
+        self.sent = numpy.full(places * size, ord(name[0]), dtype=numpy.uint8)
+        self.received = numpy.zeros(places * size, dtype=numpy.uint8)
+        areas = [(area.ctypes.data, area.size) for area in (self.sent, self.received)]
         self.agent.register_memory([(*area, 0, "") for area in areas], "DRAM")
         pipe.send((self.agent.get_agent_metadata(), areas))
         metadata, self.remote_areas = pipe.recv()
@@ -40,10 +43,14 @@ class End:
 
     def handle(self, operation):
         """A WRITE from `sent` to the other's `received`, or a READ of the other's `sent` into ours."""
-        is_write = operation == "WRITE"
-        local = (self.sent if is_write else self.received).ctypes.data
-        remote = self.remote_areas[1 if is_write else 0][0]
-        descriptors = [self.agent.get_xfer_descs([(at, self.size, 0)], "DRAM") for at in (local, remote)]
+        if operation == "WRITE":
+            return self.handle_of(operation, self.sent, 0, self.remote_areas[1], 0)
+        return self.handle_of(operation, self.received, 0, self.remote_areas[0], 0)
+
+    def handle_of(self, operation, local, place, remote, remote_place):
+        """The same, between places of this memory of ours and that area of the other's."""
+        ends = [local.ctypes.data + place * self.size, remote[0] + remote_place * self.size]
+        descriptors = [self.agent.get_xfer_descs([(at, self.size, 0)], "DRAM") for at in ends]
         return self.agent.initialize_xfer(operation, *descriptors, self.other)
 
     def post(self, handle, notification=b""):
@@ -78,26 +85,48 @@ class End:
             raise RuntimeError("wrong bytes arrived")
 
 
+def turn_of(size, iterations):
+    return max(1, min(TURN, TURN_BYTES // size, iterations))
+
+
 def trips(end, iterations):
     """Round trips as the first end sees them; half of each, in seconds."""
-    handle, halves = end.handle("WRITE"), []
-    for trip in range(1, WARMUP + iterations + 1):
-        start = time.perf_counter()
-        end.post(handle, b"ping")
-        end.wait_done(handle)
-        end.wait_notified(trip)
-        halves.append((time.perf_counter() - start) / 2)
-    end.check()
+    iterations += WARMUP
+    turn, halves, done = turn_of(end.size, iterations), [], 0
+    noise = numpy.random.default_rng().integers(0, 256, turn * end.size, dtype=numpy.uint8)
+    while done < iterations:
+        count = min(turn, iterations - done)
+        numpy.bitwise_xor(noise, numpy.uint8(done % 256), out=end.sent)
+        end.received.fill(0)
+        theirs = end.remote_areas[1]
+        handles = [
+            end.handle_of("WRITE", end.sent, place, theirs, (done + place) % SECOND_PLACES)
+            for place in range(count)
+        ]
+        for handle in handles:
+            start = time.perf_counter()
+            end.post(handle, b"ping")
+            end.wait_done(handle)
+            done += 1
+            end.wait_notified(done)
+            halves.append((time.perf_counter() - start) / 2)
+        if not numpy.array_equal(end.received[: count * end.size], end.sent[: count * end.size]):
+            raise RuntimeError("wrong bytes came back")
     return halves[WARMUP:]
 
 
 def answer_trips(end, iterations):
-    handle = end.handle("WRITE")
-    for trip in range(1, WARMUP + iterations + 1):
+    iterations += WARMUP
+    turn = turn_of(end.size, iterations)
+    theirs = end.remote_areas[1]
+    handles = [
+        end.handle_of("WRITE", end.received, trip % SECOND_PLACES, theirs, trip % turn)
+        for trip in range(iterations)
+    ]
+    for trip, handle in enumerate(handles, start=1):
         end.wait_notified(trip)
         end.post(handle, b"pong")
         end.wait_done(handle)
-    end.check()
 
 
 def stream(end, operation, iterations):
@@ -131,7 +160,7 @@ def serve_stream(end, operation):
 
 
 def second(pipe, what, size, iterations):
-    end = End("second", "first", pipe, size)
+    end = End("second", "first", pipe, size, SECOND_PLACES if what == "trip" else 1)
     if what == "trip":
         answer_trips(end, iterations)
     else:
@@ -146,7 +175,8 @@ def main():
     pipe, other_pipe = context.Pipe()
     process = context.Process(target=second, args=(other_pipe, what, size, iterations), daemon=True)
     process.start()
-    end = End("first", "second", pipe, size)
+    turn = turn_of(size, iterations + WARMUP) if what == "trip" else 1
+    end = End("first", "second", pipe, size, turn)
     if what == "trip":
         figures = {"half_us": statistics.median(trips(end, iterations)) * 1e6}
     else:

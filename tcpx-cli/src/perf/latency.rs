@@ -9,12 +9,15 @@
 //! clocks are compared.
 //!
 //! Turns are some trips long: the system moves two processes to processors that suit how they wait,
-//! and needs a few trips for it.
+//! and needs a few trips for it. The messages of a turn are made before it and verified after it,
+//! so that its trips follow one another at once: the time of a trip is not that of waking up an end
+//! that had to wait for a pattern.
 //!
 //! A receive that is posted late is posted when the sender's word has come, which leaves just
 //! before the message.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,12 +34,14 @@ use crate::rendezvous::{Agreed, Link, LinkWatch, Role};
 
 const PING: i32 = 1;
 const PONG: i32 = 2;
-/// Trips of a turn.
+/// Most trips of a turn.
 const TURN: u64 = 50;
+/// Most bytes that the client sends in one, but for the first message.
+const TURN_BYTES: u64 = 32 << 20;
 /// Receives that the server has posted ahead, so that no ping waits for one.
 const AHEAD: u64 = 2;
 /// Places for messages at the server: those posted ahead, one on its way back, one to spare.
-const PLACES: u64 = 4;
+const SERVER_PLACES: u64 = 4;
 /// Places begin on pages.
 const PAGE_BYTES: u64 = 4096;
 
@@ -49,12 +54,18 @@ pub(super) fn measure(
 ) -> Result<CaseTimes, Failure> {
     let (session, peer, watch) = (agreed.session, agreed.peer(), agreed.link.watch());
     let stride = case.bytes.next_multiple_of(PAGE_BYTES);
-    let memory = session.allocate(PLACES * stride, agreed.memory.memory_type())?;
+    let turn = (TURN_BYTES / stride).clamp(1, TURN.min(case.iterations));
     let role = agreed.role;
+    let places = match role {
+        // What goes out, and what comes back.
+        Role::Client => 2 * turn,
+        Role::Server => SERVER_PLACES,
+    };
+    let memory = session.allocate(places * stride, agreed.memory.memory_type())?;
     let (link, idle) = (&mut *agreed.link, Duration::from_millis(case.plan.idle_ms.into()));
     let is_late = case.plan.receives == Receives::Late;
     let mut trips =
-        Endpoint { session, peer, memory, stride, case, watch, link, idle, is_late, plain };
+        Endpoint { session, peer, memory, stride, turn, case, watch, link, idle, is_late, plain };
     let times = match role {
         Role::Client => trips.ping(progress)?,
         Role::Server => trips.pong(progress)?,
@@ -69,6 +80,8 @@ struct Endpoint<'a> {
     peer: &'static str,
     memory: MemoryId,
     stride: u64,
+    /// Most trips of a turn.
+    turn: u64,
     case: PlannedCase<'a>,
     watch: LinkWatch,
     link: &'a mut Link,
@@ -79,7 +92,7 @@ struct Endpoint<'a> {
 
 impl Endpoint<'_> {
     fn place(&self, place: u64, tag: i32) -> Post {
-        let offset = (place % PLACES) * self.stride;
+        let offset = place * self.stride;
         Post { memory: self.memory, offset, bytes: self.case.bytes, tag }
     }
 
@@ -116,53 +129,81 @@ impl Endpoint<'_> {
 
     fn ping(&mut self, progress: &Progress) -> Result<CaseTimes, Failure> {
         let mut times = CaseTimes::default();
-        let bytes = self.case.bytes;
-        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let (mut sent, mut received) = (vec![0; length], vec![0; length]);
+        let mut messages = Messages::new(self.turn, self.case.bytes);
         let Go = self.link.receive()?;
-        for (trip, plain) in turns(self.case.iterations, self.plain) {
-            let message = self.case.first_message + 2 * trip + u64::from(plain.is_some());
-            let pattern = Pattern::new(self.case.plan.seed, message);
-            pattern.write(Content::Sent, 0, &mut sent);
-            pattern.write(Content::Poison, 0, &mut received);
-            let (nanos, series, path) = if let Some(socket) = plain {
-                let nanos = self.plain_trip(socket, &sent, &mut received)?;
-                (nanos, &mut times.raw_ns, "a plain socket")
-            } else {
-                progress.step("");
-                let nanos = self.session_trip(&sent, &mut received)?;
-                (nanos, &mut times.session_ns, "the session")
-            };
-            series.extend(self.case.is_counted(trip).then_some(nanos));
-            times.note(pattern.check(0, &received), trip, bytes, path);
+        for (trips, plain) in turns(self.case.iterations, self.turn, self.plain) {
+            messages.prepare(self.case, &trips, plain.is_some());
+            if plain.is_none() {
+                self.load(&messages, &trips, progress)?;
+            }
+            for (place, trip) in trips.clone().enumerate() {
+                let (nanos, series) = if let Some(socket) = plain {
+                    let (sent, received) = messages.at(place);
+                    (self.plain_trip(socket, sent, received)?, &mut times.raw_ns)
+                } else {
+                    (self.session_trip(place as u64)?, &mut times.session_ns)
+                };
+                series.extend(self.case.is_counted(trip).then_some(nanos));
+            }
+            if plain.is_none() {
+                self.fetch(&mut messages, &trips)?;
+            }
+            messages.check(&trips, plain.is_some(), &mut times);
         }
         Ok(times)
     }
 
-    /// Sends from the first place, receives into the second.
-    fn session_trip(&mut self, sent: &[u8], received: &mut [u8]) -> Result<u64, Failure> {
-        let (ping, pong) = (self.place(0, PING), self.place(1, PONG));
-        self.session.write_memory(self.memory, ping.offset, sent)?;
-        self.session.write_memory(self.memory, pong.offset, received)?;
-        let ahead = if self.is_late { None } else { Some(self.receive(1, PONG)?) };
+    /// Where the answer to the message of one place is received.
+    fn answer_place(&self, place: u64) -> u64 {
+        self.turn + place
+    }
+
+    /// Puts the messages of a turn, and the poison of their answers, into the session's memory.
+    fn load(
+        &self,
+        messages: &Messages,
+        trips: &Range<u64>,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        for (place, _) in trips.clone().enumerate() {
+            progress.step("");
+            let (sent, received) = messages.bytes(place);
+            let place = place as u64;
+            self.session.write_memory(self.memory, place * self.stride, sent)?;
+            let answer = self.answer_place(place) * self.stride;
+            self.session.write_memory(self.memory, answer, received)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the answers of a turn out of the session's memory.
+    fn fetch(&self, messages: &mut Messages, trips: &Range<u64>) -> Result<(), Failure> {
+        for (place, _) in trips.clone().enumerate() {
+            let answer = self.answer_place(place as u64) * self.stride;
+            self.session.read_memory(self.memory, answer, messages.at(place).1)?;
+        }
+        Ok(())
+    }
+
+    fn session_trip(&mut self, place: u64) -> Result<u64, Failure> {
+        let answer = self.answer_place(place);
+        let ahead = if self.is_late { None } else { Some(self.receive(answer, PONG)?) };
         let send = self.session.create_transfer(self.peer)?;
         self.rest();
         let start = Instant::now();
         self.warn()?;
-        send.post_send(ping)?;
+        send.post_send(self.place(place, PING))?;
         let receive = match ahead {
             Some(receive) => receive,
             None => {
                 self.watch.wait(&send)?;
                 self.await_warning()?;
-                self.receive(1, PONG)?
+                self.receive(answer, PONG)?
             }
         };
         self.watch.wait(&receive)?;
         let trip = nanos(start.elapsed());
         self.watch.wait(&send)?;
-        drop((send, receive));
-        self.session.read_memory(self.memory, pong.offset, received)?;
         Ok(trip)
     }
 
@@ -189,10 +230,11 @@ impl Endpoint<'_> {
         let ahead = if self.is_late { 0 } else { AHEAD };
         let mut posted = VecDeque::new();
         for trip in 0..ahead.min(trips) {
-            posted.push_back(self.receive(trip, PING)?);
+            posted.push_back(self.receive(trip % SERVER_PLACES, PING)?);
         }
         self.link.send(&Go)?;
-        for (trip, plain) in turns(trips, self.plain) {
+        let all = turns(trips, self.turn, self.plain);
+        for (trip, plain) in all.flat_map(|(trips, plain)| trips.map(move |trip| (trip, plain))) {
             let (kept, series) = if let Some(socket) = plain {
                 (self.plain_answer(socket, &mut buffer)?, &mut times.raw_ns)
             } else {
@@ -216,15 +258,15 @@ impl Endpoint<'_> {
         self.await_warning()?;
         let receive = match posted.pop_front() {
             Some(receive) => receive,
-            None => self.receive(trip, PING)?,
+            None => self.receive(trip % SERVER_PLACES, PING)?,
         };
         self.watch.wait(&receive)?;
         let kept = self.rest();
         self.warn()?;
         let answer = self.session.create_transfer(self.peer)?;
-        answer.post_send(self.place(trip, PONG))?;
+        answer.post_send(self.place(trip % SERVER_PLACES, PONG))?;
         if let Some(next) = next {
-            posted.push_back(self.receive(next, PING)?);
+            posted.push_back(self.receive(next % SERVER_PLACES, PING)?);
         }
         self.watch.wait(&answer)?;
         Ok(kept)
@@ -242,17 +284,67 @@ impl Endpoint<'_> {
     }
 }
 
-/// All trips over the session and, if there is one, over the plain socket, in turns.
-fn turns<T>(trips: u64, plain: Option<&T>) -> impl Iterator<Item = (u64, Option<&T>)> {
-    let of_turn = move |first: u64| {
-        let turn = first..trips.min(first + TURN);
-        let over_plain = plain.into_iter().flat_map({
-            let turn = turn.clone();
-            move |socket| turn.clone().map(move |trip| (trip, Some(socket)))
-        });
-        turn.map(|trip| (trip, None)).chain(over_plain)
-    };
-    (0..trips.div_ceil(TURN)).flat_map(move |turn| of_turn(turn * TURN))
+/// The messages of a turn, as they are sent and as they come back.
+struct Messages {
+    bytes: usize,
+    sent: Vec<u8>,
+    received: Vec<u8>,
+    patterns: Vec<Pattern>,
+}
+
+impl Messages {
+    fn new(turn: u64, bytes: u64) -> Self {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let room = bytes.saturating_mul(turn as usize);
+        Self { bytes, sent: vec![0; room], received: vec![0; room], patterns: Vec::new() }
+    }
+
+    fn prepare(&mut self, case: PlannedCase<'_>, trips: &Range<u64>, is_plain: bool) {
+        let pattern = |trip| {
+            let message = case.first_message + 2 * trip + u64::from(is_plain);
+            Pattern::new(case.plan.seed, message)
+        };
+        self.patterns = trips.clone().map(pattern).collect();
+        let sent = self.sent.chunks_exact_mut(self.bytes);
+        let places = sent.zip(self.received.chunks_exact_mut(self.bytes));
+        for (pattern, (sent, received)) in self.patterns.iter().zip(places) {
+            pattern.write(Content::Sent, 0, sent);
+            pattern.write(Content::Poison, 0, received);
+        }
+    }
+
+    /// What is sent from a place, and what comes back to it.
+    fn bytes(&self, place: usize) -> (&[u8], &[u8]) {
+        let range = place * self.bytes..(place + 1) * self.bytes;
+        (&self.sent[range.clone()], &self.received[range])
+    }
+
+    fn at(&mut self, place: usize) -> (&[u8], &mut [u8]) {
+        let range = place * self.bytes..(place + 1) * self.bytes;
+        (&self.sent[range.clone()], &mut self.received[range])
+    }
+
+    fn check(&self, trips: &Range<u64>, is_plain: bool, times: &mut CaseTimes) {
+        let path = if is_plain { "a plain socket" } else { "the session" };
+        let places = self.patterns.iter().zip(self.received.chunks_exact(self.bytes));
+        for (trip, (pattern, received)) in trips.clone().zip(places) {
+            times.note(pattern.check(0, received), trip, self.bytes as u64, path);
+        }
+    }
+}
+
+/// All trips over the session and, if there is one, over the plain socket, in turns of at most so
+/// many.
+fn turns<T>(
+    trips: u64,
+    most: u64,
+    plain: Option<&T>,
+) -> impl Iterator<Item = (Range<u64>, Option<&T>)> {
+    (0..trips.div_ceil(most)).flat_map(move |turn| {
+        let turn = turn * most..trips.min((turn + 1) * most);
+        let over_plain = plain.map(|socket| (turn.clone(), Some(socket)));
+        [(turn, None)].into_iter().chain(over_plain)
+    })
 }
 
 #[cfg(test)]
@@ -261,13 +353,13 @@ mod tests {
 
     #[test]
     fn both_ways_make_every_trip_once_and_take_turns() {
-        let all: Vec<(u64, Option<&()>)> = turns(120, Some(&())).collect();
+        let all: Vec<(Range<u64>, Option<&()>)> = turns(120, 50, Some(&())).collect();
         for plain in [None, Some(&())] {
-            let trips = all.iter().filter(|turn| turn.1 == plain).map(|turn| turn.0);
-            assert!(trips.eq(0..120));
+            let of_path = all.iter().filter(|turn| turn.1 == plain);
+            assert!(of_path.flat_map(|turn| turn.0.clone()).eq(0..120));
         }
-        let changes = all.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
-        assert_eq!(changes, 5, "three turns each");
-        assert!(turns::<()>(120, None).eq((0..120).map(|trip| (trip, None))));
+        assert!(all.windows(2).all(|pair| pair[0].1 != pair[1].1));
+        assert_eq!(all.len(), 6, "three turns each");
+        assert!(turns::<()>(7, 3, None).eq([(0..3, None), (3..6, None), (6..7, None)]));
     }
 }
