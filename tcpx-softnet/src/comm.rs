@@ -13,6 +13,7 @@
 //! - `liveness`: whether a comm's sockets are alive
 //! - `tcp_state`: what the system knows of one socket
 //! - `needs_call`: whether a caller must ask again by itself
+//! - `chunk`: one chunk on its way through a data socket
 //! - `lane`: one data socket with its queue of chunks
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
@@ -20,6 +21,7 @@
 //! - `bell`: how they tell that chunks have finished
 
 mod bell;
+mod chunk;
 mod control_socket;
 mod credit;
 mod helper_threads;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use tcpx_sys::CommDescriptor;
 
 use super::bell::Bell;
+use super::chunk::Chunk;
 use super::helper_threads::HelperThreads;
-use super::lane::{Chunk, Lane, Progress};
+use super::lane::{Lane, Progress};
 use super::lane_order::harvest_order;
 use super::needs_call::NeedsCall;
 use super::options::CommOptions;
