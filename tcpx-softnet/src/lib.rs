@@ -46,7 +46,7 @@
 //! | `faults` | what goes wrong on request, for testing consumers |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
 //! | `wire` | what travels on the sockets |
-//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `quirk`, `sync` | what every module uses |
+//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `quirk`, `reset`, `sync` | what all use |
 //!
 //! # Features
 //! `faults`, on by default, builds shapes, faults and their scripts ([`FaultScript`]). A build for
@@ -205,6 +205,7 @@ mod parse_error;
 mod plugin;
 mod poll;
 mod quirk;
+mod reset;
 mod sync;
 mod wire;
 
