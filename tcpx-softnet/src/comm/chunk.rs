@@ -19,8 +19,11 @@ pub(crate) struct Chunk {
     pub(crate) pieces: Vec<Piece>,
     /// Pages that the chunk gets as its bytes arrive.
     pub(crate) pages: Option<ArrivalPages>,
-    /// Set when the connection ended before the chunk was moved.
+    /// Set when the connection ended before the chunk was moved, or its memory read.
     pub(crate) failed: bool,
+    /// How many calls of its socket must be over before the system has read its memory for the last
+    /// time.
+    pub(super) calls_to_end: u64,
     piece: usize,
     within: usize,
     left: usize,
@@ -36,6 +39,7 @@ impl Chunk {
             pieces,
             pages: None,
             failed: false,
+            calls_to_end: 0,
             piece: 0,
             within: 0,
             left: bytes,
