@@ -13,15 +13,21 @@
 //! - `liveness`: whether a comm's sockets are alive
 //! - `tcp_state`: what the system knows of one socket
 //! - `needs_call`: whether a caller must ask again by itself
+//! - `chunk`: one chunk on its way through a data socket
 //! - `lane`: one data socket with its queue of chunks
+//! - `zerocopy`: sends of a data socket that the system reads from the chunks' memory
+//! - `sends_under_way`: which of those are over. Pure
+//! - `error_queue`: where the system tells of their ends
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
 //! - `helper_threads`: threads that run lanes
 //! - `bell`: how they tell that chunks have finished
 
 mod bell;
+mod chunk;
 mod control_socket;
 mod credit;
+mod error_queue;
 mod helper_threads;
 mod lane;
 mod lane_order;
@@ -34,7 +40,9 @@ mod recv_request;
 mod request_ring;
 mod requests;
 mod send_comm;
+mod sends_under_way;
 mod tcp_state;
+mod zerocopy;
 
 pub(crate) use needs_call::NeedsCall;
 pub(crate) use options::CommOptions;
@@ -42,3 +50,4 @@ pub(crate) use recv_comm::{Delivery, RecvComm};
 pub(crate) use recv_request::Destination;
 pub(crate) use request_ring::NUMBER_BITS;
 pub(crate) use send_comm::SendComm;
+pub use zerocopy::{ZeroCopy, ZeroCopyStats, zerocopy_stats};

@@ -46,7 +46,7 @@
 //! | `faults` | what goes wrong on request, for testing consumers |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
 //! | `wire` | what travels on the sockets |
-//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `quirk`, `sync` | what every module uses |
+//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `quirk`, `reset`, `sync` | what all use |
 //!
 //! # Features
 //! `faults`, on by default, builds shapes, faults and their scripts ([`FaultScript`]). A build for
@@ -156,6 +156,22 @@
 //! A connection that stays on this host is not paced: where BBR is the system's congestion control,
 //! its senders use Reno. Between hosts the system's choice holds.
 //!
+//! # Sends in place
+//! With [`Settings::zerocopy`] (`TCPX_SOFT_ZEROCOPY`) the system does not copy chunks, but reads
+//! their memory, or the pinned pages to which they were copied down, when it sends them and when it
+//! sends them again. It is off unless asked for, because a send is done later then: when the peer's
+//! host has acknowledged the bytes, and not as soon as the system has them. Until then the memory
+//! stays registered and the pages stay taken, and both count towards RLIMIT_MEMLOCK. What waits for
+//! that takes no room of what is still to be sent, and is no more than the sockets hold.
+//!
+//! Loopback, virtual Ethernet pairs and NICs without scatter-gather copy nevertheless. With `auto`
+//! a data socket that is told so copies for good, with a log line; so does one that is refused
+//! while it has nothing under way. [`zerocopy_stats`] counts the bytes.
+//!
+//! A comm that is closed in mid-send gives the system half a second to come to an end with what it
+//! reads, because the caller may change the memory after that. It then resets the data sockets that
+//! have not, and the peer gets an error instead of other bytes.
+//!
 //! # Settings
 //! Read by `init` from the environment, or given by [`configure`]. A value that is not allowed
 //! makes `init` return 3 with a WARN line that names the variable. Empty counts as unset.
@@ -178,6 +194,7 @@
 //! | `TCPX_SOFT_POISON` | 0 | 0, 1 | recycled pages become 0xDB; costs a pass over every byte |
 //! | `TCPX_SOFT_CONNECT_TIMEOUT_MS` | 20000 | 1..=3600000 | one connect or accept |
 //! | `TCPX_SOFT_PEER_TIMEOUT_MS` | 10000 | 0..=86400000 | [`Settings::peer_timeout`]; 0: none |
+//! | `TCPX_SOFT_ZEROCOPY` | off | off, auto, on | sends in place, see [`ZeroCopy`] |
 //! | `TCPX_SOFT_SHAPE` | none | see `Shape` | inconvenient but legal behaviour |
 //! | `TCPX_SOFT_SEED` | 0 | a number | what shapes are drawn from |
 //! | `TCPX_SOFT_FAULTS` | none | see `Fault` | what goes wrong on purpose |
@@ -205,9 +222,11 @@ mod parse_error;
 mod plugin;
 mod poll;
 mod quirk;
+mod reset;
 mod sync;
 mod wire;
 
+pub use comm::{ZeroCopy, ZeroCopyStats, zerocopy_stats};
 pub use cpu_set::CpuSet;
 pub use entry::Entry;
 pub use faults::FaultScript;

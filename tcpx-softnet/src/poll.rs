@@ -48,6 +48,8 @@ impl AsFd for Waker {
 pub(crate) enum Interest {
     Read,
     Write,
+    /// That it has failed, or that its error queue is not empty. Both end any other wait, too.
+    Error,
 }
 
 /// Waits until a descriptor is ready or has failed, or until the time is over. Says of each
@@ -63,6 +65,7 @@ pub(crate) fn wait(
             events: match interest {
                 Interest::Read => libc::POLLIN,
                 Interest::Write => libc::POLLOUT,
+                Interest::Error => 0,
             },
             revents: 0,
         })

@@ -99,6 +99,15 @@ fn sends_that_wait_for_their_receives() {
 }
 
 #[test]
+fn sends_in_place() {
+    let on = ("TCPX_SOFT_ZEROCOPY", "on");
+    moves(&[on, ("NCCL_NSOCKS_PERTHREAD", "1"), ("NCCL_DYNAMIC_CHUNK_SIZE", "5000")]);
+    moves(&[on, ("NCCL_NSOCKS_PERTHREAD", "8")]);
+    moves(&[on, ("TCPX_SOFT_HELPERS", "1")]);
+    moves(&[("TCPX_SOFT_ZEROCOPY", "auto")]);
+}
+
+#[test]
 fn few_bounce_pages() {
     moves(&[("TCPX_SOFT_POOL_BYTES", "8388608")]);
     moves(&[("TCPX_SOFT_POOL_BYTES", "8388608"), ("TCPX_SOFT_HELPERS", "1")]);

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::{KINDS, Memory, Net, Receiver, Sender, Word, blank_device, pattern, settings};
-use tcpx_softnet::{Entry, Fault, Helpers, Settings, Shape, pool_stats};
+use tcpx_softnet::{Entry, Fault, Helpers, Settings, Shape, ZeroCopy, pool_stats};
 use tcpx_sys::PTR_HOST;
 
 const COMMS: u64 = 4;
@@ -102,6 +102,7 @@ fn soaking(dice: &mut Dice) -> Settings {
     settings.recv_sync = dice.roll(2) == 1;
     settings.helpers =
         if env::var(HELPERS).is_ok_and(|on| on == "1") { Helpers::On } else { Helpers::Off };
+    settings.zerocopy = [ZeroCopy::Off, ZeroCopy::Auto, ZeroCopy::On][dice.roll(3) as usize];
     // A few of the largest messages fill it.
     settings.pool_bytes = 32 << 20;
     settings.script.shape = Shape::ALL;

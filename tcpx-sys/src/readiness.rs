@@ -35,7 +35,8 @@ assert_layout!(CommDescriptor, size 8, align 4, { fd 0, events 4 });
 ///
 /// They are the same as long as the comm is open. They are to be watched edge-triggered, for
 /// `events`, `EPOLLRDHUP` and what epoll always tells (`EPOLLET`), and to be taken out of the epoll
-/// set before the comm is closed.
+/// set before the comm is closed. `EPOLLERR` is one of the things that may happen on a live comm: a
+/// word of the system's about what it has sent.
 pub type CommDescriptorsFn = unsafe extern "C" fn(
     comm: *mut c_void,
     out: *mut CommDescriptor,

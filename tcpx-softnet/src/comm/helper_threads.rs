@@ -121,9 +121,9 @@ fn run_all(lanes: &[Arc<Lane>]) -> bool {
     lanes.iter().filter(|lane| has_moved(lane)).count() > 0
 }
 
-/// Waits for new chunks and for the sockets of lanes that have some.
+/// Waits for new chunks and for the sockets of lanes that wait for something.
 fn sleep(lanes: &[Arc<Lane>], shared: &Shared) -> io::Result<()> {
     let mut descriptors = vec![(shared.wake.as_fd(), Interest::Read)];
-    descriptors.extend(lanes.iter().filter(|lane| lane.has_chunks()).map(|lane| lane.readiness()));
+    descriptors.extend(lanes.iter().filter_map(|lane| lane.readiness()));
     wait(&descriptors, None).map(drop)
 }

@@ -2,20 +2,24 @@
 //!
 //! The thread that calls `test` runs a lane, or a helper thread does. Chunks go in at one end, in
 //! the order of their control records; finished ones come out at the other, in the same order. The
-//! three queues have a lock each, so that handing over a chunk never waits for a system call.
+//! three queues have a lock each, so that handing over a chunk never waits for a system call. A
+//! chunk that is out, and whose memory the system still reads, waits beside them for that to end:
+//! it takes no room of those that are still to go.
 
 use std::collections::VecDeque;
-use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::bell::Bell;
-use crate::faults::{ArrivalPages, SocketFaults};
+use super::chunk::Chunk;
+use super::zerocopy::{SendsInPlace, ZeroCopy};
+use crate::faults::SocketFaults;
 use crate::log;
-use crate::memory::{IoList, IoOutcome, Piece};
+use crate::memory::{IoList, IoOutcome};
 use crate::poll::Interest;
+use crate::reset::reset;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 use crate::wire::Side;
 
@@ -24,97 +28,6 @@ const MAX_CHUNKS: usize = 32;
 
 /// Why a lane ends when its socket does.
 const CLOSED: &str = "the peer closed it";
-
-/// One chunk on its way.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    /// Request that the chunk belongs to.
-    pub(crate) number: u64,
-    /// Where the chunk starts in its message.
-    pub(crate) offset: u32,
-    /// Bytes of the chunk.
-    pub(crate) bytes: usize,
-    /// Memory of the chunk, in order; exactly `bytes` long when all of it has a place.
-    pub(crate) pieces: Vec<Piece>,
-    /// Pages that the chunk gets as its bytes arrive.
-    pub(crate) pages: Option<ArrivalPages>,
-    /// Set when the connection ended before the chunk was moved.
-    pub(crate) failed: bool,
-    piece: usize,
-    within: usize,
-    left: usize,
-}
-
-impl Chunk {
-    pub(crate) fn new(number: u64, offset: u32, pieces: Vec<Piece>) -> Self {
-        let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        Self {
-            number,
-            offset,
-            bytes,
-            pieces,
-            pages: None,
-            failed: false,
-            piece: 0,
-            within: 0,
-            left: bytes,
-        }
-    }
-
-    /// A chunk whose memory grows with the bytes that arrive; `pieces` is empty.
-    pub(crate) fn on_arrival(
-        number: u64,
-        offset: u32,
-        pages: ArrivalPages,
-        pieces: Vec<Piece>,
-    ) -> Self {
-        let bytes = pages.unplaced();
-        Self { bytes, left: bytes, pages: Some(pages), ..Self::new(number, offset, pieces) }
-    }
-
-    /// Bytes that have no memory yet.
-    fn unplaced(&self) -> usize {
-        self.pages.as_ref().map_or(0, ArrivalPages::unplaced)
-    }
-
-    /// Makes room for bytes that have arrived, if the chunk's memory grows. The socket's end is an
-    /// error.
-    fn place(&mut self, faults: &mut SocketFaults, socket: &TcpStream) -> io::Result<()> {
-        let placed = self.left - self.unplaced();
-        match &mut self.pages {
-            Some(pages) if pages.unplaced() > 0 => {
-                faults.place(socket, placed, pages, &mut self.pieces)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Lists what is left; false when the list takes no more.
-    fn list(&self, list: &mut IoList<'_>) -> bool {
-        let mut within = self.within;
-        self.pieces[self.piece..].iter().all(|piece| {
-            let rest = piece.part(within, piece.len());
-            within = 0;
-            list.push(rest)
-        }) && self.unplaced() == 0
-    }
-
-    /// Counts bytes that were moved; returns how many of them belong to later chunks.
-    fn advance(&mut self, mut bytes: usize) -> usize {
-        while bytes > 0 && self.piece < self.pieces.len() {
-            let rest = self.pieces[self.piece].len() - self.within;
-            let step = rest.min(bytes);
-            self.within += step;
-            self.left -= step;
-            bytes -= step;
-            if step == rest {
-                self.piece += 1;
-                self.within = 0;
-            }
-        }
-        bytes
-    }
-}
 
 /// What came of running a lane once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +45,11 @@ pub(crate) enum Progress {
 #[derive(Debug)]
 struct Working {
     chunks: VecDeque<Chunk>,
+    /// Chunks that are out, of which the system may still read the oldest one's memory. The comm's
+    /// sixteen requests have no more, and the socket holds no more bytes.
+    lingering: VecDeque<Chunk>,
+    /// Where the system may send in place.
+    in_place: Option<SendsInPlace>,
     dead: bool,
     /// Chunks of a dead socket of whose end nobody is told.
     lost: Vec<Chunk>,
@@ -147,10 +65,12 @@ pub(crate) struct Lane {
     incoming: Mutex<VecDeque<Chunk>>,
     working: Mutex<Working>,
     finished: Mutex<VecDeque<Chunk>>,
-    /// Chunks that are not finished.
+    /// Chunks that are not wholly moved.
     chunks: AtomicUsize,
     /// Bytes of those chunks.
     bytes: AtomicUsize,
+    /// Chunks that are out and linger.
+    lingering: AtomicUsize,
     /// Chunks that are finished and not collected.
     done: AtomicUsize,
     /// Rung with every finished chunk, where a helper thread runs the lane.
@@ -164,22 +84,31 @@ impl Lane {
         index: usize,
         side: Side,
         faults: SocketFaults,
+        zerocopy: ZeroCopy,
         bell: Option<Arc<Bell>>,
     ) -> Self {
+        let in_place = match side {
+            Side::Send => SendsInPlace::new(&socket, index, zerocopy),
+            Side::Recv => None,
+        };
+        let working = Working {
+            chunks: VecDeque::new(),
+            lingering: VecDeque::new(),
+            in_place,
+            dead: false,
+            lost: Vec::new(),
+            faults,
+        };
         Self {
             socket,
             index,
             side,
             incoming: Mutex::default(),
-            working: Mutex::new(Working {
-                chunks: VecDeque::new(),
-                dead: false,
-                lost: Vec::new(),
-                faults,
-            }),
+            working: Mutex::new(working),
             finished: Mutex::default(),
             chunks: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            lingering: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             bell,
         }
@@ -215,16 +144,25 @@ impl Lane {
         Some(chunk)
     }
 
+    /// Whether the system has yet to tell that it has read chunks which are out.
+    fn has_lingering(&self) -> bool {
+        self.lingering.load(Ordering::Relaxed) > 0
+    }
+
     /// Moves what can be moved with one system call, at most so many bytes. Never waits for the
     /// socket.
     pub(crate) fn run_once(&self, most: usize) -> Progress {
-        if self.chunks.load(Ordering::Acquire) == 0 {
+        if !self.has_chunks() && !self.has_lingering() {
             return Progress::Idle;
         }
         let mut working = lock(&self.working);
         working.chunks.append(&mut lock(&self.incoming));
         if working.dead {
             self.fail_all(&mut working);
+            return Progress::Idle;
+        }
+        self.hear(&mut working);
+        if working.chunks.is_empty() {
             return Progress::Idle;
         }
         let limit = match working.faults.limit(&self.socket) {
@@ -248,17 +186,14 @@ impl Lane {
             }
         }
         if list.is_empty() {
-            // The front chunk waits for bytes or pages, if there is one.
-            return if working.chunks.is_empty() { Progress::Idle } else { Progress::Held };
+            // The front chunk waits for bytes or pages.
+            return Progress::Held;
         }
-        let moved = match self.side {
-            Side::Send => list.send(self.socket.as_fd(), working.faults.signal()),
-            Side::Recv => list.receive(self.socket.as_fd()),
-        };
+        let (moved, calls_to_end) = self.call(&mut working, list);
         match moved {
             IoOutcome::Bytes(bytes) => {
                 working.faults.moved(bytes);
-                self.advance(&mut working, bytes);
+                self.advance(&mut working, bytes, calls_to_end);
                 Progress::Moved(bytes)
             }
             IoOutcome::Blocked => Progress::Blocked,
@@ -271,6 +206,16 @@ impl Lane {
                 self.die(&mut working, &error);
                 Progress::Idle
             }
+        }
+    }
+
+    /// Makes the system call. Also how many calls must be over before the memory has been read.
+    fn call(&self, working: &mut Working, mut list: IoList<'_>) -> (IoOutcome, u64) {
+        let signal = working.faults.signal();
+        match (self.side, &mut working.in_place) {
+            (Side::Recv, _) => (list.receive(self.socket.as_fd()), 0),
+            (Side::Send, None) => (list.send(self.socket.as_fd(), signal), 0),
+            (Side::Send, Some(in_place)) => in_place.send(&self.socket, &mut list, signal),
         }
     }
 
@@ -288,30 +233,77 @@ impl Lane {
         &self.socket
     }
 
-    /// The socket and what a blocked lane waits for.
-    pub(crate) fn readiness(&self) -> (BorrowedFd<'_>, Interest) {
+    /// The socket and what a blocked lane waits for, if it waits for anything.
+    pub(crate) fn readiness(&self) -> Option<(BorrowedFd<'_>, Interest)> {
         let interest = match self.side {
+            _ if !self.has_chunks() && self.has_lingering() => Interest::Error,
+            _ if !self.has_chunks() => return None,
             Side::Send => Interest::Write,
             Side::Recv => Interest::Read,
         };
-        (self.socket.as_fd(), interest)
+        Some((self.socket.as_fd(), interest))
     }
 
-    fn advance(&self, working: &mut Working, mut bytes: usize) {
-        while let Some(chunk) = working.chunks.front_mut() {
+    /// Whether the system may still read the memory of any chunk that was here.
+    pub(crate) fn still_reads(&self) -> bool {
+        let mut working = lock(&self.working);
+        let Some(in_place) = &mut working.in_place else { return false };
+        in_place.hear(&self.socket);
+        !in_place.is_idle()
+    }
+
+    /// Resets the connection, so that nothing of a chunk is sent, or sent again, from now on.
+    pub(crate) fn reset(&self) {
+        log::warn!("data socket {} is reset: the comm is closed in mid-send", self.index);
+        if let Err(error) = reset(&self.socket) {
+            log::warn!("data socket {}: cannot reset it: {error}", self.index);
+        }
+    }
+
+    /// Finishes the chunks of which the system has read the memory.
+    fn hear(&self, working: &mut Working) {
+        let Working { lingering, in_place: Some(in_place), .. } = working else { return };
+        in_place.hear(&self.socket);
+        while let Some(chunk) =
+            lingering.pop_front_if(|chunk| in_place.are_over(chunk.calls_to_end))
+        {
+            self.lingering.fetch_sub(1, Ordering::Relaxed);
+            self.finish(chunk);
+        }
+    }
+
+    /// So many bytes were moved, whose memory the system has read when `calls_to_end` calls are
+    /// over.
+    fn advance(&self, working: &mut Working, mut bytes: usize, calls_to_end: u64) {
+        while bytes > 0
+            && let Some(chunk) = working.chunks.front_mut()
+        {
+            chunk.calls_to_end = chunk.calls_to_end.max(calls_to_end);
             bytes = chunk.advance(bytes);
-            if chunk.left > 0 {
+            if !chunk.is_moved() {
                 break;
             }
-            self.finish_front(working);
+            let Some(chunk) = self.take_front(working) else { break };
+            let is_over =
+                working.in_place.as_ref().is_none_or(|calls| calls.are_over(chunk.calls_to_end));
+            if is_over && working.lingering.is_empty() {
+                self.finish(chunk);
+            } else {
+                working.lingering.push_back(chunk);
+                self.lingering.fetch_add(1, Ordering::Relaxed);
+            }
         }
         debug_assert_eq!(bytes, 0, "more bytes than the chunks have");
     }
 
-    fn finish_front(&self, working: &mut Working) {
-        let Some(chunk) = working.chunks.pop_front() else { return };
+    fn take_front(&self, working: &mut Working) -> Option<Chunk> {
+        let chunk = working.chunks.pop_front()?;
         self.bytes.fetch_sub(chunk.bytes, Ordering::Relaxed);
         self.chunks.fetch_sub(1, Ordering::Relaxed);
+        Some(chunk)
+    }
+
+    fn finish(&self, chunk: Chunk) {
         let mut finished = lock(&self.finished);
         finished.push_back(chunk);
         self.done.fetch_add(1, Ordering::Release);
@@ -327,14 +319,20 @@ impl Lane {
         self.fail_all(working);
     }
 
+    /// Also those of which the system still reads the memory. It stays as it is until the comm is
+    /// closed.
     fn fail_all(&self, working: &mut Working) {
+        self.lingering.fetch_sub(working.lingering.len(), Ordering::Relaxed);
         if working.faults.is_silent() {
             self.chunks.fetch_sub(working.chunks.len(), Ordering::Relaxed);
+            working.lost.extend(working.lingering.drain(..));
             return working.lost.extend(working.chunks.drain(..));
         }
-        while let Some(chunk) = working.chunks.front_mut() {
+        while let Some(mut chunk) =
+            working.lingering.pop_front().or_else(|| self.take_front(working))
+        {
             chunk.failed = true;
-            self.finish_front(working);
+            self.finish(chunk);
         }
     }
 }

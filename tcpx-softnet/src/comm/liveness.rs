@@ -205,6 +205,7 @@ mod tests {
     use socket2::SockRef;
 
     use super::*;
+    use crate::comm::zerocopy::ZeroCopy;
     use crate::faults::FaultScript;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -219,6 +220,7 @@ mod tests {
             recv_sync: false,
             inline_bytes: 0,
             peer_timeout: limit,
+            zerocopy: ZeroCopy::Off,
             script: &script,
         };
         Liveness::new(sockets.iter().copied(), side, &options)

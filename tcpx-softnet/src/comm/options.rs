@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::zerocopy::ZeroCopy;
 use crate::cpu_set::CpuSet;
 use crate::faults::FaultScript;
 
@@ -20,5 +21,7 @@ pub(crate) struct CommOptions<'a> {
     pub(crate) inline_bytes: u32,
     /// How long the peer's host may acknowledge nothing; `None`: for ever.
     pub(crate) peer_timeout: Option<Duration>,
+    /// Whether the system sends chunks from their own memory.
+    pub(crate) zerocopy: ZeroCopy,
     pub(crate) script: &'a FaultScript,
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
+use super::chunk::Chunk;
 use super::control_socket::{ControlIn, ControlSocket};
 use super::credit::CreditOut;
-use super::lane::Chunk;
 use super::lanes::Lanes;
 use super::liveness::Liveness;
 use super::needs_call::NeedsCall;

@@ -37,7 +37,8 @@ struct SendRequest {
     inline: Option<Piece>,
     /// Bytes that are queued on data sockets or being staged, or all of them for an inline message.
     queued: u32,
-    /// Bytes on data sockets, or being staged, that are not out yet.
+    /// Bytes on data sockets, or being staged, that are not out yet, or whose memory the system
+    /// still reads.
     unsent: u32,
     /// Records that are not out yet.
     records: u32,
@@ -48,7 +49,7 @@ struct SendRequest {
 impl Request for SendRequest {
     const NAME: &'static str = "send";
 
-    /// Whether every byte has left for the kernel.
+    /// Whether every byte has left for the kernel, which reads its memory no more.
     fn is_finished(&self) -> bool {
         self.unsent == 0 && self.records == 0
     }
@@ -350,12 +351,16 @@ impl SendComm {
         lanes.harvest(|_, mut chunk| {
             has_harvested = true;
             if chunk.failed {
+                // The system may still read its pinned pages. Nobody needs them: all that comes
+                // before has some, and what comes after has failed.
                 requests.fail(chunk.number, Failure::System);
-            } else if let Some(send) = requests.ring.get_mut(chunk.number) {
-                send.unsent -= chunk.bytes as u32;
-            }
-            if let (Some(stager), Some(memory)) = (stager.as_mut(), chunk.pieces.first()) {
-                stager.release(*memory);
+            } else {
+                if let Some(send) = requests.ring.get_mut(chunk.number) {
+                    send.unsent -= chunk.bytes as u32;
+                }
+                if let (Some(stager), Some(memory)) = (stager.as_mut(), chunk.pieces.first()) {
+                    stager.release(*memory);
+                }
             }
             chunk.pieces.clear();
             spare.push(chunk.pieces);
@@ -376,7 +381,8 @@ fn lone_inline_bytes(options: &CommOptions<'_>) -> u32 {
 
 impl Drop for SendComm {
     fn drop(&mut self) {
-        // The threads end before the requests let go of their registrations.
+        // The threads end, and the system has read what it sends, before the requests let go of
+        // their registrations.
         self.outgoing.lanes.stop();
         // Waits for copies, which read memory that the requests below hold on to.
         self.stager = None;

@@ -1,13 +1,11 @@
-#![allow(unsafe_code)]
 //! Faults of a whole comm: connections that are reset, messages that are lost, pages that leak.
 
-use std::io;
 use std::net::TcpStream;
-use std::os::fd::AsRawFd;
 
 use super::fault::Fault;
 use super::script::FaultScript;
 use crate::log;
+use crate::reset::reset;
 use crate::wire::Side;
 
 /// What the script wants of one comm.
@@ -66,38 +64,5 @@ impl CommFaults {
     /// Whether a receive comm forgets this message's pages.
     pub(crate) fn leaks(&self, number: u64) -> bool {
         self.leak.is_some_and(|every| (number + 1).is_multiple_of(every))
-    }
-}
-
-/// Drops what was not sent and tells the peer with a reset. The descriptor stays open, and every
-/// later call on it fails.
-fn reset(socket: &TcpStream) -> io::Result<()> {
-    let nowhere =
-        libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
-    // SAFETY: the address is as long as the call is told, and outlives it. Connecting to AF_UNSPEC
-    // dissolves a connection.
-    let result = unsafe {
-        libc::connect(socket.as_raw_fd(), &raw const nowhere, size_of_val(&nowhere) as u32)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::{Ipv4Addr, TcpListener};
-
-    use super::*;
-
-    #[test]
-    fn the_peer_sees_a_reset() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
-        let mut near =
-            TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
-        let (mut far, _) = listener.accept().expect("accept");
-        reset(&near).expect("reset");
-        let error = far.read(&mut [0; 1]).expect_err("no clean end");
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-        assert!(near.write(&[0]).is_err());
     }
 }

@@ -46,6 +46,11 @@ impl<'a> IoList<'a> {
         self.used == 0
     }
 
+    /// Bytes of the listed memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Appends a piece, cut to the limit; false when nothing after it can be taken.
     pub(crate) fn push(&mut self, piece: Piece) -> bool {
         self.append(core::ptr::with_exposed_provenance_mut(piece.address()), piece.len())
@@ -78,25 +83,57 @@ impl<'a> IoList<'a> {
 
     /// Sends from the listed memory without waiting. `signal`: what `sendmsg` is to do about
     /// SIGPIPE, `MSG_NOSIGNAL` or nothing.
-    pub(crate) fn send(mut self, socket: BorrowedFd<'_>, signal: c_int) -> IoOutcome {
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, signal: c_int) -> IoOutcome {
+        sent(self.call_send(socket, signal, 0))
+    }
+
+    /// As [`Self::send`], but the system goes on reading the memory until the socket's error queue
+    /// says that it is done. An error when it does not want to, and a call of [`Self::send`] may
+    /// do.
+    pub(crate) fn send_in_place(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        signal: c_int,
+    ) -> io::Result<IoOutcome> {
+        let result = self.call_send(socket, signal, libc::MSG_ZEROCOPY);
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            // Too much is under way or pinned; or the memory cannot be pinned.
+            if matches!(
+                error.raw_os_error(),
+                Some(
+                    libc::ENOBUFS
+                        | libc::ENOMEM
+                        | libc::EPERM
+                        | libc::EFAULT
+                        | libc::EINVAL
+                        | libc::EOPNOTSUPP
+                )
+            ) {
+                return Err(error);
+            }
+        }
+        Ok(sent(result))
+    }
+
+    fn call_send(&mut self, socket: BorrowedFd<'_>, signal: c_int, how: c_int) -> isize {
         let message = self.message();
-        let flags = signal | libc::MSG_DONTWAIT;
+        let flags = signal | how | libc::MSG_DONTWAIT;
         // SAFETY:
         // - `message` points to `self.vectors`, which outlives the call;
         // - the kernel only reads the listed memory, and answers EFAULT where the process has none.
+        //   With MSG_ZEROCOPY it reads it after the call, too. It holds on to the pages then, so
+        //   that nothing of the process but these bytes can be read.
         let send = || unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
-        let mut result = send();
+        let result = send();
         if result < 0
             && signal == 0
             && io::Error::last_os_error().kind() == io::ErrorKind::ConnectionReset
         {
             // The system tells of a reset once without the signal.
-            result = send();
+            return send();
         }
-        match moved(result) {
-            IoOutcome::Closed => IoOutcome::Again,
-            moved => moved,
-        }
+        result
     }
 
     /// Receives into the listed memory without waiting. Must not be called after
@@ -110,6 +147,14 @@ impl<'a> IoList<'a> {
         let result =
             unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
         moved(result)
+    }
+}
+
+/// A send of no byte is no end.
+fn sent(result: isize) -> IoOutcome {
+    match moved(result) {
+        IoOutcome::Closed => IoOutcome::Again,
+        moved => moved,
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Copies run on a stream of the comm's own; `test` looks whether they have ended and never waits
 //! for them. All that they need is made with the first such send of a comm. A chunk takes a slot,
-//! which is free again when the kernel has the bytes.
+//! which is free again when the kernel has the bytes, and reads the slot no more.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -74,6 +74,11 @@ impl Stager {
     /// Whether no chunk is between [`start`](Self::start) and [`take`](Self::take).
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
+    }
+
+    /// Whether a slot is free.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty()
     }
 
     /// Begins to copy a chunk of message `number`; false when no slot is free. `source` is lent GPU

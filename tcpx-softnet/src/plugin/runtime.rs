@@ -52,6 +52,7 @@ impl Runtime {
             recv_sync: self.settings.recv_sync,
             inline_bytes: self.settings.inline_bytes,
             peer_timeout: self.settings.peer_timeout,
+            zerocopy: self.settings.zerocopy,
             script: &self.settings.script,
         }
     }

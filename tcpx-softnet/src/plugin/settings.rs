@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::helper_cpus::HelperCpus;
 use super::script_variables::{inline_bytes, script};
 use super::variables::{SettingsError, Variables, narrow};
+use crate::comm::ZeroCopy;
 use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
@@ -77,6 +78,8 @@ pub struct Settings {
     /// probes of an idle connection unanswered (whole seconds, at least four), before the comm is
     /// dead. `None`: for ever.
     pub peer_timeout: Option<Duration>,
+    /// Whether the system sends chunks from the messages' own memory.
+    pub zerocopy: ZeroCopy,
     /// What goes wrong, or is inconvenient, on purpose: for testing consumers.
     pub script: FaultScript,
 }
@@ -98,6 +101,7 @@ impl Default for Settings {
             poison: false,
             connect_timeout: Duration::from_secs(20),
             peer_timeout: Some(Duration::from_secs(10)),
+            zerocopy: ZeroCopy::Off,
             script: FaultScript::default(),
         }
     }
@@ -180,6 +184,7 @@ impl Settings {
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
             peer_timeout,
+            zerocopy: read.parsed("TCPX_SOFT_ZEROCOPY")?.unwrap_or(default.zerocopy),
             script,
         };
         settings.check()?;
@@ -312,6 +317,7 @@ mod tests {
             ("TCPX_SOFT_FAULTS", "kill:send@1;"),
             ("TCPX_SOFT_CONNECT_TIMEOUT_MS", "0"),
             ("TCPX_SOFT_PEER_TIMEOUT_MS", "86400001"),
+            ("TCPX_SOFT_ZEROCOPY", "1"),
         ] {
             match parse(&[(CHUNK, "1"), (name, value)]) {
                 Err(SettingsError::Invalid { variable, .. }) => assert_eq!(variable, name),

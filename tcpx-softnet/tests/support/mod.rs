@@ -34,12 +34,16 @@ unsafe impl Send for Net {}
 // SAFETY: as above.
 unsafe impl Sync for Net {}
 
-/// Settings that tests start from: loopback, poisoned pages.
+/// Settings that tests start from: loopback, poisoned pages. `TCPX_SOFT_ZEROCOPY=on` tries them all
+/// with sends in place.
 pub fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.interfaces = Some("=lo".to_owned());
     settings.poison = true;
     settings.connect_timeout = Duration::from_secs(10);
+    if let Ok(zerocopy) = std::env::var("TCPX_SOFT_ZEROCOPY") {
+        settings.zerocopy = zerocopy.parse().expect("off, auto or on");
+    }
     settings
 }
 
@@ -268,6 +272,10 @@ impl Memory {
 
     pub fn bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    pub fn fill(&mut self, byte: u8) {
+        self.map.fill(byte);
     }
 }
 

@@ -49,6 +49,11 @@ pub fn wait_for_ends(count: usize) {
     });
 }
 
+/// Whether a socket of this process holds bytes for which its peer has no room.
+pub fn is_any_held_up() -> bool {
+    descriptors().into_iter().any(holds_bytes_back)
+}
+
 fn descriptors() -> Vec<c_int> {
     let entries = std::fs::read_dir("/proc/self/fd").expect("Linux has it");
     let names = entries.map(|entry| entry.expect("it is readable").file_name());
@@ -72,4 +77,13 @@ fn state(fd: c_int) -> Option<u8> {
     };
     // SAFETY: integers only, of which any bytes are a value, and all of them were zeroed before.
     (rc == 0).then(|| unsafe { info.assume_init() }.tcpi_state)
+}
+
+fn holds_bytes_back(fd: c_int) -> bool {
+    /// `SIOCOUTQNSD` of the kernel's `sockios.h`: bytes that were not sent yet.
+    const NOT_SENT: libc::Ioctl = 0x894b;
+    let mut bytes: c_int = 0;
+    // SAFETY: the system writes an int. What is no TCP socket refuses.
+    let rc = unsafe { libc::ioctl(fd, NOT_SENT, &raw mut bytes) };
+    rc == 0 && bytes > 0
 }

@@ -4,7 +4,7 @@
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
 use super::{Delivery, RecvComm, too_many_fragments};
-use crate::comm::lane::Chunk;
+use crate::comm::chunk::Chunk;
 use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
 use crate::faults::failstop;

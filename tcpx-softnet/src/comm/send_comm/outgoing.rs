@@ -1,7 +1,7 @@
 //! Records and chunks on their way to the sockets.
 
+use crate::comm::chunk::Chunk;
 use crate::comm::control_socket::ControlOut;
-use crate::comm::lane::Chunk;
 use crate::comm::lane_order::RoundRobin;
 use crate::comm::lanes::Lanes;
 use crate::memory::Piece;

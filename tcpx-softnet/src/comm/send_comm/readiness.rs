@@ -32,8 +32,18 @@ impl SendComm {
             .requests
             .next()
             .is_some_and(|next| self.credit.as_ref().is_none_or(|credit| credit.covers(next)));
-        let has_room = has_harvested || self.outgoing.lanes.has_any_room();
+        let has_room = has_harvested || self.has_room_for_next();
         let at_once = NeedsCall::AtOnce.when(waits_for_room && has_room);
         at_once.max(NeedsCall::Soon.when(is_staging || counts_calls))
+    }
+
+    /// Whether there is room for more of the next message: on the sockets, or, if it is staged, in
+    /// pinned pages, which the system may still read when the sockets have long had room.
+    fn has_room_for_next(&self) -> bool {
+        let next = self.requests.next().and_then(|number| self.requests.ring.get(number));
+        match &self.stager {
+            Some(stager) if next.is_some_and(|next| next.staged) => stager.has_room(),
+            _ => self.outgoing.lanes.has_any_room(),
+        }
     }
 }

@@ -1,0 +1,111 @@
+//! One chunk on its way through a data socket.
+
+use std::io;
+use std::net::TcpStream;
+
+use crate::faults::{ArrivalPages, SocketFaults};
+use crate::memory::{IoList, Piece};
+
+/// One chunk on its way.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    /// Request that the chunk belongs to.
+    pub(crate) number: u64,
+    /// Where the chunk starts in its message.
+    pub(crate) offset: u32,
+    /// Bytes of the chunk.
+    pub(crate) bytes: usize,
+    /// Memory of the chunk, in order; exactly `bytes` long when all of it has a place.
+    pub(crate) pieces: Vec<Piece>,
+    /// Pages that the chunk gets as its bytes arrive.
+    pub(crate) pages: Option<ArrivalPages>,
+    /// Set when the connection ended before the chunk was moved, or its memory read.
+    pub(crate) failed: bool,
+    /// How many calls of its socket must be over before the system has read its memory for the last
+    /// time.
+    pub(super) calls_to_end: u64,
+    piece: usize,
+    within: usize,
+    left: usize,
+}
+
+impl Chunk {
+    pub(crate) fn new(number: u64, offset: u32, pieces: Vec<Piece>) -> Self {
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        Self {
+            number,
+            offset,
+            bytes,
+            pieces,
+            pages: None,
+            failed: false,
+            calls_to_end: 0,
+            piece: 0,
+            within: 0,
+            left: bytes,
+        }
+    }
+
+    /// A chunk whose memory grows with the bytes that arrive; `pieces` is empty.
+    pub(crate) fn on_arrival(
+        number: u64,
+        offset: u32,
+        pages: ArrivalPages,
+        pieces: Vec<Piece>,
+    ) -> Self {
+        let bytes = pages.unplaced();
+        Self { bytes, left: bytes, pages: Some(pages), ..Self::new(number, offset, pieces) }
+    }
+
+    /// Bytes that have no memory yet.
+    fn unplaced(&self) -> usize {
+        self.pages.as_ref().map_or(0, ArrivalPages::unplaced)
+    }
+
+    /// Makes room for bytes that have arrived, if the chunk's memory grows. The socket's end is an
+    /// error.
+    pub(super) fn place(
+        &mut self,
+        faults: &mut SocketFaults,
+        socket: &TcpStream,
+    ) -> io::Result<()> {
+        let placed = self.left - self.unplaced();
+        match &mut self.pages {
+            Some(pages) if pages.unplaced() > 0 => {
+                faults.place(socket, placed, pages, &mut self.pieces)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists what is left; false when the list takes no more.
+    pub(super) fn list(&self, list: &mut IoList<'_>) -> bool {
+        let mut within = self.within;
+        self.pieces[self.piece..].iter().all(|piece| {
+            let rest = piece.part(within, piece.len());
+            within = 0;
+            list.push(rest)
+        }) && self.unplaced() == 0
+    }
+
+    /// Whether all of it was moved.
+    pub(super) fn is_moved(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Counts bytes that were moved; returns how many of them belong to later chunks.
+    pub(super) fn advance(&mut self, mut bytes: usize) -> usize {
+        while bytes > 0 && self.piece < self.pieces.len() {
+            let rest = self.pieces[self.piece].len() - self.within;
+            let step = rest.min(bytes);
+            self.within += step;
+            self.left -= step;
+            bytes -= step;
+            if step == rest {
+                self.piece += 1;
+                self.within = 0;
+            }
+        }
+        bytes
+    }
+}

@@ -1,0 +1,144 @@
+//! Which calls that sent in place are over, so that the system reads their memory no more. Pure.
+//!
+//! The system numbers those calls of a socket from 0, with 32 bits. It tells of their ends in
+//! ranges, of several calls at once, and not always in order.
+
+use std::collections::VecDeque;
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+struct SendInPlace {
+    bytes: usize,
+    is_over: bool,
+}
+
+/// The calls of one socket.
+#[derive(Debug, Default)]
+pub(super) struct SendsUnderWay {
+    /// The number of the oldest call that is not over.
+    first: u64,
+    /// That one and all later ones.
+    calls: VecDeque<SendInPlace>,
+}
+
+impl SendsUnderWay {
+    /// A call has sent so many bytes. Returns how many calls there have been by now.
+    pub(super) fn begin(&mut self, bytes: usize) -> u64 {
+        self.calls.push_back(SendInPlace { bytes, is_over: false });
+        self.first + self.calls.len() as u64
+    }
+
+    /// The calls `from..=to`, as the system numbers them, are over. Returns how many bytes those
+    /// have sent that were not over before.
+    pub(super) fn end(&mut self, from: u32, to: u32) -> usize {
+        let mut bytes = 0;
+        for (number, call) in (self.first..).zip(&mut self.calls) {
+            // Cut to the system's 32 bits. Numbers wrap around, and so does a range.
+            let is_meant = (number as u32).wrapping_sub(from) <= to.wrapping_sub(from);
+            if is_meant && !call.is_over {
+                call.is_over = true;
+                bytes += call.bytes;
+            }
+        }
+        while self.calls.pop_front_if(|call| call.is_over).is_some() {
+            self.first += 1;
+        }
+        bytes
+    }
+
+    /// Whether the first `count` calls are over.
+    pub(super) fn are_over(&self, count: u64) -> bool {
+        count <= self.first
+    }
+
+    /// Whether all of them are.
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_over_when_all_before_it_are() {
+        let mut sends = SendsUnderWay::default();
+        assert!(sends.is_empty() && sends.are_over(0));
+        assert_eq!([10, 20, 30, 40].map(|bytes| sends.begin(bytes)), [1, 2, 3, 4]);
+        assert_eq!(sends.end(1, 2), 50, "two calls at once, out of order");
+        assert!(!sends.are_over(1) && !sends.are_over(3));
+        assert_eq!(sends.end(0, 0), 10);
+        assert!(sends.are_over(3) && !sends.are_over(4) && !sends.is_empty());
+        assert_eq!((sends.end(0, 2), sends.end(4, 9)), (0, 0), "over before, and never made");
+        assert_eq!(sends.end(3, 3), 40);
+        assert!(sends.are_over(4) && sends.is_empty());
+    }
+
+    #[test]
+    fn a_range_wraps_around_as_its_numbers_do() {
+        let first = u64::from(u32::MAX) - 1;
+        let mut sends = SendsUnderWay { first, ..SendsUnderWay::default() };
+        let counts = [1, 2, 4, 8].map(|bytes| sends.begin(bytes));
+        assert_eq!(counts[3], first + 4);
+        assert_eq!(sends.end(u32::MAX, 0), 6);
+        assert!(!sends.are_over(counts[0]));
+        assert_eq!(sends.end(u32::MAX - 1, u32::MAX - 1), 1);
+        assert!(sends.are_over(counts[2]) && !sends.are_over(counts[3]));
+        assert_eq!(sends.end(1, 1), 8);
+        assert!(sends.is_empty());
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Begin(usize),
+        /// Which call, counted from some before the oldest one that the model knows, and how many.
+        End(u8, u8),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            (1usize..1000).prop_map(Step::Begin),
+            (0u8..20, 1u8..6).prop_map(|(from, calls)| Step::End(from, calls)),
+        ];
+        prop::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        /// Against a model that keeps every call that is not over, by its whole number.
+        #[test]
+        fn behaves_like_a_set_of_calls(
+            steps in steps(),
+            first in prop_oneof![Just(0), (u64::from(u32::MAX) - 50)..(u64::from(u32::MAX) + 50)],
+        ) {
+            let mut sends = SendsUnderWay { first, ..SendsUnderWay::default() };
+            let (mut model, mut next) = (BTreeMap::new(), first);
+            for step in steps {
+                match step {
+                    Step::Begin(bytes) => {
+                        model.insert(next, bytes);
+                        next += 1;
+                        prop_assert_eq!(sends.begin(bytes), next);
+                    }
+                    Step::End(from, calls) => {
+                        let oldest = model.first_key_value().map_or(next, |(&number, _)| number);
+                        let from = (oldest + u64::from(from)).saturating_sub(4);
+                        let ended: Vec<u64> =
+                            model.range(from..from + u64::from(calls)).map(|(&k, _)| k).collect();
+                        let bytes: usize = ended.iter().filter_map(|k| model.remove(k)).sum();
+                        let to = from + u64::from(calls) - 1;
+                        prop_assert_eq!(sends.end(from as u32, to as u32), bytes);
+                    }
+                }
+                prop_assert_eq!(sends.is_empty(), model.is_empty());
+                for count in first..=next {
+                    prop_assert_eq!(sends.are_over(count), model.range(..count).next().is_none());
+                }
+            }
+        }
+    }
+}

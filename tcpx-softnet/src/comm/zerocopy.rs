@@ -1,0 +1,175 @@
+//! Sends in place: the system reads a chunk's own memory until the peer's host has acknowledged the
+//! bytes, instead of copying them first (MSG_ZEROCOPY).
+
+use std::ffi::c_int;
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::str::FromStr;
+use std::sync::atomic::Ordering;
+
+use super::error_queue::{allow_sends_in_place, next_ended};
+use super::sends_under_way::SendsUnderWay;
+use crate::log;
+use crate::memory::{IoList, IoOutcome};
+use crate::parse_error::ParseError;
+use crate::sync::AtomicU64;
+
+/// Fewest bytes of a call that sends in place. The system pins each page and tells of each end, and
+/// its documentation says that this takes longer than to copy up to about 10 KB. With some more the
+/// system call that hears of the end is paid for, too.
+const LEAST_BYTES: usize = 64 << 10;
+
+/// Whether the system sends chunks in place, from the memory of their messages (MSG_ZEROCOPY).
+///
+/// Such a send is done when the peer's host has acknowledged its bytes, and not as soon as the
+/// system has them. So it is for NICs that are fast enough for the copy to matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ZeroCopy {
+    /// It copies them.
+    #[default]
+    Off,
+    /// It does so from 64 KiB a call on. A data socket copies for good once the system says that it
+    /// copies nevertheless, as over loopback, or does not want to send in place.
+    Auto,
+    /// It does so with every call, also where it copies nevertheless. For testing.
+    On,
+}
+
+impl FromStr for ZeroCopy {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "off" => Ok(Self::Off),
+            "auto" => Ok(Self::Auto),
+            "on" => Ok(Self::On),
+            _ => Err(ParseError::new("off, auto or on")),
+        }
+    }
+}
+
+/// What calls that were to send in place came to, over all comms of this process. A call counts
+/// when the system is done with its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ZeroCopyStats {
+    /// Bytes that were sent in place.
+    pub sent_bytes: u64,
+    /// Bytes that the system copied nevertheless.
+    pub copied_bytes: u64,
+}
+
+static SENT_BYTES: AtomicU64 = AtomicU64::new(0);
+static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// What was sent in place so far. All zero unless [`Settings::zerocopy`](crate::Settings) asks for
+/// it.
+#[must_use]
+pub fn zerocopy_stats() -> ZeroCopyStats {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    ZeroCopyStats { sent_bytes: get(&SENT_BYTES), copied_bytes: get(&COPIED_BYTES) }
+}
+
+/// Whether the next call may send in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Permission {
+    Granted,
+    /// When one of those under way is over: the system would not have more of them.
+    AfterAnEnd,
+    Withdrawn,
+}
+
+/// The calls of one data socket.
+#[derive(Debug)]
+pub(super) struct SendsInPlace {
+    /// Which data socket of its comm it is.
+    index: usize,
+    /// Whether it goes on where the system copies.
+    is_forced: bool,
+    permission: Permission,
+    sends: SendsUnderWay,
+}
+
+impl SendsInPlace {
+    /// `None` when all calls on the socket are to copy.
+    pub(super) fn new(socket: &TcpStream, index: usize, wanted: ZeroCopy) -> Option<Self> {
+        if wanted == ZeroCopy::Off {
+            return None;
+        }
+        let (is_forced, permission) = (wanted == ZeroCopy::On, Permission::Granted);
+        let mut all = Self { index, is_forced, permission, sends: SendsUnderWay::default() };
+        if let Err(error) = allow_sends_in_place(socket) {
+            all.give_up(&error);
+            return None;
+        }
+        Some(all)
+    }
+
+    /// Sends from the list, in place if that may be. Also how many calls must be over before the
+    /// bytes that have moved may change; 0: they may at once.
+    pub(super) fn send(
+        &mut self,
+        socket: &TcpStream,
+        list: &mut IoList<'_>,
+        signal: c_int,
+    ) -> (IoOutcome, u64) {
+        let is_long = self.is_forced || list.bytes() >= LEAST_BYTES;
+        if is_long && self.permission == Permission::Granted {
+            match list.send_in_place(socket.as_fd(), signal) {
+                Ok(IoOutcome::Bytes(bytes)) => {
+                    return (IoOutcome::Bytes(bytes), self.sends.begin(bytes));
+                }
+                Ok(outcome) => return (outcome, 0),
+                Err(refusal) => self.refused(&refusal),
+            }
+        }
+        (list.send(socket.as_fd(), signal), 0)
+    }
+
+    /// Hears which calls are over.
+    pub(super) fn hear(&mut self, socket: &TcpStream) {
+        while !self.sends.is_empty()
+            && let Some(ended) = next_ended(socket)
+        {
+            let bytes = self.sends.end(ended.from, ended.to) as u64;
+            let counter = if ended.copied { &COPIED_BYTES } else { &SENT_BYTES };
+            counter.fetch_add(bytes, Ordering::Relaxed);
+            if self.permission == Permission::AfterAnEnd {
+                self.permission = Permission::Granted;
+            }
+            if ended.copied && !self.is_forced {
+                self.give_up(&"it copies them nevertheless");
+            }
+        }
+    }
+
+    /// Whether the first `count` calls are over.
+    pub(super) fn are_over(&self, count: u64) -> bool {
+        self.sends.are_over(count)
+    }
+
+    /// Whether none is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sends.is_empty()
+    }
+
+    /// The limits that the system knows are those of what is under way. Where nothing is, it does
+    /// not want to at all, or others take all there is.
+    fn refused(&mut self, refusal: &io::Error) {
+        if !self.sends.is_empty() {
+            self.permission = Permission::AfterAnEnd;
+        } else if !self.is_forced {
+            self.give_up(refusal);
+        }
+    }
+
+    fn give_up(&mut self, why: &dyn fmt::Display) {
+        if self.permission != Permission::Withdrawn {
+            log::info!("data socket {}: the system does not send in place: {why}", self.index);
+        }
+        self.permission = Permission::Withdrawn;
+    }
+}
