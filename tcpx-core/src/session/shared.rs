@@ -199,16 +199,20 @@ impl Shared {
                 }
                 return outcome;
             }
-            let mut engine = self.engine()?;
+            let mut engine = self.lock()?;
             let now = Instant::now();
-            if let Poll::Ready(value) = check(&mut engine)? {
-                return Ok(value);
+            let seen = check(&mut engine);
+            if matches!(seen, Ok(Poll::Pending)) && !limit.is_over(now) {
+                // It has only looked. To tell of that would end its own wait.
+                drop(engine);
+                listening.wait(limit.cut(LONGEST_WAIT, now));
+                continue;
             }
-            if limit.is_over(now) {
-                return Err(on_deadline(&mut engine, limit.waited(now), now));
-            }
-            drop(engine);
-            listening.wait(limit.cut(LONGEST_WAIT, now));
+            let mut engine = EngineGuard { shared: self, engine };
+            return match seen? {
+                Poll::Ready(value) => Ok(value),
+                Poll::Pending => Err(on_deadline(&mut engine, limit.waited(now), now)),
+            };
         }
     }
 

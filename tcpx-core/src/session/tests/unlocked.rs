@@ -1,14 +1,36 @@
 //! What a program may ask while another thread is inside the session, for however long.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use super::connect;
+use crate::session::wait::WaitLimit;
 use crate::{Access, Error, PluginChoice, Post, Session, SessionOptions};
 
 fn session() -> Session {
     let options = SessionOptions::default().plugin(PluginChoice::Soft);
     let options = options.close_timeout(Duration::from_millis(1)).eager_bytes(0);
     Session::new(options).expect("the software plugin is always there")
+}
+
+#[test]
+fn whoever_waits_beside_a_thread_that_leads_looks_only_when_it_is_told() {
+    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
+    let session = Session::new(options).expect("the software plugin is always there");
+    // The progress thread leads the second time at the latest, and nothing moves.
+    for _ in 0..2 {
+        let mut looks = 0;
+        let deadline = session.shared.wait(
+            WaitLimit::for_time(Duration::from_millis(200)),
+            |_| {
+                looks += 1;
+                Ok(Poll::<()>::Pending)
+            },
+            |_, _, _| Error::Cancelled,
+        );
+        assert!(matches!(deadline, Err(Error::Cancelled)));
+        assert!(looks < 100, "{looks} looks in 200 ms");
+    }
 }
 
 #[test]
