@@ -107,6 +107,8 @@ pub(crate) struct Engine {
     unpack_why: String,
     unpack_batches: u64,
     peers_failed: u64,
+    /// A peer has ended since somebody asked.
+    has_ended_peer: bool,
     /// What peers that are forgotten have counted.
     departed: Sums,
     watch: SessionWatch,
@@ -179,6 +181,7 @@ impl Engine {
             unpack_why: opened.why,
             unpack_batches: 0,
             peers_failed: 0,
+            has_ended_peer: false,
             departed: Sums::default(),
             watch: SessionWatch::default(),
             parked: Vec::new(),
@@ -346,6 +349,11 @@ impl Engine {
         }
     }
 
+    /// Whether a peer has ended since this was asked last: somebody may wait for it.
+    pub(crate) fn take_ended_peer(&mut self) -> bool {
+        std::mem::take(&mut self.has_ended_peer)
+    }
+
     fn end_peer(&mut self, key: PeerKey, error: Error, reached: BatchNumber) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         if peer.is_gone() {
@@ -356,6 +364,7 @@ impl Engine {
             tracing::warn!(peer = %peer.name(), %error, "peer failed");
         }
         self.agenda.settle(key, Attention::default());
+        self.has_ended_peer = true;
         // Another may have waited for its place, or for its dial to end.
         self.is_listener_due = true;
         if let Some(leftover) = peer.end(error.clone(), &mut self.commons, reached) {

@@ -3,8 +3,23 @@
 //! One thread *leads*: it makes the rounds, and between them waits for what the system says. Others
 //! that wait are told when a round has moved something, and one of them leads next. Whoever gives
 //! the session something to do wakes the one that leads.
+//!
+//! Why nobody sleeps through what concerns it:
+//! - *Work for the one that leads.* It takes the mark of work away, and then locks the engine for
+//!   its round. Whoever gives work sets the mark with the engine locked. So a mark that is gone
+//!   when the leader is about to wait was set for work that its round has seen; one that is set
+//!   ends the wait (`Poller::wake`).
+//! - *What happens on a descriptor.* The system keeps it until it is asked. What it has told stays
+//!   in `Lead::events`, which passes on with the lead, until a round takes it.
+//! - *What a round has done, for others.* They listen before they look, with the engine locked. So
+//!   a round that came before is seen, and one that comes later tells them.
+//! - *The lead.* Whoever does not get it listened before, and whoever lets go of it tells
+//!   afterwards, with a fence at both: either it was free, or it is told.
+//! - *A time* that a call outside a round has brought forward is the one exception: the leader
+//!   finds out when it looks at everything, once a second.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -237,13 +252,13 @@ impl Shared {
                 return Err(on_deadline(&mut engine, limit.waited(now), now));
             }
             let rest = engine.rest(now);
-            let has_completed = engine.take_completed();
+            let (has_completed, has_ended) = (engine.take_completed(), engine.take_ended_peer());
             // Whoever waits for the lock is next.
             parking_lot::MutexGuard::unlock_fair(engine);
             if has_completed {
                 self.completed.tell();
             }
-            if moved {
+            if moved || has_ended {
                 self.moved.tell();
             }
             lead.pause(&self.poller, rest, moved, limit);
@@ -280,6 +295,7 @@ impl Drop for EngineGuard<'_> {
 impl Drop for LeadGuard<'_> {
     fn drop(&mut self) {
         drop(self.lead.take());
+        fence(Ordering::SeqCst);
         self.shared.completed.tell();
         self.shared.moved.tell();
     }
