@@ -1,5 +1,6 @@
 //! Two ends of a conversation against each other, without a socket and in virtual time.
 
+mod acting;
 mod bounce;
 mod credit;
 mod crossings;
@@ -12,4 +13,5 @@ mod pair;
 mod post_room;
 mod random;
 mod sections;
+mod setting;
 mod withdrawals;
