@@ -2,6 +2,7 @@
 
 mod acting;
 mod bounce;
+mod chunk;
 mod credit;
 mod crossings;
 mod driver;

@@ -56,13 +56,7 @@ impl Driver {
                     self.credit = Some(chunks);
                 }
                 Action::PrepareStaging { channel, memory } => {
-                    ensure!(self.is_open, "staging before it is up");
-                    let is_new = self.asked_for.insert((channel, memory == MemoryType::Host));
-                    ensure!(is_new, "asks twice for staging of {memory} on channel {channel}");
-                    self.unanswered.push_back((channel, memory));
-                    if !self.setting.staging_is_late {
-                        self.answer_staging();
-                    }
+                    self.prepare_staging(channel, memory)?;
                 }
                 Action::SendChunks(plan) => self.deal(plan, Direction::Send)?,
                 Action::ReceiveChunks(plan) => self.deal(plan, Direction::Receive)?,
@@ -83,40 +77,60 @@ impl Driver {
                         protocol.handle_sent(self.sent_counts.clone());
                     }
                 }
-                Action::CloseSends => {
-                    let is_idle = self.sending.iter().all(StripeQueue::is_empty);
-                    ensure!(is_idle, "closes sends with chunks in them");
-                    self.has_closed_sends = true;
-                    if let Some(protocol) = &mut self.protocol {
-                        protocol.handle_sends_closed();
-                    }
-                }
-                Action::CloseReceives => {
-                    let is_idle = self.receiving.iter().all(StripeQueue::is_empty);
-                    ensure!(is_idle, "closes receives with chunks in them");
-                    if let Some(protocol) = &mut self.protocol {
-                        protocol.handle_receives_closed();
-                    }
-                }
-                Action::End { ending, .. } => {
-                    let is_broken = matches!(ending, Ending::Broken(_));
-                    ensure!(!is_broken, "one correct end is broken to the other: {ending:?}");
-                    let left = self.protocol.as_ref().map_or(0, PeerProtocol::operation_count);
-                    let is_parting = ending == Ending::Goodbye;
-                    ensure!(!is_parting || left == 0, "{left} operations after the goodbye");
-                    self.messages.none_follows();
-                    ensure!(!is_parting || self.messages.kept.is_empty(), "messages are kept");
-                    if ending != Ending::Goodbye {
-                        self.outbox.push_back(Frame::Abort(format!("{ending:?}")));
-                    }
-                    return self.end(Over::Said(ending));
-                }
+                Action::CloseSends => self.close_sends()?,
+                Action::CloseReceives => self.close_receives()?,
+                Action::End { ending, .. } => return self.say_over(ending),
             }
         }
         self.messages.none_follows();
         let is_kept = self.messages.thrown_away.is_empty();
         ensure!(is_kept || self.is_leaving, "messages are thrown away by an end that stays");
         Ok(())
+    }
+
+    fn prepare_staging(&mut self, channel: u16, memory: MemoryType) -> Check {
+        ensure!(self.is_open, "staging before it is up");
+        let is_new = self.asked_for.insert((channel, memory == MemoryType::Host));
+        ensure!(is_new, "asks twice for staging of {memory} on channel {channel}");
+        self.unanswered.push_back((channel, memory));
+        if !self.setting.staging_is_late {
+            self.answer_staging();
+        }
+        Ok(())
+    }
+
+    fn close_sends(&mut self) -> Check {
+        let is_idle = self.sending.iter().all(StripeQueue::is_empty);
+        ensure!(is_idle, "closes sends with chunks in them");
+        self.has_closed_sends = true;
+        if let Some(protocol) = &mut self.protocol {
+            protocol.handle_sends_closed();
+        }
+        Ok(())
+    }
+
+    fn close_receives(&mut self) -> Check {
+        let is_idle = self.receiving.iter().all(StripeQueue::is_empty);
+        ensure!(is_idle, "closes receives with chunks in them");
+        if let Some(protocol) = &mut self.protocol {
+            protocol.handle_receives_closed();
+        }
+        Ok(())
+    }
+
+    /// The protocol says that it is over.
+    fn say_over(&mut self, ending: Ending) -> Check {
+        let is_broken = matches!(ending, Ending::Broken(_));
+        ensure!(!is_broken, "one correct end is broken to the other: {ending:?}");
+        let left = self.protocol.as_ref().map_or(0, PeerProtocol::operation_count);
+        let is_parting = ending == Ending::Goodbye;
+        ensure!(!is_parting || left == 0, "{left} operations after the goodbye");
+        self.messages.none_follows();
+        ensure!(!is_parting || self.messages.kept.is_empty(), "messages are kept");
+        if !is_parting {
+            self.outbox.push_back(Frame::Abort(format!("{ending:?}")));
+        }
+        self.end(Over::Said(ending))
     }
 
     fn send(&mut self, frame: Frame) -> Check {

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::bounce::Bounce;
+use super::chunk::{Chunk, take_chunk};
 use super::lists;
 use super::messages::{Message, Messages};
 use super::setting::Setting;
@@ -19,7 +20,6 @@ use crate::peer::protocol::coalescing_limits::CoalescingLimits;
 use crate::peer::protocol::operation::{NewOperation, Operation};
 use crate::peer::protocol::stage::{Leaving, PeerStage};
 use crate::peer::protocol::{Opening, PeerProtocol};
-use crate::transfer::plan::Member;
 use crate::transfer::stripe_queue::{Finished, StripeQueue};
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
@@ -58,18 +58,6 @@ pub(super) enum End {
     /// Its conversation ended before it.
     WithThePeer,
 }
-
-/// Bytes of one message, which a chunk has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    /// The message, by the key of its transfer.
-    pub(super) of: TransferKey,
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-}
-
-/// A chunk on its way.
-pub(super) type Chunk = Vec<Piece>;
 
 /// How a conversation ended at this end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -388,18 +376,4 @@ impl Driver {
         self.act()?;
         self.messages.check_room(self.setting.eager.buffer)
     }
-}
-
-/// Takes the next chunk of a lane.
-fn take_chunk(stripes: &mut StripeQueue) -> Option<Chunk> {
-    let (stripe, range) = stripes.peek()?;
-    let whole = |member: &Member| Piece { of: member.transfer, offset: 0, bytes: member.bytes };
-    let chunk = match stripe.members() {
-        [one] => {
-            vec![Piece { of: one.transfer, offset: range.offset, bytes: u64::from(range.bytes) }]
-        }
-        many => many.iter().map(whole).collect(),
-    };
-    stripes.take();
-    Some(chunk)
 }
