@@ -107,8 +107,8 @@ pub(crate) struct Engine {
     unpack_why: String,
     unpack_batches: u64,
     peers_failed: u64,
-    /// A peer has ended since somebody asked.
-    has_ended_peer: bool,
+    /// Something about peers has changed since somebody asked.
+    has_news: bool,
     /// What peers that are forgotten have counted.
     departed: Sums,
     watch: SessionWatch,
@@ -181,7 +181,7 @@ impl Engine {
             unpack_why: opened.why,
             unpack_batches: 0,
             peers_failed: 0,
-            has_ended_peer: false,
+            has_news: false,
             departed: Sums::default(),
             watch: SessionWatch::default(),
             parked: Vec::new(),
@@ -272,6 +272,7 @@ impl Engine {
     /// Takes a peer out for good. Its numbers stay in the session's.
     fn take_out(&mut self, key: PeerKey) -> Option<Peer> {
         let peer = self.peers.remove(key)?;
+        self.has_news = true;
         self.agenda.forget(key);
         self.departed.add(&peer.report());
         Some(peer)
@@ -299,6 +300,7 @@ impl Engine {
     /// Leaves a peer. One that cannot be up at its end is ended at once: nobody there would answer.
     pub(crate) fn start_disconnect(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(key) else { return };
+        self.has_news = true;
         self.agenda.mark(key);
         match peer.disconnect(&mut self.commons) {
             Ok(Leaving::Begun) => {}
@@ -349,9 +351,10 @@ impl Engine {
         }
     }
 
-    /// Whether a peer has ended since this was asked last: somebody may wait for it.
-    pub(crate) fn take_ended_peer(&mut self) -> bool {
-        std::mem::take(&mut self.has_ended_peer)
+    /// Whether anything but the state of transfers has changed since this was asked last that
+    /// somebody may wait for: who is up or has come, what is gone, and what is left of it.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
     }
 
     fn end_peer(&mut self, key: PeerKey, error: Error, reached: BatchNumber) {
@@ -364,7 +367,7 @@ impl Engine {
             tracing::warn!(peer = %peer.name(), %error, "peer failed");
         }
         self.agenda.settle(key, Attention::default());
-        self.has_ended_peer = true;
+        self.has_news = true;
         // Another may have waited for its place, or for its dial to end.
         self.is_listener_due = true;
         if let Some(leftover) = peer.end(error.clone(), &mut self.commons, reached) {

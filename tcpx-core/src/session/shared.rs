@@ -1,8 +1,8 @@
 //! The engine behind its lock, and how threads wait on it.
 //!
 //! One thread *leads*: it makes the rounds, and between them waits for what the system says. Others
-//! that wait are told when a round has moved something, and one of them leads next. Whoever gives
-//! the session something to do wakes the one that leads.
+//! that wait are told when what they wait for may have come, and one of them leads next. Whoever
+//! gives the session something to do wakes the one that leads.
 //!
 //! Why nobody sleeps through what concerns it:
 //! - *Work for the one that leads.* It takes the mark of work away, and then locks the engine for
@@ -45,8 +45,8 @@ pub(crate) struct Shared {
     lead: Mutex<Lead>,
     /// For those who wait for a transfer: one has become complete.
     completed: News,
-    /// For those who wait for anything else: something has moved.
-    moved: News,
+    /// For those who wait for anything else: something about peers has changed.
+    changed: News,
 }
 
 /// The engine, locked. When it is let go, whoever waits hears of what was done.
@@ -77,7 +77,7 @@ impl Shared {
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(Lead::new(spin)),
                 completed: News::default(),
-                moved: News::default(),
+                changed: News::default(),
             }
         })
     }
@@ -123,7 +123,7 @@ impl Shared {
     /// Wakes whoever waits, to look again.
     pub(super) fn wake(&self) {
         self.poller.wake();
-        self.moved.tell();
+        self.changed.tell();
     }
 
     fn try_lead(&self) -> Option<LeadGuard<'_>> {
@@ -180,7 +180,7 @@ impl Shared {
         check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
     ) -> Result<T> {
-        self.wait_for(&self.moved, limit, check, on_deadline)
+        self.wait_for(&self.changed, limit, check, on_deadline)
     }
 
     /// The same, for an answer that changes when a transfer becomes complete, and not before.
@@ -252,14 +252,14 @@ impl Shared {
                 return Err(on_deadline(&mut engine, limit.waited(now), now));
             }
             let rest = engine.rest(now);
-            let (has_completed, has_ended) = (engine.take_completed(), engine.take_ended_peer());
+            let (has_completed, has_news) = (engine.take_completed(), engine.take_news());
             // Whoever waits for the lock is next.
             parking_lot::MutexGuard::unlock_fair(engine);
             if has_completed {
                 self.completed.tell();
             }
-            if moved || has_ended {
-                self.moved.tell();
+            if has_news {
+                self.changed.tell();
             }
             lead.pause(&self.poller, rest, moved, limit);
         }
@@ -288,7 +288,9 @@ impl Drop for EngineGuard<'_> {
         if self.engine.take_completed() {
             self.shared.completed.tell();
         }
-        self.shared.moved.tell();
+        if self.engine.take_news() {
+            self.shared.changed.tell();
+        }
     }
 }
 
@@ -297,6 +299,6 @@ impl Drop for LeadGuard<'_> {
         drop(self.lead.take());
         fence(Ordering::SeqCst);
         self.shared.completed.tell();
-        self.shared.moved.tell();
+        self.shared.changed.tell();
     }
 }
