@@ -559,8 +559,9 @@ class Session {
 
   /**
    * Returns a descriptor for an event loop: readable when a round of a transfer has ended, or what
-   * startConnect() and its like began. pollCompletions() makes it unreadable. It stays the
-   * session's. As codes: -1 after a failure.
+   * startConnect() and its like began, and without a progress thread when a round of progress is
+   * due. progress(), where there is no such thread, and then pollCompletions() make it unreadable.
+   * It stays the session's. As codes: -1 after a failure.
    */
   int eventFd() const {
     int32_t descriptor = -1;

@@ -68,10 +68,17 @@ class Machine:
             return False
 
     def bench(self, crate, name, *arguments):
-        """The JSON lines that one of our benches prints."""
-        command = ["cargo", "bench", "--quiet", "-p", crate, "--bench", name, "--", *arguments]
-        lines = self.output(command, {}).splitlines()
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        """The JSON lines that one of our benches prints. Others say why it has measured nothing."""
+        command = ["cargo", "bench", "--quiet", "-p", crate, "--bench", name]
+        # Building it may take longer than it may run.
+        subprocess.run([*command, "--no-run"], check=True)
+        figures = []
+        for line in self.output([*command, "--", *arguments], {}).splitlines():
+            if line.startswith("{"):
+                figures.append(json.loads(line))
+            elif line:
+                print(f"{name}: {line}", file=sys.stderr, flush=True)
+        return figures
 
     @staticmethod
     def output(command, variables):
@@ -370,9 +377,9 @@ def main():
                 print(f"round {round_number + 1}: {group}", file=sys.stderr, flush=True)
                 try:
                     GROUPS[group][0](machine, figures)
-                except subprocess.SubprocessError as error:
+                except (subprocess.SubprocessError, LookupError, ValueError) as error:
                     # The rows of the others are worth having.
-                    print(f"not measured: {error}", file=sys.stderr, flush=True)
+                    print(f"not measured: {error!r}", file=sys.stderr, flush=True)
     print(f"medians of {rounds} rounds; load when they began {load:.1f}, {os.cpu_count()} processors\n")
     print_table(row for group in groups for row in GROUPS[group][1](figures))
 

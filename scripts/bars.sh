@@ -11,13 +11,7 @@
 # NIXL's wheel, which has UCX in it, is installed once below the target folder. Without network
 # access, or on a machine that it does not know, the columns of UCX stay empty.
 set -euo pipefail
-
-case ${1:-} in
--h | --help)
-  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d'
-  exit 0
-  ;;
-esac
+. "$(dirname "$0")/usage.sh"
 
 cd "$(dirname "$0")/.."
 target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')

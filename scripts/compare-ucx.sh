@@ -5,11 +5,6 @@
 #
 # usage: scripts/compare-ucx.sh [ROUNDS]      (default: 5)
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 
-case ${1:-} in
--h | --help)
-  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d'
-  exit 0
-  ;;
-esac
 exec "$(dirname "$0")/bars.sh" "${1:-5}" trips stream

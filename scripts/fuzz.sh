@@ -10,14 +10,8 @@
 # goes to fuzz/target or CARGO_TARGET_DIR. An input that broke a property is left under
 # fuzz/artifacts; fuzz/README.md says how to go on from there, with cargo-fuzz.
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 cd "$(dirname "$0")/.."
-
-case "${1:-}" in
--h | --help)
-    sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
-    exit 0
-    ;;
-esac
 
 seconds=${1:-60}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "fuzz.sh: $seconds is no number of seconds" >&2; exit 2; }

@@ -7,14 +7,9 @@
 #   OUT   folder for callgrind's files, which callgrind_annotate reads (default: a temporary folder,
 #         removed at the end)
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 count=10000
 
-case ${1:-} in
--h | --help)
-  sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
-  exit 0
-  ;;
-esac
 for tool in valgrind cargo; do
   if ! command -v "$tool" >/dev/null; then
     echo "instructions.sh: $tool is not installed" >&2

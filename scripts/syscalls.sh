@@ -5,14 +5,9 @@
 #
 # usage: scripts/syscalls.sh [SIZE...]      (default: 64 4K 64K 512K 4M)
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 short=100 long=600
 
-case ${1:-} in
--h | --help)
-  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d'
-  exit 0
-  ;;
-esac
 if ! strace -f -qq -o /dev/null true 2>/dev/null; then
   echo "syscalls.sh: skipped: strace is missing, or may not trace here" >&2
   exit 0

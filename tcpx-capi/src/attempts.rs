@@ -9,9 +9,9 @@ use tcpx_core::PeerState;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::input::peer_name;
-use crate::output::{ByteOutput, NameOutput, Output};
+use crate::output::{ErrorOutput, NameOutput, Output};
 use crate::session::tcpx_session;
-use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL, TCPX_OK};
+use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL};
 
 /// State of a peer: an accept waits for it.
 pub const TCPX_PEER_ACCEPTING: i32 = 1;
@@ -160,17 +160,13 @@ pub unsafe extern "C" fn tcpx_session_peer_error(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Output::new("out_error", out_error) }?;
-        // SAFETY: passed on from the caller.
-        let text = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
+        let out = unsafe { ErrorOutput::new(out_error, buffer, capacity, out_size) }?;
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        let error = match session.get()?.peer_state(peer)? {
-            PeerState::Failed(error) => Some(error),
-            _ => None,
-        };
-        out.write(error.as_ref().map_or(TCPX_OK, tcpx_status::from));
-        text.write_text(&error.map_or_else(String::new, |error| error.to_string()))
+        match session.get()?.peer_state(peer)? {
+            PeerState::Failed(error) => out.write(Some(&error)),
+            _ => out.write(None),
+        }
     })
 }
 

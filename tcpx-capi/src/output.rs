@@ -5,9 +5,11 @@
 use std::ffi::c_char;
 use std::ptr::NonNull;
 
+use tcpx_core::Error;
+
 use crate::failure::Failure;
 use crate::input::TCPX_MAX_NAME_BYTES;
-use crate::status::tcpx_status::TCPX_ERR_BUFFER_TOO_SMALL;
+use crate::status::tcpx_status::{self, TCPX_ERR_BUFFER_TOO_SMALL, TCPX_OK};
 
 /// A place for one result.
 pub(crate) struct Output<T>(NonNull<T>);
@@ -84,6 +86,38 @@ impl ByteOutput {
     pub(crate) fn write_text(&self, text: &str) -> Result<(), Failure> {
         let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != 0).chain([0]).collect();
         self.write(&bytes)
+    }
+}
+
+/// Places for an error that is told, and not the answer of the call: its status, and its words.
+pub(crate) struct ErrorOutput {
+    status: Output<tcpx_status>,
+    text: ByteOutput,
+}
+
+impl ErrorOutput {
+    /// Checks the places; a NULL `buffer` asks for the length of the words alone.
+    ///
+    /// # Safety
+    /// For as long as the result lives, `out_error` and `out_size` are NULL or may be written, and
+    /// `buffer` is NULL or may be written for `capacity` bytes.
+    pub(crate) unsafe fn new(
+        out_error: *mut tcpx_status,
+        buffer: *mut c_char,
+        capacity: usize,
+        out_size: *mut usize,
+    ) -> Result<Self, Failure> {
+        // SAFETY: passed on from the caller.
+        let status = unsafe { Output::new("out_error", out_error) }?;
+        // SAFETY: passed on from the caller.
+        let text = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
+        Ok(Self { status, text })
+    }
+
+    /// Writes the status, or TCPX_OK where there is no error, and then the words.
+    pub(crate) fn write(&self, error: Option<&Error>) -> Result<(), Failure> {
+        self.status.write(error.map_or(TCPX_OK, tcpx_status::from));
+        self.text.write_text(&error.map(Error::to_string).unwrap_or_default())
     }
 }
 

@@ -9,9 +9,9 @@ use tcpx_core::{Transfer, TransferCounts};
 
 use crate::failure::Failure;
 use crate::input::peer_name;
-use crate::output::{ByteOutput, Output};
+use crate::output::{ErrorOutput, Output};
 use crate::session::tcpx_session;
-use crate::status::tcpx_status::{self, TCPX_OK};
+use crate::status::tcpx_status;
 use crate::{boundary, registry};
 
 /// Value of `timeout_ms`: no limit.
@@ -214,12 +214,8 @@ pub unsafe extern "C" fn tcpx_transfer_error(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Output::new("out_error", out_error) }?;
-        // SAFETY: passed on from the caller.
-        let text = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
-        let error = transfer.get()?.error();
-        out.write(error.as_ref().map_or(TCPX_OK, tcpx_status::from));
-        text.write_text(&error.map_or_else(String::new, |error| error.to_string()))
+        let out = unsafe { ErrorOutput::new(out_error, buffer, capacity, out_size) }?;
+        out.write(transfer.get()?.error().as_ref())
     })
 }
 

@@ -3,7 +3,7 @@
 //! Reaching a peer:
 //! - [`conn_info`]: what one session must know to reach another, as bytes to give away.
 //! - [`identity`]: what a session says of itself, and the secret that proves it.
-//! - [`connector`]: the connecting end of a handshake.
+//! - [`connector`]: the connecting end of a handshake. [`dialing`]: its connection, on the way.
 //! - [`listener`]: the listening socket, and its table of inbound handshakes.
 //! - [`admission`]: which connections have a place in that table.
 //! - [`inbound_handshake`]: the listening end of one handshake.
@@ -28,6 +28,7 @@ mod admission;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod delivery;
+mod dialing;
 pub(crate) mod eager_terms;
 pub(crate) mod epoll_set;
 pub(crate) mod frame;

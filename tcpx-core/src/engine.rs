@@ -7,7 +7,8 @@
 //! - `attempts`, `attempting`: connects, accepts and goodbyes that nobody waits for in a call.
 //!   `peer_state`: what a program is told of them.
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
-//! - `ending`: how a session ends.
+//! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
+//!   ends.
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
@@ -22,6 +23,7 @@ mod agenda;
 mod attempting;
 mod attempts;
 mod collision;
+mod departing;
 mod ending;
 mod hanging;
 mod hung_calls;
@@ -41,7 +43,6 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
@@ -54,24 +55,21 @@ use self::parked::Parked;
 use self::session_watch::SessionWatch;
 use crate::control::conn_info::ConnInfo;
 use crate::control::listener::ControlListener;
-
-use crate::error::{Departure, Error, Phase, Result, SettingProblem};
+use crate::error::{Error, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::memory::device_memory::OwnedMemory;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::protocol::operation::NewOperation;
-use crate::peer::protocol::stage::Leaving;
 use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
 use crate::plugin::Plugin;
 use crate::plugin::comm::Deregistration;
 use crate::plugin::registrations::Registrations;
 use crate::plugin::{chunk_size, nics};
-use crate::reactor::attention::Attention;
 use crate::settings::{SessionOptions, check_name};
 use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
-use crate::transfer::batch::{Batch, BatchNumber};
+use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
 use crate::types::PeerKey;
 use crate::types::memory_id::MemoryId;
@@ -107,6 +105,8 @@ pub(crate) struct Engine {
     unpack_why: String,
     unpack_batches: u64,
     peers_failed: u64,
+    /// Something about peers has changed since somebody asked.
+    has_news: bool,
     /// What peers that are forgotten have counted.
     departed: Sums,
     watch: SessionWatch,
@@ -179,6 +179,7 @@ impl Engine {
             unpack_why: opened.why,
             unpack_batches: 0,
             peers_failed: 0,
+            has_news: false,
             departed: Sums::default(),
             watch: SessionWatch::default(),
             parked: Vec::new(),
@@ -253,27 +254,6 @@ impl Engine {
         }
     }
 
-    /// Drops a peer, and its name with it, unless another peer has that by now.
-    pub(crate) fn forget(&mut self, key: PeerKey) {
-        self.names.retain(|_, named| *named != key);
-        self.take_out(key);
-    }
-
-    /// Drops the peer that has this name, which is over.
-    fn forget_name(&mut self, name: &str) {
-        if let Some(key) = self.names.remove(name) {
-            self.take_out(key);
-        }
-    }
-
-    /// Takes a peer out for good. Its numbers stay in the session's.
-    fn take_out(&mut self, key: PeerKey) -> Option<Peer> {
-        let peer = self.peers.remove(key)?;
-        self.agenda.forget(key);
-        self.departed.add(&peer.report());
-        Some(peer)
-    }
-
     pub(crate) fn peer(&self, name: &str) -> Result<(PeerKey, &Peer)> {
         let found = self.names.get(name).and_then(|key| Some((*key, self.peers.get(*key)?)));
         found.ok_or_else(|| {
@@ -283,88 +263,9 @@ impl Engine {
         })
     }
 
-    /// Whether the program has left a peer, or closed the session.
-    pub(crate) fn has_left(&self, key: PeerKey) -> bool {
-        self.is_closed || self.peers.get(key).is_none_or(Peer::is_left)
-    }
-
     /// What a peer is up to; `None`: it is forgotten.
     pub(crate) fn status(&self, key: PeerKey) -> Option<PeerStatus<'_>> {
         self.peers.get(key).map(Peer::status)
-    }
-
-    /// Leaves a peer. One that cannot be up at its end is ended at once: nobody there would answer.
-    pub(crate) fn start_disconnect(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        self.agenda.mark(key);
-        match peer.disconnect(&mut self.commons) {
-            Ok(Leaving::Begun) => {}
-            Ok(Leaving::NobodyThere) => self.fail_peer(key, Error::Closed),
-            Err(error) => self.fail_peer(key, error),
-        }
-    }
-
-    /// Ends a peer with an error. What is being unpacked from its bounce buffer, or gathered for
-    /// it, is parked.
-    pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
-        self.end_peer(key, error, self.commons.batch.reached());
-    }
-
-    /// Ends a peer whose driving has failed, and passes the error on.
-    fn end_on_error(&mut self, key: PeerKey, outcome: Result<()>) -> Result<()> {
-        if let Err(error) = &outcome {
-            self.fail_peer(key, error.clone());
-        }
-        outcome
-    }
-
-    /// Ends a peer that somebody has waited for too long. The deadline is the waiting call's; the
-    /// peer, and its operations, end because it is gone.
-    pub(crate) fn end_overdue(
-        &mut self,
-        key: PeerKey,
-        phase: Phase,
-        waited: Duration,
-        now: Instant,
-    ) -> Error {
-        let deadline = self.deadline(phase, key, waited, now);
-        if let Some(peer) = self.peers.get(key) {
-            let how = match phase {
-                Phase::Close => Departure::Unanswered(waited),
-                _ => Departure::NeverUp { waited, state: peer.state() },
-            };
-            let peer = peer.name().to_string();
-            self.fail_peer(key, Error::PeerGone { peer, phase, how });
-        }
-        deadline
-    }
-
-    /// Ends every peer with an error. Nothing up to batch `reached` is being unpacked or gathered.
-    fn end_all(&mut self, error: &Error, reached: BatchNumber) {
-        for key in self.peers.keys().collect::<Vec<_>>() {
-            self.end_peer(key, error.clone(), reached);
-        }
-    }
-
-    fn end_peer(&mut self, key: PeerKey, error: Error, reached: BatchNumber) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        if peer.is_gone() {
-            return;
-        }
-        if !matches!(error, Error::PeerGone { how: Departure::Goodbye, .. } | Error::Closed) {
-            self.peers_failed += 1;
-            tracing::warn!(peer = %peer.name(), %error, "peer failed");
-        }
-        self.agenda.settle(key, Attention::default());
-        // Another may have waited for its place, or for its dial to end.
-        self.is_listener_due = true;
-        if let Some(leftover) = peer.end(error.clone(), &mut self.commons, reached) {
-            let mut parked = Parked::new(peer.name().clone(), error, leftover);
-            if self.is_stuck {
-                parked.never_ends();
-            }
-            self.parked.push(parked);
-        }
     }
 
     /// Takes memory out. What is returned is to be done without the lock: every comm that knows the

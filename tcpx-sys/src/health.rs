@@ -7,6 +7,7 @@
 use core::ffi::{c_uint, c_void};
 use core::mem::{align_of, offset_of, size_of};
 
+use crate::addition::addition;
 use crate::types::{NcclResult, assert_layout};
 
 /// The data symbol that is the struct.
@@ -21,30 +22,12 @@ pub type SetPeerTimeoutFn =
 /// those of the table do.
 pub type CheckCommFn = unsafe extern "C" fn(comm: *mut c_void) -> NcclResult;
 
-/// The 16 bytes that the symbol `tcpxCommHealth_v1` *is*.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CommHealthV1 {
-    /// See [`SetPeerTimeoutFn`].
-    pub set_peer_timeout: Option<SetPeerTimeoutFn>,
-    /// See [`CheckCommFn`].
-    pub check_comm: Option<CheckCommFn>,
+addition! {
+    /// The 16 bytes that the symbol `tcpxCommHealth_v1` *is*.
+    struct CommHealthV1;
+    /// The functions of the addition, each known to be there.
+    entries HealthEntries;
+    { set_peer_timeout: SetPeerTimeoutFn, check_comm: CheckCommFn }
 }
 
 assert_layout!(CommHealthV1, size 16, align 8, { set_peer_timeout 0, check_comm 8 });
-
-/// The functions of the addition, each known to be there.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "each member is documented at its type")]
-pub struct HealthEntries {
-    pub set_peer_timeout: SetPeerTimeoutFn,
-    pub check_comm: CheckCommFn,
-}
-
-impl HealthEntries {
-    /// `None` when one of them is NULL: half of it is of no use.
-    pub(crate) fn from_struct(health: CommHealthV1) -> Option<Self> {
-        let CommHealthV1 { set_peer_timeout, check_comm } = health;
-        Some(Self { set_peer_timeout: set_peer_timeout?, check_comm: check_comm? })
-    }
-}

@@ -40,6 +40,7 @@
 //! assert!(matches!(error, LoadError::Missing { .. }));
 //! ```
 
+mod addition;
 mod health;
 mod load;
 mod logger;

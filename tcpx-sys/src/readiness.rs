@@ -9,6 +9,7 @@
 use core::ffi::{c_int, c_void};
 use core::mem::{align_of, offset_of, size_of};
 
+use crate::addition::addition;
 use crate::types::{NcclResult, assert_layout};
 
 /// The data symbol that is the struct.
@@ -49,34 +50,17 @@ pub type CommDescriptorsFn = unsafe extern "C" fn(
 /// Without a request it is 0.
 pub type NeedsCallFn = unsafe extern "C" fn(comm: *mut c_void, answer: *mut c_int) -> NcclResult;
 
-/// The 16 bytes that the symbol `tcpxCommPoll_v1` *is*.
-///
-/// What only time tells is not an edge: a peer's host that falls silent, or a connection that was
-/// reset behind bytes that still lay in the socket. A caller that waits for edges therefore calls
-/// `checkComm` ([`crate::CommHealthV1`]) about once a second on each comm that has a request.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CommPollV1 {
-    /// See [`CommDescriptorsFn`].
-    pub descriptors: Option<CommDescriptorsFn>,
-    /// See [`NeedsCallFn`].
-    pub needs_call: Option<NeedsCallFn>,
+addition! {
+    /// The 16 bytes that the symbol `tcpxCommPoll_v1` *is*.
+    ///
+    /// What only time tells is not an edge: a peer's host that falls silent, or a connection that
+    /// was reset behind bytes that still lay in the socket. A caller that waits for edges therefore
+    /// calls `checkComm` ([`crate::CommHealthV1`]) about once a second on each comm that has a
+    /// request.
+    struct CommPollV1;
+    /// The functions of the addition, each known to be there.
+    entries ReadinessEntries;
+    { descriptors: CommDescriptorsFn, needs_call: NeedsCallFn }
 }
 
 assert_layout!(CommPollV1, size 16, align 8, { descriptors 0, needs_call 8 });
-
-/// The functions of the addition, each known to be there.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "each member is documented at its type")]
-pub struct ReadinessEntries {
-    pub descriptors: CommDescriptorsFn,
-    pub needs_call: NeedsCallFn,
-}
-
-impl ReadinessEntries {
-    /// `None` when one of them is NULL: half of it is of no use.
-    pub(crate) fn from_struct(readiness: CommPollV1) -> Option<Self> {
-        let CommPollV1 { descriptors, needs_call } = readiness;
-        Some(Self { descriptors: descriptors?, needs_call: needs_call? })
-    }
-}

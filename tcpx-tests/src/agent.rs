@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -177,14 +178,9 @@ impl Agent {
     /// When the process is gone.
     #[must_use]
     pub fn wait_until_stopped(&self, timeout: Duration) -> bool {
-        let path = format!("/proc/{}/stat", self.process.id());
         let give_up_at = Instant::now() + timeout;
         loop {
-            let stat =
-                std::fs::read_to_string(&path).expect("the process exists until it is waited for");
-            // The state stands behind the name, which is in parentheses and may itself contain
-            // some.
-            if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')) {
+            if self.stat().first().is_some_and(|state| state == "T") {
                 return true;
             }
             if Instant::now() >= give_up_at {
@@ -192,6 +188,29 @@ impl Agent {
             }
             thread::yield_now();
         }
+    }
+
+    /// Processor time that all threads of the process have used so far.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    #[must_use]
+    pub fn processor_time(&self) -> Duration {
+        // Behind the state stand ten other numbers.
+        let ticks = self.stat()[11..13]
+            .iter()
+            .map(|ticks| ticks.parse::<u64>().expect("the system counts ticks"))
+            .sum::<u64>();
+        Duration::from_secs(1) * ticks as u32 / clock_ticks_per_second() as u32
+    }
+
+    /// What the system says of the process, from its state on.
+    fn stat(&self) -> Vec<String> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))
+            .expect("the process exists until it is waited for");
+        // The name before it is in parentheses and may itself contain some.
+        let rest = stat.rsplit(") ").next().unwrap_or_default();
+        rest.split_whitespace().map(str::to_owned).collect()
     }
 
     /// Waits until the process has ended by itself, whatever it still answers. False when it did

@@ -31,7 +31,11 @@ fn start(faults: Option<&str>) -> Agent {
 }
 
 fn star(faults_of_a: Option<&str>) -> Star {
-    let mut hub = start(Some(DELAY));
+    star_of(DELAY, faults_of_a)
+}
+
+fn star_of(faults_of_hub: &str, faults_of_a: Option<&str>) -> Star {
+    let mut hub = start(Some(faults_of_hub));
     let options = Options {
         channels: Some(1),
         chunk_bytes: Some(65_536),
@@ -104,6 +108,21 @@ fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
         assert!(Instant::now() < give_up_at, "the call never returns");
     }
     hub.run(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
+}
+
+/// The comm that receives closes last, when the peer has said everything and is gone: nothing is to
+/// be done until then, and nothing is.
+#[test]
+fn whoever_waits_for_its_last_comm_to_close_uses_no_processor() {
+    let Star { mut hub, mut a, b: _b } = star_of("delay:closeSend/closeRecv@2=5000", None);
+    let (before, began) = (hub.processor_time(), Instant::now());
+    hub.tell(Command::Disconnect { peer: "a".into() });
+    a.run(Command::Disconnect { peer: "hub".into() });
+    assert!(a.end(PATIENCE).is_some(), "its link ends with it");
+    hub.hear(PATIENCE).expect("the goodbye is answered");
+    assert!(began.elapsed() >= Duration::from_secs(5), "the second comm was not slow");
+    let used = hub.processor_time() - before;
+    assert!(used < Duration::from_millis(250), "{used:?} of five seconds");
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(super) enum Receives {
     /// Before the sender may send
     #[default]
     Ahead,
-    /// When both ends hear \"go\"; one way only
+    /// When both ends hear "go"; one way only
     Go,
     /// When the message is on its way; with --latency only
     Late,

@@ -13,6 +13,9 @@ use super::event::Event;
 use super::transfer_completion::TransferCompletion;
 use crate::error::Error;
 
+/// The queue has no more places of transfers that are gone than this times those that report.
+const MOST_GONE: usize = 2;
+
 new_key_type! {
     /// A transfer that reports.
     pub(crate) struct ReporterKey;
@@ -52,8 +55,8 @@ impl CompletionQueue {
     pub(crate) fn add(&self, context: u64) -> ReporterKey {
         let Reporters { all, waiting } = &mut *self.reporters();
         let key = all.insert(Reporter { context, rounds: 0, error: None });
-        // The end of a round needs no memory.
-        waiting.reserve((2 * all.len()).saturating_sub(waiting.len()));
+        // The end of a round needs no memory: all may wait, behind as many as `remove` leaves.
+        waiting.reserve(((MOST_GONE + 1) * all.len()).saturating_sub(waiting.len()));
         key
     }
 
@@ -69,7 +72,7 @@ impl CompletionQueue {
         let Reporters { all, waiting } = &mut *self.reporters();
         all.remove(key);
         // Those that are gone are swept out at once for many.
-        if waiting.len() > 2 * all.len() {
+        if waiting.len() > MOST_GONE * all.len() {
             waiting.retain(|key| all.contains_key(*key));
         }
     }
@@ -159,6 +162,24 @@ mod tests {
         };
         queue.ended(key, Ok(()));
         assert_eq!(take(&queue, 9), [(2, 1, true)], "what was reported is forgotten");
+    }
+
+    #[test]
+    fn the_end_of_a_round_needs_no_memory() {
+        for stay in 1..20 {
+            let queue = CompletionQueue::default();
+            let stays: Vec<_> = (0..stay).map(|context| queue.add(context)).collect();
+            // As many as are not swept out.
+            while (queue.reporters().waiting.len() as u64) < MOST_GONE as u64 * stay {
+                let goes = queue.add(99);
+                queue.ended(goes, Ok(()));
+                queue.remove(goes);
+            }
+            let room = queue.reporters().waiting.capacity();
+            stays.iter().for_each(|key| queue.ended(*key, Ok(())));
+            assert_eq!(queue.reporters().waiting.capacity(), room, "{stay}");
+            assert_eq!(take(&queue, usize::MAX).len() as u64, stay);
+        }
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::control::conn_info::ConnInfo;
+use crate::control::dialing::Dialing;
 use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, HandshakeError, Hello, Nonce, Proven, Role};
 use crate::control::identity::{Identity, random};
 use crate::control::introduction::Introduction;
-use crate::control::socket::{Dialing, LinkError, LinkSocket};
+use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, DialFailure, Error, Phase, Result};
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{Poller, Target};

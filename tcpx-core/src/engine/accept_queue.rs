@@ -51,6 +51,8 @@ struct Unclaimed<K> {
 #[derive(Debug)]
 pub(crate) struct AcceptQueue<K> {
     accepting: Vec<Accepting<K>>,
+    /// Those of them for which a peer has come: every round asks, whether or not any has.
+    fulfilled: usize,
     unclaimed: VecDeque<Unclaimed<K>>,
     /// Peers that were gone before an accept asked for them.
     missed: u64,
@@ -60,7 +62,13 @@ pub(crate) struct AcceptQueue<K> {
 
 impl<K> Default for AcceptQueue<K> {
     fn default() -> Self {
-        Self { accepting: Vec::new(), unclaimed: VecDeque::new(), missed: 0, taken_by_connects: 0 }
+        Self {
+            accepting: Vec::new(),
+            fulfilled: 0,
+            unclaimed: VecDeque::new(),
+            missed: 0,
+            taken_by_connects: 0,
+        }
     }
 }
 
@@ -92,22 +100,32 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
             Accept::Anyone(_) => Some(0),
         };
         let peer = index.and_then(|index| self.unclaimed.remove(index)).map(|found| found.peer);
+        self.fulfilled += usize::from(peer.is_some());
         self.accepting.push(Accepting { accept, peer });
         peer
     }
 
     /// The peer that came for an accept. It is the accept's to take, once.
     pub(crate) fn take_accepted(&mut self, accept: &Accept) -> Option<K> {
+        if self.fulfilled == 0 {
+            return None;
+        }
         let came =
             |accepting: &Accepting<K>| accepting.accept == *accept && accepting.peer.is_some();
         let index = self.accepting.iter().position(came)?;
-        self.accepting.remove(index).peer
+        self.remove(index)
     }
 
     /// An accept gives up. Returns the peer that came for it, if one has come all the same.
     pub(crate) fn stop_accept(&mut self, accept: &Accept) -> Option<K> {
         let index = self.accepting.iter().position(|accepting| accepting.accept == *accept)?;
-        self.accepting.remove(index).peer
+        self.remove(index)
+    }
+
+    fn remove(&mut self, index: usize) -> Option<K> {
+        let peer = self.accepting.remove(index).peer;
+        self.fulfilled -= usize::from(peer.is_some());
+        peer
     }
 
     /// A peer that calls itself `given` has come: the accept that takes it, or none, and it waits.
@@ -123,6 +141,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
             Some(index) => {
                 let accepting = &mut self.accepting[index];
                 accepting.peer = Some(peer);
+                self.fulfilled += 1;
                 Some(&accepting.accept)
             }
             None => {
@@ -289,6 +308,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(taken.len() + queue.unclaimed.len(), came.len());
+            prop_assert_eq!(queue.fulfilled, 0, "whoever came for an accept was taken");
         }
     }
 }

@@ -93,6 +93,7 @@ impl Engine {
         self.attempts.forget_failure(name);
         self.forget_name(name);
         self.names.insert(name.to_owned(), key);
+        self.has_news = true;
         self.agenda.mark(key);
         if let Some(peer) = self.peers.get_mut(key)
             && let Err(error) = peer.claim(name, &mut self.commons)

@@ -28,7 +28,7 @@ impl Engine {
     /// Begins to say goodbye to everybody; peers that cannot be up at either end are dropped at
     /// once.
     pub(crate) fn start_close(&mut self) {
-        self.is_closed = true;
+        (self.is_closed, self.has_news) = (true, true);
         self.listener = None;
         for key in self.peers.keys().collect::<Vec<_>>() {
             self.start_disconnect(key);
@@ -37,7 +37,7 @@ impl Engine {
 
     /// Ends everything that is left.
     pub(crate) fn finish_close(&mut self) {
-        self.is_closed = true;
+        (self.is_closed, self.has_news) = (true, true);
         self.end_all(&Error::Closed, self.commons.batch.reached());
     }
 }

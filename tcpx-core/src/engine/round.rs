@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Engine;
+use crate::peer::{Peer, PeerStatus};
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{IoEvent, Target};
 use crate::stats::stages::Activity;
@@ -30,6 +31,10 @@ pub(crate) enum Rest {
     Until(Instant),
 }
 
+fn is_up(peer: &Peer) -> bool {
+    matches!(peer.status(), PeerStatus::Up)
+}
+
 impl Engine {
     /// One round, after these events, which it takes. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant, events: &mut Vec<IoEvent>) -> bool {
@@ -55,6 +60,7 @@ impl Engine {
         }
         self.look(now);
         let settled = self.settle_parked(now) | self.settle_attempts(now);
+        self.has_news |= settled;
         self.commons.workers.tend();
         self.book_time();
         moved | settled
@@ -93,8 +99,12 @@ impl Engine {
     /// Drives one peer a step.
     fn drive(&mut self, key: PeerKey, now: Instant) -> bool {
         let Some(peer) = self.peers.get_mut(key) else { return false };
+        let was_up = is_up(peer);
         let moved = match peer.progress(now, &mut self.commons) {
-            Ok(moved) => moved,
+            Ok(moved) => {
+                self.has_news |= is_up(peer) != was_up;
+                moved
+            }
             Err(error) => {
                 self.step_failed(key, error, now);
                 true

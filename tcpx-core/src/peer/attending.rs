@@ -33,6 +33,10 @@ impl Connection {
 
     /// When it is to be driven next, apart from when something happens.
     pub(super) fn attention(&self) -> Attention {
+        if self.protocol.is_parted() {
+            // Its last comms are closing. Its link may have ended, and is not looked at any more.
+            return Attention { awaits_worker: true, ..Attention::default() };
+        }
         let awaits_worker = self.setup.is_some() || self.closing.is_some();
         let mut wants = Attention {
             again: self.link.has_more() || self.protocol.is_withdrawing(),
@@ -42,8 +46,8 @@ impl Connection {
             ..Attention::default()
         };
         if let Some(deferred) = &self.deferred {
-            let ends_at = deferred.ends_at();
-            wants.timeout = Some(self.timeout.map_or(ends_at, |timeout| timeout.min(ends_at)));
+            // The protocol is not told of the time any more.
+            wants.timeout = Some(deferred.ends_at());
             return wants;
         }
         for lane in &self.send_lanes {

@@ -22,7 +22,7 @@ mod send;
 pub(crate) use address::Deregistration;
 pub(crate) use connect::PendingConnect;
 pub(crate) use listen::ListenComm;
-pub(crate) use memory::{CommMemory, MemoryHandle, Registering, Registrar};
+pub(crate) use memory::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
 pub(crate) use open_comm::{OpenComm, close_comms};
 pub(crate) use raw::Request;
 pub(crate) use readiness::NextCall;

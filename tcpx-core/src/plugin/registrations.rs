@@ -16,7 +16,7 @@ use super::handle_table::HandleTable;
 use super::region::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::OwnedMemory;
-use crate::plugin::comm::{CommMemory, MemoryHandle, Registering, Registrar};
+use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
 use crate::types::memory_id::MemoryId;
 use crate::types::{Access, CommId, MemoryType, RegistrationKey, Span};
 use crate::workers::Workers;
@@ -298,9 +298,10 @@ impl Registrations {
             return Ok(Some(handle));
         }
         let region = self.regions.get(registration.region).ok_or_else(gone)?;
-        let (start, bytes) = region.segment_range(segment);
+        let (address, bytes) = region.segment_range(segment);
+        let range = RegisteredRange { address, bytes, memory: region.memory };
         tracing::debug!(
-            id = registration.id.map(MemoryId::get), address = format_args!("{start:#x}"), bytes,
+            id = registration.id.map(MemoryId::get), address = format_args!("{address:#x}"), bytes,
             memory = %region.memory,
             "registering with a comm"
         );
@@ -308,8 +309,7 @@ impl Registrations {
         // It is rounded out to pages, which belong to the same allocation or are never touched.
         // `remove` and `forget_comm` take the handle back before the memory ends; the caller
         // vouches for the time until it is there.
-        let registering =
-            unsafe { comm.register(start, bytes, region.memory.ptr_type(), &self.workers) };
+        let registering = unsafe { comm.register(range, &self.workers) };
         self.registering.insert(place, registering);
         Ok(None)
     }

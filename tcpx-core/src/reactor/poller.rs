@@ -169,18 +169,20 @@ impl Poller {
     }
 
     fn ask(&self, timeout: Duration, into: &mut Vec<IoEvent>) -> bool {
-        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; MOST_AT_ONCE];
-        let events = match epoll::wait(&self.set, &mut room, Some(&timespec(timeout))) {
-            Ok((events, _)) => &*events,
-            // Older kernels know whole milliseconds only.
-            Err(Errno::NOSYS | Errno::PERM) => {
-                std::thread::sleep(timeout);
-                &[]
-            }
-            Err(_) => &[],
+        let ask = |timeout| {
+            let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; MOST_AT_ONCE];
+            let (events, _) = epoll::wait(&self.set, &mut room, Some(&timespec(timeout)))?;
+            self.name_targets(events, into);
+            Ok(!events.is_empty())
         };
+        // A signal ends a wait: whoever waits looks what it is to do, and waits again.
+        ask_any_kernel(timeout, ask).unwrap_or(false)
+    }
+
+    /// Adds what events say, but for wakes, and for what is not watched any more.
+    fn name_targets(&self, events: &[epoll::Event], into: &mut Vec<IoEvent>) {
         if events.is_empty() {
-            return false;
+            return;
         }
         let targets = self.targets();
         into.extend(events.iter().filter_map(|event| {
@@ -190,7 +192,6 @@ impl Poller {
             let is_hung_up = flags.intersects(HUNG_UP);
             Some(IoEvent { target: *targets.get(key)?, is_hung_up })
         }));
-        true
     }
 }
 
@@ -198,6 +199,21 @@ impl AsFd for Poller {
     /// Readable when something has happened.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
+    }
+}
+
+/// Asks, for at most a time. Kernels before 5.11, and some sandboxes, take whole milliseconds only:
+/// there a shorter time is slept through, and what has happened by then is asked for at its end.
+fn ask_any_kernel<T>(
+    timeout: Duration,
+    mut ask: impl FnMut(Duration) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    match ask(timeout) {
+        Err(Errno::NOSYS | Errno::PERM) if !timeout.is_zero() => {
+            std::thread::sleep(timeout);
+            ask(Duration::ZERO)
+        }
+        answer => answer,
     }
 }
 
@@ -307,6 +323,20 @@ mod tests {
             poller.wait(time, &mut Vec::new());
             assert!(began.elapsed() >= time);
         }
+    }
+
+    #[test]
+    fn an_old_kernel_is_asked_at_the_end_of_a_short_wait() {
+        let time = Duration::from_micros(300);
+        let mut asked = Vec::new();
+        let answer = ask_any_kernel(time, |timeout| {
+            asked.push(timeout);
+            let is_whole = timespec(timeout).tv_nsec % 1_000_000 == 0;
+            if is_whole { Ok("it has happened") } else { Err(Errno::NOSYS) }
+        });
+        assert_eq!((answer, asked), (Ok("it has happened"), vec![time, Duration::ZERO]));
+        let refused = ask_any_kernel(Duration::ZERO, |_| Err::<(), _>(Errno::PERM));
+        assert_eq!(refused, Err(Errno::PERM), "asked once");
     }
 
     #[test]

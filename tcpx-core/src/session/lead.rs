@@ -55,10 +55,10 @@ impl Lead {
             Rest::None => drop(poller.look(&mut self.events)),
             Rest::Poll => self.poll(poller, now, limit),
             Rest::Until(at) => {
-                let spun = self.spin(poller, now);
+                let time = limit.cut(at.saturating_duration_since(now), now);
+                let spun = self.spin(poller, now, time);
                 if !spun.is_over {
-                    let time = limit.cut(at.saturating_duration_since(now), now);
-                    poller.wait(time, &mut self.events);
+                    poller.wait(time.saturating_sub(spun.time), &mut self.events);
                 }
                 self.spin.ended(now.elapsed(), spun.time);
             }
@@ -78,9 +78,9 @@ impl Lead {
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
     }
 
-    /// Looks again and again, as long as that is likely to pay.
-    fn spin(&mut self, poller: &Poller, began: Instant) -> Spun {
-        let longest = self.spin.begin();
+    /// Looks again and again, as long as that is likely to pay, for at most this time.
+    fn spin(&mut self, poller: &Poller, began: Instant, most: Duration) -> Spun {
+        let longest = self.spin.begin().min(most);
         let mut time = Duration::ZERO;
         while time < longest {
             let is_over = poller.look(&mut self.events) || poller.has_work();
@@ -101,4 +101,23 @@ struct Spun {
     /// Something has happened.
     is_over: bool,
     time: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pause_outlasts_its_limit_however_long_it_may_spin() {
+        const LONG: Duration = Duration::from_secs(60);
+        let (mut lead, poller) = (Lead::new(LONG), Poller::new().unwrap());
+        let began = Instant::now();
+        // Enough of them for one that spins.
+        for _ in 0..100 {
+            let limit = WaitLimit::for_time(Duration::from_millis(1));
+            lead.pause(&poller, Rest::Until(began + LONG), false, limit);
+            lead.pause(&poller, Rest::Until(Instant::now()), false, WaitLimit::for_time(LONG));
+        }
+        assert!(began.elapsed() < LONG);
+    }
 }

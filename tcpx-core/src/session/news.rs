@@ -1,6 +1,6 @@
 //! How a thread that waits for another one's round hears of it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,9 +20,12 @@ pub(super) struct Listening<'a> {
 }
 
 impl News {
-    /// Listens from now on.
+    /// Listens from now on. Whoever changes something outside the engine's lock, and has a
+    /// [`fence`] between that and [`tell`](Self::tell), either counts this listener or was seen by
+    /// it: that is what the fence here is for.
     pub(super) fn listen(&self) -> Listening<'_> {
         self.listeners.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         Listening { news: self, heard: *self.told() }
     }
 

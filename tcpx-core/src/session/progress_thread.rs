@@ -24,7 +24,7 @@ impl ProgressThread {
         let handle = std::thread::Builder::new()
             .name("tcpx-progress".into())
             .spawn(move || {
-                let is_stopped = |_: &mut _| match stopped.load(Ordering::Acquire) {
+                let is_stopped = |_: &mut _| match stopped.load(Ordering::SeqCst) {
                     true => Ok(Poll::Ready(())),
                     false => Ok(Poll::Pending),
                 };
@@ -37,7 +37,7 @@ impl ProgressThread {
 
     /// Lets it end, and waits for that: at most a round. More than one call does no harm.
     pub(super) fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
+        self.stop.store(true, Ordering::SeqCst);
         self.shared.wake();
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(handle) = handle

@@ -1,10 +1,25 @@
 //! The engine behind its lock, and how threads wait on it.
 //!
 //! One thread *leads*: it makes the rounds, and between them waits for what the system says. Others
-//! that wait are told when a round has moved something, and one of them leads next. Whoever gives
-//! the session something to do wakes the one that leads.
+//! that wait are told when what they wait for may have come, and one of them leads next. Whoever
+//! gives the session something to do wakes the one that leads.
+//!
+//! Why nobody sleeps through what concerns it:
+//! - *Work for the one that leads.* It takes the mark of work away, and then locks the engine for
+//!   its round. Whoever gives work sets the mark with the engine locked. So a mark that is gone
+//!   when the leader is about to wait was set for work that its round has seen; one that is set
+//!   ends the wait (`Poller::wake`).
+//! - *What happens on a descriptor.* The system keeps it until it is asked. What it has told stays
+//!   in `Lead::events`, which passes on with the lead, until a round takes it.
+//! - *What a round has done, for others.* They listen before they look, with the engine locked. So
+//!   a round that came before is seen, and one that comes later tells them.
+//! - *The lead.* Whoever does not get it listened before, and whoever lets go of it tells
+//!   afterwards, with a fence at both: either it was free, or it is told.
+//! - *A time* that a call outside a round has brought forward is the one exception: the leader
+//!   finds out when it looks at everything, once a second.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -30,8 +45,8 @@ pub(crate) struct Shared {
     lead: Mutex<Lead>,
     /// For those who wait for a transfer: one has become complete.
     completed: News,
-    /// For those who wait for anything else: something has moved.
-    moved: News,
+    /// For those who wait for anything else: something about peers has changed.
+    changed: News,
 }
 
 /// The engine, locked. When it is let go, whoever waits hears of what was done.
@@ -62,7 +77,7 @@ impl Shared {
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(Lead::new(spin)),
                 completed: News::default(),
-                moved: News::default(),
+                changed: News::default(),
             }
         })
     }
@@ -108,7 +123,7 @@ impl Shared {
     /// Wakes whoever waits, to look again.
     pub(super) fn wake(&self) {
         self.poller.wake();
-        self.moved.tell();
+        self.changed.tell();
     }
 
     fn try_lead(&self) -> Option<LeadGuard<'_>> {
@@ -165,7 +180,7 @@ impl Shared {
         check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
     ) -> Result<T> {
-        self.wait_for(&self.moved, limit, check, on_deadline)
+        self.wait_for(&self.changed, limit, check, on_deadline)
     }
 
     /// The same, for an answer that changes when a transfer becomes complete, and not before.
@@ -199,16 +214,20 @@ impl Shared {
                 }
                 return outcome;
             }
-            let mut engine = self.engine()?;
+            let mut engine = self.lock()?;
             let now = Instant::now();
-            if let Poll::Ready(value) = check(&mut engine)? {
-                return Ok(value);
+            let seen = check(&mut engine);
+            if matches!(seen, Ok(Poll::Pending)) && !limit.is_over(now) {
+                // It has only looked. To tell of that would end its own wait.
+                drop(engine);
+                listening.wait(limit.cut(LONGEST_WAIT, now));
+                continue;
             }
-            if limit.is_over(now) {
-                return Err(on_deadline(&mut engine, limit.waited(now), now));
-            }
-            drop(engine);
-            listening.wait(limit.cut(LONGEST_WAIT, now));
+            let mut engine = EngineGuard { shared: self, engine };
+            return match seen? {
+                Poll::Ready(value) => Ok(value),
+                Poll::Pending => Err(on_deadline(&mut engine, limit.waited(now), now)),
+            };
         }
     }
 
@@ -233,14 +252,14 @@ impl Shared {
                 return Err(on_deadline(&mut engine, limit.waited(now), now));
             }
             let rest = engine.rest(now);
-            let has_completed = engine.take_completed();
+            let (has_completed, has_news) = (engine.take_completed(), engine.take_news());
             // Whoever waits for the lock is next.
             parking_lot::MutexGuard::unlock_fair(engine);
             if has_completed {
                 self.completed.tell();
             }
-            if moved {
-                self.moved.tell();
+            if has_news {
+                self.changed.tell();
             }
             lead.pause(&self.poller, rest, moved, limit);
         }
@@ -269,14 +288,17 @@ impl Drop for EngineGuard<'_> {
         if self.engine.take_completed() {
             self.shared.completed.tell();
         }
-        self.shared.moved.tell();
+        if self.engine.take_news() {
+            self.shared.changed.tell();
+        }
     }
 }
 
 impl Drop for LeadGuard<'_> {
     fn drop(&mut self) {
         drop(self.lead.take());
+        fence(Ordering::SeqCst);
         self.shared.completed.tell();
-        self.shared.moved.tell();
+        self.shared.changed.tell();
     }
 }

@@ -1,7 +1,7 @@
 //! What a transfer's owner may ask at any time, without the engine's lock.
 //!
-//! Whoever holds the engine writes, so there is one writer at a time. Readers take no lock, and
-//! nobody waits for them:
+//! Whoever holds the engine writes, so there is one writer at a time. Readers take no lock but that
+//! of the error of a round that has one, for as long as a copy of it takes:
 //! - Sums only grow. What is done is read before what was posted, so it is never more.
 //! - What was counted when a round began is kept for this round and the one before. A reader looks
 //!   again if a round has begun meanwhile, which takes longer than its look.

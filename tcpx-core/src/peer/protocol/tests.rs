@@ -1,6 +1,8 @@
 //! Two ends of a conversation against each other, without a socket and in virtual time.
 
+mod acting;
 mod bounce;
+mod chunk;
 mod credit;
 mod crossings;
 mod driver;
@@ -12,4 +14,5 @@ mod pair;
 mod post_room;
 mod random;
 mod sections;
+mod setting;
 mod withdrawals;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tcpx_sys::NcclResult;
 
-use super::memory::MemoryHandle;
+use super::memory::{MemoryHandle, RegisteredRange};
 use crate::error::{Phase, PluginHang, Result};
 use crate::plugin::Plugin;
 use crate::plugin::blocking_call::BlockingCall;
@@ -31,14 +31,10 @@ impl CommAddress {
     /// Makes memory known to the comm.
     ///
     /// # Safety
-    /// The comm stays open during the call. `data..data + bytes` stays valid memory of kind
-    /// `ptr_type` until the handle was deregistered.
-    pub(super) unsafe fn register(
-        &self,
-        data: u64,
-        bytes: u32,
-        ptr_type: c_int,
-    ) -> Result<MemoryHandle> {
+    /// The comm stays open during the call. The range stays valid memory of its kind until the
+    /// handle was deregistered.
+    pub(super) unsafe fn register(&self, range: RegisteredRange) -> Result<MemoryHandle> {
+        let RegisteredRange { address, bytes, memory } = range;
         let mut mhandle = std::ptr::null_mut();
         let size = c_int::try_from(bytes).unwrap_or(c_int::MAX);
         let _entered = self.place.memory.enter()?;
@@ -47,9 +43,9 @@ impl CommAddress {
             unsafe {
                 (entries.reg_mr)(
                     self.raw.as_ptr(),
-                    data as *mut c_void,
+                    address as *mut c_void,
                     size,
-                    ptr_type,
+                    memory.ptr_type(),
                     &raw mut mhandle,
                 )
             }

@@ -1,10 +1,11 @@
 #![allow(unsafe_code)]
 //! Memory that comms know.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::error::Result;
+use crate::types::MemoryType;
 use crate::workers::Workers;
 use crate::workers::ticket::Task;
 
@@ -27,20 +28,22 @@ impl MemoryHandle {
 /// A registration that a worker is making.
 pub(crate) type Registering = Task<Result<MemoryHandle>>;
 
+/// Memory that is made known to a comm in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegisteredRange {
+    pub(crate) address: u64,
+    pub(crate) bytes: u32,
+    pub(crate) memory: MemoryType,
+}
+
 /// A comm with which memory can be registered.
 pub(crate) trait Registrar {
     /// Has memory made known to this comm.
     ///
     /// # Safety
-    /// `data..data + bytes` stays valid memory of kind `ptr_type` until the handle was
-    /// deregistered, and the comm stays open until the registration is made.
-    unsafe fn register(
-        &self,
-        data: u64,
-        bytes: u32,
-        ptr_type: c_int,
-        workers: &Workers,
-    ) -> Registering;
+    /// The range stays valid memory of its kind until the handle was deregistered, and the comm
+    /// stays open until the registration is made.
+    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> Registering;
 }
 
 /// What a comm that closes still knows.

@@ -1,11 +1,10 @@
 #![allow(unsafe_code)]
 //! What comms of both directions can do: know memory, and be closed.
 
-use std::ffi::c_int;
 use std::sync::Arc;
 
 use super::address::Deregistration;
-use super::memory::{CommMemory, MemoryHandle, Registering, Registrar};
+use super::memory::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
 use super::raw::RawComm;
 use super::readiness::NextCall;
 use crate::reactor::poller::{Poller, Target};
@@ -56,16 +55,10 @@ pub(crate) trait OpenComm: Sized + Send + 'static {
 }
 
 impl<C: OpenComm> Registrar for C {
-    unsafe fn register(
-        &self,
-        data: u64,
-        bytes: u32,
-        ptr_type: c_int,
-        workers: &Workers,
-    ) -> Registering {
+    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> Registering {
         let address = self.raw().address();
         // SAFETY: the caller's promise is passed on.
-        workers.call(move || unsafe { address.register(data, bytes, ptr_type) })
+        workers.call(move || unsafe { address.register(range) })
     }
 }
 

@@ -66,9 +66,9 @@ struct Counting {
 }
 
 impl Registrar for Counting {
-    unsafe fn register(&self, data: u64, _: u32, _: i32, workers: &Workers) -> Registering {
+    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> Registering {
         self.registered.set(self.registered.get() + 1);
-        workers.call(move || Ok(MemoryHandle::for_tests(data)))
+        workers.call(move || Ok(MemoryHandle::for_tests(range.address)))
     }
 }
 

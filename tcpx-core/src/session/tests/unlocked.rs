@@ -1,14 +1,74 @@
 //! What a program may ask while another thread is inside the session, for however long.
 
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use super::connect;
-use crate::{Access, Error, PluginChoice, Post, Session, SessionOptions};
+use crate::session::wait::WaitLimit;
+use crate::{Access, Error, PluginChoice, Post, Session, SessionOptions, Transfer};
 
 fn session() -> Session {
     let options = SessionOptions::default().plugin(PluginChoice::Soft);
     let options = options.close_timeout(Duration::from_millis(1)).eager_bytes(0);
     Session::new(options).expect("the software plugin is always there")
+}
+
+#[test]
+fn whoever_waits_beside_a_thread_that_leads_looks_only_when_it_is_told() {
+    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
+    let session = Session::new(options).expect("the software plugin is always there");
+    // The progress thread leads the second time at the latest, and nothing moves.
+    for _ in 0..2 {
+        let mut looks = 0;
+        let deadline = session.shared.wait(
+            WaitLimit::for_time(Duration::from_millis(200)),
+            |_| {
+                looks += 1;
+                Ok(Poll::<()>::Pending)
+            },
+            |_, _, _| Error::Cancelled,
+        );
+        assert!(matches!(deadline, Err(Error::Cancelled)));
+        assert!(looks < 100, "{looks} looks in 200 ms");
+    }
+}
+
+/// A round. Whether there is word for those who wait for peers.
+fn round(session: &Session) -> bool {
+    let mut events = Vec::new();
+    session.shared.poller().look(&mut events);
+    let mut engine = session.shared.engine().expect("no fork");
+    engine.progress(Instant::now(), &mut events);
+    engine.take_news()
+}
+
+#[test]
+fn whoever_waits_for_peers_hears_of_them_and_not_of_messages() {
+    let [left, right] = [session(), session()];
+    connect(&left, &right);
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let memory = [&left, &right]
+        .map(|session| session.register_buffer(vec![0; 8], Access::ReadWrite).expect("memory"));
+    let send = left.create_transfer("right").expect("it is up");
+    let receive = right.create_transfer("left").expect("it is up");
+    for tag in 0..20 {
+        receive.post_recv(Post { memory: memory[1], offset: 0, bytes: 8, tag }).expect("it fits");
+        send.post_send(Post { memory: memory[0], offset: 0, bytes: 8, tag }).expect("it fits");
+        let goes_on = |transfer: &Transfer| {
+            let counts = transfer.counts().expect("no fork");
+            counts.operations_done < counts.operations_posted
+        };
+        while goes_on(&send) || goes_on(&receive) {
+            assert!(!round(&left) && !round(&right));
+            assert!(Instant::now() < give_up_at, "they do not arrive");
+        }
+    }
+    let mut engine = left.shared.engine().expect("no fork");
+    engine.begin_disconnect("right", Instant::now()).expect("it is up");
+    assert!(engine.take_news(), "it is left");
+    let key = engine.peer("right").expect("it is known").0;
+    engine.fail_peer(key, Error::Closed);
+    assert!(engine.take_news() && !engine.take_news(), "it is over, and that is told once");
 }
 
 #[test]

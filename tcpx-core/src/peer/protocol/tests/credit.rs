@@ -1,7 +1,7 @@
 //! Ends that may only send what the other has room for.
 
-use super::driver::{DEAL_AT_ONCE, Setting, WHOLE};
 use super::pair::Pair;
+use super::setting::{DEAL_AT_ONCE, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::peer::protocol::SLICE;

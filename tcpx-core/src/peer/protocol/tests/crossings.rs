@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::driver::{DEAL_AT_ONCE, End, Over, PEER_TIMEOUT, Setting, WHOLE};
+use super::driver::{End, Over, PEER_TIMEOUT};
 use super::pair::{ENDS, Pair};
+use super::setting::{DEAL_AT_ONCE, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;

@@ -1,7 +1,7 @@
 //! Scattered small sends over channels of which some have no staging buffer.
 
-use super::driver::{DEAL_AT_ONCE, Setting, WHOLE};
 use super::pair::Pair;
+use super::setting::{DEAL_AT_ONCE, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::coalescing_limits::Copier;

@@ -5,9 +5,10 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::driver::{CHUNK_BYTES, Check, Over, Setting, WHOLE, ensure};
+use super::driver::{CHUNK_BYTES, Check, Over, ensure};
 use super::pair::{ENDS, Pair};
 use super::random::Random;
+use super::setting::{Setting, WHOLE};
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;

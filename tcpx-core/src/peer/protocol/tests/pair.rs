@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::bounce::Bounce;
-use super::driver::{Check, Chunk, Driver, End, Over, Posted, Setting, ensure};
+use super::chunk::Chunk;
+use super::driver::{Check, Driver, End, Over, Posted, ensure};
+use super::setting::Setting;
 use crate::control::frame::Frame;
 use crate::peer::protocol::action::{Ending, Outcome};
 use crate::peer::protocol::operation::Withdrawal;

@@ -1,7 +1,8 @@
 //! Long messages, a section at a time, and what goes between their sections.
 
-use super::driver::{CHUNK_BYTES, End, Setting, WHOLE};
+use super::driver::{CHUNK_BYTES, End};
 use super::pair::Pair;
+use super::setting::{Setting, WHOLE};
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{Frame, Names};

@@ -8,9 +8,10 @@ use slotmap::{KeyData, SlotMap};
 use smallvec::smallvec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
-use super::driver::{CHUNK_BYTES, DEAL_AT_ONCE, WHOLE};
+use super::driver::CHUNK_BYTES;
 use super::lists;
 use super::random::Random;
+use super::setting::{DEAL_AT_ONCE, WHOLE};
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};

@@ -1,0 +1,260 @@
+//! Two ends of a link over real sockets.
+
+use std::net::TcpListener;
+
+use super::*;
+use crate::control::delivery::Delivery;
+use crate::control::frame::Frame;
+use crate::control::handshake_frame::HandshakeFrame;
+
+fn pair() -> (LinkSocket, LinkSocket) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let now = Instant::now();
+    let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let right = listener.accept().unwrap().0;
+    let link = |stream| LinkSocket::new(stream, Some(Duration::from_secs(10)), now).unwrap();
+    (link(left), link(right))
+}
+
+fn receive<F: LinkFrame>(link: &mut LinkSocket) -> Result<F, LinkError> {
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(frame) = link.receive(Instant::now())? {
+            return Ok(frame);
+        }
+        assert!(Instant::now() < give_up_at, "no frame came");
+    }
+}
+
+#[test]
+fn frames_pass_while_the_reader_is_slow() {
+    let (mut left, mut right) = pair();
+    let count = 200_000u64;
+    let announce =
+        |recv| Frame::Announce { recv, tag: -1, bytes: recv, delivery: Delivery::Unpacked };
+    for recv in 0..count {
+        left.queue(&announce(recv));
+    }
+    let mut expected = 0;
+    while expected < count {
+        left.flush().unwrap();
+        right.fill(Instant::now()).unwrap();
+        while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+            assert_eq!(frame, announce(expected));
+            expected += 1;
+        }
+    }
+    assert_eq!(left.unsent_bytes(), 0);
+}
+
+/// Messages of all lengths between other frames, with a reader that lets the system's buffers
+/// fill up.
+#[test]
+fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
+    let (mut left, mut right) = pair();
+    SockRef::from(&*left.stream).set_send_buffer_size(64 << 10).unwrap();
+    SockRef::from(&*right.stream).set_recv_buffer_size(64 << 10).unwrap();
+    let message = |number: i32| {
+        let bytes = [0, 1, 4096, 65_536][number as usize % 4];
+        vec![number as u8; bytes]
+    };
+    let (mut sent, mut received, mut was_full) = (0, 0, false);
+    while received < 400 {
+        if sent < 400 {
+            let payload = message(sent);
+            left.queue(&Frame::Taken { tag: sent });
+            let ahead = Frame::Ahead { tag: sent, bytes: payload.len() as u32 };
+            left.send_with_payload(&ahead, &payload);
+            was_full |= left.unsent_bytes() > 0;
+            sent += 1;
+        }
+        // Half of the messages are sent before any is read.
+        if sent < 200 {
+            continue;
+        }
+        left.flush().unwrap();
+        right.fill(Instant::now()).unwrap();
+        while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+            match frame {
+                Frame::Taken { tag } => assert_eq!(tag, received),
+                Frame::Ahead { tag, bytes } => {
+                    assert_eq!(tag, received);
+                    assert!(right.payload(bytes as usize) == message(tag), "message {tag}");
+                    received += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(was_full, "the kernel took everything");
+    assert_eq!(left.unsent_bytes(), 0);
+}
+
+#[test]
+fn a_message_on_a_quiet_link_leaves_at_once_with_what_is_queued() {
+    let (mut left, mut right) = pair();
+    left.queue(&Frame::Ping);
+    left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, b"data");
+    assert_eq!((left.unsent_bytes(), left.outbound.unsent()), (0, &[][..]));
+    assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
+    assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
+    assert_eq!(right.payload(4), b"data");
+}
+
+#[test]
+fn a_message_on_a_link_that_has_ended_is_told_of_by_the_next_flush() {
+    let (mut left, right) = pair();
+    drop(right);
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    loop {
+        left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, b"data");
+        match left.flush() {
+            Ok(_) => assert!(Instant::now() < give_up_at),
+            Err(error) => return assert_eq!(error, LinkError::Gone(Departure::LinkClosed)),
+        }
+    }
+}
+
+/// A busy link: the reader is behind, and there is always more to send.
+#[test]
+fn a_link_that_is_never_all_sent_takes_no_more_than_what_waits() {
+    const MOST: usize = 1 << 20;
+    let (mut left, mut right) = pair();
+    let (mut queued, mut received) = (0u64, 0u64);
+    while received < 1_000_000 {
+        while left.unsent_bytes() < MOST {
+            left.queue(&Frame::Cancel { recv: queued });
+            queued += 1;
+        }
+        left.flush().unwrap();
+        right.fill(Instant::now()).unwrap();
+        while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+            assert_eq!(frame, Frame::Cancel { recv: received });
+            received += 1;
+        }
+        let room = left.outbound.capacity();
+        assert!(room <= 8 * MOST, "{room} bytes for {MOST} after {queued} frames");
+    }
+}
+
+#[test]
+fn end_of_stream_and_garbage_are_different() {
+    let (left, mut right) = pair();
+    (&*left.stream).write_all(&[0xff; 64]).unwrap();
+    assert!(matches!(
+        receive::<HandshakeFrame>(&mut right),
+        Err(LinkError::Frame(FrameError::Header(_)))
+    ));
+    let (left, mut right) = pair();
+    drop(left);
+    assert_eq!(receive::<HandshakeFrame>(&mut right), Err(LinkError::Gone(Departure::LinkClosed)));
+}
+
+#[test]
+fn last_frames_before_the_end_are_still_read() {
+    let (mut left, mut right) = pair();
+    left.queue(&Frame::Goodbye);
+    left.flush().unwrap();
+    drop(left);
+    assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Goodbye));
+    assert_eq!(receive::<Frame>(&mut right), Err(LinkError::Gone(Departure::LinkClosed)));
+}
+
+/// Takes the frames of one round.
+fn round(link: &mut LinkSocket) -> Result<usize, LinkError> {
+    let outcome = link.begin_round(Instant::now());
+    let mut frames = 0;
+    while let Some(frame) = link.next_of_round::<Frame>()? {
+        assert_eq!(frame, Frame::Ping);
+        frames += 1;
+    }
+    outcome.map(|_| frames)
+}
+
+#[test]
+fn a_round_is_bounded_and_what_it_leaves_comes_before_the_end_of_the_link() {
+    let (mut left, mut right) = pair();
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let in_time = || assert!(Instant::now() < give_up_at);
+    // One read takes them all.
+    let total = 2 * FRAMES_A_ROUND + 100;
+    (0..total).for_each(|_| left.queue(&Frame::Ping));
+    let bytes = left.unsent_bytes();
+    while left.unsent_bytes() > 0 {
+        left.flush().unwrap();
+    }
+    let mut seen = vec![0; bytes];
+    while right.stream.peek(&mut seen).unwrap_or(0) < bytes {
+        in_time();
+    }
+    assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
+    // The other end closes with a frame unread: the link is reset.
+    right.queue(&Frame::Pong);
+    right.flush().unwrap();
+    while left.stream.peek(&mut [0]).is_err() {
+        in_time();
+    }
+    drop(left);
+    while right.ended.is_none() {
+        right.queue(&Frame::Pong);
+        assert!(right.flush().is_ok(), "frames are left");
+        in_time();
+    }
+    assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
+    assert_eq!(right.flush(), Ok(false));
+    assert_eq!(round(&mut right), Ok(100));
+    assert_eq!(right.flush(), Err(LinkError::Gone(Departure::LinkClosed)));
+}
+
+#[test]
+fn frames_that_came_with_the_end_of_the_handshake_are_in_the_first_round() {
+    let (mut left, mut right) = pair();
+    left.queue(&HandshakeFrame::Refuse("busy".into()));
+    left.queue(&Frame::Ping);
+    let bytes = left.unsent_bytes();
+    left.flush().unwrap();
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while right.stream.peek(&mut vec![0; bytes]).unwrap_or(0) < bytes {
+        assert!(Instant::now() < give_up_at);
+    }
+    let last = right.receive(Instant::now());
+    assert_eq!(last, Ok(Some(HandshakeFrame::Refuse("busy".into()))));
+    assert_eq!(right.begin_round(Instant::now()), Ok(true), "no byte comes after them");
+    assert_eq!(right.next_of_round(), Ok(Some(Frame::Ping)));
+    assert_eq!(right.next_of_round::<Frame>(), Ok(None));
+    assert_eq!(right.begin_round(Instant::now()), Ok(false));
+}
+
+#[test]
+fn a_round_that_leaves_nothing_is_followed_by_one_that_reads() {
+    let (mut left, mut right) = pair();
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    for _ in 0..2 {
+        (0..FRAMES_A_ROUND).for_each(|_| left.queue(&Frame::Ping));
+        left.flush().unwrap();
+        let mut frames = 0;
+        while frames < FRAMES_A_ROUND {
+            frames += round(&mut right).unwrap();
+            assert!(Instant::now() < give_up_at);
+        }
+        assert!(!right.has_backlog);
+    }
+}
+
+#[test]
+fn the_system_probes_an_idle_host_for_as_long_as_was_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let link = |timeout| {
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        LinkSocket::new(stream, timeout, Instant::now()).unwrap()
+    };
+    let watched = link(Some(Duration::from_secs(20)));
+    let socket = SockRef::from(&*watched.stream);
+    assert!(socket.keepalive().unwrap());
+    assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(10));
+    assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(2));
+    assert_eq!(socket.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
+    let unwatched = link(None);
+    let socket = SockRef::from(&*unwatched.stream);
+    assert!(!socket.keepalive().unwrap());
+}

@@ -1,0 +1,204 @@
+//! What a driver does when the protocol says so, and whether it may be said.
+
+use super::driver::{CHUNK_BYTES, Check, Driver, End, Over, ensure};
+use crate::control::frame::Frame;
+use crate::peer::protocol::PeerProtocol;
+use crate::peer::protocol::action::{Action, Completion, Ending};
+use crate::peer::protocol::dealing::DealingLimits;
+use crate::transfer::plan::{ChunkPlan, Member, Members};
+use crate::transfer::stripe_queue::StripeQueue;
+use crate::types::{Direction, MemoryType};
+
+impl Driver {
+    /// Sends a message on the link.
+    fn send_message(&mut self, frame: Frame, member: &Member) -> Check {
+        let bytes = match &frame {
+            Frame::Deliver { bytes, .. } => *bytes,
+            Frame::Ahead { bytes, .. } => {
+                self.posted[member.transfer].went_ahead = true;
+                *bytes
+            }
+            _ => return Err(format!("a message behind {frame:?}")),
+        };
+        let eager = &self.setting.eager;
+        ensure!(u64::from(bytes) == member.bytes, "{frame:?} for {member:?}");
+        ensure!(eager.allows(member.bytes), "{frame:?} is too long");
+        ensure!(eager.reaches(member.span.memory), "{frame:?} from a GPU");
+        let is_delivered = matches!(frame, Frame::Deliver { .. });
+        ensure!(!(is_delivered && self.setting.link_is_full), "{frame:?} on a full link");
+        self.following.push_back(member.transfer);
+        self.send(frame)
+    }
+
+    /// Does what the protocol says, until it says nothing more.
+    pub(super) fn act(&mut self) -> Check {
+        let unsent = if self.setting.link_is_full { usize::MAX } else { 0 };
+        self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(unsent));
+        while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
+            if !matches!(action, Action::Complete(_)) {
+                self.messages.none_follows();
+            }
+            match action {
+                Action::Send(frame) => self.send(frame)?,
+                Action::SendMessage { frame, member } => self.send_message(frame, &member)?,
+                Action::TakeKept { number, into } => self.messages.take_kept(number, into)?,
+                Action::Connect(handles) => {
+                    ensure!(!self.has_connect_handles, "connects twice");
+                    ensure!(handles.len() == self.sending.len(), "{} handles", handles.len());
+                    self.has_connect_handles = true;
+                }
+                Action::Open => {
+                    ensure!(!self.is_open, "opens twice");
+                    self.is_open = true;
+                }
+                Action::Credit(chunks) => {
+                    ensure!(self.is_open, "credit before it is up");
+                    self.credit = Some(chunks);
+                }
+                Action::PrepareStaging { channel, memory } => {
+                    self.prepare_staging(channel, memory)?;
+                }
+                Action::SendChunks(plan) => self.deal(plan, Direction::Send)?,
+                Action::ReceiveChunks(plan) => self.deal(plan, Direction::Receive)?,
+                Action::Complete(Completion { transfer, outcome, direction, .. }) => {
+                    if direction == Direction::Receive {
+                        self.messages.receive_ended(transfer, outcome);
+                    }
+                    self.note_end(transfer, End::Completed(outcome))?;
+                }
+                Action::AskHost => {
+                    if let Some(protocol) = &mut self.protocol {
+                        protocol.handle_acknowledgement(None);
+                    }
+                }
+                Action::CountSent => {
+                    ensure!(!self.has_closed_sends, "is asked for chunks after its sends closed");
+                    if let Some(protocol) = &mut self.protocol {
+                        protocol.handle_sent(self.sent_counts.clone());
+                    }
+                }
+                Action::CloseSends => self.close_sends()?,
+                Action::CloseReceives => self.close_receives()?,
+                Action::End { ending, .. } => return self.say_over(ending),
+            }
+        }
+        self.messages.none_follows();
+        let is_kept = self.messages.thrown_away.is_empty();
+        ensure!(is_kept || self.is_leaving, "messages are thrown away by an end that stays");
+        Ok(())
+    }
+
+    fn prepare_staging(&mut self, channel: u16, memory: MemoryType) -> Check {
+        ensure!(self.is_open, "staging before it is up");
+        let is_new = self.asked_for.insert((channel, memory == MemoryType::Host));
+        ensure!(is_new, "asks twice for staging of {memory} on channel {channel}");
+        self.unanswered.push_back((channel, memory));
+        if !self.setting.staging_is_late {
+            self.answer_staging();
+        }
+        Ok(())
+    }
+
+    fn close_sends(&mut self) -> Check {
+        let is_idle = self.sending.iter().all(StripeQueue::is_empty);
+        ensure!(is_idle, "closes sends with chunks in them");
+        self.has_closed_sends = true;
+        if let Some(protocol) = &mut self.protocol {
+            protocol.handle_sends_closed();
+        }
+        Ok(())
+    }
+
+    fn close_receives(&mut self) -> Check {
+        let is_idle = self.receiving.iter().all(StripeQueue::is_empty);
+        ensure!(is_idle, "closes receives with chunks in them");
+        if let Some(protocol) = &mut self.protocol {
+            protocol.handle_receives_closed();
+        }
+        Ok(())
+    }
+
+    /// The protocol says that it is over.
+    fn say_over(&mut self, ending: Ending) -> Check {
+        let is_broken = matches!(ending, Ending::Broken(_));
+        ensure!(!is_broken, "one correct end is broken to the other: {ending:?}");
+        let left = self.protocol.as_ref().map_or(0, PeerProtocol::operation_count);
+        let is_parting = ending == Ending::Goodbye;
+        ensure!(!is_parting || left == 0, "{left} operations after the goodbye");
+        self.messages.none_follows();
+        ensure!(!is_parting || self.messages.kept.is_empty(), "messages are kept");
+        if !is_parting {
+            self.outbox.push_back(Frame::Abort(format!("{ending:?}")));
+        }
+        self.end(Over::Said(ending))
+    }
+
+    fn send(&mut self, frame: Frame) -> Check {
+        match &frame {
+            Frame::Goodbye => {
+                ensure!(!self.said_goodbye, "says goodbye twice");
+                self.said_goodbye = true;
+            }
+            Frame::Match { .. }
+            | Frame::Mismatch { .. }
+            | Frame::Announce { .. }
+            | Frame::Deliver { .. }
+            | Frame::Ahead { .. }
+            | Frame::Taken { .. }
+            | Frame::Credit(_) => {
+                ensure!(!self.said_goodbye, "{frame:?} after its goodbye");
+            }
+            _ => {}
+        }
+        self.outbox.push_back(frame);
+        Ok(())
+    }
+
+    /// No more of long messages is dealt than should be under way.
+    fn check_dealing(&mut self, plan: &ChunkPlan) -> Check {
+        let DealingLimits { short_bytes, section_bytes, ahead_bytes, .. } = self.setting.dealing;
+        let is_section = matches!(&plan.members, Members::One(one) if one.bytes > plan.bytes);
+        let mut sizes = plan.members.as_slice().iter().map(|member| member.bytes);
+        if sizes.all(|bytes| bytes <= short_bytes) {
+            return Ok(());
+        }
+        ensure!(self.long_under_way < ahead_bytes, "enough is under way for {plan:?}");
+        ensure!(plan.bytes <= section_bytes || !is_section, "too long a section: {plan:?}");
+        self.long_under_way += plan.bytes;
+        Ok(())
+    }
+
+    fn deal(&mut self, plan: ChunkPlan, direction: Direction) -> Check {
+        ensure!(self.is_open, "chunks before it is up");
+        let members = plan.members.as_slice();
+        ensure!(!members.is_empty() && plan.bytes > 0, "nothing to deal in {plan:?}");
+        ensure!(
+            members.len() == 1 || plan.bytes <= u64::from(CHUNK_BYTES),
+            "more than a chunk: {plan:?}"
+        );
+        let is_gathered = plan.gathered.is_some();
+        ensure!(
+            !is_gathered || self.setting.has_staging(plan.first_channel),
+            "gathers without staging"
+        );
+        if direction == Direction::Send && !is_gathered {
+            let is_one_piece =
+                members.windows(2).all(|pair| Member::is_followed_by(&pair[0], &pair[1]));
+            ensure!(is_one_piece, "sends what lies apart in one piece: {plan:?}");
+        }
+        if direction == Direction::Send {
+            self.check_dealing(&plan)?;
+        }
+        let lanes = match direction {
+            Direction::Send => &mut self.sending,
+            Direction::Receive => &mut self.receiving,
+        };
+        for (channel, stripe) in plan.stripes(self.setting.channels) {
+            if let (Direction::Receive, Some(bounce)) = (direction, &mut self.bounce) {
+                bounce.expect(channel, stripe.chunks_left());
+            }
+            lanes[usize::from(channel)].push(stripe);
+        }
+        Ok(())
+    }
+}

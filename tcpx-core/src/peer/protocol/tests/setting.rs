@@ -1,0 +1,50 @@
+//! What one end of a conversation is like.
+
+use super::driver::CHUNK_BYTES;
+use crate::control::eager_terms::EagerTerms;
+use crate::peer::protocol::coalescing_limits::Copier;
+use crate::peer::protocol::cutting::Cutting;
+use crate::peer::protocol::dealing::DealingLimits;
+
+/// Chunks are as long as they may be.
+pub(super) const WHOLE: Cutting =
+    Cutting { chunk_bytes: CHUNK_BYTES, shortest: CHUNK_BYTES, longest: CHUNK_BYTES };
+
+/// Messages of any size are dealt at once.
+pub(super) const DEAL_AT_ONCE: DealingLimits = DealingLimits {
+    short_bytes: u64::MAX,
+    section_bytes: u64::MAX,
+    ahead_bytes: u64::MAX,
+    plan_bytes: 0,
+};
+
+/// What one end is like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) channels: u16,
+    /// Channels that get a staging buffer, a bit for each.
+    pub(super) staging: u16,
+    /// Whether it answers only in a later round which they are.
+    pub(super) staging_is_late: bool,
+    pub(super) copier: Option<Copier>,
+    pub(super) cutting: Cutting,
+    pub(super) dealing: DealingLimits,
+    pub(super) has_progress_thread: bool,
+    pub(super) is_named: bool,
+    /// Operations that are withdrawn in one go.
+    pub(super) slice: usize,
+    /// Chunks that its bounce buffer has room for; `None`: it does not count.
+    pub(super) bounce_pages: Option<u64>,
+    /// Whether others have more of those than one each.
+    pub(super) is_crowded: bool,
+    /// Which small messages travel on the link, as this end sees it.
+    pub(super) eager: EagerTerms,
+    /// The kernel takes nothing more that is written to the link.
+    pub(super) link_is_full: bool,
+}
+
+impl Setting {
+    pub(super) fn has_staging(&self, channel: u16) -> bool {
+        self.staging >> channel & 1 == 1
+    }
+}
