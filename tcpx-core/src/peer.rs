@@ -333,6 +333,11 @@ impl Peer {
         }
     }
 
+    /// Whether a look at it finds what it has found before, until it is driven again.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.connection().is_none_or(Connection::is_idle)
+    }
+
     /// Looks whether its data path lives.
     pub(crate) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
         let connection = self.connection_mut();

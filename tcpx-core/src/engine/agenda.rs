@@ -23,6 +23,8 @@ struct Marks {
     is_awaiting: bool,
     /// It is in `holding`.
     is_holding: bool,
+    /// It is in `watched`.
+    is_watched: bool,
     /// Its time in `timers`.
     timer: Option<Instant>,
     /// What it wanted last.
@@ -41,6 +43,8 @@ pub(super) struct Agenda {
     awaiting: Vec<PeerKey>,
     /// Those with chunks that are being unpacked or gathered.
     holding: Vec<PeerKey>,
+    /// Those that the next look of the watch goes over.
+    watched: Vec<PeerKey>,
     timers: BTreeSet<(Instant, PeerKey)>,
     sending: usize,
     receiving: usize,
@@ -125,6 +129,9 @@ impl Agenda {
         if wants.holds_slots && !std::mem::replace(&mut marks.is_holding, true) {
             self.holding.push(key);
         }
+        if !std::mem::replace(&mut marks.is_watched, true) {
+            self.watched.push(key);
+        }
         // One that is too early is found out when it ends.
         if let Some(timeout) = wants.timeout
             && marks.timer.is_none_or(|timer| timeout < timer)
@@ -149,6 +156,28 @@ impl Agenda {
                 marks.is_holding = false;
             }
         }
+    }
+
+    /// Takes the peers that were driven since they were last found to be idle.
+    pub(super) fn take_watched(&mut self) -> Vec<PeerKey> {
+        std::mem::take(&mut self.watched)
+    }
+
+    /// Gives back what was taken. Those that are idle now come again when they are driven.
+    pub(super) fn watch_on(
+        &mut self,
+        mut watched: Vec<PeerKey>,
+        mut is_idle: impl FnMut(PeerKey) -> bool,
+    ) {
+        watched.retain(|key| match self.marks.get_mut(*key) {
+            Some(marks) => {
+                marks.is_watched = !is_idle(*key);
+                marks.is_watched
+            }
+            None => false,
+        });
+        watched.append(&mut self.watched);
+        self.watched = watched;
     }
 
     /// Whether any peer must be asked again and again.
@@ -257,6 +286,27 @@ mod tests {
         agenda.settle(keys[1], waits);
         agenda.settle(keys[1], Attention::default());
         assert!(!agenda.mark_awaiting(), "it has its answer");
+    }
+
+    #[test]
+    fn who_is_driven_is_watched_until_it_is_idle() {
+        let (mut agenda, keys) = (Agenda::default(), keys(3));
+        let drive = |agenda: &mut Agenda, peer: usize| {
+            agenda.settle(keys[peer], Attention::default());
+        };
+        (0..2).for_each(|peer| drive(&mut agenda, peer));
+        drive(&mut agenda, 0);
+        let watched = agenda.take_watched();
+        assert_eq!(watched, keys[..2], "once each, and not who was never driven");
+        drive(&mut agenda, 0);
+        drive(&mut agenda, 2);
+        agenda.watch_on(watched, |key| key == keys[0]);
+        let watched = agenda.take_watched();
+        assert_eq!(watched, keys[1..]);
+        agenda.forget(keys[1]);
+        agenda.watch_on(watched, |_| false);
+        drive(&mut agenda, 0);
+        assert_eq!(agenda.take_watched(), [keys[2], keys[0]]);
     }
 
     #[test]

@@ -38,6 +38,8 @@ fn is_up(peer: &Peer) -> bool {
 impl Engine {
     /// One round, after these events, which it takes. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant, events: &mut Vec<IoEvent>) -> bool {
+        // The caller may have waited for the lock since `now`.
+        let began = Instant::now();
         self.stages.round(now, self.commons.batch.submitting());
         self.has_posted = false;
         events.drain(..).for_each(|event| self.hear(event));
@@ -46,7 +48,7 @@ impl Engine {
         for _ in 0..self.agenda.due() {
             let Some(key) = self.agenda.take() else { break };
             moved |= self.drive(key, now);
-            if now.elapsed() > ROUND_TIME {
+            if began.elapsed() > ROUND_TIME {
                 break;
             }
         }

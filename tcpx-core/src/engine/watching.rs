@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::Engine;
 use super::session_watch::SessionWatch;
 use crate::error::Error;
+use crate::peer::Peer;
 use crate::peer::watch::WatchInput;
 use crate::stats::alarm::Alarm;
 use crate::stats::channel::ChannelStats;
@@ -15,7 +16,7 @@ use crate::stats::watch::backend::is_slow;
 use crate::types::PeerKey;
 
 impl Engine {
-    /// Looks at everything, if it is time.
+    /// Looks at everything that was not idle when it was last looked at, if it is time.
     pub(super) fn look(&mut self, now: Instant) {
         let SessionWatch { rounds, troubles, alarms } = &mut self.watch;
         let round = rounds.next(now);
@@ -25,24 +26,33 @@ impl Engine {
         let stall_after = self.commons.session.options.stall_after.unwrap_or(Duration::MAX);
         let pages = &self.commons.batch.pages;
         let look = WatchInput { round, now, stall_after, pages };
-        let mut received = ChannelStats::default();
-        for peer in self.peers.values_mut() {
-            peer.watch(&look, alarms);
-            peer.add_received(&mut received);
+        let watched = self.agenda.take_watched();
+        for key in &watched {
+            if let Some(peer) = self.peers.get_mut(*key) {
+                peer.watch(&look, alarms);
+            }
         }
-        let backend = self.unpack.backend();
-        let is_slow = is_slow(self.commons.session.memory.kind(), backend, &received);
+        let (memory, backend) = (self.commons.session.memory.kind(), self.unpack.backend());
+        let received = || {
+            let mut received = ChannelStats::default();
+            self.peers.values().for_each(|peer| peer.add_received(&mut received));
+            received
+        };
+        let is_slow = is_slow(memory, backend, received);
         troubles.set(Alarm::SlowBackend, is_slow, alarms, None, || {
             format!("backend {backend}, chosen because {}", self.unpack_why)
         });
-        self.check_data_paths(now);
+        self.check_data_paths(&watched, now);
+        let Self { agenda, peers, .. } = self;
+        agenda.watch_on(watched, |key| peers.get(key).is_none_or(Peer::is_idle));
         self.check_calls(now);
     }
 
-    /// Ends peers whose data path is cut.
-    fn check_data_paths(&mut self, now: Instant) {
+    /// Ends those of these peers whose data path is cut.
+    fn check_data_paths(&mut self, watched: &[PeerKey], now: Instant) {
         let mut cut = SmallVec::<[(PeerKey, Error); 1]>::new();
-        for (key, peer) in &mut self.peers {
+        for key in watched.iter().copied() {
+            let Some(peer) = self.peers.get_mut(key) else { continue };
             match peer.check_data_path(now, &mut self.commons) {
                 Ok(()) => self.agenda.settle(key, peer.attention()),
                 Err(error) => cut.push((key, error)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::connection::Connection;
+use super::protocol::stage::PeerStage;
 use crate::plugin::comm::NextCall;
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{IoEvent, Poller, Target};
@@ -68,5 +69,13 @@ impl Connection {
             wants.receiving |= lane.awaits_bytes();
         }
         wants
+    }
+
+    /// Whether it is up with nothing under way and nothing posted.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_up = self.protocol.stage() == PeerStage::Up && self.deferred.is_none();
+        let is_moving = self.send_lanes.iter().any(|lane| !lane.is_idle())
+            || self.recv_lanes.iter().any(|lane| lane.awaits_bytes() || lane.holds_slots());
+        is_up && !is_moving && self.protocol.operation_count() == 0
     }
 }

@@ -34,23 +34,35 @@ impl Lead {
         }
     }
 
-    /// How long it is until the next round is due.
-    pub(super) fn time_until(&self, rest: Rest, now: Instant) -> Duration {
+    /// How long an event loop may wait for the next round. `moved`: the last one moved something.
+    pub(super) fn next_alarm(&mut self, rest: Rest, moved: bool, now: Instant) -> Duration {
+        self.note(rest, moved);
         match rest {
             Rest::None => Duration::ZERO,
-            Rest::Poll => self.pause,
+            Rest::Poll => self.take_pause(),
             Rest::Until(at) => at.saturating_duration_since(now),
         }
+    }
+
+    /// Pauses begin anew when something has moved, or there is nothing to ask about.
+    fn note(&mut self, rest: Rest, moved: bool) {
+        if moved || rest != Rest::Poll {
+            self.idle_since = None;
+            self.pause = FIRST_PAUSE;
+        }
+    }
+
+    /// The next pause, which is longer than the one before.
+    fn take_pause(&mut self) -> Duration {
+        let next = (2 * self.pause).min(LONGEST_PAUSE);
+        std::mem::replace(&mut self.pause, next)
     }
 
     /// Waits until the next round is due, at most until the limit. `moved`: the last one moved
     /// something.
     pub(super) fn pause(&mut self, poller: &Poller, rest: Rest, moved: bool, limit: WaitLimit) {
         let now = Instant::now();
-        if moved || rest != Rest::Poll {
-            self.idle_since = None;
-            self.pause = FIRST_PAUSE;
-        }
+        self.note(rest, moved);
         match rest {
             Rest::None => drop(poller.look(&mut self.events)),
             Rest::Poll => self.poll(poller, now, limit),
@@ -60,7 +72,12 @@ impl Lead {
                 if !spun.is_over {
                     poller.wait(time.saturating_sub(spun.time), &mut self.events);
                 }
-                self.spin.ended(now.elapsed(), spun.time);
+                // That a limit was short says nothing.
+                let has_happened = !self.events.is_empty() || poller.has_work();
+                let waited = now.elapsed();
+                if has_happened || waited >= self.longest_spin {
+                    self.spin.ended(waited, spun.time);
+                }
             }
         }
     }
@@ -74,8 +91,8 @@ impl Lead {
             }
             return;
         }
-        poller.wait(limit.cut(self.pause, now), &mut self.events);
-        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        let pause = self.take_pause();
+        poller.wait(limit.cut(pause, now), &mut self.events);
     }
 
     /// Looks again and again, as long as that is likely to pay, for at most this time.
@@ -106,6 +123,18 @@ struct Spun {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_loop_asks_less_and_less_often_while_nothing_moves() {
+        let (mut lead, now) = (Lead::new(Duration::ZERO), Instant::now());
+        let mut alarm = |moved| lead.next_alarm(Rest::Poll, moved, now);
+        assert_eq!(alarm(true), FIRST_PAUSE);
+        assert!((0..10).map(|_| alarm(false)).is_sorted());
+        assert_eq!(alarm(false), LONGEST_PAUSE);
+        assert_eq!(alarm(true), FIRST_PAUSE);
+        assert_eq!(lead.next_alarm(Rest::Until(now + LONGEST_PAUSE), false, now), LONGEST_PAUSE);
+        assert_eq!(lead.next_alarm(Rest::Poll, false, now), FIRST_PAUSE);
+    }
 
     #[test]
     fn no_pause_outlasts_its_limit_however_long_it_may_spin() {

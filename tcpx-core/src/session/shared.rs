@@ -157,7 +157,7 @@ impl Shared {
         self.poller.look(&mut lead.events);
         let moved = engine.progress(now, &mut lead.events);
         if self.poller.is_exported() {
-            self.poller.set_alarm(lead.time_until(engine.rest(now), now));
+            self.poller.set_alarm(lead.next_alarm(engine.rest(now), moved, now));
         }
         moved
     }
