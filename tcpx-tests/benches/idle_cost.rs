@@ -23,7 +23,9 @@ const WINDOW: Duration = Duration::from_secs(10);
 const STRACED: Duration = Duration::from_secs(5);
 /// A thread that uses no more of a second is quiet.
 const QUIET: Duration = Duration::from_millis(1);
-/// So many seconds are given to become so.
+/// A peer that was silent for two seconds is looked at for a last time.
+const REST: Duration = Duration::from_secs(3);
+/// So many seconds are given to become quiet after that.
 const MOST_SECONDS: u32 = 5;
 /// For all connections.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -131,6 +133,7 @@ fn progress_thread() -> Result<String> {
 /// Waits until a second costs nearly nothing: what connecting has left to do is done. A session
 /// that never comes to rest is measured as it is.
 fn settle(thread: &str) -> Result<()> {
+    thread::sleep(REST);
     for _ in 0..MOST_SECONDS {
         let before = Usage::of(thread)?.cpu;
         thread::sleep(Duration::from_secs(1));
