@@ -278,9 +278,10 @@ impl Connection {
     }
 
     /// Posts operations, which [`check_posts`](Self::check_posts) allows and
-    /// [`make_room`](Self::make_room) has made room for.
+    /// [`make_room`](Self::make_room) has made room for. All are posted also where it fails: they
+    /// end with the peer.
     pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Commons) -> Result<()> {
-        let mut rest = operations;
+        let (mut rest, mut outcome) = (operations, Ok(()));
         self.protocol.handle_batch_of(operations.len());
         while !rest.is_empty() {
             let portion = rest.split_off(..rest.len().min(PORTION)).unwrap_or_default();
@@ -290,9 +291,11 @@ impl Connection {
             }
             // Messages of all portions may share chunks.
             self.protocol.handle_batch(!rest.is_empty());
-            self.act(cx)?;
+            if outcome.is_ok() {
+                outcome = self.act(cx);
+            }
         }
-        Ok(())
+        outcome
     }
 
     /// Why nothing can be posted to this peer, if nothing can.
