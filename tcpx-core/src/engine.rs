@@ -9,10 +9,12 @@
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
 //! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
 //!   ends.
+//! - `inbox`: posts that were handed in while another thread had the engine.
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
 //! - `posting`: transfers, and what is posted to them.
+//! - `registering`: memory that comes, goes, or is being copied.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
 //! - `session_watch`, `watching`: what the counters say is wrong.
 //! - `stopped`, `unpacking`: a batch each round, and the end after a failure.
@@ -27,11 +29,13 @@ mod departing;
 mod ending;
 mod hanging;
 mod hung_calls;
+pub(crate) mod inbox;
 mod meeting;
 mod parked;
 mod parking;
 pub(crate) mod peer_state;
-mod posting;
+pub(crate) mod posting;
+pub(crate) mod registering;
 mod report;
 pub(crate) mod round;
 mod session_watch;
@@ -43,6 +47,7 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
@@ -51,19 +56,18 @@ use self::accept_queue::AcceptQueue;
 use self::agenda::Agenda;
 use self::attempts::Attempts;
 use self::hung_calls::HungCalls;
+use self::inbox::Inbox;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
 use crate::control::conn_info::ConnInfo;
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
-use crate::memory::device_memory::OwnedMemory;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::protocol::operation::NewOperation;
 use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
 use crate::plugin::Plugin;
-use crate::plugin::comm::Deregistration;
 use crate::plugin::registrations::Registrations;
 use crate::plugin::{chunk_size, nics};
 use crate::settings::{SessionOptions, check_name};
@@ -72,16 +76,7 @@ use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
 use crate::types::PeerKey;
-use crate::types::memory_id::MemoryId;
 use crate::workers::Workers;
-
-/// Memory that was taken out of a session.
-pub(crate) struct Deregistered {
-    /// What comms that know it are to be told.
-    pub(crate) calls: Vec<Deregistration>,
-    /// The memory, if the session owned it.
-    pub(crate) owned: Option<OwnedMemory>,
-}
 
 /// Everything of a session.
 pub(crate) struct Engine {
@@ -112,6 +107,10 @@ pub(crate) struct Engine {
     watch: SessionWatch,
     parked: Vec<Parked>,
     hung_calls: HungCalls,
+    /// Posts of those who did not wait for the engine.
+    inbox: Arc<Inbox>,
+    /// Room for what is taken out of it.
+    handed_in: Vec<NewOperation>,
     /// Room for a batch of posts.
     posting: Vec<NewOperation>,
     /// Something was posted since the last round.
@@ -184,6 +183,8 @@ impl Engine {
             watch: SessionWatch::default(),
             parked: Vec::new(),
             hung_calls: HungCalls::default(),
+            inbox: Arc::default(),
+            handed_in: Vec::new(),
             posting: Vec::new(),
             has_posted: false,
             holding: Vec::new(),
@@ -266,24 +267,6 @@ impl Engine {
     /// What a peer is up to; `None`: it is forgotten.
     pub(crate) fn status(&self, key: PeerKey) -> Option<PeerStatus<'_>> {
         self.peers.get(key).map(Peer::status)
-    }
-
-    /// Takes memory out. What is returned is to be done without the lock: every comm that knows the
-    /// memory is told to forget it, and if the session owned it, it is freed after that.
-    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Deregistered> {
-        let (peers, parked) = (&self.peers, &self.parked);
-        let mut calls = Vec::new();
-        let removed = self.commons.ledger.registrations.remove(id, |comm, handle| {
-            let of_peer = peers.values().find_map(|peer| peer.deregistration(comm, handle));
-            let of_parked = || parked.iter().find_map(|parked| parked.deregistration(comm, handle));
-            calls.extend(of_peer.or_else(of_parked));
-        });
-        let mut owned = removed?;
-        // Freeing a GPU's memory waits for the GPU.
-        if self.is_stuck && matches!(owned, Some(OwnedMemory::Gpu(_))) {
-            std::mem::forget(owned.take());
-        }
-        Ok(Deregistered { calls, owned })
     }
 }
 

@@ -14,6 +14,7 @@
 //! - `messages`: small messages on the control link. `kept_messages`: those that are there before
 //!   their receives.
 //! - `origin`: which connection with which session it is.
+//! - `post_gate`: whether operations may be posted, for those who have no engine.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
 
@@ -32,17 +33,20 @@ mod kept_messages;
 pub(crate) mod leftover;
 mod messages;
 mod origin;
+pub(crate) mod post_gate;
 pub(crate) mod protocol;
 mod report;
 pub(crate) mod session_context;
 pub(crate) mod watch;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::comm_setup::CommSetup;
 use self::commons::Commons;
 use self::connection::{ChannelRecord, Connection};
 use self::origin::Origin;
+use self::post_gate::{MOST_HANDED_IN, PostGate};
 use self::protocol::stage::{Leaving, PeerStage};
 use self::session_context::SessionContext;
 use self::watch::{PeerWatch, WatchInput};
@@ -61,7 +65,7 @@ use crate::stats::channel::{ChannelStats, MessageStats};
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, PeerKey};
+use crate::types::{CommId, Direction, PeerKey};
 use crate::workers::Workers;
 
 /// Where in its life a peer is.
@@ -94,6 +98,8 @@ pub(crate) struct Peer {
     state: State,
     /// The program has disconnected it, or closed the session.
     is_left: bool,
+    /// What others see of whether it may be posted to.
+    gate: Arc<PostGate>,
     watch: PeerWatch,
 }
 
@@ -112,7 +118,8 @@ pub(crate) enum PeerStatus<'a> {
 
 impl Peer {
     fn new(key: PeerKey, name: PeerName, origin: Origin, state: State) -> Self {
-        Self { key, name, origin, state, is_left: false, watch: PeerWatch::default() }
+        let (gate, watch) = (Arc::default(), PeerWatch::default());
+        Self { key, name, origin, state, is_left: false, gate, watch }
     }
 
     /// A peer that is to be reached.
@@ -265,6 +272,20 @@ impl Peer {
                 cure: "post transfers while it is up",
             }),
         }
+    }
+
+    /// Whether operations may be posted to it, as those see it who have no engine.
+    pub(crate) fn gate(&self) -> &Arc<PostGate> {
+        &self.gate
+    }
+
+    /// Shows at the gate what may be posted now.
+    pub(crate) fn show_at_gate(&self) {
+        let connection = self.connection().filter(|_| !self.is_left);
+        let takes = |direction, count| {
+            connection.is_some_and(|it| it.protocol.check_posts(direction, count).is_ok())
+        };
+        self.gate.set(takes(Direction::Send, 1), takes(Direction::Receive, MOST_HANDED_IN));
     }
 
     /// Its connection, for changes that are good in any state.

@@ -78,9 +78,9 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is not up.
     pub fn create_transfer(&self, peer: &str) -> Result<Transfer> {
-        let (key, cell) = self.shared.engine()?.create_transfer(peer)?;
+        let transfer = self.shared.engine()?.create_transfer(peer)?;
         let (shared, completions) = (Arc::clone(&self.shared), Arc::clone(&self.completions));
-        Ok(Transfer::new(shared, key, cell, completions))
+        Ok(Transfer::new(shared, transfer, completions))
     }
 
     /// Takes out of the queue at most `most` transfers of which rounds have ended, those first that

@@ -62,6 +62,16 @@ pub(crate) enum Direction {
     Receive,
 }
 
+impl Direction {
+    /// What an operation needs its memory for.
+    pub(crate) fn access(self) -> Access {
+        match self {
+            Self::Send => Access::ReadOnly,
+            Self::Receive => Access::ReadWrite,
+        }
+    }
+}
+
 /// A comm's place in the table of handles. Reused after the comm has closed, so the table stays
 /// short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -44,7 +44,9 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else { return };
         self.has_news = true;
         self.agenda.mark(key);
-        match peer.disconnect(&mut self.commons) {
+        let leaving = peer.disconnect(&mut self.commons);
+        peer.show_at_gate();
+        match leaving {
             Ok(Leaving::Begun) => {}
             Ok(Leaving::NobodyThere) => self.fail_peer(key, Error::Closed),
             Err(error) => self.fail_peer(key, error),
@@ -112,7 +114,9 @@ impl Engine {
         self.has_news = true;
         // Another may have waited for its place, or for its dial to end.
         self.is_listener_due = true;
-        if let Some(leftover) = peer.end(error.clone(), &mut self.commons, reached) {
+        let leftover = peer.end(error.clone(), &mut self.commons, reached);
+        peer.show_at_gate();
+        if let Some(leftover) = leftover {
             let mut parked = Parked::new(peer.name().clone(), error, leftover);
             if self.is_stuck {
                 parked.never_ends();

@@ -3,26 +3,37 @@
 use std::sync::Arc;
 
 use super::Engine;
+use super::inbox::Inbox;
 use crate::error::{Error, MemoryUnavailable, Result};
+use crate::peer::post_gate::PostGate;
 use crate::peer::protocol::operation::NewOperation;
 use crate::transfer::post::Post;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::types::{Access, Direction, TransferKey};
+use crate::types::{Direction, TransferKey};
 
 /// Room for so many posts is kept for the next batch.
 const KEPT_POSTS: usize = 4096;
 
+/// A transfer, for its owner.
+#[derive(Debug)]
+pub(crate) struct NewTransfer {
+    pub(crate) key: TransferKey,
+    pub(crate) cell: Arc<TransferCell>,
+    /// Its peer's.
+    pub(crate) gate: Arc<PostGate>,
+}
+
 impl Engine {
-    /// A new transfer with a peer that is up, and what its owner sees of it.
-    pub(crate) fn create_transfer(
-        &mut self,
-        name: &str,
-    ) -> Result<(TransferKey, Arc<TransferCell>)> {
+    /// A new transfer with a peer that is up: its key, what its owner sees of it, and whether it may
+    /// be posted to.
+    pub(crate) fn create_transfer(&mut self, name: &str) -> Result<NewTransfer> {
         self.check_open()?;
         let (key, _) = self.peer(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
         peer.connection_up()?;
-        Ok(self.commons.ledger.transfers.add(key))
+        let gate = Arc::clone(peer.gate());
+        let (key, cell) = self.commons.ledger.transfers.add(key);
+        Ok(NewTransfer { key, cell, gate })
     }
 
     /// Posts sends or receives: all of them, or none when one is wrong or memory runs out.
@@ -42,27 +53,76 @@ impl Engine {
 
     fn post_all(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) -> Result<()> {
         self.check_open()?;
-        let peer_key = self.commons.ledger.transfers.get(key)?.peer;
+        let transfer = self.commons.ledger.transfers.get(key)?;
+        let (peer_key, cell) = (transfer.peer, Arc::clone(&transfer.cell));
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
-        let access = match direction {
-            Direction::Send => Access::ReadOnly,
-            Direction::Receive => Access::ReadWrite,
-        };
         let registrations = &self.commons.ledger.registrations;
         self.posting.try_reserve(posts.len()).map_err(|_| {
             Error::MemoryUnavailable(MemoryUnavailable::Operations { count: posts.len() })
         })?;
         for Post { memory, offset, bytes, tag } in posts.iter().copied() {
-            let span = registrations.posted_span(memory, offset, bytes, access)?;
+            let span = registrations.usable(memory)?.span(offset, bytes, direction.access())?;
             self.posting.push(NewOperation { transfer: key, direction, tag, span, bytes });
         }
         connection.check_posts(direction, posts.len())?;
         connection.make_room(direction, posts.len())?;
-        self.commons.ledger.transfers.posted(key, direction, posts.len());
+        cell.posted(direction, posts.len() as u64);
         let posted = connection.post(&self.posting, &mut self.commons);
         self.end_on_error(peer_key, posted)?;
         self.posted(peer_key, posts.len());
+        Ok(())
+    }
+
+    /// Where posts are handed in by those who do not wait for the engine.
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// Posts what was handed in. Whoever has the engine does this first.
+    pub(crate) fn post_handed_in(&mut self) {
+        let mut handed_in = std::mem::take(&mut self.handed_in);
+        if self.inbox.take(&mut handed_in) {
+            let together = |a: &NewOperation, b: &NewOperation| {
+                (a.transfer, a.direction) == (b.transfer, b.direction)
+            };
+            for operations in handed_in.chunk_by(together) {
+                self.post_counted(operations);
+            }
+            handed_in.clear();
+        }
+        self.handed_in = handed_in;
+    }
+
+    /// Posts operations of one kind and transfer, which has counted them. They are on their way
+    /// with the next round. Where the peer has ended meanwhile, they end as all that was posted.
+    fn post_counted(&mut self, operations: &[NewOperation]) {
+        let Some(&NewOperation { transfer, direction, .. }) = operations.first() else { return };
+        let Err(error) = self.try_post_counted(transfer, direction, operations) else { return };
+        for _ in operations {
+            self.commons.ledger.transfers.failed(transfer, || error.clone());
+        }
+    }
+
+    /// # Errors
+    /// Nothing was posted.
+    fn try_post_counted(
+        &mut self,
+        transfer: TransferKey,
+        direction: Direction,
+        operations: &[NewOperation],
+    ) -> Result<()> {
+        self.check_open()?;
+        let peer_key = self.commons.ledger.transfers.get(transfer)?.peer;
+        let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
+        let connection = peer.connection_up()?;
+        connection.check_posts(direction, operations.len())?;
+        connection.make_room(direction, operations.len())?;
+        let posted = connection.post(operations, &mut self.commons);
+        // What was posted has ended with the peer.
+        let _ = self.end_on_error(peer_key, posted);
+        self.has_posted = true;
+        self.agenda.mark(peer_key);
         Ok(())
     }
 

@@ -37,6 +37,30 @@ pub struct MemoryInfo {
     pub access: Access,
 }
 
+/// Where a registration lies, and what it may be used for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usable {
+    key: RegistrationKey,
+    info: MemoryInfo,
+}
+
+impl Usable {
+    /// Checks a use of the registration against its bytes and what it needs them for, and says
+    /// where the bytes lie.
+    pub(crate) fn span(&self, offset: u64, bytes: u64, access: Access) -> Result<Span> {
+        let MemoryInfo { id, address, bytes: registered_bytes, memory, access: allowed } =
+            self.info;
+        let refuse = |problem| Err(Error::Registration { id: Some(id), problem });
+        if offset.checked_add(bytes).is_none_or(|end| end > registered_bytes) {
+            return refuse(RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes });
+        }
+        if access == Access::ReadWrite && allowed == Access::ReadOnly {
+            return refuse(RegistrationProblem::ReadOnly);
+        }
+        Ok(Span { registration: self.key, address: address + offset, memory })
+    }
+}
+
 #[derive(Debug)]
 struct Registration {
     /// What the caller knows it by; memory of the session itself has none.
@@ -52,28 +76,6 @@ struct Registration {
     copies: usize,
     /// The memory, if this registration owns it.
     owned: Option<OwnedMemory>,
-}
-
-impl Registration {
-    fn span(
-        &self,
-        key: RegistrationKey,
-        id: MemoryId,
-        offset: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Span> {
-        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            let registered_bytes = self.bytes;
-            let problem = RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes };
-            return Err(Error::Registration { id: Some(id), problem });
-        }
-        if access == Access::ReadWrite && self.access == Access::ReadOnly {
-            let problem = RegistrationProblem::ReadOnly;
-            return Err(Error::Registration { id: Some(id), problem });
-        }
-        Ok(Span { registration: key, address: self.address + offset, memory: self.memory })
-    }
 }
 
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
@@ -209,23 +211,19 @@ impl Registrations {
         self.by_id(id).map_or(0, |(_, registration)| registration.operations)
     }
 
-    /// As [`span`](Self::span), for an operation that is posted.
-    pub(crate) fn posted_span(
-        &self,
-        id: MemoryId,
-        offset: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Span> {
+    /// What a use is checked against, as long as nothing is copied to or from the registration.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`]; [`Error::InUse`] during a copy.
+    pub(crate) fn usable(&self, id: MemoryId) -> Result<Usable> {
         let (key, registered) = self.by_id(id)?;
         match registered.copies {
-            0 => registered.span(key, id, offset, bytes, access),
+            0 => Ok(Usable { key, info: self.info(id)? }),
             _ => Err(Error::InUse { id, operations: 0 }),
         }
     }
 
-    /// Checks a use of a registration against its bytes and what it needs them for, and says where
-    /// the bytes lie.
+    /// Checks a use of a registration, and says where the bytes lie. Others may be copying.
     pub(crate) fn span(
         &self,
         id: MemoryId,
@@ -233,8 +231,8 @@ impl Registrations {
         bytes: u64,
         access: Access,
     ) -> Result<Span> {
-        let (key, registered) = self.by_id(id)?;
-        registered.span(key, id, offset, bytes, access)
+        let (key, _) = self.by_id(id)?;
+        Usable { key, info: self.info(id)? }.span(offset, bytes, access)
     }
 
     /// A copy to or from a registration begins.

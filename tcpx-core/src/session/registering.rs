@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::Session;
-use crate::engine::{Deregistered, Engine};
+use crate::engine::Engine;
+use crate::engine::registering::Deregistered;
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::memory::lent_buffer::LentBuffer;
@@ -94,7 +95,7 @@ impl Session {
             }
         }
         let mut engine = self.shared.engine()?;
-        let id = engine.commons.ledger.registrations.add(address, bytes, memory, access, owned)?;
+        let id = engine.register(address, bytes, memory, access, owned)?;
         tracing::debug!(
             %id, address = format_args!("{address:#x}"), bytes, %memory, ?access,
             "registered memory"
@@ -248,11 +249,11 @@ impl Session {
             (gpu @ DeviceMemory::Cuda(_), MemoryType::Device) => gpu.clone(),
             _ => return copy(&DeviceMemory::Emulated, span.address),
         };
-        engine.commons.ledger.registrations.begin_copy(span.registration);
+        engine.begin_copy(id, span.registration)?;
         drop(engine);
         let copied = copy(&gpu, span.address);
         if let Ok(mut engine) = self.shared.engine() {
-            engine.commons.ledger.registrations.end_copy(span.registration);
+            engine.end_copy(id, span.registration);
         }
         copied
     }

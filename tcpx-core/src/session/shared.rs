@@ -9,6 +9,8 @@
 //!   its round. Whoever gives work sets the mark with the engine locked. So a mark that is gone
 //!   when the leader is about to wait was set for work that its round has seen; one that is set
 //!   ends the wait (`Poller::wake`).
+//! - *Posts that were handed in* without the engine. They lie there before the mark is set, and
+//!   whoever locks the engine after that posts them.
 //! - *What happens on a descriptor.* The system keeps it until it is asked. What it has told stays
 //!   in `Lead::events`, which passes on with the lead, until a round takes it.
 //! - *What a round has done, for others.* They listen before they look, with the engine locked. So
@@ -30,8 +32,11 @@ use super::lead::Lead;
 use super::news::News;
 use super::wait::WaitLimit;
 use crate::engine::Engine;
+use crate::engine::inbox::{Inbox, PostTarget};
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
+use crate::transfer::post::Post;
+use crate::types::Direction;
 
 /// How long a thread that does not lead waits before it looks again by itself.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -40,6 +45,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Shared {
     engine: parking_lot::Mutex<Engine>,
+    /// Posts of those who did not wait for the engine.
+    inbox: Arc<Inbox>,
     poller: Arc<Poller>,
     /// Held by the thread that leads.
     lead: Mutex<Lead>,
@@ -74,6 +81,7 @@ impl Shared {
             });
             Self {
                 poller: Arc::clone(&engine.commons.session.poller),
+                inbox: Arc::clone(engine.inbox()),
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(Lead::new(spin)),
                 completed: News::default(),
@@ -90,11 +98,39 @@ impl Shared {
         Ok(EngineGuard { shared: self, engine: self.lock()? })
     }
 
+    /// The engine, with what was handed in posted.
     fn lock(&self) -> Result<parking_lot::MutexGuard<'_, Engine>> {
         if is_forked() {
             return Err(Error::Forked);
         }
-        Ok(self.engine.lock())
+        let mut engine = self.engine.lock();
+        engine.post_handed_in();
+        Ok(engine)
+    }
+
+    /// The engine, unless another thread has it.
+    pub(super) fn try_engine(&self) -> Result<Option<EngineGuard<'_>>> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        Ok(self.engine.try_lock().map(|mut engine| {
+            engine.post_handed_in();
+            EngineGuard { shared: self, engine }
+        }))
+    }
+
+    /// Hands posts in for whoever has the engine next. Returns whether they were taken.
+    pub(super) fn hand_in(
+        &self,
+        target: PostTarget<'_>,
+        direction: Direction,
+        posts: &[Post],
+    ) -> bool {
+        let is_taken = self.inbox.hand_in(target, direction, posts);
+        if is_taken {
+            self.poller.wake();
+        }
+        is_taken
     }
 
     /// One round of progress, unless another thread has the engine: that one makes a round itself,
@@ -104,8 +140,8 @@ impl Shared {
             return Err(Error::Forked);
         }
         let Some(mut guard) = self.try_lead() else { return Ok(()) };
-        let Some(engine) = self.engine.try_lock() else { return Ok(()) };
-        self.round(&mut guard, EngineGuard { shared: self, engine }, Instant::now());
+        let Some(engine) = self.try_engine()? else { return Ok(()) };
+        self.round(&mut guard, engine, Instant::now());
         Ok(())
     }
 
@@ -154,6 +190,8 @@ impl Shared {
     fn round(&self, guard: &mut LeadGuard<'_>, mut engine: EngineGuard<'_>, now: Instant) -> bool {
         let Some(lead) = guard.lead.as_deref_mut() else { return false };
         self.poller.take_work();
+        // Whose mark was taken away just now may have handed in after the lock was taken.
+        engine.post_handed_in();
         self.poller.look(&mut lead.events);
         let moved = engine.progress(now, &mut lead.events);
         if self.poller.is_exported() {

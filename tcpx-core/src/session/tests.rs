@@ -6,6 +6,7 @@ mod attempting;
 mod buffer;
 mod eager;
 mod gathering;
+mod handing_in;
 mod late_unpack;
 mod meeting;
 mod name;

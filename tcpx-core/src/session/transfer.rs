@@ -9,7 +9,10 @@ use tcpx_sys::is_forked;
 use super::shared::Shared;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
+use crate::engine::inbox::PostTarget;
+use crate::engine::posting::NewTransfer;
 use crate::error::{Error, Result};
+use crate::peer::post_gate::PostGate;
 use crate::transfer::post::Post;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::transfer_counts::TransferCounts;
@@ -40,23 +43,30 @@ use crate::types::{Direction, TransferKey};
 /// leaves or dies is gone. With `eager_bytes` of 0 at either end, a send ends only after its
 /// receive was posted.
 ///
+/// # While another thread moves data
+///
+/// Nobody waits for that thread to post up to 64 operations in one call: they are checked, taken,
+/// and on their way with its next step. A peer that ends meanwhile ends them, as it ends all that
+/// was posted before. Larger batches wait until that thread lets others in.
+///
 /// In a forked child every call answers [`Error::Forked`], and dropping it does nothing.
 #[derive(Debug)]
 pub struct Transfer {
     shared: Arc<Shared>,
     key: TransferKey,
     cell: Arc<TransferCell>,
+    gate: Arc<PostGate>,
     completions: Arc<CompletionQueue>,
 }
 
 impl Transfer {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        key: TransferKey,
-        cell: Arc<TransferCell>,
+        transfer: NewTransfer,
         completions: Arc<CompletionQueue>,
     ) -> Self {
-        Self { shared, key, cell, completions }
+        let NewTransfer { key, cell, gate } = transfer;
+        Self { shared, key, cell, gate, completions }
     }
 
     /// Posts a send.
@@ -94,7 +104,18 @@ impl Transfer {
     }
 
     fn post(&self, direction: Direction, posts: &[Post]) -> Result<()> {
+        if let Some(mut engine) = self.shared.try_engine()? {
+            return engine.post(self.key, direction, posts);
+        }
+        if self.shared.hand_in(self.target(), direction, posts) {
+            return Ok(());
+        }
         self.shared.engine()?.post(self.key, direction, posts)
+    }
+
+    /// It, for those who have no engine.
+    pub(super) fn target(&self) -> PostTarget<'_> {
+        PostTarget { key: self.key, cell: &self.cell, gate: &self.gate }
     }
 
     /// Whether every operation has ended. While some have not, it makes one round of progress,

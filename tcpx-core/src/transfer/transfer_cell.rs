@@ -1,23 +1,34 @@
 //! What a transfer's owner may ask at any time, without the engine's lock.
 //!
-//! Whoever holds the engine writes, so there is one writer at a time. Readers take no lock but that
-//! of the error of a round that has one, for as long as a copy of it takes:
+//! Whoever posts counts what it posts, one at a time. All else is written by whoever holds the
+//! engine. Both count on `left`, which says to each of them in turn whether a round ends or begins:
+//! after its end nobody but a post writes before the next one has begun.
+//!
+//! Readers take no lock but that of the error of a round that has one, for as long as a copy of it
+//! takes:
 //! - Sums only grow. What is done is read before what was posted, so it is never more.
 //! - What was counted when a round began is kept for this round and the one before. A reader looks
 //!   again if a round has begun meanwhile, which takes longer than its look.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
 use super::transfer_counts::TransferCounts;
 use crate::completions::queue::ReporterKey;
 use crate::error::Error;
+use crate::types::Direction;
 
 /// The state of a transfer: of its whole life, and of its round.
 #[derive(Debug, Default)]
 pub(crate) struct TransferCell {
     sums: Sums,
+    /// Operations that have not ended.
+    left: AtomicU64,
+    /// Held by whoever posts.
+    posting: Mutex<()>,
+    /// The round has sends.
+    has_sends: AtomicBool,
     /// The sums when a round began, by the last bit of the round's number.
     sums_before: [Sums; 2],
     /// The number of the round. Nothing was posted in round 0.
@@ -33,9 +44,13 @@ pub(crate) struct TransferCell {
 impl TransferCell {
     /// Whether every operation has ended.
     pub(crate) fn is_complete(&self) -> bool {
-        // What is equal now was equal when the second was read: neither shrinks.
-        let done = self.sums.operations_done.load(Ordering::Acquire);
-        done == self.sums.operations_posted.load(Ordering::Acquire)
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    /// What it does in this round; one that does both sends.
+    pub(crate) fn direction(&self) -> Direction {
+        let sends = self.has_sends.load(Ordering::Relaxed);
+        if sends { Direction::Send } else { Direction::Receive }
     }
 
     /// How the round has ended, once every operation has.
@@ -88,19 +103,31 @@ impl TransferCell {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A round begins. The transfer is complete.
-    pub(super) fn begin_round(&self) {
+    /// So many operations are posted. The first ones after the transfer was complete begin a round.
+    /// They may end once this has returned, and not before.
+    pub(crate) fn posted(&self, direction: Direction, operations: u64) {
+        if operations == 0 {
+            return;
+        }
+        let posting = self.posting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.left.fetch_add(operations, Ordering::AcqRel) == 0 {
+            self.begin_round();
+        }
+        if direction == Direction::Send {
+            self.has_sends.store(true, Ordering::Relaxed);
+        }
+        add(&self.sums.operations_posted, operations);
+        drop(posting);
+    }
+
+    fn begin_round(&self) {
         let round = self.round.load(Ordering::Relaxed) + 1;
         // A reader that sees what is written now also sees that the round before has begun, so it
         // does not take these sums for those of two rounds before.
         fence(Ordering::Release);
         self.sums_before(round).copy(&self.sums);
+        self.has_sends.store(false, Ordering::Relaxed);
         self.round.store(round, Ordering::Release);
-    }
-
-    /// So many operations were posted.
-    pub(super) fn posted(&self, operations: u64) {
-        add(&self.sums.operations_posted, operations);
     }
 
     /// So many chunks are to move.
@@ -117,8 +144,8 @@ impl TransferCell {
     /// An operation has ended. Its error, and all that it has counted, is known by now. Returns
     /// whether it was the last.
     pub(super) fn done(&self) -> bool {
-        let done = add(&self.sums.operations_done, 1);
-        done == self.sums.operations_posted.load(Ordering::Relaxed)
+        add(&self.sums.operations_done, 1);
+        self.left.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// An operation fails. Only the first error of a round is made.
@@ -169,7 +196,7 @@ impl Sums {
         }
     }
 
-    /// Takes over what the same writer has counted elsewhere.
+    /// Takes over what was counted elsewhere, and does not change meanwhile.
     fn copy(&self, from: &Self) {
         let sums = [
             (&self.operations_posted, &from.operations_posted),
@@ -226,8 +253,7 @@ mod tests {
                 });
             }
             for round in 1..=20_000 {
-                cell.begin_round();
-                cell.posted(OPERATIONS);
+                cell.posted(Direction::Send, OPERATIONS);
                 for operation in 1..=OPERATIONS {
                     cell.matched(1);
                     cell.chunks_done(1, BYTES);
@@ -246,18 +272,44 @@ mod tests {
         assert_eq!(cell.counts().bytes_done, 20_000 * OPERATIONS * BYTES);
     }
 
+    /// Threads that post to one transfer while another ends what they have posted.
+    #[test]
+    fn rounds_begin_and_end_once_however_many_threads_post() {
+        const POSTS: u64 = 20_000;
+        let (cell, posted) = (TransferCell::default(), AtomicU64::new(0));
+        let mut ended = 0;
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..POSTS {
+                        cell.posted(Direction::Receive, 1);
+                        posted.fetch_add(1, Ordering::Release);
+                    }
+                });
+            }
+            let mut done = 0;
+            while done < 2 * POSTS {
+                let now = posted.load(Ordering::Acquire);
+                ended += (done..now).filter(|_| cell.done()).count() as u64;
+                done = now;
+                thread::yield_now();
+            }
+        });
+        assert!(cell.is_complete());
+        assert_eq!(cell.round.into_inner(), ended, "each round that has begun has ended");
+        assert_eq!(cell.sums.read().operations_done, 2 * POSTS);
+    }
+
     #[test]
     fn a_reader_that_meets_the_next_round_looks_again() {
         let cell = TransferCell::default();
-        cell.begin_round();
-        cell.posted(1);
+        cell.posted(Direction::Send, 1);
         cell.failed(|| Error::Cancelled);
         let looks = AtomicU64::new(0);
         let seen = cell.look(|round| {
             if looks.fetch_add(1, Ordering::Relaxed) == 0 {
                 cell.done();
-                cell.begin_round();
-                cell.posted(1);
+                cell.posted(Direction::Receive, 1);
             }
             (round, cell.error_of(round).is_some())
         });

@@ -16,9 +16,7 @@ use crate::types::{Direction, PeerKey, TransferKey};
 pub(crate) struct TransferState {
     pub(crate) peer: PeerKey,
     /// What its owner sees of it.
-    cell: Arc<TransferCell>,
-    /// The round has sends.
-    has_sends: bool,
+    pub(crate) cell: Arc<TransferCell>,
     /// Nobody holds it any more: it goes with its last operation.
     is_detached: bool,
 }
@@ -30,7 +28,7 @@ impl TransferState {
 
     /// What it does in this round; one that does both sends.
     pub(crate) fn direction(&self) -> Direction {
-        if self.has_sends { Direction::Send } else { Direction::Receive }
+        self.cell.direction()
     }
 
     /// The numbers of the round.
@@ -53,12 +51,8 @@ impl Transfers {
     /// A new transfer: its key, and what its owner sees of it.
     pub(crate) fn add(&mut self, peer: PeerKey) -> (TransferKey, Arc<TransferCell>) {
         let cell = Arc::<TransferCell>::default();
-        let key = self.all.insert(TransferState {
-            peer,
-            cell: Arc::clone(&cell),
-            has_sends: false,
-            is_detached: false,
-        });
+        let key =
+            self.all.insert(TransferState { peer, cell: Arc::clone(&cell), is_detached: false });
         (key, cell)
     }
 
@@ -78,22 +72,6 @@ impl Transfers {
         std::mem::take(&mut self.completed)
     }
 
-    /// So many operations were posted. The first ones after the transfer was complete begin a
-    /// round.
-    pub(crate) fn posted(&mut self, key: TransferKey, direction: Direction, operations: usize) {
-        if operations == 0 {
-            return;
-        }
-        if let Some(transfer) = self.all.get_mut(key) {
-            if transfer.is_complete() {
-                transfer.cell.begin_round();
-                transfer.has_sends = false;
-            }
-            transfer.has_sends |= direction == Direction::Send;
-            transfer.cell.posted(operations as u64);
-        }
-    }
-
     /// An operation's counterpart was found: its bytes travel in this many chunks.
     pub(crate) fn matched(&mut self, key: TransferKey, chunks: u64) {
         if let Some(transfer) = self.all.get(key) {
@@ -111,14 +89,14 @@ impl Transfers {
     /// An operation has ended well.
     pub(crate) fn done(&mut self, key: TransferKey) {
         let Some(transfer) = self.all.get(key) else { return };
+        // After the end of a round a post may begin the next one at any time.
+        let told = transfer.cell.reporter.get().map(|reporter| (*reporter, transfer.cell.error()));
         if !transfer.cell.done() {
             return;
         }
         self.completed = true;
-        match transfer.cell.reporter.get() {
-            Some(reporter) => {
-                self.completions.ended(*reporter, transfer.cell.error().map_or(Ok(()), Err));
-            }
+        match told {
+            Some((reporter, error)) => self.completions.ended(reporter, error.map_or(Ok(()), Err)),
             None => self.completions.event().signal(),
         }
         if transfer.is_detached {
@@ -156,7 +134,7 @@ mod tests {
         let mut transfers = Transfers::default();
         let (key, cell) = transfers.add(PeerKey::default());
         assert!(transfers.get(key).unwrap().is_complete(), "nothing was posted");
-        transfers.posted(key, Direction::Send, 2);
+        cell.posted(Direction::Send, 2);
         transfers.done(key);
         assert!(!transfers.take_completed() && cell.outcome().is_pending());
         transfers.done(key);
@@ -169,7 +147,7 @@ mod tests {
     fn the_first_error_stays_and_other_operations_go_on() {
         let mut transfers = Transfers::default();
         let (key, cell) = transfers.add(PeerKey::default());
-        transfers.posted(key, Direction::Send, 3);
+        cell.posted(Direction::Send, 3);
         transfers.failed(key, || Error::Cancelled);
         transfers.failed(key, || panic!("one error is enough"));
         assert!(matches!(cell.error(), Some(Error::Cancelled)));
@@ -183,9 +161,9 @@ mod tests {
     fn a_post_after_the_end_begins_a_round_without_the_error_of_the_last() {
         let mut transfers = Transfers::default();
         let (key, cell) = transfers.add(PeerKey::default());
-        transfers.posted(key, Direction::Send, 2);
+        cell.posted(Direction::Send, 2);
         transfers.failed(key, || Error::Cancelled);
-        transfers.posted(key, Direction::Send, 1);
+        cell.posted(Direction::Send, 1);
         transfers.matched(key, 3);
         transfers.chunks_done(key, 3, 300);
         transfers.done(key);
@@ -195,11 +173,11 @@ mod tests {
         assert!(matches!(cell.outcome(), Poll::Ready(Err(Error::Cancelled))));
         assert_eq!(cell.round_counts(), sums, "one round, however often was posted");
 
-        transfers.posted(key, Direction::Send, 0);
+        cell.posted(Direction::Send, 0);
         assert!(cell.error().is_some(), "nothing was posted, so nothing begins");
         assert_eq!(cell.round_counts(), sums);
 
-        transfers.posted(key, Direction::Receive, 1);
+        cell.posted(Direction::Receive, 1);
         assert_eq!(transfers.get(key).unwrap().direction(), Direction::Receive);
         assert!(cell.error().is_none() && cell.outcome().is_pending());
         let begun = TransferCounts { operations_posted: 1, ..TransferCounts::default() };
@@ -212,8 +190,8 @@ mod tests {
     #[test]
     fn a_detached_transfer_goes_with_its_last_operation() {
         let mut transfers = Transfers::default();
-        let (key, _) = transfers.add(PeerKey::default());
-        transfers.posted(key, Direction::Send, 1);
+        let (key, cell) = transfers.add(PeerKey::default());
+        cell.posted(Direction::Send, 1);
         transfers.detach(key);
         assert!(transfers.get(key).is_ok());
         transfers.done(key);

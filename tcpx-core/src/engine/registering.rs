@@ -1,0 +1,99 @@
+//! Memory that comes, goes, or is being copied, and who may post on it meanwhile.
+
+use super::Engine;
+use crate::error::{Error, Result};
+use crate::memory::device_memory::OwnedMemory;
+use crate::plugin::comm::Deregistration;
+use crate::types::memory_id::MemoryId;
+use crate::types::{Access, MemoryType, RegistrationKey};
+
+/// Memory that was taken out of a session.
+pub(crate) struct Deregistered {
+    /// What comms that know it are to be told.
+    pub(crate) calls: Vec<Deregistration>,
+    /// The memory, if the session owned it.
+    pub(crate) owned: Option<OwnedMemory>,
+}
+
+impl Engine {
+    /// Adds memory, as [`Registrations::add`] says.
+    ///
+    /// [`Registrations::add`]: crate::plugin::registrations::Registrations::add
+    pub(crate) fn register(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        memory: MemoryType,
+        access: Access,
+        owned: Option<OwnedMemory>,
+    ) -> Result<MemoryId> {
+        let registrations = &mut self.commons.ledger.registrations;
+        let id = registrations.add(address, bytes, memory, access, owned)?;
+        self.offer(id);
+        Ok(id)
+    }
+
+    /// Takes memory out. What is returned is to be done without the lock: every comm that knows the
+    /// memory is told to forget it, and if the session owned it, it is freed after that.
+    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Deregistered> {
+        self.withhold(id);
+        let outcome = self.take_memory_out(id);
+        if outcome.is_err() {
+            self.offer(id);
+        }
+        outcome
+    }
+
+    fn take_memory_out(&mut self, id: MemoryId) -> Result<Deregistered> {
+        let (peers, parked) = (&self.peers, &self.parked);
+        let mut calls = Vec::new();
+        let removed = self.commons.ledger.registrations.remove(id, |comm, handle| {
+            let of_peer = peers.values().find_map(|peer| peer.deregistration(comm, handle));
+            let of_parked = || parked.iter().find_map(|parked| parked.deregistration(comm, handle));
+            calls.extend(of_peer.or_else(of_parked));
+        });
+        let mut owned = removed?;
+        // Freeing a GPU's memory waits for the GPU.
+        if self.is_stuck && matches!(owned, Some(OwnedMemory::Gpu(_))) {
+            std::mem::forget(owned.take());
+        }
+        Ok(Deregistered { calls, owned })
+    }
+
+    /// A copy to or from memory begins, while which nothing is posted on it.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] when something was posted by now.
+    pub(crate) fn begin_copy(&mut self, id: MemoryId, key: RegistrationKey) -> Result<()> {
+        self.withhold(id);
+        let registrations = &mut self.commons.ledger.registrations;
+        let operations = registrations.operations(id);
+        if operations == 0 {
+            registrations.begin_copy(key);
+            return Ok(());
+        }
+        self.offer(id);
+        Err(Error::InUse { id, operations })
+    }
+
+    /// A copy has ended.
+    pub(crate) fn end_copy(&mut self, id: MemoryId, key: RegistrationKey) {
+        self.commons.ledger.registrations.end_copy(key);
+        self.offer(id);
+    }
+
+    /// Lets those post on memory who do not wait for the engine, as long as nothing is copied to or
+    /// from it.
+    fn offer(&self, id: MemoryId) {
+        if let Ok(usable) = self.commons.ledger.registrations.usable(id) {
+            self.inbox.offer(id, usable);
+        }
+    }
+
+    /// From now on whoever posts on this memory waits for the engine. What was handed in is posted.
+    fn withhold(&mut self, id: MemoryId) {
+        while !self.inbox.withhold(id) {
+            self.post_handed_in();
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What is posted while another thread is inside the session.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::connect;
+use crate::types::Direction;
+use crate::{Access, Error, MemoryId, PluginChoice, Post, Session, SessionOptions, Transfer};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+
+/// One end, with memory of 64 bytes.
+struct End {
+    session: Session,
+    memory: MemoryId,
+    transfer: Transfer,
+}
+
+impl End {
+    fn post(&self, index: u64) -> Post {
+        Post { memory: self.memory, offset: index, bytes: 1, tag: 7 }
+    }
+
+    /// Whether posts are taken without the engine.
+    fn takes(&self, direction: Direction, posts: &[Post]) -> bool {
+        self.session.shared.hand_in(self.transfer.target(), direction, posts)
+    }
+}
+
+fn pair(options: impl Fn() -> SessionOptions) -> [End; 2] {
+    let sessions = [(); 2].map(|()| {
+        let options = options().plugin(PluginChoice::Soft);
+        let options = options.close_timeout(Duration::from_millis(1));
+        Session::new(options).expect("the software plugin is always there")
+    });
+    connect(&sessions[0], &sessions[1]);
+    let [left, right] = sessions;
+    [(left, "right"), (right, "left")].map(|(session, peer)| {
+        let bytes: Vec<u8> = (0..64).collect();
+        let memory = session.register_buffer(bytes, Access::ReadWrite).expect("memory");
+        let transfer = session.create_transfer(peer).expect("it is up");
+        End { session, memory, transfer }
+    })
+}
+
+#[test]
+fn posts_are_taken_in_order_while_another_thread_has_the_engine() {
+    let [left, right] = pair(SessionOptions::default);
+    {
+        // Whoever waits for them here waits forever.
+        let engines = [&left, &right].map(|end| end.session.shared.engine().expect("no fork"));
+        for index in 0..64 {
+            left.transfer.post_send(left.post(index)).expect("it is taken");
+            right.transfer.post_recv(right.post(63 - index)).expect("it is taken");
+        }
+        for end in [&left, &right] {
+            assert!(end.session.shared.poller().has_work(), "whoever leads is told");
+            let counts = end.transfer.round_counts().expect("no fork");
+            assert_eq!((counts.operations_posted, counts.operations_done), (64, 0));
+            assert!(!end.transfer.is_complete().expect("it goes on"));
+        }
+        drop(engines);
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| left.transfer.wait(PATIENCE).expect("the sends go well"));
+        right.transfer.wait(PATIENCE).expect("the receives go well");
+    });
+    let received = right.session.take_buffer(right.memory).expect("nothing uses it");
+    assert!(received.iter().rev().copied().eq(0..64), "all of one tag, in the order of posts");
+}
+
+#[test]
+fn what_is_wrong_is_said_by_the_call_and_not_by_the_operation() {
+    let [left, _right] = pair(SessionOptions::default);
+    let good = left.post(0);
+    let read_only = left.session.register_buffer(vec![0; 8], Access::ReadOnly).expect("memory");
+    let gone = left.session.register_buffer(vec![0; 8], Access::ReadOnly).expect("memory");
+    left.session.deregister_memory(gone).expect("nothing uses it");
+    let engine = left.session.shared.engine().expect("no fork");
+    for wrong in [
+        Post { bytes: 65, ..good },
+        Post { offset: u64::MAX, ..good },
+        Post { memory: read_only, ..good },
+        Post { memory: gone, ..good },
+    ] {
+        assert!(!left.takes(Direction::Receive, &[good, wrong]), "{wrong:?}");
+    }
+    assert!(left.takes(Direction::Send, &[Post { memory: read_only, ..good }]));
+    assert!(!left.takes(Direction::Send, &vec![good; 65]), "a large batch");
+    let counts = left.transfer.counts().expect("no fork");
+    assert_eq!(counts.operations_posted, 1, "of the others nothing was posted");
+    // Whoever finds no room waits for the engine.
+    let taken = (0..2000).take_while(|_| left.takes(Direction::Send, &[good])).count();
+    assert_eq!(taken, 1023);
+    drop(engine);
+    assert!(left.takes(Direction::Send, &[]), "nothing is taken as well");
+    left.session.progress();
+    assert_eq!(left.transfer.counts().expect("no fork").operations_posted, 1024);
+}
+
+#[test]
+fn memory_that_is_handed_in_is_in_use() {
+    let [left, _right] = pair(|| SessionOptions::default().eager_bytes(0));
+    let engine = left.session.shared.engine().expect("no fork");
+    left.transfer.post_send(left.post(0)).expect("it is taken");
+    drop(engine);
+    let refused = left.session.deregister_memory(left.memory);
+    assert!(matches!(refused, Err(Error::InUse { operations: 1, .. })), "{refused:?}");
+    let engine = left.session.shared.engine().expect("no fork");
+    assert!(left.takes(Direction::Send, &[left.post(0)]), "it may be posted on as before");
+    drop(engine);
+    left.transfer.cancel();
+    left.session.deregister_memory(left.memory).expect("nothing uses it");
+    let refused = left.transfer.post_send(left.post(0));
+    assert!(matches!(refused, Err(Error::UnknownRegistration { .. })), "{refused:?}");
+}
+
+#[test]
+fn nothing_is_handed_in_while_memory_is_copied() {
+    let [left, _right] = pair(|| SessionOptions::default().eager_bytes(0));
+    let mut engine = left.session.shared.engine().expect("no fork");
+    let key = {
+        let registrations = &engine.commons.ledger.registrations;
+        registrations.span(left.memory, 0, 1, Access::ReadOnly).expect("it fits").registration
+    };
+    engine.begin_copy(left.memory, key).expect("nothing uses it");
+    assert!(!left.takes(Direction::Send, &[left.post(0)]));
+    engine.end_copy(left.memory, key);
+    assert!(left.takes(Direction::Send, &[left.post(0)]));
+    let refused = engine.begin_copy(left.memory, key);
+    assert!(matches!(refused, Err(Error::InUse { operations: 1, .. })), "{refused:?}");
+}
+
+#[test]
+fn a_peer_that_ends_ends_what_was_handed_in() {
+    let [left, _right] = pair(SessionOptions::default);
+    let mut engine = left.session.shared.engine().expect("no fork");
+    left.transfer.post_send(left.post(0)).expect("it is taken");
+    let key = engine.peer("right").expect("it is known").0;
+    engine.fail_peer(key, Error::Cancelled);
+    assert!(!left.takes(Direction::Send, &[left.post(0)]), "it is over, and that shows");
+    drop(engine);
+    assert!(matches!(left.transfer.wait(PATIENCE), Err(Error::Cancelled)));
+    assert!(matches!(left.transfer.post_send(left.post(0)), Err(Error::Cancelled)));
+}
+
+#[test]
+fn a_session_that_closes_ends_what_was_handed_in() {
+    let [left, right] = pair(SessionOptions::default);
+    // The peer leaves too, whenever it hears of it.
+    drop(right);
+    let mut engine = left.session.shared.engine().expect("no fork");
+    engine.start_close();
+    let is_taken = left.takes(Direction::Send, &[left.post(0)]);
+    assert!(!is_taken, "it is closed, and that shows");
+    drop(engine);
+    assert!(matches!(left.transfer.post_send(left.post(0)), Err(Error::Closed)));
+}
+
+/// Threads post beside one that leads, to two transfers, in rounds.
+#[test]
+fn many_threads_post_while_one_leads() {
+    const ROUNDS: u64 = 300;
+    let [left, right] = pair(|| SessionOptions::default().progress_thread(true));
+    let is_over = AtomicBool::new(false);
+    let give_up_at = Instant::now() + Duration::from_secs(120);
+    thread::scope(|scope| {
+        for end in [&left, &right] {
+            // It has the engine again and again.
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    drop(end.session.stats());
+                    thread::yield_now();
+                }
+            });
+        }
+        let threads: Vec<_> = (0..4)
+            .map(|index| {
+                let (end, direction) = match index % 2 {
+                    0 => (&left, Direction::Send),
+                    _ => (&right, Direction::Receive),
+                };
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        let posts = [end.post(index), end.post(index)];
+                        match direction {
+                            Direction::Send => end.transfer.post_send_batch(&posts),
+                            Direction::Receive => end.transfer.post_recv_batch(&posts),
+                        }
+                        .expect("it is taken");
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        let posted = |end: &End| end.transfer.counts().expect("no fork").operations_posted;
+        assert_eq!([posted(&left), posted(&right)], [4 * ROUNDS; 2]);
+        for end in [&left, &right] {
+            while !end.transfer.is_complete().expect("nothing fails") {
+                assert!(Instant::now() < give_up_at, "something was posted and not moved");
+                thread::yield_now();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
