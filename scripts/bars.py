@@ -130,11 +130,11 @@ def rows_trips(figures):
 
 
 def measure_go(machine, figures):
-    one_way(machine, figures, "go", GO_SIZES, ["--receives", "go", "--iters", 40])
+    one_way(machine, figures, "go", GO_SIZES, ["--receives", "go", "--iters", 200])
 
 
 def measure_busy(machine, figures):
-    one_way(machine, figures, "busy", BUSY_SIZES, ["--busy", os.cpu_count(), "--iters", 12])
+    one_way(machine, figures, "busy", BUSY_SIZES, ["--busy", os.cpu_count(), "--iters", 100])
 
 
 def one_way(machine, figures, name, sizes, flags):

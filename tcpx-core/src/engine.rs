@@ -48,6 +48,7 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
@@ -115,6 +116,8 @@ pub(crate) struct Engine {
     posting: Vec<NewOperation>,
     /// Something was posted since the last round.
     has_posted: bool,
+    /// When whoever leads makes the next round, unless it is woken.
+    resting_until: Option<Instant>,
     /// Room for the peers whose chunks are asked about.
     holding: Vec<PeerKey>,
     /// Unpacking has stopped with copies under way that will not be seen to finish.
@@ -187,6 +190,7 @@ impl Engine {
             handed_in: Vec::new(),
             posting: Vec::new(),
             has_posted: false,
+            resting_until: None,
             holding: Vec::new(),
             is_stuck: false,
             stages: StageClock::default(),

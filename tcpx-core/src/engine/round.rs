@@ -42,6 +42,7 @@ impl Engine {
         let began = Instant::now();
         self.stages.round(now, self.commons.batch.submitting());
         self.has_posted = false;
+        self.resting_until = None;
         events.drain(..).for_each(|event| self.hear(event));
         self.agenda.begin(now);
         let mut moved = self.accept_links(now);
@@ -159,11 +160,22 @@ impl Engine {
     pub(crate) fn wants_round(&self) -> bool {
         let batch = &self.commons.batch;
         let has_more = self.agenda.due() > 0 || self.is_listener_due || batch.has_more();
-        has_more || self.agenda.is_polling() || batch.is_unpacking()
+        has_more || self.agenda.is_polling() || batch.is_unpacking() || self.is_due_sooner()
     }
 
-    /// When the next round is due.
-    pub(crate) fn rest(&self, now: Instant) -> Rest {
+    /// Whether a time has come closer since whoever leads began to rest.
+    fn is_due_sooner(&self) -> bool {
+        self.resting_until.is_some_and(|until| self.next_time(Instant::now()) < until)
+    }
+
+    /// When the next round is due, for whoever rests until then.
+    pub(crate) fn rest(&mut self, now: Instant) -> Rest {
+        let rest = self.next_round(now);
+        self.resting_until = if let Rest::Until(at) = rest { Some(at) } else { None };
+        rest
+    }
+
+    fn next_round(&self, now: Instant) -> Rest {
         let batch = &self.commons.batch;
         if self.agenda.due() > 0 || self.is_listener_due || batch.has_more() {
             return Rest::None;
@@ -173,11 +185,17 @@ impl Engine {
         if self.agenda.is_polling() || listener.polls || unpacks {
             return Rest::Poll;
         }
+        Rest::Until(self.next_time(now))
+    }
+
+    /// When something is to be done next of which no descriptor tells.
+    fn next_time(&self, now: Instant) -> Instant {
+        let listener = self.listener.as_ref().and_then(|it| it.attention().timeout);
         let parked = (!self.parked.is_empty()).then(|| now + PARKED_LOOK);
         let workers = self.commons.workers.have_jobs().then(|| now + WORKERS_LOOK);
         let attempts = self.attempts.next_overdue();
-        let timers = [self.agenda.next_timer(), listener.timeout, parked, workers, attempts];
+        let timers = [self.agenda.next_timer(), listener, parked, workers, attempts];
         let look = self.watch.rounds.next_at(now);
-        Rest::Until(timers.into_iter().flatten().fold(look, Instant::min))
+        timers.into_iter().flatten().fold(look, Instant::min)
     }
 }

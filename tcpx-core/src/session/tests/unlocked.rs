@@ -1,9 +1,11 @@
 //! What a program may ask while another thread is inside the session, for however long.
 
+use std::sync::mpsc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::connect;
+use crate::engine::Engine;
 use crate::session::wait::WaitLimit;
 use crate::{Access, Error, PluginChoice, Post, Session, SessionOptions, Transfer};
 
@@ -98,4 +100,31 @@ fn a_transfer_answers_while_another_thread_has_the_engine() {
     assert_eq!(left.poll_completions(&mut completions, 9).expect("no fork"), 1);
     assert_eq!((completions[0].context, completions[0].rounds), (2, 1));
     drop(engine);
+}
+
+/// Has a thread rest that leads. Returns whether it is woken when another lets go of the engine,
+/// after it has done this.
+fn is_woken_by(session: &Session, act: impl FnOnce(&Engine)) -> bool {
+    // It rests for far longer than this takes on any machine.
+    let now = Instant::now() + Duration::from_secs(3600);
+    let mut engine = session.shared.engine().expect("no fork");
+    engine.progress(now, &mut Vec::new());
+    engine.rest(now);
+    act(&engine);
+    session.shared.poller().take_work();
+    drop(engine);
+    session.shared.poller().has_work()
+}
+
+#[test]
+fn whoever_rests_is_woken_when_something_is_due_sooner() {
+    let session = session();
+    assert!(!is_woken_by(&session, |_| {}));
+    let (hold, held) = mpsc::channel::<()>();
+    // Somebody has to see whether the workers are held up.
+    let is_woken = is_woken_by(&session, |engine| {
+        drop(engine.commons.workers.call(move || held.recv()));
+    });
+    assert!(is_woken);
+    drop(hold);
 }
