@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::peer::commons::Ledger;
 use crate::peer::leftover::Leftover;
-use crate::peer::protocol::operation::{NewOperation, Operation};
+use crate::peer::protocol::operation::{NewOperation, PostedOperation};
 use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm, close_comms};
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
@@ -123,7 +123,7 @@ impl Parked {
 
     /// Ends its operations, and keeps their memory.
     pub(super) fn give_up_waiting(&mut self, ledger: &mut Ledger, reached: BatchNumber) {
-        let registration = |operation: &Operation| operation.posted.span.registration;
+        let registration = |operation: &PostedOperation| operation.posted.span.registration;
         let held: Vec<_> = self.leftover.operations.iter().map(registration).collect();
         held.iter().for_each(|key| ledger.registrations.begin(*key));
         tracing::error!(

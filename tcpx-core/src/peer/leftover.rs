@@ -1,7 +1,7 @@
 //! What is left of a peer that ended: comms that are being closed, and what they and copies under
 //! way still use.
 
-use super::protocol::operation::Operation;
+use super::protocol::operation::PostedOperation;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
 use crate::types::RegistrationKey;
@@ -15,7 +15,7 @@ pub(crate) struct Leftover {
     pub(crate) tickets: Vec<Ticket>,
     pub(crate) stagings: Vec<RegistrationKey>,
     /// Operations whose memory a comm or a copy may still write or read.
-    pub(crate) operations: Vec<Operation>,
+    pub(crate) operations: Vec<PostedOperation>,
     /// The batch after which no copy uses any of it.
     pub(crate) until: BatchNumber,
 }

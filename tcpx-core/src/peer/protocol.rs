@@ -72,7 +72,7 @@ use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
 use self::op_list::OpList;
-use self::operation::{NewOperation, OpState, Operation, Withdrawal};
+use self::operation::{NewOperation, OpState, PostedOperation, Withdrawal};
 use self::receives::MessageEnd;
 use self::stage::{Connecting, PeerStage, Stage};
 use self::staging_channels::StagingChannels;
@@ -115,7 +115,7 @@ pub(crate) struct PeerProtocol {
     /// Whether the program knows the peer: by connecting to it, or by an accept.
     is_named: bool,
     stage: Stage,
-    operations: SlotMap<OpKey, Operation>,
+    operations: SlotMap<OpKey, PostedOperation>,
     /// Whether more posts of a batch come.
     is_batch_open: bool,
     backlogs: Backlogs,
@@ -376,7 +376,7 @@ impl PeerProtocol {
     }
 
     /// Hands out what has not ended, for a driver that ends it.
-    pub(crate) fn take_operations(&mut self) -> SlotMap<OpKey, Operation> {
+    pub(crate) fn take_operations(&mut self) -> SlotMap<OpKey, PostedOperation> {
         std::mem::take(&mut self.operations)
     }
 
@@ -448,7 +448,7 @@ impl PeerProtocol {
 
     /// An operation, which is in no list any more, has ended.
     #[inline]
-    fn completed(&mut self, operation: &Operation, outcome: Outcome) {
+    fn completed(&mut self, operation: &PostedOperation, outcome: Outcome) {
         let NewOperation { transfer, direction, tag, span, .. } = operation.posted;
         let registration = span.registration;
         let completion = Completion { transfer, registration, direction, tag, outcome };

@@ -14,7 +14,7 @@ use super::PeerProtocol;
 use super::action::{Action, Landing, Outcome, Violation};
 use super::coalescer::{FEW, MatchedSend};
 use super::eager_books::{Kept, LINK_BYTES};
-use super::operation::{Links, NewOperation, OpState, Operation};
+use super::operation::{Links, NewOperation, OpState, PostedOperation};
 use super::stage::Stage;
 use super::tag_queues::Place;
 use crate::control::eager_terms::EagerTerms;
@@ -96,7 +96,7 @@ impl PeerProtocol {
     pub(super) fn insert_matched(&mut self, posted: NewOperation) -> OpKey {
         let state = OpState::Matched { bytes_left: posted.bytes, bytes_dealt: 0 };
         let (links, place) = (Links::default(), Place::default());
-        self.operations.insert(Operation { posted, state, links, place })
+        self.operations.insert(PostedOperation { posted, state, links, place })
     }
 
     /// A send of the peer was matched with a receive of ours, and its bytes are here.

@@ -47,7 +47,7 @@ pub(super) struct Links {
 
 /// One posted send or receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
+pub(crate) struct PostedOperation {
     pub(crate) posted: NewOperation,
     pub(crate) state: OpState,
     /// Those of a transfer that have no counterpart stand in one list, receives of the peer that
@@ -57,7 +57,7 @@ pub(crate) struct Operation {
     pub(super) place: Place,
 }
 
-impl Operation {
+impl PostedOperation {
     pub(crate) fn is_matched(&self) -> bool {
         matches!(self.state, OpState::Matched { .. })
     }

@@ -4,7 +4,7 @@ use super::action::{Action, Outcome};
 use super::coalescer::MatchedSend;
 use super::matcher::{Announced, PostedSend};
 use super::op_list::link_behind;
-use super::operation::{Links, NewOperation, OpState, Operation};
+use super::operation::{Links, NewOperation, OpState, PostedOperation};
 use super::receives::MessageEnd;
 use super::stage::Stage;
 use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_MEMBERS};
@@ -56,7 +56,7 @@ impl PeerProtocol {
                 let op = self.operations.insert_with_key(|op| {
                     links = self.backlogs.begin_to_wait(transfer, op);
                     let place = self.eager.await_message(tag, op);
-                    Operation { posted, state: OpState::Announced, links, place }
+                    PostedOperation { posted, state: OpState::Announced, links, place }
                 });
                 link_behind(links, op, &mut self.operations);
                 self.waiting_receives += 1;

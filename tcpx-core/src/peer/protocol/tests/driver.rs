@@ -17,7 +17,7 @@ use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Ending, Outcome};
 use crate::peer::protocol::arrivals::ArrivalSample;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
-use crate::peer::protocol::operation::{NewOperation, Operation};
+use crate::peer::protocol::operation::{NewOperation, PostedOperation};
 use crate::peer::protocol::stage::{Leaving, PeerStage};
 use crate::peer::protocol::{Opening, PeerProtocol};
 use crate::transfer::stripe_queue::{Finished, StripeQueue};
@@ -355,7 +355,7 @@ impl Driver {
     pub(super) fn end(&mut self, over: Over) -> Check {
         let Some(mut protocol) = self.protocol.take() else { return Ok(()) };
         self.over = Some(over);
-        for (_, Operation { posted, .. }) in protocol.take_operations() {
+        for (_, PostedOperation { posted, .. }) in protocol.take_operations() {
             self.note_end(posted.transfer, End::WithThePeer)?;
         }
         Ok(())
