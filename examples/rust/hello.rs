@@ -17,7 +17,7 @@ use tcpx_core::{MemoryType, Post, Session, SessionOptions};
 
 const MESSAGE: &[u8; 24] = b"Hello from TCPX client!\0";
 const MESSAGE_BYTES: u64 = 64;
-const TAG: i32 = 42;
+const TAG: i64 = 42;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn server(port: u16) -> Result<(), Box<dyn Error>> {

@@ -31,7 +31,7 @@ const _: () = assert!(size_of::<tcpx_post>() == 32);
 impl tcpx_post {
     fn to_core(self) -> Result<Post, Failure> {
         let Self { memory, offset, bytes, tag } = self;
-        Ok(Post { memory: input::memory_id(memory)?, offset, bytes, tag })
+        Ok(Post { memory: input::memory_id(memory)?, offset, bytes, tag: tag.into() })
     }
 }
 

@@ -152,7 +152,7 @@ pub enum Error {
         /// Which peer.
         peer: String,
         /// Tag of the message.
-        tag: i32,
+        tag: i64,
         /// Bytes of the send.
         send_bytes: u64,
         /// Bytes of the receive.

@@ -130,7 +130,7 @@ impl NullPair {
 
 /// Small messages at the given places.
 fn small(memory: MemoryId, places: impl Iterator<Item = u64>) -> Vec<Post> {
-    let post = |(tag, place): (i32, u64)| {
+    let post = |(tag, place): (i64, u64)| {
         let offset = place * MESSAGE_BYTES;
         Post { memory, offset, bytes: MESSAGE_BYTES, tag }
     };

@@ -22,7 +22,7 @@ pub struct PostSpec {
     /// Bytes.
     pub bytes: u64,
     /// Tag.
-    pub tag: i32,
+    pub tag: i64,
 }
 
 /// Settings that tests vary; what is `None` keeps the default.

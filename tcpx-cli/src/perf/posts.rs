@@ -12,7 +12,7 @@ pub(super) fn whole(memory: MemoryId, bytes: u64) -> Vec<Post> {
 /// The same bytes in messages of `message_bytes`, the last of which may be shorter, one behind the
 /// other.
 pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Post> {
-    (0i32..)
+    (0i64..)
         .zip((0..bytes).step_by(usize::try_from(message_bytes).unwrap_or(usize::MAX)))
         .map(|(tag, offset)| Post { memory, offset, bytes: message_bytes.min(bytes - offset), tag })
         .collect()
@@ -22,7 +22,7 @@ pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Pos
 pub(super) fn small(memory: MemoryId, batch: Batch, message_bytes: u64) -> Vec<Post> {
     let count = u64::from(batch.messages);
     let step = if batch.is_scattered { scattering_step(count) } else { 1 };
-    (0i32..)
+    (0i64..)
         .zip(0..count)
         .map(|(tag, index)| {
             let offset = index * step % count * message_bytes;

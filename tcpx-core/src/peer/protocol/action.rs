@@ -73,7 +73,7 @@ pub(crate) struct Completion {
     /// The registration that it used.
     pub(crate) registration: RegistrationKey,
     pub(crate) direction: Direction,
-    pub(crate) tag: i32,
+    pub(crate) tag: i64,
     pub(crate) outcome: Outcome,
 }
 
@@ -144,7 +144,7 @@ pub(crate) enum Violation {
     #[error("messages that went ahead need {used} bytes of a buffer of {granted}")]
     AheadOfCredit { used: u64, granted: u64 },
     #[error("it has taken a message with tag {tag}, and none went ahead")]
-    NothingAhead { tag: i32 },
+    NothingAhead { tag: i64 },
     #[error("receive {recv:#x} cannot share a chunk with the one before")]
     CannotShare { recv: u64 },
 }

@@ -111,7 +111,7 @@ impl Dealing {
     }
 
     /// Whether the receiver may have to be told of a match of this tag.
-    pub(super) fn may_owe_match(&self, tag: i32) -> bool {
+    pub(super) fn may_owe_match(&self, tag: i64) -> bool {
         let is_owed = |long: &Long| long.dealt == 0 && long.matched.member.tag == tag;
         self.short.may_have(tag)
             || self.medium.may_have(tag)

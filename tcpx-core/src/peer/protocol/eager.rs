@@ -114,7 +114,7 @@ impl PeerProtocol {
     }
 
     /// A message of the peer went ahead of its receive, as far as the peer knew.
-    pub(super) fn handle_ahead(&mut self, tag: i32, bytes: u64) -> Landing {
+    pub(super) fn handle_ahead(&mut self, tag: i64, bytes: u64) -> Landing {
         let terms = self.eager.terms;
         if !terms.allows(bytes) || terms.buffer == 0 {
             self.broken(Violation::Ahead { bytes });

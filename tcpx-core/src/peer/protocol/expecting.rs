@@ -15,8 +15,8 @@ impl PeerProtocol {
         if !self.may_use(first_channel) {
             return self.broken(Violation::MatchChannel(first_channel));
         }
-        let most = self.agreement.chunk_bytes;
-        if !(shortest_chunk(most)..=most).contains(&chunk_bytes) {
+        if !self.may_cut(chunk_bytes) {
+            let most = self.agreement.chunk_bytes;
             return self.broken(Violation::ChunkBytes { chunk_bytes, most });
         }
         match self.match_receives(chunk_bytes, recvs) {
@@ -72,15 +72,20 @@ impl PeerProtocol {
         first_channel: u16,
         offset: u64,
         bytes: u64,
+        chunk_bytes: u32,
     ) {
         if !self.may_use(first_channel) {
             return self.broken(Violation::MatchChannel(first_channel));
+        }
+        let most = self.agreement.chunk_bytes;
+        if chunk_bytes != most {
+            return self.broken(Violation::ChunkBytes { chunk_bytes, most });
         }
         match self.section_of(recv, offset, bytes) {
             Ok(member) => {
                 self.messages.received += u64::from(offset == 0);
                 let members = Members::One(member);
-                let (chunk_bytes, gathered) = (self.agreement.chunk_bytes, None);
+                let gathered = None;
                 let plan =
                     ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
                 self.actions.push_back(Action::ReceiveChunks(plan));
@@ -131,6 +136,12 @@ impl PeerProtocol {
         self.leave_list(op, member.transfer, before, links);
         self.waiting_receives -= 1;
         Some(member)
+    }
+
+    /// Whether chunks may have so many bytes.
+    fn may_cut(&self, chunk_bytes: u32) -> bool {
+        let most = self.agreement.chunk_bytes;
+        (shortest_chunk(most)..=most).contains(&chunk_bytes)
     }
 
     /// Whether chunks may come on this channel.

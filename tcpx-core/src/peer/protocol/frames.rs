@@ -55,8 +55,8 @@ impl PeerProtocol {
             (Frame::Match { first_channel, chunk_bytes, recvs }, _) => {
                 self.handle_match(first_channel, chunk_bytes, &recvs);
             }
-            (Frame::Section { recv, first_channel, offset, bytes }, _) => {
-                self.handle_section(recv, first_channel, offset, bytes);
+            (Frame::Section { recv, first_channel, offset, bytes, chunk_bytes }, _) => {
+                self.handle_section(recv, first_channel, offset, bytes, chunk_bytes);
             }
             (Frame::Mismatch { recv, send_bytes }, _) => match self.own_receive(recv) {
                 Some((op, recv_bytes)) => {
@@ -116,7 +116,7 @@ impl PeerProtocol {
     }
 
     /// The peer posted a receive.
-    fn handle_announce(&mut self, tag: i32, announced: Announced) {
+    fn handle_announce(&mut self, tag: i64, announced: Announced) {
         if self.matcher.announced() >= MAX_ANNOUNCED {
             return self.broken(Violation::TooManyAnnounced { limit: MAX_ANNOUNCED });
         }

@@ -9,7 +9,7 @@ use crate::types::{Direction, OpKey, Span, TransferKey};
 pub(crate) struct NewOperation {
     pub(crate) transfer: TransferKey,
     pub(crate) direction: Direction,
-    pub(crate) tag: i32,
+    pub(crate) tag: i64,
     pub(crate) span: Span,
     pub(crate) bytes: u64,
 }

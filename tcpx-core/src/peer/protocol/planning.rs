@@ -72,7 +72,13 @@ impl PeerProtocol {
         let chunk_bytes = self.agreement.chunk_bytes;
         let first_channel = self.take_channels(bytes, chunk_bytes);
         let recv = matched.announced.recv;
-        self.actions.push_back(Action::Send(Frame::Section { recv, first_channel, offset, bytes }));
+        self.actions.push_back(Action::Send(Frame::Section {
+            recv,
+            first_channel,
+            offset,
+            bytes,
+            chunk_bytes,
+        }));
         let members = Members::One(matched.member);
         let gathered = None;
         let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };

@@ -17,7 +17,7 @@ pub(crate) struct Unmatched {
     /// How many operations.
     pub(crate) count: usize,
     /// The oldest of them that nobody has withdrawn, by its tag.
-    pub(crate) oldest: Option<(Direction, i32)>,
+    pub(crate) oldest: Option<(Direction, i64)>,
 }
 
 impl PeerProtocol {

@@ -36,7 +36,7 @@ fn up() -> Pair {
     Pair::up([SETTING; 2])
 }
 
-fn post(pair: &mut Pair, end: usize, direction: Direction, tag: i32, bytes: u64) -> TransferKey {
+fn post(pair: &mut Pair, end: usize, direction: Direction, tag: i64, bytes: u64) -> TransferKey {
     let message = (tag, bytes, MemoryType::Device, false);
     pair.ends[end].post(direction, &[message]).unwrap();
     pair.ends[end].posted.keys().last().expect("it is up")

@@ -42,7 +42,7 @@ pub(super) use ensure;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posted {
     pub(super) direction: Direction,
-    pub(super) tag: i32,
+    pub(super) tag: i64,
     pub(super) bytes: u64,
     pub(super) was_cancelled: bool,
     /// It was sent before its sender knew of a receive.
@@ -190,7 +190,7 @@ impl Driver {
     pub(super) fn post(
         &mut self,
         direction: Direction,
-        messages: &[(i32, u64, MemoryType, bool)],
+        messages: &[(i64, u64, MemoryType, bool)],
     ) -> Check {
         let Some(protocol) = &mut self.protocol else { return Ok(()) };
         if protocol.check_posts(direction, messages.len()).is_err() {

@@ -163,9 +163,9 @@ impl Story {
     fn post(&mut self, end: usize) -> Check {
         let direction = self.random.pick(&[Direction::Send, Direction::Receive]);
         let count = self.random.pick(&[1, 1, 1, 1, 2, 5, 9]);
-        let messages: Vec<(i32, u64, MemoryType, bool)> = (0..count)
+        let messages: Vec<(i64, u64, MemoryType, bool)> = (0..count)
             .map(|_| {
-                let tag = self.random.below(3) as i32;
+                let tag = [0, 1, 1 << 32][self.random.below(3) as usize];
                 let bytes = self.random.pick(&[8, 8, 8, 8, 8, 8, 8, 0, 3, 64, 65, 300, 1000]);
                 let memory = self.random.pick(&[MemoryType::Host, MemoryType::Device]);
                 (tag, bytes, memory, self.random.one_in(2))

@@ -294,7 +294,7 @@ impl Pair {
     fn check_messages(&self, sender: usize) -> Check {
         let (sends, receives) = (&self.ends[sender].posted, &self.ends[1 - sender].posted);
         let done = Some(End::Completed(Outcome::Done));
-        let mut latest: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
+        let mut latest: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
         let order: BTreeMap<TransferKey, usize> =
             receives.keys().enumerate().map(|(at, key)| (key, at)).collect();
         for (at, (key, send)) in sends.iter().enumerate() {

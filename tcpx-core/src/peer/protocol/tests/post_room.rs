@@ -48,7 +48,7 @@ fn operation(direction: Direction, number: usize) -> NewOperation {
     let registration = RegistrationKey::from(KeyData::from_ffi(1 | 1 << 32));
     let span = Span { registration, address: 4096, memory: MemoryType::Host };
     let mut transfers = SlotMap::<TransferKey, ()>::with_key();
-    let (transfer, tag) = (transfers.insert(()), number as i32);
+    let (transfer, tag) = (transfers.insert(()), number as i64);
     NewOperation { transfer, direction, tag, span, bytes: 1 }
 }
 
@@ -98,7 +98,7 @@ fn posts_allocate_nothing_once_there_is_room() {
 fn sends_that_meet_their_receives_have_room_too() {
     let mut protocol = up();
     for recv in 0..POSTS {
-        let (tag, bytes, delivery) = (recv as i32, 2, Delivery::Unpacked);
+        let (tag, bytes, delivery) = (recv as i64, 2, Delivery::Unpacked);
         let recv = recv as u64;
         protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery });
     }

@@ -173,7 +173,13 @@ fn violation(
 #[test]
 fn sections_that_are_not_right_are_a_violation() {
     let message_bytes = 5 * CHUNK + 10;
-    let section = |recv, offset, bytes| Frame::Section { recv, first_channel: 0, offset, bytes };
+    let section = |recv, offset, bytes| Frame::Section {
+        recv,
+        first_channel: 0,
+        offset,
+        bytes,
+        chunk_bytes: CHUNK_BYTES,
+    };
     let of = |sections: &[(u64, u64)]| {
         violation(message_bytes, |recv| {
             sections.iter().map(|(offset, bytes)| section(recv, *offset, *bytes)).collect()
@@ -205,7 +211,13 @@ fn sections_that_are_not_right_are_a_violation() {
 #[test]
 fn a_section_is_of_a_receive_that_is_there() {
     let bytes = 3 * CHUNK;
-    let section = |recv, first_channel| Frame::Section { recv, first_channel, offset: 0, bytes };
+    let section = |recv, first_channel| Frame::Section {
+        recv,
+        first_channel,
+        offset: 0,
+        bytes,
+        chunk_bytes: CHUNK_BYTES,
+    };
     let outcome = violation(bytes, |recv| vec![section(recv, 1)]);
     assert_eq!(outcome, Err(Violation::MatchChannel(1)));
     let outcome = violation(bytes, |recv| vec![section(recv + 1, 0)]);
@@ -219,7 +231,13 @@ fn a_section_is_of_a_receive_that_is_there() {
     assert!(matches!(outcome, Err(Violation::Section { dealt: 192, .. })), "{outcome:?}");
     // And one that has them is not matched again.
     let outcome = violation(bytes, |recv| {
-        let first = Frame::Section { recv, first_channel: 0, offset: 0, bytes: CHUNK };
+        let first = Frame::Section {
+            recv,
+            first_channel: 0,
+            offset: 0,
+            bytes: CHUNK,
+            chunk_bytes: CHUNK_BYTES,
+        };
         let recvs = Names::from_slice(&[recv]);
         vec![first, Frame::Match { first_channel: 0, chunk_bytes: CHUNK_BYTES, recvs }]
     });
@@ -246,7 +264,13 @@ fn a_send_is_no_receive_that_a_section_could_go_on_with() {
         bytes,
     });
     let recv = op.to_wire();
-    protocol.handle_frame(Frame::Section { recv, first_channel: 0, offset: 0, bytes: CHUNK });
+    protocol.handle_frame(Frame::Section {
+        recv,
+        first_channel: 0,
+        offset: 0,
+        bytes: CHUNK,
+        chunk_bytes: CHUNK_BYTES,
+    });
     let end = std::iter::from_fn(|| protocol.poll_action())
         .find(|action| matches!(action, Action::End { .. }));
     assert!(

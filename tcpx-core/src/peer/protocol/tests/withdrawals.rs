@@ -31,8 +31,8 @@ const PEER_LEFT: Outcome = Outcome::Withdrawn(Withdrawal::PeerLeft);
 struct Lone {
     protocol: PeerProtocol,
     transfers: SlotMap<TransferKey, ()>,
-    next_tag: i32,
-    ended: BTreeMap<i32, Outcome>,
+    next_tag: i64,
+    ended: BTreeMap<i64, Outcome>,
     /// Receives whose withdrawal was asked for.
     asked: Vec<u64>,
     has_said_goodbye: bool,
@@ -83,7 +83,7 @@ impl Lone {
         transfer: TransferKey,
         direction: Direction,
         count: usize,
-    ) -> Vec<(i32, OpKey)> {
+    ) -> Vec<(i64, OpKey)> {
         let registration = RegistrationKey::from(KeyData::from_ffi(1 << 32 | 1));
         let span = Span { registration, address: 0, memory: MemoryType::Host };
         let posted = (0..count).map(|_| {
@@ -144,7 +144,7 @@ impl Lone {
     }
 
     /// The peer announces a receive for a send.
-    fn announce(&mut self, tag: i32) {
+    fn announce(&mut self, tag: i64) {
         let (recv, delivery) = (1_000_000 + tag as u64, Delivery::Unpacked);
         let frame = Frame::Announce { recv, tag, bytes: 0, delivery };
         self.input(|protocol| protocol.handle_frame(frame));
