@@ -1,4 +1,7 @@
-//! The frames of a control link between two peers: everything after the handshake.
+//! The frames of a control link between two peers: everything after the handshake. Those about
+//! exported memory are in [`one_sided`].
+
+pub(crate) mod one_sided;
 
 use std::ops::RangeInclusive;
 
@@ -6,6 +9,7 @@ use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 use tcpx_wire::frame::HEADER_BYTES;
 
+use self::one_sided::OneSidedFrame;
 use super::delivery::Delivery;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
 use crate::types::{MAX_CHANNELS, MAX_EAGER_BYTES};
@@ -119,6 +123,8 @@ pub(crate) enum Frame {
         /// Tag.
         tag: i64,
     },
+    /// About memory that one end exports.
+    OneSided(OneSidedFrame),
 }
 
 const ANNOUNCE_BYTES: usize = 25;
@@ -132,8 +138,8 @@ pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + SECTION_BYTES;
 pub(crate) const EAGER_FRAME_BYTES: usize = HEADER_BYTES + 12;
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Taken;
-    /// The handles of 64 channels are the longest.
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::NotesTaken;
+    /// The ranges of a list are the longest, and the handles of 64 channels.
     const MAX_BODY: usize = 16 * 1024;
 
     fn kind(&self) -> FrameKind {
@@ -157,12 +163,14 @@ impl LinkFrame for Frame {
             Self::Deliver { .. } => FrameKind::Deliver,
             Self::Ahead { .. } => FrameKind::Ahead,
             Self::Taken { .. } => FrameKind::Taken,
+            Self::OneSided(frame) => frame.kind(),
         }
     }
 
     fn payload_bytes(&self) -> usize {
         match self {
             Self::Deliver { bytes, .. } | Self::Ahead { bytes, .. } => *bytes as usize,
+            Self::OneSided(frame) => frame.payload_bytes(),
             _ => 0,
         }
     }
@@ -212,6 +220,7 @@ impl LinkFrame for Frame {
                 out.extend_from_slice(&bytes.to_le_bytes());
             }
             Self::Taken { tag } => out.extend_from_slice(&tag.to_le_bytes()),
+            Self::OneSided(frame) => frame.encode_body(out),
         }
     }
 
@@ -261,7 +270,7 @@ impl LinkFrame for Frame {
                 Self::Ahead { tag: i64::from_le_bytes(*tag), bytes: payload_bytes(bytes)? }
             }
             FrameKind::Taken => Self::Taken { tag: i64::from_le_bytes(body.try_into().ok()?) },
-            _ => return None,
+            kind => Self::OneSided(OneSidedFrame::decode_body(kind, body)?),
         })
     }
 }

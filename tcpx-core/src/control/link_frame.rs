@@ -42,10 +42,23 @@ pub(crate) enum FrameKind {
     Deliver,
     Ahead,
     Taken,
+    List,
+    ListKeys,
+    ListRanges,
+    Forget,
+    Write,
+    WriteNow,
+    Read,
+    Grant,
+    Halt,
+    Stopped,
+    Answer,
+    Notify,
+    NotesTaken,
 }
 
 impl FrameKind {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 36] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -69,6 +82,19 @@ impl FrameKind {
         Self::Deliver,
         Self::Ahead,
         Self::Taken,
+        Self::List,
+        Self::ListKeys,
+        Self::ListRanges,
+        Self::Forget,
+        Self::Write,
+        Self::WriteNow,
+        Self::Read,
+        Self::Grant,
+        Self::Halt,
+        Self::Stopped,
+        Self::Answer,
+        Self::Notify,
+        Self::NotesTaken,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {
