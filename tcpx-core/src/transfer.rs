@@ -10,13 +10,14 @@
 //!   `collected`: what of it is not submitted yet.
 //! - `step`: how much a lane does at once.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
-//! - `staging`, `gather`: where scattered small messages are copied together. `staging_pool`: the
-//!   memory for it that all lanes have together.
+//! - `gathering`: what is worth copying together. `staging`, `gather`: where scattered small
+//!   messages are. `staging_pool`: the memory for it that all lanes have together.
 
 pub(crate) mod batch;
 mod collected;
 mod descriptor_splitter;
 mod gather;
+pub(crate) mod gathering;
 pub(crate) mod job;
 pub(crate) mod plan;
 pub(crate) mod post;
