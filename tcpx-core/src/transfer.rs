@@ -10,6 +10,7 @@
 //!   `collected`: what of it is not submitted yet.
 //! - `step`: how much a lane does at once.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
+//! - `pieces`: where the bytes of a list lie. `piece_cursor`: how they are cut into plans.
 //! - `gathering`: what is worth copying together. `staging`, `gather`: where scattered small
 //!   messages are. `staging_pool`: the memory for it that all lanes have together.
 
@@ -19,6 +20,10 @@ mod descriptor_splitter;
 mod gather;
 pub(crate) mod gathering;
 pub(crate) mod job;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
+pub(crate) mod piece_cursor;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
+pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod post;
 pub(crate) mod recv_lane;
