@@ -10,14 +10,20 @@
 //!   `collected`: what of it is not submitted yet.
 //! - `step`: how much a lane does at once.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
-//! - `staging`, `gather`: where scattered small messages are copied together. `staging_pool`: the
-//!   memory for it that all lanes have together.
+//! - `pieces`: where the bytes of a list lie. `piece_cursor`: how they are cut into plans.
+//! - `gathering`: what is worth copying together. `staging`, `gather`: where scattered small
+//!   messages are. `staging_pool`: the memory for it that all lanes have together.
 
 pub(crate) mod batch;
 mod collected;
 mod descriptor_splitter;
 mod gather;
+pub(crate) mod gathering;
 pub(crate) mod job;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
+pub(crate) mod piece_cursor;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
+pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod post;
 pub(crate) mod recv_lane;
