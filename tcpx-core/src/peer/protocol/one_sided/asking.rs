@@ -1,0 +1,432 @@
+//! The initiator: what becomes of a request, from the post to its end.
+
+use std::sync::Arc;
+
+use super::super::PeerProtocol;
+use super::super::action::{Action, Outcome, Violation};
+use super::super::operation::{Links, NewOperation, OpState, PostedOperation, Withdrawal};
+use super::super::stage::Stage;
+use super::super::tag_queues::Place;
+use super::telling::Use;
+use super::told::Refused;
+use super::{Asking, Gaveup, Listed, NewRequest, Role, Step};
+use crate::control::frame::Frame;
+use crate::control::frame::one_sided::OneSidedFrame;
+use crate::exports::refusal::Refusal;
+use crate::transfer::piece_cursor::PieceCursor;
+use crate::types::remote_access::OperationKind;
+use crate::types::{Direction, MAX_EAGER_BYTES, MemoryType, OpKey, PreparedKey, TransferKey};
+
+/// What a frame takes of the link beside what follows it, about.
+const FRAME_BYTES: usize = 32;
+
+impl PeerProtocol {
+    /// The program posts an operation, which [`check_posts`](Self::check_posts) allows; its
+    /// transfer has no other under way. It ends with exactly one
+    /// [`Action::CompleteListed`], or is handed out by [`take_listed`](Self::take_listed).
+    pub(crate) fn handle_request(&mut self, request: NewRequest) -> OpKey {
+        let NewRequest { transfer, list, note } = request;
+        let direction = match list.kind {
+            OperationKind::Write => Direction::Send,
+            OperationKind::Read => Direction::Receive,
+        };
+        let pieces = Arc::clone(&list.pieces);
+        let posted = NewOperation {
+            transfer,
+            direction,
+            tag: 0,
+            span: pieces.start(),
+            bytes: pieces.bytes,
+        };
+        let (links, place) = (Links::default(), Place::default());
+        let state = OpState::Asked;
+        let op = self.operations.insert(PostedOperation { posted, state, links, place });
+        let asking = Asking { list, note, step: Step::Waiting, uses_list: false };
+        let role = Role::Asks(asking);
+        let cursor = PieceCursor::default();
+        self.one_sided.listed.insert(op, Listed { pieces, cursor, cuts_pairs: false, recv: 0, role });
+        self.one_sided.of_transfer.insert(transfer, op);
+        self.one_sided.unlisted.push_back(op);
+        self.list_waiting();
+        op
+    }
+
+    /// An operation's program has let go of it for good: the peer may forget its list.
+    pub(crate) fn handle_unprepared(&mut self, list: PreparedKey) {
+        self.one_sided.telling.drop_list(list);
+    }
+
+    /// A request of ours, by its name.
+    fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
+        match &mut self.one_sided.listed.get_mut(op)?.role {
+            Role::Asks(asking) => Some(asking),
+            Role::Serves(_) => None,
+        }
+    }
+
+    fn is_waiting(&mut self, op: OpKey) -> bool {
+        self.asking(op).is_some_and(|asking| asking.step == Step::Waiting)
+    }
+
+    /// Has lists told of requests that wait, as far as there is room for them.
+    fn list_waiting(&mut self) {
+        while let Some(op) = self.one_sided.unlisted.front().copied() {
+            let one_sided = &mut self.one_sided;
+            if let Some(Listed { role: Role::Asks(asking), .. }) = one_sided.listed.get_mut(op) {
+                let used = one_sided.telling.begin_use(&asking.list, op);
+                if used == Use::NoRoom {
+                    return;
+                }
+                asking.uses_list = true;
+                if let Use::Known(_) = used {
+                    self.ready(op);
+                }
+            }
+            self.one_sided.unlisted.pop_front();
+        }
+    }
+
+    /// The peer knows the list of a request.
+    fn ready(&mut self, op: OpKey) {
+        let Some(asking) = self.asking(op) else { return };
+        let (kind, has_note) = (asking.list.kind, asking.note.is_some());
+        let one_sided = &mut self.one_sided;
+        match (kind, has_note) {
+            (OperationKind::Read, _) => one_sided.reads.push_back(op),
+            (OperationKind::Write, false) => one_sided.writes.push_back(op),
+            (OperationKind::Write, true) => one_sided.noted_writes.push_back(op),
+        }
+    }
+
+    /// Says the next thing that is due about lists, requests and notifications. False when that is
+    /// nothing, or the link has no room.
+    pub(in super::super) fn say_next(&mut self) -> bool {
+        let may_say = match &self.stage {
+            Stage::Up { .. } => true,
+            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
+            Stage::Connecting(_) | Stage::Over => false,
+        };
+        if !may_say || self.eager.link_room == 0 {
+            return false;
+        }
+        self.ask_next() || self.tell_next() || self.note_next()
+    }
+
+    /// Whether there is something to say, once the link has room.
+    pub(crate) fn is_telling(&self) -> bool {
+        self.one_sided.telling.has_more()
+    }
+
+    fn take_link_room(&mut self, payload: usize) {
+        self.eager.link_room = self.eager.link_room.saturating_sub(FRAME_BYTES + payload);
+    }
+
+    /// Asks for the next write or read whose list the peer knows.
+    fn ask_next(&mut self) -> bool {
+        let asked = self.one_sided.terms.asked;
+        if self.one_sided.undealt.len() < asked
+            && let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.reads)
+        {
+            self.one_sided.reads.pop_front();
+            return self.ask_read(op);
+        }
+        if self.one_sided.unanswered.len() >= asked {
+            return false;
+        }
+        if let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.writes) {
+            self.one_sided.writes.pop_front();
+            return self.ask_write(op);
+        }
+        let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.noted_writes) else {
+            return false;
+        };
+        let bytes = self.asking(op).and_then(|asking| Some(asking.note.as_ref()?.len()));
+        let bytes = bytes.unwrap_or_default();
+        if !self.one_sided.notes.may_send(bytes) {
+            return false;
+        }
+        self.one_sided.notes.send(bytes);
+        self.one_sided.noted_writes.pop_front();
+        self.ask_write(op)
+    }
+
+    /// The first request of a queue that still waits; those before it are taken out.
+    fn next_of(
+        &mut self,
+        queue: impl Fn(&mut Self) -> &mut std::collections::VecDeque<OpKey>,
+    ) -> Option<OpKey> {
+        while let Some(op) = queue(self).front().copied() {
+            if self.is_waiting(op) {
+                return Some(op);
+            }
+            queue(self).pop_front();
+        }
+        None
+    }
+
+    fn ask_write(&mut self, op: OpKey) -> bool {
+        let Some(Listed { pieces, role: Role::Asks(asking), .. }) =
+            self.one_sided.listed.get_mut(op)
+        else {
+            return false;
+        };
+        let key = asking.list.key;
+        let Some(list) = self.one_sided.telling.number(key) else { return false };
+        let (pieces, note, name) = (Arc::clone(pieces), asking.note.take(), op.to_wire());
+        let note_bytes = note.as_ref().map(|note| note.len() as u32);
+        let is_now = fits_on_link(&self.eager, &asking.list, note_bytes.unwrap_or_default());
+        asking.step = if is_now { Step::Awaiting } else { Step::Asked };
+        self.one_sided.unanswered.insert(name, key);
+        let (frame, sent) = if is_now {
+            let bytes = pieces.bytes as u32;
+            let frame = OneSidedFrame::WriteNow { op: name, list, bytes, note: note_bytes };
+            (frame, Some(pieces))
+        } else {
+            (OneSidedFrame::Write { op: name, list, note: note_bytes }, None)
+        };
+        let payload = note_bytes.unwrap_or_default() as usize
+            + sent.as_ref().map_or(0, |pieces| pieces.bytes as usize);
+        self.take_link_room(payload);
+        let frame = Frame::OneSided(frame);
+        self.actions.push_back(Action::SendListed { frame, pieces: sent, note });
+        true
+    }
+
+    fn ask_read(&mut self, op: OpKey) -> bool {
+        let cut = |memory| memory == MemoryType::Host && !self.one_sided.terms.scatters_host;
+        let Some(listed) = self.one_sided.listed.get(op) else { return false };
+        let memory = listed.pieces.memory;
+        let (cut, bytes) = (cut(memory), listed.pieces.bytes);
+        let on_link = self.eager.terms.allows(bytes) && self.eager.terms.reaches(memory);
+        let Some(asking) = self.asking(op) else { return false };
+        asking.step = Step::Moving;
+        let key = asking.list.key;
+        let Some(list) = self.one_sided.telling.number(key) else { return false };
+        if let Some(listed) = self.one_sided.listed.get_mut(op) {
+            listed.cuts_pairs = cut;
+        }
+        if let Some(operation) = self.operations.get_mut(op) {
+            operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
+        }
+        self.one_sided.undealt.insert(op.to_wire(), key);
+        self.take_link_room(0);
+        self.say(OneSidedFrame::Read { op: op.to_wire(), list, cut, on_link });
+        true
+    }
+
+    fn tell_next(&mut self) -> bool {
+        let Some(said) = self.one_sided.telling.next() else { return false };
+        let bytes = match &said.frame {
+            OneSidedFrame::ListKeys { keys, .. } => 24 * keys.len(),
+            OneSidedFrame::ListRanges { ranges, .. } => 20 * ranges.len(),
+            _ => 0,
+        };
+        self.take_link_room(bytes);
+        self.say(said.frame);
+        for op in said.ready {
+            self.ready(op);
+        }
+        true
+    }
+
+    fn note_next(&mut self) -> bool {
+        let Some(note) = self.one_sided.notes.next() else { return false };
+        self.take_link_room(note.len());
+        let frame = Frame::OneSided(OneSidedFrame::Notify { bytes: note.len() as u32 });
+        self.actions.push_back(Action::SendListed { frame, pieces: None, note: Some(note) });
+        true
+    }
+
+    pub(super) fn say(&mut self, frame: OneSidedFrame) {
+        self.actions.push_back(Action::Send(Frame::OneSided(frame)));
+    }
+
+    /// The program sends a notification by itself. Returns whether there is room for it.
+    pub(crate) fn handle_note(&mut self, note: Arc<[u8]>) -> bool {
+        let has_room = self.one_sided.notes.has_room(note.len());
+        if has_room {
+            self.one_sided.notes.push(note);
+        }
+        has_room
+    }
+
+    /// What notifications cost that wait to be sent.
+    pub(crate) fn queued_notes(&self) -> u64 {
+        self.one_sided.notes.queued()
+    }
+
+    /// The target takes the bytes of a write.
+    pub(super) fn handle_grant(&mut self, name: u64, recv: u64, cut: bool) {
+        if !self.one_sided.unanswered.contains_key(&name) {
+            return self.broken(Violation::UnknownRequest { op: name });
+        }
+        let op = OpKey::from_wire(name);
+        let Some(listed) = self.one_sided.listed.get_mut(op) else {
+            // It was given up meanwhile.
+            return self.say(OneSidedFrame::Stopped { recv, why: Refusal::Cancelled, range: 0 });
+        };
+        let Role::Asks(asking @ Asking { step: Step::Asked, .. }) = &mut listed.role else {
+            return self.broken(Violation::UnknownRequest { op: name });
+        };
+        asking.step = Step::Moving;
+        (listed.recv, listed.cuts_pairs) = (recv, cut);
+        self.begin_to_deal(op);
+    }
+
+    /// The target has answered a write.
+    pub(super) fn handle_answer(&mut self, name: u64, refused: Option<Refused>) {
+        let Some(key) = self.one_sided.unanswered.remove(&name) else {
+            return self.broken(Violation::UnknownRequest { op: name });
+        };
+        self.one_sided.telling.end_use(key);
+        self.list_waiting();
+        let op = OpKey::from_wire(name);
+        let Some(asking) = self.asking(op) else { return };
+        match (asking.step, refused) {
+            (Step::Awaiting, None) => self.finish_request(op, Outcome::Done),
+            (Step::Asked | Step::Awaiting, Some(refused)) => self.finish_request(op, refused.into()),
+            (Step::Stopping { why, .. }, Some(_)) => {
+                asking.step = Step::Stopping { why, is_answered: true };
+                self.listed_moved(op);
+            }
+            _ => self.broken(Violation::UnknownRequest { op: name }),
+        }
+    }
+
+    /// Whoever receives the bytes of a write of ours wants no more.
+    pub(super) fn handle_write_halted(&mut self, name: u64, why: Refusal) {
+        let op = OpKey::from_wire(name);
+        let Some(asking) = self.asking(op) else { return };
+        match asking.step {
+            Step::Moving => self.stop_sending(op, Gaveup::Refused(Refused { why, range: 0 })),
+            // It is sent, or given up: the answer says what has become of it.
+            Step::Awaiting | Step::Stopping { .. } => {}
+            Step::Waiting | Step::Asked | Step::Halting { .. } => {
+                self.broken(Violation::UnknownRequest { op: name });
+            }
+        }
+    }
+
+    /// No more of a write is dealt, and the target knows. If all is dealt, it is too late.
+    fn stop_sending(&mut self, op: OpKey, why: Gaveup) {
+        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let (recv, is_dealt) = (listed.recv, listed.cursor.dealt == listed.pieces.bytes);
+        let Role::Asks(asking) = &mut listed.role else { return };
+        if is_dealt {
+            return;
+        }
+        asking.step = Step::Stopping { why, is_answered: false };
+        let said = match why {
+            Gaveup::Cancelled => Refusal::Cancelled,
+            Gaveup::Refused(refused) => refused.why,
+        };
+        self.say(OneSidedFrame::Stopped { recv, why: said, range: 0 });
+        self.listed_moved(op);
+    }
+
+    /// The target sends no more bytes of a read of ours.
+    pub(super) fn handle_read_stopped(&mut self, op: OpKey, refused: Refused) {
+        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
+        let Role::Asks(asking) = &mut listed.role else { return };
+        asking.step = match asking.step {
+            Step::Moving if !is_dealt => {
+                Step::Halting { why: Gaveup::Refused(refused), is_stopped: true }
+            }
+            Step::Halting { why, is_stopped: false } if !is_dealt => {
+                Step::Halting { why, is_stopped: true }
+            }
+            _ => return self.broken(Violation::UnknownReceive { recv: op.to_wire() }),
+        };
+        self.all_dealt(op);
+        self.listed_moved(op);
+    }
+
+    /// The target deals no more of a read of ours.
+    pub(super) fn all_dealt(&mut self, op: OpKey) {
+        if let Some(key) = self.one_sided.undealt.remove(&op.to_wire()) {
+            self.one_sided.telling.end_use(key);
+            self.list_waiting();
+        }
+    }
+
+    /// The program gives an operation up, as far as it can.
+    pub(in super::super) fn cancel_request(&mut self, op: OpKey) {
+        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
+        let Role::Asks(asking) = &mut listed.role else { return };
+        match (asking.step, asking.list.kind) {
+            (Step::Waiting | Step::Asked, _) => {
+                self.finish_request(op, Outcome::Withdrawn(Withdrawal::Cancelled));
+            }
+            (Step::Moving, OperationKind::Write) => self.stop_sending(op, Gaveup::Cancelled),
+            (Step::Moving, OperationKind::Read) if !is_dealt => {
+                asking.step = Step::Halting { why: Gaveup::Cancelled, is_stopped: false };
+                let kind = OperationKind::Read;
+                let why = Refusal::Cancelled;
+                self.say(OneSidedFrame::Halt { kind, op: op.to_wire(), why });
+            }
+            _ => {}
+        }
+    }
+
+    /// An end leaves: what the peer has not heard of will not be asked. Once the peer has said
+    /// goodbye, nor does it answer what it heard later.
+    pub(in super::super) fn sweep_requests(&mut self, why: Withdrawal) {
+        let has_peer_left = why == Withdrawal::PeerLeft;
+        let (mut unheard, mut broken) = (Vec::new(), None);
+        for (op, listed) in &self.one_sided.listed {
+            let Role::Asks(asking) = &listed.role else { continue };
+            let is_read = asking.list.kind == OperationKind::Read;
+            match asking.step {
+                Step::Waiting => unheard.push(op),
+                _ if !has_peer_left => {}
+                Step::Asked => unheard.push(op),
+                Step::Moving | Step::Halting { .. } if is_read && listed.cursor.dealt == 0 => {
+                    unheard.push(op);
+                }
+                // It has finished what it had begun.
+                Step::Moving | Step::Halting { .. } | Step::Stopping { .. } | Step::Awaiting => {
+                    let is_over = is_read && listed.cursor.dealt == listed.pieces.bytes;
+                    let was_now = asking.step == Step::Awaiting;
+                    let is_stopped =
+                        matches!(asking.step, Step::Halting { is_stopped: true, .. });
+                    if was_now {
+                        unheard.push(op);
+                    } else if !is_over && !is_stopped {
+                        broken = Some(op);
+                    }
+                }
+            }
+        }
+        for op in unheard {
+            self.finish_request(op, Outcome::Withdrawn(why));
+        }
+        if let Some(op) = broken {
+            self.broken(Violation::UnknownRequest { op: op.to_wire() });
+        }
+    }
+
+    /// A request has ended.
+    pub(super) fn finish_request(&mut self, op: OpKey, outcome: Outcome) {
+        let Some(Listed { pieces, role: Role::Asks(asking), .. }) =
+            self.one_sided.listed.remove(op)
+        else {
+            return;
+        };
+        let Some(operation) = self.operations.remove(op) else { return };
+        let transfer: TransferKey = operation.posted.transfer;
+        self.one_sided.of_transfer.remove(&transfer);
+        if asking.step == Step::Waiting && asking.uses_list {
+            self.one_sided.telling.end_use(asking.list.key);
+            self.list_waiting();
+        }
+        if outcome == Outcome::Done
+            && asking.list.kind == OperationKind::Read
+            && let Some(note) = asking.note
+        {
+            self.one_sided.notes.push(note);
+        }
+        self.actions.push_back(Action::CompleteListed { transfer, pieces, outcome });
+    }
+}

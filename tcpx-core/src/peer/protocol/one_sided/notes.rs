@@ -1,0 +1,178 @@
+//! Notifications, both ways: which may be sent, and which are due. Pure.
+//!
+//! A receiver keeps what its program has not taken. So a sender may only send what there is room
+//! for: it counts what it sends, and the receiver says what was taken. None is dropped.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a notification takes of the receiver's buffer beside its bytes: it bounds how many are
+/// empty.
+const COST: u64 = 64;
+
+/// What a notification of so many bytes takes of the buffer.
+pub(super) fn cost(bytes: usize) -> u64 {
+    COST + bytes as u64
+}
+
+/// The books of one end. Costs are sums since the link began.
+#[derive(Debug)]
+pub(super) struct Notes {
+    /// Room at each end.
+    buffer: u64,
+    /// What this end has sent, and what the peer's program has taken of it.
+    sent: u64,
+    sent_taken: u64,
+    /// What has come, and what the peer knows to be taken of it.
+    came: u64,
+    told: u64,
+    /// Those that wait, oldest first.
+    queue: VecDeque<Arc<[u8]>>,
+    queued: u64,
+    /// Those that have come and belong to writes under way.
+    pub(super) numbers_used: u64,
+}
+
+impl Notes {
+    pub(super) fn new(buffer: u64) -> Self {
+        Self {
+            buffer,
+            sent: 0,
+            sent_taken: 0,
+            came: 0,
+            told: 0,
+            queue: VecDeque::new(),
+            queued: 0,
+            numbers_used: 0,
+        }
+    }
+
+    /// Whether one of so many bytes may be sent now.
+    pub(super) fn may_send(&self, bytes: usize) -> bool {
+        self.sent - self.sent_taken + cost(bytes) <= self.buffer
+    }
+
+    /// One of so many bytes is sent.
+    pub(super) fn send(&mut self, bytes: usize) {
+        self.sent += cost(bytes);
+    }
+
+    /// Puts one behind those that wait.
+    pub(super) fn push(&mut self, note: Arc<[u8]>) {
+        self.queued += cost(note.len());
+        self.queue.push_back(note);
+    }
+
+    /// Whether one more of so many bytes may wait here.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.queued + cost(bytes) <= self.buffer
+    }
+
+    /// What those cost that wait.
+    pub(super) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// The oldest of those that wait, if it may be sent. It counts as sent.
+    pub(super) fn next(&mut self) -> Option<Arc<[u8]>> {
+        let bytes = self.queue.front()?.len();
+        if !self.may_send(bytes) {
+            return None;
+        }
+        self.queued -= cost(bytes);
+        self.send(bytes);
+        self.queue.pop_front()
+    }
+
+    /// The peer's program has taken so much of what this end has sent. Whether that can be.
+    pub(super) fn handle_taken(&mut self, cost: u64) -> bool {
+        let is_possible = (self.sent_taken..=self.sent).contains(&cost);
+        if is_possible {
+            self.sent_taken = cost;
+        }
+        is_possible
+    }
+
+    /// One of so many bytes has come. Whether the peer may send it.
+    pub(super) fn handle_note(&mut self, bytes: usize) -> bool {
+        self.came += cost(bytes);
+        self.came - self.told <= self.buffer
+    }
+
+    /// The program has taken so much. The sum that the peer is to be told, if it is worth a frame:
+    /// a sender of which all is taken may always send the longest there is.
+    pub(super) fn take(&mut self, taken: u64) -> Option<u64> {
+        let taken = taken.min(self.came);
+        if taken.saturating_sub(self.told) < self.buffer / 4 {
+            return None;
+        }
+        self.told = taken;
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::types::MAX_NOTIFICATION_BYTES;
+
+    #[test]
+    fn whoever_sends_more_than_there_is_room_for_is_found_out() {
+        let mut notes = Notes::new(1000);
+        assert!(notes.handle_note(436) && notes.handle_note(436) && !notes.handle_note(0));
+        assert!(!notes.handle_taken(1), "nothing was sent");
+        notes.send(100);
+        assert!(notes.handle_taken(164) && !notes.handle_taken(163) && !notes.handle_taken(165));
+    }
+
+    #[test]
+    fn a_queue_has_an_end() {
+        let mut notes = Notes::new(1000);
+        notes.push(vec![0; 872].into());
+        assert!(notes.has_room(0) && !notes.has_room(1));
+        assert_eq!(notes.queued(), 936);
+        assert!(notes.next().is_some() && notes.next().is_none());
+        assert!(notes.has_room(936) && !notes.may_send(1) && notes.may_send(0));
+    }
+
+    proptest! {
+        /// A link, and a program that takes some now and then: the buffer is never exceeded, and
+        /// when all was taken the next one goes.
+        #[test]
+        fn nothing_is_lost_and_nobody_waits_for_ever(
+            buffer in (128u64 << 10)..(1 << 20),
+            steps in proptest::collection::vec((0usize..=MAX_NOTIFICATION_BYTES as usize, any::<bool>()), 1..200),
+        ) {
+            let (mut sender, mut receiver) = (Notes::new(buffer), Notes::new(buffer));
+            let mut kept = VecDeque::new();
+            let (mut taken, mut sent) = (0, 0);
+            for (bytes, takes_all) in &steps {
+                sender.push(vec![0; *bytes].into());
+                while let Some(note) = sender.next() {
+                    sent += 1;
+                    prop_assert!(receiver.handle_note(note.len()));
+                    kept.push_back(note.len());
+                }
+                let takes = if *takes_all { kept.len() } else { kept.len().min(1) };
+                taken += kept.drain(..takes).map(cost).sum::<u64>();
+                if let Some(told) = receiver.take(taken) {
+                    prop_assert!(sender.handle_taken(told));
+                }
+                if *takes_all {
+                    while let Some(note) = sender.next() {
+                        sent += 1;
+                        prop_assert!(receiver.handle_note(note.len()));
+                        taken += cost(note.len());
+                        if let Some(told) = receiver.take(taken) {
+                            prop_assert!(sender.handle_taken(told));
+                        }
+                    }
+                    prop_assert_eq!(sender.queued(), 0, "all was taken, and something waits");
+                }
+            }
+            prop_assert!(sent <= steps.len());
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! The target: what it does about requests of the peer. Its program does not know of them.
+
+use std::sync::Arc;
+
+use super::super::PeerProtocol;
+use super::super::action::{Action, Landing, NoteUse, Violation};
+use super::super::operation::{Links, NewOperation, OpState, PostedOperation};
+use super::super::stage::Stage;
+use super::super::tag_queues::Place;
+use super::told::{Opened, Refused, ToldList};
+use super::{Listed, Role, Serving};
+use crate::control::frame::Frame;
+use crate::control::frame::one_sided::OneSidedFrame;
+use crate::exports::refusal::Refusal;
+use crate::exports::table::{ExportKey, Exports};
+use crate::transfer::piece_cursor::PieceCursor;
+use crate::types::remote_access::OperationKind;
+use crate::types::{Direction, MemoryType, OpKey, TransferKey};
+
+impl PeerProtocol {
+    /// What the peer says of exported memory, here or there. Returns what becomes of the bytes that
+    /// follow.
+    pub(in super::super) fn handle_one_sided(
+        &mut self,
+        frame: OneSidedFrame,
+        exports: &mut Exports,
+    ) -> Landing {
+        match &self.stage {
+            Stage::Connecting(_) => {
+                let (frame, state) = (format!("{frame:?}"), self.stage.words());
+                self.broken(Violation::Unexpected { frame, state });
+                return Landing::Nowhere;
+            }
+            Stage::Over => return Landing::Nowhere,
+            Stage::Up { .. } | Stage::Closing(_) => {}
+        }
+        match frame {
+            OneSidedFrame::Write { op, list, note } => self.handle_write(op, list, note, exports),
+            OneSidedFrame::WriteNow { op, list, bytes, note } => {
+                self.handle_write_now(op, list, bytes, note, exports)
+            }
+            OneSidedFrame::Notify { bytes } => match self.comes(bytes) {
+                true => Landing::Note(NoteUse::Publish(bytes)),
+                false => Landing::Nowhere,
+            },
+            frame => {
+                self.handle_one_sided_words(frame, exports);
+                Landing::Nowhere
+            }
+        }
+    }
+
+    /// A frame came that nothing follows.
+    fn handle_one_sided_words(&mut self, frame: OneSidedFrame, exports: &mut Exports) {
+        let told = &mut self.one_sided.told;
+        let (list, outcome) = match frame {
+            OneSidedFrame::List { list, kind, keys, ranges, bytes } => {
+                (list, told.handle_list(list, kind, (keys, ranges), bytes))
+            }
+            OneSidedFrame::ListKeys { list, keys } => (list, told.handle_keys(list, &keys, exports)),
+            OneSidedFrame::ListRanges { list, ranges } => {
+                (list, told.handle_ranges(list, &ranges, exports))
+            }
+            OneSidedFrame::Forget { list } => (list, told.handle_forget(list)),
+            OneSidedFrame::Read { op, list, cut, on_link } => {
+                return self.handle_read(op, list, cut, on_link, exports);
+            }
+            OneSidedFrame::Grant { op, recv, cut } => return self.handle_grant(op, recv, cut),
+            OneSidedFrame::Halt { kind: OperationKind::Write, op, why } => {
+                return self.handle_write_halted(op, why);
+            }
+            OneSidedFrame::Halt { kind: OperationKind::Read, op, why } => {
+                return self.handle_read_halted(op, why);
+            }
+            OneSidedFrame::Stopped { recv, why, range } => {
+                return self.handle_stopped(recv, Refused { why, range });
+            }
+            OneSidedFrame::Answer { op, why, range } => {
+                return self.handle_answer(op, why.map(|why| Refused { why, range }));
+            }
+            OneSidedFrame::NotesTaken { cost } => {
+                if !self.one_sided.notes.handle_taken(cost) {
+                    self.broken(Violation::NotesTaken { cost });
+                }
+                return;
+            }
+            OneSidedFrame::Write { .. }
+            | OneSidedFrame::WriteNow { .. }
+            | OneSidedFrame::Notify { .. } => return,
+        };
+        if let Err(fault) = outcome {
+            self.broken(Violation::List { list, fault });
+        }
+    }
+
+    /// A note of so many bytes has come. Whether the peer may send it.
+    fn comes(&mut self, bytes: u32) -> bool {
+        let is_allowed = self.one_sided.notes.handle_note(bytes as usize);
+        if !is_allowed {
+            self.broken(Violation::NoteCredit { bytes });
+        }
+        is_allowed
+    }
+
+    /// The program has taken notifications of this peer that cost so much so far.
+    pub(crate) fn handle_notes_taken(&mut self, cost: u64) {
+        let says_nothing = match &self.stage {
+            Stage::Connecting(_) | Stage::Over => true,
+            Stage::Closing(shutdown) => shutdown.has_said_goodbye(),
+            Stage::Up { .. } => false,
+        };
+        if !says_nothing && let Some(cost) = self.one_sided.notes.take(cost) {
+            self.say(OneSidedFrame::NotesTaken { cost });
+        }
+    }
+
+    /// Whether requests are passed over: after this end's goodbye nothing is served, and the goodbye
+    /// is the answer. `Some(true)`: they are answered with a refusal.
+    fn is_leaving_target(&self) -> Option<bool> {
+        match &self.stage {
+            Stage::Closing(shutdown) if shutdown.has_said_goodbye() => None,
+            Stage::Closing(_) => Some(true),
+            _ => Some(false),
+        }
+    }
+
+    /// What a request of the peer names, if it may ask for it now; `None`: the peer breaks the
+    /// protocol.
+    fn requested(&mut self, op: u64, list: u32, kind: OperationKind) -> Option<ToldList> {
+        let is_taken = self.one_sided.served.contains_key(&op);
+        let most = self.one_sided.terms.asked;
+        let under_way = match kind {
+            OperationKind::Write => self.one_sided.served.len() - self.one_sided.served_reads(),
+            OperationKind::Read => self.one_sided.undealt_reads,
+        };
+        let told = self.one_sided.told.get(list).filter(|told| told.kind == kind);
+        match told {
+            Some(told) if !is_taken && under_way < most => Some(told.clone()),
+            _ => {
+                self.broken(Violation::Request { op, list });
+                None
+            }
+        }
+    }
+
+    /// What the list of a request opens, from now on in use.
+    fn begin(&self, told: &ToldList, exports: &mut Exports) -> Result<Opened, Refused> {
+        let opened = told.opened.clone()?;
+        let refuse = |why| Refused { why, range: 0 };
+        if self.is_leaving_target() != Some(false) {
+            return Err(refuse(Refusal::Leaves));
+        }
+        let receives = told.kind == OperationKind::Write;
+        let is_host = opened.pieces.memory == MemoryType::Host;
+        if receives && is_host && !self.one_sided.terms.receives_host {
+            return Err(refuse(Refusal::ReceiveIntoHostMemory));
+        }
+        exports.begin_all(&opened.uses).map_err(refuse)?;
+        Ok(opened)
+    }
+
+    /// The peer wants to write.
+    fn handle_write(
+        &mut self,
+        op: u64,
+        list: u32,
+        note: Option<u32>,
+        exports: &mut Exports,
+    ) -> Landing {
+        if self.is_leaving_target().is_none() {
+            return Landing::Nowhere;
+        }
+        let Some(told) = self.requested(op, list, OperationKind::Write) else {
+            return Landing::Nowhere;
+        };
+        if note.is_some_and(|bytes| !self.comes(bytes)) {
+            return Landing::Nowhere;
+        }
+        let opened = match self.begin(&told, exports) {
+            Ok(opened) => opened,
+            Err(refused) => {
+                self.answer(op, Some(refused));
+                return self.drop_note(note);
+            }
+        };
+        let cut = self.cuts(opened.pieces.memory);
+        let number = note.map(|_| self.next_note());
+        let recv = self.serve(op, Direction::Receive, opened, number);
+        if let Some(listed) = self.one_sided.listed.get_mut(recv) {
+            listed.cuts_pairs = cut;
+        }
+        self.say(OneSidedFrame::Grant { op, recv: recv.to_wire(), cut });
+        match (note, number) {
+            (Some(bytes), Some(number)) => Landing::Note(NoteUse::Keep { number, bytes }),
+            _ => Landing::Nowhere,
+        }
+    }
+
+    /// The peer writes what follows.
+    fn handle_write_now(
+        &mut self,
+        op: u64,
+        list: u32,
+        bytes: u32,
+        note: Option<u32>,
+        exports: &mut Exports,
+    ) -> Landing {
+        if self.is_leaving_target().is_none() {
+            return Landing::Nowhere;
+        }
+        let Some(told) = self.requested(op, list, OperationKind::Write) else {
+            return Landing::Nowhere;
+        };
+        if told.bytes != u64::from(bytes) || !self.eager.terms.allows(bytes.into()) {
+            self.broken(Violation::Request { op, list });
+            return Landing::Nowhere;
+        }
+        if note.is_some_and(|bytes| !self.comes(bytes)) {
+            return Landing::Nowhere;
+        }
+        let reaches = |opened: &Opened| self.eager.terms.reaches(opened.pieces.memory);
+        match self.begin(&told, exports) {
+            Ok(opened) if reaches(&opened) => {
+                self.actions.push_back(Action::Served {
+                    uses: opened.uses,
+                    bytes: bytes.into(),
+                    kind: OperationKind::Write,
+                });
+                self.answer(op, None);
+                let note = note.map_or(NoteUse::None, NoteUse::Publish);
+                Landing::Pieces { pieces: opened.pieces, bytes: bytes as usize, note }
+            }
+            Ok(opened) => {
+                exports.end_all(&opened.uses);
+                self.broken(Violation::Request { op, list });
+                Landing::Nowhere
+            }
+            Err(refused) => {
+                self.answer(op, Some(refused));
+                self.drop_note(note)
+            }
+        }
+    }
+
+    /// The note of a write that is refused is nobody's: its room is free again.
+    fn drop_note(&mut self, note: Option<u32>) -> Landing {
+        note.map_or(Landing::Nowhere, |bytes| Landing::Note(NoteUse::Drop(bytes)))
+    }
+
+    /// Each range travels by itself into this memory.
+    fn cuts(&self, memory: MemoryType) -> bool {
+        memory == MemoryType::Host && !self.one_sided.terms.scatters_host
+    }
+
+    fn next_note(&mut self) -> u64 {
+        let number = self.one_sided.notes.numbers_used;
+        self.one_sided.notes.numbers_used += 1;
+        number
+    }
+
+    fn answer(&mut self, op: u64, refused: Option<Refused>) {
+        let (why, range) = refused.map_or((None, 0), |it| (Some(it.why), it.range));
+        self.say(OneSidedFrame::Answer { op, why, range });
+    }
+
+    /// A request of the peer begins. Returns the name of its operation here.
+    fn serve(
+        &mut self,
+        op: u64,
+        direction: Direction,
+        opened: Opened,
+        note: Option<u64>,
+    ) -> OpKey {
+        let Opened { pieces, uses } = opened;
+        let bytes = pieces.bytes;
+        let transfer = TransferKey::default();
+        let posted = NewOperation { transfer, direction, tag: 0, span: pieces.start(), bytes };
+        let state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
+        let (links, place) = (Links::default(), Place::default());
+        let key = self.operations.insert(PostedOperation { posted, state, links, place });
+        let serving = Serving { op, uses, note, stopped: None, is_halting: false };
+        let (role, cursor) = (Role::Serves(serving), PieceCursor::default());
+        let listed = Listed { pieces, cursor, cuts_pairs: false, recv: op, role };
+        self.one_sided.listed.insert(key, listed);
+        self.one_sided.served.insert(op, key);
+        key
+    }
+
+    /// The peer wants to read.
+    fn handle_read(
+        &mut self,
+        op: u64,
+        list: u32,
+        cut: bool,
+        on_link: bool,
+        exports: &mut Exports,
+    ) {
+        if self.is_leaving_target().is_none() {
+            return;
+        }
+        let Some(told) = self.requested(op, list, OperationKind::Read) else { return };
+        let opened = match self.begin(&told, exports) {
+            Ok(opened) => opened,
+            Err(Refused { why, range }) => {
+                return self.say(OneSidedFrame::Stopped { recv: op, why, range });
+            }
+        };
+        let bytes = opened.pieces.bytes;
+        let reaches = self.eager.terms.reaches(opened.pieces.memory);
+        let is_short = on_link && reaches && self.eager.terms.allows(bytes);
+        if is_short && bytes <= self.eager.link_room as u64 {
+            self.eager.link_room -= bytes as usize;
+            let frame = Frame::Deliver { recv: op, bytes: bytes as u32 };
+            let pieces = Some(Arc::clone(&opened.pieces));
+            self.actions.push_back(Action::SendListed { frame, pieces, note: None });
+            let (uses, kind) = (opened.uses, OperationKind::Read);
+            return self.actions.push_back(Action::Served { uses, bytes, kind });
+        }
+        let key = self.serve(op, Direction::Send, opened, None);
+        if let Some(listed) = self.one_sided.listed.get_mut(key) {
+            listed.cuts_pairs = cut;
+        }
+        self.one_sided.undealt_reads += 1;
+        self.begin_to_deal(key);
+    }
+
+    /// Whoever reads wants no more.
+    fn handle_read_halted(&mut self, name: u64, why: Refusal) {
+        if let Some(op) = self.one_sided.served.get(&name).copied() {
+            self.stop_serving_read(op, Refused { why, range: 0 });
+        }
+    }
+
+    /// No more of a read is dealt, and its initiator knows. If all is dealt, it is too late.
+    fn stop_serving_read(&mut self, op: OpKey, refused: Refused) {
+        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let (recv, is_dealt) = (listed.recv, listed.cursor.dealt == listed.pieces.bytes);
+        let Role::Serves(serving) = &mut listed.role else { return };
+        if is_dealt || serving.stopped.is_some() {
+            return;
+        }
+        serving.stopped = Some(refused);
+        self.one_sided.undealt_reads -= 1;
+        let Refused { why, range } = refused;
+        self.say(OneSidedFrame::Stopped { recv, why, range });
+        self.listed_moved(op);
+    }
+
+    /// Whoever sends the bytes to a receive of ours sends no more of them.
+    fn handle_stopped(&mut self, recv: u64, refused: Refused) {
+        let op = OpKey::from_wire(recv);
+        let broken = Violation::UnknownReceive { recv };
+        let Some(listed) = self.one_sided.listed.get_mut(op) else { return self.broken(broken) };
+        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
+        let is_received = self.operations[op].posted.direction == Direction::Receive;
+        match &mut listed.role {
+            _ if !is_received || is_dealt => self.broken(broken),
+            Role::Asks(_) => self.handle_read_stopped(op, refused),
+            Role::Serves(serving) => {
+                if serving.stopped.replace(refused).is_some() {
+                    return self.broken(broken);
+                }
+                self.listed_moved(op);
+            }
+        }
+    }
+
+    /// Exports are taken back: what uses them is to end. Returns whether anything does.
+    pub(crate) fn handle_revoked(&mut self, exports: &[ExportKey]) -> bool {
+        let uses = |serving: &Serving| serving.uses.iter().any(|key| exports.contains(key));
+        let mut using = Vec::new();
+        for op in self.one_sided.served.values().copied() {
+            let Some(listed) = self.one_sided.listed.get(op) else { continue };
+            if let Role::Serves(serving) = &listed.role
+                && uses(serving)
+            {
+                using.push(op);
+            }
+        }
+        for op in using.iter().copied() {
+            self.revoke_served(op);
+        }
+        !using.is_empty()
+    }
+
+    fn revoke_served(&mut self, op: OpKey) {
+        let refused = Refused { why: Refusal::Revoked, range: 0 };
+        if self.operations[op].posted.direction == Direction::Send {
+            return self.stop_serving_read(op, refused);
+        }
+        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
+        let Role::Serves(serving) = &mut listed.role else { return };
+        if is_dealt || serving.stopped.is_some() || serving.is_halting {
+            return;
+        }
+        serving.is_halting = true;
+        let (kind, op) = (OperationKind::Write, serving.op);
+        self.say(OneSidedFrame::Halt { kind, op, why: Refusal::Revoked });
+    }
+
+    /// A request of the peer is over.
+    pub(super) fn finish_serving(&mut self, op: OpKey) {
+        let Some(Listed { pieces, cursor, role: Role::Serves(serving), .. }) =
+            self.one_sided.listed.remove(op)
+        else {
+            return;
+        };
+        let Some(operation) = self.operations.remove(op) else { return };
+        let Serving { op: name, uses, note, stopped, .. } = serving;
+        self.one_sided.served.remove(&name);
+        let is_write = operation.posted.direction == Direction::Receive;
+        let is_whole = cursor.dealt == pieces.bytes;
+        let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
+        self.actions.push_back(Action::Served { uses, bytes: cursor.dealt, kind });
+        if let Some(number) = note {
+            self.actions.push_back(Action::Note { number, is_published: is_whole });
+        }
+        if is_write {
+            self.answer(name, stopped.filter(|_| !is_whole));
+        }
+    }
+}
