@@ -42,6 +42,8 @@ new_key_type! {
     pub(crate) struct OpKey;
     /// A transfer.
     pub(crate) struct TransferKey;
+    /// A list that an operation was prepared with.
+    pub(crate) struct PreparedKey;
     /// A registration, for lookups that must be quick.
     pub(crate) struct RegistrationKey;
 }

@@ -78,6 +78,11 @@ impl EagerTerms {
         delivery != Delivery::Unpacked || self.peer_reaches_device
     }
 
+    /// Whether the CPU reaches memory of this kind at the peer.
+    pub(crate) fn peer_reaches_memory(&self, memory: MemoryType) -> bool {
+        memory == MemoryType::Host || self.peer_reaches_device
+    }
+
     /// What a message takes of the buffer of its receiver.
     pub(crate) fn cost(bytes: u64) -> u64 {
         COST.saturating_add(bytes)

@@ -171,6 +171,8 @@ pub(crate) struct Agreement {
     pub(crate) peer_progresses: bool,
     /// Which small messages travel on the link.
     pub(crate) eager: EagerTerms,
+    /// Room for notifications at each end, in bytes.
+    pub(crate) note_bytes: u64,
 }
 
 impl Hello {

@@ -23,6 +23,8 @@ pub(crate) enum Refusal {
     Cancelled,
     /// The session is leaving.
     Leaves,
+    /// Its ranges are in memory of different kinds.
+    MixedMemory,
 }
 
 /// The range of a list that a refusal is about.
@@ -37,7 +39,7 @@ pub(crate) struct AskedRange {
 
 impl Refusal {
     /// In the order of their numbers, from 1. 0 says that nothing was refused.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::UnknownKey,
         Self::Revoked,
         Self::OutOfRange,
@@ -46,6 +48,7 @@ impl Refusal {
         Self::ReceiveIntoHostMemory,
         Self::Cancelled,
         Self::Leaves,
+        Self::MixedMemory,
     ];
 
     pub(crate) fn to_wire(self) -> u8 {
@@ -68,6 +71,7 @@ impl Refusal {
             Self::ReceiveIntoHostMemory => RemoteProblem::ReceiveIntoHostMemory,
             Self::Cancelled => return None,
             Self::Leaves => RemoteProblem::Leaves,
+            Self::MixedMemory => RemoteProblem::MixedMemory,
         })
     }
 }
@@ -88,10 +92,11 @@ mod tests {
             (6, R::ReceiveIntoHostMemory),
             (7, R::Cancelled),
             (8, R::Leaves),
+            (9, R::MixedMemory),
         ] {
             assert_eq!((R::from_wire(number), refusal.to_wire()), (Some(refusal), number));
         }
-        for number in [0, 9, u8::MAX] {
+        for number in [0, 10, u8::MAX] {
             assert_eq!(R::from_wire(number), None);
         }
     }

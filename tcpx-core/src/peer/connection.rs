@@ -66,6 +66,8 @@ pub(crate) struct Connection {
     pub(super) closing: Option<Closing>,
     /// Messages that went ahead of their receives.
     pub(super) kept: KeptMessages,
+    /// Notes of writes that are under way.
+    pub(super) kept_notes: KeptMessages,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
     /// Chunks that were sent, and that arrived, when the last round ended.
@@ -91,6 +93,7 @@ impl Connection {
             limits: session.coalescing_limits(agreement.chunk_bytes),
             cutting: session.cutting(agreement.chunk_bytes),
             dealing: session.dealing_limits(&agreement),
+            one_sided: session.one_sided_terms(agreement.note_bytes),
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
             slice: SLICE,
@@ -106,6 +109,7 @@ impl Connection {
             recv_lanes: Vec::new(),
             closing: None,
             kept: KeptMessages::default(),
+            kept_notes: KeptMessages::default(),
             finished: Vec::new(),
             chunks: [0; 2],
             deferred: None,

@@ -14,6 +14,7 @@
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
 //! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
+//! - `one_sided`: reads and writes of memory that one end exports, and notifications.
 //! - `op_list`: operations that stand one behind the other.
 //! - `operation`: one posted send or receive.
 //! - `post_room`: room for a batch of posts.
@@ -42,6 +43,7 @@ mod host_silence;
 mod keepalive;
 mod leaving;
 mod matcher;
+pub(crate) mod one_sided;
 mod op_list;
 pub(crate) mod operation;
 mod planning;
@@ -71,6 +73,7 @@ use self::dealing::{Dealing, DealingLimits};
 use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
+use self::one_sided::{OneSided, OneSidedTerms};
 use self::op_list::OpList;
 use self::operation::{NewOperation, OpState, PostedOperation, Withdrawal};
 use self::receives::MessageEnd;
@@ -133,6 +136,7 @@ pub(crate) struct PeerProtocol {
     cutting: Cutting,
     dealing: Dealing,
     eager: EagerBooks,
+    one_sided: OneSided,
     limits: CoalescingLimits,
     staging: StagingChannels,
     /// The receive that was announced last.
@@ -163,6 +167,7 @@ pub(crate) struct Opening {
     pub(crate) cutting: Cutting,
     /// How much of long messages is dealt at once.
     pub(crate) dealing: DealingLimits,
+    pub(crate) one_sided: OneSidedTerms,
     /// How long a peer that has a progress thread may be silent, the host of any peer may
     /// acknowledge nothing, and chunks that were sent may be under way; `None`: for ever.
     pub(crate) peer_timeout: Option<Duration>,
@@ -175,8 +180,16 @@ pub(crate) struct Opening {
 
 impl PeerProtocol {
     pub(crate) fn new(opening: Opening, now: Instant) -> Self {
-        let Opening { agreement, limits, cutting, dealing, peer_timeout, unnamed_timeout, slice } =
-            opening;
+        let Opening {
+            agreement,
+            limits,
+            cutting,
+            dealing,
+            one_sided,
+            peer_timeout,
+            unnamed_timeout,
+            slice,
+        } = opening;
         let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
         Self {
             agreement,
@@ -194,6 +207,7 @@ impl PeerProtocol {
             cutting,
             dealing: Dealing::new(dealing),
             eager: EagerBooks::new(agreement.eager),
+            one_sided: OneSided::new(one_sided),
             limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,
@@ -357,6 +371,9 @@ impl PeerProtocol {
             if self.is_batch_open {
                 return None;
             }
+            if self.say_next() {
+                continue;
+            }
             if let Some(staging) = self.plan_next() {
                 return Some(staging);
             }
@@ -441,7 +458,7 @@ impl PeerProtocol {
                 self.eager.waits_no_more(operation.place);
                 self.waiting_receives -= 1;
             }
-            OpState::Matched { .. } => {}
+            OpState::Asked | OpState::Matched { .. } => {}
         }
         self.completed(&operation, outcome);
     }

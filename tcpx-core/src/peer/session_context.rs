@@ -127,6 +127,19 @@ impl SessionContext {
         DealingLimits::new(chunk_bytes, u64::from(channels) * self.options.send_window as u64)
     }
 
+    /// How memory that is exported is read and written, with room for so many bytes of
+    /// notifications at each end.
+    pub(crate) fn one_sided_terms(&self, note_bytes: u64) -> OneSidedTerms {
+        OneSidedTerms {
+            lists: ListLimits::AGREED,
+            note_bytes,
+            asked: MAX_ASKED,
+            receives_host: !self.plugin.is_hardware(),
+            scatters_host: matches!(self.memory, DeviceMemory::Emulated)
+                && !self.plugin.is_hardware(),
+        }
+    }
+
     /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for
     /// a GPU's copies or a NIC. Where the CPU both copies and sends, few: it then finds in its
     /// cache what it has copied.

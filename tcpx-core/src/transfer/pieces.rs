@@ -52,6 +52,16 @@ impl Pieces {
         &self.owners
     }
 
+    /// All pieces, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Piece> {
+        self.pieces.iter()
+    }
+
+    /// Where the first byte lies.
+    pub(crate) fn start(&self) -> Span {
+        self.span(&self.pieces[0], 0)
+    }
+
     pub(super) fn get(&self, index: usize) -> Option<&Piece> {
         #[cfg(test)]
         tests::LOOKS.set(tests::LOOKS.get() + 1);

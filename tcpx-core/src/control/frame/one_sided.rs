@@ -64,6 +64,8 @@ pub(crate) enum OneSidedFrame {
         list: u32,
         /// Each range is to travel by itself.
         cut: bool,
+        /// If the bytes are few, they may come on the link.
+        on_link: bool,
     },
     /// Write now, to this receive of the target's name.
     Grant {
@@ -73,7 +75,7 @@ pub(crate) enum OneSidedFrame {
         cut: bool,
     },
     /// Whoever receives the bytes of an operation wants no more of them.
-    Halt { op: u64, why: Refusal },
+    Halt { kind: OperationKind, op: u64, why: Refusal },
     /// Whoever sends the bytes to this receive sends no more of them: all sections came before.
     Stopped {
         recv: u64,
@@ -127,7 +129,7 @@ impl OneSidedFrame {
         match self {
             Self::List { list, kind, keys, ranges, bytes } => {
                 put(&list.to_le_bytes());
-                put(&[u8::from(*kind == OperationKind::Write)]);
+                put(&[kind_to_wire(*kind)]);
                 put(&keys.to_le_bytes());
                 put(&ranges.to_le_bytes());
                 put(&bytes.to_le_bytes());
@@ -159,17 +161,18 @@ impl OneSidedFrame {
                 put(&bytes.to_le_bytes());
                 put(&note.unwrap_or(NO_NOTE).to_le_bytes());
             }
-            Self::Read { op, list, cut } => {
+            Self::Read { op, list, cut, on_link } => {
                 put(&op.to_le_bytes());
                 put(&list.to_le_bytes());
-                put(&[u8::from(*cut)]);
+                put(&[u8::from(*cut), u8::from(*on_link)]);
             }
             Self::Grant { op, recv, cut } => {
                 put(&op.to_le_bytes());
                 put(&recv.to_le_bytes());
                 put(&[u8::from(*cut)]);
             }
-            Self::Halt { op, why } => {
+            Self::Halt { kind, op, why } => {
+                put(&[kind_to_wire(*kind)]);
                 put(&op.to_le_bytes());
                 put(&[why.to_wire()]);
             }
@@ -193,7 +196,7 @@ impl OneSidedFrame {
         let frame = match kind {
             FrameKind::List => Self::List {
                 list: fields.u32()?,
-                kind: if fields.bool()? { OperationKind::Write } else { OperationKind::Read },
+                kind: operation_kind(&mut fields)?,
                 keys: fields.u32()?,
                 ranges: fields.u32()?,
                 bytes: fields.u64()?,
@@ -206,12 +209,17 @@ impl OneSidedFrame {
             }
             FrameKind::WriteNow => write_now(&mut fields)?,
             FrameKind::Read => {
-                Self::Read { op: fields.u64()?, list: fields.u32()?, cut: fields.bool()? }
+                let (op, list) = (fields.u64()?, fields.u32()?);
+                Self::Read { op, list, cut: fields.bool()?, on_link: fields.bool()? }
             }
             FrameKind::Grant => {
                 Self::Grant { op: fields.u64()?, recv: fields.u64()?, cut: fields.bool()? }
             }
-            FrameKind::Halt => Self::Halt { op: fields.u64()?, why: refusal(&mut fields)?? },
+            FrameKind::Halt => Self::Halt {
+                kind: operation_kind(&mut fields)?,
+                op: fields.u64()?,
+                why: refusal(&mut fields)??,
+            },
             FrameKind::Stopped => Self::Stopped {
                 recv: fields.u64()?,
                 why: refusal(&mut fields)??,
@@ -228,6 +236,14 @@ impl OneSidedFrame {
         };
         fields.is_at_end().then_some(frame)
     }
+}
+
+fn kind_to_wire(kind: OperationKind) -> u8 {
+    u8::from(kind == OperationKind::Write)
+}
+
+fn operation_kind(fields: &mut Fields<'_>) -> Option<OperationKind> {
+    Some(if fields.bool()? { OperationKind::Write } else { OperationKind::Read })
 }
 
 fn list_keys(fields: &mut Fields<'_>) -> Option<OneSidedFrame> {
@@ -283,7 +299,7 @@ pub(super) mod tests {
     use super::*;
 
     fn any_refusal() -> impl Strategy<Value = Refusal> {
-        (1u8..=8).prop_map(|number| Refusal::from_wire(number).expect("it is one"))
+        (1u8..=9).prop_map(|number| Refusal::from_wire(number).expect("it is one"))
     }
 
     fn any_kind() -> impl Strategy<Value = OperationKind> {
@@ -320,9 +336,11 @@ pub(super) mod tests {
             (any::<(u64, u32)>(), 1..=half, proptest::option::of(0..=half)).prop_map(
                 |((op, list), bytes, note)| F::WriteNow { op, list, bytes, note }
             ),
-            any::<(u64, u32, bool)>().prop_map(|(op, list, cut)| F::Read { op, list, cut }),
+            any::<(u64, u32, bool, bool)>()
+                .prop_map(|(op, list, cut, on_link)| F::Read { op, list, cut, on_link }),
             any::<(u64, u64, bool)>().prop_map(|(op, recv, cut)| F::Grant { op, recv, cut }),
-            (any::<u64>(), any_refusal()).prop_map(|(op, why)| F::Halt { op, why }),
+            (any::<u64>(), any_refusal(), any_kind())
+                .prop_map(|(op, why, kind)| F::Halt { kind, op, why }),
             (any::<(u64, u32)>(), any_refusal())
                 .prop_map(|((recv, range), why)| F::Stopped { recv, why, range }),
             (any::<(u64, u32)>(), proptest::option::of(any_refusal()))

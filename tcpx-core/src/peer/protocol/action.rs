@@ -1,14 +1,20 @@
 //! What the protocol asks of its driver.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_sys::NetHandle;
 
 use super::arrivals::Loss;
+use super::one_sided::told::ListFault;
 use super::operation::Withdrawal;
 use super::stage::PeerStage;
 use crate::control::frame::{ChunkCounts, Frame};
+use crate::exports::refusal::Refusal;
+use crate::exports::table::ExportKey;
+use crate::transfer::pieces::Pieces;
 use crate::transfer::plan::{ChunkPlan, Member};
+use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 /// One thing to do, in the order in which they come.
@@ -18,6 +24,17 @@ pub(crate) enum Action {
     Send(Frame),
     /// Send a frame on the control link, and the bytes of a message of ours behind it.
     SendMessage { frame: Frame, member: Member },
+    /// Send a frame on the control link, and behind it the bytes of these pieces, and then those of
+    /// a note.
+    SendListed { frame: Frame, pieces: Option<Arc<Pieces>>, note: Option<Arc<[u8]>> },
+    /// Take out the note that was [kept](NoteUse::Keep) under this number: the program gets it, or
+    /// nobody.
+    Note { number: u64, is_published: bool },
+    /// A request of the peer is over, of which so many bytes were dealt. It does not use these
+    /// exports any more.
+    Served { uses: Arc<[ExportKey]>, bytes: u64, kind: OperationKind },
+    /// An operation whose memory is these pieces has ended, once and for all.
+    CompleteListed { transfer: TransferKey, pieces: Arc<Pieces>, outcome: Outcome },
     /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into
     /// this receive, or nowhere.
     TakeKept { number: u64, into: Option<Member> },
@@ -56,7 +73,7 @@ pub(crate) enum Action {
 }
 
 /// What becomes of the bytes that followed a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Landing {
     /// There are none, or nobody wants them.
     Nowhere,
@@ -64,6 +81,24 @@ pub(crate) enum Landing {
     Place(Member),
     /// They are kept, by this number, until [`TakeKept`](Action::TakeKept).
     Kept(u64),
+    /// So many of them belong to these pieces, and must be in place before the next action; a note
+    /// is behind them.
+    Pieces { pieces: Arc<Pieces>, bytes: usize, note: NoteUse },
+    /// They are a note.
+    Note(NoteUse),
+}
+
+/// What becomes of a note of so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoteUse {
+    /// There is none.
+    None,
+    /// The program gets it, with what came before it in place.
+    Publish(u32),
+    /// It is kept, by this number, until [`Action::Note`].
+    Keep { number: u64, bytes: u32 },
+    /// Nobody gets it: its room is free again.
+    Drop(u32),
 }
 
 /// An operation that has ended.
@@ -86,6 +121,8 @@ pub(crate) enum Outcome {
     Withdrawn(Withdrawal),
     /// The two ends posted different sizes.
     SizeMismatch { send_bytes: u64, recv_bytes: u64 },
+    /// The peer has refused it, or stopped it, because of one range of its list.
+    Refused { why: Refusal, range: u32 },
 }
 
 /// Why it is over.
@@ -147,4 +184,14 @@ pub(crate) enum Violation {
     NothingAhead { tag: i64 },
     #[error("receive {recv:#x} cannot share a chunk with the one before")]
     CannotShare { recv: u64 },
+    #[error("list {list}: {fault}")]
+    List { list: u32, fault: ListFault },
+    #[error("request {op:#x} of list {list}, which it cannot ask for")]
+    Request { op: u64, list: u32 },
+    #[error("it speaks of request {op:#x}, which is not so far")]
+    UnknownRequest { op: u64 },
+    #[error("a note of {bytes} bytes, for which there is no room")]
+    NoteCredit { bytes: u32 },
+    #[error("it has taken notes for {cost}, which is not what was sent")]
+    NotesTaken { cost: u64 },
 }

@@ -101,6 +101,9 @@ impl PeerProtocol {
 
     /// A send of the peer was matched with a receive of ours, and its bytes are here.
     pub(super) fn handle_delivery(&mut self, recv: u64, bytes: u64) -> Landing {
+        if let Some(landing) = self.handle_short_read(OpKey::from_wire(recv), bytes) {
+            return landing;
+        }
         let Some((op, recv_bytes)) = self.own_receive(recv) else {
             self.broken(Violation::UnknownReceive { recv });
             return Landing::Nowhere;

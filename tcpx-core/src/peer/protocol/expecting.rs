@@ -78,6 +78,14 @@ impl PeerProtocol {
             return self.broken(Violation::MatchChannel(first_channel));
         }
         let most = self.agreement.chunk_bytes;
+        if self.may_cut(chunk_bytes) {
+            let op = OpKey::from_wire(recv);
+            match self.handle_listed_section(op, offset, bytes, chunk_bytes, first_channel) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(violation) => return self.broken(violation),
+            }
+        }
         if chunk_bytes != most {
             return self.broken(Violation::ChunkBytes { chunk_bytes, most });
         }
@@ -109,7 +117,7 @@ impl PeerProtocol {
             {
                 (bytes_dealt, false)
             }
-            OpState::SendWaits | OpState::Matched { .. } => return Err(unknown),
+            OpState::SendWaits | OpState::Asked | OpState::Matched { .. } => return Err(unknown),
         };
         let left = message_bytes.saturating_sub(dealt);
         let is_whole = bytes == left || bytes.is_multiple_of(chunk_bytes);

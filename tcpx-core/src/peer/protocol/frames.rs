@@ -6,15 +6,17 @@ use super::operation::{OpState, Withdrawal};
 use super::stage::{Connecting, Stage};
 use super::{MAX_ANNOUNCED, PeerProtocol};
 use crate::control::frame::Frame;
+use crate::exports::table::Exports;
 
 impl PeerProtocol {
     /// A frame of the peer came. Returns what becomes of the bytes that follow it.
     #[inline]
-    pub(crate) fn handle_frame(&mut self, frame: Frame) -> Landing {
+    pub(crate) fn handle_frame(&mut self, frame: Frame, exports: &mut Exports) -> Landing {
         match (frame, &self.stage) {
             (_, Stage::Over) => Landing::Nowhere,
             (Frame::Deliver { recv, bytes }, _) => self.handle_delivery(recv, bytes.into()),
             (Frame::Ahead { tag, bytes }, _) => self.handle_ahead(tag, bytes.into()),
+            (Frame::OneSided(frame), _) => self.handle_one_sided(frame, exports),
             (frame, _) => {
                 self.handle_words(frame);
                 Landing::Nowhere
@@ -108,7 +110,10 @@ impl PeerProtocol {
         };
         let why = match self.operations[op].state {
             OpState::Cancelling(why) => why,
-            OpState::SendWaits | OpState::Announced | OpState::Matched { .. } => {
+            OpState::SendWaits
+            | OpState::Announced
+            | OpState::Asked
+            | OpState::Matched { .. } => {
                 Withdrawal::Cancelled
             }
         };

@@ -86,6 +86,8 @@ pub(super) struct Asking {
     pub(super) list: Arc<PreparedList>,
     pub(super) note: Option<Arc<[u8]>>,
     pub(super) step: Step,
+    /// Its list counts as used.
+    pub(super) uses_list: bool,
 }
 
 /// How far a request is, at the initiator.
@@ -151,8 +153,10 @@ pub(super) struct OneSided {
     pub(super) undealt: HashMap<u64, PreparedKey>,
     /// Requests of the peer that are served, by the initiator's names.
     pub(super) served: HashMap<u64, OpKey>,
+    /// Writes among them.
+    pub(super) served_writes: usize,
     /// Reads among them of which not all is dealt.
-    pub(super) served_reads: usize,
+    pub(super) undealt_reads: usize,
 }
 
 impl OneSided {
@@ -171,7 +175,13 @@ impl OneSided {
             unanswered: HashMap::default(),
             undealt: HashMap::default(),
             served: HashMap::default(),
-            served_reads: 0,
+            served_writes: 0,
+            undealt_reads: 0,
         }
+    }
+    /// Whether the memory of an operation is a list of pieces.
+    #[inline]
+    pub(super) fn has_listed(&self, op: OpKey) -> bool {
+        self.listed.contains_key(op)
     }
 }

@@ -21,6 +21,8 @@ pub(crate) enum OpState {
     SendWaits,
     /// A receive was announced and waits for its send.
     Announced,
+    /// An operation on memory of the peer, while no memory of this end is in use for it.
+    Asked,
     /// Withdrawal of a receive was asked of the peer; a match may still win.
     Cancelling(Withdrawal),
     /// So many of its bytes were not sent, or have not arrived. Of a receive, so many are dealt.

@@ -12,7 +12,11 @@ impl PeerProtocol {
     /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
     /// must be answered first, if there is one.
     pub(super) fn plan_next(&mut self) -> Option<Action> {
-        match self.dealing.turn()? {
+        let turn = self.dealing.turn()?;
+        if let Some(op) = self.dealing.next_listed(turn) {
+            return self.deal_listed(op, turn);
+        }
+        match turn {
             Turn::Section => {
                 let section = self.dealing.take_section()?;
                 self.deal_section(section);
@@ -86,7 +90,7 @@ impl PeerProtocol {
     }
 
     /// The channel of the first of so many bytes; what is dealt next begins behind their last.
-    fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
+    pub(super) fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
         let channel = self.next_channel;
         let chunks = chunk_count(bytes, chunk_bytes);
         let channels = u64::from(self.agreement.channels);

@@ -130,6 +130,9 @@ impl PeerProtocol {
         if operation.posted.direction == Direction::Send {
             self.dealing.sent(operation.posted.bytes, bytes);
         }
+        if self.one_sided.has_listed(op) {
+            return self.listed_moved(op);
+        }
         if *bytes_left == 0
             && let Some(operation) = self.operations.remove(op)
         {

@@ -24,6 +24,9 @@ impl PeerProtocol {
     /// The program withdraws what of a transfer has no counterpart by now. A receive ends once the
     /// peer agrees. What is posted later is not meant.
     pub(crate) fn handle_cancel(&mut self, transfer: TransferKey) {
+        if let Some(op) = self.one_sided.of_transfer.get(&transfer).copied() {
+            return self.cancel_request(op);
+        }
         let Some(backlog) = self.backlogs.get_mut(transfer) else { return };
         if !backlog.withdraw() {
             return;
@@ -60,6 +63,7 @@ impl PeerProtocol {
     /// From now on everything that waits ends so, unless the program has withdrawn it before.
     pub(super) fn sweep(&mut self, why: Withdrawal) {
         self.sweep.get_or_insert(why);
+        self.sweep_requests(why);
         self.withdraw_slice();
     }
 
@@ -94,7 +98,7 @@ impl PeerProtocol {
         let op = self.cancelling.first().filter(|_| self.peer_posts_nothing())?;
         match self.operations.get(op)?.state {
             OpState::Cancelling(why) => Some((op, why)),
-            OpState::SendWaits | OpState::Announced | OpState::Matched { .. } => None,
+            _ => None,
         }
     }
 
@@ -140,7 +144,7 @@ impl PeerProtocol {
                 self.cancelling.remove(links, &mut self.operations);
                 self.backlogs.withdrawn_ended(transfer);
             }
-            OpState::Matched { .. } => {}
+            OpState::Asked | OpState::Matched { .. } => {}
         }
     }
 }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::super::PeerProtocol;
 use super::super::action::{Action, Outcome, Violation};
+use super::super::eager_books::EagerBooks;
 use super::super::operation::{Links, NewOperation, OpState, PostedOperation, Withdrawal};
 use super::super::stage::Stage;
 use super::super::tag_queues::Place;
+use super::prepared::PreparedList;
 use super::telling::Use;
 use super::told::Refused;
 use super::{Asking, Gaveup, Listed, NewRequest, Role, Step};
@@ -429,4 +431,15 @@ impl PeerProtocol {
         }
         self.actions.push_back(Action::CompleteListed { transfer, pieces, outcome });
     }
+}
+
+/// Whether the bytes of a write may go with its request, together with a note of so many.
+fn fits_on_link(eager: &EagerBooks, list: &PreparedList, note_bytes: u32) -> bool {
+    let bytes = list.pieces.bytes;
+    let terms = &eager.terms;
+    terms.allows(bytes)
+        && bytes + u64::from(note_bytes) <= MAX_EAGER_BYTES.into()
+        && bytes <= eager.link_room as u64
+        && terms.reaches(list.pieces.memory)
+        && terms.peer_reaches_memory(list.remote_memory)
 }

@@ -3,6 +3,7 @@
 
 use super::super::PeerProtocol;
 use super::super::action::{Action, Landing, NoteUse, Outcome, Violation};
+use super::super::dealing::Turn;
 use super::super::operation::{OpState, Withdrawal};
 use super::super::staging_channels::ChannelStaging;
 use super::{Gaveup, Listed, Role, Step};
@@ -48,14 +49,14 @@ impl PeerProtocol {
 
     /// Deals the next section of an operation. Returns an action that must be answered first, if
     /// there is one.
-    pub(in super::super) fn deal_listed(&mut self, op: OpKey, total: u64) -> Option<Action> {
+    pub(in super::super) fn deal_listed(&mut self, op: OpKey, turn: Turn) -> Option<Action> {
         let is_dealt = |listed: &&mut Listed| match &listed.role {
             Role::Asks(asking) => asking.step == Step::Moving,
             Role::Serves(serving) => serving.stopped.is_none(),
         };
         let Some(listed) = self.one_sided.listed.get_mut(op).filter(is_dealt) else {
             // It was given up.
-            self.dealing.pop_listed(total);
+            self.dealing.pop_listed(turn);
             return None;
         };
         let memory = listed.pieces.memory;
@@ -79,16 +80,15 @@ impl PeerProtocol {
                 }
             }
         }
-        self.send_section(op, total, cut);
+        self.send_section(op, turn, cut);
         None
     }
 
-    fn send_section(&mut self, op: OpKey, total: u64, cut: CutSection) {
+    fn send_section(&mut self, op: OpKey, turn: Turn, cut: CutSection) {
         let CutSection { bytes, .. } = cut;
-        let is_whole = total <= self.dealing.section_bytes();
-        let chunk_bytes = match is_whole {
-            true => self.cutting.chunk_bytes(bytes),
-            false => self.agreement.chunk_bytes,
+        let chunk_bytes = match turn {
+            Turn::Short | Turn::Medium => self.cutting.chunk_bytes(bytes),
+            Turn::Section => self.agreement.chunk_bytes,
         };
         let first_channel = self.take_channels(bytes, chunk_bytes);
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
@@ -97,7 +97,7 @@ impl PeerProtocol {
         let frame = Frame::Section { recv, first_channel, offset, bytes, chunk_bytes };
         self.actions.push_back(Action::Send(frame));
         self.plan_section(op, Direction::Send, bytes, chunk_bytes, first_channel);
-        self.dealing.dealt_listed(total, bytes, is_last);
+        self.dealing.dealt_listed(turn, bytes, is_last);
         if is_last
             && let Some(Listed { role: Role::Serves(_), .. }) = self.one_sided.listed.get(op)
         {

@@ -130,7 +130,7 @@ impl PeerProtocol {
         let is_taken = self.one_sided.served.contains_key(&op);
         let most = self.one_sided.terms.asked;
         let under_way = match kind {
-            OperationKind::Write => self.one_sided.served.len() - self.one_sided.served_reads(),
+            OperationKind::Write => self.one_sided.served_writes,
             OperationKind::Read => self.one_sided.undealt_reads,
         };
         let told = self.one_sided.told.get(list).filter(|told| told.kind == kind);
@@ -150,13 +150,17 @@ impl PeerProtocol {
         if self.is_leaving_target() != Some(false) {
             return Err(refuse(Refusal::Leaves));
         }
-        let receives = told.kind == OperationKind::Write;
-        let is_host = opened.pieces.memory == MemoryType::Host;
-        if receives && is_host && !self.one_sided.terms.receives_host {
-            return Err(refuse(Refusal::ReceiveIntoHostMemory));
-        }
         exports.begin_all(&opened.uses).map_err(refuse)?;
         Ok(opened)
+    }
+
+    /// The same, for what is to be received by the plugin.
+    fn begin_to_receive(&self, told: &ToldList, exports: &mut Exports) -> Result<Opened, Refused> {
+        let is_host = |opened: &Opened| opened.pieces.memory == MemoryType::Host;
+        if !self.one_sided.terms.receives_host && told.opened.as_ref().is_ok_and(is_host) {
+            return Err(Refused { why: Refusal::ReceiveIntoHostMemory, range: 0 });
+        }
+        self.begin(told, exports)
     }
 
     /// The peer wants to write.
@@ -176,11 +180,11 @@ impl PeerProtocol {
         if note.is_some_and(|bytes| !self.comes(bytes)) {
             return Landing::Nowhere;
         }
-        let opened = match self.begin(&told, exports) {
+        let opened = match self.begin_to_receive(&told, exports) {
             Ok(opened) => opened,
             Err(refused) => {
                 self.answer(op, Some(refused));
-                return self.drop_note(note);
+                return drop_note(note);
             }
         };
         let cut = self.cuts(opened.pieces.memory);
@@ -237,14 +241,9 @@ impl PeerProtocol {
             }
             Err(refused) => {
                 self.answer(op, Some(refused));
-                self.drop_note(note)
+                drop_note(note)
             }
         }
-    }
-
-    /// The note of a write that is refused is nobody's: its room is free again.
-    fn drop_note(&mut self, note: Option<u32>) -> Landing {
-        note.map_or(Landing::Nowhere, |bytes| Landing::Note(NoteUse::Drop(bytes)))
     }
 
     /// Each range travels by itself into this memory.
@@ -283,6 +282,7 @@ impl PeerProtocol {
         let listed = Listed { pieces, cursor, cuts_pairs: false, recv: op, role };
         self.one_sided.listed.insert(key, listed);
         self.one_sided.served.insert(op, key);
+        self.one_sided.served_writes += usize::from(direction == Direction::Receive);
         key
     }
 
@@ -412,6 +412,7 @@ impl PeerProtocol {
         let is_write = operation.posted.direction == Direction::Receive;
         let is_whole = cursor.dealt == pieces.bytes;
         let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
+        self.one_sided.served_writes -= usize::from(is_write);
         self.actions.push_back(Action::Served { uses, bytes: cursor.dealt, kind });
         if let Some(number) = note {
             self.actions.push_back(Action::Note { number, is_published: is_whole });
@@ -420,4 +421,9 @@ impl PeerProtocol {
             self.answer(name, stopped.filter(|_| !is_whole));
         }
     }
+}
+
+/// The note of a write that is refused is nobody's: its room is free again.
+fn drop_note(note: Option<u32>) -> Landing {
+    note.map_or(Landing::Nowhere, |bytes| Landing::Note(NoteUse::Drop(bytes)))
 }
