@@ -43,6 +43,7 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
@@ -100,6 +101,8 @@ pub(crate) struct Engine {
     names_made_up: u64,
     attempts: Attempts,
     unpack: Box<dyn Unpack>,
+    /// It wakes whoever leads when something has finished: nobody has to ask it.
+    unpack_tells: bool,
     /// The one before, which has failed and may still be copying.
     ending: Option<Box<dyn Unpack>>,
     unpack_why: String,
@@ -145,7 +148,10 @@ impl Engine {
         let packet_bytes = chunk_size::packet_bytes(&limits);
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         options.check_gpu(plugin.is_hardware())?;
-        let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let copy_threads = options.copy_threads.count(processors);
+        let mut opened =
+            tcpx_unpack::open_with_threads(options.unpack, memory.kind(), copy_threads)?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
             "session created"
@@ -156,7 +162,11 @@ impl Engine {
         let backend = opened.unpack.backend();
         let session =
             SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
-        let batch = Batch::new(session.batch_bytes());
+        let batch = Batch::new(session.batch_bytes(copy_threads));
+        let poller = Arc::clone(&session.poller);
+        let unpack_tells = opened.unpack.on_finished(Box::new(move || {
+            poller.wake();
+        }));
         Ok(Self {
             commons: Commons {
                 session,
@@ -175,6 +185,7 @@ impl Engine {
             names_made_up: 0,
             attempts: Attempts::default(),
             unpack: opened.unpack,
+            unpack_tells,
             ending: None,
             unpack_why: opened.why,
             unpack_batches: 0,
