@@ -43,7 +43,6 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
@@ -163,10 +162,7 @@ impl Engine {
         let session =
             SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
-        let poller = Arc::clone(&session.poller);
-        let unpack_tells = opened.unpack.on_finished(Box::new(move || {
-            poller.wake();
-        }));
+        let unpack_tells = opened.unpack.on_finished(unpacking::wake(&session.poller));
         Ok(Self {
             commons: Commons {
                 session,
