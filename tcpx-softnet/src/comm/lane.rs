@@ -246,7 +246,10 @@ impl Lane {
 
     /// Whether the system may still read the memory of any chunk that was here.
     pub(crate) fn still_reads(&self) -> bool {
-        let mut working = lock(&self.working);
+        self.is_read(&mut lock(&self.working))
+    }
+
+    fn is_read(&self, working: &mut Working) -> bool {
         let Some(in_place) = &mut working.in_place else { return false };
         in_place.hear(&self.socket);
         !in_place.is_idle()
@@ -254,7 +257,7 @@ impl Lane {
 
     /// Resets the connection, so that nothing of a chunk is sent, or sent again, from now on.
     pub(crate) fn reset(&self) {
-        log::warn!("data socket {} is reset: the comm is closed in mid-send", self.index);
+        log::warn!("data socket {} is reset: its memory may change in mid-send", self.index);
         if let Err(error) = reset(&self.socket) {
             log::warn!("data socket {}: cannot reset it: {error}", self.index);
         }
@@ -316,11 +319,15 @@ impl Lane {
     fn die(&self, working: &mut Working, reason: &dyn core::fmt::Display) {
         log::warn!("data socket {} failed: {reason}", self.index);
         working.dead = true;
+        // Who is told that a send has failed may change its memory, which the peer would then get.
+        if !working.faults.is_silent() && self.is_read(working) {
+            self.reset();
+        }
         self.fail_all(working);
     }
 
-    /// Also those of which the system still reads the memory. It stays as it is until the comm is
-    /// closed.
+    /// Also those of which the system still read the memory when the connection was reset. Where
+    /// nobody is told, it stays as it is until the comm is closed.
     fn fail_all(&self, working: &mut Working) {
         self.lingering.fetch_sub(working.lingering.len(), Ordering::Relaxed);
         if working.faults.is_silent() {

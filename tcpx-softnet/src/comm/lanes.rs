@@ -304,19 +304,43 @@ mod tests {
         assert!(!lanes.lanes[0].still_reads());
     }
 
+    /// Nothing but ones has come, and not all of the first chunk, when the connection is reset.
+    fn expect_reset(mut peer: TcpStream) {
+        peer.set_nonblocking(false).expect("a flag");
+        let mut got = Vec::new();
+        let error = peer.read_to_end(&mut got).expect_err("it was reset");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        assert!(got.len() < 100_000 && got.iter().all(|&byte| byte == 1));
+    }
+
     #[test]
-    fn a_lane_that_is_killed_fails_what_is_still_read() {
+    fn nothing_is_read_once_a_send_was_said_to_have_failed() {
         let script = FaultScript::default();
         let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
         let memory = bounce.region().piece(0, 1 << 20);
-        let Some((lanes, _peer)) = held_up(&script, memory) else { return };
+        memory.write(&[1; 1 << 20]);
+        let Some((lanes, peer)) = held_up(&script, memory) else { return };
         lanes.kill(0, &"the test");
         assert_eq!(harvested(&lanes), [false; 3]);
-        assert!(
-            lanes.lanes[0].still_reads(),
-            "its memory must not change before the comm is closed"
-        );
+        memory.write(&[2; 1 << 20]);
+        expect_reset(peer);
         assert!(lanes.lanes[0].readiness().is_none(), "nobody waits for it");
+    }
+
+    #[cfg(feature = "faults")]
+    #[test]
+    fn a_lane_that_dies_in_silence_stays_connected() {
+        let script =
+            FaultScript { original: "silence".parse().expect("a quirk"), ..Default::default() };
+        let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+        let memory = bounce.region().piece(0, 1 << 20);
+        let Some((lanes, mut peer)) = held_up(&script, memory) else { return };
+        lanes.kill(0, &"the test");
+        assert_eq!(harvested(&lanes), [], "nobody is told");
+        assert!(lanes.lanes[0].still_reads(), "its memory must not change");
+        assert!(drain(&mut peer) > 0);
+        let error = peer.read(&mut [0; 1]).expect_err("no more has come");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
@@ -325,13 +349,9 @@ mod tests {
         let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
         let memory = bounce.region().piece(0, 1 << 20);
         memory.write(&[1; 1 << 20]);
-        let Some((mut lanes, mut peer)) = held_up(&script, memory) else { return };
+        let Some((mut lanes, peer)) = held_up(&script, memory) else { return };
         lanes.stop();
         memory.write(&[2; 1 << 20]);
-        peer.set_nonblocking(false).expect("a flag");
-        let mut got = Vec::new();
-        let error = peer.read_to_end(&mut got).expect_err("it was reset");
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-        assert!(got.len() < 100_000 && got.iter().all(|&byte| byte == 1));
+        expect_reset(peer);
     }
 }
