@@ -28,6 +28,9 @@ const STEP_BYTES: usize = 256 << 10;
 const INLINE_QUEUE_BYTES: usize = 1 << 20;
 /// Bytes queued on a lane with a helper thread, which must not run dry between two calls of `test`.
 const HELPER_QUEUE_BYTES: usize = 4 << 20;
+/// A lane with a helper thread is run by the caller, as long as the helper sleeps and no more is to
+/// be moved: that takes less than to wake it.
+const CALLER_BYTES: usize = 128 << 10;
 /// How long the end of a comm waits for the peer's host to acknowledge what is sent in place, and
 /// then for the system to forget it. Longer than a lost packet takes to be sent again.
 const LET_GO: Duration = Duration::from_millis(500);
@@ -43,6 +46,8 @@ pub(crate) struct Lanes {
     bell: Option<Arc<Bell>>,
     /// The lane that the next step begins with.
     first: usize,
+    /// Of each lane: whether its helper thread has been told of all chunks.
+    told: Vec<bool>,
 }
 
 impl Lanes {
@@ -63,7 +68,8 @@ impl Lanes {
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers =
             if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads, cpus)?) };
-        Ok(Self { helpers, lanes, side, bell, first: 0 })
+        let told = vec![false; lanes.len()];
+        Ok(Self { helpers, lanes, side, bell, first: 0, told })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -76,11 +82,10 @@ impl Lanes {
         self.lanes[index].has_room(bytes)
     }
 
-    pub(crate) fn push(&self, index: usize, chunk: Chunk) {
+    /// Queues a chunk. It moves with the next [`Self::run`].
+    pub(crate) fn push(&mut self, index: usize, chunk: Chunk) {
         self.lanes[index].push(chunk);
-        if let Some(helpers) = &self.helpers {
-            helpers.notify(index);
-        }
+        self.told[index] = false;
     }
 
     /// Whether any lane takes another chunk.
@@ -88,12 +93,42 @@ impl Lanes {
         (0..self.lanes.len()).any(|index| self.has_room(index))
     }
 
-    /// Moves bytes, if there are no helper threads to do it, up to what a step may. Says whether
-    /// more may happen although no descriptor becomes ready.
+    /// Moves bytes, up to what a step may, as far as helper threads are not to do it. The finished
+    /// chunks are harvested next. Says whether more may happen although no descriptor becomes
+    /// ready.
     pub(crate) fn run(&mut self) -> NeedsCall {
-        if let Some(bell) = &self.bell {
-            return NeedsCall::Soon.when(!bell.is_watched());
+        match &self.bell {
+            Some(bell) => {
+                let is_watched = bell.is_watched();
+                self.run_or_tell(is_watched);
+                NeedsCall::Soon.when(!is_watched)
+            }
+            None => self.run_all(),
         }
+    }
+
+    /// Runs the lanes with little to move whose helper threads sleep, and tells the helpers of what
+    /// is left.
+    fn run_or_tell(&mut self, is_watched: bool) {
+        let Some(helpers) = &self.helpers else { return };
+        let mut left = STEP_BYTES;
+        for (index, lane) in self.lanes.iter().enumerate() {
+            if self.told[index] || !lane.has_work() {
+                continue;
+            }
+            let is_short = lane.has_at_most(CALLER_BYTES) && helpers.is_asleep(index);
+            let is_blocked = is_short && run_until_blocked(lane, &mut left);
+            // A caller that watches the socket comes back when there is more to receive; nobody
+            // else would, and what waits to be sent waits for room.
+            let comes_back = is_blocked && is_watched && self.side == Side::Recv;
+            if !comes_back && lane.has_work() {
+                helpers.notify(index);
+                self.told[index] = true;
+            }
+        }
+    }
+
+    fn run_all(&mut self) -> NeedsCall {
         let (mut left, mut needs_call) = (STEP_BYTES, NeedsCall::No);
         for _ in 0..self.lanes.len() {
             let lane = &self.lanes[self.first];
@@ -159,6 +194,19 @@ impl Lanes {
 /// A descriptor, and what to watch it for.
 pub(crate) fn descriptor(fd: &impl AsRawFd, events: c_int) -> CommDescriptor {
     CommDescriptor { fd: fd.as_raw_fd(), events: events as u32 }
+}
+
+/// Runs a lane until the socket has no more for it. False: another thread does, or something else
+/// holds it up, or there was too much.
+fn run_until_blocked(lane: &Lane, left: &mut usize) -> bool {
+    while *left > 0 {
+        match lane.try_run_once(*left) {
+            Some(Progress::Moved(bytes)) => *left -= bytes,
+            Some(Progress::Blocked) => return true,
+            Some(Progress::Held | Progress::Idle) | None => return false,
+        }
+    }
+    false
 }
 
 /// Waits until the system has read what it sends in place, because the memory may change from now
