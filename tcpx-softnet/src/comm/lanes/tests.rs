@@ -1,6 +1,6 @@
 //! Lanes over sockets of this process.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use socket2::SockRef;
@@ -151,7 +151,12 @@ fn a_lane_that_dies_in_silence_stays_connected() {
     lanes.kill(0, &"the test");
     assert_eq!(harvested(&lanes), [], "nobody is told");
     assert!(lanes.lanes[0].still_reads(), "its memory must not change");
-    assert!(drain(&mut peer) > 0);
+    let mut total = 0;
+    wait_until(|| {
+        total += drain(&mut peer);
+        !lanes.lanes[0].still_reads()
+    });
+    assert!(total >= 120_000, "{total} bytes: two chunks and part of the third were out");
     let error = peer.read(&mut [0; 1]).expect_err("no more has come");
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
 }
@@ -166,4 +171,106 @@ fn nothing_is_read_after_the_end() {
     lanes.stop();
     memory.write(&[2; 1 << 20]);
     expect_reset(peer);
+}
+
+/// A comm's lanes with one helper thread, which sleeps.
+fn helped(sockets: Vec<TcpStream>, side: Side) -> Lanes {
+    let script = FaultScript::default();
+    let options = CommOptions { threads: 1, ..options(&script, ZeroCopy::Off) };
+    let lanes = Lanes::new(sockets, side, &options).expect("a thread");
+    wait_until(|| is_helper_asleep(&lanes));
+    lanes
+}
+
+fn is_helper_asleep(lanes: &Lanes) -> bool {
+    lanes.helpers.as_ref().is_some_and(|helpers| helpers.is_asleep(0))
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_short_is_moved_by_the_caller_and_wakes_nobody() {
+    let (ours, mut theirs) = sockets(1, false);
+    let mut lanes = helped(ours, Side::Send);
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    let memory = bounce.region().piece(0, 10_000);
+    let mut moved_here = 0;
+    for _ in 0..100 {
+        // On its way to sleep it looks once more, and may find the chunk.
+        wait_until(|| is_helper_asleep(&lanes));
+        lanes.push(0, Chunk::new(0, 0, vec![memory]));
+        lanes.run();
+        moved_here += usize::from(harvested(&lanes) == [true] && !lanes.told[0]);
+        let mut total = 0;
+        wait_until(|| {
+            total += drain(&mut theirs[0]);
+            total == 10_000
+        });
+        wait_until(|| !lanes.lanes[0].has_work());
+        harvested(&lanes);
+    }
+    assert!(moved_here > 50, "{moved_here} of 100");
+}
+
+#[test]
+fn what_is_long_or_finds_no_room_goes_on_without_the_caller() {
+    for bytes in [CALLER_BYTES, CALLER_BYTES + 1] {
+        let (ours, mut theirs) = sockets(1, true);
+        SockRef::from(&ours[0]).set_send_buffer_size(4096).expect("an option");
+        let mut lanes = helped(ours, Side::Send);
+        let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+        lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, bytes)]));
+        lanes.run();
+        assert!(lanes.told[0]);
+        let mut total = 0;
+        wait_until(|| {
+            total += drain(&mut theirs[0]);
+            total == bytes
+        });
+        wait_until(|| harvested(&lanes) == [true]);
+    }
+}
+
+#[test]
+fn a_helper_receives_for_a_caller_that_does_not_watch() {
+    let (ours, mut theirs) = sockets(1, false);
+    let mut lanes = helped(ours, Side::Recv);
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, 1000)]));
+    assert_eq!(lanes.run(), NeedsCall::Soon);
+    assert!(lanes.told[0]);
+    theirs[0].write_all(&[7; 1000]).expect("there is room");
+    wait_until(|| harvested(&lanes) == [true]);
+}
+
+#[test]
+fn a_caller_that_watches_receives_what_is_short() {
+    let (ours, mut theirs) = sockets(1, false);
+    let mut lanes = helped(ours, Side::Recv);
+    assert_eq!(lanes.descriptors().expect("a bell").len(), 2);
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    let mut received_here = 0;
+    for _ in 0..100 {
+        wait_until(|| is_helper_asleep(&lanes));
+        lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, 1000)]));
+        assert_eq!(lanes.run(), NeedsCall::No, "the socket tells");
+        theirs[0].write_all(&[7; 1000]).expect("there is room");
+        let socket = [(lanes.lanes[0].socket().as_fd(), Interest::Read)];
+        wait_until(|| {
+            // The helper may have been about to sleep, and found the chunk.
+            let is_readable = wait(&socket, Some(Duration::ZERO)).expect("poll")[0];
+            is_readable || !lanes.lanes[0].has_work()
+        });
+        lanes.run();
+        received_here += usize::from(!lanes.told[0] && harvested(&lanes) == [true]);
+        wait_until(|| !lanes.lanes[0].has_work());
+        harvested(&lanes);
+    }
+    assert!(received_here > 50, "{received_here} of 100");
 }
