@@ -16,7 +16,7 @@ use crate::types::memory_id::MemoryId;
 use crate::{CopyThreads, Error, PluginChoice, Post, SessionOptions, Transfer};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
-const BYTES: u64 = 8 << 20;
+const BYTES: u64 = 2 << 20;
 
 fn session(channels: u16) -> Session {
     let options = SessionOptions {
@@ -63,7 +63,7 @@ fn is_whole(session: &Session, memory: MemoryId, sent: &[u8]) -> bool {
 fn what_threads_copy_is_whole_when_its_transfer_is_complete() {
     let (left, right) = (session(3), session(3));
     connect(&left, &right);
-    for seed in 0..6 {
+    for seed in 0..4 {
         let Posted { from, to, send, receive } = post(&left, &right, &pattern(seed));
         thread::scope(|scope| {
             let sent = scope.spawn(|| send.wait(PATIENCE));
@@ -78,7 +78,7 @@ fn what_threads_copy_is_whole_when_its_transfer_is_complete() {
 
 #[test]
 fn a_session_that_ends_while_threads_copy_waits_for_them() {
-    for round in 0..20 {
+    for round in 0..8 {
         let (left, right) = (session(2), session(2));
         connect(&left, &right);
         let Posted { to, send, receive, .. } = post(&left, &right, &pattern(round));
