@@ -162,7 +162,7 @@ impl Engine {
         let session =
             SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
-        let unpack_tells = opened.unpack.on_finished(unpacking::wake(&session.poller));
+        let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
         Ok(Self {
             commons: Commons {
                 session,

@@ -7,7 +7,7 @@
 //!
 //! | backend | ordinary memory | CUDA memory |
 //! |---|---|---|
-//! | [`Backend::Host`] | one `memcpy` per fragment, done at once or by threads | to pinned memory, gathered, up |
+//! | [`Backend::Host`] | `memcpy`, at once or by threads | to pinned memory, gathered, up |
 //! | [`Backend::D2d`] | – | one asynchronous copy for each extent of neighbouring fragments |
 //! | [`Backend::Kernel`] | – | one kernel for all fragments of all jobs |
 //!

@@ -6,8 +6,8 @@ use crate::error::UnpackError;
 use crate::job::UnpackJob;
 use crate::ticket::Ticket;
 
-/// What an unpacker calls, on any of its threads, when something has finished. It must not wait, and
-/// not call the unpacker.
+/// What an unpacker calls, on any of its threads, when something has finished. It must not wait,
+/// and not call the unpacker.
 pub type OnFinished = Box<dyn Fn() + Send + Sync>;
 
 /// Copies fragments to their destinations.

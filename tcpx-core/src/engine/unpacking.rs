@@ -4,25 +4,16 @@
 use std::sync::Arc;
 
 use tcpx_cuda::CudaError;
-use tcpx_unpack::{OnFinished, Unpack, UnpackError};
+use tcpx_unpack::{Unpack, UnpackError};
 
 use super::Engine;
 use super::parked::Parked;
 use super::stopped::Stopped;
 use crate::error::Error;
 use crate::error::unpack_failure::UnpackFailure;
-use crate::reactor::poller::Poller;
 use crate::transfer::batch::{BatchFailure, BatchNumber};
 use crate::transfer::job::JobLabel;
 use crate::types::Direction;
-
-/// Wakes whoever leads.
-pub(super) fn wake(poller: &Arc<Poller>) -> OnFinished {
-    let poller = Arc::clone(poller);
-    Box::new(move || {
-        poller.wake();
-    })
-}
 
 impl Engine {
     /// Starts unpacking what arrived in this round, and gathering what is to be sent, and says
@@ -126,6 +117,6 @@ impl Engine {
         let failure = CudaError::NoDriver.into();
         let nothing = Box::new(Stopped { backend: self.unpack.backend(), failure });
         self.unpack = unpack(std::mem::replace(&mut self.unpack, nothing));
-        self.unpack_tells = self.unpack.on_finished(wake(&self.commons.session.poller));
+        self.unpack_tells = self.unpack.on_finished(Box::new(self.commons.session.poller.waker()));
     }
 }

@@ -29,8 +29,8 @@ const INLINE_QUEUE_BYTES: usize = 1 << 20;
 /// Bytes queued on a lane with a helper thread, which must not run dry between two calls of `test`.
 const HELPER_QUEUE_BYTES: usize = 4 << 20;
 /// A lane with a helper thread is run by the caller, as long as the helper sleeps and no more is to
-/// be moved: that takes less than to wake it. With twice as much, messages of 512 KiB, which come in
-/// chunks of 128, were a tenth slower: helpers of several comms work at the same time.
+/// be moved: that takes less than to wake it. With twice as much, messages of 512 KiB, which come
+/// in chunks of 128, were a tenth slower: helpers of several comms work at the same time.
 const CALLER_BYTES: usize = 64 << 10;
 /// How long the end of a comm waits for the peer's host to acknowledge what is sent in place, and
 /// then for the system to forget it. Longer than a lost packet takes to be sent again.
