@@ -93,7 +93,9 @@ pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
 pub use session::Session;
 pub use session::transfer::Transfer;
-pub use settings::{BounceCreditChoice, HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
+pub use settings::{
+    BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions,
+};
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::{ChannelStats, EagerStats};
 pub use stats::report::{

@@ -29,6 +29,8 @@ pub(crate) const MAX_NAME_BYTES: usize = 64;
 /// Most bytes of a message that travels on the control link: a frame with as many fits into what a
 /// link reads at once.
 pub(crate) const MAX_EAGER_BYTES: u32 = 64 << 10;
+/// Most threads of a session that copy.
+pub(crate) const MAX_COPY_THREADS: u16 = 64;
 
 new_key_type! {
     /// A peer of a session.

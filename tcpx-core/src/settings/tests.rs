@@ -43,6 +43,7 @@ fn ranges_are_checked_with_their_limits_named() {
         (SessionOptions { channels: 9999, ..Default::default() }, "must be 1 to 64"),
         (SessionOptions { chunk_bytes: Some(4095), ..Default::default() }, "4096 to 4194304"),
         (SessionOptions { chunk_bytes: Some(u32::MAX), ..Default::default() }, "4096 to 4194304"),
+        (SessionOptions::default().copy_threads(CopyThreads::Count(65)), "must be 0 to 64"),
         (SessionOptions { recv_window: 17, ..Default::default() }, "1 to 16"),
         (SessionOptions { send_window: 0, ..Default::default() }, "1 to 16"),
         (SessionOptions { eager_bytes: 65_537, ..Default::default() }, "must be 0 to 65536"),
@@ -111,6 +112,16 @@ fn credit_is_asked_for_by_name() {
     assert_eq!(credit("off").unwrap().to_string(), "off");
     assert_eq!(credit("").unwrap(), BounceCreditChoice::Auto);
     assert!(credit("1").unwrap_err().to_string().contains("auto, on or off"));
+}
+
+#[test]
+fn threads_that_copy_are_a_number_or_auto() {
+    let read = |text| from(&[("TCPX_COPY_THREADS", text)]).map(|options| options.copy_threads);
+    assert_eq!(read("").unwrap(), CopyThreads::Auto);
+    assert_eq!(read("auto").unwrap(), CopyThreads::Auto);
+    assert_eq!(read("0").unwrap(), CopyThreads::Count(0));
+    assert_eq!(read("6").unwrap().to_string(), "6");
+    assert!(read("-1").unwrap_err().to_string().contains("auto or 0 to 64"));
 }
 
 #[test]
