@@ -164,12 +164,30 @@ fn codes_words_and_log_lines_are_explained() {
             assert!(finished.stdout.contains(part), "{part}: {finished}");
         }
     }
-    for words in [&["TCPX-999"][..], &["completely", "unheard"]] {
+    let variable = Tcpx::new(&["explain", "TCPX_CHANNELS", "--json"]).run();
+    assert_eq!(variable.json()["variable"]["name"], "TCPX_CHANNELS");
+    let line = Tcpx::new(&["explain", "--json", "[TCPX] net->devices rc=0 ndev=0"]).run().json();
+    assert_eq!(line["diagnoses"][0]["code"], "TCPX-211");
+    let list = Tcpx::new(&["explain", "--list"]).run();
+    assert_eq!(list.status, Some(0), "{list}");
+    assert!(list.stdout.contains("\nTCPX-903  fatal-for-plugin  \"rx no cmsg\"\n"), "{list}");
+}
+
+#[test]
+#[serial]
+fn what_cannot_be_explained_ends_with_what_to_try() {
+    for (words, instead) in [
+        (&["TCPX-999"][..], "tcpx explain --list"),
+        (&["completely", "unheard"], "try fewer words"),
+        (&["TCPX_CHANELS"], "did you mean TCPX_CHANNELS?"),
+    ] {
         let finished = Tcpx::new(&[&["explain"], words].concat()).run();
         assert_eq!(finished.status, Some(1), "{finished}");
         assert!(finished.stdout.is_empty() && finished.stderr.starts_with("error: "), "{finished}");
+        assert!(finished.stderr.contains(instead), "{finished}");
     }
     assert_eq!(Tcpx::new(&["explain"]).run().status, Some(2));
+    assert_eq!(Tcpx::new(&["explain", "--list", "words"]).run().status, Some(2));
 }
 
 #[test]

@@ -7,5 +7,5 @@ mod inspect;
 mod lint;
 
 pub use inspect::{EnvLine, EnvState, inspect};
-pub use lint::lint;
 pub(crate) use lint::unknown_names;
+pub use lint::{lint, nearest_name};

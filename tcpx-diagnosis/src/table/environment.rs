@@ -5,6 +5,7 @@ use crate::diagnosis::diagnoses;
 diagnoses! {
 CHUNK_SIZE_UNSET = 101 FatalForPlugin "NCCL_DYNAMIC_CHUNK_SIZE is unset or 0"
     symptom "transfers never finish; no error; the receiver may log \"Connection closed by remote peer\""
+    lines ["connection closed by peer"]
     cause "the plugin's effective chunk size is then 0, so every transfer spins on empty chunks for ever"
     cure ["export NCCL_DYNAMIC_CHUNK_SIZE=524288"]
     source "plugin 3.1.9, run"
@@ -85,16 +86,19 @@ CTRL_DEV_UNKNOWN = 116 FatalForPlugin "NCCL_GPUDIRECTTCPX_CTRL_DEV names no inte
     source "plugin 3.1.9, source"
 NO_INTERFACE_MATCHES = 117 FatalForPlugin "no interface matches NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"
     symptom "init returns 3, \"no interface\""
+    lines ["net->init rc=3"]
     cause "none of the interfaces that have an address matches; names are prefixes, `=name` is exact, a leading ^ excludes"
     cure ["ip -br -4 addr", "export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=<NIC>"]
     source "plugin 3.1.9, run"
 STRATEGY_UNSUPPORTED = 118 FatalForPlugin "NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY is not 3"
     symptom "init returns 3"
+    lines ["net->init rc=3"]
     cause "only strategy 3, asking RxDM over a UNIX socket, is left in the plugin"
     cure ["unset NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY"]
     source "plugin 3.1.9, run"
 SOCKET_DISABLED = 119 FatalForPlugin "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE is 0"
     symptom "init returns 3"
+    lines ["net->init rc=3"]
     cause "the variable switches the whole plugin off"
     cure ["unset NCCL_GPUDIRECTTCPX_SOCKET_ENABLE"]
     source "plugin 3.1.9, run"
@@ -164,7 +168,7 @@ INTERFACE_LIST_PARTLY_UNMATCHED = 132 Warning "a name in NCCL_GPUDIRECTTCPX_SOCK
     cure ["ip -br -4 addr", "# correct NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"]
     source "plugin 3.1.9, source"
 SETTING_OUT_OF_RANGE = 133 Error "a setting of this library is out of range"
-    symptom "\"TCPX_CHANNELS = 0: must be 1 to 64\": an option or variable, its value, and what it takes"
+    symptom "\"<NAME> = <VALUE>: must be n to n\": an option or variable, its value, and what it takes"
     cause "the value is outside its range, or contradicts another one"
     cure ["# give the option or variable a value that the message allows, or leave it out"]
     source "this project"

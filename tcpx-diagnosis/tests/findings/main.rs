@@ -4,6 +4,7 @@
 mod diagnosis_page;
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod known_symptoms;
 mod nic_findings;
 mod pci_tree;
 mod plugin_findings;

@@ -2,10 +2,14 @@
 
 use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::table::environment as table;
-use tcpx_diagnosis::variables::{self, Effect, Env, Remark, find_variable, variables};
+use tcpx_diagnosis::variables::{
+    self, Effect, Env, LibrarySetting, Remark, find_variable, library_settings, variables,
+};
 
 /// Prefixes that only the plugin uses: an unknown name below them is a mistake.
 const PLUGIN_PREFIXES: [&str; 2] = ["NCCL_GPUDIRECTTCPX_", "NCCL_TCPX_"];
+/// The same for this library.
+const LIBRARY_PREFIXES: [&str; 2] = ["TCPX_", "UCCL_TCPX_"];
 
 /// What is wrong with `env` for the hardware plugin: its values, as
 /// [`tcpx_diagnosis::variables::lint`] judges them, and names that look like the plugin's and are
@@ -55,15 +59,18 @@ fn lint_unknown(name: &str) -> Option<Finding> {
     Some(finding.with("<VARIABLE>", name))
 }
 
-/// The known variable with the fewest edits from `name`. Names outside NCCL's prefix are other
-/// programs' business.
-pub(super) fn nearest_name(name: &str) -> Option<(usize, &'static str)> {
-    if !name.starts_with("NCCL_") {
-        return None;
-    }
-    variables()
+/// The known variable with the fewest edits from `name`, and how many these are. Names outside
+/// NCCL's prefix and this library's are other programs' business.
+#[must_use]
+pub fn nearest_name(name: &str) -> Option<(usize, &'static str)> {
+    let plugins = variables()
         .iter()
         .filter(|variable| variable.effect != Effect::Missing)
-        .map(|variable| (strsim::damerau_levenshtein(name, variable.name), variable.name))
-        .min()
+        .map(|variable| variable.name)
+        .filter(|_| name.starts_with("NCCL_"));
+    let own = library_settings()
+        .iter()
+        .flat_map(LibrarySetting::names)
+        .filter(|_| LIBRARY_PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
+    plugins.chain(own).map(|known| (strsim::damerau_levenshtein(name, known), known)).min()
 }
