@@ -15,18 +15,22 @@ use crate::commands::environment::{self, EnvArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::transfer::{self, TransferArgs};
 use crate::failure::{Failure, error_line, usage_line};
-use crate::output::logging;
+use crate::output::logging::{self, LogArgs};
 use crate::perf::{self, PerfArgs};
 use crate::rendezvous::EndsArgs;
 use crate::session::isolation::{self, OpenPluginArgs};
 
 /// Moves GPU memory between hosts over TCP: measure it, try it out, find out what is wrong.
 ///
-/// The log goes to stderr: warnings always, more with UCCL_TCPX_DEBUG=1, every unpack descriptor
-/// with UCCL_TCPX_LAUNCH_DEBUG=1 (or TCPX_DEBUG, TCPX_LAUNCH_DEBUG), or as RUST_LOG says.
+/// The log goes to stderr or, with --log-file, to a file: warnings always, more with -v, -vv and
+/// -vvv. Without these flags RUST_LOG says what is logged, or TCPX_DEBUG=1 (as -vv) and
+/// TCPX_LAUNCH_DEBUG=1 (as -vvv).
 #[derive(Debug, Parser)]
 #[command(name = "tcpx", version, disable_help_subcommand = true)]
 struct CommandLine {
+    #[command(flatten)]
+    log: LogArgs,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -82,8 +86,8 @@ impl Command {
 
 /// Parses, runs, and says in one line what went wrong.
 pub(crate) fn main() -> ExitCode {
-    let command = match CommandLine::try_parse() {
-        Ok(line) => line.command,
+    let CommandLine { log, command } = match CommandLine::try_parse() {
+        Ok(line) => line,
         Err(answer) if !answer.use_stderr() => return print_answer(&answer),
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             print_answer(&error);
@@ -98,8 +102,9 @@ pub(crate) fn main() -> ExitCode {
     };
     // Showing every step is what `tcpx transfer` is for.
     let shows_all = matches!(command, Command::Transfer(_));
-    logging::start(shows_all, command.ends().map(|ends| ends.role().name()));
-    command.run().unwrap_or_else(|failure| {
+    let role = command.ends().map(|ends| ends.role().name());
+    let started = logging::start(&log, shows_all, role);
+    started.and_then(|()| command.run()).unwrap_or_else(|failure| {
         fail(&failure, command.plugin());
         match command {
             Command::Doctor(_) => doctor::not_examined(&failure),
