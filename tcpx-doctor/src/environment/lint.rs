@@ -3,13 +3,23 @@
 use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::table::environment as table;
 use tcpx_diagnosis::variables::{
-    self, Effect, Env, LibrarySetting, Remark, find_variable, library_settings, variables,
+    self, Effect, Env, LibrarySetting, Remark, find_library_setting, find_variable,
+    library_settings, variables,
 };
 
 /// Prefixes that only the plugin uses: an unknown name below them is a mistake.
 const PLUGIN_PREFIXES: [&str; 2] = ["NCCL_GPUDIRECTTCPX_", "NCCL_TCPX_"];
 /// The same for this library.
 const LIBRARY_PREFIXES: [&str; 2] = ["TCPX_", "UCCL_TCPX_"];
+/// What only tests of this project and their plugins read.
+const TEST_PREFIXES: [&str; 6] = [
+    "TCPX_TEST_",
+    "TCPX_FAKE_CUDA_",
+    "TCPX_NULL_",
+    "TCPX_ORIGINAL_",
+    "TCPX_BROKEN",
+    "TCPX_PEER_LOOPBACK",
+];
 
 /// What is wrong with `env` for the hardware plugin: its values, as
 /// [`tcpx_diagnosis::variables::lint`] judges them, and names that look like the plugin's and are
@@ -32,9 +42,16 @@ pub(super) fn remarks(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> 
 /// Variables that are set and that the table lacks, where that is a mistake.
 pub(crate) fn unknown_names(env: &Env) -> Vec<Remark> {
     let set = env.iter().filter(|(_, value)| !value.is_empty());
-    set.filter(|(name, _)| find_variable(name).is_none())
+    set.filter(|(name, _)| !is_known(name))
         .filter_map(|(name, _)| Some(Remark::new(&[name], lint_unknown(name)?)))
         .collect()
+}
+
+/// Whether it is a variable of the plugin's or of this library's, or one of this project's tests.
+fn is_known(name: &str) -> bool {
+    find_variable(name).is_some()
+        || find_library_setting(name).is_some()
+        || TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// A name that the table lacks: a mistake if only the plugin could mean it, or if it is almost a
