@@ -150,7 +150,7 @@ impl ControlListener {
                 }
                 Err(error) => {
                     if self.retry_at.replace(now + RETRY_INTERVAL).is_none() {
-                        tracing::warn!(%error, "accepting control connections fails; it is tried again and again");
+                        tracing::warn!(%error, "accepting control connections fails; it is tried again and again [TCPX-608]");
                     }
                     break;
                 }
