@@ -14,6 +14,7 @@ use tcpx_doctor::{LiveKernel, NicCounters, data_nic_names, examine};
 use super::environment;
 use super::machine::{self, render_findings};
 use crate::failure::Failure;
+use crate::input::plugin_name;
 use crate::output::{print, print_json};
 use crate::session::Transport;
 
@@ -31,7 +32,7 @@ const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 pub(crate) struct DoctorArgs {
     /// Plugin to examine the machine for: auto, soft or the file of an ncclNet v7 plugin
     /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
-    #[arg(long, value_name = "auto|soft|PATH")]
+    #[arg(long, value_parser = plugin_name, value_name = "auto|soft|PATH")]
     plugin: Option<PluginChoice>,
 
     /// Leave out findings about other GPUs than this one, counted from 0 in the order of `tcpx

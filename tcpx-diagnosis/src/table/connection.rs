@@ -175,4 +175,9 @@ CLOSED_WITH_UNCONSUMED_RECEIVES = 734 Info "a comm was closed before all its rec
     cause "pages of receives that nobody consumed are still taken; the kernel frees them with the sockets"
     cure ["# call irecvConsumed for every receive, empty ones too, and close then"]
     source "plugin 3.1.9, source"
+ADDRESS_UNUSABLE = 735 Error "a server's address cannot be used"
+    symptom "\"server address <TEXT>\" and what is wrong with it, or an answer of the name service"
+    cause "host or port is missing, the port is 0, an IPv6 address with a port has no brackets, or nobody knows the name"
+    cure ["# write 10.0.0.1, 10.0.0.1:12345, [fe80::1]:12345 or a host name; the server shows where it listens"]
+    source "this project"
 }

@@ -136,4 +136,9 @@ BUILD_NOT_POSITION_INDEPENDENT = 918 Info "the build complains of relocations"
     cause "objects, those of nvcc too, were compiled without -fPIC"
     cure ["# link against libtcpx_p2p.so, which cargo xtask install lays down; older sources: -fPIC, and -Xcompiler -fPIC for nvcc"]
     source "plugin interface notes"
+COMMAND_LINE_WRONG = 920 Error "a command line cannot be carried out"
+    symptom "\"unrecognized subcommand\", \"unexpected argument\", \"invalid value\", and what would be right"
+    cause "a command, flag or value is misspelt, missing or out of its range, or two of them contradict each other"
+    cure ["tcpx --help", "# tcpx COMMAND --help explains every flag, with ranges, defaults and variables"]
+    source "this project"
 }
