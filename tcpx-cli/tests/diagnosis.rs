@@ -120,6 +120,20 @@ fn the_environment_is_shown_and_judged() {
     for words in ["WRONG    NCCL_DYNAMIC_CHUNK_SIZE=512K  [TCPX-102]", "TCPX-102 error: "] {
         assert!(judged.stdout.contains(words), "{words}: {judged}");
     }
+    let own = Tcpx::new(&["doctor", "--env"])
+        .env("TCPX_CHANNELS", "99")
+        .env("UCCL_TCPX_NUM_CHANNELS", "8")
+        .env("TCPX_CHANELS", "4")
+        .run();
+    for words in [
+        "WRONG    TCPX_CHANNELS=99  [TCPX-133 TCPX-134]  # channels to each peer",
+        "TCPX-133 error: TCPX_CHANNELS=99: legal is 1..64",
+        "TCPX-134 warning: TCPX_CHANNELS=99 and UCCL_TCPX_NUM_CHANNELS=8",
+        "TCPX-110 warning: TCPX_CHANELS is set; did you mean TCPX_CHANNELS?",
+        "unset    TCPX_UNPACK (default auto)  # how fragments are copied",
+    ] {
+        assert!(own.stdout.contains(words), "{words}: {own}");
+    }
     let unset = Tcpx::new(&["doctor", "--env", "--json"]).run();
     assert_eq!(unset.status, Some(3), "{unset}");
     let report = json(&unset);

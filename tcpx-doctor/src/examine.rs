@@ -10,7 +10,7 @@ use tcpx_diagnosis::{
 
 use crate::checks::nics::{check_features, check_state};
 use crate::checks::{check_peer, driver_log, limits};
-use crate::environment::unknown_names;
+use crate::environment::own;
 use crate::kernel::Kernel;
 
 /// Examines a machine: the plugin's file, CUDA, GPUs and NICs, kernel and drivers, RxDM, limits,
@@ -42,7 +42,7 @@ pub fn examine(
     hardware.extend(check_features(kernel, &data, dialects));
     let names: Vec<&str> = data.iter().map(|nic| nic.name.as_str()).collect();
     hardware.extend(driver_log::check(kernel.log(), &names));
-    hardware.extend(unknown_names(host.env).into_iter().map(|remark| remark.finding));
+    findings.extend(own(host.env).into_iter().map(|remark| remark.finding));
 
     let peer_findings = peer.map(|peer| check_peer(peer, &nics, host.deadline)).unwrap_or_default();
     let (own_host, reach): (Vec<Finding>, Vec<Finding>) =

@@ -51,7 +51,7 @@ VARIABLE_WITHOUT_EFFECT = 109 Info "a variable is known to do nothing"
     source "plugin 3.1.9, source"
 VARIABLE_UNKNOWN = 110 Warning "no such variable"
     symptom "the setting has no effect"
-    cause "the plugin has no variable of this name"
+    cause "neither the plugin nor this library has a variable of this name"
     cure ["unset <VARIABLE>"]
     source "plugin 3.1.9, source"
 BINDINGS_WITHOUT_RANGE = 111 FatalForPlugin "CPU bindings without a valid range"
@@ -172,4 +172,14 @@ SETTING_OUT_OF_RANGE = 133 Error "a setting of this library is out of range"
     cause "the value is outside its range, or contradicts another one"
     cure ["# give the option or variable a value that the message allows, or leave it out"]
     source "this project"
+SPELLINGS_CONTRADICT = 134 Warning "two names of one setting have different values"
+    symptom "a setting of this library is not what a script has set"
+    cause "a setting may be given by the library's own name or by that of UCCL's programs; where both are set, the library's own counts"
+    cure ["unset <VARIABLE>", "# or give both the same value"]
+    source "this project"
+NCCL_CHUNK_DIFFERS = 135 Warning "NCCL's chunk is not the plugin's"
+    symptom "throughput falls over time until everything stops, without an error (TCPX-815); or small, slow requests"
+    cause "a chunk of NCCL's that is larger than the plugin's is cut in two, whose pages leak; a smaller one leaves requests half empty"
+    cure ["export NCCL_P2P_NET_CHUNKSIZE=<BYTES>", "# the same on all hosts"]
+    source "plugin 3.1.9, run; A3 High deployment files"
 }

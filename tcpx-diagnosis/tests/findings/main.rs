@@ -11,5 +11,6 @@ mod plugin_findings;
 mod preflight_findings;
 mod profile_script;
 mod rxdm_findings;
+mod settings_page;
 mod this_host;
 mod variable_findings;

@@ -1,5 +1,6 @@
 //! Everything that is wrong with a set of variables: values, and names that nobody knows.
 
+use super::library_lint;
 use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::table::environment as table;
 use tcpx_diagnosis::variables::{
@@ -35,12 +36,19 @@ pub fn lint(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Finding> {
 /// What [`lint`] finds, each with the variables that it is about.
 pub(super) fn remarks(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> {
     let mut remarks = variables::remarks(env, interfaces, cpus);
+    remarks.extend(own(env));
+    remarks
+}
+
+/// What is wrong whichever plugin serves: with this library's own variables, and unknown names.
+pub(crate) fn own(env: &Env) -> Vec<Remark> {
+    let mut remarks = library_lint::remarks(env);
     remarks.extend(unknown_names(env));
     remarks
 }
 
 /// Variables that are set and that the table lacks, where that is a mistake.
-pub(crate) fn unknown_names(env: &Env) -> Vec<Remark> {
+fn unknown_names(env: &Env) -> Vec<Remark> {
     let set = env.iter().filter(|(_, value)| !value.is_empty());
     set.filter(|(name, _)| !is_known(name))
         .filter_map(|(name, _)| Some(Remark::new(&[name], lint_unknown(name)?)))
@@ -48,18 +56,19 @@ pub(crate) fn unknown_names(env: &Env) -> Vec<Remark> {
 }
 
 /// Whether it is a variable of the plugin's or of this library's, or one of this project's tests.
-fn is_known(name: &str) -> bool {
+pub(super) fn is_known(name: &str) -> bool {
     find_variable(name).is_some()
         || find_library_setting(name).is_some()
         || TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A name that the table lacks: a mistake if only the plugin could mean it, or if it is almost a
-/// known name.
+/// A name that the tables lack: a mistake if only the plugin or this library could mean it, or if it
+/// is almost a known name.
 fn lint_unknown(name: &str) -> Option<Finding> {
-    let is_plugins = PLUGIN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let prefixes = PLUGIN_PREFIXES.iter().chain(&LIBRARY_PREFIXES);
+    let is_ours = prefixes.into_iter().any(|prefix| name.starts_with(prefix));
     let nearest = nearest_name(name);
-    let allowed_distance = if is_plugins { 4 } else { 2 };
+    let allowed_distance = if is_ours { 4 } else { 2 };
     let nearest = nearest.filter(|&(distance, _)| distance <= allowed_distance);
     let finding = match nearest {
         Some((_, nearest)) => {
@@ -70,7 +79,7 @@ fn lint_unknown(name: &str) -> Option<Finding> {
             finding.cure.insert(0, format!("export {nearest}=\"${name}\""));
             finding
         }
-        None if is_plugins => Finding::new(&table::VARIABLE_UNKNOWN, format!("{name} is set")),
+        None if is_ours => Finding::new(&table::VARIABLE_UNKNOWN, format!("{name} is set")),
         None => return None,
     };
     Some(finding.with("<VARIABLE>", name))
