@@ -147,12 +147,12 @@ FAMILY_IPV6 = 128 Error "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY is AF_INET6"
     cause "the plugin truncates IPv6 addresses in several places, and RxDM programs IPv4 rules only"
     cure ["export NCCL_GPUDIRECTTCPX_SOCKET_FAMILY=AF_INET"]
     source "plugin 3.1.9, source"
-PROFILE_VALUE_DIFFERS = 129 Info "a variable differs from the A3 High profile"
+PROFILE_VALUE_DIFFERS = 129 Warning "a variable differs from the A3 High profile"
     symptom "results differ from published ones"
     cause "<REASON>"
     cure ["export <VARIABLE>='<VALUE>'"]
     source "A3 High deployment files"
-PROFILE_VALUE_MISSING = 130 Info "a variable of the A3 High profile is unset"
+PROFILE_VALUE_MISSING = 130 Warning "a variable of the A3 High profile is unset"
     symptom "results differ from published ones"
     cause "<REASON>"
     cure ["export <VARIABLE>='<VALUE>'"]

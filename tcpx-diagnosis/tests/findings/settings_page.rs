@@ -15,7 +15,7 @@ with them, `tcpx explain NAME` explains one. An empty variable counts as unset. 
 rendered from the tables in `tcpx-diagnosis`; change it there.
 
 A session reads its variables where the program asks it to (`SessionOptions::from_env`,
-`tcpx_options_from_env` and the `tcpx` command), and an option that the program sets counts more. Of
+`tcpx_session_options_init` and the `tcpx` command), and an option that the program sets counts more. Of
 a setting with two names the first that is set counts; the second is the name of UCCL's programs.
 ";
 
