@@ -1,5 +1,5 @@
-//! Environment variables: what the plugin and this library read, what a process has set, and what is
-//! wrong with it.
+//! Environment variables: what the plugin and this library read, what a process has set, and what
+//! is wrong with it.
 //!
 //! - `env`: a set of variables, and this process's own.
 //! - `variable`: the table of all variables that matter, with what the plugin does with each.

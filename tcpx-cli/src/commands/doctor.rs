@@ -25,9 +25,10 @@ const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 ///
 /// Each finding has a code (see `tcpx explain`), a severity, what was seen, why that matters, and
 /// the cure as commands to type. Nothing is changed and the plugin is not loaded. With the software
-/// plugin, what only the hardware plugin needs is information, which a text only counts. Exit status: 0 nothing but
-/// information, 1 warning, 2 error, 3 fatal for the plugin: it would exit, crash, hang or refuse to
-/// start; 64 wrong flags, 70 not examined for another reason, both with nothing on stdout.
+/// plugin, what only the hardware plugin needs is information, which a text only counts. Exit
+/// status: 0 nothing but information, 1 warning, 2 error, 3 fatal for the plugin: it would exit,
+/// crash, hang or refuse to start; 64 wrong flags, 70 not examined for another reason, both with
+/// nothing on stdout.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct DoctorArgs {
     /// Plugin to examine the machine for: auto, soft or the file of an ncclNet v7 plugin

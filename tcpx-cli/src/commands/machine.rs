@@ -59,8 +59,8 @@ impl Least {
     }
 }
 
-/// `findings` numbered, each with cause and cure, the ids of those that are not shown in a line, and
-/// a line that counts them.
+/// `findings` numbered, each with cause and cure; the ids of those that are not shown, in a line;
+/// and a line that counts them.
 pub(crate) fn render_findings(findings: &[Finding], least: Least) -> String {
     let mut text = String::new();
     let (shown, folded): (Vec<_>, Vec<_>) = findings.iter().partition(|it| least.shows(it));

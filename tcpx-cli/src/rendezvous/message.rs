@@ -19,7 +19,8 @@ const NAMES: [&str; 9] = [
 ];
 
 /// Of the messages and their order; every change makes a new one. 1 and 2 had other frames, in 3 a
-/// client always asked for a chunk size, 4 had fewer ways to measure, and 5 did not say its release.
+/// client always asked for a chunk size, 4 had fewer ways to measure, and 5 did not say its
+/// release.
 pub(super) const VERSION: u16 = 6;
 /// Of this program.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");

@@ -20,8 +20,8 @@ impl PeerName {
         Self(Arc::new(Inner { provisional: String::new(), bound: OnceLock::from(name.to_owned()) }))
     }
 
-    /// Somebody who came in and calls itself `given`, or nothing. These are a stranger's words, which
-    /// go into logs.
+    /// Somebody who came in and calls itself `given`, or nothing. These are a stranger's words,
+    /// which go into logs.
     pub(crate) fn unclaimed(given: &str, address: &str) -> Self {
         let provisional = match given {
             "" => format!("(not accepted, from {address})"),

@@ -50,9 +50,9 @@ pub struct EnvLine {
     pub setting: Option<&'static LibrarySetting>,
 }
 
-/// Every known variable, set or not, the plugin's and this library's own, then every unknown one that
-/// only these could mean. What makes the software plugin misbehave is left out where it is unset. The
-/// arguments are those of [`lint`](super::lint()).
+/// Every known variable, set or not, the plugin's and this library's own, then every unknown one
+/// that only these could mean. What makes the software plugin misbehave is left out where it is
+/// unset. The arguments are those of [`lint`](super::lint()).
 #[must_use]
 pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     let remarks = remarks(env, interfaces, cpus);

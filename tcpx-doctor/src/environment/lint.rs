@@ -62,8 +62,8 @@ pub(super) fn is_known(name: &str) -> bool {
         || TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A name that the tables lack: a mistake if only the plugin or this library could mean it, or if it
-/// is almost a known name.
+/// A name that the tables lack: a mistake if only the plugin or this library could mean it, or if
+/// it is almost a known name.
 fn lint_unknown(name: &str) -> Option<Finding> {
     let prefixes = PLUGIN_PREFIXES.iter().chain(&LIBRARY_PREFIXES);
     let is_ours = prefixes.into_iter().any(|prefix| name.starts_with(prefix));
