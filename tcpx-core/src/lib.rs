@@ -104,7 +104,7 @@ pub use stats::report::{
 pub use stats::stages::StageTimes;
 pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
-pub use tcpx_sys::{Forked, Stay, is_forked};
+pub use tcpx_sys::{Forked, Stay, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
 pub use transfer::transfer_counts::TransferCounts;

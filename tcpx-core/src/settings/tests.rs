@@ -1,5 +1,10 @@
 //! Settings from the environment, and their ranges.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use tcpx_diagnosis::variables::{Kind, LibrarySetting, Reader, library_settings};
+
 use super::*;
 
 fn from(pairs: &[(&'static str, &str)]) -> Result<SessionOptions> {
@@ -150,4 +155,52 @@ fn switches_are_on_or_off_as_said() {
         [switches(""), switches("0"), switches("1")],
         [(true, false), (false, false), (true, true)]
     );
+}
+
+fn session_settings() -> impl Iterator<Item = &'static LibrarySetting> {
+    library_settings().iter().filter(|setting| setting.reader == Reader::Session)
+}
+
+#[test]
+fn the_table_of_settings_has_exactly_what_a_session_reads() {
+    let asked = RefCell::new(BTreeSet::new());
+    let options = SessionOptions::from_lookup(|name| {
+        asked.borrow_mut().insert(name);
+        None
+    });
+    assert!(options.is_ok());
+    assert_eq!(asked.into_inner(), session_settings().flat_map(LibrarySetting::names).collect());
+}
+
+#[test]
+fn a_session_takes_what_the_table_of_settings_allows_and_nothing_else() {
+    let takes = |name: &'static str, text: &str| {
+        from(&[(name, text)]).is_ok_and(|options| options.check().is_ok())
+    };
+    for setting in session_settings() {
+        let (min, max) = match setting.kind {
+            // Of a switch any number but 0 means on.
+            Kind::Switch => (0, i64::MAX),
+            Kind::Integer { min, max } => (min, max),
+            Kind::ZeroOr { min, max } => {
+                assert!(takes(setting.name, "0"), "{}", setting.name);
+                (min, max)
+            }
+            Kind::Choice { words } => {
+                assert!(words.iter().all(|word| takes(setting.name, word)), "{}", setting.name);
+                assert!(!takes(setting.name, "nonsense"), "{}", setting.name);
+                continue;
+            }
+            _ => continue,
+        };
+        for name in setting.names() {
+            assert!(takes(name, &min.to_string()), "{name}={min}");
+            assert!(takes(name, &max.to_string()), "{name}={max}");
+            assert!(!takes(name, &format!("{max}0")) || max == i64::MAX, "{name}={max}0");
+            let below = min - 1;
+            let is_zero_or = matches!(setting.kind, Kind::ZeroOr { .. }) && below == 0;
+            assert!(is_zero_or || !takes(name, &below.to_string()), "{name}={below}");
+            assert!(!takes(name, "64K"), "{name}=64K");
+        }
+    }
 }
