@@ -186,6 +186,10 @@ fn a_session_takes_what_the_table_of_settings_allows_and_nothing_else() {
                 assert!(takes(setting.name, "0"), "{}", setting.name);
                 (min, max)
             }
+            Kind::AutoOr { max } => {
+                assert!(takes(setting.name, "auto") && !takes(setting.name, "off"));
+                (0, max)
+            }
             Kind::Choice { words } => {
                 assert!(words.iter().all(|word| takes(setting.name, word)), "{}", setting.name);
                 assert!(!takes(setting.name, "nonsense"), "{}", setting.name);

@@ -151,6 +151,7 @@ static TABLE: &[LibrarySetting] = &[
     also(session("TCPX_UNPACK", choice(&["auto", "host", "d2d", "kernel"]), "auto", "how fragments are copied to their destination"), "UCCL_TCPX_UNPACK_IMPL"),
     also(session("TCPX_RECV_WINDOW", from(1, 16), "16", "receives in flight on a channel"), "UCCL_TCPX_MAX_RECV_INFLIGHT"),
     also(session("TCPX_SEND_WINDOW", from(1, 16), "12", "sends in flight on a channel"), "UCCL_TCPX_MAX_SEND_INFLIGHT"),
+    session("TCPX_COPY_THREADS", Kind::AutoOr { max: 64 }, "auto: 3 of 8 processors, none on fewer than 8", "threads that copy what was received to ordinary memory; 0: whoever makes progress copies"),
     session("TCPX_GATHER", Kind::Switch, "1", "scattered small sends are copied together, so that they share a chunk"),
     session("TCPX_BOUNCE_CREDIT", choice(&["auto", "on", "off"]), "auto", "peers send only what the bounce buffer has room for"),
     session("TCPX_STAGING_BYTES", upto(i64::MAX), "268435456", "most bytes in which scattered small sends are gathered; 0 for none"),

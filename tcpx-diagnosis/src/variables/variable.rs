@@ -23,6 +23,11 @@ pub enum Kind {
         /// Largest legal value.
         max: i64,
     },
+    /// The word `auto`, or an integer from 0 up.
+    AutoOr {
+        /// Largest legal value.
+        max: i64,
+    },
     /// A number; off when it is 0, else on.
     Switch,
     /// Any text; off when it is 0, else on.
@@ -87,6 +92,7 @@ impl Kind {
             Self::Integer { min, max: i64::MAX } => format!("{min} or more"),
             Self::Integer { min, max } => format!("{min}..{max}"),
             Self::ZeroOr { min, max } => format!("0 or {min}..{max}"),
+            Self::AutoOr { max } => format!("auto, or 0..{max}"),
             Self::Switch => "0 or 1".to_owned(),
             Self::AnySwitch => "0, or anything else for on".to_owned(),
             Self::Bytes => "bytes, such as 65536, 64M or 64MiB".to_owned(),

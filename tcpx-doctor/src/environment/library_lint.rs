@@ -37,6 +37,7 @@ fn takes(kind: &Kind, text: &str) -> bool {
     match kind {
         Kind::Integer { min, max } => in_range(*min, *max),
         Kind::ZeroOr { min, max } => in_range(0, 0) || in_range(*min, *max),
+        Kind::AutoOr { max } => text == "auto" || in_range(0, *max),
         Kind::Switch => text.parse::<u64>().is_ok(),
         Kind::Choice { words } => words.contains(&text),
         Kind::Address => text.parse::<SocketAddr>().is_ok(),
