@@ -1,6 +1,10 @@
 //! An installation is complete: pkg-config and CMake find it, the examples build against it and
 //! run, and its libraries show and need what they should.
 
+#[path = "../../tcpx-capi/src/abi.rs"]
+#[allow(unreachable_pub, reason = "public in the library")]
+mod abi;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -172,8 +176,9 @@ fn every_name_of_the_shared_library_has_a_version() {
     install(folder.path(), &[]);
     let library = folder.path().join("lib/libtcpx_p2p.so");
     let list = std::fs::read_to_string(root().join("tcpx-capi/exports.txt")).unwrap();
-    let mut wanted: Vec<String> = list.lines().map(|name| format!("{name}@@TCPX_1")).collect();
-    wanted.push("TCPX_1".to_owned()); // the version itself
+    let version = format!("TCPX_{}", abi::TCPX_ABI_VERSION);
+    let mut wanted: Vec<String> = list.lines().map(|name| format!("{name}@@{version}")).collect();
+    wanted.push(version);
     wanted.sort();
     let mut found = exported(&library);
     found.sort();

@@ -135,7 +135,8 @@ mod tests {
         panics_are_caught(|from, to, work| {
             link(linker, from, to, &["shown"], Debug::Keep, work)?;
             let shown = tool::run(Command::new("nm").args(["-D", "--defined-only"]).arg(to))?;
-            assert!(shown.contains("shown@@TCPX_1") && !shown.contains("hidden"), "{shown}");
+            let name = format!("shown@@TCPX_{}", abi::TCPX_ABI_VERSION);
+            assert!(shown.contains(&name) && !shown.contains("hidden"), "{shown}");
             Ok(())
         });
     }
