@@ -18,8 +18,8 @@
 //!   a round that came before is seen, and one that comes later tells them.
 //! - *The lead.* Whoever does not get it listened before, and whoever lets go of it tells
 //!   afterwards, with a fence at both: either it was free, or it is told.
-//! - *A time* that a call outside a round has brought forward counts as work: whoever lets go of the
-//!   engine compares what is due with when the leader wakes up by itself.
+//! - *A time* that a call outside a round has brought forward counts as work: whoever lets go of
+//!   the engine compares what is due with when the leader wakes up by itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{Ordering, fence};
