@@ -94,6 +94,7 @@ mod tests {
         let speak = || {
             tracing::info!(target: "sample", peer = "a", bytes = 3, "arrived");
             tracing::debug!(target: "sample", "too low");
+            tracing::info!(target: "sample", peer = "b\n\0\u{1b}[2J", "left");
         };
         speak();
         assert_eq!(set(Some(keep), TCPX_LOG_DEBUG), TCPX_OK);
@@ -101,8 +102,9 @@ mod tests {
         assert_eq!(set(None, TCPX_LOG_TRACE), TCPX_OK);
         speak();
         let lines = LINES.lock().unwrap();
-        let expected =
-            [(3, "arrived peer=a bytes=3"), (3, "arrived peer=a bytes=3"), (4, "too low")];
+        let arrived = (3, "arrived peer=a bytes=3");
+        let left = (3, "left peer=b\\n\\u{0}\\u{1b}[2J");
+        let expected = [arrived, left, arrived, (4, "too low"), left];
         assert_eq!(*lines, expected.map(|(level, line)| (level, line.to_owned())));
     }
 }

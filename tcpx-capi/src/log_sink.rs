@@ -12,6 +12,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use tcpx_core::printable;
+
 use crate::failure::Failure;
 use crate::status::tcpx_status::TCPX_ERR_UNAVAILABLE;
 
@@ -152,7 +154,7 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// Message first, then `name=value` for each field.
+/// Message first, then `name=value` for each field, in one line without control characters.
 #[derive(Default)]
 struct Line {
     message: String,
@@ -176,8 +178,7 @@ impl Visit for Line {
 impl Line {
     fn finish(mut self) -> String {
         self.message.push_str(&self.fields);
-        self.message.retain(|character| character != '\0');
-        self.message
+        printable(&self.message).into_owned()
     }
 }
 

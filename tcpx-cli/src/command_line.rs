@@ -1,10 +1,11 @@
 //! The command line: one variant for each command, whose module has its arguments and its `run`.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use tcpx_core::PluginChoice;
 
 use crate::commands::conformance::{self, ConformanceArgs};
@@ -15,18 +16,22 @@ use crate::commands::environment::{self, EnvArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::transfer::{self, TransferArgs};
 use crate::failure::{Failure, error_line, usage_line};
-use crate::output::logging;
+use crate::output::logging::{self, LogArgs};
 use crate::perf::{self, PerfArgs};
 use crate::rendezvous::EndsArgs;
 use crate::session::isolation::{self, OpenPluginArgs};
 
 /// Moves GPU memory between hosts over TCP: measure it, try it out, find out what is wrong.
 ///
-/// The log goes to stderr: warnings always, more with UCCL_TCPX_DEBUG=1, every unpack descriptor
-/// with UCCL_TCPX_LAUNCH_DEBUG=1 (or TCPX_DEBUG, TCPX_LAUNCH_DEBUG), or as RUST_LOG says.
+/// The log goes to stderr or, with --log-file, to a file: warnings always, more with -v, -vv and
+/// -vvv. Without these flags RUST_LOG says what is logged, or TCPX_DEBUG=1 (as -vv) and
+/// TCPX_LAUNCH_DEBUG=1 (as -vvv).
 #[derive(Debug, Parser)]
 #[command(name = "tcpx", version, disable_help_subcommand = true)]
 struct CommandLine {
+    #[command(flatten)]
+    log: LogArgs,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -82,15 +87,15 @@ impl Command {
 
 /// Parses, runs, and says in one line what went wrong.
 pub(crate) fn main() -> ExitCode {
-    let command = match CommandLine::try_parse() {
-        Ok(line) => line.command,
+    let CommandLine { log, command } = match parse(std::env::args_os()) {
+        Ok(line) => line,
         Err(answer) if !answer.use_stderr() => return print_answer(&answer),
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             print_answer(&error);
             return ExitCode::from(2);
         }
         Err(error) => {
-            let failure = Failure::Usage(usage_line(&error));
+            let failure = Failure::Usage(refusal(&error));
             fail(&failure, None);
             let is_doctor = std::env::args_os().nth(1).is_some_and(|name| name == "doctor");
             return if is_doctor { doctor::not_examined(&failure) } else { failure.exit_code() };
@@ -98,14 +103,38 @@ pub(crate) fn main() -> ExitCode {
     };
     // Showing every step is what `tcpx transfer` is for.
     let shows_all = matches!(command, Command::Transfer(_));
-    logging::start(shows_all, command.ends().map(|ends| ends.role().name()));
-    command.run().unwrap_or_else(|failure| {
+    let role = command.ends().map(|ends| ends.role().name());
+    let started = logging::start(&log, shows_all, role);
+    started.and_then(|()| command.run()).unwrap_or_else(|failure| {
         fail(&failure, command.plugin());
         match command {
             Command::Doctor(_) => doctor::not_examined(&failure),
             _ => failure.exit_code(),
         }
     })
+}
+
+fn parse(words: impl Iterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
+    // A number below 0 is a wrong value, not an unknown flag.
+    let command = CommandLine::command().mut_subcommands(|command| {
+        command.mut_args(|argument| {
+            let takes_values = argument.get_action().takes_values();
+            argument.allow_negative_numbers(takes_values)
+        })
+    });
+    CommandLine::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+/// What was wrong with the command line, in one line.
+fn refusal(error: &clap::Error) -> String {
+    let line = usage_line(error);
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return line;
+    }
+    let command = CommandLine::command();
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    format!("{line}; commands: {}", names.join(", "))
 }
 
 /// Help or version.
@@ -123,8 +152,6 @@ fn fail(failure: &Failure, plugin: Option<&PluginChoice>) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -147,12 +174,16 @@ mod tests {
         for (words, expected) in [
             (&["tcpx", "perf", "--iters", "0"][..], "--iters"),
             (&["tcpx", "perf", "--size", "0"], "at least 1 byte"),
-            (&["tcpx", "perf", "client"], "<ADDR>"),
+            (&["tcpx", "perf", "--size", "-1"], "invalid value '-1' for '--size"),
+            (&["tcpx", "perf", "--plugin", ""], "auto, soft or the path"),
+            (&["tcpx", "bogus"], "perf, transfer, connect, conformance, doctor"),
             (&["tcpx", "perf", "--sise", "1"], "--size"),
             (&["tcpx", "perf", "--sweep", "--latency"], "cannot be used with"),
             (&["tcpx", "pref"], "perf"),
         ] {
-            let line = usage_line(&CommandLine::try_parse_from(words).unwrap_err());
+            let words = words.iter().map(OsString::from);
+            let line = refusal(&parse(words).unwrap_err());
+            assert!(!line.contains("use '-- "), "{line}");
             assert!(line.contains(expected) && !line.contains('\n'), "{line}");
             assert!(!line.starts_with("error"), "{line}");
         }

@@ -1,9 +1,10 @@
 //! What a command writes: results on stdout, everything else on stderr.
 //!
 //! - `stdout`: texts and JSON objects
-//! - `logging`: the log
+//! - `logging`: the log. `log_file`: the file that takes it, if there is one
 //! - `progress`: a line that says how far a command is
 
+mod log_file;
 pub(crate) mod logging;
 mod progress;
 mod stdout;

@@ -17,6 +17,7 @@
 //!
 //! - `program`: all of it, for a command with two ends; the others are its parts
 //! - `args`: which end this process is, and where the other one is
+//! - `server_address`: where a server is, as the user says it
 //! - `socket`: listen, accept and dial, with deadlines
 //! - `started_server`: the server as a child process
 //! - `message`, `link`: what the two ends say to each other, and the connection that carries it
@@ -31,6 +32,7 @@ mod link;
 mod message;
 mod program;
 mod server;
+mod server_address;
 mod socket;
 mod started_server;
 mod watch;

@@ -42,11 +42,6 @@ fn settings_out_of_range() {
         (&["perf", "--channels", "0"], USAGE, &["channels = 0", "1 to 64"]),
         (&["perf", "--channels", "9999"], USAGE, &["channels = 9999", "1 to 64"]),
         (&["perf", "--chunk", "100"], USAGE, &["chunk_bytes = 100", "4096"]),
-        (
-            &["perf", "--chunk", "1M"],
-            USAGE,
-            &["1048576", "at most 524288", "NCCL_DYNAMIC_CHUNK_SIZE"],
-        ),
         (&["perf", "--chunk", "64G"], USAGE, &["chunk_bytes"]),
         (&["perf", "--unpack", "gpu"], USAGE, &["gpu", "d2d"]),
         (&["perf", "--timeout", "0"], USAGE, &["--timeout", "seconds"]),
@@ -63,6 +58,78 @@ fn settings_out_of_range() {
         expect(&Tcpx::new(words).run(), status, expected);
     }
     assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn mistakes_are_answered_with_cause_cure_and_id() {
+    for (words, status, expected) in [
+        (
+            &["perf", "--size", "-1"][..],
+            USAGE,
+            &["invalid value '-1' for '--size", "64MiB", "920"][..],
+        ),
+        (&["bogus"], USAGE, &["'bogus'", "commands: perf, transfer, connect,", "920"]),
+        (&["pref"], USAGE, &["a similar subcommand exists: 'perf'", "920"]),
+        (&["perf", "--plugin", ""], USAGE, &["--plugin", "auto, soft or the path", "920"]),
+        (&["doctor", "--plugin", ""], 64, &["--plugin", "auto, soft or the path", "920"]),
+        (&["perf", "client"], USAGE, &["<ADDR>", "tcpx perf client 10.0.0.1", "920"]),
+        (&["connect", "client"], USAGE, &["tcpx connect client 10.0.0.1", "920"]),
+        (&["perf", "server", "0"], USAGE, &["got 0", "--gpu N", "--port N", "920"]),
+        (
+            &["perf", "client", "10.0.0.1:0"],
+            USAGE,
+            &["\"10.0.0.1:0\"", "port 0", "10.0.0.1:12345", "735"],
+        ),
+        (&["perf", "client", ""], USAGE, &["\"\"", "the host is missing", "735"]),
+        (&["connect", "client", "[::1"], USAGE, &["\"[::1\"", "the ] is missing", "735"]),
+        (
+            &["connect", "client", "no.such.host.invalid", "--timeout", "20"],
+            FAILED,
+            &["no.such.host", "735"],
+        ),
+    ] {
+        let (id, expected) = expected.split_last().unwrap();
+        let hint = format!("(see: tcpx explain TCPX-{id})");
+        expect_only(&Tcpx::new(words).run(), status, &[&[hint.as_str()], expected].concat());
+    }
+}
+
+#[test]
+#[serial]
+fn a_variable_that_keeps_the_plugin_from_starting_is_named() {
+    for variable in ["TCPX_SOFT_IFNAME", "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"] {
+        let command = || Tcpx::new(&["connect", "--plugin", "soft"]);
+        let nowhere = command().env(variable, "nosuchnic0").run();
+        let seen = format!("{variable}=nosuchnic0, interfaces are ");
+        let words = ["init returned 3", &seen, "cure: ip -br -4 addr", "tcpx explain TCPX-117)"];
+        expect(&nowhere, FAILED, &words);
+        let warning = "no network interface with an IPv4 address matches nosuchnic0 ";
+        assert!(nowhere.stderr.contains(warning), "{nowhere}");
+        let nonsense = command().env(variable, "=").run();
+        let value = format!("{variable} = =: allowed: names or prefixes");
+        expect_only(&nonsense, USAGE, &[&value, "unset it", "TCPX-133"]);
+    }
+}
+
+#[test]
+#[serial]
+fn a_process_that_may_open_no_more_files_says_so() {
+    let mut few = std::process::Command::new("sh");
+    let line = "ulimit -n 16; exec \"$0\" connect --plugin soft --channels 8 --timeout 60";
+    few.args(["-c", line, env!("CARGO_BIN_EXE_tcpx")]);
+    expect(&Tcpx::of(few).run(), FAILED, &["16 may be (ulimit -n)", "ulimit -n 65536", "TCPX-608"]);
+}
+
+#[test]
+#[serial]
+fn a_larger_chunk_is_refused_only_where_a_variable_forbids_it() {
+    let words = ["transfer", "--plugin", "soft", "--chunk", "1M"];
+    let free = Tcpx::new(&words).run();
+    assert_eq!(free.status, Some(0), "{free}");
+    let bound = Tcpx::new(&words).env("NCCL_DYNAMIC_CHUNK_SIZE", "524288").run();
+    let words = ["chunk_bytes = 1048576", "at most 524288", "NCCL_DYNAMIC_CHUNK_SIZE=1048576"];
+    expect(&bound, USAGE, &words);
 }
 
 #[test]
@@ -129,7 +196,7 @@ fn a_server_that_accepts_and_is_silent() {
 #[serial]
 fn garbage_on_the_bootstrap_port() {
     // Frames of length, kind and body. A greeting is of kind 0, an abort of kind 1, a request of 2.
-    let greeting = [1, 0, 0, 0, 0, 0, 0, 0, 5];
+    let greeting = [1, 0, 0, 0, 0, 0, 0, 0, 6];
     let after_greeting = |bytes: &[u8]| [&greeting, bytes].concat();
     let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
     let nonsense = after_greeting(&[3, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff]);
@@ -190,9 +257,7 @@ fn a_server_that_cannot_tells_the_client_why() {
     let server = Server::start(&["perf", "server"]);
     let address = format!("127.0.0.1:{}", server.port);
     // The client asks for larger chunks than the server's plugin takes.
-    let client = Tcpx::new(&["perf", "client", &address, "--chunk", "1M"])
-        .env("NCCL_DYNAMIC_CHUNK_SIZE", "1048576")
-        .run();
+    let client = Tcpx::new(&["perf", "client", &address, "--chunk", "1M"]).run();
     expect_only(&client, FAILED, &["refused", "at most 524288 bytes"]);
     expect(&server.finish(), FAILED, &["at most 524288 bytes"]);
 }

@@ -25,7 +25,7 @@ fn codes(report: &serde_json::Value) -> BTreeSet<&str> {
 #[serial]
 fn the_doctors_text_object_and_exit_status_agree() {
     for plugin in ["soft", "/nonexistent/plugin.so"] {
-        let words = ["doctor", "--plugin", plugin];
+        let words = ["doctor", "--plugin", plugin, "--min-severity", "info"];
         let (text, object) =
             (Tcpx::new(&words).run(), Tcpx::new(&[&words[..], &["--json"]].concat()).run());
         let report = json(&object);
@@ -64,11 +64,17 @@ fn a_missing_plugin_is_fatal_and_named() {
 #[test]
 #[serial]
 fn a_nic_and_a_peer_narrow_and_widen_the_examination() {
-    let unknown = Tcpx::new(&["doctor", "--json", "--nic", "nosuchnic0"]).run();
-    let report = json(&unknown);
-    assert_eq!(report["nic"], "nosuchnic0");
-    assert!(codes(&report).contains("TCPX-117"), "{unknown}");
-    assert!(!unknown.stdout.contains("eth0:"), "{unknown}");
+    let loopback = Tcpx::new(&["doctor", "--json", "--nic", "lo"]).run();
+    assert_eq!(json(&loopback)["nic"], "lo");
+    assert!(!loopback.stdout.contains("eth0:"), "{loopback}");
+    for (flag, value, words) in
+        [("--nic", "nosuchnic0", "this machine has "), ("--gpu", "4711", "this machine has ")]
+    {
+        let unknown = Tcpx::new(&["doctor", "--json", flag, value]).run();
+        assert_eq!(unknown.status, Some(64), "{unknown}");
+        assert!(unknown.stderr.contains(&format!("{flag} {value}: {words}")), "{unknown}");
+        assert!(unknown.stdout.is_empty(), "{unknown}");
+    }
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -115,16 +121,90 @@ fn the_environment_is_shown_and_judged() {
     assert_eq!(shown.status, Some(0), "{shown}");
     assert!(shown.stdout.contains("set      NCCL_DYNAMIC_CHUNK_SIZE=524288"), "{shown}");
 
-    let judged = Tcpx::new(&["doctor", "--env"]).env("NCCL_DYNAMIC_CHUNK_SIZE", "512K").run();
+    let for_hardware = ["doctor", "--env", "--plugin", "/nonexistent/plugin.so"];
+    let judged = Tcpx::new(&for_hardware).env("NCCL_DYNAMIC_CHUNK_SIZE", "512K").run();
     assert_eq!(judged.status, Some(2), "{judged}");
     for words in ["WRONG    NCCL_DYNAMIC_CHUNK_SIZE=512K  [TCPX-102]", "TCPX-102 error: "] {
         assert!(judged.stdout.contains(words), "{words}: {judged}");
     }
-    let unset = Tcpx::new(&["doctor", "--env", "--json"]).run();
+    let own = Tcpx::new(&["doctor", "--env"])
+        .env("TCPX_CHANNELS", "99")
+        .env("UCCL_TCPX_NUM_CHANNELS", "8")
+        .env("TCPX_CHANELS", "4")
+        .run();
+    for words in [
+        "WRONG    TCPX_CHANNELS=99  [TCPX-133 TCPX-134]  # channels to each peer",
+        "TCPX-133 error: TCPX_CHANNELS=99: legal is 1..64",
+        "TCPX-134 warning: TCPX_CHANNELS=99 and UCCL_TCPX_NUM_CHANNELS=8",
+        "TCPX-110 warning: TCPX_CHANELS is set; did you mean TCPX_CHANNELS?",
+        "unset    TCPX_UNPACK (default auto)  # how fragments are copied",
+    ] {
+        assert!(own.stdout.contains(words), "{words}: {own}");
+    }
+    let unset = Tcpx::new(&[&for_hardware[..], &["--json"]].concat()).run();
     assert_eq!(unset.status, Some(3), "{unset}");
     let report = json(&unset);
     assert!(codes(&report).contains("TCPX-101"), "{unset}");
     assert!(report["variables"].as_array().unwrap().len() > 40, "{unset}");
+}
+
+#[test]
+#[serial]
+fn a_variable_is_as_bad_alone_as_in_the_whole_examination() {
+    for plugin in ["soft", "/nonexistent/plugin.so"] {
+        let severity = |words: &[&str]| {
+            let words = [&["doctor", "--json", "--plugin", plugin], words].concat();
+            let finished = Tcpx::new(&words).run();
+            let report = json(&finished);
+            let found = report["findings"].as_array().unwrap().iter();
+            found.clone().find(|it| it["id"] == "TCPX-101").unwrap()["severity"].clone()
+        };
+        let expected = if plugin == "soft" { "info" } else { "fatal-for-plugin" };
+        assert_eq!([severity(&[]), severity(&["--env"])], [expected, expected]);
+    }
+}
+
+#[test]
+#[serial]
+fn findings_are_left_out_by_their_severity() {
+    let run = |words: &[&str]| {
+        Tcpx::new(&[&["doctor", "--env", "--plugin", "soft"], words].concat()).run()
+    };
+    let folded = run(&[]);
+    assert!(folded.stdout.contains(" not shown, see --min-severity info: TCPX-101 "), "{folded}");
+    assert!(!folded.stdout.contains("TCPX-101 info: "), "{folded}");
+    let whole = run(&["--min-severity", "info"]);
+    assert!(whole.stdout.contains("TCPX-101 info: "), "{whole}");
+    assert!(codes(&json(&run(&["--json"]))).contains("TCPX-101"));
+    assert!(codes(&json(&run(&["--json", "--min-severity", "error"]))).is_empty());
+}
+
+#[test]
+#[serial]
+fn the_environment_is_compared_with_a_profile() {
+    for words in [&["--env"][..], &[]] {
+        let words = [&["doctor", "--json", "--profile", "a3-high"], words].concat();
+        let compared = Tcpx::new(&words)
+            .env("NCCL_PROTO", "LL")
+            .env("NCCL_DYNAMIC_CHUNK_SIZE", "524288")
+            .env("NCCL_P2P_NET_CHUNKSIZE", "1048576")
+            .run();
+        let report = json(&compared);
+        let seen: Vec<&str> = report["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["seen"].as_str().unwrap())
+            .collect();
+        for expected in [
+            "NCCL_PROTO=LL, the A3 High profile has Simple",
+            "NCCL_ALGO is unset, the A3 High profile has Ring",
+            "NCCL_CROSS_NIC is unset, the A3 High profile has 0",
+            "NCCL_P2P_NET_CHUNKSIZE=1048576, NCCL_DYNAMIC_CHUNK_SIZE=524288",
+        ] {
+            assert!(seen.contains(&expected), "{expected}: {seen:?}");
+        }
+    }
 }
 
 #[test]
@@ -164,12 +244,30 @@ fn codes_words_and_log_lines_are_explained() {
             assert!(finished.stdout.contains(part), "{part}: {finished}");
         }
     }
-    for words in [&["TCPX-999"][..], &["completely", "unheard"]] {
+    let variable = Tcpx::new(&["explain", "TCPX_CHANNELS", "--json"]).run();
+    assert_eq!(variable.json()["variable"]["name"], "TCPX_CHANNELS");
+    let line = Tcpx::new(&["explain", "--json", "[TCPX] net->devices rc=0 ndev=0"]).run().json();
+    assert_eq!(line["diagnoses"][0]["code"], "TCPX-211");
+    let list = Tcpx::new(&["explain", "--list"]).run();
+    assert_eq!(list.status, Some(0), "{list}");
+    assert!(list.stdout.contains("\nTCPX-903  fatal-for-plugin  \"rx no cmsg\"\n"), "{list}");
+}
+
+#[test]
+#[serial]
+fn what_cannot_be_explained_ends_with_what_to_try() {
+    for (words, instead) in [
+        (&["TCPX-999"][..], "tcpx explain --list"),
+        (&["completely", "unheard"], "try fewer words"),
+        (&["TCPX_CHANELS"], "did you mean TCPX_CHANNELS?"),
+    ] {
         let finished = Tcpx::new(&[&["explain"], words].concat()).run();
         assert_eq!(finished.status, Some(1), "{finished}");
         assert!(finished.stdout.is_empty() && finished.stderr.starts_with("error: "), "{finished}");
+        assert!(finished.stderr.contains(instead), "{finished}");
     }
     assert_eq!(Tcpx::new(&["explain"]).run().status, Some(2));
+    assert_eq!(Tcpx::new(&["explain", "--list", "words"]).run().status, Some(2));
 }
 
 #[test]

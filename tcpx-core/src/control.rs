@@ -5,7 +5,8 @@
 //! - [`identity`]: what a session says of itself, and the secret that proves it.
 //! - [`connector`]: the connecting end of a handshake. [`dialing`]: its connection, on the way.
 //! - [`listener`]: the listening socket, and its table of inbound handshakes.
-//! - [`admission`]: which connections have a place in that table.
+//! - [`admission`]: which connections have a place in that table. `refusal_log`: what the log says
+//!   of the others.
 //! - [`inbound_handshake`]: the listening end of one handshake.
 //! - [`introduction`]: what a session says when it comes in.
 //! - [`hello`]: what both ends say in a handshake, the proof, and what they agree on.
@@ -43,6 +44,7 @@ pub(crate) mod introduction;
 pub(crate) mod link_frame;
 pub(crate) mod listener;
 mod outbound;
+mod refusal_log;
 #[cfg(test)]
 mod refusal_tests;
 pub(crate) mod socket;

@@ -102,6 +102,8 @@ pub(crate) struct Engine {
     names_made_up: u64,
     attempts: Attempts,
     unpack: Box<dyn Unpack>,
+    /// It wakes whoever leads when something has finished: nobody has to ask it.
+    unpack_tells: bool,
     /// The one before, which has failed and may still be copying.
     ending: Option<Box<dyn Unpack>>,
     unpack_why: String,
@@ -153,7 +155,10 @@ impl Engine {
         let packet_bytes = chunk_size::packet_bytes(&limits);
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         options.check_gpu(plugin.is_hardware())?;
-        let opened = tcpx_unpack::open(options.unpack, memory.kind())?;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let copy_threads = options.copy_threads.count(processors);
+        let mut opened =
+            tcpx_unpack::open_with_threads(options.unpack, memory.kind(), copy_threads)?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
             "session created"
@@ -165,7 +170,8 @@ impl Engine {
         let backend = opened.unpack.backend();
         let session =
             SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
-        let batch = Batch::new(session.batch_bytes());
+        let batch = Batch::new(session.batch_bytes(copy_threads));
+        let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
         Ok(Self {
             commons: Commons {
                 session,
@@ -184,6 +190,7 @@ impl Engine {
             names_made_up: 0,
             attempts: Attempts::default(),
             unpack: opened.unpack,
+            unpack_tells,
             ending: None,
             unpack_why: opened.why,
             unpack_batches: 0,

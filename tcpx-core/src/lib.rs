@@ -97,7 +97,9 @@ pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
 pub use session::Session;
 pub use session::transfer::Transfer;
-pub use settings::{BounceCreditChoice, HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
+pub use settings::{
+    BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions,
+};
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::{ChannelStats, EagerStats};
 pub use stats::report::{
@@ -106,7 +108,7 @@ pub use stats::report::{
 pub use stats::stages::StageTimes;
 pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
-pub use tcpx_sys::{Forked, Stay, is_forked};
+pub use tcpx_sys::{Forked, Stay, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
 pub use transfer::transfer_counts::TransferCounts;

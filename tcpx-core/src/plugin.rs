@@ -2,7 +2,7 @@
 //! The plugin: this file opens and initialises it, once per process, and reads its NICs.
 //!
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
-//! - [`comm_label`]: whose comm it is.
+//! - [`comm_label`]: whose comm it is. `failure_cause`: why a call of the plugin may have failed.
 //! - [`blocking_call`], [`calls`]: the calls that may block, and which of them are under way.
 //! - [`bounce_pool`]: how many chunks peers may have in a bounce buffer.
 //! - [`chunk_size`]: how large a chunk may be.
@@ -21,6 +21,7 @@ pub(crate) mod calls;
 pub(crate) mod chunk_size;
 pub(crate) mod comm;
 pub(crate) mod comm_label;
+mod failure_cause;
 mod handle_table;
 pub(crate) mod log_level;
 pub(crate) mod nics;
@@ -50,8 +51,8 @@ use self::calls::{Calls, LongCall};
 use self::comm_label::CommLabel;
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
-use crate::types::DEFAULT_CHUNK_BYTES;
 use crate::types::session_number::SessionNumber;
+use crate::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
 
 /// Name member of the hardware plugin.
 pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
@@ -110,7 +111,7 @@ impl Plugin {
         }
         let outcome = match &choice {
             PluginChoice::Path(path) => Self::open_path(path, options),
-            PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(),
+            PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(options),
         };
         let is_final =
             !matches!(outcome, Err(Error::Setting { .. } | Error::Load(_) | Error::Preflight(_)));
@@ -126,13 +127,16 @@ impl Plugin {
             check_host(path)?;
         }
         let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| {
-            tracing::info!("{CHUNK_VARIABLE} is unset, which the plugin does not survive: set to {DEFAULT_CHUNK_BYTES}");
+            let chunk_bytes = largest_chunk(options);
+            tracing::info!(
+                "{CHUNK_VARIABLE} is unset, which the plugin does not survive: set to {chunk_bytes}"
+            );
             // SAFETY: the plugin that is loaded below reads the variable. Another thread that reads
             // the environment through libc at this moment could race. The standard library's
             // readers are locked against this call, and a program that must rule out the rest sets
             // the variable before it starts.
-            unsafe { std::env::set_var(CHUNK_VARIABLE, DEFAULT_CHUNK_BYTES.to_string()) };
-            DEFAULT_CHUNK_BYTES
+            unsafe { std::env::set_var(CHUNK_VARIABLE, chunk_bytes.to_string()) };
+            chunk_bytes
         });
         tracing::info!(path = %path.display(), "loading plugin");
         // SAFETY: the user configured the path as the plugin. tcpx-sys checks symbol, members and
@@ -146,8 +150,8 @@ impl Plugin {
     }
 
     #[cfg(feature = "soft")]
-    fn open_soft() -> Result<Arc<Self>> {
-        let chunk_bytes = chunk_from_env()?.unwrap_or(DEFAULT_CHUNK_BYTES);
+    fn open_soft(options: &SessionOptions) -> Result<Arc<Self>> {
+        let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| largest_chunk(options));
         crate::plugin::soft::configure(chunk_bytes)?;
         // SAFETY: the software plugin's table is a constant of this program, and its functions have
         // the v7 types.
@@ -161,7 +165,7 @@ impl Plugin {
     }
 
     #[cfg(not(feature = "soft"))]
-    fn open_soft() -> Result<Arc<Self>> {
+    fn open_soft(_: &SessionOptions) -> Result<Arc<Self>> {
         Err(Error::NoSoftPlugin)
     }
 
@@ -171,12 +175,12 @@ impl Plugin {
         // the lock of `OPENED`.
         let code = unsafe { (entries.init)(Some(tcpx_sys::log_callback())) };
         tracing::info!(plugin = raw.name(), path = %raw.path().display(), rc = code.0, "net->init");
-        check("init", code, Phase::Load)?;
+        check("init", code, Phase::Load, || failure_cause::of_init(raw.name() == SOFT_NAME))?;
         let mut count = 0;
         // SAFETY: `count` is a valid int for the duration of the call.
         let code = unsafe { (entries.devices)(&raw mut count) };
         tracing::info!(rc = code.0, ndev = count, "net->devices");
-        check("devices", code, Phase::Load)?;
+        check("devices", code, Phase::Load, || None)?;
         let unusable =
             |reason: String| Error::UnusablePlugin { path: raw.path().to_owned(), reason };
         if !(1..=256).contains(&count) {
@@ -295,6 +299,12 @@ fn check_inline_threshold(env: &Env) -> Result<()> {
     Err(Error::setting(INLINE_VARIABLE, text, SettingProblem::InlineThreshold))
 }
 
+/// The largest chunk of a plugin for which the environment names none: what the session that opens
+/// it asks for, and no less than the usual.
+fn largest_chunk(options: &SessionOptions) -> u32 {
+    options.chunk_bytes.unwrap_or_default().clamp(DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES)
+}
+
 /// Whether the hardware plugin exports device memory by means of its own, as it saw it in `init`.
 /// What those refuse is not known.
 fn exports_itself() -> bool {
@@ -302,11 +312,18 @@ fn exports_itself() -> bool {
     value.trim().parse::<i64>().is_ok_and(|value| value != 0)
 }
 
-fn check(call: &'static str, code: NcclResult, phase: Phase) -> Result<()> {
+/// `cause`: what explains a failure, if anything.
+fn check(
+    call: &'static str,
+    code: NcclResult,
+    phase: Phase,
+    cause: impl FnOnce() -> Option<Finding>,
+) -> Result<()> {
     if code.is_success() {
         return Ok(());
     }
-    Err(Error::Plugin(PluginFailure { call, code, phase, peer: None, channel: None, nic: None }))
+    let (peer, channel, nic, cause) = (None, None, None, cause().map(Box::new));
+    Err(Error::Plugin(PluginFailure { call, code, phase, peer, channel, nic, cause }))
 }
 
 enum NicError {
@@ -330,7 +347,7 @@ fn read_nic(entries: &Entries, index: i32) -> std::result::Result<Nic, NicError>
     };
     // SAFETY: `properties` is a valid struct of the v7 layout. `devices` reported the index.
     let code = unsafe { (entries.get_properties)(index, &raw mut properties) };
-    check("getProperties", code, Phase::Load).map_err(NicError::Call)?;
+    check("getProperties", code, Phase::Load, || None).map_err(NicError::Call)?;
     let text = |pointer: *const std::ffi::c_char| {
         // SAFETY: the pointer is not NULL. It is to a NUL-terminated string of the plugin, which
         // never frees it.

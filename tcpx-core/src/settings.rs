@@ -1,6 +1,7 @@
 //! Settings of a session: builder over environment over default.
 
 mod bounce_credit;
+mod copy_threads;
 mod setters;
 
 use std::ffi::OsString;
@@ -14,10 +15,11 @@ use tcpx_sys::MAX_REQUESTS;
 use tcpx_unpack::Choice;
 
 pub use self::bounce_credit::BounceCreditChoice;
+pub use self::copy_threads::CopyThreads;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
-    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_EAGER_BYTES, MAX_NAME_BYTES,
-    MIN_CHUNK_BYTES,
+    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_COPY_THREADS, MAX_EAGER_BYTES,
+    MAX_NAME_BYTES, MIN_CHUNK_BYTES,
 };
 
 /// Where the hardware plugin is installed on A3 hosts.
@@ -103,6 +105,7 @@ impl fmt::Display for PluginChoice {
 /// | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | 2 |
 /// | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | none: 524288, or less |
 /// | `unpack` | `TCPX_UNPACK`, `UCCL_TCPX_UNPACK_IMPL` | `auto` |
+/// | `copy_threads` | `TCPX_COPY_THREADS` | `auto` |
 /// | `recv_window` | `TCPX_RECV_WINDOW`, `UCCL_TCPX_MAX_RECV_INFLIGHT` | 16 |
 /// | `send_window` | `TCPX_SEND_WINDOW`, `UCCL_TCPX_MAX_SEND_INFLIGHT` | 12 |
 /// | `gather` | `TCPX_GATHER` | 1 |
@@ -141,6 +144,9 @@ pub struct SessionOptions {
     pub chunk_bytes: Option<u32>,
     /// How fragments are copied to their destination.
     pub unpack: Choice,
+    /// Threads that help to copy fragments to ordinary memory. They begin when there is much to
+    /// copy at once, and end with the session. Memory of a GPU needs none.
+    pub copy_threads: CopyThreads,
     /// Receives in flight on a channel, 1 to 16.
     pub recv_window: usize,
     /// Sends in flight on a channel, 1 to 16.
@@ -213,6 +219,7 @@ impl Default for SessionOptions {
             channels: 2,
             chunk_bytes: None,
             unpack: Choice::Auto,
+            copy_threads: CopyThreads::Auto,
             recv_window: MAX_REQUESTS,
             send_window: 12,
             gather: true,
@@ -254,6 +261,7 @@ impl SessionOptions {
             options.chunk_bytes = Some(chunk_bytes);
         }
         env.read(&["TCPX_UNPACK", "UCCL_TCPX_UNPACK_IMPL"], &mut options.unpack)?;
+        env.read(&["TCPX_COPY_THREADS"], &mut options.copy_threads)?;
         env.read(&["TCPX_RECV_WINDOW", "UCCL_TCPX_MAX_RECV_INFLIGHT"], &mut options.recv_window)?;
         env.read(&["TCPX_SEND_WINDOW", "UCCL_TCPX_MAX_SEND_INFLIGHT"], &mut options.send_window)?;
         env.read(&["TCPX_STAGING_BYTES"], &mut options.staging_bytes)?;
@@ -306,6 +314,9 @@ impl SessionOptions {
         range("channels", u64::from(self.channels), 1, u64::from(MAX_CHANNELS))?;
         if let Some(bytes) = self.chunk_bytes {
             range("chunk_bytes", bytes.into(), MIN_CHUNK_BYTES.into(), MAX_CHUNK_BYTES.into())?;
+        }
+        if let CopyThreads::Count(count) = self.copy_threads {
+            range("copy_threads", count.into(), 0, MAX_COPY_THREADS.into())?;
         }
         range("recv_window", self.recv_window as u64, 1, MAX_REQUESTS as u64)?;
         range("send_window", self.send_window as u64, 1, MAX_REQUESTS as u64)?;

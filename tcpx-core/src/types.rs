@@ -33,6 +33,8 @@ pub(crate) const MAX_NAME_BYTES: usize = 64;
 pub(crate) const MAX_EAGER_BYTES: u32 = 64 << 10;
 /// Longest notification, in bytes.
 pub const MAX_NOTIFICATION_BYTES: u32 = 64 << 10;
+/// Most threads of a session that copy.
+pub(crate) const MAX_COPY_THREADS: u16 = 64;
 
 new_key_type! {
     /// A peer of a session.

@@ -51,6 +51,9 @@ pub struct Diagnosis {
     pub title: &'static str,
     /// What a user sees.
     pub symptom: &'static str,
+    /// Lines of logs and programs by which it is known, beside those that the title and the symptom
+    /// quote. In all of them `n` stands for any number, `<WORDS>` and `...` for up to eight words.
+    pub lines: &'static [&'static str],
     /// Why it happens.
     pub cause: &'static str,
     /// What to do: each line is a shell command, or advice that starts with `#`. A finding
@@ -64,6 +67,9 @@ impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {} ({})", self.code, self.title, self.severity)?;
         writeln!(f, "symptom: {}", self.symptom)?;
+        for (row, line) in self.lines.iter().enumerate() {
+            writeln!(f, "{:<8} {line}", if row == 0 { "lines:" } else { "" })?;
+        }
         writeln!(f, "cause:   {}", self.cause)?;
         for (row, line) in self.cure.iter().enumerate() {
             writeln!(f, "{:<8} {line}", if row == 0 { "cure:" } else { "" })?;
@@ -77,6 +83,7 @@ macro_rules! diagnoses {
     ($(
         $name:ident = $number:literal $severity:ident $title:literal
         symptom $symptom:literal
+        $(lines [$($line:literal),+ $(,)?])?
         cause $cause:literal
         cure [$($cure:literal),+ $(,)?]
         source $source:literal
@@ -88,6 +95,7 @@ macro_rules! diagnoses {
                 severity: $crate::diagnosis::Severity::$severity,
                 title: $title,
                 symptom: $symptom,
+                lines: &[$($($line),+)?],
                 cause: $cause,
                 cure: &[$($cure),+],
                 source: $source,

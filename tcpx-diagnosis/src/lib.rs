@@ -41,6 +41,7 @@ mod machine;
 pub mod pci;
 mod preflight;
 mod report;
+mod search;
 pub mod table;
 pub mod variables;
 
@@ -54,4 +55,5 @@ pub use preflight::{
     Hardware, PluginKind, check_plugin_file, check_rxdm, data_nics, nics_of, preflight,
 };
 pub use report::{Finding, Report};
-pub use table::{explain, search};
+pub use search::search;
+pub use table::explain;

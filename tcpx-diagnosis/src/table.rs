@@ -26,4 +26,4 @@ pub mod requests;
 pub mod topology;
 pub mod transfer;
 
-pub use lookup::{all, chapters, explain, search};
+pub use lookup::{all, chapters, explain};

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tcpx_diagnosis::table::{topology::PEER_IS_THIS_HOST, transfer};
+use tcpx_diagnosis::variables;
 use tcpx_diagnosis::{
     Finding, Hardware, Host, PluginKind, Report, Severity, check_plugin_file, data_nics, nics_of,
 };
 
 use crate::checks::nics::{check_features, check_state};
 use crate::checks::{check_peer, driver_log, limits};
-use crate::environment::unknown_names;
+use crate::environment::own;
 use crate::kernel::Kernel;
 
 /// Examines a machine: the plugin's file, CUDA, GPUs and NICs, kernel and drivers, RxDM, limits,
@@ -42,18 +43,35 @@ pub fn examine(
     hardware.extend(check_features(kernel, &data, dialects));
     let names: Vec<&str> = data.iter().map(|nic| nic.name.as_str()).collect();
     hardware.extend(driver_log::check(kernel.log(), &names));
-    hardware.extend(unknown_names(host.env).into_iter().map(|remark| remark.finding));
+    findings.extend(own(host.env).into_iter().map(|remark| remark.finding));
 
     let peer_findings = peer.map(|peer| check_peer(peer, &nics, host.deadline)).unwrap_or_default();
     let (own_host, reach): (Vec<Finding>, Vec<Finding>) =
         peer_findings.into_iter().partition(is_about_own_host);
     hardware.extend(own_host);
     findings.extend(reach);
-    if kind == PluginKind::Software {
-        hardware = hardware.into_iter().map(|finding| finding.at(Severity::Info)).collect();
-    }
-    findings.extend(hardware);
+    findings.extend(hardware.into_iter().map(|finding| as_seen_by(kind, finding)));
     Report::new(findings)
+}
+
+/// What [`examine`] says of the environment alone, with the same severities.
+#[must_use]
+pub fn examine_environment(plugin: Option<&Path>, host: &Host<'_>) -> Report {
+    let kind = plugin.map_or(PluginKind::Software, |path| check_plugin_file(host, path).0);
+    let (nics, _) = nics_of(host);
+    let names: Vec<&str> =
+        nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect();
+    let plugins = variables::lint(host.env, &names, host.cpu_count());
+    let plugins = plugins.into_iter().map(|finding| as_seen_by(kind, finding));
+    Report::new(plugins.chain(own(host.env).into_iter().map(|remark| remark.finding)).collect())
+}
+
+/// What only the hardware plugin needs is information where another plugin serves that is ours.
+fn as_seen_by(kind: PluginKind, finding: Finding) -> Finding {
+    match kind {
+        PluginKind::Software => finding.at(Severity::Info),
+        _ => finding,
+    }
 }
 
 /// The data NICs that the plugin would use, by name.

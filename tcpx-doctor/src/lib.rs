@@ -4,8 +4,9 @@
 //! | command | calls |
 //! |---|---|
 //! | `tcpx doctor` | [`examine`]; its [`Report`](tcpx_diagnosis::Report) has the exit status |
+//! | `tcpx doctor --env` | [`examine_environment`], [`environment::inspect`] |
 //! | `tcpx doctor --watch` | [`NicCounters`], before and after |
-//! | `tcpx env` | [`environment::inspect`], [`environment::lint`] |
+//! | `tcpx env` | [`environment::inspect`] |
 //! | `tcpx devices` | [`nearest_nics`], [`render_devices`] |
 //!
 //! What must be known before the plugin is loaded, and the table of all diagnoses, lie in
@@ -37,7 +38,7 @@ mod kernel;
 
 pub use checks::{NicCounters, NicGrowth, check_devmem_packets, check_peer};
 pub use devices::{gpu_nic_distance, nearest_nics, render_devices};
-pub use examine::{data_nic_names, examine};
+pub use examine::{data_nic_names, examine, examine_environment};
 pub use kernel::{
     DevmemAnswer, Direction, HeaderSplit, Kernel, LiveKernel, LogLine, Rings, Statistics,
 };

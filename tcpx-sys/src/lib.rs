@@ -44,6 +44,7 @@ mod addition;
 mod health;
 mod load;
 mod logger;
+mod printable;
 mod process;
 mod readiness;
 mod table;
@@ -52,6 +53,7 @@ mod types;
 pub use health::{CheckCommFn, CommHealthV1, HEALTH_SYMBOL, HealthEntries, SetPeerTimeoutFn};
 pub use load::{Entries, LoadError, Plugin, SYMBOL};
 pub use logger::{log_callback, set_max_log_level};
+pub use printable::printable;
 pub use process::{Forked, Stay, is_forked};
 pub use readiness::{
     CommDescriptor, CommDescriptorsFn, CommPollV1, MAX_COMM_DESCRIPTORS, NeedsCallFn,

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use crate::printable::printable;
 use crate::table::Logger;
 use crate::types::{LogLevel, subsystem};
 
@@ -102,7 +103,7 @@ unsafe extern "C" fn log_line(
     // A subscriber that panics must not unwind into the plugin.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         let text = text.to_string_lossy();
-        let text = text.trim_end();
+        let text = printable(text.trim_end());
         let function = function.map(|f| f.to_string_lossy()).unwrap_or_default();
         let subsystem = subsystem_name(flags);
         macro_rules! log {

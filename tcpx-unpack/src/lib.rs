@@ -7,7 +7,7 @@
 //!
 //! | backend | ordinary memory | CUDA memory |
 //! |---|---|---|
-//! | [`Backend::Host`] | one `memcpy` per fragment, done at once | to pinned memory, gathered, up |
+//! | [`Backend::Host`] | `memcpy`, at once or by threads | to pinned memory, gathered, up |
 //! | [`Backend::D2d`] | – | one asynchronous copy for each extent of neighbouring fragments |
 //! | [`Backend::Kernel`] | – | one kernel for all fragments of all jobs |
 //!
@@ -44,6 +44,8 @@ pub use tcpx_cuda as cuda;
 
 mod choice;
 mod completion;
+mod copy_queue;
+mod copy_threads;
 mod d2d;
 mod error;
 mod extent;
@@ -52,12 +54,13 @@ mod job;
 mod kernel;
 mod open;
 mod staged;
+mod threaded;
 mod ticket;
 mod unpack;
 
 pub use choice::{Backend, Choice, MemoryKind, UnknownChoice};
 pub use error::{Side, UnpackError};
 pub use job::UnpackJob;
-pub use open::{Opened, open};
+pub use open::{Opened, open, open_with_threads};
 pub use ticket::Ticket;
-pub use unpack::Unpack;
+pub use unpack::{OnFinished, Unpack};

@@ -5,11 +5,13 @@ use std::fmt;
 use tcpx_cuda::{CudaError, CudaGpu};
 
 use crate::choice::{Backend, Choice, MemoryKind};
+use crate::copy_threads::CopyThreads;
 use crate::d2d::D2dUnpack;
 use crate::error::UnpackError;
 use crate::host_memory::HostMemoryUnpack;
 use crate::kernel::KernelUnpack;
 use crate::staged::StagedUnpack;
+use crate::threaded::ThreadedUnpack;
 use crate::unpack::Unpack;
 
 /// An unpacker that is ready for work, and the reason why it is this one.
@@ -40,8 +42,21 @@ impl fmt::Debug for Opened {
 /// [`UnpackError::Unavailable`] when the backend does not exist for this memory, or when something
 /// that it needs is missing.
 pub fn open(choice: Choice, memory: MemoryKind) -> Result<Opened, UnpackError> {
+    open_with_threads(choice, memory, 0)
+}
+
+/// The same, and up to so many threads copy where the CPU has to: in ordinary memory. They begin
+/// when there is enough to copy, and end with the unpacker. 0: the thread that submits copies.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_with_threads(
+    choice: Choice,
+    memory: MemoryKind,
+    copy_threads: usize,
+) -> Result<Opened, UnpackError> {
     let opened = match memory {
-        MemoryKind::Host => open_host_memory(choice),
+        MemoryKind::Host => open_host_memory(choice, copy_threads),
         MemoryKind::Cuda { gpu } => open_cuda(choice, gpu),
     }?;
     tracing::info!(backend = %opened.unpack.backend(), %memory, why = opened.why, "unpack is open");
@@ -87,17 +102,21 @@ fn open_on(backend: Backend, gpu: &CudaGpu) -> Result<Box<dyn Unpack>, String> {
     })
 }
 
-fn open_host_memory(choice: Choice) -> Result<Opened, UnpackError> {
-    match choice.backend() {
-        None | Some(Backend::Host) => Ok(Opened {
-            unpack: Box::new(HostMemoryUnpack::new()),
-            why: "host: the bytes live in ordinary memory".to_owned(),
-        }),
-        Some(backend) => Err(UnpackError::Unavailable {
+fn open_host_memory(choice: Choice, copy_threads: usize) -> Result<Opened, UnpackError> {
+    if let Some(backend @ (Backend::D2d | Backend::Kernel)) = choice.backend() {
+        return Err(UnpackError::Unavailable {
             backend,
             reason: "the bytes live in ordinary memory, where only host works".to_owned(),
-        }),
+        });
     }
+    let why = "host: the bytes live in ordinary memory".to_owned();
+    Ok(match copy_threads {
+        0 => Opened { unpack: Box::new(HostMemoryUnpack::new()), why },
+        _ => Opened {
+            unpack: Box::new(ThreadedUnpack::new(CopyThreads::new(copy_threads))),
+            why: format!("{why}, which {copy_threads} threads may copy"),
+        },
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,10 @@ use crate::error::UnpackError;
 use crate::job::UnpackJob;
 use crate::ticket::Ticket;
 
+/// What an unpacker calls, on any of its threads, when something has finished. It must not wait,
+/// and not call the unpacker.
+pub type OnFinished = Box<dyn Fn() + Send + Sync>;
+
 /// Copies fragments to their destinations.
 ///
 /// An asynchronous backend still reads the bounce buffers after `submit` has returned. So give a
@@ -49,4 +53,12 @@ pub trait Unpack: Send {
     ///
     /// A GPU that hangs never lets it become true. Who asks decides how long to wait.
     fn shutdown(&mut self) -> bool;
+
+    /// Asks to be told, once and before the first submit. Whether the unpacker will tell, each time
+    /// when [`poll`](Self::poll) or [`shutdown`](Self::shutdown) would answer something new; one
+    /// that does not has to be asked again and again.
+    fn on_finished(&mut self, on_finished: OnFinished) -> bool {
+        drop(on_finished);
+        false
+    }
 }

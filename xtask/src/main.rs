@@ -5,12 +5,14 @@
 mod abi;
 mod header;
 mod install;
+#[path = "../../tcpx-capi/linking.rs"]
+mod linking;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use install::Debug;
+use install::{Debug, Glibc, Installation, LibraryFolder};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -27,11 +29,19 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Builds tcpx-capi and lays down library, headers, pkg-config file and CMake package.
+    /// Builds tcpx-capi and lays down libraries, headers, pkg-config file, CMake package and
+    /// licences. Needs binutils and a C compiler.
     Install {
-        /// Where to: P/lib, P/include.
+        /// Where to: P/lib, P/include, P/share/licenses/tcpx. It may be moved afterwards.
         #[arg(long, value_name = "P")]
         prefix: PathBuf,
+        /// Where below the prefix the libraries go: lib64, lib/x86_64-linux-gnu.
+        #[arg(long, value_name = "FOLDER", default_value = "lib")]
+        libdir: LibraryFolder,
+        /// The oldest glibc with which the shared library is to work, as 2.28. It is linked by zig
+        /// then (pip install 'ziglang==0.17.*'). Without this it is the compiler's own glibc.
+        #[arg(long, value_name = "VERSION")]
+        glibc: Option<Glibc>,
         /// Cargo profile of the libraries.
         #[arg(long, default_value = "release")]
         profile: String,
@@ -51,9 +61,10 @@ fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
     Ok(match command {
         Command::Header { check: false } => header::write(root())?,
         Command::Header { check: true } => header::check(root())?,
-        Command::Install { prefix, profile, keep_debug } => {
+        Command::Install { prefix, libdir: library_folder, glibc, profile, keep_debug } => {
             let debug = if keep_debug { Debug::Keep } else { Debug::Strip };
-            install::install(root(), &prefix, &profile, debug)?
+            let what = Installation { prefix, library_folder, profile, debug, glibc };
+            what.install(root())?
         }
     })
 }

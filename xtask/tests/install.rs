@@ -1,7 +1,11 @@
 //! An installation is complete: pkg-config and CMake find it, the examples build against it and
-//! run.
+//! run, and its libraries show and need what they should.
 
-use std::path::Path;
+#[path = "../../tcpx-capi/src/abi.rs"]
+#[allow(unreachable_pub, reason = "public in the library")]
+mod abi;
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -14,11 +18,26 @@ fn root() -> &'static Path {
 /// Whether these programs are installed. Where `TCPX_TEST_REQUIRE` demands `tools`, a missing one
 /// is a failure.
 fn are_here(tools: &[&str]) -> bool {
-    use std::io::Write;
-    let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
     let missing = |tool: &&&str| Command::new(**tool).arg("--version").output().is_err();
     let Some(tool) = tools.iter().find(missing) else { return true };
-    assert!(!required.contains("tools"), "{tool} is required and not installed");
+    skip("tools", tool)
+}
+
+/// Whether there is a zig, as a program or as a package of Python's. Where `TCPX_TEST_REQUIRE`
+/// demands `zig`, its absence is a failure.
+fn zig_is_here() -> bool {
+    let ways: [&[&str]; 2] = [&["zig", "version"], &["python3", "-m", "ziglang", "version"]];
+    let works = |way: &[&str]| {
+        let output = Command::new(way[0]).args(&way[1..]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    ways.into_iter().any(works) || skip("zig", "zig")
+}
+
+fn skip(demand: &str, tool: &str) -> bool {
+    use std::io::Write;
+    let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
+    assert!(!required.contains(demand), "{tool} is required and not installed");
     let _ = writeln!(std::io::stderr(), "skipped: {tool} is not installed");
     false
 }
@@ -32,9 +51,25 @@ fn run(command: &mut Command) -> String {
     text
 }
 
-fn install(prefix: &Path, options: &[&str]) {
+fn install(prefix: &Path, options: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    run(command.args(["install", "--profile", "dev", "--prefix"]).arg(prefix).args(options));
+    run(command.args(["install", "--profile", "dev", "--prefix"]).arg(prefix).args(options))
+}
+
+/// Makes a shared library of a C source, or a program.
+fn compile(source: &str, to: &Path, flags: &[&str], libraries: &[&Path]) {
+    let file = to.with_extension("c");
+    std::fs::write(&file, source).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(flags).arg(&file).args(libraries).arg("-o").arg(to);
+    run(gcc.args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]));
+}
+
+/// Names that a shared library defines for others, with their versions.
+fn exported(library: &Path) -> Vec<String> {
+    let text = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
+    let names = text.lines().filter_map(|line| line.split_whitespace().last());
+    names.map(str::to_owned).collect()
 }
 
 /// The installed library: its bytes and the names of its sections.
@@ -92,43 +127,202 @@ fn an_installation_serves_pkg_config_and_cmake() {
     let target = std::fs::read_link(moved.join("lib/libtcpx_p2p.so")).unwrap();
     let section = run(Command::new("readelf").arg("-d").arg(moved.join("lib/libtcpx_p2p.so")));
     assert!(section.contains(&format!("soname: [{}]", target.display())), "{section}");
+    licenses_are_complete(&moved.join("share/licenses/tcpx"));
 
     if are_here(&["pkg-config", "make", "gcc", "g++"]) {
-        with_pkg_config(&moved, &folder.path().join("make"));
-        statically(&moved, &folder.path().join("hello_static"));
+        let build = folder.path().join("make");
+        with_pkg_config(&moved.join("lib"), &build, "all");
+        hello(&build.join("hello"));
+        hello(&build.join("hello_cpp"));
     }
     if are_here(&["cmake", "gcc", "g++"]) {
-        with_cmake(&moved, &folder.path().join("cmake"), &[]);
-        with_cmake(&moved, &folder.path().join("cmake_static"), &["-DTCPX_P2P_STATIC=ON"]);
+        let find = format!("-DCMAKE_PREFIX_PATH={}", moved.display());
+        for (linkage, build) in [("OFF", "cmake"), ("ON", "cmake_static")] {
+            let (build, linkage) =
+                (folder.path().join(build), format!("-DTCPX_P2P_STATIC={linkage}"));
+            with_cmake(&build, "all", &[&find, &linkage]);
+            hello(&build.join("hello"));
+            hello(&build.join("hello_cpp"));
+        }
+    }
+    if are_here(&["pkg-config", "gcc"]) {
+        statically(&moved, &folder.path().join("hello_static")); // takes the shared library away
     }
 }
 
-fn with_pkg_config(prefix: &Path, build: &Path) {
-    let mut make = Command::new("make");
-    make.arg("-C").arg(root().join("examples")).arg(format!("BUILD={}", build.display()));
-    run(make.arg(format!("PKG_CONFIG_PATH={}", prefix.join("lib/pkgconfig").display())));
-    hello(&build.join("hello"));
-    hello(&build.join("hello_cpp"));
+#[test]
+fn libraries_may_lie_in_a_folder_of_another_name() {
+    let folder = TempDir::new().unwrap();
+    let prefix = folder.path().join("prefix");
+    install(&prefix, &["--libdir", "lib/some-linux-gnu"]);
+    let libraries = prefix.join("lib/some-linux-gnu");
+    assert!(libraries.join("libtcpx_p2p.so").exists());
+    assert!(!prefix.join("lib/libtcpx_p2p.so").exists());
+    if are_here(&["pkg-config", "make", "gcc", "g++"]) {
+        let program = folder.path().join("hello");
+        with_pkg_config(&libraries, folder.path(), program.to_str().unwrap());
+        hello(&program);
+    }
+    if are_here(&["cmake", "gcc", "g++"]) {
+        let package = format!("-Dtcpx_p2p_DIR={}", libraries.join("cmake/tcpx_p2p").display());
+        with_cmake(&folder.path().join("cmake"), "hello", &[&package]);
+        hello(&folder.path().join("cmake/hello"));
+    }
 }
 
-/// `pkg-config --static` names everything that the archive needs.
+#[test]
+fn every_name_of_the_shared_library_has_a_version() {
+    let folder = TempDir::new().unwrap();
+    install(folder.path(), &[]);
+    let library = folder.path().join("lib/libtcpx_p2p.so");
+    let list = std::fs::read_to_string(root().join("tcpx-capi/exports.txt")).unwrap();
+    let version = format!("TCPX_{}", abi::TCPX_ABI_VERSION);
+    let mut wanted: Vec<String> = list.lines().map(|name| format!("{name}@@{version}")).collect();
+    wanted.push(version);
+    wanted.sort();
+    let mut found = exported(&library);
+    found.sort();
+    assert_eq!(found, wanted);
+    is_linked_with_care(&library);
+}
+
+/// What a linker says of a library that it was told to link as ours should be.
+fn is_linked_with_care(library: &Path) {
+    let section = run(Command::new("readelf").arg("-dW").arg(library));
+    assert!(!section.contains("TEXTREL"), "{section}");
+    assert!(section.contains("NODELETE") && section.contains("BIND_NOW"), "{section}");
+}
+
+#[test]
+fn the_static_library_shows_nothing_and_clashes_with_nothing() {
+    if !are_here(&["gcc"]) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let path = |name| folder.path().join(name);
+    install(folder.path(), &[]);
+    let archive = path("lib/libtcpx_p2p.a");
+
+    let mine = "extern const char *tcpx_version(void);\n\
+                const char *mine(void) { return tcpx_version(); }\n";
+    compile(mine, &path("mine.so"), &["-shared", "-fPIC"], &[&archive]);
+    assert_eq!(exported(&path("mine.so")), ["mine"]);
+
+    // The other has all of the standard library too, under the same names.
+    let source = "#[unsafe(no_mangle)] pub extern \"C\" fn other() -> usize {\n\
+                  std::panic::catch_unwind(|| std::env::args().count()).unwrap_or(0) }\n";
+    std::fs::write(path("other.rs"), source).unwrap();
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--edition", "2024", "--crate-type", "staticlib"]).arg(path("other.rs"));
+    run(rustc.arg("-o").arg(path("libother.a")));
+    let both = "extern const char *tcpx_version(void); extern unsigned long other(void);\n\
+                int main(void) { return !tcpx_version()[0] || other() != 1; }\n";
+    compile(both, &path("both"), &[], &[&archive, &path("libother.a")]);
+    run(&mut Command::new(path("both")));
+}
+
+#[test]
+fn the_shared_library_works_with_an_old_glibc() {
+    if !zig_is_here() || !are_here(&["pkg-config", "make", "gcc", "g++"]) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let report = install(folder.path(), &["--glibc", "2.28"]);
+    assert!(report.contains("needs glibc 2."), "{report}");
+    let library = folder.path().join("lib/libtcpx_p2p.so");
+    let versions = run(Command::new("readelf").args(["--wide", "--version-info"]).arg(&library));
+    let needed = versions.split_whitespace().filter_map(|word| word.strip_prefix("GLIBC_2."));
+    let needed = needed.map(|minor| minor.split('.').next().unwrap().parse::<u32>().unwrap());
+    assert!(needed.max().unwrap() <= 28, "{versions}");
+    is_linked_with_care(&library);
+    let program = folder.path().join("hello");
+    with_pkg_config(&folder.path().join("lib"), folder.path(), program.to_str().unwrap());
+    hello(&program);
+}
+
+#[test]
+fn what_is_missing_is_said_before_anything_is_built() {
+    let folder = TempDir::new().unwrap();
+    let tools = folder.path().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    let refused = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.env("PATH", &tools).env("CARGO", "/nowhere/cargo").args(["install", "--prefix"]);
+        let output = command.arg(folder.path().join("prefix")).args(options).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = refused(&[]);
+    assert!(text.contains("ar cannot be found: install binutils"), "{text}");
+    for tool in ["ar", "as", "ld", "objcopy", "readelf", "strip"] {
+        let path = std::env::var_os("PATH").unwrap();
+        let mut places = std::env::split_paths(&path).map(|folder| folder.join(tool));
+        let real = places.find(|place| place.exists()).unwrap();
+        std::os::unix::fs::symlink(real, tools.join(tool)).unwrap();
+    }
+    let text = refused(&["--glibc", "2.28"]);
+    assert!(text.contains("pip install 'ziglang"), "{text}");
+    let text = refused(&[]);
+    assert!(text.contains("/nowhere/cargo"), "{text}");
+    assert!(!folder.path().join("prefix").exists());
+}
+
+/// Makes one of the examples, or all.
+fn with_pkg_config(libraries: &Path, build: &Path, target: &str) {
+    let mut make = Command::new("make");
+    make.arg("-C").arg(root().join("examples")).arg(format!("BUILD={}", build.display()));
+    make.arg(format!("PKG_CONFIG_PATH={}", libraries.join("pkgconfig").display()));
+    run(make.arg(target));
+}
+
+/// `pkg-config --static` names everything that the archive needs. A linker that finds both
+/// libraries takes the shared one, unless the archive is named.
 fn statically(prefix: &Path, program: &Path) {
     let mut command = Command::new("pkg-config");
     command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
     let flags = run(command.args(["--static", "--cflags", "--libs", "tcpx_p2p"]));
-    let flags = flags.replace("-ltcpx_p2p", "-l:libtcpx_p2p.a");
+    let named = flags.replace("-ltcpx_p2p", "-l:libtcpx_p2p.a");
+    hello_with(&named, program);
+    for entry in prefix.join("lib").read_dir().unwrap().map(Result::unwrap) {
+        if entry.file_name().to_string_lossy().contains(".so") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    hello_with(&flags, program);
+}
+
+fn hello_with(flags: &str, program: &Path) {
     let mut gcc = Command::new("gcc");
     gcc.arg("-std=c99").arg("-I").arg(root().join("examples/bootstrap"));
     gcc.arg(root().join("examples/c/hello.c")).arg("-o").arg(program);
     run(gcc.args(flags.split_whitespace()));
+    let needed = run(Command::new("readelf").arg("-d").arg(program));
+    assert!(!needed.contains("libtcpx_p2p"), "{needed}");
     hello(program);
 }
 
-fn with_cmake(prefix: &Path, build: &Path, options: &[&str]) {
+/// Ours is there, and a text for each package in the list.
+fn licenses_are_complete(folder: &Path) {
+    let ours = std::fs::read(root().join("LICENSE")).unwrap();
+    assert_eq!(std::fs::read(folder.join("LICENSE")).unwrap(), ours);
+    let list = std::fs::read_to_string(folder.join("THIRD-PARTY")).unwrap();
+    let packages = list.lines().filter_map(|line| line.split_once(": ")?.0.split_once(' '));
+    let folders: Vec<PathBuf> = packages
+        .filter(|(_, version)| version.starts_with(|first: char| first.is_ascii_digit()))
+        .map(|(name, version)| folder.join(format!("{name}-{version}")))
+        .collect();
+    assert!(folders.iter().any(|folder| folder.to_string_lossy().contains("/sha2-")), "{list}");
+    for folder in folders {
+        assert!(folder.read_dir().unwrap().next().is_some(), "{}", folder.display());
+    }
+    for other in ["tcpx-core", "serde_derive", "cc "] {
+        assert!(!list.contains(other), "{other} is not somebody else's code in the library");
+    }
+}
+
+/// Makes one of the examples, or all.
+fn with_cmake(build: &Path, target: &str, options: &[&str]) {
     let mut configure = Command::new("cmake");
-    configure.arg("-S").arg(root().join("examples")).arg("-B").arg(build).args(options);
-    run(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())));
-    run(Command::new("cmake").arg("--build").arg(build));
-    hello(&build.join("hello"));
-    hello(&build.join("hello_cpp"));
+    run(configure.arg("-S").arg(root().join("examples")).arg("-B").arg(build).args(options));
+    run(Command::new("cmake").arg("--build").arg(build).args(["--target", target]));
 }

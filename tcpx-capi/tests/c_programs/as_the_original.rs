@@ -1,7 +1,7 @@
 //! C programs over a plugin that is as fatal as the original and has its name, and over GPU memory
 //! that the CPU must not touch.
 
-use crate::toolchain::{GCC, Linkage, Program, Workshop, has_gpu, library, root, source};
+use crate::toolchain::{GCC, Linkage, Program, Workshop, built, has_gpu, root, source};
 
 /// A waiting time of the original's accept, which is 5 s unless it is told otherwise.
 const STEERING_WAIT: (&str, &str) =
@@ -9,7 +9,7 @@ const STEERING_WAIT: (&str, &str) =
 
 /// The plugin, and these variables besides, with which `run` is called.
 fn over_the_original(besides: &[(&str, &str)], run: impl Fn(&[(&str, &str)])) {
-    let plugin = library("libnccl_net_tcpx_original.so");
+    let plugin = built("libnccl_net_tcpx_original.so");
     let plugin = ("TCPX_PLUGIN", plugin.to_str().unwrap());
     run(&[&[plugin, ("TCPX_PREFLIGHT", "0"), STEERING_WAIT], besides].concat());
 }

@@ -9,10 +9,13 @@ fn dynamic_section() -> String {
     tool("readelf", &[OsStr::new("-dW"), library("libtcpx_p2p.so").as_os_str()])
 }
 
+/// Names without their versions, which are symbols too, of kind A.
 fn symbols(which: &str) -> BTreeSet<String> {
     let library = library("libtcpx_p2p.so");
     let text = tool("nm", &[OsStr::new("-D"), OsStr::new(which), library.as_os_str()]);
-    text.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+    let names = text.lines().filter(|line| !line.contains(" A "));
+    let names = names.filter_map(|line| line.split_whitespace().last()?.split('@').next());
+    names.map(str::to_owned).collect()
 }
 
 fn committed() -> BTreeSet<String> {

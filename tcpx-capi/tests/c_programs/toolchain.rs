@@ -85,10 +85,22 @@ pub(crate) fn source(name: &str) -> PathBuf {
 }
 
 /// A library that cargo built together with this test.
-pub(crate) fn library(name: &str) -> PathBuf {
+pub(crate) fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let library = test.parent().unwrap().join(name);
-    assert!(library.exists(), "{} was not built", library.display());
+    there(test.parent().unwrap().join(name))
+}
+
+/// The C library in one of its two forms: that of the installation which `TCPX_TEST_PREFIX` names,
+/// or what cargo built together with this test.
+pub(crate) fn library(name: &str) -> PathBuf {
+    match std::env::var_os("TCPX_TEST_PREFIX") {
+        Some(prefix) => there(Path::new(&prefix).join("lib").join(name)),
+        None => built(name),
+    }
+}
+
+fn there(library: PathBuf) -> PathBuf {
+    assert!(library.exists(), "there is no {}", library.display());
     library
 }
 

@@ -15,7 +15,7 @@ use tcpx_sys::LoadError;
 use crate::backstop::Backstop;
 use crate::budget::Budget;
 use crate::failure::Failure;
-use crate::input::Seconds;
+use crate::input::{Seconds, plugin_name};
 use crate::output::{Progress, print, print_json};
 use crate::session::Transport;
 
@@ -42,7 +42,7 @@ const INCOMPLETE: u8 = 3;
 pub(crate) struct ConformanceArgs {
     /// Plugin to check: auto, soft or the file of an ncclNet v7 plugin
     /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
-    #[arg(long, value_name = "auto|soft|PATH")]
+    #[arg(long, value_parser = plugin_name, value_name = "auto|soft|PATH")]
     pub(crate) plugin: Option<PluginChoice>,
 
     /// Memory that the data checks register. The hardware plugin takes GPU memory alone

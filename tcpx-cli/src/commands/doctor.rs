@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use tcpx_core::PluginChoice;
-use tcpx_diagnosis::pci::Gpu;
+use tcpx_diagnosis::pci::{Gpu, Nic};
 use tcpx_diagnosis::variables::{Env, process_env};
 use tcpx_diagnosis::{Finding, Host, Report};
-use tcpx_doctor::{LiveKernel, NicCounters, data_nic_names, examine};
+use tcpx_doctor::{LiveKernel, NicCounters, data_nic_names, examine, examine_environment};
 
-use super::environment;
-use super::machine::{self, render_findings};
+use super::environment::{self, Profile};
+use super::machine::{self, Least, render_findings};
 use crate::failure::Failure;
+use crate::input::plugin_name;
 use crate::output::{print, print_json};
 use crate::session::Transport;
 
@@ -24,14 +25,15 @@ const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 ///
 /// Each finding has a code (see `tcpx explain`), a severity, what was seen, why that matters, and
 /// the cure as commands to type. Nothing is changed and the plugin is not loaded. With the software
-/// plugin, what only the hardware plugin needs is information. Exit status: 0 nothing but
-/// information, 1 warning, 2 error, 3 fatal for the plugin: it would exit, crash, hang or refuse to
-/// start; 64 wrong flags, 70 not examined for another reason, both with nothing on stdout.
+/// plugin, what only the hardware plugin needs is information, which a text only counts. Exit
+/// status: 0 nothing but information, 1 warning, 2 error, 3 fatal for the plugin: it would exit,
+/// crash, hang or refuse to start; 64 wrong flags, 70 not examined for another reason, both with
+/// nothing on stdout.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct DoctorArgs {
     /// Plugin to examine the machine for: auto, soft or the file of an ncclNet v7 plugin
     /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
-    #[arg(long, value_name = "auto|soft|PATH")]
+    #[arg(long, value_parser = plugin_name, value_name = "auto|soft|PATH")]
     plugin: Option<PluginChoice>,
 
     /// Leave out findings about other GPUs than this one, counted from 0 in the order of `tcpx
@@ -54,8 +56,16 @@ pub(crate) struct DoctorArgs {
     watch: Option<u64>,
 
     /// Only look at environment variables, and show each
-    #[arg(long, conflicts_with_all = ["plugin", "gpu", "nic", "peer", "watch"])]
+    #[arg(long, conflicts_with_all = ["gpu", "nic", "peer", "watch"])]
     env: bool,
+
+    /// Also compare the environment with the settings recommended for this kind of host
+    #[arg(long, value_enum, value_name = "NAME")]
+    profile: Option<Profile>,
+
+    /// Leave out milder findings; a text names them in a line [default: warning, with --json info]
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    min_severity: Option<Least>,
 
     /// Print one JSON object instead of a text
     #[arg(long)]
@@ -64,13 +74,20 @@ pub(crate) struct DoctorArgs {
 
 /// Examines, and prints every finding.
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    if args.env {
-        return environment::examine(args.json);
-    }
     let transport = Transport::of(args.plugin.as_ref())?;
+    let default = if args.json { Least::Info } else { Least::Warning };
+    let least = args.min_severity.unwrap_or(default);
+    if args.env {
+        let env = process_env();
+        let report = examine_environment(transport.path(), &Host::this(&env));
+        return environment::examine(&with_profile(report, args.profile, &env), args.json, least);
+    }
+    if let Some(nic) = &args.nic {
+        check_nic(nic, &machine::nics()?)?;
+    }
     let peer = args.peer.as_deref().map(resolve).transpose()?;
     let gpus = machine::gpus();
-    let gpu = args.gpu.map(|wanted| choose(&gpus, wanted)).transpose()?.flatten();
+    let gpu = args.gpu.map(|wanted| choose(&gpus, wanted)).transpose()?;
 
     let env = with_data_nic(process_env(), args.nic.as_deref());
     let kernel = LiveKernel::default();
@@ -79,6 +96,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if let Some(seconds) = args.watch {
         report = Report::new([report.findings(), &watch(&host, &kernel, seconds)].concat());
     }
+    report = with_profile(report, args.profile, &env);
     if let Some(gpu) = gpu {
         report = without_other_gpus(&report, gpu, &gpus);
     }
@@ -89,13 +107,16 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
             "gpu": gpu.map(|gpu| &gpu.pci_bus_id),
             "nic": args.nic,
             "peer": peer,
-            "findings": report,
+            "findings": environment::shown(&report, least),
             "worst": report.worst(),
             "exit_status": exit_status,
         }))?,
         false => {
             let Transport { plugin, why } = transport;
-            print(&format!("plugin {plugin} ({why})\n\n{}", render_findings(report.findings())))?;
+            print(&format!(
+                "plugin {plugin} ({why})\n\n{}",
+                render_findings(report.findings(), least)
+            ))?;
         }
     }
     Ok(ExitCode::from(exit_status))
@@ -123,15 +144,29 @@ fn resolve(peer: &str) -> Result<SocketAddr, Failure> {
     addresses.next().ok_or_else(|| unusable("the name has no address"))
 }
 
-/// The GPU with this number. Without any GPU nothing can be narrowed down, and a finding says so.
-fn choose(gpus: &[Gpu], wanted: usize) -> Result<Option<&Gpu>, Failure> {
-    if gpus.is_empty() {
-        return Ok(None);
-    }
-    gpus.get(wanted).map(Some).ok_or_else(|| {
-        let last = gpus.len() - 1;
-        Failure::Usage(format!("--gpu {wanted}: this machine has GPUs 0 to {last}"))
+/// The GPU with this number.
+fn choose(gpus: &[Gpu], wanted: usize) -> Result<&Gpu, Failure> {
+    gpus.get(wanted).ok_or_else(|| {
+        let there = match gpus.len() {
+            0 => "this machine has no GPU; leave it out".to_owned(),
+            count => format!("this machine has GPUs 0 to {}", count - 1),
+        };
+        Failure::Usage(format!("--gpu {wanted}: {there}"))
     })
+}
+
+/// Refuses a NIC that is not there: nothing could be said of it.
+fn check_nic(wanted: &str, nics: &[Nic]) -> Result<(), Failure> {
+    if nics.iter().any(|nic| nic.name == wanted) {
+        return Ok(());
+    }
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+    Err(Failure::Usage(format!("--nic {wanted}: this machine has {}", names.join(", "))))
+}
+
+fn with_profile(report: Report, profile: Option<Profile>, env: &Env) -> Report {
+    let differences = profile.map(|profile| profile.compare(env)).unwrap_or_default();
+    Report::new([report.findings(), &differences].concat())
 }
 
 /// The environment that the plugin would see if it were to use `nic` alone. The sign asks for the
@@ -191,10 +226,10 @@ mod tests {
     #[test]
     fn a_gpu_that_is_not_there_is_refused_with_what_is() {
         let gpus = [gpu("0000:04:00.0"), gpu("0000:05:00.0")];
-        assert_eq!(choose(&gpus, 1).unwrap(), Some(&gpus[1]));
+        assert_eq!(choose(&gpus, 1).unwrap(), &gpus[1]);
         let error = choose(&gpus, 2).unwrap_err().to_string();
         assert!(error.contains("--gpu 2") && error.contains("0 to 1"), "{error}");
-        assert_eq!(choose(&[], 0).unwrap(), None);
+        assert!(choose(&[], 0).unwrap_err().to_string().contains("has no GPU"));
     }
 
     #[test]

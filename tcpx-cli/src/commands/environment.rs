@@ -4,14 +4,15 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use tcpx_diagnosis::variables::{profile_a3_high, render_profile};
+use tcpx_diagnosis::variables::{Env, compare_with_profile, profile_a3_high, render_profile};
+use tcpx_diagnosis::{Finding, Report};
 use tcpx_doctor::environment::EnvLine;
 
-use super::machine::{self, render_findings};
+use super::machine::{self, Least, render_findings};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// Show the hardware plugin's environment variables, or print a profile of them for a shell.
+/// Show the environment variables of the hardware plugin and of this library, or print a profile.
 ///
 /// Without flags: one line for each known variable with state, value and meaning, then unknown ones
 /// that look like it. `tcpx doctor --env` says what is wrong with them, too. To set a profile: eval
@@ -27,8 +28,9 @@ pub(crate) struct EnvArgs {
     json: bool,
 }
 
+/// A kind of host for which settings are recommended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Profile {
+pub(crate) enum Profile {
     /// GCP A3 High: eight H100, four data NICs eth1 to eth4
     A3High,
 }
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitCode, Failure> {
     match args.profile {
         Some(Profile::A3High) => print(render_profile(profile_a3_high()).trim_end())?,
         None => {
-            let (lines, _) = machine::environment()?;
+            let lines = machine::environment()?;
             match args.json {
                 true => print_json(&json!({ "variables": lines }))?,
                 false => print(&render(&lines))?,
@@ -48,20 +50,37 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+impl Profile {
+    /// What of the environment differs from it.
+    pub(crate) fn compare(self, env: &Env) -> Vec<Finding> {
+        match self {
+            Self::A3High => compare_with_profile(env, profile_a3_high()),
+        }
+    }
+}
+
 /// The variables and what is wrong with them; the exit status is that of the worst finding.
-pub(crate) fn examine(json: bool) -> Result<ExitCode, Failure> {
-    let (lines, report) = machine::environment()?;
+pub(crate) fn examine(report: &Report, json: bool, least: Least) -> Result<ExitCode, Failure> {
+    let lines = machine::environment()?;
     let exit_status = report.exit_status();
     match json {
         true => print_json(&json!({
             "variables": lines,
-            "findings": report,
+            "findings": shown(report, least),
             "worst": report.worst(),
             "exit_status": exit_status,
         }))?,
-        false => print(&format!("{}\n\n{}", render(&lines), render_findings(report.findings())))?,
+        false => {
+            let findings = render_findings(report.findings(), least);
+            print(&format!("{}\n\n{findings}", render(&lines)))?;
+        }
     }
     Ok(ExitCode::from(exit_status))
+}
+
+/// The findings of a report that are wanted.
+pub(crate) fn shown(report: &Report, least: Least) -> Vec<&Finding> {
+    report.findings().iter().filter(|finding| least.shows(finding)).collect()
 }
 
 fn render(lines: &[EnvLine]) -> String {

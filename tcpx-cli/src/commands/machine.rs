@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tcpx_diagnosis::pci::{self, Gpu, Nic};
-use tcpx_diagnosis::{Facts, Finding, Host, LiveFacts, Report, variables};
+use tcpx_diagnosis::{Facts, Finding, Host, LiveFacts, Severity, variables};
 use tcpx_doctor::environment;
 
 use crate::failure::Failure;
@@ -21,51 +21,101 @@ pub(crate) fn nics() -> Result<Vec<Nic>, Failure> {
     Ok(pci::nics(Path::new("/"), &addresses))
 }
 
-/// Every variable of the plugin as it is set here, and what is wrong with them, worst first.
-pub(crate) fn environment() -> Result<(Vec<environment::EnvLine>, Report), Failure> {
+/// Every variable of the plugin and of this library, as it is set here.
+pub(crate) fn environment() -> Result<Vec<environment::EnvLine>, Failure> {
     let nics = nics()?;
     let names: Vec<&str> =
         nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect();
     let env = variables::process_env();
     let cpus = Host::this(&env).cpu_count();
-    let lines = environment::inspect(&env, &names, cpus);
-    Ok((lines, Report::new(environment::lint(&env, &names, cpus))))
+    Ok(environment::inspect(&env, &names, cpus))
 }
 
-/// `findings` numbered, each with cause and cure, and a line that counts them.
-pub(crate) fn render_findings(findings: &[Finding]) -> String {
+/// Findings of at least a severity, as they are shown to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Least {
+    /// Everything, also what only absent hardware would need
+    Info,
+    /// What is slower or more fragile than it should be, and worse
+    Warning,
+    /// What makes transfers fail, and worse
+    Error,
+    /// What makes the hardware plugin exit, crash, hang or refuse to start
+    Fatal,
+}
+
+impl Least {
+    fn severity(self) -> Severity {
+        match self {
+            Self::Info => Severity::Info,
+            Self::Warning => Severity::Warning,
+            Self::Error => Severity::Error,
+            Self::Fatal => Severity::FatalForPlugin,
+        }
+    }
+
+    pub(crate) fn shows(self, finding: &Finding) -> bool {
+        finding.severity >= self.severity()
+    }
+}
+
+/// `findings` numbered, each with cause and cure; the ids of those that are not shown, in a line;
+/// and a line that counts them.
+pub(crate) fn render_findings(findings: &[Finding], least: Least) -> String {
     let mut text = String::new();
-    for (row, finding) in findings.iter().enumerate() {
+    let (shown, folded): (Vec<_>, Vec<_>) = findings.iter().partition(|it| least.shows(it));
+    for (row, finding) in shown.iter().enumerate() {
         let number = format!("{:>2}. ", row + 1);
         let indented = finding.to_string().replace('\n', "\n    ");
         text.push_str(&format!("{number}{indented}\n\n"));
     }
+    if !folded.is_empty() {
+        let mut ids: Vec<String> = folded.iter().map(|it| it.id.to_string()).collect();
+        ids.dedup();
+        let count = folded.len();
+        let (count, ids) = (format!("{count} milder finding{}", plural(count)), ids.join(" "));
+        text.push_str(&format!("{count} not shown, see --min-severity info: {ids}\n\n"));
+    }
     text.push_str(&match findings {
         [] => "nothing wrong was found".to_owned(),
-        [worst, ..] => format!(
-            "{} finding{}, the worst is {}",
-            findings.len(),
-            if findings.len() == 1 { "" } else { "s" },
-            worst.severity
-        ),
+        [worst, ..] => {
+            let count = findings.len();
+            format!("{count} finding{}, the worst is {}", plural(count), worst.severity)
+        }
     });
     text
 }
 
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 #[cfg(test)]
 mod tests {
+    use tcpx_diagnosis::Report;
+
     use super::*;
 
     #[test]
     fn findings_are_numbered_and_counted() {
         let report = Report::new(environment::lint(&variables::Env::new(), &[], 0));
-        let text = render_findings(report.findings());
+        let text = render_findings(report.findings(), Least::Info);
         assert!(text.starts_with(" 1. TCPX-101 fatal-for-plugin: "), "{text}");
         assert!(
             text.contains("\n      why:  ") && text.contains("\n      cure: export "),
             "{text}"
         );
         assert!(text.ends_with("the worst is fatal-for-plugin"), "{text}");
-        assert_eq!(render_findings(&[]), "nothing wrong was found");
+        assert_eq!(render_findings(&[], Least::Warning), "nothing wrong was found");
+    }
+
+    #[test]
+    fn milder_findings_are_folded_into_a_line() {
+        let findings = environment::lint(&variables::Env::new(), &[], 0);
+        let text = render_findings(Report::new(findings).findings(), Least::Warning);
+        let line = "1 milder finding not shown, see --min-severity info: TCPX-127";
+        assert!(text.lines().any(|shown| shown == line), "{text}");
+        assert!(!text.contains("TCPX-127 info"), "{text}");
+        assert!(text.ends_with("2 findings, the worst is fatal-for-plugin"), "{text}");
     }
 }

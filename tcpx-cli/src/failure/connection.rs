@@ -25,8 +25,29 @@ pub(crate) enum ConnectionError {
          address, --port and firewall"
     )]
     NoServer { address: String, waited: Deadline, tried: SocketAddr, error: Error },
-    #[error("{address}: {reason}; give a host name or address, with :PORT if it is not --port")]
+    #[error(
+        "no server at {address} within {waited}: {tried}: {error}; the server listens on IPv4 \
+         alone: give its IPv4 address"
+    )]
+    NoServerOverIpv6 { address: String, waited: Deadline, tried: SocketAddr, error: Error },
+    #[error(
+        "{peer} runs tcpx {theirs} and this end tcpx {ours} (rendezvous version {their_version} \
+         and {our_version}), which do not speak to each other; install one release on both hosts"
+    )]
+    OtherRelease {
+        peer: SocketAddr,
+        theirs: String,
+        ours: &'static str,
+        their_version: u16,
+        our_version: u16,
+    },
+    #[error(
+        "server address \"{address}\": {reason}; give a host name or address, with :PORT if it is \
+         not --port: 10.0.0.1, 10.0.0.1:12345, [fe80::1]:12345"
+    )]
     BadAddress { address: String, reason: String },
+    #[error("server {address}: {reason}; see what the name service says, or give its address")]
+    UnknownHost { address: String, reason: String },
     #[error(
         "the other end ({peer}) closed the connection while this end was {doing}; see what it \
          printed, or whether it was ended"

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use rustix::io::Errno;
 use tcpx_core::{Code, Error, PluginChoice, diagnosis_of_io};
-use tcpx_diagnosis::table::{connection, transfer};
+use tcpx_diagnosis::table::{connection, limits, transfer};
 
 use super::connection::ConnectionError;
 use super::reason::Failure;
@@ -31,6 +32,15 @@ fn code_of(failure: &Failure) -> Option<Code> {
         Failure::Connection(ConnectionError::NoServer { error, .. }) => {
             return diagnosis_of_io(error.kind()).map(|diagnosis| diagnosis.code);
         }
+        Failure::Connection(ConnectionError::NoServerOverIpv6 { .. }) => &limits::PEER_REFUSES,
+        Failure::Connection(
+            ConnectionError::BadAddress { .. } | ConnectionError::UnknownHost { .. },
+        ) => &connection::ADDRESS_UNUSABLE,
+        Failure::Connection(ConnectionError::OtherRelease { .. }) => {
+            &connection::PEER_VERSION_DIFFERS
+        }
+        Failure::Usage(_) => &transfer::COMMAND_LINE_WRONG,
+        Failure::Io { error, .. } if is_out_of_files(error) => &limits::OPEN_FILES_LIMIT,
         Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
         Failure::NotVerified(_) => &transfer::PAYLOAD_DIFFERS,
         // The other end has said what there is to say; the rest is about this command line.
@@ -38,12 +48,17 @@ fn code_of(failure: &Failure) -> Option<Code> {
         | Failure::OtherEnd(_)
         | Failure::Refused(_)
         | Failure::Refusing(_)
-        | Failure::Usage(_)
         | Failure::Unknown(_)
         | Failure::OutOfTime { .. }
         | Failure::Io { .. } => return None,
     };
     Some(diagnosis.code)
+}
+
+/// Whether the process, or the system, may open no more files.
+fn is_out_of_files(error: &std::io::Error) -> bool {
+    let number = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| number == Some(errno.raw_os_error()))
 }
 
 #[cfg(test)]
@@ -69,6 +84,8 @@ mod tests {
             (no_server.into(), "TCPX-607"),
             (Failure::PluginProcess("gone".into()), "TCPX-720"),
             (Failure::NotVerified("byte 3".into()), "TCPX-905"),
+            (Failure::Usage("no".into()), "TCPX-920"),
+            (Failure::io("opening")(std::io::Error::from_raw_os_error(24)), "TCPX-608"),
         ] {
             let line = error_line(&failure, None);
             assert!(line.ends_with(&format!(" (see: tcpx explain {expected})")), "{line}");
@@ -79,7 +96,7 @@ mod tests {
     #[test]
     fn what_has_no_diagnosis_gets_no_hint() {
         for failure in [
-            Failure::Usage("no".into()),
+            Failure::io("opening")(std::io::ErrorKind::NotFound.into()),
             Failure::OtherEnd("gone (see: tcpx explain TCPX-201)".into()),
             Error::Cancelled.into(),
         ] {

@@ -84,7 +84,9 @@ impl Failure {
     /// 2 for what the user asked for, 1 for what went wrong.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Library(Error::Setting { .. }) => 2,
+            Self::Usage(_)
+            | Self::Library(Error::Setting { .. })
+            | Self::Connection(ConnectionError::BadAddress { .. }) => 2,
             _ => 1,
         }
     }
@@ -117,7 +119,8 @@ pub(crate) fn usage_line(error: &clap::Error) -> String {
         .split("\n\n")
         .map(one_line)
         .filter(|part| {
-            !part.is_empty() && !part.starts_with("Usage:") && !part.starts_with("For more")
+            let says_nothing = ["Usage:", "For more", "tip: to pass"];
+            !part.is_empty() && !says_nothing.iter().any(|start| part.starts_with(start))
         })
         .collect();
     let message = paragraphs.join("; ");

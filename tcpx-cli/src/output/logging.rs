@@ -1,39 +1,82 @@
-//! The log: events of the library and of this program, on stderr.
+//! The log: events of the library and of this program, on stderr or in a file.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
 
+use tcpx_core::printable;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::log_file::LogFile;
+use crate::failure::Failure;
 use crate::input::variables;
 
 const DEBUG: [&str; 2] = ["TCPX_DEBUG", "UCCL_TCPX_DEBUG"];
 const LAUNCH_DEBUG: [&str; 2] = ["TCPX_LAUNCH_DEBUG", "UCCL_TCPX_LAUNCH_DEBUG"];
 
-/// Starts the log. `shows_all`: down to each unpack descriptor, where RUST_LOG says nothing else;
-/// otherwise warnings, and what `TCPX_DEBUG` and its like ask for. `role`: which end writes it, if
-/// the command has ends.
-pub(crate) fn start(shows_all: bool, role: Option<&'static str>) {
-    let filter = std::env::var("RUST_LOG")
-        .ok()
-        .filter(|text| !text.is_empty())
-        .and_then(|text| EnvFilter::try_new(text).ok())
-        .unwrap_or_else(|| {
-            let filter =
-                directives(shows_all, variables::is_on(&DEBUG), variables::is_on(&LAUNCH_DEBUG));
-            EnvFilter::new(filter)
-        });
-    // Only fails when there is a log already, which then stays.
-    let _ = tracing_subscriber::fmt()
+/// The flags of the log, which every command has.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct LogArgs {
+    /// Log what happens once for each session and peer; -vv: every step; -vvv: every unpack
+    /// descriptor
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+
+    /// Append the log to this file instead of writing it to stderr
+    #[arg(long, global = true, value_name = "PATH")]
+    log_file: Option<PathBuf>,
+}
+
+/// The flags of this process, for those that it starts.
+static FLAGS: OnceLock<LogArgs> = OnceLock::new();
+
+/// Starts the log. `shows_all`: down to each unpack descriptor, where nothing else is asked for.
+/// `-v` counts before RUST_LOG, and that before `TCPX_DEBUG` and its like. `role`: which end writes
+/// it, if the command has ends.
+pub(crate) fn start(
+    args: &LogArgs,
+    shows_all: bool,
+    role: Option<&'static str>,
+) -> Result<(), Failure> {
+    let from_variable = || {
+        let text = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty())?;
+        EnvFilter::try_new(text).ok()
+    };
+    let filter = match Detail::of(args.verbose) {
+        Some(detail) => EnvFilter::new(detail.directives()),
+        None => from_variable().unwrap_or_else(|| {
+            let (debug, launch) = (variables::is_on(&DEBUG), variables::is_on(&LAUNCH_DEBUG));
+            EnvFilter::new(Detail::by_variables(shows_all, debug, launch).directives())
+        }),
+    };
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .event_format(Lines { role })
-        .try_init();
+        .with_ansi(false)
+        // A log that nobody takes any more is no reason to panic, which telling of it would be.
+        .log_internal_errors(false)
+        .event_format(Lines { role });
+    // Both only fail when there is a log already, which then stays.
+    let _ = match &args.log_file {
+        Some(path) => log.with_writer(LogFile::open(path)?).try_init(),
+        None => log.with_writer(std::io::stderr).try_init(),
+    };
+    let _ = FLAGS.set(args.clone());
+    Ok(())
+}
+
+/// Has a started process of this program log as this one does.
+pub(crate) fn hand_down(command: &mut Command) {
+    let Some(LogArgs { verbose, log_file }) = FLAGS.get() else { return };
+    command.args((0..*verbose).map(|_| "-v"));
+    if let Some(path) = log_file {
+        command.arg("--log-file").arg(path);
+    }
 }
 
 /// Whether the log shows more than warnings, so that nothing else should draw on the terminal.
@@ -41,21 +84,53 @@ pub(crate) fn is_detailed() -> bool {
     tracing::enabled!(Level::INFO)
 }
 
-fn directives(shows_all: bool, debug: bool, launch_debug: bool) -> &'static str {
-    match (shows_all, debug, launch_debug) {
-        (true, ..) | (_, _, true) => {
-            "warn,tcpx=trace,tcpx_core=trace,tcpx_unpack=trace,tcpx_softnet=debug,tcpx_sys=debug"
+/// How much the log says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    Warnings,
+    /// What happens once for each session and peer.
+    Sessions,
+    Steps,
+    Descriptors,
+}
+
+impl Detail {
+    /// `None`: the flag was not given.
+    fn of(verbose: u8) -> Option<Self> {
+        match verbose {
+            0 => None,
+            1 => Some(Self::Sessions),
+            2 => Some(Self::Steps),
+            _ => Some(Self::Descriptors),
         }
-        (_, true, _) => {
-            "warn,tcpx=debug,tcpx_core=debug,tcpx_unpack=debug,tcpx_softnet=info,tcpx_sys=debug"
+    }
+
+    fn by_variables(shows_all: bool, debug: bool, launch_debug: bool) -> Self {
+        match (shows_all, debug, launch_debug) {
+            (true, ..) | (_, _, true) => Self::Descriptors,
+            (_, true, _) => Self::Steps,
+            _ => Self::Warnings,
         }
-        // The check before a plugin is loaded also returns what it logs, and the command ends with
-        // that.
-        _ => "warn,tcpx_diagnosis::preflight=off",
+    }
+
+    fn directives(self) -> &'static str {
+        match self {
+            // The check before a plugin is loaded also returns what it logs, and the command ends
+            // with that.
+            Self::Warnings => "warn,tcpx_diagnosis::preflight=off",
+            Self::Sessions => "info,tcpx_diagnosis::preflight=off",
+            Self::Steps => {
+                "warn,tcpx=debug,tcpx_core=debug,tcpx_unpack=debug,tcpx_softnet=info,tcpx_sys=debug"
+            }
+            Self::Descriptors => {
+                "warn,tcpx=trace,tcpx_core=trace,tcpx_unpack=trace,tcpx_softnet=debug,tcpx_sys=debug"
+            }
+        }
     }
 }
 
-/// `[DEBUG] server: message field=value`: what happened, at which level, and which end says so.
+/// `2026-01-31T12:00:00.123456Z [DEBUG] server: message field=value`: when and what happened, at
+/// which level, and which end says so. One line, whatever others have put into the fields.
 struct Lines {
     role: Option<&'static str>,
 }
@@ -71,12 +146,14 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        write!(writer, "[{}] ", event.metadata().level())?;
+        SystemTime.format_time(&mut writer)?;
+        write!(writer, " [{}] ", event.metadata().level())?;
         if let Some(role) = self.role {
-            write!(writer, "{}: ", role)?;
+            write!(writer, "{role}: ")?;
         }
-        context.field_format().format_fields(writer.by_ref(), event)?;
-        writeln!(writer)
+        let mut fields = String::new();
+        context.field_format().format_fields(Writer::new(&mut fields), event)?;
+        writeln!(writer, "{}", printable(&fields))
     }
 }
 
@@ -86,12 +163,19 @@ mod tests {
 
     #[test]
     fn every_filter_can_be_read() {
-        for shows_all in [false, true] {
-            for (debug, launch) in [(false, false), (true, false), (false, true), (true, true)] {
-                assert!(EnvFilter::try_new(directives(shows_all, debug, launch)).is_ok());
-            }
+        for detail in [Detail::Warnings, Detail::Sessions, Detail::Steps, Detail::Descriptors] {
+            assert!(EnvFilter::try_new(detail.directives()).is_ok(), "{detail:?}");
         }
-        assert!(directives(false, false, false).starts_with("warn"));
-        assert!(directives(false, true, false).contains("tcpx_core=debug"));
+    }
+
+    #[test]
+    fn the_flag_asks_for_more_each_time_and_variables_for_two_levels() {
+        let asked: Vec<_> = (0..5).map(Detail::of).collect();
+        let [sessions, steps, all] = [Detail::Sessions, Detail::Steps, Detail::Descriptors];
+        assert_eq!(asked, [None, Some(sessions), Some(steps), Some(all), Some(all)]);
+        assert_eq!(Detail::by_variables(false, false, false), Detail::Warnings);
+        assert_eq!(Detail::by_variables(false, true, false), steps);
+        assert_eq!(Detail::by_variables(false, true, true), all);
+        assert_eq!(Detail::by_variables(true, false, false), all);
     }
 }

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use super::server_address::ServerAddress;
 use crate::budget::Budget;
-use crate::failure::Failure;
+use crate::failure::{ConnectionError, Failure};
 use crate::input::Seconds;
 use crate::process;
 use crate::session::SessionArgs;
@@ -16,8 +17,9 @@ pub(crate) struct EndsArgs {
     end: Option<Role>,
 
     /// The server's host name or address, with :PORT if it is not --port [client only]
-    #[arg(value_name = "ADDR", required_if_eq("end", "client"))]
-    pub(super) address: Option<String>,
+    // Text, not an address: of a server's the command can say more than that it cannot be read.
+    #[arg(value_name = "ADDR")]
+    address: Option<String>,
 
     /// TCP port on which the two ends meet; 0 lets the system choose [server, client]
     #[arg(long, default_value_t = 12345, value_name = "PORT", help_heading = "Connection")]
@@ -79,16 +81,31 @@ impl EndsArgs {
     }
 
     /// Checks what clap cannot, and ties this process to the one that started it. From now on the
-    /// command's time runs.
-    pub(super) fn begin(&self) -> Result<Budget, Failure> {
+    /// command's time runs. Returns where the server is, if this process is a client.
+    pub(super) fn begin(&self, command: &str) -> Result<(Budget, Option<ServerAddress>), Failure> {
         let budget = Budget::new(self.timeout.map(|timeout| timeout.0));
-        if let (Some(Role::Server), Some(address)) = (self.end, &self.address) {
-            let text = format!(
-                "the server takes no address (got {address}); it listens on every one, see --port"
-            );
-            return Err(Failure::Usage(text));
-        }
+        let server = match (self.end, &self.address) {
+            (Some(Role::Client), Some(address)) => Some(server_address(address)?),
+            (Some(Role::Client), None) => {
+                return Err(Failure::Usage(format!(
+                    "the client needs the server's address <ADDR>, for example: tcpx {command} client \
+                 10.0.0.1"
+                )));
+            }
+            (_, Some(address)) => {
+                return Err(Failure::Usage(format!(
+                    "the server takes no address (got {address}); it listens on every one. For a GPU \
+                 say --gpu N, for a port --port N"
+                )));
+            }
+            (_, None) => None,
+        };
         self.parent.map_or(Ok(()), process::live_with)?;
-        Ok(budget)
+        Ok((budget, server))
     }
+}
+
+fn server_address(text: &str) -> Result<ServerAddress, Failure> {
+    let bad = |reason| ConnectionError::BadAddress { address: text.to_owned(), reason };
+    Ok(text.parse().map_err(bad)?)
 }

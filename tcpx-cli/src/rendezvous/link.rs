@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tcpx_wire::frame;
 
-use super::message::{Abort, Greeting, Message, RESULT_LIMIT, VERSION, name};
+use super::message::{Abort, Greeting, Message, RELEASE, RESULT_LIMIT, VERSION, name};
 use super::watch::LinkWatch;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
@@ -62,11 +62,23 @@ impl Link {
 
     /// Both ends say which version of the messages they speak.
     pub(super) fn greet(&mut self) -> Result<(), Failure> {
-        self.send(&Greeting { version: VERSION })?;
-        match self.receive()? {
-            Greeting { version: VERSION } => Ok(()),
-            Greeting { version } => Err(self
-                .garbage(format!("it speaks version {version} of it, this end version {VERSION}"))),
+        self.send(&Greeting::own())?;
+        let (kind, body) =
+            self.next(name(Greeting::KIND), Greeting::BODY_LIMIT, self.deadline())?;
+        let theirs = Greeting::read(&body).filter(|_| kind == Greeting::KIND);
+        match theirs.ok_or_else(|| self.garbage("it sent no greeting".into()))? {
+            Greeting { version: VERSION, .. } => Ok(()),
+            Greeting { version: their_version, release: theirs } => {
+                let (peer, ours, our_version) = (self.peer, RELEASE, VERSION);
+                let other = ConnectionError::OtherRelease {
+                    peer,
+                    theirs,
+                    ours,
+                    their_version,
+                    our_version,
+                };
+                Err(other.into())
+            }
         }
     }
 
@@ -285,6 +297,29 @@ mod tests {
             let silent = left.receive::<Connected>().unwrap_err().to_string();
             assert!(silent.contains("within 0.015 s (of --timeout 0.02 s)"), "{silent}");
             right.send(&Connected).unwrap();
+        }
+    }
+
+    #[test]
+    fn another_release_is_named_beside_this_one() {
+        // Version 5 said no release; a later one may say more.
+        let later = Greeting { version: 9, release: "2.7.1".into() };
+        let later = [encode(&later).unwrap(), vec![1, 2, 3]].concat();
+        for (greeting, theirs) in [
+            (vec![5], ["tcpx of another release", "version 5 and"]),
+            (later, ["tcpx 2.7.1", "version 9 and"]),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let mut link = Link::new(listener.accept().unwrap().0, Budget::new(LONG)).unwrap();
+            let mut bytes = Vec::new();
+            frame::append(&mut bytes, Greeting::KIND, |out| out.extend_from_slice(&greeting));
+            other.write_all(&bytes).unwrap();
+            let text = link.greet().unwrap_err().to_string();
+            let ours = format!("this end tcpx {RELEASE}");
+            for words in [theirs[0], theirs[1], &ours, "install one release on both hosts"] {
+                assert!(text.contains(words), "{words}: {text}");
+            }
         }
     }
 

@@ -19,8 +19,11 @@ const NAMES: [&str; 9] = [
 ];
 
 /// Of the messages and their order; every change makes a new one. 1 and 2 had other frames, in 3 a
-/// client always asked for a chunk size, and 4 had fewer ways to measure.
-pub(super) const VERSION: u16 = 5;
+/// client always asked for a chunk size, 4 had fewer ways to measure, and 5 did not say its
+/// release.
+pub(super) const VERSION: u16 = 6;
+/// Of this program.
+pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// Longest body of a command's results, in bytes.
 pub(crate) const RESULT_LIMIT: usize = 4 << 20;
 
@@ -37,10 +40,26 @@ pub(super) fn name(kind: u16) -> &'static str {
     NAMES.get(usize::from(kind)).copied().unwrap_or("message of an unknown kind")
 }
 
-/// Either end, first of all. It stays the same in every version.
+/// Either end, first of all. What a version adds to it stands at its end, where others leave it
+/// unread.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Greeting {
     pub(super) version: u16,
+    /// Of tcpx. Versions below 6 do not say it.
+    pub(super) release: String,
+}
+
+impl Greeting {
+    pub(super) fn own() -> Self {
+        Self { version: VERSION, release: RELEASE.into() }
+    }
+
+    /// Of any version.
+    pub(super) fn read(body: &[u8]) -> Option<Self> {
+        let (version, rest) = postcard::take_from_bytes(body).ok()?;
+        let release: Option<String> = postcard::take_from_bytes(rest).ok().map(|(text, _)| text);
+        Some(Self { version, release: release.unwrap_or_else(|| "of another release".into()) })
+    }
 }
 
 /// Either end: I give up, and this is why.
@@ -76,7 +95,7 @@ pub(super) struct Connected;
 
 impl Message for Greeting {
     const KIND: u16 = 0;
-    const BODY_LIMIT: usize = 16;
+    const BODY_LIMIT: usize = 64;
 }
 
 impl Message for Abort {

@@ -12,6 +12,7 @@ use super::args::{EndsArgs, Role};
 use super::client::Reached;
 use super::link::Link;
 use super::server::{Greeted, Heard};
+use super::server_address::ServerAddress;
 use super::socket;
 use super::started_server::StartedServer;
 use crate::backstop::Backstop;
@@ -40,23 +41,29 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
     ///
     /// `None`: this end worked for the process that started it, which tells the result.
     pub(crate) fn run(&self) -> Result<Option<T>, Failure> {
-        let budget = self.ends.begin()?;
+        let (budget, server) = self.ends.begin(self.command)?;
         let backstop = Backstop::start(budget)?;
         let result = match self.ends.role() {
-            Role::Client => self.as_client(budget, &backstop)?,
+            Role::Client => self.as_client(server.as_ref(), budget, &backstop)?,
             Role::Server => self.as_server(budget, &backstop)?,
         };
         Ok((!self.ends.is_started_end()).then_some(result))
     }
 
-    fn as_client(&self, budget: Budget, backstop: &Backstop) -> Result<T, Failure> {
+    /// `address`: of the server; `None`: it is started here.
+    fn as_client(
+        &self,
+        address: Option<&ServerAddress>,
+        budget: Budget,
+        backstop: &Backstop,
+    ) -> Result<T, Failure> {
         let plan = (self.make_plan)()?;
         let args = &self.ends.session;
         let Setup { options, memory } = args.setup(budget)?;
         // First of all: what is wrong here shows before anything is started or reached.
         self.try_out(options.clone(), budget, backstop)?;
         backstop.enter("reaching the server");
-        let (mut link, server) = reach_server(self.command, self.ends, budget)?;
+        let (mut link, server) = reach_server(self.command, self.ends, address, budget)?;
         let request = args.request(&options, memory);
         let mut slot = None;
         let outcome = Reached::new(&mut link)
@@ -149,9 +156,10 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
 fn reach_server(
     command: &str,
     args: &EndsArgs,
+    address: Option<&ServerAddress>,
     budget: Budget,
 ) -> Result<(Link, Option<StartedServer>), Failure> {
-    if let Some(address) = &args.address {
+    if let Some(address) = address {
         return Ok((socket::dial(address, args.port, budget)?, None));
     }
     let (link, server) = StartedServer::start(command, &args.session, budget)?;
@@ -161,13 +169,13 @@ fn reach_server(
 /// Waits for the client. A started server dials it.
 fn meet_client(args: &EndsArgs, budget: Budget) -> Result<Link, Failure> {
     if let Some(address) = args.dial {
-        return socket::dial(&address.to_string(), args.port, budget);
+        return socket::dial(&address.into(), args.port, budget);
     }
     let listener = socket::bind((Ipv4Addr::UNSPECIFIED, args.port).into())?;
     let address =
         listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
-    writeln!(std::io::stderr(), "listening on {address}")
-        .map_err(Failure::io("writing to stderr"))?;
+    // Nobody may be reading; the client may know the port all the same.
+    let _ = writeln!(std::io::stderr(), "listening on {address}");
     let stream = socket::accept(&listener, None, budget.step())?;
     Link::new(stream, budget)
 }

@@ -1,7 +1,7 @@
 //! How the connection of the two ends comes to be: listen, accept and dial, with deadlines.
 
 use std::io::{Error, ErrorKind};
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::thread::Builder;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 
 use super::link::Link;
+use super::server_address::ServerAddress;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
@@ -60,8 +61,8 @@ pub(crate) fn accept(
     }
 }
 
-/// Connects to the server, which may be started a little later. `address` may lack the port.
-pub(super) fn dial(address: &str, port: u16, budget: Budget) -> Result<Link, Failure> {
+/// Connects to the server, which may be started a little later. `port`: where the address has none.
+pub(super) fn dial(address: &ServerAddress, port: u16, budget: Budget) -> Result<Link, Failure> {
     let waited = budget.step();
     let candidates = resolve_within(waited, address, port)?;
     // What an address answered last: a later attempt that the deadline cuts short does not make it
@@ -80,38 +81,44 @@ pub(super) fn dial(address: &str, port: u16, budget: Budget) -> Result<Link, Fai
             }
         }
         if waited.left() <= RETRY_AFTER {
-            let address = address.to_owned();
+            let address = address.to_string();
             let no_answer = || (candidates[0], Error::new(ErrorKind::TimedOut, "no answer"));
             let (tried, error) = refusal.unwrap_or_else(no_answer);
-            return Err(ConnectionError::NoServer { address, waited, tried, error }.into());
+            let is_ipv6 = candidates.iter().all(SocketAddr::is_ipv6);
+            let failure = match error.kind() {
+                ErrorKind::ConnectionRefused if is_ipv6 => {
+                    ConnectionError::NoServerOverIpv6 { address, waited, tried, error }
+                }
+                _ => ConnectionError::NoServer { address, waited, tried, error },
+            };
+            return Err(failure.into());
         }
         std::thread::sleep(RETRY_AFTER);
     }
 }
 
 /// At least one address. The name service has deadlines of its own, and nobody can hurry it.
-fn resolve_within(waited: Deadline, address: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+fn resolve_within(
+    waited: Deadline,
+    address: &ServerAddress,
+    port: u16,
+) -> Result<Vec<SocketAddr>, Failure> {
     let (tell, told) = channel();
-    let name = address.to_owned();
+    let name = address.clone();
     Builder::new()
         .spawn(move || tell.send(resolve(&name, port)))
         .map_err(Failure::io("starting a thread"))?;
     let resolved = told.recv_timeout(waited.left()).unwrap_or_else(|_| {
         let reason = format!("the name service gave no answer within {waited}");
-        Err(ConnectionError::BadAddress { address: address.to_owned(), reason })
+        Err(ConnectionError::UnknownHost { address: address.to_string(), reason })
     });
     Ok(resolved?)
 }
 
 /// At least one address.
-fn resolve(address: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectionError> {
-    let bad = |reason| ConnectionError::BadAddress { address: address.into(), reason };
-    let bare = address.trim_start_matches('[').trim_end_matches(']');
-    let resolved = if bare.parse::<Ipv6Addr>().is_ok() || !address.contains(':') {
-        (bare, port).to_socket_addrs()
-    } else {
-        address.to_socket_addrs()
-    };
+fn resolve(address: &ServerAddress, port: u16) -> Result<Vec<SocketAddr>, ConnectionError> {
+    let bad = |reason| ConnectionError::UnknownHost { address: address.to_string(), reason };
+    let resolved = (address.host.as_str(), address.port.unwrap_or(port)).to_socket_addrs();
     match resolved.map(Iterator::collect::<Vec<_>>) {
         Ok(list) if list.is_empty() => Err(bad("the name has no address".into())),
         Ok(list) => Ok(list),
@@ -132,9 +139,22 @@ mod tests {
             ("[::1]", "[::1]:12345"),
             ("[::1]:99", "[::1]:99"),
         ] {
-            assert_eq!(resolve(text, 12345).unwrap(), [expected.parse().unwrap()], "{text}");
+            let address = text.parse().unwrap();
+            assert_eq!(resolve(&address, 12345).unwrap(), [expected.parse().unwrap()], "{text}");
         }
-        let error = resolve("127.0.0.1:port", 1).unwrap_err().to_string();
-        assert!(error.contains("127.0.0.1:port") && error.contains("--port"), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_may_listen_on_ipv4_alone_is_not_looked_for_in_vain() {
+        // Nobody else has the port, which is listened on over IPv4 only.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let budget = Budget::new(Some(Duration::from_millis(200)));
+        let error = dial(&"::1".parse().unwrap(), port, budget).unwrap_err().to_string();
+        // Without IPv6 on this machine the address cannot be reached at all.
+        assert!(
+            error.contains("give its IPv4 address") || error.contains("os error 99"),
+            "{error}"
+        );
     }
 }

@@ -13,6 +13,7 @@ use super::link::Link;
 use super::socket;
 use crate::budget::Budget;
 use crate::failure::{ConnectionError, Failure};
+use crate::output::logging;
 use crate::process::{ChildProcess, Log};
 use crate::session::SessionArgs;
 
@@ -47,7 +48,10 @@ impl StartedServer {
                 ["--timeout".to_owned(), left.max(SHORTEST).as_secs_f64().to_string()]
             }))
             .args(session.plugin.iter().flat_map(|it| ["--plugin".to_owned(), it.to_string()]))
+            // By it the plugin is opened, before the client's request comes.
+            .args(session.chunk.iter().flat_map(|it| ["--chunk".to_owned(), it.0.to_string()]))
             .args(session.gpu.iter().flat_map(|gpu| ["--gpu".to_owned(), gpu.to_string()]));
+        logging::hand_down(&mut line);
         let mut process = ChildProcess::start(&mut line, Log::Shown, budget)?;
         let pid = process.id();
         let stream = socket::accept(&listener, Some(&mut process), budget.step());

@@ -11,7 +11,7 @@ use super::memory_choice::{Memory, MemoryChoice};
 use super::transport::Transport;
 use crate::budget::Budget;
 use crate::failure::Failure;
-use crate::input::ByteSize;
+use crate::input::{ByteSize, plugin_name};
 
 /// The library takes no shorter one.
 const SHORTEST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ pub(crate) struct SessionArgs {
     /// Plugin that moves the bytes. auto: the hardware plugin where it is installed, else soft;
     /// soft: the built-in software plugin over plain TCP sockets; PATH: an ncclNet v7 plugin file
     /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
-    #[arg(long, value_name = "auto|soft|PATH")]
+    #[arg(long, value_parser = plugin_name, value_name = "auto|soft|PATH")]
     pub(crate) plugin: Option<PluginChoice>,
 
     /// CUDA ordinal of the GPU whose memory is moved; the two ends may use different ones

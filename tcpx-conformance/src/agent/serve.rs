@@ -25,6 +25,8 @@ pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     let link = std::env::var(LINK_VARIABLE).ok()?;
     let log =
         tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN);
+    // A check may close stderr; a log that nobody takes is no reason to panic.
+    let log = log.log_internal_errors(false);
     // A subscriber of the program's own stays.
     let _ = log.without_time().with_ansi(false).with_writer(std::io::stderr).try_init();
     let served = inherited_link(&link).and_then(|link| serve(link, table));

@@ -14,6 +14,7 @@ use crate::control::epoll_set::{EpollSet, Interest};
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
 use crate::control::introduction::Introduction;
+use crate::control::refusal_log::RefusalLog;
 use crate::error::{Error, Result};
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{Poller, Target};
@@ -49,6 +50,7 @@ pub(crate) struct ControlListener {
     proven: BTreeMap<u64, InboundHandshake>,
     last_number: u64,
     hello_timeout: Duration,
+    refusals: RefusalLog,
 }
 
 impl ControlListener {
@@ -71,6 +73,7 @@ impl ControlListener {
             proven: BTreeMap::new(),
             last_number: LISTENER,
             hello_timeout: HELLO_TIMEOUT,
+            refusals: RefusalLog::default(),
         })
     }
 
@@ -128,15 +131,17 @@ impl ControlListener {
                 Ok((stream, address)) => {
                     moved = true;
                     self.retry_at = None;
-                    if !self.make_room(address.ip()) {
-                        tracing::warn!(from = %address, "control connection refused: too many wait");
+                    if !self.make_room(address.ip(), now) {
+                        self.refusals.say(now, &address.to_string(), "too many wait");
                         continue;
                     }
                     let give_up_at = now + self.hello_timeout;
                     let ip = address.ip();
                     match InboundHandshake::start(stream, ip, give_up_at, now, identity) {
                         Ok(new) => self.begin(new, now, identity),
-                        Err(error) => tracing::warn!(%error, "control connection lost"),
+                        Err(error) => {
+                            self.refusals.say(now, &address.to_string(), &error.to_string());
+                        }
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -145,7 +150,7 @@ impl ControlListener {
                 }
                 Err(error) => {
                     if self.retry_at.replace(now + RETRY_INTERVAL).is_none() {
-                        tracing::warn!(%error, "accepting control connections fails; it is tried again and again");
+                        tracing::warn!(%error, "accepting control connections fails; it is tried again and again [TCPX-608]");
                     }
                     break;
                 }
@@ -158,7 +163,7 @@ impl ControlListener {
         self.last_number += 1;
         let number = self.last_number;
         if let Err(error) = self.set.add(&new, number, Interest::Read) {
-            tracing::warn!(%error, "control connection lost");
+            self.refusals.say(now, &new.address(), &error.to_string());
             return;
         }
         self.unproven.insert(number, new);
@@ -175,7 +180,7 @@ impl ControlListener {
         match handshake.poll(now, identity) {
             HandshakeState::AwaitingHello | HandshakeState::Proven => {}
             HandshakeState::Refused(reason) => {
-                tracing::warn!(from = handshake.address(), reason, "control connection refused");
+                self.refusals.say(now, &handshake.address(), &reason);
                 self.take(number);
                 return true;
             }
@@ -189,7 +194,7 @@ impl ControlListener {
         if interest != before
             && let Err(error) = self.set.change(&*handshake, number, interest)
         {
-            tracing::warn!(%error, "control connection lost");
+            self.refusals.say(now, &handshake.address(), &error.to_string());
             self.take(number);
         } else if handshake.is_proven()
             && let Some(handshake) = self.unproven.remove(&number)
@@ -202,14 +207,13 @@ impl ControlListener {
     /// Drops connections that have said no hello in time.
     fn drop_late(&mut self, now: Instant) {
         while let Some(first) = self.unproven.first_entry().filter(|it| it.get().is_late(now)) {
-            let (from, reason) = (first.get().address(), "it said no hello in time");
-            tracing::warn!(from, reason, "control connection refused");
+            self.refusals.say(now, &first.get().address(), "it said no hello in time");
             let number = *first.key();
             self.take(number);
         }
     }
 
-    fn make_room(&mut self, from: IpAddr) -> bool {
+    fn make_room(&mut self, from: IpAddr, now: Instant) -> bool {
         let table: Vec<Occupant> =
             self.unproven.values().chain(self.proven.values()).map(occupant).collect();
         match admit(from, &table) {
@@ -217,8 +221,7 @@ impl ControlListener {
             Admission::Evict(index) => {
                 let number = self.unproven.keys().nth(index).copied();
                 if let Some(evicted) = number.and_then(|number| self.take(number)) {
-                    let from = evicted.address();
-                    tracing::warn!(from, "control connection evicted for a newer one");
+                    self.refusals.say(now, &evicted.address(), "a newer one takes its place");
                 }
                 true
             }

@@ -24,8 +24,8 @@ pub(crate) struct NewTransfer {
 }
 
 impl Engine {
-    /// A new transfer with a peer that is up: its key, what its owner sees of it, and whether it may
-    /// be posted to.
+    /// A new transfer with a peer that is up: its key, what its owner sees of it, and whether
+    /// anything may be posted to it.
     pub(crate) fn create_transfer(&mut self, name: &str) -> Result<NewTransfer> {
         self.check_open()?;
         let (key, _) = self.peer(name)?;

@@ -160,7 +160,8 @@ impl Engine {
     pub(crate) fn wants_round(&self) -> bool {
         let batch = &self.commons.batch;
         let has_more = self.agenda.due() > 0 || self.is_listener_due || batch.has_more();
-        has_more || self.agenda.is_polling() || batch.is_unpacking() || self.is_due_sooner()
+        let asks = batch.is_unpacking() && !self.unpack_tells;
+        has_more || self.agenda.is_polling() || asks || self.is_due_sooner()
     }
 
     /// Whether a time has come closer since whoever leads began to rest.
@@ -182,6 +183,7 @@ impl Engine {
         }
         let listener = self.listener.as_ref().map(|it| it.attention()).unwrap_or_default();
         let unpacks = batch.is_unpacking() || batch.is_refused() || self.ending.is_some();
+        let unpacks = unpacks && !self.unpack_tells;
         if self.agenda.is_polling() || listener.polls || unpacks {
             return Rest::Poll;
         }

@@ -79,7 +79,12 @@ impl Engine {
 
     /// Lets go of the unpackers without waiting for them, or freeing what they use.
     pub(super) fn leave_unpackers(&mut self) {
-        std::mem::forget(self.take_unpacker());
+        let mut unpack = self.take_unpacker();
+        if self.unpack_tells {
+            // Its threads end when they have copied what is under way.
+            unpack.shutdown();
+        }
+        std::mem::forget(unpack);
         std::mem::forget(self.ending.take());
     }
 
@@ -112,5 +117,6 @@ impl Engine {
         let failure = CudaError::NoDriver.into();
         let nothing = Box::new(Stopped { backend: self.unpack.backend(), failure });
         self.unpack = unpack(std::mem::replace(&mut self.unpack, nothing));
+        self.unpack_tells = self.unpack.on_finished(Box::new(self.commons.session.poller.waker()));
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use tcpx_sys::printable;
+
 /// How a peer went away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -55,8 +57,10 @@ impl fmt::Display for Departure {
             Self::LinkClosed => f.write_str(
                 "its control link closed without a goodbye; the process ended or was killed",
             ),
-            Self::LinkFailed { error, .. } => write!(f, "its control link failed: {error}"),
-            Self::Abort(reason) => write!(f, "it aborted: {reason}"),
+            Self::LinkFailed { error, .. } => {
+                write!(f, "its control link failed: {}", printable(error))
+            }
+            Self::Abort(reason) => write!(f, "it aborted: {}", printable(reason)),
             Self::Silent(silence) => write!(
                 f,
                 "nothing was heard of it for {:.1} s, though it was asked and has a progress \

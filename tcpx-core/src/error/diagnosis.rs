@@ -182,6 +182,9 @@ fn of_linker(words: &str) -> &'static Diagnosis {
 }
 
 fn of_call(failure: &PluginFailure) -> &'static Diagnosis {
+    if let Some(found) = failure.cause.as_ref().and_then(|cause| explain(cause.id)) {
+        return found;
+    }
     match (failure.call, failure.code.0) {
         ("test", 2) => &connection::PEER_CLOSED_AFTER_SENDING,
         ("checkComm", 2) => &connection::DATA_PATH_CUT,

@@ -2,16 +2,19 @@
 
 use std::fmt;
 
+use tcpx_sys::printable;
+
 use super::Error;
 use super::departure::Departure;
 use super::diagnosis::id_at_end;
 use super::dial_failure::DialFailure;
 use crate::types::memory_id::MemoryId;
 
-/// The words of `Text`, then the id of the diagnosis in brackets: ` [TCPX-902]`.
+/// The words of `Text`, then the id of the diagnosis in brackets: ` [TCPX-902]`. One line, whatever
+/// the names and reasons of peers are.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Text(self))?;
+        f.write_str(&printable(&Text(self).to_string()))?;
         match self.id() {
             Some(id) if !ends_with_an_id(self) => write!(f, " [{id}]"),
             _ => Ok(()),
@@ -160,6 +163,17 @@ mod tests {
     use crate::error::remote_key::RemoteKeyError;
     use crate::error::remote_problem::RemoteProblem;
     use crate::error::setting_problem::SettingProblem;
+
+    #[test]
+    fn a_peers_words_stay_in_their_line_and_leave_the_terminal_alone() {
+        let how = Departure::Abort("bad\n[ERROR] all is lost\u{1b}[2J [TCPX-902]".into());
+        assert_eq!(how.to_string(), "it aborted: bad\\n[ERROR] all is lost\\u{1b}[2J [TCPX-902]");
+        let gone = Error::PeerGone { peer: "a\rb".into(), phase: Phase::Send, how };
+        assert_eq!(
+            gone.to_string(),
+            "peer a\\rb is gone during send: it aborted: bad\\n[ERROR] all is lost\\u{1b}[2J [TCPX-902]"
+        );
+    }
 
     /// Logs and scripts know these lines.
     #[test]

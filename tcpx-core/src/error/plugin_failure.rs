@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use tcpx_diagnosis::Finding;
 use tcpx_sys::NcclResult;
 
 use super::phase::Phase;
@@ -23,6 +24,8 @@ pub struct PluginFailure {
     pub channel: Option<u16>,
     /// The NIC, by name.
     pub nic: Option<String>,
+    /// What explains it, where this host was seen to have such a fault.
+    pub cause: Option<Box<Finding>>,
 }
 
 impl fmt::Display for PluginFailure {
@@ -36,6 +39,9 @@ impl fmt::Display for PluginFailure {
         }
         if let Some(nic) = &self.nic {
             write!(f, ", NIC {nic}")?;
+        }
+        if let Some(Finding { seen, cure, .. }) = self.cause.as_deref() {
+            write!(f, ": {seen}; cure: {}", cure.join("; "))?;
         }
         Ok(())
     }

@@ -22,8 +22,10 @@ pub enum SettingProblem {
     PluginChunk(PluginChunkProblem),
     /// The session's chunks are larger than those that the plugin was started with.
     #[error(
-        "the plugin takes chunks of at most {plugin_chunk_bytes} bytes (NCCL_DYNAMIC_CHUNK_SIZE); \
-         use a smaller chunk, or set NCCL_DYNAMIC_CHUNK_SIZE={chunk_bytes} on both hosts"
+        "the plugin was opened for chunks of at most {plugin_chunk_bytes} bytes, by \
+         NCCL_DYNAMIC_CHUNK_SIZE or by this process's first session; use a smaller chunk, ask the \
+         first session for the larger one too (--chunk at both ends), or set \
+         NCCL_DYNAMIC_CHUNK_SIZE={chunk_bytes} on both hosts"
     )]
     AbovePluginChunk {
         /// Bytes of a chunk of the session.

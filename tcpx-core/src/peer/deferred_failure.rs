@@ -54,7 +54,8 @@ mod tests {
 
     fn failure(code: NcclResult) -> Error {
         let (peer, channel, nic) = (Some("far".to_owned()), Some(0), None);
-        Error::Plugin(PluginFailure { call: "test", code, phase: Phase::Send, peer, channel, nic })
+        let (call, phase, cause) = ("test", Phase::Send, None);
+        Error::Plugin(PluginFailure { call, code, phase, peer, channel, nic, cause })
     }
 
     #[test]

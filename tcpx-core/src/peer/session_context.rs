@@ -88,10 +88,11 @@ impl SessionContext {
     }
 
     /// Bytes that are unpacked by one submit. A GPU takes all there are, and copies while the
-    /// thread goes on.
-    pub(crate) fn batch_bytes(&self) -> u64 {
+    /// thread goes on. Threads that copy get something to do each; should the system have none for
+    /// them, the thread that submits copies as much.
+    pub(crate) fn batch_bytes(&self, copy_threads: usize) -> u64 {
         match self.memory {
-            DeviceMemory::Emulated => STEP_BYTES,
+            DeviceMemory::Emulated => STEP_BYTES * copy_threads.max(1) as u64,
             DeviceMemory::Cuda(_) => u64::MAX,
         }
     }

@@ -133,9 +133,10 @@ mod tests {
         for (limits, words) in [
             (
                 vec![plugin(524_288), eth1(1500)],
-                "chunk_bytes = 4194304: the plugin takes chunks of at most 524288 bytes \
-                 (NCCL_DYNAMIC_CHUNK_SIZE); use a smaller chunk, or set \
-                 NCCL_DYNAMIC_CHUNK_SIZE=4194304 on both hosts [TCPX-133]",
+                "chunk_bytes = 4194304: the plugin was opened for chunks of at most 524288 bytes, \
+                 by NCCL_DYNAMIC_CHUNK_SIZE or by this process's first session; use a smaller \
+                 chunk, ask the first session for the larger one too (--chunk at both ends), or \
+                 set NCCL_DYNAMIC_CHUNK_SIZE=4194304 on both hosts [TCPX-133]",
             ),
             (
                 vec![plugin(4 << 20), eth1(8244), eth1(1500)],

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tcpx_sys::NcclResult;
 
 use super::blocking_call::BlockingCall;
+use super::failure_cause;
 use crate::error::{Error, Phase, PluginFailure, PluginHang, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::types::PeerKey;
@@ -42,6 +43,7 @@ impl CommLabel {
             peer: Some(self.peer.to_string()),
             channel: Some(self.channel),
             nic: Some(self.nic.to_string()),
+            cause: failure_cause::of_call(code, phase).map(Box::new),
         })
     }
     /// A call for this comm that has been under way for so long.

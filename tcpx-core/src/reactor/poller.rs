@@ -7,7 +7,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -115,6 +115,14 @@ impl Poller {
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         wakes
+    }
+
+    /// [Wakes](Self::wake) whoever waits, each time it is called.
+    pub(crate) fn waker(self: &Arc<Self>) -> impl Fn() + Send + Sync + use<> {
+        let poller = Arc::clone(self);
+        move || {
+            poller.wake();
+        }
     }
 
     /// From now on the set is readable whenever there is something to do, because the program waits
@@ -230,7 +238,6 @@ fn timespec(time: Duration) -> Timespec {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::sync::Arc;
     use std::time::Instant;
 
     use super::*;

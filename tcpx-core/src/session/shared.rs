@@ -8,7 +8,8 @@
 //! - *Work for the one that leads.* It takes the mark of work away, and then locks the engine for
 //!   its round. Whoever gives work sets the mark with the engine locked. So a mark that is gone
 //!   when the leader is about to wait was set for work that its round has seen; one that is set
-//!   ends the wait (`Poller::wake`).
+//!   ends the wait (`Poller::wake`). A thread that copies (`tcpx_unpack`) counts before it sets the
+//!   mark what the round reads after it has taken the mark away.
 //! - *Posts that were handed in* without the engine. They lie there before the mark is set, and
 //!   whoever locks the engine after that posts them.
 //! - *What happens on a descriptor.* The system keeps it until it is asked. What it has told stays
@@ -17,8 +18,8 @@
 //!   a round that came before is seen, and one that comes later tells them.
 //! - *The lead.* Whoever does not get it listened before, and whoever lets go of it tells
 //!   afterwards, with a fence at both: either it was free, or it is told.
-//! - *A time* that a call outside a round has brought forward counts as work: whoever lets go of the
-//!   engine compares what is due with when the leader wakes up by itself.
+//! - *A time* that a call outside a round has brought forward counts as work: whoever lets go of
+//!   the engine compares what is due with when the leader wakes up by itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{Ordering, fence};

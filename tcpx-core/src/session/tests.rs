@@ -4,6 +4,7 @@ mod answers;
 mod arrival;
 mod attempting;
 mod buffer;
+mod copying;
 mod eager;
 mod exporting;
 mod gathering;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tcpx_unpack::Choice;
 
-use super::{BounceCreditChoice, PluginChoice, SessionOptions};
+use super::{BounceCreditChoice, CopyThreads, PluginChoice, SessionOptions};
 
 macro_rules! setters {
     ($($field:ident: $type:ty,)*) => {
@@ -31,6 +31,7 @@ setters! {
     channels: u16,
     chunk_bytes: u32,
     unpack: Choice,
+    copy_threads: CopyThreads,
     recv_window: usize,
     send_window: usize,
     gather: bool,
@@ -69,6 +70,7 @@ mod tests {
             channels,
             chunk_bytes,
             unpack,
+            copy_threads,
             recv_window,
             send_window,
             gather,
@@ -94,6 +96,7 @@ mod tests {
             .channels(4)
             .chunk_bytes(8192)
             .unpack(Choice::Host)
+            .copy_threads(CopyThreads::Count(16))
             .recv_window(5)
             .send_window(6)
             .gather(false)
@@ -114,6 +117,7 @@ mod tests {
         assert_eq!((plugin, gpu, nics), (PluginChoice::Soft, Some(3), vec!["eth1".to_owned()]));
         assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", 4, Some(8192)));
         assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
+        assert_eq!(copy_threads, CopyThreads::Count(16));
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((eager_bytes, eager_buffer_bytes), (14, 15));
         assert_eq!(bounce_credit, BounceCreditChoice::Off);

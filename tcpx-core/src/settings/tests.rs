@@ -1,5 +1,10 @@
 //! Settings from the environment, and their ranges.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use tcpx_diagnosis::variables::{Kind, LibrarySetting, Reader, library_settings};
+
 use super::*;
 
 fn from(pairs: &[(&'static str, &str)]) -> Result<SessionOptions> {
@@ -43,6 +48,7 @@ fn ranges_are_checked_with_their_limits_named() {
         (SessionOptions { channels: 9999, ..Default::default() }, "must be 1 to 64"),
         (SessionOptions { chunk_bytes: Some(4095), ..Default::default() }, "4096 to 4194304"),
         (SessionOptions { chunk_bytes: Some(u32::MAX), ..Default::default() }, "4096 to 4194304"),
+        (SessionOptions::default().copy_threads(CopyThreads::Count(65)), "must be 0 to 64"),
         (SessionOptions { recv_window: 17, ..Default::default() }, "1 to 16"),
         (SessionOptions { send_window: 0, ..Default::default() }, "1 to 16"),
         (SessionOptions { eager_bytes: 65_537, ..Default::default() }, "must be 0 to 65536"),
@@ -114,6 +120,16 @@ fn credit_is_asked_for_by_name() {
 }
 
 #[test]
+fn threads_that_copy_are_a_number_or_auto() {
+    let read = |text| from(&[("TCPX_COPY_THREADS", text)]).map(|options| options.copy_threads);
+    assert_eq!(read("").unwrap(), CopyThreads::Auto);
+    assert_eq!(read("auto").unwrap(), CopyThreads::Auto);
+    assert_eq!(read("0").unwrap(), CopyThreads::Count(0));
+    assert_eq!(read("6").unwrap().to_string(), "6");
+    assert!(read("-1").unwrap_err().to_string().contains("auto or 0 to 64"));
+}
+
+#[test]
 fn auto_takes_the_hardware_plugin_where_it_is_installed_and_a_name_is_taken_as_it_is() {
     let hardware = PluginChoice::Path(HARDWARE_PLUGIN_PATH.into());
     assert_eq!(PluginChoice::Auto.resolve_with(|| true), hardware);
@@ -139,4 +155,56 @@ fn switches_are_on_or_off_as_said() {
         [switches(""), switches("0"), switches("1")],
         [(true, false), (false, false), (true, true)]
     );
+}
+
+fn session_settings() -> impl Iterator<Item = &'static LibrarySetting> {
+    library_settings().iter().filter(|setting| setting.reader == Reader::Session)
+}
+
+#[test]
+fn the_table_of_settings_has_exactly_what_a_session_reads() {
+    let asked = RefCell::new(BTreeSet::new());
+    let options = SessionOptions::from_lookup(|name| {
+        asked.borrow_mut().insert(name);
+        None
+    });
+    assert!(options.is_ok());
+    assert_eq!(asked.into_inner(), session_settings().flat_map(LibrarySetting::names).collect());
+}
+
+#[test]
+fn a_session_takes_what_the_table_of_settings_allows_and_nothing_else() {
+    let takes = |name: &'static str, text: &str| {
+        from(&[(name, text)]).is_ok_and(|options| options.check().is_ok())
+    };
+    for setting in session_settings() {
+        let (min, max) = match setting.kind {
+            // Of a switch any number but 0 means on.
+            Kind::Switch => (0, i64::MAX),
+            Kind::Integer { min, max } => (min, max),
+            Kind::ZeroOr { min, max } => {
+                assert!(takes(setting.name, "0"), "{}", setting.name);
+                (min, max)
+            }
+            Kind::AutoOr { max } => {
+                assert!(takes(setting.name, "auto") && !takes(setting.name, "off"));
+                (0, max)
+            }
+            Kind::Choice { words } => {
+                assert!(words.iter().all(|word| takes(setting.name, word)), "{}", setting.name);
+                assert!(!takes(setting.name, "nonsense"), "{}", setting.name);
+                continue;
+            }
+            _ => continue,
+        };
+        for name in setting.names() {
+            assert!(takes(name, &min.to_string()), "{name}={min}");
+            assert!(takes(name, &max.to_string()), "{name}={max}");
+            assert!(!takes(name, &format!("{max}0")) || max == i64::MAX, "{name}={max}0");
+            let below = min - 1;
+            let is_zero_or = matches!(setting.kind, Kind::ZeroOr { .. }) && below == 0;
+            assert!(is_zero_or || !takes(name, &below.to_string()), "{name}={below}");
+            assert!(!takes(name, "64K"), "{name}=64K");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use tcpx_sys::printable;
+
 /// A peer's name, shared by everything that speaks of the peer.
 #[derive(Clone)]
 pub(crate) struct PeerName(Arc<Inner>);
@@ -18,11 +20,12 @@ impl PeerName {
         Self(Arc::new(Inner { provisional: String::new(), bound: OnceLock::from(name.to_owned()) }))
     }
 
-    /// Somebody who came in and calls itself `given`, or nothing.
+    /// Somebody who came in and calls itself `given`, or nothing. These are a stranger's words,
+    /// which go into logs.
     pub(crate) fn unclaimed(given: &str, address: &str) -> Self {
         let provisional = match given {
             "" => format!("(not accepted, from {address})"),
-            given => format!("{given} (not accepted, from {address})"),
+            given => format!("{} (not accepted, from {address})", printable(given)),
         };
         Self(Arc::new(Inner { provisional, bound: OnceLock::new() }))
     }
@@ -68,5 +71,11 @@ mod tests {
         name.bind("somebody else");
         assert!(held.is_bound());
         assert_eq!(held.as_str(), "client");
+    }
+
+    #[test]
+    fn a_strangers_name_for_itself_is_one_line() {
+        let name = PeerName::unclaimed("a\nb\u{1b}[1m", "10.0.0.1:9");
+        assert_eq!(name.to_string(), "a\\nb\\u{1b}[1m (not accepted, from 10.0.0.1:9)");
     }
 }

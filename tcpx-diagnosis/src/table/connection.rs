@@ -14,7 +14,7 @@ POLLED_AFTER_ANSWER = 702 FatalForPlugin "connect or accept was called again aft
     cure ["# call connect once per handle and accept once per listen comm"]
     source "plugin 3.1.9, run"
 NULL_COMM_TAKEN_AS_FAILURE = 703 Error "a NULL comm was taken as failure"
-    symptom "connect \"fails\" at once while the peer's accept carries on"
+    symptom "connect seems to fail at once while the peer's accept carries on"
     cause "rc 0 with a NULL comm means not yet; the first call always answers so"
     cure ["# poll again with the same buffer until the comm is there or rc is not 0"]
     source "plugin 3.1.9, run"
@@ -43,8 +43,8 @@ SENT_BEFORE_ACCEPTED = 708 FatalForPlugin "data was sent before the peer's accep
     cause "accept still waits for the steering rule; packets before it land in host memory, which ends the receiver"
     cure ["# send nothing before the peer has said that its accept returned; our control link does this"]
     source "plugin 3.1.9, source"
-PEER_CLOSED_AFTER_SENDING = 709 Error "test returned 2: the peer has closed"
-    symptom "tcpx_test returns 2, \"Connection closed by remote peer\", although the data came"
+PEER_CLOSED_AFTER_SENDING = 709 Error "test returned 2: \"Connection closed by remote peer\""
+    symptom "tcpx_test returns 2 although the data came"
     cause "the end of the control socket is noticed before buffered records are read; the code is not sticky, the next test may deliver the data"
     cure ["# let the receiver confirm before the sender closes; our goodbye replaces any pause"]
     source "plugin 3.1.9, run; transfer flow notes"
@@ -60,6 +60,7 @@ KILLED_BY_SIGPIPE = 711 Error "the process was killed by signal 13"
     source "plugin 3.1.9, run"
 INIT_TWICE = 712 Error "init was called twice, or its result was ignored"
     symptom "init returns 3; devices says -1; later calls crash"
+    lines ["net->init rc=3", "gpu lib init twice", "net->devices rc=0 ndev=-1"]
     cause "the plugin can be initialised once per process and has no way back"
     cure ["# call init once per process and stop when it fails"]
     source "plugin 3.1.9, run"
@@ -85,6 +86,7 @@ RX_CTRL_TIMEOUT = 716 Warning "\"rx ctrl timeout\" is repeated"
     source "plugin 3.1.9, source; user reports"
 FAILED_TO_CONNECT_SOCKET = 717 Error "\"failed to connect socket\" or \"failed accept socket\""
     symptom "connect or accept returns 3 after three rounds"
+    lines ["Resource exhausted"]
     cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule"
     cure ["tcpx doctor", "ls -l /run/tcpx"]
     source "plugin 3.1.9, run"
@@ -149,23 +151,33 @@ PROTOCOL_BROKEN = 729 Error "the peer broke the control link's protocol"
     cure ["# install the same release at both ends; report it if they are"]
     source "this project"
 PLUGIN_CALL_FAILED = 730 Error "a call into the plugin failed"
-    symptom "\"plugin call listen returned 3\""
+    symptom "\"plugin call <NAME> returned n\""
     cause "the plugin's last WARN line says why"
     cure ["export UCCL_TCPX_DEBUG=1", "tcpx doctor", "# look at the plugin's last WARN line in the log"]
     source "this project"
 PEER_SILENT = 731 Error "the peer gives no sign of life"
-    symptom "\"nothing was heard of it for 20.0 s, though it was asked\", or \"its host has acknowledged nothing for 20.0 s\""
+    symptom "\"nothing was heard of it for n s, though it was asked\", or \"its host has acknowledged nothing for n s\""
     cause "its process or host is frozen or stopped, or the network between the two is cut"
     cure ["ping <ADDRESS>", "# look whether the peer's process is stopped (state T in ps), then connect again"]
     source "this project"
 DATA_PATH_CUT = 732 Error "the data path to the peer is cut"
-    symptom "\"it has sent 6 chunks on channel 1, 5 have arrived\", or \"plugin call checkComm returned 2\""
+    symptom "\"it has sent n chunks on channel n, n have arrived\", or \"plugin call checkComm returned 2\""
     cause "a firewall has forgotten an idle flow or drops the data ports, a data NIC is down or its route is gone, or a data connection was reset, though the control link may live; where bytes do arrive, the bounce pages of this end may have run out (TCPX-815)"
     cure ["ss -tnoi dst <ADDRESS>", "# let the firewalls between the two pass every port of the data NICs, and keep idle flows for longer; then connect again"]
     source "this project"
 PLUGIN_CALL_HANGS = 733 Error "a call into the plugin does not return"
-    symptom "\"plugin call closeRecv has not returned for 10.0 s\"; `plugin_calls_hung` of the statistics is above 0"
+    symptom "\"plugin call <NAME> has not returned for n s\"; `plugin_calls_hung` of the statistics is above 0"
     cause "the plugin waits for another process, a thread of its own or the GPU, without a limit of time; with the hardware plugin mostly for RxDM (TCPX-505, TCPX-506)"
     cure ["tcpx doctor", "# look at the plugin's last WARN line; the call and its comm are left behind, other peers go on: restart this process when it can be"]
     source "plugin 3.1.9, run"
+CLOSED_WITH_UNCONSUMED_RECEIVES = 734 Info "a comm was closed before all its receives were consumed"
+    symptom "\"some pages not yet freed\" when a receive comm is closed"
+    cause "pages of receives that nobody consumed are still taken; the kernel frees them with the sockets"
+    cure ["# call irecvConsumed for every receive, empty ones too, and close then"]
+    source "plugin 3.1.9, source"
+ADDRESS_UNUSABLE = 735 Error "a server's address cannot be used"
+    symptom "\"server address <TEXT>\" and what is wrong with it, or an answer of the name service"
+    cause "host or port is missing, the port is 0, an IPv6 address with a port has no brackets, or nobody knows the name"
+    cure ["# write 10.0.0.1, 10.0.0.1:12345, [fe80::1]:12345 or a host name; the server shows where it listens"]
+    source "this project"
 }

@@ -15,6 +15,7 @@ RXDM_PREFIX_WRONG = 502 FatalForPlugin "RxDM's sockets are under another directo
     source "A3 High deployment files; transfer flow notes"
 RXDM_SOCKET_MISSING = 503 FatalForPlugin "one of RxDM's sockets is missing"
     symptom "accept returns 3, or the process exits while it imports the bounce buffer"
+    lines ["/run/tcpx/get_gpu_fd_<PCI>", "/run/tcpx/get_gpu_metadata_<PCI>", "/run/tcpx/rx_rule_manager"]
     cause "RxDM is still starting, does not serve this GPU, or has another version"
     cure ["ls -l <DIRECTORY>", "# restart RxDM and look at its log; in a job script, wait for it before the job starts"]
     source "plugin 3.1.9, run; Slurm deployments"

@@ -5,6 +5,7 @@ use crate::diagnosis::diagnoses;
 diagnoses! {
 CHUNK_SIZE_UNSET = 101 FatalForPlugin "NCCL_DYNAMIC_CHUNK_SIZE is unset or 0"
     symptom "transfers never finish; no error; the receiver may log \"Connection closed by remote peer\""
+    lines ["connection closed by peer"]
     cause "the plugin's effective chunk size is then 0, so every transfer spins on empty chunks for ever"
     cure ["export NCCL_DYNAMIC_CHUNK_SIZE=524288"]
     source "plugin 3.1.9, run"
@@ -50,7 +51,7 @@ VARIABLE_WITHOUT_EFFECT = 109 Info "a variable is known to do nothing"
     source "plugin 3.1.9, source"
 VARIABLE_UNKNOWN = 110 Warning "no such variable"
     symptom "the setting has no effect"
-    cause "the plugin has no variable of this name"
+    cause "neither the plugin nor this library has a variable of this name"
     cure ["unset <VARIABLE>"]
     source "plugin 3.1.9, source"
 BINDINGS_WITHOUT_RANGE = 111 FatalForPlugin "CPU bindings without a valid range"
@@ -85,16 +86,19 @@ CTRL_DEV_UNKNOWN = 116 FatalForPlugin "NCCL_GPUDIRECTTCPX_CTRL_DEV names no inte
     source "plugin 3.1.9, source"
 NO_INTERFACE_MATCHES = 117 FatalForPlugin "no interface matches NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"
     symptom "init returns 3, \"no interface\""
+    lines ["net->init rc=3"]
     cause "none of the interfaces that have an address matches; names are prefixes, `=name` is exact, a leading ^ excludes"
     cure ["ip -br -4 addr", "export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=<NIC>"]
     source "plugin 3.1.9, run"
 STRATEGY_UNSUPPORTED = 118 FatalForPlugin "NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY is not 3"
     symptom "init returns 3"
+    lines ["net->init rc=3"]
     cause "only strategy 3, asking RxDM over a UNIX socket, is left in the plugin"
     cure ["unset NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY"]
     source "plugin 3.1.9, run"
 SOCKET_DISABLED = 119 FatalForPlugin "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE is 0"
     symptom "init returns 3"
+    lines ["net->init rc=3"]
     cause "the variable switches the whole plugin off"
     cure ["unset NCCL_GPUDIRECTTCPX_SOCKET_ENABLE"]
     source "plugin 3.1.9, run"
@@ -143,12 +147,12 @@ FAMILY_IPV6 = 128 Error "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY is AF_INET6"
     cause "the plugin truncates IPv6 addresses in several places, and RxDM programs IPv4 rules only"
     cure ["export NCCL_GPUDIRECTTCPX_SOCKET_FAMILY=AF_INET"]
     source "plugin 3.1.9, source"
-PROFILE_VALUE_DIFFERS = 129 Info "a variable differs from the A3 High profile"
+PROFILE_VALUE_DIFFERS = 129 Warning "a variable differs from the A3 High profile"
     symptom "results differ from published ones"
     cause "<REASON>"
     cure ["export <VARIABLE>='<VALUE>'"]
     source "A3 High deployment files"
-PROFILE_VALUE_MISSING = 130 Info "a variable of the A3 High profile is unset"
+PROFILE_VALUE_MISSING = 130 Warning "a variable of the A3 High profile is unset"
     symptom "results differ from published ones"
     cause "<REASON>"
     cure ["export <VARIABLE>='<VALUE>'"]
@@ -164,8 +168,18 @@ INTERFACE_LIST_PARTLY_UNMATCHED = 132 Warning "a name in NCCL_GPUDIRECTTCPX_SOCK
     cure ["ip -br -4 addr", "# correct NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"]
     source "plugin 3.1.9, source"
 SETTING_OUT_OF_RANGE = 133 Error "a setting of this library is out of range"
-    symptom "\"TCPX_CHANNELS = 0: must be 1 to 64\": an option or variable, its value, and what it takes"
+    symptom "\"<NAME> = <VALUE>: must be n to n\": an option or variable, its value, and what it takes"
     cause "the value is outside its range, or contradicts another one"
     cure ["# give the option or variable a value that the message allows, or leave it out"]
     source "this project"
+SPELLINGS_CONTRADICT = 134 Warning "two names of one setting have different values"
+    symptom "a setting of this library is not what a script has set"
+    cause "a setting may be given by the library's own name or by that of UCCL's programs; where both are set, the library's own counts"
+    cure ["unset <VARIABLE>", "# or give both the same value"]
+    source "this project"
+NCCL_CHUNK_DIFFERS = 135 Warning "NCCL's chunk is not the plugin's"
+    symptom "throughput falls over time until everything stops, without an error (TCPX-815); or small, slow requests"
+    cause "a chunk of NCCL's that is larger than the plugin's is cut in two, whose pages leak; a smaller one leaves requests half empty"
+    cure ["export NCCL_P2P_NET_CHUNKSIZE=<BYTES>", "# the same on all hosts"]
+    source "plugin 3.1.9, run; A3 High deployment files"
 }

@@ -5,6 +5,7 @@ use crate::diagnosis::diagnoses;
 diagnoses! {
 DIALECT_ABSENT = 401 FatalForPlugin "the kernel has no device memory TCP"
     symptom "\"rx no cmsg\"; the receiver exits; dmesg shows no devmem line"
+    lines ["TCP: devmem-tcp enabled"]
     cause "neither the dialect of Google's COS kernels (option 97) nor the upstream one (option 80) is there"
     cure ["uname -r", "# run on an A3 image with GPUDirect-TCPX support, or use plugin = soft"]
     source "kernel 6.18, net/core/sock.c; plugin 3.1.9, src/sock/tcpx.h"
@@ -25,6 +26,7 @@ TX_DEVMEM_UNSUPPORTED = 404 Info "a NIC's driver cannot send from device memory"
     source "kernel 6.18, net/core/netdev-genl.c; measured"
 HEADER_SPLIT_OFF = 405 Error "tcp-data-split is off"
     symptom "\"rx no cmsg\"; bind-rx fails: \"tcp-data-split is disabled\""
+    lines ["tcp-data-split: off"]
     cause "without header split the NIC cannot keep payload apart from headers, so payload cannot go to the GPU alone"
     cure ["ethtool -G <NIC> tcp-data-split on"]
     source "kernel 6.18, Documentation/networking/devmem.rst; p2p notes on errors"

@@ -33,14 +33,3 @@ pub fn all() -> impl Iterator<Item = &'static Diagnosis> {
 pub fn explain(code: Code) -> Option<&'static Diagnosis> {
     all().find(|diagnosis| diagnosis.code == code)
 }
-
-/// The diagnoses whose symptom, title or cause contains `text`, in upper or lower case. Meant for
-/// words of a log.
-pub fn search(text: &str) -> impl Iterator<Item = &'static Diagnosis> {
-    let wanted = text.to_lowercase();
-    all().filter(move |diagnosis| {
-        [diagnosis.symptom, diagnosis.title, diagnosis.cause]
-            .iter()
-            .any(|part| part.to_lowercase().contains(&wanted))
-    })
-}

@@ -5,6 +5,7 @@ use crate::diagnosis::diagnoses;
 diagnoses! {
 PLUGIN_MISSING = 201 FatalForPlugin "the plugin's file is missing"
     symptom "\"Loading plugin: ...\" followed by a dlopen error"
+    lines ["cannot open shared object file: No such file or directory"]
     cause "there is no file at this path"
     cure ["ls -l <PATH>", "# install the GPUDirect-TCPX plugin there, name another path, or use plugin = soft"]
     source "transfer test guide, section on plugin loading"
@@ -25,6 +26,7 @@ PLUGIN_ON_NOEXEC = 204 FatalForPlugin "the plugin lies on a noexec mount"
     source "deployment notes of p2p users"
 PLUGIN_SYMBOL_MISSING = 205 FatalForPlugin "the library has no symbol ncclNetPlugin_v7"
     symptom "the plugin is rejected after it was loaded"
+    lines ["undefined symbol: ncclNetPlugin_v7"]
     cause "the library is no ncclNet v7 plugin"
     cure ["readelf -W --dyn-syms <PATH>"]
     source "plugin 3.1.9, run"
@@ -35,6 +37,10 @@ PLUGIN_OTHER_VENDOR = 206 FatalForPlugin "the library is another vendor's libncc
     source "deployment notes of p2p users"
 PLUGIN_DEPENDENCY_MISSING = 207 FatalForPlugin "a library that the plugin needs is not found"
     symptom "dlopen fails: cannot open shared object file"
+    lines [
+        "error while loading shared libraries",
+        "cannot open shared object file: No such file or directory",
+    ]
     cause "<LIBRARY> is in none of the directories that the dynamic linker searches"
     cure ["ldd <PATH>", "export LD_LIBRARY_PATH=/usr/local/nvidia/lib64:/usr/local/cuda/lib64:$LD_LIBRARY_PATH"]
     source "plugin 3.1.9, run; container deployments"
@@ -55,6 +61,7 @@ PLUGIN_SYMBOL_SHAPE = 210 FatalForPlugin "ncclNetPlugin_v7 is no table of 152 by
     source "plugin 3.1.9, run"
 PLUGIN_UNUSABLE = 211 Error "the plugin reports no NIC that this library can use"
     symptom "\"it reports 0 NICs\", or a device type or version other than unpack 0x7"
+    lines ["net->devices rc=0 ndev=0"]
     cause "no interface matches its settings, or it is made for another version of NCCL"
     cure ["tcpx doctor", "tcpx env", "# install the plugin's release 3.1.9, or use plugin = soft"]
     source "plugin 3.1.9, run"
@@ -63,6 +70,12 @@ SOFT_PLUGIN_ABSENT = 212 Error "this build has no software plugin"
     cause "the library was built without its feature soft, and no hardware plugin is installed or named"
     cure ["cargo build --release", "# or name a plugin file by its path"]
     source "this project"
+PLUGIN_SYMBOL_UNDEFINED = 213 FatalForPlugin "a library that the plugin needs lacks a function"
+    symptom "dlopen fails: \"undefined symbol: <NAME>\""
+    lines ["symbol lookup error: <FILE> undefined symbol", "version <NAME> not found (required by <FILE>)"]
+    cause "the CUDA runtime, the driver's libcuda.so.1 or the C library that the dynamic linker found is older than those that the plugin was built with, or a stub"
+    cure ["ldd -r <PATH>", "# put the directories of the driver and of the CUDA release that the plugin belongs to first in LD_LIBRARY_PATH", "nvidia-smi"]
+    source "ld.so"
 CUDA_LIBRARY_MISSING = 221 FatalForPlugin "libcuda.so.1 cannot be loaded"
     symptom "the process exits during plugin init"
     cause "the plugin calls cuInit and ends the process when it fails; in a container the driver's libraries must be mounted and found"

@@ -5,6 +5,7 @@ use crate::diagnosis::diagnoses;
 diagnoses! {
 TEST_OUT_OF_ORDER = 801 Error "test was called for a request that is not the oldest"
     symptom "\"test called with invalid request\", rc 3; or rc 0 and not done"
+    lines ["test called with invalid request"]
     cause "a comm's requests finish strictly in the order in which they were posted"
     cure ["# test only the oldest request of a comm that is not done yet"]
     source "plugin 3.1.9, run"
@@ -30,16 +31,19 @@ TEST_NOT_CALLED = 805 Error "nothing moves because test is not called"
     source "plugin 3.1.9, run"
 TOO_MANY_REQUESTS = 806 Error "\"unable to allocate requests\""
     symptom "isend or irecv returns 3 at the 17th request"
+    lines ["tcpx_irecv failed (chunk)", "tcpx_isend failed (chunk)"]
     cause "a comm holds 16 requests; a receive counts until irecvConsumed, not until it is done"
     cure ["# post through a window of at most 16 per channel and consume what is done; our windows do this"]
     source "plugin 3.1.9, run; p2p notes on errors"
 CONSUMED_WRONGLY = 807 Error "irecvConsumed was called early, twice or out of order"
     symptom "\"no inactive request\" or \"invalid request\", rc 3"
+    lines ["invalid request <NUMBERS> vs expected"]
     cause "a receive is consumed once, after it is done, oldest first"
     cure ["# consume in the order of posting, after test said done"]
     source "plugin 3.1.9, run"
 CONSUMED_BEFORE_COPY = 808 Error "corrupted payload: pages were given back before the copy had finished"
     symptom "\"Data verification failed\", random or zero bytes; no error code"
+    lines ["Expected: n, Got: n", "Error at offset n: expected n, got n"]
     cause "irecvConsumed lets the NIC write the pages again while the unpack kernel still reads them"
     cure ["# wait for the unpack's completion event, then call irecvConsumed; our slots do this"]
     source "plugin 3.1.9, run; p2p notes on errors"
@@ -55,6 +59,7 @@ EMPTY_RECEIVE_OUT_OF_ORDER = 810 Error "a receive of 0 bytes was consumed out of
     source "plugin 3.1.9, run"
 REGISTRATION_REFUSED = 811 Error "tcpx_reg_mr returns 3"
     symptom "\"data not aligned\", \"unknown mem type\", \"NULL communicator\", or no word"
+    lines ["tcpx_reg_mr returns 3", "ioctl get dma_buf frags"]
     cause "the pointer is no multiple of 4096, the type is neither host nor CUDA, the comm is NULL, or the driver gave no dma-buf"
     cure ["# align GPU buffers to 4096 bytes and round sizes up", "ls -l /run/tcpx", "tcpx doctor"]
     source "plugin 3.1.9, run; transfer flow notes"
@@ -115,6 +120,7 @@ DEREGISTERED_IN_USE = 822 Error "memory was deregistered while a send used it"
     source "plugin 3.1.9, source"
 HARMLESS_WARNINGS = 823 Info "\"No free space for recv task\" or \"more than 64 sends\""
     symptom "the plugin repeats these lines while data flows"
+    lines ["sched_getcpu"]
     cause "a queue inside the plugin is full for a moment; nothing is lost"
     cure ["# nothing to do; a smaller chunk size makes them rarer"]
     source "plugin 3.1.9, run"
@@ -124,12 +130,12 @@ SIZES_DIFFER = 824 Error "the receiver posted more than the sender"
     cure ["# post the same number of bytes at both ends"]
     source "this project"
 REGISTRATION_UNFIT = 825 Error "memory cannot be registered, or a post does not fit its registration"
-    symptom "\"registration 3:\" and what is wrong"
+    symptom "\"registration n:\" and what is wrong"
     cause "an impossible range, memory the session's GPU does not reach or may only read, a post beyond the end, or a receive into memory that was registered for sending"
     cure ["# register what the message asks for, and post inside of it"]
     source "this project"
 FRAGMENTS_WRONG = 826 Error "the unpack descriptors of a chunk are wrong"
-    symptom "\"unpack descriptor 3 reads ... of a bounce buffer of ...\"; nothing was copied"
+    symptom "\"unpack descriptor n reads ... of a bounce buffer of ...\"; nothing was copied"
     cause "the plugin published entries that leave the bounce buffer, overlap, or do not cover the chunk"
     cure ["tcpx conformance --plugin /usr/local/tcpx/lib64/libnccl-net-tcpx.so", "# install the plugin's release 3.1.9"]
     source "this project"

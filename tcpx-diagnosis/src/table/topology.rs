@@ -5,6 +5,7 @@ use crate::diagnosis::diagnoses;
 diagnoses! {
 NIC_MISSING = 301 FatalForPlugin "there is no network interface for data"
     symptom "init returns 3, \"no interface\""
+    lines ["net->init rc=3"]
     cause "no interface other than loopback has an address"
     cure ["ip -br addr"]
     source "plugin 3.1.9, run"
@@ -74,7 +75,7 @@ NIC_NOT_EXAMINED = 315 Info "the addresses of the interfaces cannot be read"
     cure ["ip -br -4 addr"]
     source "rtnetlink(7)"
 NIC_UNKNOWN = 316 Error "the plugin offers no NIC of this name"
-    symptom "\"no NIC eth9; the plugin offers: eth1, eth2\""
+    symptom "\"no NIC <NAME>; the plugin offers: <NAMES>\""
     cause "the name is misspelt, or the interface settings of the plugin leave it out"
     cure ["tcpx devices", "# name one of the NICs that the message lists"]
     source "this project"

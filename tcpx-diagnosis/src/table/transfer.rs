@@ -5,16 +5,19 @@ use crate::diagnosis::diagnoses;
 diagnoses! {
 KERNEL_UNPACK_SLOW = 901 Warning "the kernel unpack is 100 times slower than d2d"
     symptom "kernel mode: 7040 ms for 64 MB; d2d mode: 8 ms"
+    lines ["Kernel mode: Avg: n ms, BW: n GB/s", "D2D mode: Avg: n ms, BW: n GB/s"]
     cause "a stream, an event or a launcher is made for each chunk, or each launch is waited for"
     cure ["# make streams and launchers once, launch without waiting, wait for the event at the end; our backends do this", "tcpx perf --help"]
     source "p2p notes on errors"
 TRANSFER_STUCK = 902 Error "a transfer is stuck or times out"
-    symptom "\"Send timeout at iteration 0 chunk=6\"; no error from the plugin"
+    symptom "\"Send timeout at iteration n chunk=n\"; no error from the plugin"
+    lines ["chunk_idx=n tag=n size=n offset=n"]
     cause "the two ends run different sequences of operations, a data socket died unnoticed, pages leaked, or the chunk size is 0; equal tags are not the reason, because the plugin ignores tags"
     cure ["tcpx doctor", "tcpx env", "# compare both ends' errors: ours name peer, channel and phase"]
     source "plugin 3.1.9, run; p2p notes on errors"
 RX_NO_CMSG = 903 FatalForPlugin "\"rx no cmsg\""
     symptom "the receiver prints \"rx no cmsg\" and exits"
+    lines ["Failed to receive data"]
     cause "bytes arrived outside device memory: kernel or NIC without devmem, header split off, steering rule missing or too late, GPU and NIC under different PCIe roots, both ends on one host, or another address than the data NIC's"
     cure ["tcpx doctor", "ethtool -S eth1 | grep rx_devmem_pkts", "ethtool -g eth1", "tcpx devices"]
     source "plugin 3.1.9, src/sock/tcpx.h; p2p notes on errors"
@@ -25,6 +28,7 @@ PAYLOAD_ALL_ZERO = 904 Error "the received payload is all zeros"
     source "transfer flow notes"
 PAYLOAD_DIFFERS = 905 Error "the received payload differs"
     symptom "\"Data verification failed\""
+    lines ["Expected: n, Got: n", "Error at offset n: expected n, got n"]
     cause "early consume (TCPX-808), unsorted fragments (TCPX-816), two CUDA devices (TCPX-707), or plugins of two versions (TCPX-714)"
     cure ["export UCCL_TCPX_UNPACK_IMPL=host UCCL_TCPX_DEBUG=1", "# if host unpack is right, look at the kernel and at when slots are consumed"]
     source "transfer test guide; p2p notes on errors"
@@ -35,6 +39,7 @@ BANDWIDTH_LOW = 906 Warning "bandwidth is far below the NIC's"
     source "p2p notes on errors; user reports"
 BUILD_HEADER_MISSING = 907 Info "the build does not find rx_cmsg_parser.h"
     symptom "a compile error of the older C++ sources"
+    lines ["rx_cmsg_parser.h: No such file or directory"]
     cause "stale objects of an earlier build; this project has no such header"
     cure ["cargo clean", "cargo build --release"]
     source "transfer test guide"
@@ -60,11 +65,13 @@ HOST_PATH_TAKEN = 911 Info "data goes through host memory"
     source "this project"
 UNPACK_FAILED = 912 Error "the unpack backend failed"
     symptom "\"unpack:\" and the driver's words"
+    lines ["Direct kernel access to devmem-tcp bounce buffers not working"]
     cause "the backend that was asked for does not work here, or the GPU reported an error"
     cure ["export UCCL_TCPX_UNPACK_IMPL=host", "nvidia-smi", "dmesg | grep -i xid"]
     source "this project"
 UNPACK_BACKEND_SLOW = 913 Warning "GPU memory is unpacked by a slow backend"
     symptom "the GPU's copy engines or the PCIe bus are the limit, not the network"
+    lines ["one copy per fragment"]
     cause "the host backend takes every byte down to the host and up again; d2d makes a copy for every fragment that has no neighbour"
     cure ["export UCCL_TCPX_UNPACK_IMPL=kernel", "# the report's unpack_why says why this backend was taken"]
     source "this project"
@@ -83,4 +90,55 @@ FIRST_MESSAGE_LOST = 916 Error "nothing has ever arrived on a channel"
     cause "its data went another way: the steering rule was not there yet, the NIC is another than the peer reaches, or a firewall drops data connections"
     cure ["tcpx doctor", "ethtool -S eth1 | grep rx_devmem_pkts", "export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=1000000"]
     source "plugin 3.1.9, source; p2p notes on errors"
+STEP_WENT_WELL = 917 Info "a line of a transfer that goes well"
+    symptom "the older test programs print a line for each step"
+    lines [
+        "TCPX GPU-to-GPU transfer test",
+        "Loading plugin: <PATH>",
+        "net->init rc=0",
+        "net->devices rc=0 ndev=n",
+        "Using payload_bytes=n",
+        "Running in <END> mode",
+        "Listening on device n",
+        "Connecting to device n",
+        "Bootstrap connection established, sending handle",
+        "Connection accepted; recv_comm=n",
+        "Connection established; send_comm=n",
+        "Registered server receive buffer ptr=n bytes=n",
+        "Registered client send buffer ptr=n bytes=n",
+        "Waiting for client data, expected bytes=n",
+        "Request metadata: request_ptr=n",
+        "Device handle: meta=n bounce_buf=n",
+        "Wrote test message to GPU buffer",
+        "Sending n bytes with tag n",
+        "descriptor[n] src_off=<N> len=n dst_off=n",
+        "Bounce probe (n) from src_off",
+        "Launching device unpack",
+        "Device unpack completed successfully",
+        "Received data (n bytes)",
+        "Data validation PASSED",
+        "Payload matches expected string",
+        "Send completed successfully",
+        "Server test completed successfully",
+        "Client test completed successfully",
+        "All bytes: n",
+    ]
+    cause "nothing is wrong where this line stands; what fails is the step after the last line that was printed"
+    cure ["tcpx transfer", "# it prints the same steps, with an error that names the one that failed"]
+    source "transfer test guide; transfer flow notes"
+BUILD_NOT_POSITION_INDEPENDENT = 918 Info "the build complains of relocations"
+    symptom "readelf shows TEXTREL in a shared library of the older C++ sources"
+    lines [
+        "relocation <TYPE> against <NAME> can not be used when making a shared object",
+        "recompile with -fPIC",
+        "Checking for TEXTREL (should be empty)",
+    ]
+    cause "objects, those of nvcc too, were compiled without -fPIC"
+    cure ["# link against libtcpx_p2p.so, which cargo xtask install lays down; older sources: -fPIC, and -Xcompiler -fPIC for nvcc"]
+    source "plugin interface notes"
+COMMAND_LINE_WRONG = 920 Error "a command line cannot be carried out"
+    symptom "\"unrecognized subcommand\", \"unexpected argument\", \"invalid value\", and what would be right"
+    cause "a command, flag or value is misspelt, missing or out of its range, or two of them contradict each other"
+    cure ["tcpx --help", "# tcpx COMMAND --help explains every flag, with ranges, defaults and variables"]
+    source "this project"
 }

@@ -6,6 +6,7 @@ use super::interfaces::{self, DATA_INTERFACES, MAX_INTERFACES, select_interfaces
 use super::number;
 use super::profile::profile_a3_high;
 use super::remark::Remark;
+use super::values::MAX_CHUNK_BYTES;
 use super::variable::{Kind, find_variable};
 use crate::report::Finding;
 use crate::table::environment as table;
@@ -14,6 +15,8 @@ const RX_BINDINGS: &str = "NCCL_GPUDIRECTTCPX_RX_BINDINGS";
 const TX_BINDINGS: &str = "NCCL_GPUDIRECTTCPX_TX_BINDINGS";
 const CTRL_DEV: &str = "NCCL_GPUDIRECTTCPX_CTRL_DEV";
 
+const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+const NCCL_CHUNK: &str = "NCCL_P2P_NET_CHUNKSIZE";
 const SOCKETS: &str = "NCCL_NSOCKS_PERTHREAD";
 const THREADS: &str = "NCCL_SOCKET_NTHREADS";
 const EXPORT: &str = "NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORT_STATS_TO_FILE";
@@ -27,6 +30,7 @@ pub(super) fn find(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> {
     };
     add(&[SOCKETS, THREADS], socket_count(env));
     add(&[EXPORT, EXPORT_PATH], telemetry(env));
+    add(&[CHUNK, NCCL_CHUNK], chunks(env));
     add(&[DATA_INTERFACES], data_interfaces(env, interfaces));
     add(&[CTRL_DEV], control_device(env, interfaces));
     for name in [TX_BINDINGS, RX_BINDINGS] {
@@ -53,6 +57,17 @@ fn socket_count(env: &Env) -> Option<Finding> {
         let left = (8 / threads) * threads;
         let seen = format!("{per_thread} sockets for each of {threads} threads: {left} are left");
         Finding::new(&table::SOCKETS_CAPPED, seen)
+    })
+}
+
+fn chunks(env: &Env) -> Option<Finding> {
+    let number = number::parse(value(env, CHUNK)?);
+    let (plugins, nccls) = (number.value, number::parse(value(env, NCCL_CHUNK)?).value);
+    // Of a chunk that the plugin does not take as it is there is a finding that says more.
+    let is_taken = !number.has_junk && (1..=MAX_CHUNK_BYTES).contains(&plugins);
+    (is_taken && plugins != nccls).then(|| {
+        let seen = format!("{NCCL_CHUNK}={nccls}, {CHUNK}={plugins}");
+        Finding::new(&table::NCCL_CHUNK_DIFFERS, seen).with("<BYTES>", &plugins.to_string())
     })
 }
 

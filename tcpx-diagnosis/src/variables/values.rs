@@ -13,7 +13,7 @@ const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICRO
 const SOCKET_FAMILY: &str = "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY";
 
 /// The plugin's unpack queue was made for chunks up to this size, in bytes.
-const MAX_CHUNK_BYTES: i64 = 4 << 20;
+pub(super) const MAX_CHUNK_BYTES: i64 = 4 << 20;
 
 /// What can be said about each variable by itself.
 pub(super) fn each_variable(env: &Env) -> Vec<Remark> {

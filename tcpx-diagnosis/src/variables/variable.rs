@@ -1,5 +1,7 @@
 //! The table of variables that matter to the plugin.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// What a variable's text means.
@@ -14,6 +16,26 @@ pub enum Kind {
         /// Largest legal value.
         max: i64,
     },
+    /// 0, which stands for none, or an integer in an inclusive range.
+    ZeroOr {
+        /// Smallest other value.
+        min: i64,
+        /// Largest legal value.
+        max: i64,
+    },
+    /// The word `auto`, or an integer from 0 up.
+    AutoOr {
+        /// Largest legal value.
+        max: i64,
+    },
+    /// A number; off when it is 0, else on.
+    Switch,
+    /// Any text; off when it is 0, else on.
+    AnySwitch,
+    /// A number of bytes, with a unit if wanted.
+    Bytes,
+    /// An IP address and a port.
+    Address,
     /// One interface.
     Interface,
     /// A list of interface names or prefixes.
@@ -69,6 +91,12 @@ impl Kind {
         match self {
             Self::Integer { min, max: i64::MAX } => format!("{min} or more"),
             Self::Integer { min, max } => format!("{min}..{max}"),
+            Self::ZeroOr { min, max } => format!("0 or {min}..{max}"),
+            Self::AutoOr { max } => format!("auto, or 0..{max}"),
+            Self::Switch => "0 or 1".to_owned(),
+            Self::AnySwitch => "0, or anything else for on".to_owned(),
+            Self::Bytes => "bytes, such as 65536, 64M or 64MiB".to_owned(),
+            Self::Address => "ADDRESS:PORT".to_owned(),
             Self::Choice { words } => words.join(", "),
             Self::Interface => "an interface".to_owned(),
             Self::Interfaces => "names or prefixes, `=` exact, `^` exclude".to_owned(),
@@ -76,6 +104,26 @@ impl Kind {
             Self::Path => "a path".to_owned(),
             Self::Text => "any text".to_owned(),
         }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Acts => "the plugin",
+            Self::None => "nobody: the plugin knows it and does nothing with it",
+            Self::Missing => "nobody: there is no such variable, though scripts set it",
+            Self::Nccl => "NCCL itself, not the plugin",
+        })
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.name, self.note)?;
+        writeln!(f, "read by: {}", self.effect)?;
+        writeln!(f, "values:  {}", self.kind.range())?;
+        write!(f, "default: {}", self.default)
     }
 }
 

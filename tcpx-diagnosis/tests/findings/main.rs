@@ -4,11 +4,13 @@
 mod diagnosis_page;
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod known_symptoms;
 mod nic_findings;
 mod pci_tree;
 mod plugin_findings;
 mod preflight_findings;
 mod profile_script;
 mod rxdm_findings;
+mod settings_page;
 mod this_host;
 mod variable_findings;

@@ -45,8 +45,21 @@ fn chunk_size() {
         "NCCL_DYNAMIC_CHUNK_SIZE=8388608, read as 8388608 bytes",
         CHUNK_CURE,
     );
-    assert_eq!(LINT.with(&chunk("4194304")), []);
     assert_eq!(LINT.with(&chunk("0x80000")), []);
+}
+
+#[test]
+fn nccls_chunk_is_the_plugins() {
+    let both =
+        |plugins, nccls| [("NCCL_DYNAMIC_CHUNK_SIZE", plugins), ("NCCL_P2P_NET_CHUNKSIZE", nccls)];
+    assert_eq!(LINT.with(&both("4194304", "4194304")), []);
+    assert_eq!(LINT.with(&both("524288", "")), []);
+    LINT.expect(
+        &both("524288", "1048576"),
+        "TCPX-135",
+        "NCCL_P2P_NET_CHUNKSIZE=1048576, NCCL_DYNAMIC_CHUNK_SIZE=524288",
+        &["export NCCL_P2P_NET_CHUNKSIZE=524288", "# the same on all hosts"],
+    );
 }
 
 #[test]

@@ -4,9 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 use tcpx_diagnosis::Code;
-use tcpx_diagnosis::variables::{Effect, Env, Variable, find_variable, value, variables};
+use tcpx_diagnosis::variables::{
+    Effect, Env, LibrarySetting, Reader, Remark, Variable, library_settings, value, variables,
+};
 
-use super::lint::{nearest_name, remarks};
+use super::lint::{is_known, nearest_name, remarks};
 
 /// How one variable stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,43 +44,69 @@ pub struct EnvLine {
     /// How it stands.
     #[serde(flatten)]
     pub state: EnvState,
-    /// The table's row; `None` for unknown names.
+    /// The table's row, of a variable of the plugin's.
     pub variable: Option<&'static Variable>,
+    /// The table's row, of a variable of this library's own.
+    pub setting: Option<&'static LibrarySetting>,
 }
 
-/// Every known variable, set or not, then every unknown one that only the plugin could mean. The
-/// arguments are those of [`lint`](super::lint()).
+/// Every known variable, set or not, the plugin's and this library's own, then every unknown one
+/// that only these could mean. What makes the software plugin misbehave is left out where it is
+/// unset. The arguments are those of [`lint`](super::lint()).
 #[must_use]
 pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     let remarks = remarks(env, interfaces, cpus);
-    let known = variables().iter().map(|variable| {
-        let value = value(env, variable.name).map(str::to_owned);
-        let mut codes: Vec<Code> = remarks
-            .iter()
-            .filter(|remark| remark.is_about(variable.name))
-            .map(|remark| remark.finding.id)
-            .collect();
+    let codes = |name: &str| {
+        let about = |remark: &&Remark| remark.is_about(name);
+        let mut codes: Vec<Code> = remarks.iter().filter(about).map(|it| it.finding.id).collect();
         codes.dedup();
-        let state = match (&value, variable.effect) {
-            (Some(_), Effect::None | Effect::Missing) => EnvState::WithoutEffect,
-            _ if !codes.is_empty() => EnvState::Objected { codes },
-            (Some(_), _) => EnvState::Set,
-            (None, _) => EnvState::Unset,
+        codes
+    };
+    let plugins = variables().iter().map(|variable| {
+        let (value, codes) = (value(env, variable.name), codes(variable.name));
+        let state = match variable.effect {
+            Effect::None | Effect::Missing if value.is_some() => EnvState::WithoutEffect,
+            _ => EnvState::of(value, codes),
         };
-        EnvLine { name: variable.name.to_owned(), value, state, variable: Some(variable) }
+        line(variable.name, value, state, Some(variable), None)
+    });
+    let own = library_settings().iter().filter_map(|setting| {
+        // Of two names the one that counts.
+        let name = setting.names().find(|name| value(env, name).is_some()).unwrap_or(setting.name);
+        let value = value(env, name);
+        let is_shown = value.is_some() || setting.reader != Reader::FaultScript;
+        let state = EnvState::of(value, codes(name));
+        is_shown.then(|| line(name, value, state, None, Some(setting)))
     });
     let unknown = env.iter().filter(|(name, value)| {
-        !value.is_empty()
-            && find_variable(name).is_none()
-            && remarks.iter().any(|remark| remark.is_about(name))
+        !value.is_empty() && !is_known(name) && remarks.iter().any(|remark| remark.is_about(name))
     });
-    let unknown = unknown.map(|(name, value)| EnvLine {
-        name: name.clone(),
-        value: Some(value.clone()),
-        state: EnvState::Unknown { nearest: nearest_name(name).map(|(_, nearest)| nearest) },
-        variable: None,
+    let unknown = unknown.map(|(name, value)| {
+        let nearest = nearest_name(name).map(|(_, nearest)| nearest);
+        line(name, Some(value), EnvState::Unknown { nearest }, None, None)
     });
-    known.chain(unknown).collect()
+    plugins.chain(own).chain(unknown).collect()
+}
+
+fn line(
+    name: &str,
+    value: Option<&str>,
+    state: EnvState,
+    variable: Option<&'static Variable>,
+    setting: Option<&'static LibrarySetting>,
+) -> EnvLine {
+    let (name, value) = (name.to_owned(), value.map(str::to_owned));
+    EnvLine { name, value, state, variable, setting }
+}
+
+impl EnvState {
+    fn of(value: Option<&str>, codes: Vec<Code>) -> Self {
+        match value {
+            _ if !codes.is_empty() => Self::Objected { codes },
+            Some(_) => Self::Set,
+            None => Self::Unset,
+        }
+    }
 }
 
 impl fmt::Display for EnvLine {
@@ -95,15 +123,17 @@ impl fmt::Display for EnvLine {
             }
         };
         write!(f, "{state:<8} {}", self.name)?;
-        match (&self.value, self.variable) {
+        let known = self.variable.map(|variable| (variable.default, variable.note));
+        let known = known.or(self.setting.map(|setting| (setting.default, setting.note)));
+        match (&self.value, known) {
             (Some(value), _) => write!(f, "={value}")?,
-            (None, Some(variable)) => write!(f, " (default {})", variable.default)?,
+            (None, Some((default, _))) => write!(f, " (default {default})")?,
             (None, None) => {}
         }
         if !remark.is_empty() {
             write!(f, "  [{remark}]")?;
         }
-        self.variable.map_or(Ok(()), |variable| write!(f, "  # {}", variable.note))
+        known.map_or(Ok(()), |(_, note)| write!(f, "  # {note}"))
     }
 }
 

@@ -66,6 +66,11 @@ impl HelperThreads {
         Ok(Self { helpers })
     }
 
+    /// Whether the thread of a lane waits for something.
+    pub(crate) fn is_asleep(&self, lane: usize) -> bool {
+        self.helpers[lane % self.helpers.len()].shared.asleep.load(Ordering::SeqCst)
+    }
+
     /// Tells the thread of a lane that the lane has a new chunk.
     pub(crate) fn notify(&self, lane: usize) {
         let shared = &self.helpers[lane % self.helpers.len()].shared;

@@ -1,6 +1,7 @@
 //! One data socket and the queue of chunks on it.
 //!
-//! The thread that calls `test` runs a lane, or a helper thread does. Chunks go in at one end, in
+//! The thread that calls `test` runs a lane, or a helper thread does, or the caller as long as a
+//! helper is not needed. Chunks go in at one end, in
 //! the order of their control records; finished ones come out at the other, in the same order. The
 //! three queues have a lock each, so that handing over a chunk never waits for a system call. A
 //! chunk that is out, and whose memory the system still reads, waits beside them for that to end:
@@ -10,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use super::bell::Bell;
 use super::chunk::Chunk;
@@ -73,7 +74,7 @@ pub(crate) struct Lane {
     lingering: AtomicUsize,
     /// Chunks that are finished and not collected.
     done: AtomicUsize,
-    /// Rung with every finished chunk, where a helper thread runs the lane.
+    /// Rung for finished chunks, where a helper thread runs the lane.
     bell: Option<Arc<Bell>>,
 }
 
@@ -152,16 +153,42 @@ impl Lane {
     /// Moves what can be moved with one system call, at most so many bytes. Never waits for the
     /// socket.
     pub(crate) fn run_once(&self, most: usize) -> Progress {
-        if !self.has_chunks() && !self.has_lingering() {
+        if !self.has_work() {
             return Progress::Idle;
         }
-        let mut working = lock(&self.working);
+        let progress = self.run(&mut lock(&self.working), most);
+        self.ring();
+        progress
+    }
+
+    /// The same for a thread that is about to collect, unless another one runs the lane (`None`).
+    pub(crate) fn try_run_once(&self, most: usize) -> Option<Progress> {
+        match self.working.try_lock() {
+            Ok(mut working) => Some(self.run(&mut working, most)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Some(self.run(&mut poisoned.into_inner(), most))
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Whether there is anything to move, or to hear of what is out.
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_chunks() || self.has_lingering()
+    }
+
+    /// Whether all that is to be moved is at most so many bytes.
+    pub(crate) fn has_at_most(&self, bytes: usize) -> bool {
+        self.bytes.load(Ordering::Relaxed) <= bytes
+    }
+
+    fn run(&self, working: &mut Working, most: usize) -> Progress {
         working.chunks.append(&mut lock(&self.incoming));
         if working.dead {
-            self.fail_all(&mut working);
+            self.fail_all(working);
             return Progress::Idle;
         }
-        self.hear(&mut working);
+        self.hear(working);
         if working.chunks.is_empty() {
             return Progress::Idle;
         }
@@ -169,14 +196,14 @@ impl Lane {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Progress::Held,
             Err(error) => {
-                self.die(&mut working, &error);
+                self.die(working, &error);
                 return Progress::Idle;
             }
         };
         let Working { chunks, faults, .. } = &mut *working;
         if let Some(Err(error)) = chunks.front_mut().map(|front| front.place(faults, &self.socket))
         {
-            self.die(&mut working, &error);
+            self.die(working, &error);
             return Progress::Idle;
         }
         let mut list = IoList::new(limit.min(most));
@@ -189,21 +216,21 @@ impl Lane {
             // The front chunk waits for bytes or pages.
             return Progress::Held;
         }
-        let (moved, calls_to_end) = self.call(&mut working, list);
+        let (moved, calls_to_end) = self.call(working, list);
         match moved {
             IoOutcome::Bytes(bytes) => {
                 working.faults.moved(bytes);
-                self.advance(&mut working, bytes, calls_to_end);
+                self.advance(working, bytes, calls_to_end);
                 Progress::Moved(bytes)
             }
             IoOutcome::Blocked => Progress::Blocked,
             IoOutcome::Again => Progress::Held,
             IoOutcome::Closed => {
-                self.die(&mut working, &CLOSED);
+                self.die(working, &CLOSED);
                 Progress::Idle
             }
             IoOutcome::Failed(error) => {
-                self.die(&mut working, &error);
+                self.die(working, &error);
                 Progress::Idle
             }
         }
@@ -223,10 +250,12 @@ impl Lane {
     pub(crate) fn kill(&self, reason: &dyn core::fmt::Display) {
         let mut working = lock(&self.working);
         working.chunks.append(&mut lock(&self.incoming));
-        if working.dead {
-            return self.fail_all(&mut working);
+        match working.dead {
+            true => self.fail_all(&mut working),
+            false => self.die(&mut working, reason),
         }
-        self.die(&mut working, reason);
+        drop(working);
+        self.ring();
     }
 
     pub(crate) fn socket(&self) -> &TcpStream {
@@ -246,7 +275,10 @@ impl Lane {
 
     /// Whether the system may still read the memory of any chunk that was here.
     pub(crate) fn still_reads(&self) -> bool {
-        let mut working = lock(&self.working);
+        self.is_read(&mut lock(&self.working))
+    }
+
+    fn is_read(&self, working: &mut Working) -> bool {
         let Some(in_place) = &mut working.in_place else { return false };
         in_place.hear(&self.socket);
         !in_place.is_idle()
@@ -254,7 +286,7 @@ impl Lane {
 
     /// Resets the connection, so that nothing of a chunk is sent, or sent again, from now on.
     pub(crate) fn reset(&self) {
-        log::warn!("data socket {} is reset: the comm is closed in mid-send", self.index);
+        log::warn!("data socket {} is reset: its memory may change in mid-send", self.index);
         if let Err(error) = reset(&self.socket) {
             log::warn!("data socket {}: cannot reset it: {error}", self.index);
         }
@@ -307,8 +339,13 @@ impl Lane {
         let mut finished = lock(&self.finished);
         finished.push_back(chunk);
         self.done.fetch_add(1, Ordering::Release);
-        drop(finished);
-        if let Some(bell) = &self.bell {
+    }
+
+    /// Tells whoever collects, if there is anything to be collected.
+    fn ring(&self) {
+        if let Some(bell) = &self.bell
+            && self.done.load(Ordering::Acquire) > 0
+        {
             bell.ring();
         }
     }
@@ -316,11 +353,15 @@ impl Lane {
     fn die(&self, working: &mut Working, reason: &dyn core::fmt::Display) {
         log::warn!("data socket {} failed: {reason}", self.index);
         working.dead = true;
+        // Who is told that a send has failed may change its memory, which the peer would then get.
+        if !working.faults.is_silent() && self.is_read(working) {
+            self.reset();
+        }
         self.fail_all(working);
     }
 
-    /// Also those of which the system still reads the memory. It stays as it is until the comm is
-    /// closed.
+    /// Also those of which the system still read the memory when the connection was reset. Where
+    /// nobody is told, it stays as it is until the comm is closed.
     fn fail_all(&self, working: &mut Working) {
         self.lingering.fetch_sub(working.lingering.len(), Ordering::Relaxed);
         if working.faults.is_silent() {

@@ -1,7 +1,8 @@
 //! The thread of a listen comm: it puts together the sockets of one peer.
 
+use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,6 +44,7 @@ impl Stop {
 #[derive(Debug)]
 struct Handshake {
     socket: TcpStream,
+    from: SocketAddr,
     hello: [u8; Hello::BYTES],
     filled: usize,
     deadline: Instant,
@@ -85,6 +87,8 @@ pub(super) struct Acceptor {
     control: Option<TcpStream>,
     data: Vec<Option<TcpStream>>,
     deadline: Instant,
+    /// Connections that were not those of the peer, and peers that left before they were complete.
+    refusals: u64,
     /// Waited for when all sockets are there.
     pause: Duration,
 }
@@ -106,6 +110,7 @@ impl Acceptor {
             control: None,
             data: (0..handle.sockets).map(|_| None).collect(),
             deadline,
+            refusals: 0,
             pause,
         }
     }
@@ -186,11 +191,18 @@ impl Acceptor {
         wait(&kept, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
     }
 
+    /// A line about a stranger, or about a peer that left: the first, second, fourth and so on, so
+    /// that a flood of them does not fill the log.
+    fn say(&mut self, words: fmt::Arguments<'_>) {
+        self.refusals += 1;
+        if self.refusals.is_power_of_two() {
+            log::warn!("accept: {words}; waiting for another (number {})", self.refusals);
+        }
+    }
+
     /// Drops the kept sockets: their peer closed, or sent bytes, before all of them were there.
     fn drop_claimant(&mut self) {
-        log::warn!(
-            "accept: the peer went away in the middle of the handshake; waiting for another"
-        );
+        self.say(format_args!("the peer went away in the middle of the handshake"));
         self.pairing.reset();
         self.control = None;
         self.data.iter_mut().for_each(|socket| *socket = None);
@@ -199,7 +211,7 @@ impl Acceptor {
     fn accept_all(&mut self, now: Instant) -> io::Result<()> {
         loop {
             match self.listener.accept() {
-                Ok((socket, _)) => {
+                Ok((socket, from)) => {
                     if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_err()
                     {
                         continue;
@@ -210,6 +222,7 @@ impl Acceptor {
                     let deadline = (now + HELLO_TIMEOUT).min(self.deadline);
                     self.handshakes.push(Handshake {
                         socket,
+                        from,
                         hello: [0; Hello::BYTES],
                         filled: 0,
                         deadline,
@@ -242,10 +255,11 @@ impl Acceptor {
     }
 
     fn answer_hello(&mut self, handshake: Handshake) {
+        let from = handshake.from;
         let hello = match Hello::decode(&handshake.hello) {
             Ok(hello) => hello,
             Err(error) => {
-                log::info!("accept: a stray connection was closed: {error}");
+                self.say(format_args!("a stray connection from {from} was closed: {error}"));
                 return;
             }
         };
@@ -256,14 +270,16 @@ impl Acceptor {
         }
         let verdict = match decision {
             Decision::Ignore => {
-                log::info!("accept: a stray connection was closed: unknown connection id");
+                self.say(format_args!(
+                    "a stray connection from {from} was closed: unknown connection id"
+                ));
                 return;
             }
             Decision::Refuse(verdict) => verdict,
             Decision::Keep(_) => Verdict::Accepted,
         };
         if verdict != Verdict::Accepted {
-            log::warn!("accept: a connection was refused: {verdict:?}");
+            self.say(format_args!("a connection from {from} was refused: {verdict:?}"));
         }
         let answer = Answer { attempt: hello.attempt, verdict }.encode();
         // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its

@@ -206,7 +206,8 @@ pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
         Failure::System
     })?;
     if nics.is_empty() {
-        log::warn!("no network interface with an IPv4 address matches {:?}", settings.interfaces);
+        let wanted = settings.interfaces.as_deref().unwrap_or("what is chosen by default");
+        log::warn!("no network interface with an IPv4 address matches {wanted}");
         return Err(Failure::Internal);
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -158,8 +158,11 @@ impl Settings {
         let per_thread = read.number("NCCL_NSOCKS_PERTHREAD", 1, most)?.unwrap_or(1);
         // As in the original, fewer sockets per thread rather than more than eight sockets.
         let sockets = per_thread.min(most / threads) * threads;
-        let interfaces =
-            read.text("TCPX_SOFT_IFNAME").or_else(|| read.text("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"));
+        let named = |variable| Some((variable, read.text(variable)?));
+        let interfaces = named("TCPX_SOFT_IFNAME")
+            .or_else(|| named("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"))
+            .map(|(variable, list)| check_interfaces(variable, list))
+            .transpose()?;
         let timeout_ms = read.number("TCPX_SOFT_CONNECT_TIMEOUT_MS", 1, 3_600_000)?;
         let peer_timeout = match read.number("TCPX_SOFT_PEER_TIMEOUT_MS", 0, 86_400_000)? {
             None => default.peer_timeout,
@@ -225,16 +228,9 @@ impl Settings {
                 return Err(SettingsError::Invalid { variable, value, allowed: "more than 0" });
             }
         }
-        match &self.interfaces {
-            Some(list) if list.trim_start_matches(['^', '=']).len() < 2 => {
-                Err(SettingsError::Invalid {
-                    variable: "interfaces",
-                    value: list.clone(),
-                    allowed: "interface names or prefixes of two or more characters",
-                })
-            }
-            _ => Ok(()),
-        }
+        self.interfaces
+            .clone()
+            .map_or(Ok(()), |list| check_interfaces("interfaces", list).map(drop))
     }
 
     /// Whether helper threads move the payload on a machine with this many processors.
@@ -245,6 +241,20 @@ impl Settings {
             Helpers::Auto => processors >= 8,
         }
     }
+}
+
+/// `list`, if it can be one. `variable`: where it comes from.
+fn check_interfaces(variable: &'static str, list: String) -> Result<String, SettingsError> {
+    if list.trim_start_matches(['^', '=']).len() >= 2 {
+        return Ok(list);
+    }
+    Err(SettingsError::Invalid {
+        variable,
+        value: list,
+        allowed: "names or prefixes of interfaces, of two or more characters, with commas between \
+                  them; a leading = asks for exact names, a leading ^ for all others; unset it to \
+                  offer every interface",
+    })
 }
 
 const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";

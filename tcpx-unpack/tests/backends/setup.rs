@@ -5,7 +5,7 @@ use std::fmt;
 
 use tcpx_cuda::test_gpu;
 use tcpx_unpack::cuda::CudaGpu;
-use tcpx_unpack::{Backend, Choice, MemoryKind, Unpack, open};
+use tcpx_unpack::{Backend, Choice, MemoryKind, Unpack, open_with_threads};
 
 use crate::any_memory::Memory;
 
@@ -24,12 +24,14 @@ pub(crate) struct Setup {
     gpu: Option<CudaGpu>,
     /// Where a bounce buffer of device memory is.
     bounce_gpu: Option<CudaGpu>,
+    copy_threads: usize,
 }
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.gpu.is_some() { "GPU" } else { "host" };
-        write!(f, "{} backend from {:?} memory to {place} memory", self.backend, self.bounce)
+        write!(f, "{} backend from {:?} memory to {place} memory", self.backend, self.bounce)?;
+        write!(f, ", {} threads", self.copy_threads)
     }
 }
 
@@ -41,6 +43,7 @@ impl Setup {
             bounce: BounceKind::Device,
             gpu: Some(gpu.clone()),
             bounce_gpu: Some(bounce_gpu.clone()),
+            copy_threads: 0,
         }
     }
 
@@ -49,7 +52,8 @@ impl Setup {
             Some(gpu) => MemoryKind::Cuda { gpu: gpu.ordinal() },
             None => MemoryKind::Host,
         };
-        let opened = open(Choice::from(self.backend), memory).unwrap();
+        let choice = Choice::from(self.backend);
+        let opened = open_with_threads(choice, memory, self.copy_threads).unwrap();
         assert_eq!(opened.unpack.backend(), self.backend);
         opened.unpack
     }
@@ -71,8 +75,15 @@ impl Setup {
     }
 }
 
-pub(crate) fn ordinary_setup() -> Setup {
-    Setup { backend: Backend::Host, bounce: BounceKind::Ordinary, gpu: None, bounce_gpu: None }
+/// The caller copies, one thread, or several.
+pub(crate) fn ordinary_setups() -> [Setup; 3] {
+    [0, 1, 3].map(|copy_threads| Setup {
+        backend: Backend::Host,
+        bounce: BounceKind::Ordinary,
+        gpu: None,
+        bounce_gpu: None,
+        copy_threads,
+    })
 }
 
 /// Every backend on every kind of bounce buffer, or nothing where there is no GPU.

@@ -24,6 +24,7 @@ fn call(call: &'static str, code: i32) -> Error {
         peer: None,
         channel: None,
         nic: None,
+        cause: None,
     })
 }
 

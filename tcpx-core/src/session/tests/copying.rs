@@ -1,0 +1,164 @@
+#![allow(unsafe_code)]
+//! Sessions with threads that copy.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tcpx_unpack::{Backend, OnFinished, Ticket, Unpack, UnpackError, UnpackJob};
+
+use super::connect;
+use crate::Session;
+use crate::engine::round::Rest;
+use crate::types::MemoryType;
+use crate::types::memory_id::MemoryId;
+use crate::{CopyThreads, Error, PluginChoice, Post, SessionOptions, Transfer};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const BYTES: u64 = 2 << 20;
+
+fn session(channels: u16) -> Session {
+    let options = SessionOptions {
+        plugin: PluginChoice::Soft,
+        channels,
+        copy_threads: CopyThreads::Count(3),
+        ..SessionOptions::default()
+    };
+    Session::new(options).expect("a session opens")
+}
+
+struct Posted {
+    from: MemoryId,
+    to: MemoryId,
+    send: Transfer,
+    receive: Transfer,
+}
+
+/// A message from left to right into emulated device memory, posted at both ends.
+fn post(left: &Session, right: &Session, bytes: &[u8]) -> Posted {
+    let [from, to] = [left, right]
+        .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
+    left.write_memory(from, 0, bytes).expect("nothing is posted");
+    let post = |memory| Post { memory, offset: 0, bytes: BYTES, tag: 1 };
+    let send = left.create_transfer("right").expect("a transfer");
+    let receive = right.create_transfer("left").expect("a transfer");
+    receive.post_recv(post(to)).expect("post_recv");
+    send.post_send(post(from)).expect("post_send");
+    Posted { from, to, send, receive }
+}
+
+fn pattern(seed: u8) -> Vec<u8> {
+    (0..BYTES).map(|at| (at * 7 + at / 256) as u8 ^ seed).collect()
+}
+
+/// Whether every byte has arrived.
+fn is_whole(session: &Session, memory: MemoryId, sent: &[u8]) -> bool {
+    let mut received = vec![0; sent.len()];
+    session.read_memory(memory, 0, &mut received).expect("nothing is posted");
+    received == sent
+}
+
+#[test]
+fn what_threads_copy_is_whole_when_its_transfer_is_complete() {
+    let (left, right) = (session(3), session(3));
+    connect(&left, &right);
+    for seed in 0..4 {
+        let Posted { from, to, send, receive } = post(&left, &right, &pattern(seed));
+        thread::scope(|scope| {
+            let sent = scope.spawn(|| send.wait(PATIENCE));
+            receive.wait(PATIENCE).expect("everything arrives");
+            assert!(is_whole(&right, to, &pattern(seed)), "message {seed}");
+            sent.join().expect("no panic").expect("everything is sent");
+        });
+        left.deregister_memory(from).expect("nothing is posted");
+        right.deregister_memory(to).expect("nothing is posted");
+    }
+}
+
+#[test]
+fn a_session_that_ends_while_threads_copy_waits_for_them() {
+    for round in 0..8 {
+        let (left, right) = (session(2), session(2));
+        connect(&left, &right);
+        let Posted { to, send, receive, .. } = post(&left, &right, &pattern(round));
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        while right.stats().unpack_batches <= u64::from(round) % 4 {
+            assert!(Instant::now() < give_up_at, "nothing arrives");
+            left.progress();
+            right.progress();
+        }
+        let key = right.shared.engine().expect("no fork").peer("left").expect("it is up").0;
+        right.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
+        // Its last chunk may have arrived before.
+        let _ = receive.wait(PATIENCE);
+        right.deregister_memory(to).expect("no thread copies to it");
+        drop((left, send));
+    }
+}
+
+/// Copies at once, and is seen to have finished once the test says so.
+struct Telling {
+    real: Box<dyn Unpack>,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    is_open: AtomicBool,
+    tell: OnceLock<OnFinished>,
+}
+
+impl Unpack for Telling {
+    fn backend(&self) -> Backend {
+        self.real.backend()
+    }
+
+    unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        // SAFETY: passed on from the caller.
+        unsafe { self.real.submit(jobs) }
+    }
+
+    fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        if self.gate.is_open.load(Ordering::SeqCst) { self.real.poll() } else { Ok(Ticket::NONE) }
+    }
+
+    fn shutdown(&mut self) -> bool {
+        self.real.shutdown()
+    }
+
+    fn on_finished(&mut self, on_finished: OnFinished) -> bool {
+        self.gate.tell.set(on_finished).is_ok()
+    }
+}
+
+#[test]
+fn nobody_asks_an_unpacker_that_tells() {
+    let (left, right) = (session(1), session(1));
+    connect(&left, &right);
+    let gate = Arc::new(Gate::default());
+    let held = Arc::clone(&gate);
+    let engine = || right.shared.engine().expect("no fork");
+    engine().unpack_with(|real| Box::new(Telling { real, gate: held }));
+    let Posted { to, send, receive, .. } = post(&left, &right, &pattern(1));
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let is_at_rest = || matches!(engine().rest(Instant::now()), Rest::Until(_));
+    // Nothing that was submitted is seen to finish.
+    while right.stats().unpack_batches == 0 || !is_at_rest() {
+        assert!(Instant::now() < give_up_at, "somebody is to ask it");
+        left.progress();
+        right.progress();
+    }
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| send.wait(PATIENCE));
+        let received = scope.spawn(|| receive.wait(PATIENCE));
+        gate.is_open.store(true, Ordering::SeqCst);
+        while !received.is_finished() {
+            gate.tell.get().expect("it was asked to tell")();
+            thread::yield_now();
+        }
+        received.join().expect("no panic").expect("everything arrives");
+        sent.join().expect("no panic").expect("everything is sent");
+    });
+    assert!(is_whole(&right, to, &pattern(1)));
+}

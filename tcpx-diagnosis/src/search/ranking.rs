@@ -1,0 +1,144 @@
+//! Which rows a text is about, and which of them fits best.
+
+use std::collections::BTreeSet;
+
+use super::entry::Entry;
+use super::known_line::Place;
+use super::words::{is_number, words};
+use crate::diagnosis::Diagnosis;
+use crate::table;
+
+/// Of what a text says, by how rare its words are, a row must have so much.
+const LEAST_SHARE: f64 = 0.6;
+/// Rows that have less of a text than this part of what the best one has are left out.
+const NEARLY_BEST: f64 = 0.8;
+/// The most rows that merely have many of the words.
+const MOST_GUESSES: usize = 5;
+
+/// The diagnoses that `text` is about, best first: those of which a known line stands in it; if
+/// there is none, those that have all its words, in any order; else those that have most of its
+/// rare words. Upper and lower case are the same, and a word also stands for longer ones that begin
+/// with it.
+#[must_use]
+pub fn search(text: &str) -> Vec<&'static Diagnosis> {
+    let text = words(text);
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let entries: Vec<Entry> = table::all().map(Entry::of).collect();
+    let distinct: BTreeSet<&str> = text.iter().map(String::as_str).collect();
+    let mut found = by_line(&entries, &text);
+    if found.is_empty() {
+        found = by_all_words(&entries, &distinct);
+    }
+    if found.is_empty() {
+        found = by_rare_words(&entries, &distinct);
+    }
+    found
+}
+
+/// The rows of which a line stands in the text. Of lines at the same place those count that say
+/// most of it themselves.
+fn by_line(entries: &[Entry], text: &[String]) -> Vec<&'static Diagnosis> {
+    let mut found: Vec<(Place, &Entry)> =
+        entries.iter().filter_map(|entry| Some((entry.line_in(text)?, entry))).collect();
+    let places: Vec<Place> = found.iter().map(|(place, _)| place.clone()).collect();
+    found.retain(|(place, _)| !places.iter().any(|other| covers(other, place)));
+    found.sort_by_key(|(place, _)| std::cmp::Reverse(place.rank()));
+    found.into_iter().map(|(_, entry)| entry.diagnosis).collect()
+}
+
+/// Whether `other` says all that `place` says, and more.
+fn covers(other: &Place, place: &Place) -> bool {
+    other.words.start <= place.words.start
+        && other.words.end >= place.words.end
+        && other.exact > place.exact
+}
+
+/// The rows that have every word.
+fn by_all_words(entries: &[Entry], text: &BTreeSet<&str>) -> Vec<&'static Diagnosis> {
+    let weight = |entry: &Entry| {
+        let weights = text.iter().map(|word| Some(entry.weight(word)).filter(|weight| *weight > 0));
+        weights.sum::<Option<u32>>()
+    };
+    let mut found: Vec<(u32, &Entry)> =
+        entries.iter().filter_map(|entry| Some((weight(entry)?, entry))).collect();
+    found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    found.into_iter().map(|(_, entry)| entry.diagnosis).collect()
+}
+
+/// The rows that have most of what is rare in the text. Numbers are another machine's.
+fn by_rare_words(entries: &[Entry], text: &BTreeSet<&str>) -> Vec<&'static Diagnosis> {
+    let all = entries.len() as f64;
+    let rarity: Vec<(&str, f64)> = text
+        .iter()
+        .filter(|word| !is_number(word))
+        .map(|word| {
+            let rows = entries.iter().filter(|entry| entry.weight(word) > 0).count().max(1);
+            (*word, (all / rows as f64).ln())
+        })
+        .collect();
+    let whole: f64 = rarity.iter().map(|(_, rarity)| rarity).sum();
+    let share = |entry: &Entry| {
+        let known: Vec<f64> = rarity
+            .iter()
+            .filter(|(word, _)| entry.weight(word) > 0)
+            .map(|(_, rarity)| *rarity)
+            .collect();
+        // One word alone is chance.
+        if known.len() < 2 { 0.0 } else { known.iter().sum::<f64>() / whole }
+    };
+    let mut found: Vec<(f64, &Entry)> = entries
+        .iter()
+        .map(|entry| (share(entry), entry))
+        .filter(|(share, _)| *share >= LEAST_SHARE)
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let least = found.first().map_or(0.0, |(best, _)| best * NEARLY_BEST);
+    found.retain(|(share, _)| *share >= least);
+    found.into_iter().take(MOST_GUESSES).map(|(_, entry)| entry.diagnosis).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(text: &str) -> Vec<u16> {
+        search(text).iter().map(|diagnosis| diagnosis.code.number()).collect()
+    }
+
+    #[test]
+    fn a_line_leads_to_the_row_of_which_it_is_the_title_first() {
+        let found = codes("rx no cmsg");
+        assert_eq!(found[0], 903);
+        assert!(found.contains(&708), "{found:?}");
+    }
+
+    #[test]
+    fn numbers_are_placeholders_and_words_end_where_they_end() {
+        let mut found = codes("WARN received 2048/2048 segs, failstop");
+        found.sort_unstable();
+        assert_eq!(found, [104, 814]);
+    }
+
+    #[test]
+    fn of_two_lines_at_one_place_the_more_exact_one_counts() {
+        assert_eq!(codes("test called with invalid request, send 1, r 2, ni 3"), [801]);
+        assert!(codes("WARN invalid request 7 vs expected 3").contains(&807));
+    }
+
+    #[test]
+    fn words_may_stand_in_any_order_and_only_begin_longer_ones() {
+        assert_eq!(codes("COUNTER devmem nic no"), codes("no nic devmem counter"));
+        assert_eq!(codes("fragment order")[0], 816);
+        assert!(codes("ragments").is_empty(), "not the middle of a word");
+    }
+
+    #[test]
+    fn of_many_words_most_rare_ones_are_enough() {
+        assert_eq!(codes("zzz1 our GPU has no near data NIC under its PCIe switch, boss")[0], 306);
+        for text in ["completely unheard of words", "", "返回", "TCPX_NO_SUCH_THING", "0x7f"] {
+            assert!(codes(text).is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The table of this library's own variables: what a session, the `tcpx` command and the software
+//! plugin read.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::variable::Kind;
+
+/// Who reads a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Reader {
+    /// Every session that takes its options from the environment, and the `tcpx` command.
+    Session,
+    /// The `tcpx` command alone.
+    Command,
+    /// The software plugin.
+    SoftwarePlugin,
+    /// The software plugin, when it is to misbehave for a test.
+    FaultScript,
+}
+
+/// One variable of this library's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LibrarySetting {
+    /// Its name.
+    pub name: &'static str,
+    /// The name by which UCCL's programs know it, which is read where its own is not set.
+    pub alias: Option<&'static str>,
+    /// Who reads it.
+    pub reader: Reader,
+    /// What its text means.
+    pub kind: Kind,
+    /// What holds when it is unset.
+    pub default: &'static str,
+    /// What it is for; units where it has any.
+    pub note: &'static str,
+}
+
+impl LibrarySetting {
+    /// Its names, the one that counts first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        [Some(self.name), self.alias].into_iter().flatten()
+    }
+}
+
+impl fmt::Display for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Session => "every session that takes its options from the environment",
+            Self::Command => "the tcpx command",
+            Self::SoftwarePlugin => "the software plugin",
+            Self::FaultScript => "the software plugin, to misbehave for tests",
+        })
+    }
+}
+
+impl fmt::Display for LibrarySetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.names().collect();
+        writeln!(f, "{}: {}", names.join(", "), self.note)?;
+        writeln!(f, "read by: {}", self.reader)?;
+        writeln!(f, "values:  {}", self.kind.range())?;
+        write!(f, "default: {}", self.default)
+    }
+}
+
+/// Every variable of this library's own, by reader and in the order in which they are read best.
+#[must_use]
+pub fn library_settings() -> &'static [LibrarySetting] {
+    TABLE
+}
+
+/// The setting of this name, or of which this is the other name.
+#[must_use]
+pub fn find_library_setting(name: &str) -> Option<&'static LibrarySetting> {
+    TABLE.iter().find(|setting| setting.names().any(|known| known == name))
+}
+
+const fn row(
+    reader: Reader,
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    note: &'static str,
+) -> LibrarySetting {
+    LibrarySetting { name, alias: None, reader, kind, default, note }
+}
+
+const fn session(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    note: &'static str,
+) -> LibrarySetting {
+    row(Reader::Session, name, kind, default, note)
+}
+
+const fn command(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    note: &'static str,
+) -> LibrarySetting {
+    row(Reader::Command, name, kind, default, note)
+}
+
+const fn soft(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    note: &'static str,
+) -> LibrarySetting {
+    row(Reader::SoftwarePlugin, name, kind, default, note)
+}
+
+const fn fault(name: &'static str, kind: Kind, note: &'static str) -> LibrarySetting {
+    row(Reader::FaultScript, name, kind, "-", note)
+}
+
+const fn also(setting: LibrarySetting, alias: &'static str) -> LibrarySetting {
+    LibrarySetting { alias: Some(alias), ..setting }
+}
+
+const fn upto(max: i64) -> Kind {
+    Kind::Integer { min: 0, max }
+}
+
+const fn from(min: i64, max: i64) -> Kind {
+    Kind::Integer { min, max }
+}
+
+const fn choice(words: &'static [&'static str]) -> Kind {
+    Kind::Choice { words }
+}
+
+const SWITCH: Kind = upto(1);
+/// A day in milliseconds.
+const DAY_MS: i64 = 86_400_000;
+
+#[rustfmt::skip]
+static TABLE: &[LibrarySetting] = &[
+    also(session("TCPX_PLUGIN", Kind::Text, "auto", "which plugin moves the bytes: auto, soft or the path of a file"), "UCCL_TCPX_PLUGIN_PATH"),
+    session("TCPX_GPU", upto(u32::MAX as i64), "none", "CUDA ordinal of the GPU whose memory is moved; none: host memory, emulated device memory"),
+    session("TCPX_NIC", Kind::Text, "chosen for each peer", "NICs by name, with commas between them"),
+    also(session("TCPX_CHANNELS", from(1, 64), "2", "channels to each peer; two ends agree on the smaller number"), "UCCL_TCPX_NUM_CHANNELS"),
+    also(session("TCPX_CHUNK_BYTES", from(4096, 4 << 20), "524288, or less", "bytes of a chunk; no more than NCCL_DYNAMIC_CHUNK_SIZE"), "UCCL_TCPX_CHUNK_BYTES"),
+    also(session("TCPX_UNPACK", choice(&["auto", "host", "d2d", "kernel"]), "auto", "how fragments are copied to their destination"), "UCCL_TCPX_UNPACK_IMPL"),
+    also(session("TCPX_RECV_WINDOW", from(1, 16), "16", "receives in flight on a channel"), "UCCL_TCPX_MAX_RECV_INFLIGHT"),
+    also(session("TCPX_SEND_WINDOW", from(1, 16), "12", "sends in flight on a channel"), "UCCL_TCPX_MAX_SEND_INFLIGHT"),
+    session("TCPX_COPY_THREADS", Kind::AutoOr { max: 64 }, "auto: 3 of 8 processors, none on fewer than 8", "threads that copy what was received to ordinary memory; 0: whoever makes progress copies"),
+    session("TCPX_GATHER", Kind::Switch, "1", "scattered small sends are copied together, so that they share a chunk"),
+    session("TCPX_BOUNCE_CREDIT", choice(&["auto", "on", "off"]), "auto", "peers send only what the bounce buffer has room for"),
+    session("TCPX_STAGING_BYTES", upto(i64::MAX), "268435456", "most bytes in which scattered small sends are gathered; 0 for none"),
+    session("TCPX_EAGER_BYTES", upto(65_536), "16384", "longest message that travels on the control link; 0 for none"),
+    session("TCPX_EAGER_BUFFER_BYTES", upto(1 << 30), "262144", "most bytes that a peer sends ahead of receives that are not posted"),
+    session("TCPX_LISTEN", Kind::Address, "0.0.0.0:0", "address of the control listener; port 0 lets the system choose"),
+    session("TCPX_CONNECT_TIMEOUT_MS", upto(i64::MAX), "30000", "milliseconds that accept and connect wait"),
+    session("TCPX_CLOSE_TIMEOUT_MS", upto(i64::MAX), "5000", "milliseconds that a goodbye is waited for"),
+    session("TCPX_PEER_TIMEOUT_MS", Kind::ZeroOr { min: 100, max: DAY_MS }, "10000", "milliseconds that a peer may be silent; 0: for ever"),
+    session("TCPX_STALL_AFTER_MS", Kind::ZeroOr { min: 1, max: DAY_MS }, "10000", "milliseconds without movement until the log says so; 0: never"),
+    session("TCPX_PROGRESS_THREAD", Kind::Switch, "0", "a thread of the session drives progress"),
+    session("TCPX_SPIN_US", upto(i64::MAX), "200", "microseconds for which a waiting thread looks again before it sleeps"),
+    session("TCPX_PREFLIGHT", Kind::Switch, "1", "a plugin's file is only loaded after the checks; 0 at your own risk"),
+    session("TCPX_KEEP_SIGPIPE", Kind::Switch, "0", "SIGPIPE keeps its default action, which ends the process"),
+    also(command("TCPX_DEBUG", Kind::AnySwitch, "0", "log what the library does"), "UCCL_TCPX_DEBUG"),
+    also(command("TCPX_LAUNCH_DEBUG", Kind::AnySwitch, "0", "log every unpack descriptor, too"), "UCCL_TCPX_LAUNCH_DEBUG"),
+    also(command("TCPX_PERF_SIZE", Kind::Bytes, "64MiB, with --latency or --messages 4KiB", "bytes of a message of `tcpx perf`, as --size"), "UCCL_TCPX_PERF_SIZE"),
+    also(command("TCPX_PERF_ITERS", from(1, u32::MAX as i64), "20, with --latency 1000, with --messages 5", "measured iterations of `tcpx perf`, as --iters"), "UCCL_TCPX_PERF_ITERS"),
+    soft("TCPX_SOFT_IFNAME", Kind::Interfaces, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "interfaces that the software plugin offers"),
+    soft("TCPX_SOFT_HELPERS", choice(&["auto", "0", "1"]), "auto", "threads of the plugin's own move payload"),
+    soft("TCPX_SOFT_CPUS", Kind::Text, "off", "where these threads run: off (anywhere), auto (near the NIC), or processors such as 0-3,8"),
+    soft("TCPX_SOFT_INLINE_BYTES", upto(32_768), "8192", "longest message on the plugin's control socket"),
+    soft("TCPX_SOFT_POOL_BYTES", from(4096, 1 << 32), "268435456", "bytes of the bounce region, a multiple of 4096"),
+    soft("TCPX_SOFT_MEMORY", choice(&["auto", "emulated", "cuda"]), "auto", "what device memory is"),
+    soft("TCPX_SOFT_BOUNCE", choice(&["host", "device"]), "host", "where a GPU finds the bounce region"),
+    soft("TCPX_SOFT_POISON", SWITCH, "0", "bounce pages are overwritten when they are given back, so that a late copy shows"),
+    soft("TCPX_SOFT_CONNECT_TIMEOUT_MS", from(1, 3_600_000), "20000", "milliseconds that one connect or accept of the plugin may take"),
+    soft("TCPX_SOFT_PEER_TIMEOUT_MS", upto(DAY_MS), "10000", "milliseconds that the peer's host may acknowledge nothing; 0: for ever"),
+    soft("TCPX_SOFT_ZEROCOPY", choice(&["off", "auto", "on"]), "off", "chunks are sent from the messages' own memory"),
+    fault("TCPX_SOFT_SHAPE", Kind::Text, "the shape of fragments"),
+    fault("TCPX_SOFT_SEED", upto(i64::MAX), "what the random shapes begin with"),
+    fault("TCPX_SOFT_FAULTS", Kind::Text, "which calls go wrong, and how"),
+    fault("TCPX_SOFT_ORIGINAL", Kind::Text, "what of the original's habits is taken over"),
+    fault("TCPX_SOFT_PACKET_BYTES", from(1, 65_535), "payload of a packet that is made up"),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found_by_either_name() {
+        let names: Vec<_> = TABLE.iter().flat_map(LibrarySetting::names).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        for setting in TABLE {
+            for name in setting.names() {
+                assert_eq!(find_library_setting(name), Some(setting), "{name}");
+            }
+        }
+        assert_eq!(find_library_setting("TCPX_CHANELS"), None);
+    }
+}

@@ -1,0 +1,276 @@
+//! Lanes over sockets of this process.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use socket2::SockRef;
+
+use super::*;
+use crate::comm::zerocopy::ZeroCopy;
+use crate::faults::FaultScript;
+use crate::memory::{BounceBuffer, Piece};
+
+/// Connected sockets: ours, and the peer's, which take few bytes that nobody reads if so asked.
+fn sockets(count: usize, is_small: bool) -> (Vec<TcpStream>, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    if is_small {
+        SockRef::from(&listener).set_recv_buffer_size(4096).expect("an option");
+    }
+    let address = listener.local_addr().expect("address");
+    let connect = |_| {
+        let ours = TcpStream::connect(address).expect("connects");
+        let theirs = listener.accept().expect("it has come").0;
+        ours.set_nonblocking(true).expect("a flag");
+        theirs.set_nonblocking(true).expect("a flag");
+        (ours, theirs)
+    };
+    (0..count).map(connect).unzip()
+}
+
+/// Reads all that is there.
+fn drain(socket: &mut TcpStream) -> usize {
+    let (mut place, mut total) = (vec![0; STEP_BYTES], 0);
+    while let Ok(bytes @ 1..) = socket.read(&mut place) {
+        total += bytes;
+    }
+    total
+}
+
+fn options(script: &FaultScript, zerocopy: ZeroCopy) -> CommOptions<'_> {
+    CommOptions {
+        number: 0,
+        threads: 0,
+        cpus: None,
+        recv_sync: false,
+        inline_bytes: 0,
+        peer_timeout: None,
+        zerocopy,
+        script,
+    }
+}
+
+fn harvested(lanes: &Lanes) -> Vec<bool> {
+    let mut all = Vec::new();
+    lanes.harvest(|_, chunk| all.push(!chunk.failed));
+    all
+}
+
+#[test]
+fn a_step_is_bounded_for_all_lanes_together() {
+    let script = FaultScript::default();
+    let (ours, mut theirs) = sockets(3, false);
+    let options = options(&script, ZeroCopy::Off);
+    let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
+    let bounce = BounceBuffer::new(4 * STEP_BYTES as u64, false).expect("mapping");
+    let memory = bounce.region().piece(0, 4 * STEP_BYTES);
+    for lane in 0..3 {
+        lanes.push(lane, Chunk::new(0, 0, vec![memory]));
+    }
+    let (mut total, mut steps) = (0, 0);
+    while lanes.lanes.iter().any(|lane| lane.has_chunks()) {
+        lanes.run();
+        steps += 1;
+        total += theirs.iter_mut().map(drain).sum::<usize>();
+        assert!(total <= steps * STEP_BYTES, "{steps} steps moved {total} bytes");
+    }
+    assert!(steps >= 12, "{steps} steps");
+    assert_eq!(harvested(&lanes), [true; 3]);
+}
+
+/// A lane that sends in place to a peer which does not read. Its socket holds the first two
+/// chunks, and not the third. `None` when the system wants to copy.
+fn held_up(script: &FaultScript, memory: Piece) -> Option<(Lanes, TcpStream)> {
+    let (ours, mut theirs) = sockets(1, true);
+    SockRef::from(&ours[0]).set_send_buffer_size(200_000).expect("an option");
+    let options = options(script, ZeroCopy::On);
+    let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
+    for (number, bytes) in (0..).zip([100_000, 20_000, 900_000]) {
+        lanes.push(0, Chunk::new(number, 0, vec![memory.part(0, bytes)]));
+    }
+    while lanes.run() != NeedsCall::No {}
+    let is_read = lanes.lanes[0].still_reads();
+    if !is_read {
+        println!("skipped: the system does not send in place");
+    }
+    is_read.then(|| (lanes, theirs.remove(0)))
+}
+
+#[test]
+fn a_chunk_is_finished_when_the_system_has_read_it() {
+    let script = FaultScript::default();
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    let memory = bounce.region().piece(0, 1 << 20);
+    let Some((mut lanes, mut peer)) = held_up(&script, memory) else { return };
+    assert_eq!(harvested(&lanes), [], "the first two are out, and still read");
+    assert!(lanes.has_room(0), "they take no room");
+    let (mut total, end) = (0, Instant::now() + Duration::from_secs(60));
+    let mut finished = 0;
+    while finished < 3 {
+        total += drain(&mut peer);
+        lanes.run();
+        let now = harvested(&lanes);
+        assert!(now.iter().all(|&is_whole| is_whole));
+        finished += now.len();
+        assert!(finished == 0 || total >= 50_000, "{total} bytes were read");
+        assert!(Instant::now() < end);
+    }
+    assert!(!lanes.lanes[0].still_reads());
+}
+
+/// Nothing but ones has come, and not all of the first chunk, when the connection is reset.
+fn expect_reset(mut peer: TcpStream) {
+    peer.set_nonblocking(false).expect("a flag");
+    let mut got = Vec::new();
+    let error = peer.read_to_end(&mut got).expect_err("it was reset");
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    assert!(got.len() < 100_000 && got.iter().all(|&byte| byte == 1));
+}
+
+#[test]
+fn nothing_is_read_once_a_send_was_said_to_have_failed() {
+    let script = FaultScript::default();
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    let memory = bounce.region().piece(0, 1 << 20);
+    memory.write(&[1; 1 << 20]);
+    let Some((lanes, peer)) = held_up(&script, memory) else { return };
+    lanes.kill(0, &"the test");
+    assert_eq!(harvested(&lanes), [false; 3]);
+    memory.write(&[2; 1 << 20]);
+    expect_reset(peer);
+    assert!(lanes.lanes[0].readiness().is_none(), "nobody waits for it");
+}
+
+#[cfg(feature = "faults")]
+#[test]
+fn a_lane_that_dies_in_silence_stays_connected() {
+    let script =
+        FaultScript { original: "silence".parse().expect("a quirk"), ..Default::default() };
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    let memory = bounce.region().piece(0, 1 << 20);
+    let Some((lanes, mut peer)) = held_up(&script, memory) else { return };
+    lanes.kill(0, &"the test");
+    assert_eq!(harvested(&lanes), [], "nobody is told");
+    assert!(lanes.lanes[0].still_reads(), "its memory must not change");
+    let mut total = 0;
+    wait_until(|| {
+        total += drain(&mut peer);
+        !lanes.lanes[0].still_reads()
+    });
+    assert!(total >= 120_000, "{total} bytes: two chunks and part of the third were out");
+    let error = peer.read(&mut [0; 1]).expect_err("no more has come");
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn nothing_is_read_after_the_end() {
+    let script = FaultScript::default();
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    let memory = bounce.region().piece(0, 1 << 20);
+    memory.write(&[1; 1 << 20]);
+    let Some((mut lanes, peer)) = held_up(&script, memory) else { return };
+    lanes.stop();
+    memory.write(&[2; 1 << 20]);
+    expect_reset(peer);
+}
+
+/// A comm's lanes with one helper thread, which sleeps.
+fn helped(sockets: Vec<TcpStream>, side: Side) -> Lanes {
+    let script = FaultScript::default();
+    let options = CommOptions { threads: 1, ..options(&script, ZeroCopy::Off) };
+    let lanes = Lanes::new(sockets, side, &options).expect("a thread");
+    wait_until(|| is_helper_asleep(&lanes));
+    lanes
+}
+
+fn is_helper_asleep(lanes: &Lanes) -> bool {
+    lanes.helpers.as_ref().is_some_and(|helpers| helpers.is_asleep(0))
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_short_is_moved_by_the_caller_and_wakes_nobody() {
+    let (ours, mut theirs) = sockets(1, false);
+    let mut lanes = helped(ours, Side::Send);
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    let memory = bounce.region().piece(0, 10_000);
+    let mut moved_here = 0;
+    for _ in 0..100 {
+        // On its way to sleep it looks once more, and may find the chunk.
+        wait_until(|| is_helper_asleep(&lanes));
+        lanes.push(0, Chunk::new(0, 0, vec![memory]));
+        lanes.run();
+        moved_here += usize::from(harvested(&lanes) == [true] && !lanes.told[0]);
+        let mut total = 0;
+        wait_until(|| {
+            total += drain(&mut theirs[0]);
+            total == 10_000
+        });
+        wait_until(|| !lanes.lanes[0].has_work());
+        harvested(&lanes);
+    }
+    assert!(moved_here > 50, "{moved_here} of 100");
+}
+
+#[test]
+fn what_is_long_or_finds_no_room_goes_on_without_the_caller() {
+    for bytes in [CALLER_BYTES, CALLER_BYTES + 1] {
+        let (ours, mut theirs) = sockets(1, true);
+        SockRef::from(&ours[0]).set_send_buffer_size(4096).expect("an option");
+        let mut lanes = helped(ours, Side::Send);
+        let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+        lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, bytes)]));
+        lanes.run();
+        assert!(lanes.told[0]);
+        let mut total = 0;
+        wait_until(|| {
+            total += drain(&mut theirs[0]);
+            total == bytes
+        });
+        wait_until(|| harvested(&lanes) == [true]);
+    }
+}
+
+#[test]
+fn a_helper_receives_for_a_caller_that_does_not_watch() {
+    let (ours, mut theirs) = sockets(1, false);
+    let mut lanes = helped(ours, Side::Recv);
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, 1000)]));
+    assert_eq!(lanes.run(), NeedsCall::Soon);
+    assert!(lanes.told[0]);
+    theirs[0].write_all(&[7; 1000]).expect("there is room");
+    wait_until(|| harvested(&lanes) == [true]);
+}
+
+#[test]
+fn a_caller_that_watches_receives_what_is_short() {
+    let (ours, mut theirs) = sockets(1, false);
+    let mut lanes = helped(ours, Side::Recv);
+    assert_eq!(lanes.descriptors().expect("a bell").len(), 2);
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    let mut received_here = 0;
+    for _ in 0..100 {
+        wait_until(|| is_helper_asleep(&lanes));
+        lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, 1000)]));
+        assert_eq!(lanes.run(), NeedsCall::No, "the socket tells");
+        theirs[0].write_all(&[7; 1000]).expect("there is room");
+        let socket = [(lanes.lanes[0].socket().as_fd(), Interest::Read)];
+        wait_until(|| {
+            // The helper may have been about to sleep, and found the chunk.
+            let is_readable = wait(&socket, Some(Duration::ZERO)).expect("poll")[0];
+            is_readable || !lanes.lanes[0].has_work()
+        });
+        lanes.run();
+        received_here += usize::from(!lanes.told[0] && harvested(&lanes) == [true]);
+        wait_until(|| !lanes.lanes[0].has_work());
+        harvested(&lanes);
+    }
+    assert!(received_here > 50, "{received_here} of 100");
+}

@@ -1,0 +1,52 @@
+//! Words of others, as they may stand in a line of a log or of an error.
+
+use std::borrow::Cow;
+
+/// `text` in one line that leaves a terminal as it is: control characters, and those that end a
+/// line or turn the direction of writing, become escapes such as `\n` and `\u{1b}`.
+///
+/// Names, reasons and log lines come from peers and plugins, which could otherwise write lines that
+/// look like somebody else's. What is printable already stays as it is, so a second pass changes
+/// nothing.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match is_harmful(character) {
+            true => line.extend(character.escape_default()),
+            false => line.push(character),
+        }
+    }
+    Cow::Owned(line)
+}
+
+fn is_harmful(character: char) -> bool {
+    let breaks_lines = matches!(character, '\u{2028}' | '\u{2029}');
+    let turns_direction = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    character.is_control() || breaks_lines || turns_direction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_a_line_or_speaks_to_a_terminal_is_escaped_once() {
+        for (text, line) in [
+            ("a name", "a name"),
+            ("Grüße, 7 µs \\n", "Grüße, 7 µs \\n"),
+            ("one\ntwo\r\ttab", "one\\ntwo\\r\\ttab"),
+            ("\u{1b}[31mred\u{7}\0", "\\u{1b}[31mred\\u{7}\\u{0}"),
+            ("\u{9b}2J\u{2028}\u{202e}", "\\u{9b}2J\\u{2028}\\u{202e}"),
+        ] {
+            assert_eq!(printable(text), line);
+            assert_eq!(printable(line), line, "a second pass");
+        }
+    }
+}

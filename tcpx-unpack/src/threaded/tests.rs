@@ -1,0 +1,192 @@
+#![allow(unsafe_code)]
+//! Threads that copy, one of which is held up where a test says so.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use tcpx_rx::UnpackDescriptor;
+
+use super::*;
+use crate::copy_threads::Spawn;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a thread copies.
+const LONG: usize = 2 * INLINE_BYTES as usize;
+
+/// A bounce buffer and a destination as long.
+struct Memories {
+    bounce: Vec<u8>,
+    dst: Vec<u8>,
+    whole: [UnpackDescriptor; 1],
+}
+
+impl Memories {
+    fn new(bytes: usize) -> Self {
+        let bounce = (0..bytes).map(|at| (at % 251) as u8 + 1).collect();
+        let whole = [UnpackDescriptor { src_off: 0, len: bytes as u32, dst_off: 0 }];
+        Self { bounce, dst: vec![0; bytes], whole }
+    }
+
+    fn job(&mut self) -> UnpackJob<'_> {
+        UnpackJob {
+            bounce: self.bounce.as_ptr().expose_provenance() as u64,
+            bounce_bytes: self.bounce.len() as u64,
+            dst: self.dst.as_mut_ptr().expose_provenance() as u64,
+            dst_bytes: self.dst.len() as u64,
+            descriptors: &self.whole,
+        }
+    }
+}
+
+/// One thread that says when something has finished, and then waits until it may go on.
+struct Held {
+    unpack: ThreadedUnpack,
+    told: Receiver<()>,
+    go_on: Sender<()>,
+}
+
+fn held() -> Held {
+    let mut unpack = ThreadedUnpack::new(CopyThreads::new(1));
+    let ((tell, told), (go_on, may_go_on)) = (channel(), channel());
+    let (tell, may_go_on) = (Mutex::new(tell), Mutex::new(may_go_on));
+    let tells = unpack.on_finished(Box::new(move || {
+        let _ = tell.lock().unwrap().send(());
+        let _ = may_go_on.lock().unwrap().recv_timeout(PATIENCE);
+    }));
+    assert!(tells);
+    Held { unpack, told, go_on }
+}
+
+#[test]
+fn who_is_told_finds_it_copied_and_short_ones_wait_for_those_before_them() {
+    let Held { mut unpack, told, go_on } = held();
+    let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
+    let mut short = Memories::new(100);
+    // SAFETY: the memories outlive the unpacker's tickets, here and below.
+    let ticket = unsafe { unpack.submit(&[first.job()]) }.unwrap();
+    told.recv_timeout(PATIENCE).expect("it is told");
+    assert_eq!(unpack.poll(), Ok(ticket));
+    assert!(first.dst == first.bounce);
+
+    // The thread is held up.
+    // SAFETY: as above.
+    let waiting = unsafe { unpack.submit(&[second.job()]) }.unwrap();
+    // SAFETY: as above.
+    let last = unsafe { unpack.submit(&[short.job()]) }.unwrap();
+    assert!(ticket < waiting && waiting < last);
+    assert!(short.dst == short.bounce, "the caller has copied it");
+    assert_eq!(unpack.poll(), Ok(ticket));
+    go_on.send(()).unwrap();
+    told.recv_timeout(PATIENCE).expect("it is told once for both");
+    assert_eq!(unpack.poll(), Ok(last));
+    assert!(second.dst == second.bounce);
+    go_on.send(()).unwrap();
+}
+
+#[test]
+fn a_full_queue_is_busy_and_nothing_was_touched() {
+    let Held { mut unpack, told, go_on } = held();
+    let mut memories: Vec<_> = (0..16).map(|_| Memories::new(8 << 20)).collect();
+    let (first, others) = memories.split_first_mut().unwrap();
+    // SAFETY: the memories outlive the unpacker's tickets, here and below.
+    unsafe { unpack.submit(&[first.job()]) }.unwrap();
+    told.recv_timeout(PATIENCE).expect("it is told");
+    let mut last = Ticket::NONE;
+    let mut others = others.iter_mut();
+    let refused = others.find_map(|next| {
+        // SAFETY: as above.
+        match unsafe { unpack.submit(&[next.job()]) } {
+            Ok(ticket) => last = ticket,
+            Err(error) => return Some((error, next)),
+        }
+        None
+    });
+    let (error, refused) = refused.expect("the queue is bounded");
+    assert_eq!(error, UnpackError::Busy);
+    drop(go_on);
+    while unpack.poll().unwrap() < last {
+        told.recv_timeout(PATIENCE).expect("they go on");
+    }
+    assert!(refused.dst.iter().all(|&byte| byte == 0));
+    // SAFETY: as above.
+    let ticket = unsafe { unpack.submit(&[refused.job()]) }.expect("there is room again");
+    while unpack.poll().unwrap() < ticket {
+        told.recv_timeout(PATIENCE).expect("it goes on");
+    }
+    assert!(refused.dst == refused.bounce);
+}
+
+#[test]
+fn what_is_under_way_ends_after_a_shutdown_and_then_the_threads_do() {
+    let Held { mut unpack, told, go_on } = held();
+    let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
+    // SAFETY: the memories outlive the unpacker's tickets, here and below.
+    unsafe { unpack.submit(&[first.job()]) }.unwrap();
+    told.recv_timeout(PATIENCE).expect("it is told");
+    // SAFETY: as above.
+    unsafe { unpack.submit(&[second.job()]) }.unwrap();
+    assert!(!unpack.shutdown(), "the second waits");
+    // SAFETY: as above.
+    let refused = unsafe { unpack.submit(&[first.job()]) };
+    assert_eq!(refused, Err(UnpackError::ShutDown));
+    go_on.send(()).unwrap();
+    told.recv_timeout(PATIENCE).expect("it is told");
+    assert!(unpack.shutdown());
+    assert!(second.dst == second.bounce);
+    go_on.send(()).unwrap();
+}
+
+#[test]
+fn what_no_thread_has_begun_with_is_not_copied_once_the_unpacker_is_dropped() {
+    let Held { mut unpack, told, go_on } = held();
+    let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
+    // SAFETY: the memories outlive the unpacker, here and below.
+    unsafe { unpack.submit(&[first.job()]) }.unwrap();
+    told.recv_timeout(PATIENCE).expect("it is told");
+    // SAFETY: as above.
+    unsafe { unpack.submit(&[second.job()]) }.unwrap();
+    // The thread is held up until the queue is empty.
+    let waits = unpack.threads.waiting();
+    let thread = thread::spawn(move || drop(unpack));
+    while waits() > 0 {
+        thread::yield_now();
+    }
+    go_on.send(()).unwrap();
+    thread.join().expect("no panic");
+    assert!(second.dst.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn where_no_thread_can_be_started_the_caller_copies() {
+    let refused = |_, _| Err(io::ErrorKind::WouldBlock.into());
+    let mut unpack = ThreadedUnpack::new(CopyThreads::with_spawn(2, refused));
+    let mut memories = Memories::new(LONG);
+    // SAFETY: the memories outlive the ticket.
+    let ticket = unsafe { unpack.submit(&[memories.job()]) }.unwrap();
+    assert_eq!(unpack.poll(), Ok(ticket));
+    assert!(memories.dst == memories.bounce);
+    assert!(unpack.shutdown());
+}
+
+#[test]
+fn nothing_is_started_for_short_submits() {
+    static STARTED: Mutex<usize> = Mutex::new(0);
+    let count: Spawn = |builder, work| {
+        *STARTED.lock().unwrap() += 1;
+        builder.spawn(work)
+    };
+    let mut unpack = ThreadedUnpack::new(CopyThreads::with_spawn(9, count));
+    let mut memories = Memories::new(INLINE_BYTES as usize);
+    // SAFETY: the memories outlive the ticket.
+    let ticket = unsafe { unpack.submit(&[memories.job()]) }.unwrap();
+    assert_eq!(unpack.poll(), Ok(ticket));
+    assert_eq!(*STARTED.lock().unwrap(), 0);
+    let mut memories = Memories::new(INLINE_BYTES as usize + 1);
+    // SAFETY: the unpacker is dropped before the memories.
+    unsafe { unpack.submit(&[memories.job()]) }.unwrap();
+    drop(unpack);
+    assert_eq!(*STARTED.lock().unwrap(), 3, "no more than it has pieces");
+}

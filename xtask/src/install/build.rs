@@ -1,0 +1,77 @@
+//! What cargo makes: an archive of all code, from which both libraries come.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::error::InstallError;
+use super::tool;
+
+const ARCHIVE: &str = "libtcpx_p2p.a";
+
+pub(super) struct Built {
+    pub(super) archive: PathBuf,
+    /// Folders of the packages from a registry that took part, by "name version".
+    pub(super) packages: BTreeMap<String, PathBuf>,
+}
+
+pub(super) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+/// Has cargo build the archive alone. Beside an rlib, it would leave link-time optimisation out.
+pub(super) fn build(root: &Path, profile: &str) -> Result<Built, InstallError> {
+    let mut command = cargo(root);
+    command.args(["rustc", "--package", "tcpx-capi", "--lib", "--profile", profile]);
+    command.args(["--crate-type", "staticlib"]);
+    let messages = tool::run(command.args(["--message-format", "json-render-diagnostics"]))?;
+    let artifacts = artifacts(&messages);
+    let archive = artifacts.iter().find_map(archive).ok_or(InstallError::Missing(ARCHIVE))?;
+    Ok(Built { archive, packages: artifacts.iter().filter_map(package).collect() })
+}
+
+/// The artifacts among cargo's messages, which are one JSON object a line.
+fn artifacts(messages: &str) -> Vec<Value> {
+    let objects = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    objects.filter(|message| message["reason"] == "compiler-artifact").collect()
+}
+
+fn archive(artifact: &Value) -> Option<PathBuf> {
+    let files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str);
+    files.map(PathBuf::from).find(|file| file.file_name().is_some_and(|name| name == ARCHIVE))
+}
+
+/// Of a package from a registry, whose id ends with `#name@version`.
+fn package(artifact: &Value) -> Option<(String, PathBuf)> {
+    let (_, name) = artifact["package_id"].as_str()?.rsplit_once('#')?;
+    let (name, version) = name.split_once('@')?;
+    let folder = Path::new(artifact["manifest_path"].as_str()?).parent()?;
+    Some((format!("{name} {version}"), folder.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archive_and_packages_are_found_in_cargos_messages() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","package_id":"registry+https://x/index#libc@0.2.1","#,
+            r#""manifest_path":"/r/libc-0.2.1/Cargo.toml","filenames":["/t/liblibc.rlib"]}"#,
+            "\nnot json\n",
+            r#"{"reason":"build-script-executed","package_id":"registry+https://x#other@1.0.0"}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","package_id":"path+file:///w/tcpx-capi#0.1.0","#,
+            r#""manifest_path":"/w/tcpx-capi/Cargo.toml","filenames":["/t/libtcpx_p2p.a"]}"#,
+        );
+        let artifacts = artifacts(messages);
+        let archives: Vec<PathBuf> = artifacts.iter().filter_map(archive).collect();
+        assert_eq!(archives, [PathBuf::from("/t/libtcpx_p2p.a")]);
+        let packages: Vec<_> = artifacts.iter().filter_map(package).collect();
+        assert_eq!(packages, [("libc 0.2.1".to_owned(), PathBuf::from("/r/libc-0.2.1"))]);
+    }
+}

@@ -1,0 +1,26 @@
+//! Why nothing, or not everything, was installed.
+
+use std::path::PathBuf;
+
+use super::glibc::Glibc;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InstallError {
+    #[error("{path}: {error}")]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error("{name}: {text}")]
+    Tool { name: String, text: String },
+    #[error("{0} cannot be found: install binutils (Debian: apt-get install binutils)")]
+    NoBinutils(String),
+    #[error(
+        "zig, which links for glibc {0}, cannot be found: pip install 'ziglang==0.17.*' (100 MB \
+         to download, 400 MB on disk)"
+    )]
+    NoZig(Glibc),
+    #[error("the library needs glibc {found}, and was to work with {wanted}")]
+    TooNew { wanted: Glibc, found: Glibc },
+    #[error("cargo made no {0}")]
+    Missing(&'static str),
+    #[error("the package of {0} holds no text of its licence, which must come with the library")]
+    NoLicense(String),
+}
