@@ -9,6 +9,7 @@
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
 //! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
 //!   ends.
+//! - `exporting`: memory that peers may reach.
 //! - `inbox`: posts that were handed in while another thread had the engine.
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
@@ -27,6 +28,7 @@ mod attempts;
 mod collision;
 mod departing;
 mod ending;
+mod exporting;
 mod hanging;
 mod hung_calls;
 pub(crate) mod inbox;
@@ -60,8 +62,11 @@ use self::inbox::Inbox;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
 use crate::control::conn_info::ConnInfo;
+use crate::control::identity::random;
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result, SettingProblem};
+use crate::exports::stable_keys::StableKeys;
+use crate::exports::table::Exports;
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::protocol::operation::NewOperation;
@@ -75,6 +80,7 @@ use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
+use crate::transfer::transfers::Transfers;
 use crate::types::PeerKey;
 use crate::workers::Workers;
 
@@ -152,6 +158,7 @@ impl Engine {
         let staging = StagingPool::new(options.staging_bytes);
         let workers = Workers::default();
         let registrations = Registrations::new(workers.clone());
+        let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
         let session =
             SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
@@ -159,7 +166,7 @@ impl Engine {
         Ok(Self {
             commons: Commons {
                 session,
-                ledger: Ledger { staging, registrations, ..Ledger::default() },
+                ledger: Ledger { transfers: Transfers::default(), registrations, exports, staging },
                 batch,
                 workers,
             },

@@ -4,7 +4,8 @@
 //! - `phase`, `departure`: when it happened, and how a peer went.
 //! - `plugin_failure`, `plugin_hang`, `unpack_failure`, `dial_failure`: what failed, with all that
 //!   is known of it.
-//! - `setting_problem`, `memory_problem`, `conn_info`: why something was refused.
+//! - `setting_problem`, `memory_problem`, `remote_problem`, `conn_info`, `remote_key`: why
+//!   something was refused.
 //!
 //! Above it, as `impl` blocks:
 //! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
@@ -21,6 +22,8 @@ mod memory_problem;
 mod phase;
 mod plugin_failure;
 mod plugin_hang;
+mod remote_key;
+mod remote_problem;
 mod setting_problem;
 pub(crate) mod unpack_failure;
 
@@ -39,6 +42,8 @@ pub use memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationPro
 pub use phase::Phase;
 pub use plugin_failure::PluginFailure;
 pub use plugin_hang::PluginHang;
+pub use remote_key::RemoteKeyError;
+pub use remote_problem::RemoteProblem;
 pub use setting_problem::{PluginChunkProblem, SettingProblem};
 
 use self::unpack_failure::UnpackFailure;
@@ -177,6 +182,18 @@ pub enum Error {
         /// How many operations use it; 0: another thread reads or writes it through the session.
         operations: usize,
     },
+    /// Memory that is exported, or is said to be, cannot be used so. Nothing was moved by what was
+    /// refused.
+    Remote {
+        /// Whose memory; `None`: this session's own.
+        peer: Option<String>,
+        /// Its registration there, if the key says it.
+        memory: Option<MemoryId>,
+        /// What is wrong.
+        problem: RemoteProblem,
+    },
+    /// Bytes that are no key to remote memory.
+    RemoteKey(#[from] RemoteKeyError),
     /// What arrived is not what was announced. Nothing was copied.
     Fragments {
         /// Which peer.

@@ -65,6 +65,7 @@ mod completions;
 mod control;
 mod engine;
 mod error;
+mod exports;
 mod memory;
 mod peer;
 mod plugin;
@@ -83,8 +84,11 @@ pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
     Awaited, BounceBufferProblem, Departure, DialFailure, Error, MemoryUnavailable, Phase,
-    PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem, Result, SettingProblem,
+    PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem, RemoteKeyError,
+    RemoteProblem, Result, SettingProblem,
 };
+pub use exports::export_options::ExportOptions;
+pub use exports::remote_key::RemoteKey;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
@@ -107,6 +111,7 @@ pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::post::Post;
 pub use transfer::transfer_counts::TransferCounts;
 pub use types::memory_id::MemoryId;
+pub use types::remote_access::{OperationKind, RemoteAccess};
 pub use types::{Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
 
 /// Decoders of outside bytes, for the fuzz targets only.
@@ -118,6 +123,7 @@ pub mod fuzzing {
     use crate::control::frame::Frame;
     use crate::control::handshake_frame::HandshakeFrame;
     use crate::control::link_frame::LinkFrame;
+    use crate::exports::remote_key::{self, RemoteKey};
     use crate::memory::memory_descriptor::{MemoryDescriptor, seal};
 
     /// Reads frames of each set until the bytes end or break a rule. What was read must come out
@@ -155,6 +161,21 @@ pub mod fuzzing {
         {
             let (address, size) = (u64::from_le_bytes(*address), u64::from_le_bytes(*size));
             read(&seal(address, size, i32::from_le_bytes(*ptr_type)));
+        }
+    }
+
+    /// Reads a key to remote memory, as it is and, if the bytes are enough for a body, with a
+    /// checksum that fits.
+    pub fn remote_key(bytes: &[u8]) {
+        let read = |bytes: &[u8]| {
+            if let Ok(key) = RemoteKey::deserialize(bytes) {
+                assert_eq!(key.serialize(), bytes);
+                assert!(key.address().checked_add(key.bytes()).is_some());
+            }
+        };
+        read(bytes);
+        if let Some(body) = bytes.first_chunk() {
+            read(&remote_key::seal(body));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod connecting;
 mod event_set;
+mod exporting;
 mod lead;
 mod news;
 mod progress_thread;

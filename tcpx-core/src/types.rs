@@ -3,10 +3,12 @@
 //!
 //! - `memory_id`: what a program knows a registration by.
 //! - `peer_name`: what a peer is called in logs and errors.
+//! - `remote_access`: what is done with memory of the other end, and what an export allows.
 //! - `session_number`: which session of the process something belongs to.
 
 pub(crate) mod memory_id;
 pub(crate) mod peer_name;
+pub(crate) mod remote_access;
 pub(crate) mod session_number;
 
 use std::fmt;

@@ -20,6 +20,7 @@ use super::dial_failure::DialFailure;
 use super::memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
 use super::phase::Phase;
 use super::plugin_failure::PluginFailure;
+use super::remote_problem::RemoteProblem;
 use super::setting_problem::{PluginChunkProblem, SettingProblem};
 
 impl Error {
@@ -89,6 +90,8 @@ impl Error {
                 &requests::MEMORY_NOT_EXPORTABLE
             }
             Self::Registration { .. } => &requests::REGISTRATION_UNFIT,
+            Self::Remote { problem, .. } => return of_remote_memory(*problem),
+            Self::RemoteKey(_) => &requests::REMOTE_KEY_UNUSABLE,
             Self::InUse { .. } => &requests::DEREGISTERED_IN_USE,
             Self::Fragments { source: DescriptorError::DestinationOutOfBounds { .. }, .. } => {
                 &requests::RECEIVE_TOO_SMALL
@@ -149,6 +152,21 @@ fn of_load(error: &LoadError) -> &'static Diagnosis {
         LoadError::WrongName { .. } => &plugin::PLUGIN_OTHER_VENDOR,
         _ => &plugin::PLUGIN_NOT_LOADABLE,
     }
+}
+
+fn of_remote_memory(problem: RemoteProblem) -> Option<&'static Diagnosis> {
+    Some(match problem {
+        RemoteProblem::AnotherSession | RemoteProblem::UnknownKey => &requests::REMOTE_KEY_UNKNOWN,
+        RemoteProblem::Revoked => &requests::REMOTE_MEMORY_REVOKED,
+        RemoteProblem::OutOfRange { .. } => &requests::REMOTE_RANGE_OUTSIDE,
+        RemoteProblem::Access { .. } => &requests::REMOTE_ACCESS_REFUSED,
+        RemoteProblem::LengthsDiffer { .. }
+        | RemoteProblem::MixedMemory
+        | RemoteProblem::TooMany { .. } => &requests::LISTS_DIFFER,
+        RemoteProblem::ReceiveIntoHostMemory => &requests::RECEIVE_INTO_HOST_MEMORY,
+        RemoteProblem::Leaves => &connection::PEER_SAID_GOODBYE,
+        RemoteProblem::NoMemory => return None,
+    })
 }
 
 /// By the dynamic linker's words, the most special first.

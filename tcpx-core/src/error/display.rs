@@ -94,6 +94,17 @@ impl fmt::Display for Text<'_> {
                 "registration {id} is in use by {operations} posted operations; wait for their \
                  transfers or cancel them"
             ),
+            Error::Remote { peer, memory, problem } => {
+                match peer {
+                    Some(peer) => write!(f, "memory of peer {peer}")?,
+                    None => f.write_str("exported memory")?,
+                }
+                if let Some(memory) = memory {
+                    write!(f, ", registration {memory}")?;
+                }
+                write!(f, ": {problem}")
+            }
+            Error::RemoteKey(error) => write!(f, "remote key: {error}"),
             Error::Fragments { peer, channel, chunk_bytes, source } => {
                 write!(f, "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")
             }
@@ -146,6 +157,8 @@ mod tests {
         BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
     };
     use crate::error::phase::Phase;
+    use crate::error::remote_key::RemoteKeyError;
+    use crate::error::remote_problem::RemoteProblem;
     use crate::error::setting_problem::SettingProblem;
 
     /// Logs and scripts know these lines.
@@ -165,6 +178,8 @@ mod tests {
         let bounce = MemoryUnavailable::BounceBuffer(BounceBufferProblem::Missing);
         let past_end =
             RegistrationProblem::OutOfBounds { offset: 8, bytes: 9, registered_bytes: 16 };
+        let outside =
+            RemoteProblem::OutOfRange { index: 4, offset: 8, bytes: 9, exported_bytes: 16 };
         let read_only = RegistrationProblem::ReadOnlyOnGpu { address: 0x7000, bytes: 8192 };
         for (error, text) in [
             (
@@ -219,6 +234,23 @@ mod tests {
                  effective chunk size is then 0, so every transfer spins on empty chunks for \
                  ever; cure: export NCCL_DYNAMIC_CHUNK_SIZE=524288; with TCPX_PREFLIGHT=0 it is \
                  loaded unchecked, and may end, crash or hang this process [TCPX-101]",
+            ),
+            (
+                Error::Remote {
+                    peer: Some("p".into()),
+                    memory: MemoryId::new(3),
+                    problem: outside,
+                },
+                "memory of peer p, registration 3: range 4: offset 8 and size 9 reach past the 16 \
+                 bytes that are exported [TCPX-832]",
+            ),
+            (
+                Error::Remote { peer: None, memory: None, problem: RemoteProblem::Revoked },
+                "exported memory: its export was taken back [TCPX-831]",
+            ),
+            (
+                RemoteKeyError::Length { have: 85, need: 86 }.into(),
+                "remote key: 85 bytes, a key has 86 [TCPX-834]",
             ),
             (Error::io("listening", &ErrorKind::AddrInUse.into()), "listening: address in use"),
         ] {

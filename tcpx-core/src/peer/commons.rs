@@ -2,10 +2,12 @@
 
 use super::session_context::SessionContext;
 use crate::error::Error;
+use crate::exports::table::Exports;
 use crate::plugin::registrations::Registrations;
 use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
+use crate::types::memory_id::MemoryId;
 use crate::types::{RegistrationKey, TransferKey};
 use crate::workers::Workers;
 
@@ -18,16 +20,22 @@ pub(crate) struct Commons {
     pub(crate) workers: Workers,
 }
 
-/// The session's books: transfers, the memory that their operations use, and that in which they are
-/// gathered.
-#[derive(Debug, Default)]
+/// The session's books: transfers, the memory that their operations use, what of it peers may
+/// reach, and that in which operations are gathered.
+#[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) transfers: Transfers,
     pub(crate) registrations: Registrations,
+    pub(crate) exports: Exports,
     pub(crate) staging: StagingPool,
 }
 
 impl Ledger {
+    /// Operations that use a registration: posted by the program, or asked for by peers.
+    pub(crate) fn uses(&self, id: MemoryId) -> usize {
+        self.registrations.operations(id) + self.exports.active_of(id)
+    }
+
     /// An operation is done: its memory is not used any more.
     pub(crate) fn done(&mut self, transfer: TransferKey, registration: RegistrationKey) {
         self.registrations.end(registration);

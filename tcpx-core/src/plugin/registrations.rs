@@ -312,6 +312,19 @@ impl Registrations {
         Ok(None)
     }
 
+    /// Refuses a registration that operations or copies of the program use.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`]; [`Error::InUse`].
+    pub(crate) fn check_unused(&self, id: MemoryId) -> Result<RegistrationKey> {
+        match self.by_id(id)? {
+            (key, Registration { operations: 0, copies: 0, .. }) => Ok(key),
+            (_, Registration { operations, .. }) => {
+                Err(Error::InUse { id, operations: *operations })
+            }
+        }
+    }
+
     /// Takes a registration out, and returns the memory that it owned. For the last one of its
     /// range, calls `deregister` for each comm that knows it.
     pub(crate) fn remove(
@@ -319,10 +332,7 @@ impl Registrations {
         id: MemoryId,
         deregister: impl FnMut(CommId, MemoryHandle),
     ) -> Result<Option<OwnedMemory>> {
-        let (key, &Registration { operations, copies, .. }) = self.by_id(id)?;
-        if operations + copies > 0 {
-            return Err(Error::InUse { id, operations });
-        }
+        let key = self.check_unused(id)?;
         self.ids.remove(&id);
         Ok(self.take_out(key, deregister))
     }

@@ -2,8 +2,10 @@
 //! The session's memory: registered, allocated, written and read.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::Session;
+use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::engine::registering::Deregistered;
 use crate::error::{Error, RegistrationProblem, Result};
@@ -36,8 +38,9 @@ impl Session {
     /// [`deregister_memory`](Self::deregister_memory) or [`close`](Self::close) has returned `Ok`,
     /// or [`is_settled`](Self::is_settled) is true of a closed session. Dropping the session does
     /// not say so: a GPU that hangs may write later. The bytes are readable, and writable with
-    /// [`Access::ReadWrite`]. While an operation is posted on a part of
-    /// it, nobody else writes that part, and for receives nobody else reads it either.
+    /// [`Access::ReadWrite`]. While an operation is posted on a part of it, here or by a peer to
+    /// whom it is [exported](Self::export), nobody else writes that part; and nobody else reads it
+    /// either if it is received into, or written by the peer.
     pub unsafe fn register_memory(
         &self,
         address: MemoryAddress,
@@ -155,13 +158,13 @@ impl Session {
         )
     }
 
-    /// Takes a registration back, and with it the buffer that
-    /// [`register_buffer`](Self::register_buffer) took over.
+    /// Takes a registration back, and with it every key to it that was exported, and the buffer
+    /// that [`register_buffer`](Self::register_buffer) took over.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted;
-    /// [`Error::Registration`] for memory that was registered otherwise; [`Error::PluginHangs`] as
-    /// for [`deregister_memory`](Self::deregister_memory), and the buffer is not given back.
+    /// [`Error::UnknownRegistration`]; [`Error::Registration`] for memory that was registered
+    /// otherwise; [`Error::InUse`] as for [`deregister_memory`](Self::deregister_memory);
+    /// [`Error::PluginHangs`] likewise, and the buffer is not given back.
     pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
         self.shared.engine()?.commons.ledger.registrations.check_is_lent(id)?;
         match self.take_out(id)? {
@@ -170,15 +173,18 @@ impl Session {
         }
     }
 
-    /// Takes a registration back. Afterwards nobody touches its memory any more; memory that the
-    /// session owns is freed. Freeing a GPU's waits until the GPU is idle, as the driver does, and
-    /// the driver may make other threads that use the GPU wait with it.
+    /// Takes a registration back, and with it every key to it that was exported. Afterwards nobody
+    /// touches its memory any more; memory that the session owns is freed. Freeing a GPU's waits
+    /// until the GPU is idle, as the driver does, and the driver may make other threads that use
+    /// the GPU wait with it.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted, or
-    /// another thread reads or writes it through the session; [`Error::PluginHangs`] when the
-    /// plugin does not return from taking the memory back, within 10 s. The id is gone then, and
-    /// the memory must stay as it is for as long as the process lives.
+    /// another thread reads or writes it through the session, or when peers to whom it was
+    /// exported still use it after [`close_timeout`](crate::SessionOptions::close_timeout), though
+    /// nobody can begin to any more; [`Error::PluginHangs`] when the plugin does not return from
+    /// taking the memory back, within 10 s. The id is gone then, and the memory must stay as it is
+    /// for as long as the process lives.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
         self.take_out(id).map(drop)
     }
@@ -187,16 +193,29 @@ impl Session {
     /// by then. Nobody waits for that with the engine locked.
     fn take_out(&self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let mut engine = self.shared.engine()?;
-        let Deregistered { calls, owned } = engine.deregister(id)?;
+        let workers = engine.commons.workers.clone();
+        let taken = engine.deregister(id)?;
+        drop(engine);
+        let Deregistered { calls, owned } = match taken {
+            Poll::Ready(deregistered) => deregistered,
+            Poll::Pending => self.deregister_when_idle(id)?,
+        };
         let Some(first) = calls.first() else { return Ok(owned) };
         let hang = first.hang(CALL_TIMEOUT);
-        let workers = engine.commons.workers.clone();
-        drop(engine);
         let forgotten = workers.call(move || {
             calls.into_iter().for_each(Deregistration::make);
             owned
         });
         workers.wait(&forgotten, CALL_TIMEOUT).ok_or(Error::PluginHangs(hang))
+    }
+
+    /// Takes a registration out when peers do not use it any more.
+    fn deregister_when_idle(&self, id: MemoryId) -> Result<Deregistered> {
+        self.shared.wait(
+            WaitLimit::for_time(self.options.close_timeout),
+            |engine| engine.deregister(id),
+            |engine, _, _| Error::InUse { id, operations: engine.commons.ledger.uses(id) },
+        )
     }
 
     /// What is known of a registration.
@@ -211,8 +230,8 @@ impl Session {
     /// by [`register_buffer`](Self::register_buffer).
     ///
     /// # Errors
-    /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes
-    /// do not fit or the memory is not the session's own.
+    /// [`Error::InUse`] while operations on it are posted, or peers use what is exported of it;
+    /// [`Error::Registration`] when the bytes do not fit or the memory is not the session's own.
     pub fn write_memory(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<()> {
         self.copy(id, offset, bytes.len(), |memory, address| {
             // SAFETY: the span lies in memory that the registration owns. No operation is posted on
@@ -290,7 +309,7 @@ fn own_span(engine: &Engine, id: MemoryId, offset: u64, bytes: usize) -> Result<
         let problem = RegistrationProblem::NotOwned;
         return Err(Error::Registration { id: Some(id), problem });
     }
-    match registrations.operations(id) {
+    match engine.commons.ledger.uses(id) {
         0 => Ok(span),
         operations => Err(Error::InUse { id, operations }),
     }

@@ -5,6 +5,7 @@ mod arrival;
 mod attempting;
 mod buffer;
 mod eager;
+mod exporting;
 mod gathering;
 mod handing_in;
 mod late_unpack;

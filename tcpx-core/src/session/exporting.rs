@@ -1,0 +1,69 @@
+//! The session's memory that peers may reach by a key.
+
+use std::task::Poll;
+
+use super::Session;
+use super::wait::WaitLimit;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::exports::export_options::ExportOptions;
+use crate::exports::remote_key::RemoteKey;
+use crate::exports::table::ExportKey;
+use crate::types::memory_id::MemoryId;
+
+impl Session {
+    /// Lets peers reach a range of registered memory, by the key that is returned. Without such a
+    /// key a peer reaches nothing by itself, and with it nothing else, and for nothing else than
+    /// the key says.
+    ///
+    /// From now until the key is taken back, peers that have it may read the range, or write it, at
+    /// any time: when they do so while the program uses it too is for the program and them to agree
+    /// on. The same range may be exported any number of times, under keys of its own.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`]; [`Error::Registration`] when the range is empty or leaves
+    /// the registration, or is to be written and was registered for reading only;
+    /// [`Error::Closed`]; [`Error::Io`] when the system has no random bytes.
+    pub fn export(&self, memory: MemoryId, options: ExportOptions) -> Result<RemoteKey> {
+        let key = self.shared.engine()?.export(memory, options)?;
+        tracing::debug!(
+            id = %memory, number = key.export.to_wire(), offset = options.offset, bytes = key.bytes,
+            access = ?key.access, "exported memory"
+        );
+        Ok(key)
+    }
+
+    /// Takes a key back. When it returns `Ok`, no peer touches the memory through it any more; what
+    /// was under way has failed there.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] for a key of another session, one that this session never gave out, and
+    /// one that was taken back. [`Error::InUse`] when peers still use it after
+    /// [`close_timeout`](crate::SessionOptions::close_timeout): nobody can begin to any more, but
+    /// the memory must stay. [`deregister_memory`](Self::deregister_memory) waits again.
+    pub fn unexport(&self, key: &RemoteKey) -> Result<()> {
+        let mut engine = self.shared.engine()?;
+        let export = engine.revoke(key)?;
+        tracing::debug!(number = key.export.to_wire(), "took an export back");
+        if engine.commons.ledger.exports.is_idle(export) {
+            return Ok(());
+        }
+        drop(engine);
+        self.shared.wait(
+            WaitLimit::for_time(self.options.close_timeout),
+            |engine| {
+                let is_idle = engine.commons.ledger.exports.is_idle(export);
+                Ok(if is_idle { Poll::Ready(()) } else { Poll::Pending })
+            },
+            |engine, _, _| still_used(engine, export),
+        )
+    }
+}
+
+/// The error of an export that peers still use.
+fn still_used(engine: &Engine, key: ExportKey) -> Error {
+    let exports = &engine.commons.ledger.exports;
+    // It is idle no sooner than it is forgotten.
+    let Some(export) = exports.get(key) else { return Error::Closed };
+    Error::InUse { id: export.range().memory_id, operations: export.active() }
+}
