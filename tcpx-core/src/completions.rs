@@ -2,8 +2,11 @@
 //! the descriptor by which it hears of that in an event loop of its own.
 //!
 //! - `queue`: the rounds that wait to be looked at. `transfer_completion`: one of them.
+//! - `notification_queue`: what peers have sent to be looked at. `notification`: one of them.
 //! - `event`: the descriptor.
 
 pub(crate) mod event;
+pub(crate) mod notification;
+pub(crate) mod notification_queue;
 pub(crate) mod queue;
 pub(crate) mod transfer_completion;

@@ -4,8 +4,8 @@
 //! - `phase`, `departure`: when it happened, and how a peer went.
 //! - `plugin_failure`, `plugin_hang`, `unpack_failure`, `dial_failure`: what failed, with all that
 //!   is known of it.
-//! - `setting_problem`, `memory_problem`, `remote_problem`, `conn_info`, `remote_key`: why something
-//!   was refused.
+//! - `setting_problem`, `memory_problem`, `remote_problem`, `conn_info`, `remote_key`: why
+//!   something was refused.
 //!
 //! Above it, as `impl` blocks:
 //! - `diagnosis`: which entry of the table of diagnoses an error is a case of.

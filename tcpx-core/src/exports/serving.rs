@@ -36,12 +36,12 @@ impl Exports {
         if !keys.iter().copied().all(is_open) {
             return Err(Refusal::Revoked);
         }
-        keys.iter().for_each(|key| self.count(*key, 1));
+        keys.iter().for_each(|key| self.begin(*key));
         Ok(())
     }
 
     /// A request that has begun uses these no more.
     pub(crate) fn end_all(&mut self, keys: &[ExportKey]) {
-        keys.iter().for_each(|key| self.count(*key, -1));
+        keys.iter().for_each(|key| self.end(*key));
     }
 }

@@ -178,12 +178,21 @@ impl Exports {
         self.by_memory.get(&memory_id).map_or(0, |of_memory| of_memory.active)
     }
 
-    /// Changes how many requests use an export.
-    pub(super) fn count(&mut self, key: ExportKey, change: isize) {
+    /// A request begins to use an export.
+    pub(super) fn begin(&mut self, key: ExportKey) {
         let Some(export) = self.all.get_mut(key) else { return };
-        export.active = export.active.saturating_add_signed(change);
+        export.active += 1;
         if let Some(of_memory) = self.by_memory.get_mut(&export.range.memory_id) {
-            of_memory.active = of_memory.active.saturating_add_signed(change);
+            of_memory.active += 1;
+        }
+    }
+
+    /// A request uses it no more.
+    pub(super) fn end(&mut self, key: ExportKey) {
+        let Some(export) = self.all.get_mut(key).filter(|export| export.active > 0) else { return };
+        export.active -= 1;
+        if let Some(of_memory) = self.by_memory.get_mut(&export.range.memory_id) {
+            of_memory.active -= 1;
         }
         self.forget_if_over(key);
     }

@@ -20,8 +20,8 @@ pub(crate) struct Commons {
     pub(crate) workers: Workers,
 }
 
-/// The session's books: transfers, the memory that their operations use, what of it peers may reach,
-/// and that in which operations are gathered.
+/// The session's books: transfers, the memory that their operations use, what of it peers may
+/// reach, and that in which operations are gathered.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) transfers: Transfers,

@@ -12,8 +12,9 @@ use crate::exports::table::ExportKey;
 use crate::types::memory_id::MemoryId;
 
 impl Session {
-    /// Lets peers reach a range of registered memory, by the key that is returned. Nothing that is
-    /// not exported is ever reached by a peer, and nothing for more than the key says.
+    /// Lets peers reach a range of registered memory, by the key that is returned. Without such a
+    /// key a peer reaches nothing by itself, and with it nothing else, and for nothing else than
+    /// the key says.
     ///
     /// From now until the key is taken back, peers that have it may read the range, or write it, at
     /// any time: when they do so while the program uses it too is for the program and them to agree

@@ -180,11 +180,11 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted, or
-    /// another thread reads or writes it through the session, or when peers to whom it was exported
-    /// still use it after [`close_timeout`](crate::SessionOptions::close_timeout), though nobody can
-    /// begin to any more; [`Error::PluginHangs`] when the
-    /// plugin does not return from taking the memory back, within 10 s. The id is gone then, and
-    /// the memory must stay as it is for as long as the process lives.
+    /// another thread reads or writes it through the session, or when peers to whom it was
+    /// exported still use it after [`close_timeout`](crate::SessionOptions::close_timeout), though
+    /// nobody can begin to any more; [`Error::PluginHangs`] when the plugin does not return from
+    /// taking the memory back, within 10 s. The id is gone then, and the memory must stay as it is
+    /// for as long as the process lives.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
         self.take_out(id).map(drop)
     }

@@ -85,6 +85,9 @@ fn what_was_taken_back_is_not_begun_any_more_and_stays_until_it_has_ended() {
 
     exports.end_all(&[opened]);
     assert!(!exports.is_idle(opened), "one is left");
+    let idle = exports.add_one(1).1;
+    exports.end_all(&[idle]);
+    assert_eq!(exports.active_of(MemoryId::after(0)), 2, "it had not begun");
     exports.end_all(&[opened, other_opened]);
     assert!(exports.is_idle(opened) && exports.get(opened).is_none());
     assert_eq!(exports.open_by(&key), Err(Refusal::Revoked), "and not unknown");
