@@ -62,6 +62,7 @@ use self::hung_calls::HungCalls;
 use self::inbox::Inbox;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
+use crate::completions::notification_queue::NotificationQueue;
 use crate::control::conn_info::ConnInfo;
 use crate::control::identity::random;
 use crate::control::listener::ControlListener;
@@ -166,6 +167,8 @@ impl Engine {
         let staging = StagingPool::new(options.staging_bytes);
         let workers = Workers::default();
         let registrations = Registrations::new(workers.clone());
+        let transfers = Transfers::default();
+        let notifications = Arc::new(NotificationQueue::new(Arc::clone(transfers.completions())));
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
         let session =
@@ -175,7 +178,7 @@ impl Engine {
         Ok(Self {
             commons: Commons {
                 session,
-                ledger: Ledger { transfers: Transfers::default(), registrations, exports, staging },
+                ledger: Ledger { transfers, registrations, exports, staging, notifications },
                 batch,
                 workers,
             },

@@ -18,7 +18,7 @@ pub use self::bounce_credit::BounceCreditChoice;
 pub use self::copy_threads::CopyThreads;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
-    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_COPY_THREADS, MAX_EAGER_BYTES,
+    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, LEAST_NOTIFICATION_BYTES, MAX_CHUNK_BYTES, MAX_COPY_THREADS, MAX_EAGER_BYTES,
     MAX_NAME_BYTES, MIN_CHUNK_BYTES,
 };
 
@@ -30,6 +30,8 @@ const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
 const DEFAULT_EAGER_BYTES: u32 = 16 << 10;
 const DEFAULT_EAGER_BUFFER_BYTES: u32 = 256 << 10;
 const MAX_EAGER_BUFFER_BYTES: u32 = 1 << 30;
+const DEFAULT_NOTIFICATION_BYTES: u32 = 1 << 20;
+const MAX_NOTIFICATION_BUFFER_BYTES: u32 = 1 << 30;
 /// A day. Longer silence is what `None` is for.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -113,6 +115,7 @@ impl fmt::Display for PluginChoice {
 /// | `staging_bytes` | `TCPX_STAGING_BYTES` | 268435456 |
 /// | `eager_bytes` | `TCPX_EAGER_BYTES` | 16384 |
 /// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
+/// | `notification_bytes` | `TCPX_NOTIFICATION_BYTES` | 1048576 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 /// | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
@@ -171,6 +174,10 @@ pub struct SessionOptions {
     /// of them for each message beside its own. Memory is allocated for what waits, and freed with
     /// it. What finds no room waits at its sender. 0 for none; a session with a GPU takes none.
     pub eager_buffer_bytes: u32,
+    /// Room for notifications of each peer that the program has not taken, 128 KiB to 1 GiB; 64
+    /// bytes for each beside its own. Two ends use the smaller. A peer that finds no room waits.
+    /// Memory is allocated for what waits, and freed with it.
+    pub notification_bytes: u32,
     /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
     /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
     pub bounce_credit: BounceCreditChoice,
@@ -226,6 +233,7 @@ impl Default for SessionOptions {
             staging_bytes: DEFAULT_STAGING_BYTES,
             eager_bytes: DEFAULT_EAGER_BYTES,
             eager_buffer_bytes: DEFAULT_EAGER_BUFFER_BYTES,
+            notification_bytes: DEFAULT_NOTIFICATION_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
@@ -267,6 +275,7 @@ impl SessionOptions {
         env.read(&["TCPX_STAGING_BYTES"], &mut options.staging_bytes)?;
         env.read(&["TCPX_EAGER_BYTES"], &mut options.eager_bytes)?;
         env.read(&["TCPX_EAGER_BUFFER_BYTES"], &mut options.eager_buffer_bytes)?;
+        env.read(&["TCPX_NOTIFICATION_BYTES"], &mut options.notification_bytes)?;
         env.read(&["TCPX_BOUNCE_CREDIT"], &mut options.bounce_credit)?;
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
         let mut gpu = 0;
@@ -323,6 +332,8 @@ impl SessionOptions {
         range("eager_bytes", self.eager_bytes.into(), 0, MAX_EAGER_BYTES.into())?;
         let most = MAX_EAGER_BUFFER_BYTES.into();
         range("eager_buffer_bytes", self.eager_buffer_bytes.into(), 0, most)?;
+        let (least, most) = (LEAST_NOTIFICATION_BYTES.into(), MAX_NOTIFICATION_BUFFER_BYTES.into());
+        range("notification_bytes", self.notification_bytes.into(), least, most)?;
         if let Some(timeout) = self.peer_timeout {
             let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             range("peer_timeout in milliseconds", milliseconds, 100, MAX_PEER_TIMEOUT_MS)?;

@@ -33,6 +33,9 @@ pub(crate) const MAX_NAME_BYTES: usize = 64;
 pub(crate) const MAX_EAGER_BYTES: u32 = 64 << 10;
 /// Longest notification, in bytes.
 pub const MAX_NOTIFICATION_BYTES: u32 = 64 << 10;
+/// Least room for notifications: where all were taken, and the sender does not know of a quarter of
+/// that, the longest still fits.
+pub(crate) const LEAST_NOTIFICATION_BYTES: u32 = 2 * MAX_NOTIFICATION_BYTES;
 /// Most threads of a session that copy.
 pub(crate) const MAX_COPY_THREADS: u16 = 64;
 

@@ -15,7 +15,7 @@ use sha2::Sha256;
 use crate::control::conn_info::{Secret, SessionId};
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::link_frame::PROTOCOL_VERSION;
-use crate::types::{MAX_CHANNELS, MIN_CHUNK_BYTES};
+use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";
 /// What the other end must answer, new for each connection.
@@ -72,6 +72,8 @@ pub(crate) struct Hello {
     pub(crate) progress_thread: bool,
     /// Which small messages this end takes on the link.
     pub(crate) eager: EagerOffer,
+    /// Room for notifications of the other end, and most that this end sends ahead of its program.
+    pub(crate) note_bytes: u32,
     /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
     /// 0. Two dials that cross are one connection when they agree in it.
     pub(crate) connection: u16,
@@ -222,6 +224,7 @@ impl Hello {
             chunk_bytes,
             peer_progresses: theirs.progress_thread,
             eager: EagerTerms::agree(self.eager, theirs.eager, chunk_bytes),
+            note_bytes: self.note_bytes.min(theirs.note_bytes).max(LEAST_NOTIFICATION_BYTES).into(),
         })
     }
 }
@@ -275,6 +278,7 @@ pub(crate) mod tests {
             gpu: None,
             progress_thread: false,
             eager: EagerOffer::default(),
+            note_bytes: 1 << 20,
             connection: 1,
             instead_of: None,
             nonce: [2; 32],
@@ -323,6 +327,7 @@ pub(crate) mod tests {
             chunk_bytes: 65_536,
             peer_progresses: true,
             eager: EagerTerms::OFF,
+            note_bytes: 1 << 20,
         };
         assert_eq!(left.agree(&right), Ok(agreement));
         assert_eq!(right.agree(&left), Ok(Agreement { peer_progresses: false, ..agreement }));

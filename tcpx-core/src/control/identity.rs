@@ -26,6 +26,7 @@ pub(crate) struct Identity {
     gpu: Option<u32>,
     progress_thread: bool,
     eager: EagerOffer,
+    note_bytes: u32,
 }
 
 impl Identity {
@@ -46,6 +47,7 @@ impl Identity {
             gpu: options.gpu,
             progress_thread: options.progress_thread,
             eager: eager_offer(options),
+            note_bytes: options.notification_bytes,
         })
     }
 
@@ -63,6 +65,7 @@ impl Identity {
             gpu: self.gpu,
             progress_thread: self.progress_thread,
             eager: self.eager,
+            note_bytes: self.note_bytes,
             connection: 0,
             instead_of: None,
             nonce,

@@ -5,6 +5,7 @@ use super::commons::{Commons, Ledger};
 use super::connection::{Closing, Connection, phase_of};
 use super::protocol::action::{Action, Completion, Ending, Outcome};
 use super::protocol::arrivals::Loss;
+use super::protocol::one_sided::prepared::PreparedList;
 use super::protocol::operation::Withdrawal;
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
@@ -16,7 +17,7 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
 use crate::transfer::stripe::chunk_count;
-use crate::types::{Direction, MemoryType, RegistrationKey};
+use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 impl Connection {
     /// Does what the protocol says, until it says nothing more.
@@ -27,6 +28,16 @@ impl Connection {
                 Action::Send(frame) => self.link.queue(&frame),
                 Action::SendMessage { frame, member } => {
                     self.send_message(&frame, &member, &mut cx.ledger);
+                }
+                Action::SendListed { frame, pieces, note } => {
+                    self.send_listed(&frame, pieces, note.as_deref(), &mut cx.ledger);
+                }
+                Action::Note { number, is_published } => {
+                    self.take_note(number, is_published, &cx.ledger)?;
+                }
+                Action::Served { uses, .. } => cx.ledger.exports.end_all(&uses),
+                Action::CompleteListed { transfer, list, outcome } => {
+                    self.complete_listed(transfer, &list, outcome, &mut cx.ledger);
                 }
                 Action::TakeKept { number, into } => self.take_kept(number, into, &mut cx.ledger),
                 Action::Connect(handles) => {
@@ -203,6 +214,8 @@ impl Connection {
                 let gone = || self.gone(Departure::Goodbye, Phase::of(direction));
                 ledger.failed_with(transfer, registration, gone);
             }
+            // Of operations with a list only.
+            Outcome::Refused { .. } => ledger.done(transfer, registration),
             Outcome::SizeMismatch { send_bytes, recv_bytes } => {
                 ledger.failed_with(transfer, registration, || {
                     let peer = self.name.to_string();
@@ -210,6 +223,35 @@ impl Connection {
                 });
             }
         }
+    }
+
+    /// An operation with a list has ended.
+    fn complete_listed(
+        &mut self,
+        transfer: TransferKey,
+        list: &PreparedList,
+        outcome: Outcome,
+        ledger: &mut Ledger,
+    ) {
+        let outcome = match outcome {
+            Outcome::Done => Ok(()),
+            Outcome::Withdrawn(Withdrawal::Cancelled) => Err(Error::Cancelled),
+            Outcome::Withdrawn(Withdrawal::PeerLeft) => {
+                Err(self.gone(Departure::Goodbye, Phase::of(list.direction())))
+            }
+            Outcome::Refused { why, range } => match why.problem(&list.asked_range(range)) {
+                Some(problem) => {
+                    let peer = Some(self.name.to_string());
+                    Err(Error::Remote { peer, memory: None, problem })
+                }
+                None => Err(Error::Cancelled),
+            },
+            Outcome::Withdrawn(Withdrawal::Left) | Outcome::SizeMismatch { .. } => {
+                Err(Error::Closed)
+            }
+        };
+        self.record.errors += u64::from(outcome.is_err());
+        ledger.listed_ended(transfer, &list.pieces, outcome);
     }
 
     fn error_of_end(&self, ending: Ending, during: PeerStage) -> Error {

@@ -9,6 +9,8 @@ use tcpx_unpack::Backend;
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use super::protocol::cutting::Cutting;
 use super::protocol::dealing::DealingLimits;
+use super::protocol::one_sided::telling::ListLimits;
+use super::protocol::one_sided::{MAX_ASKED, OneSidedTerms};
 use crate::control::hello::Agreement;
 use crate::control::identity::Identity;
 use crate::error::{Error, Result};

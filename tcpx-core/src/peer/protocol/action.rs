@@ -6,6 +6,7 @@ use std::time::Duration;
 use tcpx_sys::NetHandle;
 
 use super::arrivals::Loss;
+use super::one_sided::prepared::PreparedList;
 use super::one_sided::told::ListFault;
 use super::operation::Withdrawal;
 use super::stage::PeerStage;
@@ -24,17 +25,21 @@ pub(crate) enum Action {
     Send(Frame),
     /// Send a frame on the control link, and the bytes of a message of ours behind it.
     SendMessage { frame: Frame, member: Member },
-    /// Send a frame on the control link, and behind it the bytes of these pieces, and then those of
-    /// a note.
-    SendListed { frame: Frame, pieces: Option<Arc<Pieces>>, note: Option<Arc<[u8]>> },
+    /// Send a frame on the control link, and behind it the bytes of these pieces, which belong to a
+    /// transfer of ours or to nobody's, and then those of a note.
+    SendListed {
+        frame: Frame,
+        pieces: Option<(TransferKey, Arc<Pieces>)>,
+        note: Option<Arc<[u8]>>,
+    },
     /// Take out the note that was [kept](NoteUse::Keep) under this number: the program gets it, or
     /// nobody.
     Note { number: u64, is_published: bool },
     /// A request of the peer is over, of which so many bytes were dealt. It does not use these
     /// exports any more.
     Served { uses: Arc<[ExportKey]>, bytes: u64, kind: OperationKind },
-    /// An operation whose memory is these pieces has ended, once and for all.
-    CompleteListed { transfer: TransferKey, pieces: Arc<Pieces>, outcome: Outcome },
+    /// An operation with this list has ended, once and for all.
+    CompleteListed { transfer: TransferKey, list: Arc<PreparedList>, outcome: Outcome },
     /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into
     /// this receive, or nowhere.
     TakeKept { number: u64, into: Option<Member> },
@@ -81,9 +86,9 @@ pub(crate) enum Landing {
     Place(Member),
     /// They are kept, by this number, until [`TakeKept`](Action::TakeKept).
     Kept(u64),
-    /// So many of them belong to these pieces, and must be in place before the next action; a note
-    /// is behind them.
-    Pieces { pieces: Arc<Pieces>, bytes: usize, note: NoteUse },
+    /// So many of them belong to these pieces, of a transfer of ours or of nobody's, and must be in
+    /// place before the next action; a note is behind them.
+    Pieces { transfer: TransferKey, pieces: Arc<Pieces>, bytes: usize, note: NoteUse },
     /// They are a note.
     Note(NoteUse),
 }
@@ -97,8 +102,6 @@ pub(crate) enum NoteUse {
     Publish(u32),
     /// It is kept, by this number, until [`Action::Note`].
     Keep { number: u64, bytes: u32 },
-    /// Nobody gets it: its room is free again.
-    Drop(u32),
 }
 
 /// An operation that has ended.

@@ -37,7 +37,7 @@ use crate::types::{OpKey, PreparedKey, TransferKey};
 
 /// Most writes that a peer asks for and has no answer to, and most reads of which something is not
 /// dealt.
-pub(super) const MAX_ASKED: usize = 1024;
+pub(crate) const MAX_ASKED: usize = 1024;
 
 /// What both ends have agreed on, and what this end can do.
 #[derive(Clone, Copy, Debug)]
@@ -124,8 +124,8 @@ pub(super) struct Serving {
     /// The initiator's name for it.
     pub(super) op: u64,
     pub(super) uses: Arc<[ExportKey]>,
-    /// The note of a write, which is kept by this number until all is in place.
-    pub(super) note: Option<u64>,
+    /// The note of a write, which is kept by this number until all is in place, and its bytes.
+    pub(super) note: Option<(u64, u32)>,
     /// The initiator was told to stop, or has said that it does: no more is dealt.
     pub(super) stopped: Option<Refused>,
     pub(super) is_halting: bool,

@@ -11,7 +11,7 @@ use super::super::tag_queues::Place;
 use super::prepared::PreparedList;
 use super::telling::Use;
 use super::told::Refused;
-use super::{Asking, Gaveup, Listed, NewRequest, Role, Step};
+use super::{Asking, Gaveup, Listed, NewRequest, OneSided, Role, Step};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::exports::refusal::Refusal;
@@ -28,10 +28,7 @@ impl PeerProtocol {
     /// [`Action::CompleteListed`], or is handed out by [`take_listed`](Self::take_listed).
     pub(crate) fn handle_request(&mut self, request: NewRequest) -> OpKey {
         let NewRequest { transfer, list, note } = request;
-        let direction = match list.kind {
-            OperationKind::Write => Direction::Send,
-            OperationKind::Read => Direction::Receive,
-        };
+        let direction = list.direction();
         let pieces = Arc::clone(&list.pieces);
         let posted = NewOperation {
             transfer,
@@ -114,9 +111,16 @@ impl PeerProtocol {
         self.ask_next() || self.tell_next() || self.note_next()
     }
 
-    /// Whether there is something to say, once the link has room.
-    pub(crate) fn is_telling(&self) -> bool {
-        self.one_sided.telling.has_more()
+    /// Whether there is something to say, as soon as the link has room.
+    pub(crate) fn has_more_to_say(&self) -> bool {
+        let OneSided { telling, notes, reads, writes, noted_writes, undealt, unanswered, .. } =
+            &self.one_sided;
+        let asked = self.one_sided.terms.asked;
+        telling.has_more()
+            || notes.has_next()
+            || (!reads.is_empty() && undealt.len() < asked)
+            || (!writes.is_empty() && unanswered.len() < asked)
+            || (!noted_writes.is_empty() && unanswered.len() < asked && notes.may_send_any())
     }
 
     fn take_link_room(&mut self, payload: usize) {
@@ -167,6 +171,9 @@ impl PeerProtocol {
     }
 
     fn ask_write(&mut self, op: OpKey) -> bool {
+        let Some(transfer) = self.operations.get(op).map(|it| it.posted.transfer) else {
+            return false;
+        };
         let Some(Listed { pieces, role: Role::Asks(asking), .. }) =
             self.one_sided.listed.get_mut(op)
         else {
@@ -182,12 +189,12 @@ impl PeerProtocol {
         let (frame, sent) = if is_now {
             let bytes = pieces.bytes as u32;
             let frame = OneSidedFrame::WriteNow { op: name, list, bytes, note: note_bytes };
-            (frame, Some(pieces))
+            (frame, Some((transfer, pieces)))
         } else {
             (OneSidedFrame::Write { op: name, list, note: note_bytes }, None)
         };
         let payload = note_bytes.unwrap_or_default() as usize
-            + sent.as_ref().map_or(0, |pieces| pieces.bytes as usize);
+            + sent.as_ref().map_or(0, |(_, pieces)| pieces.bytes as usize);
         self.take_link_room(payload);
         let frame = Frame::OneSided(frame);
         self.actions.push_back(Action::SendListed { frame, pieces: sent, note });
@@ -411,9 +418,7 @@ impl PeerProtocol {
 
     /// A request has ended.
     pub(super) fn finish_request(&mut self, op: OpKey, outcome: Outcome) {
-        let Some(Listed { pieces, role: Role::Asks(asking), .. }) =
-            self.one_sided.listed.remove(op)
-        else {
+        let Some(Listed { role: Role::Asks(asking), .. }) = self.one_sided.listed.remove(op) else {
             return;
         };
         let Some(operation) = self.operations.remove(op) else { return };
@@ -429,7 +434,8 @@ impl PeerProtocol {
         {
             self.one_sided.notes.push(note);
         }
-        self.actions.push_back(Action::CompleteListed { transfer, pieces, outcome });
+        let list = asking.list;
+        self.actions.push_back(Action::CompleteListed { transfer, list, outcome });
     }
 }
 

@@ -191,9 +191,11 @@ impl PeerProtocol {
             return Some(Landing::Nowhere);
         }
         let pieces = std::sync::Arc::clone(&listed.pieces);
+        let transfer = self.operations[op].posted.transfer;
         self.all_dealt(op);
         self.finish_request(op, Outcome::Done);
-        Some(Landing::Pieces { pieces, bytes: bytes as usize, note: NoteUse::None })
+        let bytes = bytes as usize;
+        Some(Landing::Pieces { transfer, pieces, bytes, note: NoteUse::None })
     }
 
     /// So many bytes of an operation with a list have moved, or no more are dealt: looks whether it

@@ -6,14 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a notification takes of the receiver's buffer beside its bytes: it bounds how many are
-/// empty.
-const COST: u64 = 64;
-
-/// What a notification of so many bytes takes of the buffer.
-pub(super) fn cost(bytes: usize) -> u64 {
-    COST + bytes as u64
-}
+use crate::completions::notification_queue::note_cost as cost;
+use crate::types::MAX_NOTIFICATION_BYTES;
 
 /// The books of one end. Costs are sums since the link began.
 #[derive(Debug)]
@@ -23,8 +17,11 @@ pub(super) struct Notes {
     /// What this end has sent, and what the peer's program has taken of it.
     sent: u64,
     sent_taken: u64,
-    /// What has come, and what the peer knows to be taken of it.
+    /// What has come, what the program has taken of it, what nobody gets, and what of both the peer
+    /// knows.
     came: u64,
+    taken: u64,
+    dropped: u64,
     told: u64,
     /// Those that wait, oldest first.
     queue: VecDeque<Arc<[u8]>>,
@@ -40,6 +37,8 @@ impl Notes {
             sent: 0,
             sent_taken: 0,
             came: 0,
+            taken: 0,
+            dropped: 0,
             told: 0,
             queue: VecDeque::new(),
             queued: 0,
@@ -73,6 +72,16 @@ impl Notes {
         self.queued
     }
 
+    /// Whether the oldest of those that wait may be sent.
+    pub(super) fn has_next(&self) -> bool {
+        self.queue.front().is_some_and(|note| self.may_send(note.len()))
+    }
+
+    /// Whether one of any length may be sent.
+    pub(super) fn may_send_any(&self) -> bool {
+        self.may_send(MAX_NOTIFICATION_BYTES as usize)
+    }
+
     /// The oldest of those that wait, if it may be sent. It counts as sent.
     pub(super) fn next(&mut self) -> Option<Arc<[u8]>> {
         let bytes = self.queue.front()?.len();
@@ -99,15 +108,19 @@ impl Notes {
         self.came - self.told <= self.buffer
     }
 
-    /// The program has taken so much. The sum that the peer is to be told, if it is worth a frame:
-    /// a sender of which all is taken may always send the longest there is.
-    pub(super) fn take(&mut self, taken: u64) -> Option<u64> {
-        let taken = taken.min(self.came);
-        if taken.saturating_sub(self.told) < self.buffer / 4 {
-            return None;
-        }
-        self.told = taken;
-        Some(taken)
+    /// The program has taken so much, all in all. The sum that the peer is to be told.
+    pub(super) fn take(&mut self, taken: u64) -> u64 {
+        self.taken = taken;
+        self.told = self.taken + self.dropped;
+        self.told
+    }
+
+    /// Nobody gets one of so many bytes that has come. The sum that the peer is to be told, if it is
+    /// worth a frame: a sender of which all is gone may always send the longest there is.
+    pub(super) fn drop_note(&mut self, bytes: usize) -> Option<u64> {
+        self.dropped += cost(bytes);
+        let gone = self.taken + self.dropped;
+        (gone - self.told >= self.buffer / 4).then(|| self.take(self.taken))
     }
 }
 
@@ -116,7 +129,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::types::MAX_NOTIFICATION_BYTES;
 
     #[test]
     fn whoever_sends_more_than_there_is_room_for_is_found_out() {
@@ -147,7 +159,7 @@ mod tests {
         ) {
             let (mut sender, mut receiver) = (Notes::new(buffer), Notes::new(buffer));
             let mut kept = VecDeque::new();
-            let (mut taken, mut sent) = (0, 0);
+            let (mut taken, mut told, mut sent) = (0, 0, 0);
             for (bytes, takes_all) in &steps {
                 sender.push(vec![0; *bytes].into());
                 while let Some(note) = sender.next() {
@@ -157,7 +169,8 @@ mod tests {
                 }
                 let takes = if *takes_all { kept.len() } else { kept.len().min(1) };
                 taken += kept.drain(..takes).map(cost).sum::<u64>();
-                if let Some(told) = receiver.take(taken) {
+                if taken - told >= buffer / 4 {
+                    told = receiver.take(taken);
                     prop_assert!(sender.handle_taken(told));
                 }
                 if *takes_all {
@@ -165,7 +178,8 @@ mod tests {
                         sent += 1;
                         prop_assert!(receiver.handle_note(note.len()));
                         taken += cost(note.len());
-                        if let Some(told) = receiver.take(taken) {
+                        if taken - told >= buffer / 4 {
+                            told = receiver.take(taken);
                             prop_assert!(sender.handle_taken(told));
                         }
                     }

@@ -109,7 +109,8 @@ impl PeerProtocol {
             Stage::Closing(shutdown) => shutdown.has_said_goodbye(),
             Stage::Up { .. } => false,
         };
-        if !says_nothing && let Some(cost) = self.one_sided.notes.take(cost) {
+        if !says_nothing {
+            let cost = self.one_sided.notes.take(cost);
             self.say(OneSidedFrame::NotesTaken { cost });
         }
     }
@@ -184,20 +185,20 @@ impl PeerProtocol {
             Ok(opened) => opened,
             Err(refused) => {
                 self.answer(op, Some(refused));
-                return drop_note(note);
+                self.drop_note(note);
+                return Landing::Nowhere;
             }
         };
         let cut = self.cuts(opened.pieces.memory);
-        let number = note.map(|_| self.next_note());
+        let number = note.map(|bytes| (self.next_note(), bytes));
         let recv = self.serve(op, Direction::Receive, opened, number);
         if let Some(listed) = self.one_sided.listed.get_mut(recv) {
             listed.cuts_pairs = cut;
         }
         self.say(OneSidedFrame::Grant { op, recv: recv.to_wire(), cut });
-        match (note, number) {
-            (Some(bytes), Some(number)) => Landing::Note(NoteUse::Keep { number, bytes }),
-            _ => Landing::Nowhere,
-        }
+        number.map_or(Landing::Nowhere, |(number, bytes)| {
+            Landing::Note(NoteUse::Keep { number, bytes })
+        })
     }
 
     /// The peer writes what follows.
@@ -232,7 +233,8 @@ impl PeerProtocol {
                 });
                 self.answer(op, None);
                 let note = note.map_or(NoteUse::None, NoteUse::Publish);
-                Landing::Pieces { pieces: opened.pieces, bytes: bytes as usize, note }
+                let (transfer, bytes) = (TransferKey::default(), bytes as usize);
+                Landing::Pieces { transfer, pieces: opened.pieces, bytes, note }
             }
             Ok(opened) => {
                 exports.end_all(&opened.uses);
@@ -241,8 +243,17 @@ impl PeerProtocol {
             }
             Err(refused) => {
                 self.answer(op, Some(refused));
-                drop_note(note)
+                self.drop_note(note);
+                Landing::Nowhere
             }
+        }
+    }
+
+    /// The note of a write that is refused is nobody's: its room is free again.
+    fn drop_note(&mut self, note: Option<u32>) {
+        let told = note.and_then(|bytes| self.one_sided.notes.drop_note(bytes as usize));
+        if let Some(cost) = told {
+            self.say(OneSidedFrame::NotesTaken { cost });
         }
     }
 
@@ -268,7 +279,7 @@ impl PeerProtocol {
         op: u64,
         direction: Direction,
         opened: Opened,
-        note: Option<u64>,
+        note: Option<(u64, u32)>,
     ) -> OpKey {
         let Opened { pieces, uses } = opened;
         let bytes = pieces.bytes;
@@ -311,7 +322,7 @@ impl PeerProtocol {
         if is_short && bytes <= self.eager.link_room as u64 {
             self.eager.link_room -= bytes as usize;
             let frame = Frame::Deliver { recv: op, bytes: bytes as u32 };
-            let pieces = Some(Arc::clone(&opened.pieces));
+            let pieces = Some((TransferKey::default(), Arc::clone(&opened.pieces)));
             self.actions.push_back(Action::SendListed { frame, pieces, note: None });
             let (uses, kind) = (opened.uses, OperationKind::Read);
             return self.actions.push_back(Action::Served { uses, bytes, kind });
@@ -414,16 +425,14 @@ impl PeerProtocol {
         let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
         self.one_sided.served_writes -= usize::from(is_write);
         self.actions.push_back(Action::Served { uses, bytes: cursor.dealt, kind });
-        if let Some(number) = note {
+        if let Some((number, bytes)) = note {
             self.actions.push_back(Action::Note { number, is_published: is_whole });
+            if !is_whole {
+                self.drop_note(Some(bytes));
+            }
         }
         if is_write {
             self.answer(name, stopped.filter(|_| !is_whole));
         }
     }
-}
-
-/// The note of a write that is refused is nobody's: its room is free again.
-fn drop_note(note: Option<u32>) -> Landing {
-    note.map_or(Landing::Nowhere, |bytes| Landing::Note(NoteUse::Drop(bytes)))
 }
