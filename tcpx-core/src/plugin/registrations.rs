@@ -170,7 +170,6 @@ impl Registrations {
     /// session's own, as device memory. So the bytes come through the bounce buffer, and the lane
     /// unpacks them. Nothing of them goes to the page. `None`: the session has a GPU, whose
     /// unpacker does not reach host memory.
-    #[cfg_attr(not(test), expect(dead_code, reason = "used by lanes that receive lists"))]
     pub(crate) fn landing(&mut self, device: &DeviceMemory) -> Result<Option<Span>> {
         if self.landing.is_none() && matches!(device, DeviceMemory::Emulated) {
             let memory = MemoryType::Device;
