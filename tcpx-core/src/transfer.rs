@@ -33,6 +33,8 @@ pub(crate) mod staging_pool;
 pub(crate) mod step;
 pub(crate) mod stripe;
 pub(crate) mod stripe_queue;
+#[cfg(all(test, feature = "soft"))]
+mod tests;
 pub(crate) mod transfer_cell;
 pub(crate) mod transfer_counts;
 pub(crate) mod transfers;

@@ -15,11 +15,14 @@ use slotmap::SlotMap;
 use super::handle_table::HandleTable;
 use super::region::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
-use crate::memory::device_memory::OwnedMemory;
+use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
 use crate::types::memory_id::MemoryId;
 use crate::types::{Access, CommId, MemoryType, RegistrationKey, Span};
 use crate::workers::Workers;
+
+/// The least that a plugin registers of device memory.
+const LANDING_BYTES: u64 = 4096;
 
 /// What a caller may know of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +95,8 @@ pub(crate) struct Registrations {
     ids_used: u64,
     free_comms: Vec<CommId>,
     comms: u32,
+    /// See [`landing`](Self::landing), which makes it.
+    landing: Option<Span>,
 }
 
 impl Registrations {
@@ -159,6 +164,21 @@ impl Registrations {
             copies: 0,
             owned: Some(owned),
         })
+    }
+
+    /// What a receive names whose bytes belong to several places of host memory: a page of the
+    /// session's own, as device memory. So the bytes come through the bounce buffer, and the lane
+    /// unpacks them. Nothing of them goes to the page. `None`: the session has a GPU, whose
+    /// unpacker does not reach host memory.
+    pub(crate) fn landing(&mut self, device: &DeviceMemory) -> Result<Option<Span>> {
+        if self.landing.is_none() && matches!(device, DeviceMemory::Emulated) {
+            let memory = MemoryType::Device;
+            let owned = device.allocate(LANDING_BYTES as usize, memory)?;
+            let address = owned.address();
+            let registration = self.add_own(LANDING_BYTES, memory, owned);
+            self.landing = Some(Span { registration, address, memory });
+        }
+        Ok(self.landing)
     }
 
     /// The region of a range, which is one registration more than before.
