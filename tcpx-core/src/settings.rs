@@ -18,8 +18,8 @@ pub use self::bounce_credit::BounceCreditChoice;
 pub use self::copy_threads::CopyThreads;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
-    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, LEAST_NOTIFICATION_BYTES, MAX_CHUNK_BYTES, MAX_COPY_THREADS, MAX_EAGER_BYTES,
-    MAX_NAME_BYTES, MIN_CHUNK_BYTES,
+    DEFAULT_CHUNK_BYTES, LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_COPY_THREADS,
+    MAX_EAGER_BYTES, MAX_NAME_BYTES, MIN_CHUNK_BYTES,
 };
 
 /// Where the hardware plugin is installed on A3 hosts.

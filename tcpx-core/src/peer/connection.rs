@@ -68,6 +68,8 @@ pub(crate) struct Connection {
     pub(super) kept: KeptMessages,
     /// Notes of writes that are under way.
     pub(super) kept_notes: KeptMessages,
+    /// Room for what is sent on the link of several pieces.
+    pub(super) scratch: Vec<u8>,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
     /// Chunks that were sent, and that arrived, when the last round ended.
@@ -110,6 +112,7 @@ impl Connection {
             closing: None,
             kept: KeptMessages::default(),
             kept_notes: KeptMessages::default(),
+            scratch: Vec::new(),
             finished: Vec::new(),
             chunks: [0; 2],
             deferred: None,

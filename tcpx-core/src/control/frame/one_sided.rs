@@ -118,7 +118,9 @@ impl OneSidedFrame {
     pub(super) fn payload_bytes(&self) -> usize {
         match self {
             Self::Write { note, .. } => note.unwrap_or_default() as usize,
-            Self::WriteNow { bytes, note, .. } => *bytes as usize + note.unwrap_or_default() as usize,
+            Self::WriteNow { bytes, note, .. } => {
+                *bytes as usize + note.unwrap_or_default() as usize
+            }
             Self::Notify { bytes } => *bytes as usize,
             _ => 0,
         }
@@ -225,11 +227,9 @@ impl OneSidedFrame {
                 why: refusal(&mut fields)??,
                 range: fields.u32()?,
             },
-            FrameKind::Answer => Self::Answer {
-                op: fields.u64()?,
-                why: refusal(&mut fields)?,
-                range: fields.u32()?,
-            },
+            FrameKind::Answer => {
+                Self::Answer { op: fields.u64()?, why: refusal(&mut fields)?, range: fields.u32()? }
+            }
             FrameKind::Notify => Self::Notify { bytes: note_bytes(fields.u32()?)? },
             FrameKind::NotesTaken => Self::NotesTaken { cost: fields.u64()? },
             _ => return None,
@@ -314,8 +314,7 @@ pub(super) mod tests {
     }
 
     fn any_range() -> impl Strategy<Value = ListedRange> {
-        any::<(u32, u64, u64)>()
-            .prop_map(|(key, offset, bytes)| ListedRange { key, offset, bytes })
+        any::<(u32, u64, u64)>().prop_map(|(key, offset, bytes)| ListedRange { key, offset, bytes })
     }
 
     pub(in super::super) fn any_frame() -> impl Strategy<Value = OneSidedFrame> {
@@ -331,18 +330,30 @@ pub(super) mod tests {
             (any::<u32>(), proptest::collection::vec(any_range(), 1..=MAX_RANGES))
                 .prop_map(|(list, ranges)| F::ListRanges { list, ranges: ranges.into() }),
             any::<u32>().prop_map(|list| F::Forget { list }),
-            (any::<(u64, u32)>(), any_note())
-                .prop_map(|((op, list), note)| F::Write { op, list, note }),
-            (any::<(u64, u32)>(), 1..=half, proptest::option::of(0..=half)).prop_map(
-                |((op, list), bytes, note)| F::WriteNow { op, list, bytes, note }
-            ),
-            any::<(u64, u32, bool, bool)>()
-                .prop_map(|(op, list, cut, on_link)| F::Read { op, list, cut, on_link }),
+            (any::<(u64, u32)>(), any_note()).prop_map(|((op, list), note)| F::Write {
+                op,
+                list,
+                note
+            }),
+            (any::<(u64, u32)>(), 1..=half, proptest::option::of(0..=half))
+                .prop_map(|((op, list), bytes, note)| F::WriteNow { op, list, bytes, note }),
+            any::<(u64, u32, bool, bool)>().prop_map(|(op, list, cut, on_link)| F::Read {
+                op,
+                list,
+                cut,
+                on_link
+            }),
             any::<(u64, u64, bool)>().prop_map(|(op, recv, cut)| F::Grant { op, recv, cut }),
-            (any::<u64>(), any_refusal(), any_kind())
-                .prop_map(|(op, why, kind)| F::Halt { kind, op, why }),
-            (any::<(u64, u32)>(), any_refusal())
-                .prop_map(|((recv, range), why)| F::Stopped { recv, why, range }),
+            (any::<u64>(), any_refusal(), any_kind()).prop_map(|(op, why, kind)| F::Halt {
+                kind,
+                op,
+                why
+            }),
+            (any::<(u64, u32)>(), any_refusal()).prop_map(|((recv, range), why)| F::Stopped {
+                recv,
+                why,
+                range
+            }),
             (any::<(u64, u32)>(), proptest::option::of(any_refusal()))
                 .prop_map(|((op, range), why)| F::Answer { op, why, range }),
             (0..=MAX_NOTIFICATION_BYTES).prop_map(|bytes| F::Notify { bytes }),
@@ -352,13 +363,15 @@ pub(super) mod tests {
 
     #[test]
     fn what_follows_a_frame_is_never_longer_than_what_is_read_at_once() {
-        let too_long = OneSidedFrame::WriteNow { op: 1, list: 2, bytes: MAX_EAGER_BYTES, note: Some(1) };
+        let too_long =
+            OneSidedFrame::WriteNow { op: 1, list: 2, bytes: MAX_EAGER_BYTES, note: Some(1) };
         let mut body = Vec::new();
         too_long.encode_body(&mut body);
         assert_eq!(OneSidedFrame::decode_body(FrameKind::WriteNow, &body), None);
         body[12..16].copy_from_slice(&(MAX_EAGER_BYTES - 1).to_le_bytes());
         assert!(OneSidedFrame::decode_body(FrameKind::WriteNow, &body).is_some());
-        for (bytes, is_fit) in [(MAX_NOTIFICATION_BYTES, true), (MAX_NOTIFICATION_BYTES + 1, false)] {
+        for (bytes, is_fit) in [(MAX_NOTIFICATION_BYTES, true), (MAX_NOTIFICATION_BYTES + 1, false)]
+        {
             let body = bytes.to_le_bytes();
             assert_eq!(OneSidedFrame::decode_body(FrameKind::Notify, &body).is_some(), is_fit);
         }
@@ -366,7 +379,9 @@ pub(super) mod tests {
 
     #[test]
     fn lists_have_something_and_no_more_than_a_frame_holds() {
-        for (kind, each, most) in [(FrameKind::ListKeys, 24, MAX_KEYS), (FrameKind::ListRanges, 20, MAX_RANGES)] {
+        for (kind, each, most) in
+            [(FrameKind::ListKeys, 24, MAX_KEYS), (FrameKind::ListRanges, 20, MAX_RANGES)]
+        {
             for (count, is_fit) in [(0, false), (1, true), (most, true), (most + 1, false)] {
                 let body = vec![0; 4 + each * count];
                 assert_eq!(OneSidedFrame::decode_body(kind, &body).is_some(), is_fit, "{count}");

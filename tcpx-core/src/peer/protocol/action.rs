@@ -27,11 +27,7 @@ pub(crate) enum Action {
     SendMessage { frame: Frame, member: Member },
     /// Send a frame on the control link, and behind it the bytes of these pieces, which belong to a
     /// transfer of ours or to nobody's, and then those of a note.
-    SendListed {
-        frame: Frame,
-        pieces: Option<(TransferKey, Arc<Pieces>)>,
-        note: Option<Arc<[u8]>>,
-    },
+    SendListed { frame: Frame, pieces: Option<(TransferKey, Arc<Pieces>)>, note: Option<Arc<[u8]>> },
     /// Take out the note that was [kept](NoteUse::Keep) under this number: the program gets it, or
     /// nobody.
     Note { number: u64, is_published: bool },

@@ -110,10 +110,7 @@ impl PeerProtocol {
         };
         let why = match self.operations[op].state {
             OpState::Cancelling(why) => why,
-            OpState::SendWaits
-            | OpState::Announced
-            | OpState::Asked
-            | OpState::Matched { .. } => {
+            OpState::SendWaits | OpState::Announced | OpState::Asked | OpState::Matched { .. } => {
                 Withdrawal::Cancelled
             }
         };

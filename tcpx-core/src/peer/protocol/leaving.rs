@@ -93,9 +93,8 @@ impl PeerProtocol {
 
     /// Does what the goodbye of both ends has due. False when that is nothing.
     pub(super) fn close_next(&mut self) -> bool {
-        let is_drained = self.operations.is_empty()
-            && !self.is_awaiting_receives()
-            && !self.has_notes_to_send();
+        let is_drained =
+            self.operations.is_empty() && !self.is_awaiting_receives() && !self.has_notes_to_send();
         let Stage::Closing(shutdown) = &mut self.stage else { return false };
         let Some(step) = shutdown.step(is_drained) else { return false };
         self.actions.push_back(match step {

@@ -131,6 +131,15 @@ pub(super) struct Serving {
     pub(super) is_halting: bool,
 }
 
+/// What is left of an operation with a list, whose peer has ended.
+#[derive(Debug)]
+pub(crate) struct ListedLeft {
+    pub(crate) op: OpKey,
+    pub(crate) pieces: Arc<Pieces>,
+    /// What of this end it used for the peer; `None`: it is of this end's program.
+    pub(crate) uses: Option<Arc<[ExportKey]>>,
+}
+
 /// The books of one end.
 #[derive(Debug)]
 pub(super) struct OneSided {

@@ -30,20 +30,17 @@ impl PeerProtocol {
         let NewRequest { transfer, list, note } = request;
         let direction = list.direction();
         let pieces = Arc::clone(&list.pieces);
-        let posted = NewOperation {
-            transfer,
-            direction,
-            tag: 0,
-            span: pieces.start(),
-            bytes: pieces.bytes,
-        };
+        let posted =
+            NewOperation { transfer, direction, tag: 0, span: pieces.start(), bytes: pieces.bytes };
         let (links, place) = (Links::default(), Place::default());
         let state = OpState::Asked;
         let op = self.operations.insert(PostedOperation { posted, state, links, place });
         let asking = Asking { list, note, step: Step::Waiting, uses_list: false };
         let role = Role::Asks(asking);
         let cursor = PieceCursor::default();
-        self.one_sided.listed.insert(op, Listed { pieces, cursor, cuts_pairs: false, recv: 0, role });
+        self.one_sided
+            .listed
+            .insert(op, Listed { pieces, cursor, cuts_pairs: false, recv: 0, role });
         self.one_sided.of_transfer.insert(transfer, op);
         self.one_sided.unlisted.push_back(op);
         self.list_waiting();
@@ -293,7 +290,9 @@ impl PeerProtocol {
         let Some(asking) = self.asking(op) else { return };
         match (asking.step, refused) {
             (Step::Awaiting, None) => self.finish_request(op, Outcome::Done),
-            (Step::Asked | Step::Awaiting, Some(refused)) => self.finish_request(op, refused.into()),
+            (Step::Asked | Step::Awaiting, Some(refused)) => {
+                self.finish_request(op, refused.into())
+            }
             (Step::Stopping { why, .. }, Some(_)) => {
                 asking.step = Step::Stopping { why, is_answered: true };
                 self.listed_moved(op);
@@ -398,8 +397,7 @@ impl PeerProtocol {
                 Step::Moving | Step::Halting { .. } | Step::Stopping { .. } | Step::Awaiting => {
                     let is_over = is_read && listed.cursor.dealt == listed.pieces.bytes;
                     let was_now = asking.step == Step::Awaiting;
-                    let is_stopped =
-                        matches!(asking.step, Step::Halting { is_stopped: true, .. });
+                    let is_stopped = matches!(asking.step, Step::Halting { is_stopped: true, .. });
                     if was_now {
                         unheard.push(op);
                     } else if !is_over && !is_stopped {

@@ -6,10 +6,9 @@ use super::super::action::{Action, Landing, NoteUse, Outcome, Violation};
 use super::super::dealing::Turn;
 use super::super::operation::{OpState, Withdrawal};
 use super::super::staging_channels::ChannelStaging;
-use super::{Gaveup, Listed, Role, Step};
+use super::{Gaveup, Listed, ListedLeft, Role, Step};
 use crate::control::frame::Frame;
 use crate::transfer::piece_cursor::{CutRules, CutSection, ListedSection};
-use crate::transfer::pieces::Pieces;
 use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey};
 
@@ -98,8 +97,7 @@ impl PeerProtocol {
         self.actions.push_back(Action::Send(frame));
         self.plan_section(op, Direction::Send, bytes, chunk_bytes, first_channel);
         self.dealing.dealt_listed(turn, bytes, is_last);
-        if is_last
-            && let Some(Listed { role: Role::Serves(_), .. }) = self.one_sided.listed.get(op)
+        if is_last && let Some(Listed { role: Role::Serves(_), .. }) = self.one_sided.listed.get(op)
         {
             self.one_sided.undealt_reads -= 1;
         }
@@ -120,15 +118,8 @@ impl PeerProtocol {
         if let OpState::Matched { bytes_dealt, .. } = &mut operation.state {
             *bytes_dealt += bytes;
         }
-        let section = ListedSection {
-            op,
-            transfer,
-            direction,
-            bytes,
-            chunk_bytes,
-            first_channel,
-            channels,
-        };
+        let section =
+            ListedSection { op, transfer, direction, bytes, chunk_bytes, first_channel, channels };
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
         let mut plans = listed.cursor.deal(&listed.pieces, section);
         let (spare, spare_members) = (&mut self.spare, &mut self.spare_members);
@@ -183,9 +174,11 @@ impl PeerProtocol {
         let listed = self.one_sided.listed.get(op)?;
         let Role::Asks(asking) = &listed.role else { return None };
         let is_read = asking.list.kind == OperationKind::Read;
-        let is_awaited = matches!(asking.step, Step::Moving | Step::Halting { is_stopped: false, .. });
+        let is_awaited =
+            matches!(asking.step, Step::Moving | Step::Halting { is_stopped: false, .. });
         let is_fit = listed.cursor.dealt == 0 && bytes == listed.pieces.bytes;
-        let allows = self.eager.terms.allows(bytes) && self.eager.terms.reaches(listed.pieces.memory);
+        let allows =
+            self.eager.terms.allows(bytes) && self.eager.terms.reaches(listed.pieces.memory);
         if !(is_read && is_awaited && is_fit && allows) {
             self.broken(Violation::Delivery { recv: op.to_wire(), bytes });
             return Some(Landing::Nowhere);
@@ -252,15 +245,6 @@ impl PeerProtocol {
         });
         left.collect()
     }
-}
-
-/// What is left of an operation with a list, whose peer has ended.
-#[derive(Debug)]
-pub(crate) struct ListedLeft {
-    pub(crate) op: OpKey,
-    pub(crate) pieces: std::sync::Arc<Pieces>,
-    /// What of this end it used for the peer; `None`: it is of this end's program.
-    pub(crate) uses: Option<std::sync::Arc<[crate::exports::table::ExportKey]>>,
 }
 
 /// `is_at_rest`: all that was dealt has moved.

@@ -57,7 +57,9 @@ impl PeerProtocol {
             OneSidedFrame::List { list, kind, keys, ranges, bytes } => {
                 (list, told.handle_list(list, kind, (keys, ranges), bytes))
             }
-            OneSidedFrame::ListKeys { list, keys } => (list, told.handle_keys(list, &keys, exports)),
+            OneSidedFrame::ListKeys { list, keys } => {
+                (list, told.handle_keys(list, &keys, exports))
+            }
             OneSidedFrame::ListRanges { list, ranges } => {
                 (list, told.handle_ranges(list, &ranges, exports))
             }
@@ -298,14 +300,7 @@ impl PeerProtocol {
     }
 
     /// The peer wants to read.
-    fn handle_read(
-        &mut self,
-        op: u64,
-        list: u32,
-        cut: bool,
-        on_link: bool,
-        exports: &mut Exports,
-    ) {
+    fn handle_read(&mut self, op: u64, list: u32, cut: bool, on_link: bool, exports: &mut Exports) {
         if self.is_leaving_target().is_none() {
             return;
         }

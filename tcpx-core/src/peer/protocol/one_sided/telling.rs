@@ -41,7 +41,12 @@ struct KnownList {
 #[derive(Debug)]
 enum Progress {
     /// So many keys and ranges are told; these requests wait.
-    Telling { has_begun: bool, keys: usize, ranges: usize, waiting: Vec<OpKey> },
+    Telling {
+        has_begun: bool,
+        keys: usize,
+        ranges: usize,
+        waiting: Vec<OpKey>,
+    },
     Known,
 }
 

@@ -1,0 +1,1 @@
+//! Which lists are told, and when.

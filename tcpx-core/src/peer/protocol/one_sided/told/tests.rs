@@ -1,0 +1,1 @@
+//! What a peer may tell, and where it lies.
