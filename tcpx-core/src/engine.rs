@@ -14,6 +14,8 @@
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
+//! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
+//!   an operation. Pure.
 //! - `posting`: transfers, and what is posted to them.
 //! - `registering`: memory that comes, goes, or is being copied.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
@@ -33,10 +35,12 @@ mod hanging;
 mod hung_calls;
 pub(crate) mod inbox;
 mod meeting;
+pub(crate) mod operating;
 mod parked;
 mod parking;
 pub(crate) mod peer_state;
 pub(crate) mod posting;
+mod prepared_pairs;
 pub(crate) mod registering;
 mod report;
 pub(crate) mod round;
@@ -60,6 +64,7 @@ use self::agenda::Agenda;
 use self::attempts::Attempts;
 use self::hung_calls::HungCalls;
 use self::inbox::Inbox;
+use self::operating::Prepared;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
@@ -83,7 +88,7 @@ use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
-use crate::types::PeerKey;
+use crate::types::{PeerKey, PreparedKey};
 use crate::workers::Workers;
 
 /// Everything of a session.
@@ -117,6 +122,8 @@ pub(crate) struct Engine {
     watch: SessionWatch,
     parked: Vec<Parked>,
     hung_calls: HungCalls,
+    /// Operations that were prepared.
+    prepared: SlotMap<PreparedKey, Prepared>,
     /// Posts of those who did not wait for the engine.
     inbox: Arc<Inbox>,
     /// Room for what is taken out of it.
@@ -203,6 +210,7 @@ impl Engine {
             watch: SessionWatch::default(),
             parked: Vec::new(),
             hung_calls: HungCalls::default(),
+            prepared: SlotMap::with_key(),
             inbox: Arc::default(),
             handed_in: Vec::new(),
             posting: Vec::new(),

@@ -194,6 +194,18 @@ pub enum Error {
     },
     /// Bytes that are no key to remote memory.
     RemoteKey(#[from] RemoteKeyError),
+    /// A notification of more than 65,536 bytes.
+    NotificationTooLong {
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// The peer's program has not taken what was sent before, and no more may wait here.
+    NotificationsFull {
+        /// Which peer.
+        peer: String,
+        /// What waits here, in bytes.
+        queued_bytes: u64,
+    },
     /// What arrived is not what was announced. Nothing was copied.
     Fragments {
         /// Which peer.

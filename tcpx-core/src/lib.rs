@@ -77,6 +77,7 @@ mod transfer;
 mod types;
 mod workers;
 
+pub use completions::notification::Notification;
 pub use completions::transfer_completion::TransferCompletion;
 pub use engine::peer_state::PeerState;
 pub use error::conn_info::ConnInfoError;
@@ -89,6 +90,7 @@ pub use error::{
 };
 pub use exports::export_options::ExportOptions;
 pub use exports::remote_key::RemoteKey;
+pub use exports::remote_range::RemoteRange;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
@@ -96,6 +98,7 @@ pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
 pub use session::Session;
+pub use session::operation::{Operation, OperationStatus};
 pub use session::transfer::Transfer;
 pub use settings::{
     BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions,
@@ -110,6 +113,7 @@ pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_sys::{Forked, Stay, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
+pub use transfer::memory_range::MemoryRange;
 pub use transfer::post::Post;
 pub use transfer::transfer_counts::TransferCounts;
 pub use types::memory_id::MemoryId;

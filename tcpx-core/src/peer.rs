@@ -13,6 +13,7 @@
 //! - `ending`: how a peer ends. `leftover`: what cannot be freed yet then.
 //! - `messages`: small messages on the control link. `kept_messages`: those that are there before
 //!   their receives.
+//! - `operating`: operations on memory of either end, and notifications.
 //! - `origin`: which connection with which session it is.
 //! - `post_gate`: whether operations may be posted, for those who have no engine.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
@@ -32,6 +33,7 @@ mod ending;
 mod kept_messages;
 pub(crate) mod leftover;
 mod messages;
+mod operating;
 mod origin;
 pub(crate) mod post_gate;
 pub(crate) mod protocol;
@@ -183,6 +185,11 @@ impl Peer {
     pub(crate) fn connection_with(&self, session: &SessionId) -> Option<u16> {
         let Origin { session: other, connection, .. } = &self.origin;
         (session == other && !self.is_leaving()).then_some(*connection)
+    }
+
+    /// Whether it is, or was, a connection with this session.
+    pub(crate) fn is_of_session(&self, session: &SessionId) -> bool {
+        self.origin.session == *session
     }
 
     /// Whether it has come in from the session that this connection info leads to, and stays.

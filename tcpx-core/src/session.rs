@@ -5,6 +5,8 @@ mod event_set;
 mod exporting;
 mod lead;
 mod news;
+mod notifying;
+pub(crate) mod operation;
 mod progress_thread;
 mod registering;
 mod shared;
@@ -25,6 +27,7 @@ use self::progress_thread::ProgressThread;
 use self::shared::{EngineGuard, Shared};
 use self::transfer::Transfer;
 use self::wait::WaitLimit;
+use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::queue::CompletionQueue;
 use crate::completions::transfer_completion::TransferCompletion;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
@@ -54,6 +57,7 @@ pub struct Session {
     thread: Option<ProgressThread>,
     completions: Arc<CompletionQueue>,
     event_set: EventSet,
+    notifications: Arc<NotificationQueue>,
 }
 
 impl Session {
@@ -69,9 +73,11 @@ impl Session {
         stay.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
         let engine = Engine::new(options.clone())?;
         let completions = Arc::clone(engine.commons.ledger.transfers.completions());
+        let notifications = Arc::clone(&engine.commons.ledger.notifications);
         let shared = Shared::new(engine, options.spin);
         let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
-        Ok(Self { shared, options, thread, completions, event_set: EventSet::default() })
+        let event_set = EventSet::default();
+        Ok(Self { shared, options, thread, completions, event_set, notifications })
     }
 
     /// A transfer with a peer: a set of sends and receives that are waited for together.

@@ -1,6 +1,6 @@
 //! Moving bytes: the lanes of a channel, and what they carry.
 //!
-//! - `post`: what a program posts. `transfers`: what it waits for, in numbers. `transfer_cell`:
+//! - `post`, `memory_range`: what a program posts. `transfers`: what it waits for, in numbers. `transfer_cell`:
 //!   one of them, as its owner sees it. `transfer_counts`: its numbers.
 //! - `plan`: what travels together. `stripe`: a plan, cut into chunks and dealt to channels.
 //!   `stripe_queue`: those of one lane.
@@ -20,9 +20,8 @@ mod descriptor_splitter;
 mod gather;
 pub(crate) mod gathering;
 pub(crate) mod job;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
+pub(crate) mod memory_range;
 pub(crate) mod piece_cursor;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
 pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod post;

@@ -3,9 +3,9 @@
 /// Bytes that a peer has sent to be looked at, and who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub(crate) struct Notification {
+pub struct Notification {
     /// The sender's name, as it is now.
-    pub(crate) peer: String,
+    pub peer: String,
     /// Its bytes; perhaps none, perhaps with NUL among them.
-    pub(crate) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
 }

@@ -1,4 +1,3 @@
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
 //! The notifications that have come, until the program takes them out.
 //!
 //! Nothing is ever dropped. Each peer has a buffer here of a size that both ends know. It counts

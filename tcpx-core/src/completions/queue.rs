@@ -5,7 +5,7 @@
 //! to move an entry.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use slotmap::{SlotMap, new_key_type};
 
@@ -60,8 +60,23 @@ impl CompletionQueue {
         key
     }
 
+    /// Has the ends of a transfer's rounds told from now on, with this context.
+    pub(crate) fn report(&self, reporter: &OnceLock<ReporterKey>, context: u64) {
+        if reporter.get().is_none() {
+            let key = self.add(context);
+            match reporter.set(key) {
+                Ok(()) => return,
+                // Another thread was faster.
+                Err(key) => self.remove(key),
+            }
+        }
+        if let Some(key) = reporter.get() {
+            self.set_context(*key, context);
+        }
+    }
+
     /// Changes what a transfer reports with its next entry.
-    pub(crate) fn set_context(&self, key: ReporterKey, context: u64) {
+    fn set_context(&self, key: ReporterKey, context: u64) {
         if let Some(reporter) = self.reporters().all.get_mut(key) {
             reporter.context = context;
         }

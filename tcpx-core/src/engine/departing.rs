@@ -98,7 +98,8 @@ impl Engine {
     /// Whether anything but the state of transfers has changed since this was asked last that
     /// somebody may wait for: who is up or has come, what is gone, and what is left of it.
     pub(crate) fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.has_news)
+        // Whoever takes exports back waits for the end of what uses them.
+        std::mem::take(&mut self.has_news) | self.commons.ledger.exports.take_over()
     }
 
     fn end_peer(&mut self, key: PeerKey, error: Error, reached: BatchNumber) {

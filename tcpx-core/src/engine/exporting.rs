@@ -51,6 +51,7 @@ impl Engine {
             })
         })?;
         exports.revoke(export);
+        self.stop_serving_revoked();
         Ok(export)
     }
 }

@@ -53,7 +53,9 @@ impl Engine {
         let Ledger { registrations, exports, .. } = &mut self.commons.ledger;
         registrations.check_unused(id)?;
         exports.revoke_all_of(id);
-        if exports.active_of(id) > 0 {
+        let is_used = exports.active_of(id) > 0;
+        self.stop_serving_revoked();
+        if is_used {
             return Ok(Poll::Pending);
         }
         let (peers, parked) = (&self.peers, &self.parked);

@@ -43,6 +43,7 @@ impl Engine {
         self.stages.round(now, self.commons.batch.submitting());
         self.has_posted = false;
         self.resting_until = None;
+        self.tell_taken();
         events.drain(..).for_each(|event| self.hear(event));
         self.agenda.begin(now);
         let mut moved = self.accept_links(now);

@@ -92,6 +92,8 @@ impl Error {
             Self::Registration { .. } => &requests::REGISTRATION_UNFIT,
             Self::Remote { problem, .. } => return of_remote_memory(*problem),
             Self::RemoteKey(_) => &requests::REMOTE_KEY_UNUSABLE,
+            Self::NotificationTooLong { .. } => &requests::LISTS_DIFFER,
+            Self::NotificationsFull { .. } => &requests::NOTIFICATIONS_NOT_READ,
             Self::InUse { .. } => &requests::DEREGISTERED_IN_USE,
             Self::Fragments { source: DescriptorError::DestinationOutOfBounds { .. }, .. } => {
                 &requests::RECEIVE_TOO_SMALL
@@ -161,6 +163,7 @@ fn of_remote_memory(problem: RemoteProblem) -> Option<&'static Diagnosis> {
         RemoteProblem::OutOfRange { .. } => &requests::REMOTE_RANGE_OUTSIDE,
         RemoteProblem::Access { .. } => &requests::REMOTE_ACCESS_REFUSED,
         RemoteProblem::LengthsDiffer { .. }
+        | RemoteProblem::Nothing
         | RemoteProblem::MixedMemory
         | RemoteProblem::TooMany { .. } => &requests::LISTS_DIFFER,
         RemoteProblem::ReceiveIntoHostMemory => &requests::RECEIVE_INTO_HOST_MEMORY,

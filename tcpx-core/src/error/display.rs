@@ -107,6 +107,14 @@ impl fmt::Display for Text<'_> {
                 }
                 write!(f, ": {problem}")
             }
+            Error::NotificationTooLong { bytes } => {
+                write!(f, "a notification of {bytes} bytes; 65536 are the most")
+            }
+            Error::NotificationsFull { peer, queued_bytes } => write!(
+                f,
+                "notifications of {queued_bytes} bytes wait for peer {peer}, whose program does \
+                 not take what it has"
+            ),
             Error::RemoteKey(error) => write!(f, "remote key: {error}"),
             Error::Fragments { peer, channel, chunk_bytes, source } => {
                 write!(f, "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")

@@ -47,6 +47,9 @@ pub enum RemoteProblem {
         /// Bytes of the remote range.
         remote_bytes: u64,
     },
+    /// No pair has any bytes.
+    #[error("none of its pairs has any bytes")]
+    Nothing,
     /// Host and device memory on one side of an operation.
     #[error("one list names both host and device memory; prepare an operation for each")]
     MixedMemory,

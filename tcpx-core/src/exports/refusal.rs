@@ -1,4 +1,3 @@
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
 //! Why a request of a peer is refused, as it travels on the control link.
 
 use crate::error::RemoteProblem;

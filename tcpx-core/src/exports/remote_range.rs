@@ -1,4 +1,3 @@
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
 //! A range of remote memory that an operation names, and what can be said of it before the other
 //! end is asked.
 
@@ -9,13 +8,13 @@ use crate::types::remote_access::OperationKind;
 
 /// A range of what a key leads to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RemoteRange<'a> {
+pub struct RemoteRange<'a> {
     /// The key.
-    pub(crate) key: &'a RemoteKey,
+    pub key: &'a RemoteKey,
     /// Where in the exported memory it begins, in bytes.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// How many bytes it has.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl RemoteRange<'_> {

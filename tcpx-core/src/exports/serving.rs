@@ -1,4 +1,3 @@
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the protocol of one-sided operations"))]
 //! What peers do with exports: what they ask for is checked, and counted while it is under way.
 
 use super::exported_range::is_part;

@@ -48,12 +48,21 @@ pub(crate) struct Exports {
     /// exported, the latest last.
     by_id: HashMap<ExportId, SmallVec<[ExportKey; 1]>>,
     by_memory: HashMap<MemoryId, OfMemory>,
+    /// Those that were revoked while something used them, since somebody asked.
+    revoked: Vec<ExportKey>,
+    /// Nothing uses one of those any more, since somebody asked.
+    is_over: bool,
     /// Counted ids so far.
     ids_used: u64,
     stable_keys: StableKeys,
 }
 
 impl Export {
+    /// It was revoked, and nothing uses it.
+    fn is_over(&self) -> bool {
+        self.is_revoked && self.active == 0
+    }
+
     pub(crate) fn range(&self) -> &ExportedRange {
         &self.range
     }
@@ -86,6 +95,8 @@ impl Exports {
             all: SlotMap::with_key(),
             by_id: HashMap::default(),
             by_memory: HashMap::default(),
+            revoked: Vec::new(),
+            is_over: false,
             ids_used: 0,
             stable_keys,
         }
@@ -194,12 +205,23 @@ impl Exports {
         if let Some(of_memory) = self.by_memory.get_mut(&export.range.memory_id) {
             of_memory.active -= 1;
         }
+        self.is_over |= self.all.get(key).is_some_and(|export| export.is_over());
         self.forget_if_over(key);
+    }
+
+    /// What was revoked while something used it, since this was asked last: that is to end.
+    pub(crate) fn take_revoked(&mut self) -> Vec<ExportKey> {
+        std::mem::take(&mut self.revoked)
+    }
+
+    /// Whether nothing uses any more what was revoked, of one or another, since this was asked last.
+    pub(crate) fn take_over(&mut self) -> bool {
+        std::mem::take(&mut self.is_over)
     }
 
     fn forget_if_over(&mut self, key: ExportKey) {
         let Some(export) = self.all.get(key) else { return };
-        if !export.is_revoked || export.active > 0 {
+        if !export.is_over() {
             return;
         }
         let memory_id = export.range.memory_id;

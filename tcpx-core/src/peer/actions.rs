@@ -45,7 +45,7 @@ impl Connection {
                         setup.connect(handles);
                     }
                 }
-                Action::Open => self.open(cx),
+                Action::Open => self.open(cx)?,
                 Action::Credit(chunks) => self.use_credit(&chunks),
                 Action::PrepareStaging { channel, memory } => {
                     if !self.prepare_staging(channel, memory, cx) {
@@ -81,8 +81,14 @@ impl Connection {
         Ok(())
     }
 
-    fn open(&mut self, cx: &mut Commons) {
-        let Some(setup) = self.setup.take() else { return };
+    fn open(&mut self, cx: &mut Commons) -> Result<()> {
+        let Some(setup) = self.setup.take() else { return Ok(()) };
+        let note_bytes = self.protocol.agreement().note_bytes;
+        let added = cx.ledger.notifications.add_sender(self.key, self.name.clone(), note_bytes);
+        if added.is_err() {
+            let detail = "too many notifications of earlier peers wait here";
+            return Err(self.protocol_error(detail.into()));
+        }
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
         let Comms { sends, receives } = setup.finish();
@@ -103,6 +109,7 @@ impl Connection {
         }
         let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
         tracing::info!(peer = %self.name, channels, chunk_bytes, "peer is up");
+        Ok(())
     }
 
     fn prepare_staging(&mut self, channel: u16, memory: MemoryType, cx: &mut Commons) -> bool {

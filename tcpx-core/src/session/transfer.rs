@@ -165,18 +165,7 @@ impl Transfer {
     /// # Errors
     /// [`Error::Forked`].
     pub fn report_completions(&self, context: u64) -> Result<()> {
-        let reporter = &self.cell()?.reporter;
-        if reporter.get().is_none() {
-            let key = self.completions.add(context);
-            match reporter.set(key) {
-                Ok(()) => return Ok(()),
-                // Another thread was faster.
-                Err(key) => self.completions.remove(key),
-            }
-        }
-        if let Some(key) = reporter.get() {
-            self.completions.set_context(*key, context);
-        }
+        self.completions.report(&self.cell()?.reporter, context);
         Ok(())
     }
 

@@ -179,4 +179,9 @@ LISTS_DIFFER = 835 Error "the two lists of an operation do not fit together"
     cause "each local range is paired with the remote range of the same place in the other list, and all ranges of one end are memory of one kind"
     cure ["# give both lists the same lengths in the same order", "# prepare an operation for each kind of memory, or for each part of a very long list"]
     source "this project"
+NOTIFICATIONS_NOT_READ = 836 Warning "a peer's program does not take its notifications"
+    symptom "\"notifications of 1048576 bytes wait for peer decode, whose program does not take what it has\""
+    cause "each peer has a buffer for notifications that its program has not taken; nothing is dropped, so the sender waits"
+    cure ["# take notifications out at the other end (poll_notifications) as often as they are sent", "# a larger notification_bytes (TCPX_NOTIFICATION_BYTES) at both ends lets more wait"]
+    source "this project"
 }

@@ -7,6 +7,7 @@ use crate::control::fields::Fields;
 use crate::control::link_frame::FrameKind;
 use crate::exports::export_id::ExportId;
 use crate::exports::export_secret::ExportSecret;
+use crate::exports::listed::{ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
 use crate::types::remote_access::OperationKind;
 use crate::types::{MAX_EAGER_BYTES, MAX_NOTIFICATION_BYTES};
@@ -17,23 +18,6 @@ pub(crate) const MAX_KEYS: usize = 680;
 pub(crate) const MAX_RANGES: usize = 800;
 /// In the place of a note's length: there is none.
 const NO_NOTE: u32 = u32::MAX;
-
-/// A key, as a list names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListedKey {
-    pub(crate) export: ExportId,
-    pub(crate) secret: ExportSecret,
-}
-
-/// A range of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListedRange {
-    /// Index of its key in the list.
-    pub(crate) key: u32,
-    /// From where on in what the key exports.
-    pub(crate) offset: u64,
-    pub(crate) bytes: u64,
-}
 
 /// One message about exported memory. Operations have the initiator's names, but where it says
 /// otherwise.

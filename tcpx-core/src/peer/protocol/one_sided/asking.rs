@@ -17,7 +17,7 @@ use crate::control::frame::one_sided::OneSidedFrame;
 use crate::exports::refusal::Refusal;
 use crate::transfer::piece_cursor::PieceCursor;
 use crate::types::remote_access::OperationKind;
-use crate::types::{Direction, MAX_EAGER_BYTES, MemoryType, OpKey, PreparedKey, TransferKey};
+use crate::types::{MAX_EAGER_BYTES, MemoryType, OpKey, PreparedKey, TransferKey};
 
 /// What a frame takes of the link beside what follows it, about.
 const FRAME_BYTES: usize = 32;

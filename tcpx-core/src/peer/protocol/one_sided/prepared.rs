@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::control::frame::one_sided::{ListedKey, ListedRange};
+use crate::exports::listed::{ListedKey, ListedRange};
 use crate::exports::refusal::AskedRange;
 use crate::transfer::pieces::Pieces;
 use crate::types::remote_access::OperationKind;

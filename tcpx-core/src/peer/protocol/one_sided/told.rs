@@ -10,7 +10,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::telling::ListLimits;
-use crate::control::frame::one_sided::{ListedKey, ListedRange};
+use crate::exports::listed::{ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
 use crate::exports::table::{ExportKey, Exports};
 use crate::transfer::pieces::{Piece, Pieces};

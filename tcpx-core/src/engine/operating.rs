@@ -1,0 +1,190 @@
+//! Operations on memory of peers: prepared once, posted many times.
+
+use std::sync::Arc;
+
+use super::Engine;
+use super::posting::NewTransfer;
+use super::prepared_pairs::PreparedPairs;
+use crate::error::{Error, RegistrationProblem, RemoteProblem, Result};
+use crate::exports::remote_range::RemoteRange;
+use crate::peer::protocol::one_sided::NewRequest;
+use crate::peer::protocol::one_sided::prepared::PreparedList;
+use crate::transfer::memory_range::MemoryRange;
+use crate::types::memory_id::MemoryId;
+use crate::types::remote_access::OperationKind;
+use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
+
+/// An operation that a program has prepared.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    list: Arc<PreparedList>,
+    peer: PeerKey,
+    /// The registrations that it uses.
+    memory: Box<[MemoryId]>,
+}
+
+/// An operation, for its owner.
+#[derive(Debug)]
+pub(crate) struct NewOperation {
+    pub(crate) prepared: PreparedKey,
+    pub(crate) transfer: NewTransfer,
+}
+
+impl Engine {
+    /// Prepares an operation with a peer that is up.
+    pub(crate) fn prepare(
+        &mut self,
+        name: &str,
+        kind: OperationKind,
+        local: &[MemoryRange],
+        remote: &[RemoteRange<'_>],
+    ) -> Result<NewOperation> {
+        let transfer = self.create_transfer(name)?;
+        let prepared = self.prepare_list(name, kind, local, remote);
+        if prepared.is_err() {
+            self.release(transfer.key);
+        }
+        Ok(NewOperation { prepared: prepared?, transfer })
+    }
+
+    fn prepare_list(
+        &mut self,
+        name: &str,
+        kind: OperationKind,
+        local: &[MemoryRange],
+        remote: &[RemoteRange<'_>],
+    ) -> Result<PreparedKey> {
+        let (peer_key, peer) = self.peer(name)?;
+        let refuse = |problem| Error::Remote { peer: Some(name.to_owned()), memory: None, problem };
+        if remote.iter().any(|range| !peer.is_of_session(&range.key.session)) {
+            return Err(refuse(RemoteProblem::AnotherSession));
+        }
+        let registrations = &self.commons.ledger.registrations;
+        let pairs = PreparedPairs::new(kind, local, remote, |range, access| {
+            registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
+        });
+        let pairs = pairs.map_err(|error| error.of_peer(name))?;
+        let is_hardware = self.commons.session.plugin.is_hardware();
+        if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && is_hardware {
+            let problem = RegistrationProblem::ReceiveIntoHostMemory;
+            return Err(Error::Registration { id: local.first().map(|it| it.memory), problem });
+        }
+        let PreparedPairs { pieces, memory, keys, key_bytes, ranges, remote_memory } = pairs;
+        let pieces = Arc::new(pieces);
+        let key = self.prepared.insert_with_key(|key| Prepared {
+            list: Arc::new(PreparedList {
+                key,
+                kind,
+                pieces,
+                keys,
+                key_bytes,
+                ranges,
+                remote_memory,
+            }),
+            peer: peer_key,
+            memory,
+        });
+        Ok(key)
+    }
+
+    /// Posts an operation, which is not under way.
+    pub(crate) fn post_operation(
+        &mut self,
+        prepared: PreparedKey,
+        transfer: TransferKey,
+        note: Option<&[u8]>,
+    ) -> Result<()> {
+        self.check_open()?;
+        check_note(note.unwrap_or_default())?;
+        let Prepared { list, peer: peer_key, memory } =
+            self.prepared.get(prepared).ok_or(Error::Closed)?;
+        let (list, peer_key) = (Arc::clone(list), *peer_key);
+        let cell = Arc::clone(&self.commons.ledger.transfers.get(transfer)?.cell);
+        let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
+        if !cell.is_complete() {
+            return Err(Error::PeerState {
+                peer: peer.name().to_string(),
+                state: "busy with this operation",
+                cure: "wait for it, or prepare another",
+            });
+        }
+        let connection = peer.connection_up()?;
+        let registrations = &mut self.commons.ledger.registrations;
+        for id in memory {
+            registrations.usable(*id)?;
+        }
+        for owner in list.pieces.owners() {
+            registrations.begin(*owner);
+        }
+        cell.posted(list.direction(), 1);
+        let request = NewRequest { transfer, list, note: note.map(Arc::from) };
+        let posted = connection.post_request(request, &mut self.commons);
+        self.end_on_error(peer_key, posted)?;
+        self.posted(peer_key, 1);
+        Ok(())
+    }
+
+    /// Lets go of an operation: gives it up as far as it can, and forgets it with its end.
+    pub(crate) fn release_operation(&mut self, prepared: PreparedKey, transfer: TransferKey) {
+        self.release(transfer);
+        let Some(Prepared { peer, .. }) = self.prepared.remove(prepared) else { return };
+        let connection = self.peers.get_mut(peer).and_then(|peer| peer.connection_mut());
+        if let Some(connection) = connection {
+            connection.unprepare(prepared);
+            self.agenda.mark(peer);
+        }
+    }
+
+    /// Sends a notification by itself.
+    pub(crate) fn notify(&mut self, name: &str, note: &[u8]) -> Result<()> {
+        self.check_open()?;
+        check_note(note)?;
+        let (key, _) = self.peer(name)?;
+        let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
+        let noted = peer.connection_up()?.notify(Arc::from(note), &mut self.commons);
+        if let Err(Error::NotificationsFull { .. }) = noted {
+            return noted;
+        }
+        self.end_on_error(key, noted)?;
+        self.posted(key, 1);
+        Ok(())
+    }
+
+    /// Tells peers of what the program has taken of their notifications.
+    pub(super) fn tell_taken(&mut self) {
+        if !self.commons.ledger.notifications.owes() {
+            return;
+        }
+        let mut told = Vec::new();
+        self.commons.ledger.notifications.take_owed(&mut told);
+        for (key, cost) in told {
+            let connection = self.peers.get_mut(key).and_then(|peer| peer.connection_mut());
+            if let Some(connection) = connection {
+                connection.notes_taken(cost);
+                self.agenda.mark(key);
+            }
+        }
+    }
+
+    /// What peers do with exports that were taken back is to end.
+    pub(crate) fn stop_serving_revoked(&mut self) {
+        let revoked = self.commons.ledger.exports.take_revoked();
+        if revoked.is_empty() {
+            return;
+        }
+        let keys: Vec<PeerKey> = self.peers.keys().collect();
+        for key in keys {
+            let connection = self.peers.get_mut(key).and_then(|peer| peer.connection_mut());
+            if connection.is_some_and(|connection| connection.revoke(&revoked)) {
+                self.agenda.mark(key);
+            }
+        }
+    }
+}
+
+fn check_note(note: &[u8]) -> Result<()> {
+    match note.len() <= MAX_NOTIFICATION_BYTES as usize {
+        true => Ok(()),
+        false => Err(Error::NotificationTooLong { bytes: note.len() as u64 }),
+    }
+}

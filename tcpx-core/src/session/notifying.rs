@@ -1,0 +1,40 @@
+//! Notifications: what programs say to each other beside their memory.
+
+use super::Session;
+use crate::completions::notification::Notification;
+use crate::error::{Error, Result};
+
+impl Session {
+    /// Sends a notification to a peer, behind those sent before: up to 65,536 bytes, also none. It
+    /// waits for nobody.
+    ///
+    /// # Errors
+    /// [`Error::NotificationsFull`] while as much waits for the peer's program as
+    /// [`notification_bytes`](crate::SessionOptions::notification_bytes) allows;
+    /// [`Error::NotificationTooLong`]; [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's
+    /// own error when it is not up.
+    pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
+        self.shared.engine()?.notify(peer, bytes)
+    }
+
+    /// Takes out at most `most` notifications that have come, those first that came first, and
+    /// appends them to `notifications`. Returns how many. Makes no progress, and waits for nobody.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn poll_notifications(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+    ) -> Result<usize> {
+        if tcpx_sys::is_forked() {
+            return Err(Error::Forked);
+        }
+        let taken = self.notifications.take(notifications, most);
+        if self.notifications.owes() {
+            // Whoever leads tells the senders that there is room.
+            self.shared.wake();
+        }
+        Ok(taken)
+    }
+}
