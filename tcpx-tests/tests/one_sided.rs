@@ -10,14 +10,20 @@ use tcpx_core::{
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
+fn session_with(options: SessionOptions) -> Session {
+    Session::new(options.plugin(PluginChoice::Soft)).expect("the software plugin is always there")
+}
+
 fn session() -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    Session::new(options).expect("the software plugin is always there")
+    session_with(SessionOptions::default().progress_thread(true))
 }
 
 /// Two sessions that know each other, `left` and `right`.
 fn pair() -> [Session; 2] {
-    let [left, right] = [session(), session()];
+    join(session(), session())
+}
+
+fn join(left: Session, right: Session) -> [Session; 2] {
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
     std::thread::scope(|scope| {
         let accepted = scope.spawn(|| right.accept("left"));
@@ -178,6 +184,76 @@ fn what_is_not_exported_is_refused_and_nothing_moves() {
     assert_eq!(contents(&right, there, 100), [2; 100]);
     let mut notes = Vec::new();
     assert_eq!(right.poll_notifications(&mut notes, 9).expect("no fork"), 0);
+}
+
+/// Left asks to write and makes no progress; right takes its memory back.
+#[test]
+fn memory_comes_back_from_a_peer_that_does_not_answer() {
+    for deregisters in [false, true] {
+        let options = SessionOptions::default().close_timeout(Duration::from_millis(300));
+        let [left, right] =
+            join(session_with(options.clone()), session_with(options.progress_thread(true)));
+        let bytes = 1_000_000;
+        let here = memory(&left, MemoryType::Host, &vec![1; bytes]);
+        let there = memory(&right, MemoryType::Host, &vec![2; bytes]);
+        let key = export(&right, there);
+        let local = [MemoryRange { memory: here, offset: 0, bytes: bytes as u64 }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: bytes as u64 }];
+        let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
+        write.post(None).expect("it is not under way");
+        let give_up_at = Instant::now() + PATIENCE.expect("a time");
+        while right.read_memory(there, 0, &mut [0]).is_ok() {
+            assert!(Instant::now() < give_up_at, "the request does not come");
+        }
+        match deregisters {
+            true => right.deregister_memory(there).expect("it comes back"),
+            false => right.unexport(&key).expect("it comes back"),
+        }
+        let gone = write.wait(PATIENCE).expect_err("it was ended");
+        assert!(matches!(gone, Error::PeerGone { .. }), "{gone}");
+        if !deregisters {
+            assert!(contents(&right, there, bytes) == vec![2; bytes], "nothing was sent");
+        }
+    }
+}
+
+/// Left writes again and again; right takes its memory back in the middle.
+#[test]
+fn memory_comes_back_from_writes_under_way() {
+    let [left, right] = pair();
+    let bytes = 8 << 20;
+    for round in 0..10 {
+        let here = memory(&left, MemoryType::Host, &vec![1; bytes]);
+        let there = memory(&right, MemoryType::Device, &vec![2; bytes]);
+        let key = export(&right, there);
+        let local = [MemoryRange { memory: here, offset: 0, bytes: bytes as u64 }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: bytes as u64 }];
+        let kind = if round % 2 == 0 { OperationKind::Write } else { OperationKind::Read };
+        let operation = left.prepare("right", kind, &local, &remote).expect("fits");
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| {
+                loop {
+                    operation.post(None).expect("it is not under way");
+                    if let Err(refused) = operation.wait(PATIENCE) {
+                        break refused;
+                    }
+                }
+            });
+            while operation.counts().expect("no fork").operations_done < round {
+                std::thread::yield_now();
+            }
+            right.unexport(&key).expect("what uses it is stopped");
+            let poison = vec![3; bytes];
+            right.write_memory(there, 0, &poison).expect("nothing uses it");
+            let refused = refused.join().expect("no panic");
+            let problem = matches!(refused, Error::Remote { problem: RemoteProblem::Revoked, .. });
+            assert!(problem, "{refused}");
+            assert!(contents(&right, there, bytes) == poison, "it was written later");
+        });
+        drop(operation);
+        left.deregister_memory(here).expect("nothing uses it");
+        right.deregister_memory(there).expect("nothing uses it");
+    }
 }
 
 #[test]

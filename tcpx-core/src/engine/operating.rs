@@ -1,12 +1,15 @@
 //! Operations on memory of peers: prepared once, posted many times.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Engine;
 use super::posting::NewTransfer;
 use super::prepared_pairs::PreparedPairs;
-use crate::error::{Error, RegistrationProblem, RemoteProblem, Result};
+use crate::error::{Departure, Error, Phase, RegistrationProblem, RemoteProblem, Result};
 use crate::exports::remote_range::RemoteRange;
+use crate::exports::table::ExportKey;
+use crate::peer::Peer;
 use crate::peer::protocol::one_sided::NewRequest;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::transfer::memory_range::MemoryRange;
@@ -163,6 +166,20 @@ impl Engine {
                 connection.notes_taken(cost);
                 self.agenda.mark(key);
             }
+        }
+    }
+
+    /// Ends peers that have not ended what they do with these exports, though they were asked to for
+    /// so long.
+    pub(crate) fn end_users(&mut self, exports: &[ExportKey], waited: Duration) {
+        let uses = |peer: &Peer| peer.connection().is_some_and(|it| it.serves(exports));
+        let users: Vec<PeerKey> =
+            self.peers.iter().filter(|(_, peer)| uses(peer)).map(|(key, _)| key).collect();
+        for key in users {
+            let Some(peer) = self.peers.get(key) else { continue };
+            let peer = peer.name().to_string();
+            let (phase, how) = (Phase::Receive, Departure::KeptMemory(waited));
+            self.fail_peer(key, Error::PeerGone { peer, phase, how });
         }
     }
 

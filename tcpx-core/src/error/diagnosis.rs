@@ -128,6 +128,7 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
         Departure::Silent(_) | Departure::HostGone(_) => &connection::PEER_SILENT,
         Departure::Unanswered(_) => &connection::GOODBYE_UNANSWERED,
         Departure::NeverUp { .. } => &connection::PEER_DID_NOT_COME,
+        Departure::KeptMemory(_) => &connection::PEER_KEPT_MEMORY,
         Departure::ChunksLost { .. } => &connection::DATA_PATH_CUT,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }

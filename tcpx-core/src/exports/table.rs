@@ -189,6 +189,12 @@ impl Exports {
         self.by_memory.get(&memory_id).map_or(0, |of_memory| of_memory.active)
     }
 
+    /// What is, or was, exported of a registration and is in use.
+    pub(crate) fn used_of(&self, memory_id: MemoryId) -> Vec<ExportKey> {
+        let keys = self.by_memory.get(&memory_id).into_iter().flat_map(|of| &of.keys).copied();
+        keys.filter(|key| !self.is_idle(*key)).collect()
+    }
+
     /// A request begins to use an export.
     pub(super) fn begin(&mut self, key: ExportKey) {
         let Some(export) = self.all.get_mut(key) else { return };

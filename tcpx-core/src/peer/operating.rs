@@ -39,6 +39,11 @@ impl Connection {
         self.protocol.handle_notes_taken(cost);
     }
 
+    /// Whether the peer uses any of these exports.
+    pub(crate) fn serves(&self, exports: &[ExportKey]) -> bool {
+        self.protocol.serves(exports)
+    }
+
     /// Exports are taken back. Whether the peer uses any.
     pub(crate) fn revoke(&mut self, exports: &[ExportKey]) -> bool {
         self.protocol.handle_revoked(exports)

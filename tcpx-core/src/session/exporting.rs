@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use super::Session;
 use super::wait::WaitLimit;
-use crate::engine::Engine;
+use crate::engine::{Engine, UNPACK_TIMEOUT};
 use crate::error::{Error, Result};
 use crate::exports::export_options::ExportOptions;
 use crate::exports::remote_key::RemoteKey;
@@ -38,25 +38,53 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Remote`] for a key of another session, one that this session never gave out, and
-    /// one that was taken back. [`Error::InUse`] when peers still use it after
-    /// [`close_timeout`](crate::SessionOptions::close_timeout): nobody can begin to any more, but
-    /// the memory must stay. [`deregister_memory`](Self::deregister_memory) waits again.
+    /// one that was taken back. Peers that still use it after
+    /// [`close_timeout`](crate::SessionOptions::close_timeout) are ended. [`Error::InUse`] when a
+    /// plugin or a GPU does not let go of the memory even then: nobody can begin to use it any
+    /// more, but it must stay. [`deregister_memory`](Self::deregister_memory) waits again.
     pub fn unexport(&self, key: &RemoteKey) -> Result<()> {
         let mut engine = self.shared.engine()?;
         let export = engine.revoke(key)?;
         tracing::debug!(number = key.export.to_wire(), "took an export back");
-        if engine.commons.ledger.exports.is_idle(export) {
-            return Ok(());
-        }
         drop(engine);
-        self.shared.wait(
-            WaitLimit::for_time(self.options.close_timeout),
+        self.wait_for_users(
             |engine| {
                 let is_idle = engine.commons.ledger.exports.is_idle(export);
                 Ok(if is_idle { Poll::Ready(()) } else { Poll::Pending })
             },
-            |engine, _, _| still_used(engine, export),
+            |_| vec![export],
+            |engine| still_used(engine, export),
         )
+    }
+
+    /// Waits until peers have ended what they do with exports that were taken back. Peers that do
+    /// not within the time for a goodbye are ended themselves: the memory is the program's.
+    pub(super) fn wait_for_users<T>(
+        &self,
+        mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
+        exports: impl Fn(&Engine) -> Vec<ExportKey>,
+        error: impl Fn(&Engine) -> Error,
+    ) -> Result<T> {
+        let mut is_overdue = false;
+        let in_time = self.shared.wait(
+            WaitLimit::for_time(self.options.close_timeout),
+            &mut check,
+            |engine, waited, _| {
+                is_overdue = true;
+                let exports = exports(engine);
+                engine.end_users(&exports, waited);
+                error(engine)
+            },
+        );
+        match is_overdue {
+            false => in_time,
+            // Comms are closed, and copies end.
+            true => {
+                self.shared.wait(WaitLimit::for_time(2 * UNPACK_TIMEOUT), check, |engine, _, _| {
+                    error(engine)
+                })
+            }
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::Session;
-use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::engine::registering::Deregistered;
 use crate::error::{Error, RegistrationProblem, Result};
@@ -211,10 +210,10 @@ impl Session {
 
     /// Takes a registration out when peers do not use it any more.
     fn deregister_when_idle(&self, id: MemoryId) -> Result<Deregistered> {
-        self.shared.wait(
-            WaitLimit::for_time(self.options.close_timeout),
+        self.wait_for_users(
             |engine| engine.deregister(id),
-            |engine, _, _| Error::InUse { id, operations: engine.commons.ledger.uses(id) },
+            |engine| engine.commons.ledger.exports.used_of(id),
+            |engine| Error::InUse { id, operations: engine.commons.ledger.uses(id) },
         )
     }
 

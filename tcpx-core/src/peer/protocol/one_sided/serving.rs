@@ -371,6 +371,14 @@ impl PeerProtocol {
         }
     }
 
+    /// Whether a request of the peer uses any of these exports.
+    pub(crate) fn serves(&self, exports: &[ExportKey]) -> bool {
+        self.one_sided.listed.values().any(|listed| match &listed.role {
+            Role::Serves(serving) => serving.uses.iter().any(|key| exports.contains(key)),
+            Role::Asks(_) => false,
+        })
+    }
+
     /// Exports are taken back: what uses them is to end. Returns whether anything does.
     pub(crate) fn handle_revoked(&mut self, exports: &[ExportKey]) -> bool {
         let uses = |serving: &Serving| serving.uses.iter().any(|key| exports.contains(key));
