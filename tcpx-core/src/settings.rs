@@ -116,6 +116,7 @@ impl fmt::Display for PluginChoice {
 /// | `eager_bytes` | `TCPX_EAGER_BYTES` | 16384 |
 /// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
 /// | `notification_bytes` | `TCPX_NOTIFICATION_BYTES` | 1048576 |
+/// | `accept_all` | `TCPX_ACCEPT_ALL` | 0 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 /// | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
@@ -181,6 +182,10 @@ pub struct SessionOptions {
     /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
     /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
     pub bounce_credit: BounceCreditChoice,
+    /// Whether whoever comes in and has proven itself is accepted at once, under the name that it
+    /// gives itself, or one that is made up, as [`accept_any`](crate::Session::accept_any) does.
+    /// For sessions that serve memory to whoever has a key.
+    pub accept_all: bool,
     /// Address of the control listener; port 0 lets the system choose.
     pub listen: SocketAddr,
     /// Addresses to put into the connection info. Empty: every address of this host that `listen`
@@ -235,6 +240,7 @@ impl Default for SessionOptions {
             eager_buffer_bytes: DEFAULT_EAGER_BUFFER_BYTES,
             notification_bytes: DEFAULT_NOTIFICATION_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
+            accept_all: false,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
             connect_timeout: Duration::from_secs(30),
@@ -305,6 +311,9 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_PROGRESS_THREAD"], &mut number)? {
             options.progress_thread = number != 0;
+        }
+        if env.read(&["TCPX_ACCEPT_ALL"], &mut number)? {
+            options.accept_all = number != 0;
         }
         if env.read(&["TCPX_PREFLIGHT"], &mut number)? {
             options.preflight = number != 0;

@@ -186,6 +186,38 @@ fn what_is_not_exported_is_refused_and_nothing_moves() {
     assert_eq!(right.poll_notifications(&mut notes, 9).expect("no fork"), 0);
 }
 
+#[test]
+fn whoever_knows_the_way_is_served_without_an_accept() {
+    let options = || SessionOptions::default().progress_thread(true);
+    let target = session_with(options().accept_all(true));
+    let info = target.listen().expect("listen");
+    let there = memory(&target, MemoryType::Host, &[0; 8]);
+    let key = export(&target, there);
+    // Two of one name: the second gets one that is made up.
+    for (name, byte) in [("decode", 1), ("decode", 2), ("", 3)] {
+        let initiator = session_with(options().name(name));
+        initiator.load_remote_conn_info("prefill", &info).expect("own bytes load");
+        initiator.connect("prefill").expect("nobody has to accept it");
+        let here = memory(&initiator, MemoryType::Host, &[byte; 8]);
+        let local = [MemoryRange { memory: here, offset: 0, bytes: 8 }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: 8 }];
+        let write =
+            initiator.prepare("prefill", OperationKind::Write, &local, &remote).expect("fits");
+        run(&write, Some(&[byte]));
+        let note = notification(&target);
+        assert_eq!(note.bytes, [byte]);
+        assert_eq!(note.peer == "decode", byte == 1, "{}", note.peer);
+        target.notify(&note.peer, b"thanks").expect("it is up");
+        assert_eq!(notification(&initiator).bytes, b"thanks");
+        if byte == 1 {
+            // The others come while it is there.
+            std::mem::forget(write);
+            std::mem::forget(initiator);
+        }
+    }
+    assert_eq!(contents(&target, there, 8), [3; 8]);
+}
+
 /// Left asks to write and makes no progress; right takes its memory back.
 #[test]
 fn memory_comes_back_from_a_peer_that_does_not_answer() {

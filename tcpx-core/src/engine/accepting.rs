@@ -56,6 +56,15 @@ impl Engine {
         Error::Deadline { phase: Phase::Accept, peer, waited, detail }
     }
 
+    /// Takes the peer that waits longest as an accept of anyone does, which nobody asks about.
+    fn accept_by_itself(&mut self) {
+        let accept = self.accept_of_anyone();
+        if let Some(key) = self.accept_queue.start_accept(accept.clone()) {
+            self.claim_for(&accept, key);
+        }
+        self.accept_queue.take_accepted(&accept);
+    }
+
     /// Gives a peer that came in its name: the accept's, or else its own if that is free, or else
     /// one that is made up.
     fn claim_for(&mut self, accept: &Accept, key: PeerKey) {
@@ -134,6 +143,8 @@ impl Engine {
         let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));
         if let Some(accept) = self.accept_queue.arrive(key, &given).cloned() {
             self.claim_for(&accept, key);
+        } else if self.commons.session.options.accept_all {
+            self.accept_by_itself();
         }
         self.agenda.mark(key);
         let Some(peer) = self.peers.get_mut(key) else { return };

@@ -157,6 +157,8 @@ static TABLE: &[LibrarySetting] = &[
     session("TCPX_STAGING_BYTES", upto(i64::MAX), "268435456", "most bytes in which scattered small sends are gathered; 0 for none"),
     session("TCPX_EAGER_BYTES", upto(65_536), "16384", "longest message that travels on the control link; 0 for none"),
     session("TCPX_EAGER_BUFFER_BYTES", upto(1 << 30), "262144", "most bytes that a peer sends ahead of receives that are not posted"),
+    session("TCPX_NOTIFICATION_BYTES", from(131_072, 1 << 30), "1048576", "room for notifications of each peer that the program has not taken, in bytes"),
+    session("TCPX_ACCEPT_ALL", Kind::Switch, "0", "whoever comes in and has proven itself is accepted at once"),
     session("TCPX_LISTEN", Kind::Address, "0.0.0.0:0", "address of the control listener; port 0 lets the system choose"),
     session("TCPX_CONNECT_TIMEOUT_MS", upto(i64::MAX), "30000", "milliseconds that accept and connect wait"),
     session("TCPX_CLOSE_TIMEOUT_MS", upto(i64::MAX), "5000", "milliseconds that a goodbye is waited for"),
