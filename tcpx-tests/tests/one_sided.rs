@@ -313,3 +313,20 @@ fn notifications_come_in_order_and_wait_for_their_reader() {
     left.notify("right", b"").expect("there is room again");
     assert_eq!(notification(&right).bytes, b"");
 }
+
+#[test]
+fn a_session_reaches_itself() {
+    let session =
+        session_with(SessionOptions::default().progress_thread(true).accept_all(true).name("me"));
+    session.load_remote_conn_info("self", &session.listen().expect("listen")).expect("own bytes");
+    session.connect("self").expect("it is there");
+    let here = memory(&session, MemoryType::Device, &[7; 100_000]);
+    let there = memory(&session, MemoryType::Host, &[0; 100_000]);
+    let key = export(&session, there);
+    let local = [MemoryRange { memory: here, offset: 0, bytes: 100_000 }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes: 100_000 }];
+    let write = session.prepare("self", OperationKind::Write, &local, &remote).expect("fits");
+    run(&write, Some(b"there"));
+    assert_eq!(notification(&session).bytes, b"there");
+    assert!(contents(&session, there, 100_000) == [7; 100_000]);
+}

@@ -70,6 +70,8 @@ pub(crate) struct Hello {
     pub(crate) gpu: Option<u32>,
     /// Whether a thread of the session makes progress, whatever its program does.
     pub(crate) progress_thread: bool,
+    /// Whether it accepts whoever comes, itself included.
+    pub(crate) accept_all: bool,
     /// Which small messages this end takes on the link.
     pub(crate) eager: EagerOffer,
     /// Room for notifications of the other end, and most that this end sends ahead of its program.
@@ -191,7 +193,7 @@ impl Hello {
         if theirs.protocol != self.protocol {
             return Err(HandshakeError::Protocol { ours: self.protocol, theirs: theirs.protocol });
         }
-        if theirs.session == self.session {
+        if theirs.session == self.session && !self.accept_all {
             return Err(HandshakeError::OneSelf);
         }
         if [&theirs.name, &theirs.build, &theirs.plugin]
@@ -277,6 +279,7 @@ pub(crate) mod tests {
             channels: 2,
             gpu: None,
             progress_thread: false,
+            accept_all: false,
             eager: EagerOffer::default(),
             note_bytes: 1 << 20,
             connection: 1,

@@ -25,6 +25,7 @@ pub(crate) struct Identity {
     channels: u16,
     gpu: Option<u32>,
     progress_thread: bool,
+    accept_all: bool,
     eager: EagerOffer,
     note_bytes: u32,
 }
@@ -46,6 +47,7 @@ impl Identity {
             channels: options.channels,
             gpu: options.gpu,
             progress_thread: options.progress_thread,
+            accept_all: options.accept_all,
             eager: eager_offer(options),
             note_bytes: options.notification_bytes,
         })
@@ -64,6 +66,7 @@ impl Identity {
             channels: self.channels,
             gpu: self.gpu,
             progress_thread: self.progress_thread,
+            accept_all: self.accept_all,
             eager: self.eager,
             note_bytes: self.note_bytes,
             connection: 0,

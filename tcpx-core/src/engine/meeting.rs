@@ -76,16 +76,18 @@ impl Engine {
     fn meet_one(&mut self, number: u64, now: Instant) -> bool {
         let Some(listener) = &mut self.listener else { return false };
         let Some(introduction) = listener.introduction(number) else { return false };
+        let ours = &self.commons.session.identity.session;
+        // A session that connects to itself is two peers, one at each end.
+        let is_own = introduction.session() == ours;
         let dial = self.peers.iter().find_map(|(key, peer)| {
             let connector = peer.connector()?;
-            is_same(connector, introduction).then_some((key, connector))
+            (!is_own && is_same(connector, introduction)).then_some((key, connector))
         });
         let own = dial.map(|(_, connector)| match connector.unanswered() {
             Some(_) => OwnDial::Greeted,
             None => OwnDial::Unheard,
         });
         let is_given_up = self.peers.values().any(|peer| peer.replaces(introduction.nonce()));
-        let ours = &self.commons.session.identity.session;
         match (decide(ours, introduction.session(), own, is_given_up), dial) {
             (Verdict::Adopt, Some((key, _))) => self.adopt(key, number, now),
             (Verdict::Wait, _) => {
