@@ -38,6 +38,7 @@ setters! {
     staging_bytes: u64,
     eager_bytes: u32,
     eager_buffer_bytes: u32,
+    notification_bytes: u32,
     bounce_credit: BounceCreditChoice,
     listen: SocketAddr,
     advertise: Vec<IpAddr>,
@@ -77,6 +78,7 @@ mod tests {
             staging_bytes,
             eager_bytes,
             eager_buffer_bytes,
+            notification_bytes,
             bounce_credit,
             listen,
             advertise,
@@ -103,6 +105,7 @@ mod tests {
             .staging_bytes(13)
             .eager_bytes(14)
             .eager_buffer_bytes(15)
+            .notification_bytes(17)
             .bounce_credit(BounceCreditChoice::Off)
             .listen((here, 7).into())
             .advertise(vec![here])
@@ -119,7 +122,7 @@ mod tests {
         assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
         assert_eq!(copy_threads, CopyThreads::Count(16));
         assert_eq!((gather, staging_bytes), (false, 13));
-        assert_eq!((eager_bytes, eager_buffer_bytes), (14, 15));
+        assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 17));
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));
