@@ -188,9 +188,35 @@ impl OneSided {
             undealt_reads: 0,
         }
     }
+
     /// Whether the memory of an operation is a list of pieces.
     #[inline]
     pub(super) fn has_listed(&self, op: OpKey) -> bool {
         self.listed.contains_key(op)
     }
+
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> Counts {
+        let served = [self.served.len(), self.served_writes, self.undealt_reads];
+        let [served, served_writes, undealt_reads] = served;
+        let (listed, unanswered, undealt) =
+            (self.listed.len(), self.unanswered.len(), self.undealt.len());
+        Counts {
+            requests: [listed, unanswered, undealt, served, served_writes, undealt_reads],
+            lists_told: self.telling.sizes(),
+            lists_known: self.told.sizes(),
+        }
+    }
+}
+
+/// How much there is of everything, for tests.
+#[cfg(test)]
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Operations with a list, writes without an answer, reads that are not dealt; and what is
+    /// served, writes among it, and reads that are not dealt.
+    pub(super) requests: [usize; 6],
+    /// Lists that the peer knows, and their ranges; and those of the peer's.
+    pub(super) lists_told: (usize, usize),
+    pub(super) lists_known: (usize, usize),
 }
