@@ -97,12 +97,7 @@ impl PeerProtocol {
     /// Says the next thing that is due about lists, requests and notifications. False when that is
     /// nothing, or the link has no room.
     pub(in super::super) fn say_next(&mut self) -> bool {
-        let may_say = match &self.stage {
-            Stage::Up { .. } => true,
-            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
-            Stage::Connecting(_) | Stage::Over => false,
-        };
-        if !may_say || self.eager.link_room == 0 {
+        if self.eager.link_room == 0 || !self.may_say() {
             return false;
         }
         self.ask_next() || self.tell_next() || self.note_next()
@@ -110,14 +105,33 @@ impl PeerProtocol {
 
     /// Whether there is something to say, as soon as the link has room.
     pub(crate) fn has_more_to_say(&self) -> bool {
-        let OneSided { telling, notes, reads, writes, noted_writes, undealt, unanswered, .. } =
-            &self.one_sided;
+        let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = &self.one_sided;
         let asked = self.one_sided.terms.asked;
-        telling.has_more()
+        let has_more = telling.has_more()
             || notes.has_next()
             || (!reads.is_empty() && undealt.len() < asked)
             || (!writes.is_empty() && unanswered.len() < asked)
-            || (!noted_writes.is_empty() && unanswered.len() < asked && notes.may_send_any())
+            || (unanswered.len() < asked
+                && self.next_noted_write().is_some_and(|bytes| notes.may_send(bytes)));
+        has_more && self.may_say()
+    }
+
+    /// Whether the peer listens to lists, requests and notifications.
+    fn may_say(&self) -> bool {
+        match &self.stage {
+            Stage::Up { .. } => true,
+            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
+            Stage::Connecting(_) | Stage::Over => false,
+        }
+    }
+
+    /// Bytes of the note of the next write that has one.
+    fn next_noted_write(&self) -> Option<usize> {
+        let note_bytes = |op: &OpKey| match &self.one_sided.listed.get(*op)?.role {
+            Role::Asks(Asking { step: Step::Waiting, note, .. }) => Some(note.as_ref()?.len()),
+            _ => None,
+        };
+        self.one_sided.noted_writes.iter().find_map(note_bytes)
     }
 
     fn take_link_room(&mut self, payload: usize) {

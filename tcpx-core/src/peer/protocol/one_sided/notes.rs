@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::completions::notification_queue::note_cost as cost;
-use crate::types::MAX_NOTIFICATION_BYTES;
 
 /// The books of one end. Costs are sums since the link began.
 #[derive(Debug)]
@@ -77,11 +76,6 @@ impl Notes {
         self.queue.front().is_some_and(|note| self.may_send(note.len()))
     }
 
-    /// Whether one of any length may be sent.
-    pub(super) fn may_send_any(&self) -> bool {
-        self.may_send(MAX_NOTIFICATION_BYTES as usize)
-    }
-
     /// The oldest of those that wait, if it may be sent. It counts as sent.
     pub(super) fn next(&mut self) -> Option<Arc<[u8]>> {
         let bytes = self.queue.front()?.len();
@@ -129,6 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::types::MAX_NOTIFICATION_BYTES;
 
     #[test]
     fn whoever_sends_more_than_there_is_room_for_is_found_out() {

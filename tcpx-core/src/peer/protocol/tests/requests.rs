@@ -63,13 +63,15 @@ impl Request {
         self.post.as_ref().is_some_and(|post| post.end.is_none())
     }
 
-    /// Where in the list some bytes begin that are here and there.
-    fn offset_of(&self, here: u64, there: u64, bytes: u64) -> Option<u64> {
+    /// Where in the list the first of some bytes is that are here and there, and how many of them
+    /// are of the same pair.
+    fn offset_of(&self, here: u64, there: u64, bytes: u64) -> Option<(u64, u64)> {
         let mut before = 0;
         for range in &self.ranges {
-            if range.here <= here && here + bytes <= range.here + range.bytes {
+            if (range.here..range.here + range.bytes).contains(&here) {
                 let within = here - range.here;
-                return (there == range.there + within).then_some(before + within);
+                let of_pair = bytes.min(range.bytes - within);
+                return (there == range.there + within).then_some((before + within, of_pair));
             }
             before += range.bytes;
         }
@@ -78,9 +80,13 @@ impl Request {
 
     /// Bytes are in place at the end that receives them.
     pub(super) fn place(&mut self, here: u64, there: u64, bytes: u64) -> Check {
-        let Some(offset) = self.offset_of(here, there, bytes) else {
+        let Some((offset, of_pair)) = self.offset_of(here, there, bytes) else {
             return Err(format!("{bytes} bytes of {here:#x} here and {there:#x} there"));
         };
+        if of_pair < bytes {
+            self.place(here, there, of_pair)?;
+            return self.place(here + of_pair, there + of_pair, bytes - of_pair);
+        }
         if self.post.as_ref().is_some_and(|post| post.end == Some(End::WithThePeer)) {
             return Ok(());
         }
