@@ -246,6 +246,8 @@ impl PeerProtocol {
         for op in said.ready {
             self.ready(op);
         }
+        // A list whose requests were given up while it was told makes room now.
+        self.list_waiting();
         true
     }
 

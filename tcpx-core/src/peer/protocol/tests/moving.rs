@@ -180,7 +180,8 @@ impl Pair {
             };
             let active: Vec<_> =
                 here.requests.all.values().filter(|request| request.is_active()).collect();
-            ensure!(active.is_empty(), "{active:?} never end");
+            let steps = &ours.one_sided.listed;
+            ensure!(active.is_empty(), "end {end}: {steps:?} never end");
             let (ours, theirs) = (ours.one_sided.counts(), theirs.one_sided.counts());
             ensure!(ours.requests == [0; 6], "{ours:?} at rest");
             ensure!(ours.lists_told == theirs.lists_known, "{ours:?} here, {theirs:?} there");
