@@ -46,18 +46,18 @@ impl PeerProtocol {
         self.dealing.push_listed(op, bytes);
     }
 
+    /// Whether the bytes of an operation that waits to be dealt are still wanted.
+    pub(in super::super) fn is_dealt(&self, op: OpKey) -> bool {
+        self.one_sided.listed.get(op).is_some_and(|listed| match &listed.role {
+            Role::Asks(asking) => asking.step == Step::Moving,
+            Role::Serves(serving) => serving.stopped.is_none(),
+        })
+    }
+
     /// Deals the next section of an operation. Returns an action that must be answered first, if
     /// there is one.
     pub(in super::super) fn deal_listed(&mut self, op: OpKey, turn: Turn) -> Option<Action> {
-        let is_dealt = |listed: &&mut Listed| match &listed.role {
-            Role::Asks(asking) => asking.step == Step::Moving,
-            Role::Serves(serving) => serving.stopped.is_none(),
-        };
-        let Some(listed) = self.one_sided.listed.get_mut(op).filter(is_dealt) else {
-            // It was given up.
-            self.dealing.pop_listed(turn);
-            return None;
-        };
+        let listed = self.one_sided.listed.get(op)?;
         let memory = listed.pieces.memory;
         let mut rules = CutRules {
             section_bytes: self.dealing.section_bytes(),
