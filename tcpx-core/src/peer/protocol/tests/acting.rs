@@ -197,6 +197,7 @@ impl Driver {
                 self.said_goodbye = true;
             }
             Frame::Match { .. }
+            | Frame::Section { .. }
             | Frame::Mismatch { .. }
             | Frame::Announce { .. }
             | Frame::Deliver { .. }
@@ -221,6 +222,7 @@ impl Driver {
             }
             _ => {}
         }
+        self.begins_section |= matches!(frame, Frame::Match { .. } | Frame::Section { .. });
         self.outbox.push_back(frame);
         Ok(())
     }
@@ -234,7 +236,10 @@ impl Driver {
         if sizes.all(|bytes| bytes <= short_bytes) {
             return Ok(());
         }
-        ensure!(self.long_under_way < ahead_bytes, "enough is under way for {plan:?}");
+        // A section may be of several plans.
+        let is_first = std::mem::take(&mut self.begins_section);
+        let has_room = self.long_under_way < ahead_bytes;
+        ensure!(!is_first || has_room, "enough is under way for {plan:?}");
         ensure!(plan.bytes <= section_bytes || !is_section, "too long a section: {plan:?}");
         self.long_under_way += plan.bytes;
         Ok(())

@@ -91,6 +91,8 @@ pub(super) struct Driver {
     pub(super) sending: Vec<StripeQueue>,
     /// Bytes of those that belong to medium and long messages.
     pub(super) long_under_way: u64,
+    /// The plan that comes next is the first of what the other end was told last.
+    pub(super) begins_section: bool,
     /// Chunks that were sent, by channel, and have not arrived.
     pub(super) sent: Vec<VecDeque<Chunk>>,
     /// Bytes of chunks that were sent while the end does not know of it, by channel.
@@ -151,6 +153,7 @@ impl Driver {
             over: None,
             outbox: VecDeque::new(),
             long_under_way: 0,
+            begins_section: false,
             following: VecDeque::new(),
             messages: Messages::default(),
             exporting: Exporting::new(),
