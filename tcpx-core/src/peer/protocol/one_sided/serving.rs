@@ -26,13 +26,14 @@ impl PeerProtocol {
         exports: &mut Exports,
     ) -> Landing {
         match &self.stage {
-            Stage::Connecting(_) => {
+            // The peer may be up from then on.
+            Stage::Connecting(connecting) if !connecting.said_ready => {
                 let (frame, state) = (format!("{frame:?}"), self.stage.words());
                 self.broken(Violation::Unexpected { frame, state });
                 return Landing::Nowhere;
             }
             Stage::Over => return Landing::Nowhere,
-            Stage::Up { .. } | Stage::Closing(_) => {}
+            Stage::Connecting(_) | Stage::Up { .. } | Stage::Closing(_) => {}
         }
         match frame {
             OneSidedFrame::Write { op, list, note } => self.handle_write(op, list, note, exports),
@@ -107,9 +108,9 @@ impl PeerProtocol {
     /// The program has taken notifications of this peer that cost so much so far.
     pub(crate) fn handle_notes_taken(&mut self, cost: u64) {
         let says_nothing = match &self.stage {
-            Stage::Connecting(_) | Stage::Over => true,
+            Stage::Over => true,
             Stage::Closing(shutdown) => shutdown.has_said_goodbye(),
-            Stage::Up { .. } => false,
+            Stage::Connecting(_) | Stage::Up { .. } => false,
         };
         if !says_nothing {
             let cost = self.one_sided.notes.take(cost);
@@ -197,7 +198,7 @@ impl PeerProtocol {
         if let Some(listed) = self.one_sided.listed.get_mut(recv) {
             listed.cuts_pairs = cut;
         }
-        self.say(OneSidedFrame::Grant { op, recv: recv.to_wire(), cut });
+        self.begin_to_serve(recv);
         number.map_or(Landing::Nowhere, |(number, bytes)| {
             Landing::Note(NoteUse::Keep { number, bytes })
         })
@@ -327,7 +328,29 @@ impl PeerProtocol {
             listed.cuts_pairs = cut;
         }
         self.one_sided.undealt_reads += 1;
-        self.begin_to_deal(key);
+        self.begin_to_serve(key);
+    }
+
+    /// The bytes of a request may move as soon as this end is up, which the peer may be before.
+    fn begin_to_serve(&mut self, op: OpKey) {
+        if let Stage::Connecting(_) = self.stage {
+            return self.one_sided.early.push(op);
+        }
+        let Some(Listed { recv, cuts_pairs, .. }) = self.one_sided.listed.get(op) else { return };
+        match self.operations[op].posted.direction {
+            Direction::Send => self.begin_to_deal(op),
+            Direction::Receive => {
+                let (name, cut) = (*recv, *cuts_pairs);
+                self.say(OneSidedFrame::Grant { op: name, recv: op.to_wire(), cut });
+            }
+        }
+    }
+
+    /// This end is up: what was asked of it before begins.
+    pub(in super::super) fn serve_early(&mut self) {
+        for op in std::mem::take(&mut self.one_sided.early) {
+            self.begin_to_serve(op);
+        }
     }
 
     /// Whoever reads wants no more.
@@ -399,6 +422,11 @@ impl PeerProtocol {
         let Role::Serves(serving) = &mut listed.role else { return };
         if is_dealt || serving.stopped.is_some() || serving.is_halting {
             return;
+        }
+        if let Stage::Connecting(_) = self.stage {
+            // It is not granted.
+            serving.stopped = Some(refused);
+            return self.listed_moved(op);
         }
         serving.is_halting = true;
         let (kind, op) = (OperationKind::Write, serving.op);
