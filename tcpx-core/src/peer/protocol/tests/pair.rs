@@ -261,7 +261,6 @@ impl Pair {
                     moved |= self.send_chunk(end, channel)?;
                     moved |= self.receive_chunk(end, channel)?;
                     moved |= self.consume_chunk(end, channel)?;
-                    moved |= self.ends[end].end_send(channel)?;
                 }
                 moved |= self.ends[end].take_notes(usize::MAX)?;
                 self.check_requests()?;
@@ -270,6 +269,13 @@ impl Pair {
                     moved = true;
                 }
             }
+            // Sends that end late end when everything else has happened.
+            for end in ENDS {
+                for channel in 0..self.ends[end].sent.len() {
+                    moved |= !moved && self.ends[end].end_send(channel)?;
+                }
+            }
+            self.check_requests()?;
             if !moved {
                 return ENDS.into_iter().try_for_each(|end| self.check_messages_on_link(end));
             }
