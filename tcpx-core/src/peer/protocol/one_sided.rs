@@ -101,6 +101,9 @@ pub(super) enum Step {
     Moving,
     /// All bytes of a write are sent: the answer is to come.
     Awaiting,
+    /// All bytes of a write are in place there, and this end does not know yet that they are sent:
+    /// their memory is in use until then.
+    Answered,
     /// A write was given up in the middle, and the peer knows. It ends with `why` when what was
     /// dealt is sent and the answer is there.
     Stopping { why: Gaveup, is_answered: bool },

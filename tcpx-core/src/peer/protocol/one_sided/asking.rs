@@ -303,8 +303,11 @@ impl PeerProtocol {
         self.one_sided.telling.end_use(key);
         self.list_waiting();
         let op = OpKey::from_wire(name);
-        let Some(asking) = self.asking(op) else { return };
+        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
+        let Role::Asks(asking) = &mut listed.role else { return };
         match (asking.step, refused) {
+            (Step::Moving, None) if is_dealt => asking.step = Step::Answered,
             (Step::Awaiting, None) => self.finish_request(op, Outcome::Done),
             (Step::Asked | Step::Awaiting, Some(refused)) => {
                 self.finish_request(op, refused.into())
@@ -325,7 +328,7 @@ impl PeerProtocol {
             Step::Moving => self.stop_sending(op, Gaveup::Refused(Refused { why, range: 0 })),
             // It is sent, or given up: the answer says what has become of it.
             Step::Awaiting | Step::Stopping { .. } => {}
-            Step::Waiting | Step::Asked | Step::Halting { .. } => {
+            Step::Waiting | Step::Asked | Step::Answered | Step::Halting { .. } => {
                 self.broken(Violation::UnknownRequest { op: name });
             }
         }
@@ -402,24 +405,18 @@ impl PeerProtocol {
         for (op, listed) in &self.one_sided.listed {
             let Role::Asks(asking) = &listed.role else { continue };
             let is_read = asking.list.kind == OperationKind::Read;
+            let (dealt, bytes) = (listed.cursor.dealt, listed.pieces.bytes);
             match asking.step {
                 Step::Waiting => unheard.push(op),
                 _ if !has_peer_left => {}
-                Step::Asked => unheard.push(op),
-                Step::Moving | Step::Halting { .. } if is_read && listed.cursor.dealt == 0 => {
-                    unheard.push(op);
-                }
-                // It has finished what it had begun.
-                Step::Moving | Step::Halting { .. } | Step::Stopping { .. } | Step::Awaiting => {
-                    let is_over = is_read && listed.cursor.dealt == listed.pieces.bytes;
-                    let was_now = asking.step == Step::Awaiting;
-                    let is_stopped = matches!(asking.step, Step::Halting { is_stopped: true, .. });
-                    if was_now {
-                        unheard.push(op);
-                    } else if !is_over && !is_stopped {
-                        broken = Some(op);
-                    }
-                }
+                Step::Asked | Step::Awaiting => unheard.push(op),
+                // It has finished what it had begun, and this end comes after it.
+                Step::Answered
+                | Step::Stopping { is_answered: true, .. }
+                | Step::Halting { is_stopped: true, .. } => {}
+                Step::Moving | Step::Halting { .. } if is_read && dealt == bytes => {}
+                Step::Moving | Step::Halting { .. } if is_read && dealt == 0 => unheard.push(op),
+                Step::Moving | Step::Halting { .. } | Step::Stopping { .. } => broken = Some(op),
             }
         }
         for op in unheard {

@@ -256,7 +256,9 @@ fn next_step(listed: &Listed, left: u64, is_at_rest: bool) -> Next {
         }
         Role::Asks(asking) => match (asking.step, asking.list.kind) {
             (Step::Moving, OperationKind::Write) if left == 0 => Next::Await,
-            (Step::Moving | Step::Halting { .. }, OperationKind::Read) if left == 0 => {
+            (Step::Answered, _) | (Step::Moving | Step::Halting { .. }, OperationKind::Read)
+                if left == 0 =>
+            {
                 Next::Finish(Outcome::Done)
             }
             (Step::Halting { why, is_stopped: true }, _) if is_at_rest => Next::Finish(why.into()),
