@@ -324,6 +324,9 @@ impl PeerProtocol {
     pub(super) fn handle_write_halted(&mut self, name: u64, why: Refusal) {
         let op = OpKey::from_wire(name);
         let Some(asking) = self.asking(op) else { return };
+        if asking.list.kind != OperationKind::Write {
+            return self.broken(Violation::UnknownRequest { op: name });
+        }
         match asking.step {
             Step::Moving => self.stop_sending(op, Gaveup::Refused(Refused { why, range: 0 })),
             // It is sent, or given up: the answer says what has become of it.

@@ -355,9 +355,11 @@ impl PeerProtocol {
 
     /// Whoever reads wants no more.
     fn handle_read_halted(&mut self, name: u64, why: Refusal) {
-        if let Some(op) = self.one_sided.served.get(&name).copied() {
-            self.stop_serving_read(op, Refused { why, range: 0 });
+        let Some(op) = self.one_sided.served.get(&name).copied() else { return };
+        if self.operations[op].posted.direction != Direction::Send {
+            return self.broken(Violation::UnknownRequest { op: name });
         }
+        self.stop_serving_read(op, Refused { why, range: 0 });
     }
 
     /// No more of a read is dealt, and its initiator knows. If all is dealt, it is too late.
