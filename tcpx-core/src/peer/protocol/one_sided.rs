@@ -126,6 +126,7 @@ pub(super) enum Gaveup {
 pub(super) struct Serving {
     /// The initiator's name for it.
     pub(super) op: u64,
+    pub(super) list: u32,
     pub(super) uses: Arc<[ExportKey]>,
     /// The note of a write, which is kept by this number until all is in place, and its bytes.
     pub(super) note: Option<(u64, u32)>,

@@ -97,9 +97,11 @@ impl PeerProtocol {
         self.actions.push_back(Action::Send(frame));
         self.plan_section(op, Direction::Send, bytes, chunk_bytes, first_channel);
         self.dealing.dealt_listed(turn, bytes, is_last);
-        if is_last && let Some(Listed { role: Role::Serves(_), .. }) = self.one_sided.listed.get(op)
+        if is_last
+            && let Some(Listed { role: Role::Serves(serving), .. }) = self.one_sided.listed.get(op)
         {
-            self.one_sided.undealt_reads -= 1;
+            let list = serving.list;
+            self.read_is_dealt(list);
         }
     }
 

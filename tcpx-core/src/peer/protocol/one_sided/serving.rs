@@ -194,7 +194,7 @@ impl PeerProtocol {
         };
         let cut = self.cuts(opened.pieces.memory);
         let number = note.map(|bytes| (self.next_note(), bytes));
-        let recv = self.serve(op, Direction::Receive, opened, number);
+        let recv = self.serve((op, list), Direction::Receive, opened, number);
         if let Some(listed) = self.one_sided.listed.get_mut(recv) {
             listed.cuts_pairs = cut;
         }
@@ -279,7 +279,7 @@ impl PeerProtocol {
     /// A request of the peer begins. Returns the name of its operation here.
     fn serve(
         &mut self,
-        op: u64,
+        (op, list): (u64, u32),
         direction: Direction,
         opened: Opened,
         note: Option<(u64, u32)>,
@@ -291,7 +291,8 @@ impl PeerProtocol {
         let state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
         let (links, place) = (Links::default(), Place::default());
         let key = self.operations.insert(PostedOperation { posted, state, links, place });
-        let serving = Serving { op, uses, note, stopped: None, is_halting: false };
+        self.one_sided.told.begin_use(list);
+        let serving = Serving { op, list, uses, note, stopped: None, is_halting: false };
         let (role, cursor) = (Role::Serves(serving), PieceCursor::default());
         let listed = Listed { pieces, cursor, cuts_pairs: false, recv: op, role };
         self.one_sided.listed.insert(key, listed);
@@ -323,7 +324,7 @@ impl PeerProtocol {
             let (uses, kind) = (opened.uses, OperationKind::Read);
             return self.actions.push_back(Action::Served { uses, bytes, kind });
         }
-        let key = self.serve(op, Direction::Send, opened, None);
+        let key = self.serve((op, list), Direction::Send, opened, None);
         if let Some(listed) = self.one_sided.listed.get_mut(key) {
             listed.cuts_pairs = cut;
         }
@@ -371,10 +372,17 @@ impl PeerProtocol {
             return;
         }
         serving.stopped = Some(refused);
-        self.one_sided.undealt_reads -= 1;
+        let list = serving.list;
+        self.read_is_dealt(list);
         let Refused { why, range } = refused;
         self.say(OneSidedFrame::Stopped { recv, why, range });
         self.listed_moved(op);
+    }
+
+    /// No more is dealt of a read, and nothing of its list is needed.
+    pub(super) fn read_is_dealt(&mut self, list: u32) {
+        self.one_sided.undealt_reads -= 1;
+        self.one_sided.told.end_use(list);
     }
 
     /// Whoever sends the bytes to a receive of ours sends no more of them.
@@ -443,12 +451,15 @@ impl PeerProtocol {
             return;
         };
         let Some(operation) = self.operations.remove(op) else { return };
-        let Serving { op: name, uses, note, stopped, .. } = serving;
+        let Serving { op: name, list, uses, note, stopped, .. } = serving;
         self.one_sided.served.remove(&name);
         let is_write = operation.posted.direction == Direction::Receive;
         let is_whole = cursor.dealt == pieces.bytes;
         let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
-        self.one_sided.served_writes -= usize::from(is_write);
+        if is_write {
+            self.one_sided.served_writes -= 1;
+            self.one_sided.told.end_use(list);
+        }
         self.actions.push_back(Action::Served { uses, bytes: cursor.dealt, kind });
         if let Some((number, bytes)) = note {
             self.actions.push_back(Action::Note { number, is_published: is_whole });
