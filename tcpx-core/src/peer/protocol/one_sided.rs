@@ -202,6 +202,11 @@ impl OneSided {
         self.listed.contains_key(op)
     }
 
+    /// Reads of the peer of which all is dealt, and not all is sent.
+    pub(super) fn unsent_reads(&self) -> usize {
+        self.served.len() - self.served_writes - self.undealt_reads
+    }
+
     #[cfg(test)]
     pub(super) fn counts(&self) -> Counts {
         let served = [self.served.len(), self.served_writes, self.undealt_reads];

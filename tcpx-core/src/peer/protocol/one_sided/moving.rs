@@ -58,6 +58,11 @@ impl PeerProtocol {
     /// there is one.
     pub(in super::super) fn deal_listed(&mut self, op: OpKey, turn: Turn) -> Option<Action> {
         let listed = self.one_sided.listed.get(op)?;
+        // A peer that takes no chunks does not make this end keep any number of its reads.
+        let is_served = matches!(listed.role, Role::Serves(_));
+        if is_served && self.one_sided.unsent_reads() >= self.one_sided.terms.asked {
+            return None;
+        }
         let memory = listed.pieces.memory;
         let mut rules = CutRules {
             section_bytes: self.dealing.section_bytes(),
