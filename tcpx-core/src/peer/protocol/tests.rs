@@ -13,6 +13,8 @@ mod lists;
 mod messages;
 mod moving;
 mod notes;
+mod one_sided_breaches;
+mod one_sided_crossings;
 mod pair;
 mod payload;
 mod post_room;

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use slotmap::KeyData;
 
 use super::driver::{Check, Driver, End, ensure};
+use super::exporting::Area;
+use crate::control::frame::one_sided::ListedRange;
 use crate::exports::refusal::Refusal;
 use crate::peer::protocol::action::Outcome;
 use crate::peer::protocol::one_sided::NewRequest;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
+use crate::transfer::pieces::{Piece, Pieces};
 use crate::types::remote_access::OperationKind;
-use crate::types::{Direction, PreparedKey, TransferKey};
+use crate::types::{Direction, MemoryType, PreparedKey, RegistrationKey, TransferKey};
 
 /// Numbers of transfers from here on belong to operations with a list.
 const FIRST_TRANSFER: u64 = 1 << 24;
@@ -59,6 +62,31 @@ pub(super) struct Requests {
 }
 
 impl Request {
+    /// An operation on the beginning of an area of the other end.
+    pub(super) fn of_one(
+        requests: &Requests,
+        kind: OperationKind,
+        (number, area): (usize, &Area),
+        bytes: u64,
+    ) -> Self {
+        let here = (1 << 50) + (requests.all.len() as u64 * (1 << 16));
+        let (owners, piece) =
+            (vec![RegistrationKey::default()], Piece { owner: 0, address: here, bytes });
+        let pieces = Pieces::new(MemoryType::Device, owners, vec![piece]).expect("it has bytes");
+        let list = PreparedList {
+            key: requests.next_key(),
+            kind,
+            pieces: Arc::new(pieces),
+            keys: [area.listed].into(),
+            key_bytes: [area.bytes].into(),
+            ranges: [ListedRange { key: 0, offset: 0, bytes }].into(),
+            remote_memory: area.memory,
+        };
+        let ranges = vec![Ranges { here, there: area.address, bytes }];
+        let (list, areas) = (Arc::new(list), vec![number]);
+        Self { list, ranges, areas, fault: None, is_dropped: false, post: None }
+    }
+
     pub(super) fn is_active(&self) -> bool {
         self.post.as_ref().is_some_and(|post| post.end.is_none())
     }
