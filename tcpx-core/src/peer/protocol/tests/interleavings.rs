@@ -128,7 +128,7 @@ impl Story {
 
     /// One step at one end.
     fn step(&mut self, end: usize) -> Check {
-        match self.random.below(62) {
+        match self.random.below(66) {
             0..=9 => self.post(end),
             10..=13 => self.cancel(end),
             14..=22 => {

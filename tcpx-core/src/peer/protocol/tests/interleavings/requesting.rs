@@ -9,6 +9,7 @@ use crate::exports::refusal::Refusal;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::peer::protocol::tests::driver::Check;
 use crate::peer::protocol::tests::exporting::Area;
+use crate::peer::protocol::tests::pair::ENDS;
 use crate::peer::protocol::tests::random::Random;
 use crate::peer::protocol::tests::requests::{Note, Ranges, Request};
 use crate::transfer::pieces::{Piece, Pieces};
@@ -38,6 +39,7 @@ struct Drawn {
     ranges: Vec<ListedRange>,
     pieces: Vec<Piece>,
     pairs: Vec<Ranges>,
+    memory: Option<MemoryType>,
     fault: Option<(Refusal, u32)>,
 }
 
@@ -59,6 +61,9 @@ impl Drawn {
             Flaw::Forged => Some(Refusal::UnknownKey),
             _ if !area.access.allows(wanted) => Some(Refusal::Access),
             Flaw::PastEnd => Some(Refusal::OutOfRange),
+            Flaw::None if *self.memory.get_or_insert(area.memory) != area.memory => {
+                Some(Refusal::MixedMemory)
+            }
             Flaw::None => None,
         };
         self.fault = self.fault.or(why.map(|why| (why, index)));
@@ -89,7 +94,7 @@ fn places(random: &mut Random, lengths: &[u64]) -> Vec<u64> {
 impl Story {
     /// One step at one end.
     pub(super) fn step_request(&mut self, end: usize) -> Check {
-        match self.random.below(16) {
+        match self.random.below(20) {
             0 | 1 => self.export(end),
             2 => self.unexport(end),
             3..=5 => self.prepare(end),
@@ -106,6 +111,7 @@ impl Story {
                 let most = self.random.pick(&[1, 2, usize::MAX]);
                 self.pair.ends[end].take_notes(most).map(drop)
             }
+            15..=18 => self.hurry(),
             _ => {
                 let channel = self.random.below(self.pair.ends[end].sent.len());
                 self.write_down(format!("{end} learns that a chunk of {channel} is sent"));
@@ -113,6 +119,22 @@ impl Story {
                 self.pair.check_requests()
             }
         }
+    }
+
+    /// Some of what is under way comes through, at both ends.
+    fn hurry(&mut self) -> Check {
+        let times = self.random.below(8);
+        self.write_down(format!("much moves, {times} times"));
+        for _ in 0..times {
+            for end in ENDS {
+                self.pair.deliver(end)?;
+                let channel = self.random.below(self.pair.ends[end].sent.len());
+                self.pair.send_chunk(end, channel)?;
+                self.pair.receive_chunk(end, channel)?;
+                self.pair.consume_chunk(end, channel)?;
+            }
+        }
+        Ok(())
     }
 
     fn note_bytes(&mut self) -> usize {
@@ -147,6 +169,7 @@ impl Story {
         let kind = random.pick(&[OperationKind::Read, OperationKind::Write]);
         let local = random.pick(&[MemoryType::Host, MemoryType::Device]);
         let remote = areas[random.below(areas.len())].memory;
+        let is_mixed = random.one_in(20);
         let count = 1 + random.pick(&[0, 0, 0, 1, 2, 8]);
         let length = random.pick(&[0, 0, 1, 3, 8, 64, 65, 300]);
         let lengths: Vec<u64> = (0..count)
@@ -157,7 +180,7 @@ impl Story {
         let requests = &mut self.pair.ends[end].requests;
         let base = FIRST + APART * requests.all.len() as u64;
         for (at, bytes) in lengths.iter().copied().enumerate() {
-            let is_fit = |number: &usize| areas[*number].memory == remote;
+            let is_fit = |number: &usize| is_mixed || areas[*number].memory == remote;
             let fit: Vec<usize> = (0..areas.len()).filter(is_fit).collect();
             let number = random.pick(&fit);
             let flaw = match random.below(40) {
@@ -168,7 +191,7 @@ impl Story {
             let places = [base + here[at], there[at], bytes];
             drawn.add(number, &areas[number], flaw, kind, places);
         }
-        let Drawn { areas: meant, keys, ranges, pieces, pairs, fault } = drawn;
+        let Drawn { areas: meant, keys, ranges, pieces, pairs, fault, .. } = drawn;
         let (owners, key) = (vec![RegistrationKey::default()], requests.next_key());
         let pieces = Pieces::new(local, owners, pieces).expect("they have bytes");
         let list = Arc::new(PreparedList {
