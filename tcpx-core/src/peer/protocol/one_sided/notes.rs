@@ -109,9 +109,9 @@ impl Notes {
         self.told
     }
 
-    /// Nobody gets one of so many bytes that has come. The sum that the peer is to be told, if it is
-    /// worth a frame: a sender of which all is gone may always send the longest there is, although
-    /// a quarter of the buffer may be taken by then that this end was not told of.
+    /// Nobody gets one of so many bytes that has come. The sum that the peer is to be told, if it
+    /// is worth a frame: a sender of which all is gone may always send the longest there is,
+    /// although a quarter of the buffer may be taken by then that this end was not told of.
     pub(super) fn drop_note(&mut self, bytes: usize) -> Option<u64> {
         self.dropped += cost(bytes);
         let gone = self.taken + self.dropped;

@@ -1,5 +1,5 @@
-//! What of reads, writes and notifications crosses on the link, told step by step. End 0 asks, end 1
-//! exports.
+//! What of reads, writes and notifications crosses on the link, told step by step. End 0 asks, end
+//! 1 exports.
 
 use super::driver::{CHUNK_BYTES, End, Over};
 use super::pair::{ENDS, Pair};

@@ -278,7 +278,7 @@ proptest! {
                     lists.handle_keys(1, &told, &exports).err()
                 }
                 Err(ranges) => {
-                    let told = ranges.iter().map(|(key, offset, bytes)| range(*key, *offset, *bytes));
+                    let told = ranges.iter().map(|(key, at, bytes)| range(*key, *at, *bytes));
                     lists.handle_ranges(1, &told.collect::<Vec<_>>(), &exports).err()
                 }
             };
