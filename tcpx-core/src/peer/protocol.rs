@@ -260,6 +260,7 @@ impl PeerProtocol {
         self.stage = Stage::Up { peer_left: false };
         self.actions.push_back(Action::Open);
         self.use_credit();
+        self.serve_early();
         if peer_left {
             self.peer_leaves();
         }

@@ -101,6 +101,9 @@ pub(super) enum Step {
     Moving,
     /// All bytes of a write are sent: the answer is to come.
     Awaiting,
+    /// All bytes of a write are in place there, and this end does not know yet that they are sent:
+    /// their memory is in use until then.
+    Answered,
     /// A write was given up in the middle, and the peer knows. It ends with `why` when what was
     /// dealt is sent and the answer is there.
     Stopping { why: Gaveup, is_answered: bool },
@@ -123,6 +126,7 @@ pub(super) enum Gaveup {
 pub(super) struct Serving {
     /// The initiator's name for it.
     pub(super) op: u64,
+    pub(super) list: u32,
     pub(super) uses: Arc<[ExportKey]>,
     /// The note of a write, which is kept by this number until all is in place, and its bytes.
     pub(super) note: Option<(u64, u32)>,
@@ -162,6 +166,8 @@ pub(super) struct OneSided {
     pub(super) undealt: HashMap<u64, PreparedKey>,
     /// Requests of the peer that are served, by the initiator's names.
     pub(super) served: HashMap<u64, OpKey>,
+    /// Those among them that came before this end was up, and wait for that.
+    pub(super) early: Vec<OpKey>,
     /// Writes among them.
     pub(super) served_writes: usize,
     /// Reads among them of which not all is dealt.
@@ -184,13 +190,45 @@ impl OneSided {
             unanswered: HashMap::default(),
             undealt: HashMap::default(),
             served: HashMap::default(),
+            early: Vec::new(),
             served_writes: 0,
             undealt_reads: 0,
         }
     }
+
     /// Whether the memory of an operation is a list of pieces.
     #[inline]
     pub(super) fn has_listed(&self, op: OpKey) -> bool {
         self.listed.contains_key(op)
     }
+
+    /// Reads of the peer of which all is dealt, and not all is sent.
+    pub(super) fn unsent_reads(&self) -> usize {
+        self.served.len() - self.served_writes - self.undealt_reads
+    }
+
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> Counts {
+        let served = [self.served.len(), self.served_writes, self.undealt_reads];
+        let [served, served_writes, undealt_reads] = served;
+        let (listed, unanswered, undealt) =
+            (self.listed.len(), self.unanswered.len(), self.undealt.len());
+        Counts {
+            requests: [listed, unanswered, undealt, served, served_writes, undealt_reads],
+            lists_told: self.telling.sizes(),
+            lists_known: self.told.sizes(),
+        }
+    }
+}
+
+/// How much there is of everything, for tests.
+#[cfg(test)]
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Operations with a list, writes without an answer, reads that are not dealt; and what is
+    /// served, writes among it, and reads that are not dealt.
+    pub(super) requests: [usize; 6],
+    /// Lists that the peer knows, and their ranges; and those of the peer's.
+    pub(super) lists_told: (usize, usize),
+    pub(super) lists_known: (usize, usize),
 }

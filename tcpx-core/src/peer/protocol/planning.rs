@@ -12,10 +12,15 @@ impl PeerProtocol {
     /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
     /// must be answered first, if there is one.
     pub(super) fn plan_next(&mut self) -> Option<Action> {
-        let turn = self.dealing.turn()?;
-        if let Some(op) = self.dealing.next_listed(turn) {
-            return self.deal_listed(op, turn);
-        }
+        let turn = loop {
+            let turn = self.dealing.turn()?;
+            match self.dealing.next_listed(turn) {
+                Some(op) if self.is_dealt(op) => return self.deal_listed(op, turn),
+                // It was given up.
+                Some(_) => self.dealing.pop_listed(turn),
+                None => break turn,
+            }
+        };
         match turn {
             Turn::Section => {
                 let section = self.dealing.take_section()?;

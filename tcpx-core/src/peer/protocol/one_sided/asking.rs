@@ -97,12 +97,7 @@ impl PeerProtocol {
     /// Says the next thing that is due about lists, requests and notifications. False when that is
     /// nothing, or the link has no room.
     pub(in super::super) fn say_next(&mut self) -> bool {
-        let may_say = match &self.stage {
-            Stage::Up { .. } => true,
-            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
-            Stage::Connecting(_) | Stage::Over => false,
-        };
-        if !may_say || self.eager.link_room == 0 {
+        if self.eager.link_room == 0 || !self.may_say() {
             return false;
         }
         self.ask_next() || self.tell_next() || self.note_next()
@@ -110,14 +105,33 @@ impl PeerProtocol {
 
     /// Whether there is something to say, as soon as the link has room.
     pub(crate) fn has_more_to_say(&self) -> bool {
-        let OneSided { telling, notes, reads, writes, noted_writes, undealt, unanswered, .. } =
-            &self.one_sided;
+        let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = &self.one_sided;
         let asked = self.one_sided.terms.asked;
-        telling.has_more()
+        let has_more = telling.has_more()
             || notes.has_next()
             || (!reads.is_empty() && undealt.len() < asked)
             || (!writes.is_empty() && unanswered.len() < asked)
-            || (!noted_writes.is_empty() && unanswered.len() < asked && notes.may_send_any())
+            || (unanswered.len() < asked
+                && self.next_noted_write().is_some_and(|bytes| notes.may_send(bytes)));
+        has_more && self.may_say()
+    }
+
+    /// Whether the peer listens to lists, requests and notifications.
+    fn may_say(&self) -> bool {
+        match &self.stage {
+            Stage::Up { .. } => true,
+            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
+            Stage::Connecting(_) | Stage::Over => false,
+        }
+    }
+
+    /// Bytes of the note of the next write that has one.
+    fn next_noted_write(&self) -> Option<usize> {
+        let note_bytes = |op: &OpKey| match &self.one_sided.listed.get(*op)?.role {
+            Role::Asks(Asking { step: Step::Waiting, note, .. }) => Some(note.as_ref()?.len()),
+            _ => None,
+        };
+        self.one_sided.noted_writes.iter().find_map(note_bytes)
     }
 
     fn take_link_room(&mut self, payload: usize) {
@@ -232,6 +246,8 @@ impl PeerProtocol {
         for op in said.ready {
             self.ready(op);
         }
+        // A list whose requests were given up while it was told makes room now.
+        self.list_waiting();
         true
     }
 
@@ -287,8 +303,11 @@ impl PeerProtocol {
         self.one_sided.telling.end_use(key);
         self.list_waiting();
         let op = OpKey::from_wire(name);
-        let Some(asking) = self.asking(op) else { return };
+        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
+        let Role::Asks(asking) = &mut listed.role else { return };
         match (asking.step, refused) {
+            (Step::Moving, None) if is_dealt => asking.step = Step::Answered,
             (Step::Awaiting, None) => self.finish_request(op, Outcome::Done),
             (Step::Asked | Step::Awaiting, Some(refused)) => {
                 self.finish_request(op, refused.into())
@@ -305,11 +324,14 @@ impl PeerProtocol {
     pub(super) fn handle_write_halted(&mut self, name: u64, why: Refusal) {
         let op = OpKey::from_wire(name);
         let Some(asking) = self.asking(op) else { return };
+        if asking.list.kind != OperationKind::Write {
+            return self.broken(Violation::UnknownRequest { op: name });
+        }
         match asking.step {
             Step::Moving => self.stop_sending(op, Gaveup::Refused(Refused { why, range: 0 })),
             // It is sent, or given up: the answer says what has become of it.
             Step::Awaiting | Step::Stopping { .. } => {}
-            Step::Waiting | Step::Asked | Step::Halting { .. } => {
+            Step::Waiting | Step::Asked | Step::Answered | Step::Halting { .. } => {
                 self.broken(Violation::UnknownRequest { op: name });
             }
         }
@@ -386,24 +408,18 @@ impl PeerProtocol {
         for (op, listed) in &self.one_sided.listed {
             let Role::Asks(asking) = &listed.role else { continue };
             let is_read = asking.list.kind == OperationKind::Read;
+            let (dealt, bytes) = (listed.cursor.dealt, listed.pieces.bytes);
             match asking.step {
                 Step::Waiting => unheard.push(op),
                 _ if !has_peer_left => {}
-                Step::Asked => unheard.push(op),
-                Step::Moving | Step::Halting { .. } if is_read && listed.cursor.dealt == 0 => {
-                    unheard.push(op);
-                }
-                // It has finished what it had begun.
-                Step::Moving | Step::Halting { .. } | Step::Stopping { .. } | Step::Awaiting => {
-                    let is_over = is_read && listed.cursor.dealt == listed.pieces.bytes;
-                    let was_now = asking.step == Step::Awaiting;
-                    let is_stopped = matches!(asking.step, Step::Halting { is_stopped: true, .. });
-                    if was_now {
-                        unheard.push(op);
-                    } else if !is_over && !is_stopped {
-                        broken = Some(op);
-                    }
-                }
+                Step::Asked | Step::Awaiting => unheard.push(op),
+                // It has finished what it had begun, and this end comes after it.
+                Step::Answered
+                | Step::Stopping { is_answered: true, .. }
+                | Step::Halting { is_stopped: true, .. } => {}
+                Step::Moving | Step::Halting { .. } if is_read && dealt == bytes => {}
+                Step::Moving | Step::Halting { .. } if is_read && dealt == 0 => unheard.push(op),
+                Step::Moving | Step::Halting { .. } | Step::Stopping { .. } => broken = Some(op),
             }
         }
         for op in unheard {

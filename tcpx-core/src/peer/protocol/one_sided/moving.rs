@@ -46,18 +46,23 @@ impl PeerProtocol {
         self.dealing.push_listed(op, bytes);
     }
 
+    /// Whether the bytes of an operation that waits to be dealt are still wanted.
+    pub(in super::super) fn is_dealt(&self, op: OpKey) -> bool {
+        self.one_sided.listed.get(op).is_some_and(|listed| match &listed.role {
+            Role::Asks(asking) => asking.step == Step::Moving,
+            Role::Serves(serving) => serving.stopped.is_none(),
+        })
+    }
+
     /// Deals the next section of an operation. Returns an action that must be answered first, if
     /// there is one.
     pub(in super::super) fn deal_listed(&mut self, op: OpKey, turn: Turn) -> Option<Action> {
-        let is_dealt = |listed: &&mut Listed| match &listed.role {
-            Role::Asks(asking) => asking.step == Step::Moving,
-            Role::Serves(serving) => serving.stopped.is_none(),
-        };
-        let Some(listed) = self.one_sided.listed.get_mut(op).filter(is_dealt) else {
-            // It was given up.
-            self.dealing.pop_listed(turn);
+        let listed = self.one_sided.listed.get(op)?;
+        // A peer that takes no chunks does not make this end keep any number of its reads.
+        let is_served = matches!(listed.role, Role::Serves(_));
+        if is_served && self.one_sided.unsent_reads() >= self.one_sided.terms.asked {
             return None;
-        };
+        }
         let memory = listed.pieces.memory;
         let mut rules = CutRules {
             section_bytes: self.dealing.section_bytes(),
@@ -97,9 +102,11 @@ impl PeerProtocol {
         self.actions.push_back(Action::Send(frame));
         self.plan_section(op, Direction::Send, bytes, chunk_bytes, first_channel);
         self.dealing.dealt_listed(turn, bytes, is_last);
-        if is_last && let Some(Listed { role: Role::Serves(_), .. }) = self.one_sided.listed.get(op)
+        if is_last
+            && let Some(Listed { role: Role::Serves(serving), .. }) = self.one_sided.listed.get(op)
         {
-            self.one_sided.undealt_reads -= 1;
+            let list = serving.list;
+            self.read_is_dealt(list);
         }
     }
 
@@ -256,7 +263,9 @@ fn next_step(listed: &Listed, left: u64, is_at_rest: bool) -> Next {
         }
         Role::Asks(asking) => match (asking.step, asking.list.kind) {
             (Step::Moving, OperationKind::Write) if left == 0 => Next::Await,
-            (Step::Moving | Step::Halting { .. }, OperationKind::Read) if left == 0 => {
+            (Step::Answered, _) | (Step::Moving | Step::Halting { .. }, OperationKind::Read)
+                if left == 0 =>
+            {
                 Next::Finish(Outcome::Done)
             }
             (Step::Halting { why, is_stopped: true }, _) if is_at_rest => Next::Finish(why.into()),

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::completions::notification_queue::note_cost as cost;
-use crate::types::MAX_NOTIFICATION_BYTES;
 
 /// The books of one end. Costs are sums since the link began.
 #[derive(Debug)]
@@ -77,11 +76,6 @@ impl Notes {
         self.queue.front().is_some_and(|note| self.may_send(note.len()))
     }
 
-    /// Whether one of any length may be sent.
-    pub(super) fn may_send_any(&self) -> bool {
-        self.may_send(MAX_NOTIFICATION_BYTES as usize)
-    }
-
     /// The oldest of those that wait, if it may be sent. It counts as sent.
     pub(super) fn next(&mut self) -> Option<Arc<[u8]>> {
         let bytes = self.queue.front()?.len();
@@ -115,12 +109,13 @@ impl Notes {
         self.told
     }
 
-    /// Nobody gets one of so many bytes that has come. The sum that the peer is to be told, if it is
-    /// worth a frame: a sender of which all is gone may always send the longest there is.
+    /// Nobody gets one of so many bytes that has come. The sum that the peer is to be told, if it
+    /// is worth a frame: a sender of which all is gone may always send the longest there is,
+    /// although a quarter of the buffer may be taken by then that this end was not told of.
     pub(super) fn drop_note(&mut self, bytes: usize) -> Option<u64> {
         self.dropped += cost(bytes);
         let gone = self.taken + self.dropped;
-        (gone - self.told >= self.buffer / 4).then(|| self.take(self.taken))
+        (gone - self.told >= self.buffer / 8).then(|| self.take(self.taken))
     }
 }
 
@@ -129,6 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_NOTIFICATION_BYTES};
 
     #[test]
     fn whoever_sends_more_than_there_is_room_for_is_found_out() {
@@ -137,6 +133,25 @@ mod tests {
         assert!(!notes.handle_taken(1), "nothing was sent");
         notes.send(100);
         assert!(notes.handle_taken(164) && !notes.handle_taken(163) && !notes.handle_taken(165));
+    }
+
+    /// What the program took is told when it is a quarter; what is dropped counts beside that.
+    #[test]
+    fn the_longest_one_has_room_when_all_are_gone() {
+        let buffer = u64::from(LEAST_NOTIFICATION_BYTES);
+        let (mut sender, mut receiver) = (Notes::new(buffer), Notes::new(buffer));
+        let taken = (buffer / 4) as usize - 65;
+        sender.send(taken);
+        assert!(receiver.handle_note(taken));
+        for dropped in [taken, 0, 1, 100, taken / 2, taken / 2 - 64, 0] {
+            sender.send(dropped);
+            assert!(receiver.handle_note(dropped));
+            if let Some(told) = receiver.drop_note(dropped) {
+                assert!(sender.handle_taken(told));
+            }
+            let has_room = sender.may_send(MAX_NOTIFICATION_BYTES as usize);
+            assert!(has_room, "after one of {dropped} bytes");
+        }
     }
 
     #[test]

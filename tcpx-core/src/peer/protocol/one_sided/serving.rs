@@ -26,13 +26,14 @@ impl PeerProtocol {
         exports: &mut Exports,
     ) -> Landing {
         match &self.stage {
-            Stage::Connecting(_) => {
+            // The peer may be up from then on.
+            Stage::Connecting(connecting) if !connecting.said_ready => {
                 let (frame, state) = (format!("{frame:?}"), self.stage.words());
                 self.broken(Violation::Unexpected { frame, state });
                 return Landing::Nowhere;
             }
             Stage::Over => return Landing::Nowhere,
-            Stage::Up { .. } | Stage::Closing(_) => {}
+            Stage::Connecting(_) | Stage::Up { .. } | Stage::Closing(_) => {}
         }
         match frame {
             OneSidedFrame::Write { op, list, note } => self.handle_write(op, list, note, exports),
@@ -107,9 +108,9 @@ impl PeerProtocol {
     /// The program has taken notifications of this peer that cost so much so far.
     pub(crate) fn handle_notes_taken(&mut self, cost: u64) {
         let says_nothing = match &self.stage {
-            Stage::Connecting(_) | Stage::Over => true,
+            Stage::Over => true,
             Stage::Closing(shutdown) => shutdown.has_said_goodbye(),
-            Stage::Up { .. } => false,
+            Stage::Connecting(_) | Stage::Up { .. } => false,
         };
         if !says_nothing {
             let cost = self.one_sided.notes.take(cost);
@@ -193,11 +194,11 @@ impl PeerProtocol {
         };
         let cut = self.cuts(opened.pieces.memory);
         let number = note.map(|bytes| (self.next_note(), bytes));
-        let recv = self.serve(op, Direction::Receive, opened, number);
+        let recv = self.serve((op, list), Direction::Receive, opened, number);
         if let Some(listed) = self.one_sided.listed.get_mut(recv) {
             listed.cuts_pairs = cut;
         }
-        self.say(OneSidedFrame::Grant { op, recv: recv.to_wire(), cut });
+        self.begin_to_serve(recv);
         number.map_or(Landing::Nowhere, |(number, bytes)| {
             Landing::Note(NoteUse::Keep { number, bytes })
         })
@@ -278,7 +279,7 @@ impl PeerProtocol {
     /// A request of the peer begins. Returns the name of its operation here.
     fn serve(
         &mut self,
-        op: u64,
+        (op, list): (u64, u32),
         direction: Direction,
         opened: Opened,
         note: Option<(u64, u32)>,
@@ -290,7 +291,8 @@ impl PeerProtocol {
         let state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
         let (links, place) = (Links::default(), Place::default());
         let key = self.operations.insert(PostedOperation { posted, state, links, place });
-        let serving = Serving { op, uses, note, stopped: None, is_halting: false };
+        self.one_sided.told.begin_use(list);
+        let serving = Serving { op, list, uses, note, stopped: None, is_halting: false };
         let (role, cursor) = (Role::Serves(serving), PieceCursor::default());
         let listed = Listed { pieces, cursor, cuts_pairs: false, recv: op, role };
         self.one_sided.listed.insert(key, listed);
@@ -322,19 +324,43 @@ impl PeerProtocol {
             let (uses, kind) = (opened.uses, OperationKind::Read);
             return self.actions.push_back(Action::Served { uses, bytes, kind });
         }
-        let key = self.serve(op, Direction::Send, opened, None);
+        let key = self.serve((op, list), Direction::Send, opened, None);
         if let Some(listed) = self.one_sided.listed.get_mut(key) {
             listed.cuts_pairs = cut;
         }
         self.one_sided.undealt_reads += 1;
-        self.begin_to_deal(key);
+        self.begin_to_serve(key);
+    }
+
+    /// The bytes of a request may move as soon as this end is up, which the peer may be before.
+    fn begin_to_serve(&mut self, op: OpKey) {
+        if let Stage::Connecting(_) = self.stage {
+            return self.one_sided.early.push(op);
+        }
+        let Some(Listed { recv, cuts_pairs, .. }) = self.one_sided.listed.get(op) else { return };
+        match self.operations[op].posted.direction {
+            Direction::Send => self.begin_to_deal(op),
+            Direction::Receive => {
+                let (name, cut) = (*recv, *cuts_pairs);
+                self.say(OneSidedFrame::Grant { op: name, recv: op.to_wire(), cut });
+            }
+        }
+    }
+
+    /// This end is up: what was asked of it before begins.
+    pub(in super::super) fn serve_early(&mut self) {
+        for op in std::mem::take(&mut self.one_sided.early) {
+            self.begin_to_serve(op);
+        }
     }
 
     /// Whoever reads wants no more.
     fn handle_read_halted(&mut self, name: u64, why: Refusal) {
-        if let Some(op) = self.one_sided.served.get(&name).copied() {
-            self.stop_serving_read(op, Refused { why, range: 0 });
+        let Some(op) = self.one_sided.served.get(&name).copied() else { return };
+        if self.operations[op].posted.direction != Direction::Send {
+            return self.broken(Violation::UnknownRequest { op: name });
         }
+        self.stop_serving_read(op, Refused { why, range: 0 });
     }
 
     /// No more of a read is dealt, and its initiator knows. If all is dealt, it is too late.
@@ -346,10 +372,17 @@ impl PeerProtocol {
             return;
         }
         serving.stopped = Some(refused);
-        self.one_sided.undealt_reads -= 1;
+        let list = serving.list;
+        self.read_is_dealt(list);
         let Refused { why, range } = refused;
         self.say(OneSidedFrame::Stopped { recv, why, range });
         self.listed_moved(op);
+    }
+
+    /// No more is dealt of a read, and nothing of its list is needed.
+    pub(super) fn read_is_dealt(&mut self, list: u32) {
+        self.one_sided.undealt_reads -= 1;
+        self.one_sided.told.end_use(list);
     }
 
     /// Whoever sends the bytes to a receive of ours sends no more of them.
@@ -408,6 +441,11 @@ impl PeerProtocol {
         if is_dealt || serving.stopped.is_some() || serving.is_halting {
             return;
         }
+        if let Stage::Connecting(_) = self.stage {
+            // It is not granted.
+            serving.stopped = Some(refused);
+            return self.listed_moved(op);
+        }
         serving.is_halting = true;
         let (kind, op) = (OperationKind::Write, serving.op);
         self.say(OneSidedFrame::Halt { kind, op, why: Refusal::Revoked });
@@ -421,12 +459,15 @@ impl PeerProtocol {
             return;
         };
         let Some(operation) = self.operations.remove(op) else { return };
-        let Serving { op: name, uses, note, stopped, .. } = serving;
+        let Serving { op: name, list, uses, note, stopped, .. } = serving;
         self.one_sided.served.remove(&name);
         let is_write = operation.posted.direction == Direction::Receive;
         let is_whole = cursor.dealt == pieces.bytes;
         let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
-        self.one_sided.served_writes -= usize::from(is_write);
+        if is_write {
+            self.one_sided.served_writes -= 1;
+            self.one_sided.told.end_use(list);
+        }
         self.actions.push_back(Action::Served { uses, bytes: cursor.dealt, kind });
         if let Some((number, bytes)) = note {
             self.actions.push_back(Action::Note { number, is_published: is_whole });

@@ -39,6 +39,8 @@ pub(super) struct ToldList {
     pub(super) bytes: u64,
     ranges: usize,
     pub(super) opened: Result<Opened, Refused>,
+    /// Requests under way that need it.
+    active: usize,
 }
 
 /// What no well-behaved initiator says of lists.
@@ -48,6 +50,8 @@ pub(crate) enum ListFault {
     Known,
     #[error("another one is not whole")]
     NotWhole,
+    #[error("a request of it is under way")]
+    InUse,
     #[error("it is not being told")]
     NotTold,
     #[error("{keys} keys, {ranges} ranges and {bytes} bytes")]
@@ -188,11 +192,24 @@ impl ToldLists {
         Ok(())
     }
 
-    /// The peer needs a list no more.
+    /// The peer needs a list no more. What requests under way need of it would not be counted.
     pub(super) fn handle_forget(&mut self, list: u32) -> Result<(), ListFault> {
-        let forgotten = self.lists.remove(&list).ok_or(ListFault::NotTold)?;
-        self.ranges -= forgotten.ranges;
+        let known = self.lists.get(&list).ok_or(ListFault::NotTold)?;
+        if known.active > 0 {
+            return Err(ListFault::InUse);
+        }
+        self.ranges -= known.ranges;
+        self.lists.remove(&list);
         Ok(())
+    }
+
+    /// A request needs a list from now on, until [`end_use`](Self::end_use).
+    pub(super) fn begin_use(&mut self, list: u32) {
+        self.lists.entry(list).and_modify(|list| list.active += 1);
+    }
+
+    pub(super) fn end_use(&mut self, list: u32) {
+        self.lists.entry(list).and_modify(|list| list.active -= 1);
     }
 
     /// A list that is whole.
@@ -280,7 +297,7 @@ impl Partial {
             Some(refused) => Err(refused),
             None => open_list(memory, owners, pieces, &opened),
         };
-        ToldList { kind, bytes, ranges, opened }
+        ToldList { kind, bytes, ranges, opened, active: 0 }
     }
 }
 
