@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::peer::post_gate::{MOST_HANDED_IN, PostGate};
@@ -34,25 +34,18 @@ pub(crate) struct PostTarget<'a> {
 }
 
 /// Its lock is held for a moment only, and never while the engine's is waited for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Inbox {
     contents: Mutex<Contents>,
     /// How many operations lie in it.
     count: AtomicUsize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Contents {
     /// Memory that may be posted on.
     memory: HashMap<MemoryId, Usable>,
     operations: Vec<NewOperation>,
-}
-
-impl Default for Inbox {
-    fn default() -> Self {
-        let contents = Contents { memory: HashMap::new(), operations: Vec::new() };
-        Self { contents: Mutex::new(contents), count: AtomicUsize::new(0) }
-    }
 }
 
 impl Inbox {
