@@ -37,6 +37,32 @@ pub mod kind {
     pub const ANNOUNCE: u16 = 7;
     /// The first word of a goodbye.
     pub const GOODBYE: u16 = 14;
+    /// The last word of an end that gives up.
+    pub const ABORT: u16 = 16;
+    /// Bytes are dealt.
+    pub const SECTION: u16 = 20;
+    /// A list of remote memory begins.
+    pub const LIST: u16 = 24;
+    /// Its keys.
+    pub const LIST_KEYS: u16 = 25;
+    /// Its ranges.
+    pub const LIST_RANGES: u16 = 26;
+    /// A list is not needed any more.
+    pub const FORGET: u16 = 27;
+    /// A list is to be written.
+    pub const WRITE: u16 = 28;
+    /// A short list is written; its bytes follow the frame.
+    pub const WRITE_NOW: u16 = 29;
+    /// A list is to be read.
+    pub const READ: u16 = 30;
+    /// A list may be written.
+    pub const GRANT: u16 = 31;
+    /// No more bytes come.
+    pub const STOPPED: u16 = 33;
+    /// What became of a write.
+    pub const ANSWER: u16 = 34;
+    /// A notification; its bytes follow the frame.
+    pub const NOTIFY: u16 = 35;
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +90,8 @@ impl State {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Held while a frame is written.
+    writing: Mutex<()>,
 }
 
 impl Shared {
@@ -137,6 +165,28 @@ impl LinkProxy {
     pub fn swallow(&self) {
         let mut state = self.shared.state();
         (state.to_listener_is_shut, state.to_connector_is_shut) = (true, true);
+    }
+
+    /// Says this to the end in that direction as if the other one had, between two frames of the
+    /// newest connection.
+    ///
+    /// # Errors
+    /// The connection is over.
+    ///
+    /// # Panics
+    /// When nothing goes through.
+    pub fn inject(&self, direction: Direction, bytes: &[u8]) -> io::Result<()> {
+        let from_the_end = match direction {
+            Direction::ToListener => 1,
+            Direction::ToConnector => 2,
+        };
+        let mut to = {
+            let streams = &self.shared.state().streams;
+            let at = streams.len().checked_sub(from_the_end).expect("a connection goes through");
+            streams[at].try_clone()?
+        };
+        let _writing = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        to.write_all(bytes)
     }
 
     /// Closes every connection that goes through, both ways. New ones are passed on.
@@ -214,6 +264,7 @@ fn pump(
         if !wait_for_passage(direction, kind, &whole, shared) {
             break;
         }
+        let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         to.write_all(&whole)?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use tcpx_core::{Error, Session, Transfer};
+use tcpx_core::{Error, Operation, Session, Transfer};
 
 use crate::budget::Budget;
 use crate::deadline::Deadline;
@@ -34,19 +34,32 @@ impl LinkWatch {
 
     /// Waits for a transfer, as long as the command has time and the other end is there.
     pub(crate) fn wait(&self, transfer: &Transfer) -> Result<(), Failure> {
+        self.wait_with("waiting for a transfer", |time| transfer.wait(Some(time)))
+    }
+
+    /// The same for an operation.
+    pub(crate) fn wait_operation(&self, operation: &Operation) -> Result<(), Failure> {
+        self.wait_with("waiting for an operation", |time| operation.wait(Some(time)))
+    }
+
+    fn wait_with(
+        &self,
+        doing: &str,
+        wait: impl Fn(Duration) -> tcpx_core::Result<()>,
+    ) -> Result<(), Failure> {
         let deadline = self.budget.step();
         loop {
             let left = deadline.left();
-            let mut error = match transfer.wait(Some(left.min(LOOK_EVERY))) {
+            let mut error = match wait(left.min(LOOK_EVERY)) {
                 Err(error @ Error::Deadline { .. }) => error,
                 outcome => return Ok(outcome?),
             };
             // An end that left in order had its goodbye answered here, which comes after
             // everything that was matched. So what is not complete now never will be.
             if self.has_ended()? {
-                return match transfer.is_complete()? {
-                    true => Ok(()),
-                    false => Err(self.closed("waiting for a transfer")),
+                return match wait(Duration::ZERO) {
+                    Err(Error::Deadline { .. }) => Err(self.closed(doing)),
+                    outcome => Ok(outcome?),
                 };
             }
             if left <= LOOK_EVERY {
@@ -66,6 +79,29 @@ impl LinkWatch {
             Duration::ZERO => Err(Failure::OutOfTime { doing: doing.to_owned(), waited }),
             _ => Ok(()),
         }
+    }
+
+    /// Waits until the session has something to do. Fails when the other end is gone, or the
+    /// deadline has passed.
+    pub(crate) fn rest(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
+        const DOING: &str = "waiting for a notification";
+        let mut fds = [
+            PollFd::from_borrowed_fd(session.event_fd()?, PollFlags::IN),
+            watched(self.stream.as_fd()),
+        ];
+        deadline.poll(&mut fds).map_err(Failure::io("waiting for the session"))?;
+        if !fds[1].revents().is_empty() {
+            return Err(self.closed(DOING));
+        }
+        match deadline.left() {
+            Duration::ZERO => Err(Failure::OutOfTime { doing: DOING.into(), waited: deadline }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The deadline of a step that begins now.
+    pub(crate) fn step(&self) -> Deadline {
+        self.budget.step()
     }
 
     /// Does `meet`, which waits for the other end's session. When the other end is gone meanwhile,
