@@ -60,8 +60,9 @@ pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
 ///
 /// The memory stays the program's. It must remain valid until `tcpx_session_deregister_memory` or
 /// `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of it,
-/// nobody else may write that part. While a receive is posted on a part of it, nobody may read that
-/// part either.
+/// nobody else may write that part. While a receive, or a read of a peer's memory, is posted on a
+/// part of it, nobody may read that part either. Nobody else reaches it unless it is exported; see
+/// `tcpx_export`.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
 /// `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, when the
@@ -103,10 +104,14 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
 
 /// Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
 ///
+/// Keys to it are taken back first, as by `tcpx_unexport`: what peers have under way with it fails.
+///
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
-/// on it are posted: wait for their transfers first; `TCPX_ERR_PLUGIN` when the plugin does not
+/// on it are posted: wait for their transfers first, and when peers still use it after
+/// `close_timeout_ms`; `TCPX_ERR_PLUGIN` when the plugin does not
 /// return from taking it back within 10 seconds: the id is gone then, and the memory must stay as
-/// it is. Any thread; waits for the plugin, as a rule for microseconds.
+/// it is. Any thread; waits for the plugin, as a rule for microseconds, and for peers that use an
+/// export of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,

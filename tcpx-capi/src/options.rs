@@ -106,11 +106,16 @@ pub struct tcpx_session_options {
     /// Most bytes that each peer may send ahead of receives that are not posted, up to 1 GiB.
     /// TCPX_EAGER_BUFFER_BYTES.
     pub eager_buffer_bytes: u32,
+    /// Most bytes of notifications that wait for this program of each peer, and here for each peer,
+    /// 64 bytes for each notification included: 131072 to 1073741824. TCPX_NOTIFICATION_BYTES.
+    pub notification_bytes: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 120);
+const _: () = assert!(size_of::<tcpx_session_options>() == 128);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and four more of 32 are 120
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and six more of 32 are 128
 // bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
@@ -186,6 +191,8 @@ impl tcpx_session_options {
             keep_sigpipe: core.keep_sigpipe.into(),
             eager_bytes: core.eager_bytes,
             eager_buffer_bytes: core.eager_buffer_bytes,
+            notification_bytes: core.notification_bytes,
+            reserved: 0,
         }
     }
 
@@ -211,6 +218,10 @@ impl tcpx_session_options {
         core.keep_sigpipe = input::flag("keep_sigpipe", self.keep_sigpipe)?;
         core.eager_bytes = self.eager_bytes;
         core.eager_buffer_bytes = self.eager_buffer_bytes;
+        core.notification_bytes = self.notification_bytes;
+        if self.reserved != 0 {
+            return Err(Failure::argument("reserved of the options is not 0"));
+        }
         Ok(())
     }
 
@@ -294,6 +305,7 @@ mod tests {
             keep_sigpipe: 1,
             eager_bytes: 12,
             eager_buffer_bytes: 13,
+            notification_bytes: 14,
             ..defaults()
         };
         let core = convert(options).unwrap();
@@ -314,6 +326,7 @@ mod tests {
         assert_eq!(core.staging_bytes, 11 << 32);
         assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
         assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
+        assert_eq!(core.notification_bytes, 14);
         let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
     }
@@ -328,6 +341,7 @@ mod tests {
             (tcpx_session_options { progress_thread: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { preflight: -1, ..defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { keep_sigpipe: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { reserved: 1, ..defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { size: 0, ..defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);

@@ -126,15 +126,17 @@ pub unsafe extern "C" fn tcpx_transfer_is_complete(
 /// that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -> tcpx_status {
-    boundary::call(|| {
-        let timeout = match timeout_ms {
-            TCPX_WAIT_FOREVER => None,
-            limit => Some(Duration::from_millis(u64::try_from(limit).map_err(|_| {
-                Failure::argument(format!("timeout_ms is {limit}; -1 is the only negative limit"))
-            })?)),
-        };
-        Ok(transfer.get()?.wait(timeout)?)
-    })
+    boundary::call(|| Ok(transfer.get()?.wait(timeout(timeout_ms)?)?))
+}
+
+/// The time for which to wait that a number from outside stands for; `None`: no limit.
+pub(crate) fn timeout(timeout_ms: i32) -> Result<Option<Duration>, Failure> {
+    match timeout_ms {
+        TCPX_WAIT_FOREVER => Ok(None),
+        limit => Ok(Some(Duration::from_millis(u64::try_from(limit).map_err(|_| {
+            Failure::argument(format!("timeout_ms is {limit}; -1 is the only negative limit"))
+        })?))),
+    }
 }
 
 /// Withdraws every operation that has no counterpart yet.

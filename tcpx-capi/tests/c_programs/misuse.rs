@@ -35,6 +35,12 @@ fn one_thread_drives_two_sessions_without_a_call_that_waits() {
 }
 
 #[test]
+fn one_sided_operations_end_in_place_or_in_statuses() {
+    survive(GCC, Linkage::Shared, "c/one_sided.c", &[]);
+    survive(CLANG, Linkage::Static, "c/one_sided.c", &[]);
+}
+
+#[test]
 fn any_thread_may_call_anything() {
     // The handles that the threads share are C11 atomics.
     survive(GCC, Linkage::Shared, "c/threads.c", &["-std=c11"]);

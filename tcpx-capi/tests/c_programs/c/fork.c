@@ -109,6 +109,9 @@ static void call_everything(void) {
   uint64_t id = 99;
   size_t size = 99;
   tcpx_completion completion;
+  tcpx_export_options export_options = {sizeof export_options, 0, 0, TCPX_ACCESS_READ, 0};
+  tcpx_remote_memory remote = {0};
+  tcpx_operation operation = {99};
   int32_t number = 99;
   char text[64] = "untouched", name[TCPX_MAX_NAME_BYTES + 1] = "untouched";
   bool flag = true;
@@ -157,10 +160,23 @@ static void call_everything(void) {
   REFUSED(tcpx_transfer_get_counts(transfer, &counts));
   REFUSED(tcpx_transfer_get_round_counts(transfer, &counts));
   REFUSED(tcpx_transfer_error(transfer, &error, text, sizeof text, &size));
+  REFUSED(tcpx_export(pair.left, late_id, &export_options, text, sizeof text, &size));
+  REFUSED(tcpx_unexport(pair.left, text, sizeof text));
+  REFUSED(tcpx_remote_key_info(text, sizeof text, &remote));
+  REFUSED(tcpx_operation_prepare(pair.left, "right", TCPX_READ, NULL, sizeof(tcpx_pair), 0, &operation));
+  REFUSED(tcpx_operation_post(operation, NULL, 0));
+  REFUSED(tcpx_operation_status(operation, &number, &error));
+  REFUSED(tcpx_operation_wait(operation, TCPX_WAIT_FOREVER));
+  REFUSED(tcpx_operation_cancel(operation));
+  REFUSED(tcpx_operation_error(operation, &error, text, sizeof text, &size));
+  REFUSED(tcpx_operation_report_completions(operation, 1));
+  REFUSED(tcpx_operation_release(operation));
+  REFUSED(tcpx_notify(pair.left, "right", text, 1));
+  REFUSED(tcpx_poll_notifications(pair.left, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size));
   REFUSED(tcpx_session_disconnect(pair.left, "right"));
   REFUSED(tcpx_session_close(pair.left));
   TRUE(session.id == 99 && other.id == 99 && id == 99 && size == 99 && flag && strcmp(text, "untouched") == 0);
-  TRUE(number == 99 && strcmp(name, "untouched") == 0);
+  TRUE(number == 99 && operation.id == 99 && strcmp(name, "untouched") == 0);
   TRUE(strcmp(tcpx_status_text(TCPX_ERR_FORKED), "called in a forked child") == 0);
   TRUE(tcpx_abi_version() == TCPX_ABI_VERSION && tcpx_version()[0] != '\0');
 }
