@@ -35,7 +35,7 @@
  *
  * It goes up when a program that was compiled against an older header would break.
  */
-#define TCPX_ABI_VERSION 1
+#define TCPX_ABI_VERSION 2
 
 /**
  * State of a peer: an accept waits for it.
@@ -503,9 +503,13 @@ typedef void (*tcpx_log_callback)(void *context,
                                   const char *message);
 
 /**
- * What a session knows of a registration.
+ * What a session knows of a registration. New members are added at the end.
  */
 typedef struct tcpx_memory_info {
+  /**
+   * sizeof(tcpx_memory_info), set by the program before the call.
+   */
+  size_t size;
   /**
    * Its id, from 1 upwards. A session never uses an id twice.
    */
@@ -531,21 +535,30 @@ typedef struct tcpx_memory_info {
 /**
  * Where memory is, how large it is, and of what kind.
  *
- * This is a plain value: it owns nothing, and keeps nothing registered.
+ * This is a plain value: it owns nothing, and keeps nothing registered. New members are added at the
+ * end.
  */
 typedef struct tcpx_memory_descriptor {
+  /**
+   * sizeof(tcpx_memory_descriptor), set by the program before either call.
+   */
+  size_t size;
   /**
    * Address of the first byte, in the address space of whoever made the descriptor.
    */
   uint64_t base_addr;
   /**
-   * Size in bytes.
+   * How many bytes there are.
    */
-  uint64_t size;
+  uint64_t bytes;
   /**
    * TCPX_PTR_HOST or TCPX_PTR_CUDA.
    */
   int32_t ptr_type;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } tcpx_memory_descriptor;
 
 /**
@@ -726,8 +739,10 @@ typedef struct tcpx_session_options {
    */
   uint32_t spin_us;
   /**
-   * With 1, a thread of the session makes progress. With 0, progress is made only inside calls
-   * of this library. TCPX_PROGRESS_THREAD.
+   * With 1, the default, a thread of the session makes progress. With 0, progress is made only
+   * inside calls of this library, and a program that makes none has costs: peers cannot connect,
+   * nothing of theirs is received or served, and what the session withdraws from them, or they
+   * from it, goes on until there is a call. TCPX_PROGRESS_THREAD.
    */
   int32_t progress_thread;
   /**
@@ -782,7 +797,7 @@ typedef struct tcpx_session_options {
 } tcpx_session_options;
 
 /**
- * One send or receive of a batch.
+ * One send or receive of a batch. New members are added at the end.
  */
 typedef struct tcpx_post {
   /**
@@ -801,7 +816,7 @@ typedef struct tcpx_post {
    * The other end's post with the same tag is the counterpart. Equal tags match in the order of
    * posting.
    */
-  int32_t tag;
+  int64_t tag;
 } tcpx_post;
 
 /**
@@ -921,9 +936,14 @@ typedef struct tcpx_session_stats {
 } tcpx_session_stats;
 
 /**
- * The numbers of a transfer so far: of its whole life, or of its last round.
+ * The numbers of a transfer so far: of its whole life, or of its last round. New members are added
+ * at the end.
  */
 typedef struct tcpx_transfer_counts {
+  /**
+   * sizeof(tcpx_transfer_counts), set by the program before the call.
+   */
+  size_t size;
   /**
    * Sends and receives that were posted.
    */
@@ -1299,11 +1319,13 @@ tcpx_status tcpx_session_deregister_memory(struct tcpx_session session, uint64_t
 /**
  * Writes what the session knows of a registration.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any thread; does not
- * block.
+ * Set `out_info->size` to sizeof(tcpx_memory_info) first.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any
+ * thread; does not block.
  *
  * Pointers:
- * `out_info` is NULL or may be written.
+ * `out_info` is NULL or points to a struct of the size it names, which may be written.
  */
 tcpx_status tcpx_session_memory_info(struct tcpx_session session,
                                      uint64_t memory,
@@ -1321,7 +1343,7 @@ tcpx_status tcpx_session_memory_info(struct tcpx_session session,
  * block.
  *
  * Pointers:
- * `descriptor` is NULL or may be read; `buffer` is NULL or may be written for `capacity` bytes;
+ * `descriptor` is NULL or points to a struct of the size it names; `buffer` is NULL or may be written for `capacity` bytes;
  * `out_size` is NULL or may be written.
  */
 tcpx_status tcpx_memory_descriptor_serialize(const struct tcpx_memory_descriptor *descriptor,
@@ -1332,11 +1354,14 @@ tcpx_status tcpx_memory_descriptor_serialize(const struct tcpx_memory_descriptor
 /**
  * Reads a descriptor from bytes.
  *
+ * Set `out_descriptor->size` to sizeof(tcpx_memory_descriptor) first.
+ *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged
  * or of another version, or when there can be no such memory. Any thread; does not block.
  *
  * Pointers:
- * `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or may be written.
+ * `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or points to a struct of
+ * the size it names, which may be written.
  */
 tcpx_status tcpx_memory_descriptor_deserialize(const void *bytes,
                                                size_t size,
@@ -1610,30 +1635,34 @@ tcpx_status tcpx_transfer_post_recv(struct tcpx_transfer transfer,
 /**
  * Posts many sends: all of them, or none if one is wrong or memory runs out.
  *
- * The array is copied. A `count` of 0 posts nothing.
+ * `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
+ * copied. A `count` of 0 posts nothing.
  *
  * Errors: those of `tcpx_transfer_post_send`; `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a `count`
- * above TCPX_MAX_BATCH. Any thread; does not block.
+ * above TCPX_MAX_BATCH, and for another size of an item. Any thread; does not block.
  *
  * Pointers:
- * `posts` is NULL or may be read for `count` items.
+ * `posts` is NULL or may be read for `count` times `post_bytes` bytes.
  */
 tcpx_status tcpx_transfer_post_send_batch(struct tcpx_transfer transfer,
                                           const struct tcpx_post *posts,
+                                          size_t post_bytes,
                                           size_t count);
 
 /**
  * Posts many receives: all of them, or none if one is wrong or memory runs out.
  *
- * The array is copied. A `count` of 0 posts nothing.
+ * `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
+ * copied. A `count` of 0 posts nothing.
  *
  * Errors: those of `tcpx_transfer_post_send_batch`. Any thread; does not block.
  *
  * Pointers:
- * `posts` is NULL or may be read for `count` items.
+ * `posts` is NULL or may be read for `count` times `post_bytes` bytes.
  */
 tcpx_status tcpx_transfer_post_recv_batch(struct tcpx_transfer transfer,
                                           const struct tcpx_post *posts,
+                                          size_t post_bytes,
                                           size_t count);
 
 /**
@@ -1903,10 +1932,13 @@ tcpx_status tcpx_transfer_cancel(struct tcpx_transfer transfer);
 /**
  * Writes the sums of the transfer over its whole life. They only grow.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
+ * Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
+ * waits for nobody.
  *
  * Pointers:
- * `out_counts` is NULL or may be written.
+ * `out_counts` is NULL or points to a struct of the size it names, which may be written.
  */
 tcpx_status tcpx_transfer_get_counts(struct tcpx_transfer transfer,
                                      struct tcpx_transfer_counts *out_counts);
@@ -1915,10 +1947,13 @@ tcpx_status tcpx_transfer_get_counts(struct tcpx_transfer transfer,
  * Writes the numbers of the transfer since its last round began: since the first post to it after
  * it was complete.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
+ * Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
+ * waits for nobody.
  *
  * Pointers:
- * `out_counts` is NULL or may be written.
+ * `out_counts` is NULL or points to a struct of the size it names, which may be written.
  */
 tcpx_status tcpx_transfer_get_round_counts(struct tcpx_transfer transfer,
                                            struct tcpx_transfer_counts *out_counts);

@@ -126,7 +126,7 @@ struct MemoryDescriptor {
    * Returns bytes with a version and a checksum. As codes: empty when there can be no such memory.
    */
   std::string serialize() const {
-    const tcpx_memory_descriptor value{base_addr, size, ptr_type};
+    const tcpx_memory_descriptor value{sizeof value, base_addr, size, ptr_type, 0};
     std::string bytes;
     detail::check(detail::sized(bytes, [&](char* buffer, size_t capacity, size_t* out_size) {
       return tcpx_memory_descriptor_serialize(&value, buffer, capacity, out_size);
@@ -140,8 +140,9 @@ struct MemoryDescriptor {
    */
   static MemoryDescriptor deserialize(const std::string& bytes) {
     tcpx_memory_descriptor value{};
+    value.size = sizeof value;
     detail::check(tcpx_memory_descriptor_deserialize(bytes.data(), bytes.size(), &value));
-    return {value.base_addr, static_cast<size_t>(value.size), value.ptr_type};
+    return {value.base_addr, static_cast<size_t>(value.bytes), value.ptr_type};
   }
 };
 
@@ -192,12 +193,14 @@ class Transfer {
 
   /** Posts many sends: all of them, or none if one is wrong. */
   int postSendBatch(const std::vector<tcpx_post>& posts) {
-    return detail::check(tcpx_transfer_post_send_batch(handle_, posts.data(), posts.size()));
+    return detail::check(
+        tcpx_transfer_post_send_batch(handle_, posts.data(), sizeof(tcpx_post), posts.size()));
   }
 
   /** Posts many receives: all of them, or none if one is wrong. */
   int postRecvBatch(const std::vector<tcpx_post>& posts) {
-    return detail::check(tcpx_transfer_post_recv_batch(handle_, posts.data(), posts.size()));
+    return detail::check(
+        tcpx_transfer_post_recv_batch(handle_, posts.data(), sizeof(tcpx_post), posts.size()));
   }
 
   /** Posts many sends, given as four vectors of one length. */
@@ -252,6 +255,7 @@ class Transfer {
   /** Returns the sums over its whole life, which only grow. As codes: zeros after a failure. */
   tcpx_transfer_counts counts() const {
     tcpx_transfer_counts counts{};
+    counts.size = sizeof counts;
     detail::check(tcpx_transfer_get_counts(handle_, &counts));
     return counts;
   }
@@ -262,6 +266,7 @@ class Transfer {
    */
   tcpx_transfer_counts roundCounts() const {
     tcpx_transfer_counts counts{};
+    counts.size = sizeof counts;
     detail::check(tcpx_transfer_get_round_counts(handle_, &counts));
     return counts;
   }
@@ -451,9 +456,8 @@ class Session {
    * Makes a session on GPU `gpu_id`, or on host memory for TCPX_GPU_NONE, with `num_channels`
    * channels to each peer.
    *
-   * It has a progress thread, so peers connect and bytes move whatever the program does. The other
-   * options are those of defaultOptions(). For a session without the thread, use
-   * Session(const tcpx_session_options&).
+   * The other options are those of defaultOptions(). So it has a progress thread, unless the
+   * environment says otherwise: peers connect and bytes move whatever the program does.
    */
   Session(int gpu_id, int num_channels) {
     tcpx_session_options options{};
@@ -462,7 +466,6 @@ class Session {
     options.gpu = gpu_id;
     /* A negative number is out of range as an unsigned one too. */
     options.channels = static_cast<uint32_t>(num_channels);
-    options.progress_thread = 1;
     create(options);
   }
 
@@ -657,6 +660,7 @@ class Session {
   /** Returns what is known of a registration. As codes: an id of 0 if there is none. */
   tcpx_memory_info memoryInfo(uint64_t mem_id) const {
     tcpx_memory_info info{};
+    info.size = sizeof info;
     detail::check(tcpx_session_memory_info(handle_, mem_id, &info));
     return info;
   }

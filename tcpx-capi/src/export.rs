@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use tcpx_core::{Error, ExportOptions, RemoteAccess, RemoteKey};
 
 use crate::failure::Failure;
-use crate::growing::{self, Growing};
+use crate::growing::{self, Growing, Place};
 use crate::memory::ptr_type;
 use crate::output::ByteOutput;
 use crate::session::tcpx_session;
@@ -206,16 +206,16 @@ pub unsafe extern "C" fn tcpx_remote_key_info(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
+        let out = unsafe { Place::new(out_memory) }?;
+        // SAFETY: passed on from the caller.
         let key = unsafe { read_key(key, key_bytes) }?;
-        let memory = tcpx_remote_memory {
+        out.write(tcpx_remote_memory {
             size: size_of::<tcpx_remote_memory>(),
             address: key.address(),
             bytes: key.bytes(),
             ptr_type: ptr_type(key.memory()),
             access: access_bits(key.access()),
-        };
-        // SAFETY: passed on from the caller.
-        unsafe { growing::fill(out_memory, memory) }
+        })
     })
 }
 

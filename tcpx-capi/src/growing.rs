@@ -117,15 +117,38 @@ pub(crate) unsafe fn write<T: Growing>(
     Ok(())
 }
 
+/// A struct of the caller's, which says its own size and waits for a result.
+pub(crate) struct Place<T> {
+    pointer: *mut T,
+    size: usize,
+}
+
+impl<T: Growing> Place<T> {
+    /// Checks it before the work begins.
+    ///
+    /// # Safety
+    /// For as long as the result lives, `pointer` is NULL or points to a `usize` that says how many
+    /// bytes from it on may be written.
+    pub(crate) unsafe fn new(pointer: *mut T) -> Result<Self, Failure> {
+        // SAFETY: passed on from the caller.
+        let size = unsafe { size_of_callers(pointer.cast_const()) }?;
+        Ok(Self { pointer, size })
+    }
+
+    /// Writes the result in the caller's version.
+    pub(crate) fn write(&self, value: T) -> Result<(), Failure> {
+        // SAFETY: whoever made this vouched that so many bytes may be written.
+        unsafe { write(self.pointer, self.size, value) }
+    }
+}
+
 /// As [`write`], with the size that the caller wrote into the struct.
 ///
 /// # Safety
 /// `pointer` is NULL or points to a `usize` that says how many bytes from it on may be written.
 pub(crate) unsafe fn fill<T: Growing>(pointer: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: passed on from the caller.
-    let size = unsafe { size_of_callers(pointer.cast_const()) }?;
-    // SAFETY: the caller says that so many bytes may be written.
-    unsafe { write(pointer, size, value) }
+    unsafe { Place::new(pointer) }?.write(value)
 }
 
 #[cfg(test)]

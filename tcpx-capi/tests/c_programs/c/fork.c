@@ -97,12 +97,12 @@ static void use_the_library(void) {
  * them. */
 static void call_everything(void) {
   tcpx_session_options options;
-  tcpx_memory_descriptor descriptor = {1, 1, TCPX_PTR_HOST};
+  tcpx_memory_descriptor descriptor = {sizeof descriptor, 1, 1, TCPX_PTR_HOST, 0};
   tcpx_session session = {99};
   tcpx_transfer other = {99};
-  tcpx_memory_info info;
+  tcpx_memory_info info = {sizeof info, 0, 0, 0, 0, 0};
   tcpx_session_stats stats;
-  tcpx_transfer_counts counts;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   tcpx_nic nic;
   tcpx_post post = {1, 0, 1, 1};
   tcpx_status error = TCPX_OK;
@@ -152,8 +152,8 @@ static void call_everything(void) {
   REFUSED(tcpx_set_plugin_log_level(TCPX_LOG_OFF));
   REFUSED(tcpx_transfer_post_send(transfer, late_id, 0, 1, 1));
   REFUSED(tcpx_transfer_post_recv(transfer, late_id, 0, 1, 1));
-  REFUSED(tcpx_transfer_post_send_batch(transfer, &post, 1));
-  REFUSED(tcpx_transfer_post_recv_batch(transfer, &post, 1));
+  REFUSED(tcpx_transfer_post_send_batch(transfer, &post, sizeof(tcpx_post), 1));
+  REFUSED(tcpx_transfer_post_recv_batch(transfer, &post, sizeof(tcpx_post), 1));
   REFUSED(tcpx_transfer_is_complete(transfer, &flag));
   REFUSED(tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
   REFUSED(tcpx_transfer_cancel(transfer));
@@ -266,8 +266,8 @@ static void refuse_children(void) {
   destroy_pair(pair);
 }
 
-static void with_progress_threads(void) {
-  TRUE(setenv("TCPX_PROGRESS_THREAD", "1", 1) == 0);
+static void without_progress_threads(void) {
+  TRUE(setenv("TCPX_PROGRESS_THREAD", "0", 1) == 0);
   refuse_children();
 }
 
@@ -328,7 +328,7 @@ int main(int argc, char **argv) {
   OK(tcpx_gpu_count(&gpus));
   in_child(use_the_library);
   OK(tcpx_set_log_callback(NULL, NULL, TCPX_LOG_OFF));
-  in_child(with_progress_threads);
+  in_child(without_progress_threads);
   refuse_children();
   printf("PASSED\n");
   return 0;

@@ -8,7 +8,7 @@ static char memory[8192];
 /* Every function that takes a session, with one that is not there. */
 static void no_session(tcpx_session session) {
   tcpx_transfer transfer;
-  tcpx_memory_info info;
+  tcpx_memory_info info = {sizeof info, 0, 0, 0, 0, 0};
   tcpx_session_stats stats;
   tcpx_nic nic;
   tcpx_completion completion;
@@ -57,14 +57,14 @@ static void no_session(tcpx_session session) {
 /* Every function that takes a transfer, with one that is not there. */
 static void no_transfer(tcpx_transfer transfer) {
   tcpx_post post = {1, 0, 1, 0};
-  tcpx_transfer_counts counts;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   tcpx_status error;
   bool complete;
   size_t size = 0;
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_send(transfer, 1, 0, 1, 0));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv(transfer, 1, 0, 1, 0));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_send_batch(transfer, &post, 1));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv_batch(transfer, &post, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_send_batch(transfer, &post, sizeof(tcpx_post), 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv_batch(transfer, &post, sizeof(tcpx_post), 1));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_is_complete(transfer, &complete));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_report_completions(transfer, 1));
@@ -152,7 +152,7 @@ static void end_under_load(void) {
   session_pair pair = connected_pair();
   tcpx_transfer transfer = {0};
   tcpx_operation operation;
-  tcpx_transfer_counts counts;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   bool complete;
   uint64_t id = 0;
   char *buffer = (char *)malloc(100000);
