@@ -257,7 +257,7 @@ static void refused(ends *ends) {
 static void wrong_exports(const ends *ends) {
   tcpx_session session = ends->sessions.right;
   tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_READ, 0};
-  tcpx_remote_memory memory = {0};
+  tcpx_remote_memory memory = {sizeof memory, 0, 0, 0, 0};
   unsigned char key[TCPX_REMOTE_KEY_BYTES + 1];
   uint64_t to_send = 0;
   size_t size = 77;
@@ -297,7 +297,8 @@ static void wrong_exports(const ends *ends) {
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_unexport(session, ends->key, TCPX_REMOTE_KEY_BYTES - 1));
   EXPECT(TCPX_ERR_NULL, tcpx_remote_key_info(NULL, TCPX_REMOTE_KEY_BYTES, &memory));
   EXPECT(TCPX_ERR_NULL, tcpx_remote_key_info(ends->key, TCPX_REMOTE_KEY_BYTES, NULL));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_remote_key_info(ends->key, TCPX_REMOTE_KEY_BYTES, &memory)); /* no size */
+  memory.size = 0;
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_remote_key_info(ends->key, TCPX_REMOTE_KEY_BYTES, &memory));
   memcpy(key, ends->key, TCPX_REMOTE_KEY_BYTES);
   key[40] ^= 1;
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_unexport(session, key, TCPX_REMOTE_KEY_BYTES));
