@@ -7,20 +7,22 @@ use std::os::fd::AsRawFd;
 use tcpx_core::TransferCompletion;
 
 use crate::boundary;
-use crate::failure::Failure;
-use crate::growing::{self, Growing};
+use crate::entries::Entries;
+use crate::growing::Growing;
 use crate::output::Output;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_OK};
 use crate::transfer::tcpx_transfer;
 
-/// A transfer of which a round has ended. New members are added at the end.
+/// A transfer of which a round has ended, or an operation of which a post has. New members are added
+/// at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_completion {
     /// The `entry_bytes` of the call.
     pub size: usize,
-    /// What the program passed to `tcpx_transfer_report_completions`.
+    /// What the program passed to `tcpx_transfer_report_completions` or
+    /// `tcpx_operation_report_completions`.
     pub context: u64,
     /// Rounds of the transfer that have ended since its last entry was taken out.
     pub rounds: u64,
@@ -93,48 +95,26 @@ pub unsafe extern "C" fn tcpx_session_poll_completions(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let count = unsafe { Output::new("out_count", out_count) }?;
-        check_entries(out_completions, entry_bytes, capacity)?;
+        // SAFETY: passed on from the caller.
+        let entries =
+            unsafe { Entries::new("out_completions", out_completions, entry_bytes, capacity) }?;
         let mut completions = Vec::new();
-        session.get()?.poll_completions(&mut completions, capacity)?;
-        for (index, completion) in completions.iter().enumerate() {
-            let place = out_completions.wrapping_byte_add(index * entry_bytes);
-            // SAFETY: `index` is below `capacity`, so the caller says that so many bytes may be
-            // written from there on.
-            unsafe { growing::write(place, entry_bytes, completion.into()) }?;
-        }
+        session.get()?.poll_completions(&mut completions, entries.capacity())?;
+        entries.write(completions.iter().map(tcpx_completion::from))?;
         count.write(completions.len());
         Ok(())
     })
 }
 
-/// Checks an array of entries, so that nothing can fail once they are taken out of the queue.
-fn check_entries(
-    entries: *const tcpx_completion,
-    entry_bytes: usize,
-    capacity: usize,
-) -> Result<(), Failure> {
-    growing::check_size::<tcpx_completion>(entry_bytes)?;
-    let bytes = capacity.checked_mul(entry_bytes).and_then(|bytes| isize::try_from(bytes).ok());
-    if bytes.is_none() {
-        return Err(Failure::argument(format!("a capacity of {capacity} entries cannot be")));
-    }
-    if entries.is_null() && capacity > 0 {
-        return Err(Failure::null("out_completions"));
-    }
-    if !entries.is_aligned() || !entry_bytes.is_multiple_of(align_of::<tcpx_completion>()) {
-        return Err(Failure::argument("out_completions, or an entry of it, is not aligned"));
-    }
-    Ok(())
-}
-
 /// Writes a descriptor for the program's own event loop (poll, epoll and the like).
 ///
-/// It is readable when a round of a transfer has ended, whether or not the transfer reports it, or
-/// an attempt that `tcpx_session_start_connect` and its like began. It is readable at first. In a
-/// session without a progress thread it is also readable when a round of progress is due. Only
-/// `tcpx_session_progress` and `tcpx_session_poll_completions` make it unreadable: call these when
-/// it is readable, in this order, and look at transfers and peers after that. What happens later
-/// makes it readable again.
+/// It is readable when a round of a transfer or an operation has ended, whether or not that is
+/// reported, or an attempt that `tcpx_session_start_connect` and its like began, and when a
+/// notification has come. It is readable at first. In a session without a progress thread it is
+/// also readable when a round of progress is due. Only `tcpx_session_progress` and
+/// `tcpx_session_poll_completions` make it unreadable: call these when it is readable, in this
+/// order, and look at transfers, peers and notifications after that. What happens later makes it
+/// readable again.
 ///
 /// The descriptor is the session's until `tcpx_session_destroy`: the program neither reads it nor
 /// closes it. It is closed by `exec`.
@@ -155,34 +135,4 @@ pub unsafe extern "C" fn tcpx_session_event_fd(
         out.write(session.get()?.event_fd()?.as_raw_fd());
         Ok(())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_ERR_NULL};
-
-    #[test]
-    fn an_array_of_entries_is_checked_before_any_is_taken_out() {
-        let entries = [tcpx_completion::default(); 2];
-        let check = |entries: *const tcpx_completion, entry_bytes, capacity| {
-            check_entries(entries, entry_bytes, capacity).map_err(|failure| failure.status)
-        };
-        assert_eq!(check(entries.as_ptr(), 32, 2), Ok(()));
-        assert_eq!(check(entries.as_ptr(), 40, 1), Ok(()), "a newer program's");
-        assert_eq!(check(std::ptr::null(), 32, 0), Ok(()));
-        assert_eq!(check(std::ptr::null(), 32, 1), Err(TCPX_ERR_NULL));
-        let odd = entries.as_ptr().wrapping_byte_add(4);
-        for (entries, entry_bytes, capacity) in [
-            (entries.as_ptr(), 0, 1),
-            (entries.as_ptr(), 31, 1),
-            (entries.as_ptr(), 36, 1),
-            (entries.as_ptr(), 8192, 1),
-            (entries.as_ptr(), 32, usize::MAX),
-            (entries.as_ptr(), 32, usize::MAX / 32),
-            (odd, 32, 1),
-        ] {
-            assert_eq!(check(entries, entry_bytes, capacity), Err(TCPX_ERR_ARGUMENT));
-        }
-    }
 }

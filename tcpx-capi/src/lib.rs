@@ -20,17 +20,23 @@ mod abi;
 mod attempts;
 mod boundary;
 mod completions;
+mod entries;
+mod export;
 mod failure;
 mod growing;
 mod input;
+mod items;
 mod last_error;
 mod log;
 mod log_sink;
 mod memory;
 mod memory_descriptor;
 mod nic;
+mod notification;
+mod operation;
 mod options;
 mod output;
+mod pairs;
 mod panic_hook;
 mod post;
 mod registry;
@@ -52,6 +58,10 @@ pub use completions::{
     tcpx_completion, tcpx_session_event_fd, tcpx_session_poll_completions,
     tcpx_transfer_report_completions,
 };
+pub use export::{
+    TCPX_ACCESS_READ, TCPX_ACCESS_WRITE, TCPX_REMOTE_KEY_BYTES, tcpx_export, tcpx_export_options,
+    tcpx_remote_key_info, tcpx_remote_memory, tcpx_unexport,
+};
 pub use input::TCPX_MAX_NAME_BYTES;
 pub use last_error::{tcpx_last_error, tcpx_last_error_id};
 pub use log::{tcpx_set_log_callback, tcpx_set_plugin_log_level};
@@ -71,7 +81,17 @@ pub use nic::{
     TCPX_NIC_NAME_BYTES, TCPX_NIC_PATH_BYTES, tcpx_gpu_count, tcpx_nic, tcpx_session_nic,
     tcpx_session_nic_count,
 };
+pub use notification::{
+    TCPX_NOTIFICATION_PEER_BYTES, tcpx_notification, tcpx_notify, tcpx_poll_notifications,
+};
+pub use operation::{
+    TCPX_MAX_NOTIFICATION_BYTES, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE, TCPX_OPERATION_FAILED,
+    TCPX_OPERATION_IDLE, TCPX_READ, TCPX_WRITE, tcpx_operation, tcpx_operation_cancel,
+    tcpx_operation_error, tcpx_operation_post, tcpx_operation_prepare, tcpx_operation_release,
+    tcpx_operation_report_completions, tcpx_operation_status, tcpx_operation_wait,
+};
 pub use options::{TCPX_GPU_NONE, tcpx_session_options, tcpx_session_options_init};
+pub use pairs::{TCPX_MAX_PAIRS, tcpx_pair};
 pub use post::{
     TCPX_MAX_BATCH, tcpx_post, tcpx_transfer_post_recv, tcpx_transfer_post_recv_batch,
     tcpx_transfer_post_send, tcpx_transfer_post_send_batch,

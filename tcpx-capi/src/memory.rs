@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use tcpx_core::{Access, MemoryAddress, MemoryType};
 
 use crate::failure::Failure;
+use crate::growing::{Growing, Place};
 use crate::output::Output;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
@@ -17,10 +18,12 @@ pub const TCPX_PTR_HOST: i32 = 1;
 /// for it. Data is received into the bounce buffer and unpacked from there.
 pub const TCPX_PTR_CUDA: i32 = 2;
 
-/// What a session knows of a registration.
+/// What a session knows of a registration. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_memory_info {
+    /// sizeof(tcpx_memory_info), set by the program before the call.
+    pub size: usize,
     /// Its id, from 1 upwards. A session never uses an id twice.
     pub id: u64,
     /// Address of its first byte.
@@ -33,7 +36,13 @@ pub struct tcpx_memory_info {
     pub is_recv: i32,
 }
 
-const _: () = assert!(size_of::<tcpx_memory_info>() == 32);
+const _: () = assert!(size_of::<tcpx_memory_info>() == 40);
+
+// SAFETY: four words and two half words are 40 bytes without padding, as asserted.
+unsafe impl Growing for tcpx_memory_info {
+    const NAME: &'static str = "tcpx_memory_info";
+    const FIRST_BYTES: usize = 40;
+}
 
 /// The memory type that a number from outside stands for.
 pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
@@ -60,8 +69,9 @@ pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
 ///
 /// The memory stays the program's. It must remain valid until `tcpx_session_deregister_memory` or
 /// `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of it,
-/// nobody else may write that part. While a receive is posted on a part of it, nobody may read that
-/// part either.
+/// nobody else may write that part. While a receive, or a read of a peer's memory, is posted on a
+/// part of it, nobody may read that part either. Nobody else reaches it unless it is exported; see
+/// `tcpx_export`.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
 /// `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, when the
@@ -103,10 +113,14 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
 
 /// Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
 ///
+/// Keys to it are taken back first, as by `tcpx_unexport`: what peers have under way with it fails.
+///
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
-/// on it are posted: wait for their transfers first; `TCPX_ERR_PLUGIN` when the plugin does not
+/// on it are posted: wait for their transfers first, and when peers still use it after
+/// `close_timeout_ms`; `TCPX_ERR_PLUGIN` when the plugin does not
 /// return from taking it back within 10 seconds: the id is gone then, and the memory must stay as
-/// it is. Any thread; waits for the plugin, as a rule for microseconds.
+/// it is. Any thread; waits for the plugin, as a rule for microseconds, and for peers that use an
+/// export of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,
@@ -117,11 +131,13 @@ pub extern "C" fn tcpx_session_deregister_memory(
 
 /// Writes what the session knows of a registration.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any thread; does not
-/// block.
+/// Set `out_info->size` to sizeof(tcpx_memory_info) first.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any
+/// thread; does not block.
 ///
 /// # Safety
-/// `out_info` is NULL or may be written.
+/// `out_info` is NULL or points to a struct of the size it names, which may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_session_memory_info(
     session: tcpx_session,
@@ -130,15 +146,15 @@ pub unsafe extern "C" fn tcpx_session_memory_info(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Output::new("out_info", out_info) }?;
+        let out = unsafe { Place::new(out_info) }?;
         let info = session.get()?.memory_info(input::memory_id(memory)?)?;
         out.write(tcpx_memory_info {
+            size: size_of::<tcpx_memory_info>(),
             id: info.id.get(),
             address: info.address,
             bytes: info.bytes,
             ptr_type: ptr_type(info.memory),
             is_recv: (info.access == Access::ReadWrite).into(),
-        });
-        Ok(())
+        })
     })
 }

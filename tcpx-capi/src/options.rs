@@ -75,8 +75,10 @@ pub struct tcpx_session_options {
     /// it sleeps, where recent waits have shown that it pays; 0: never.
     /// TCPX_SPIN_US.
     pub spin_us: u32,
-    /// With 1, a thread of the session makes progress. With 0, progress is made only inside calls
-    /// of this library. TCPX_PROGRESS_THREAD.
+    /// With 1, the default, a thread of the session makes progress. With 0, progress is made only
+    /// inside calls of this library, and a program that makes none has costs: peers cannot connect,
+    /// nothing of theirs is received or served, and what the session withdraws from them, or they
+    /// from it, goes on until there is a call. TCPX_PROGRESS_THREAD.
     pub progress_thread: i32,
     /// How long a peer may be silent before it counts as gone, in milliseconds: 100 to 86400000, or
     /// 0 for no limit. A peer with a progress thread is silent when it answers no ping while
@@ -106,11 +108,16 @@ pub struct tcpx_session_options {
     /// Most bytes that each peer may send ahead of receives that are not posted, up to 1 GiB.
     /// TCPX_EAGER_BUFFER_BYTES.
     pub eager_buffer_bytes: u32,
+    /// Most bytes of notifications that wait for this program of each peer, and here for each peer,
+    /// 64 bytes for each notification included: 131072 to 1073741824. TCPX_NOTIFICATION_BYTES.
+    pub notification_bytes: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 120);
+const _: () = assert!(size_of::<tcpx_session_options>() == 128);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and four more of 32 are 120
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and six more of 32 are 128
 // bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
@@ -133,10 +140,16 @@ pub unsafe extern "C" fn tcpx_session_options_init(
     size: usize,
 ) -> tcpx_status {
     boundary::call(|| {
-        let defaults = tcpx_session_options::from_core(&SessionOptions::from_env()?);
+        let defaults = tcpx_session_options::from_core(&defaults()?);
         // SAFETY: passed on from the caller.
         unsafe { growing::write(options, size, defaults) }
     })
+}
+
+/// What the environment says, or else the defaults of C programs: these cannot be expected to have a
+/// loop that makes progress.
+fn defaults() -> Result<SessionOptions, Failure> {
+    Ok(SessionOptions::default().progress_thread(true).with_env()?)
 }
 
 /// Turns a caller's options into those of tcpx-core. NULL stands for the environment's.
@@ -147,7 +160,7 @@ pub unsafe extern "C" fn tcpx_session_options_init(
 pub(crate) unsafe fn to_core(
     options: *const tcpx_session_options,
 ) -> Result<SessionOptions, Failure> {
-    let mut core = SessionOptions::from_env()?;
+    let mut core = defaults()?;
     if options.is_null() {
         return Ok(core);
     }
@@ -186,6 +199,8 @@ impl tcpx_session_options {
             keep_sigpipe: core.keep_sigpipe.into(),
             eager_bytes: core.eager_bytes,
             eager_buffer_bytes: core.eager_buffer_bytes,
+            notification_bytes: core.notification_bytes,
+            reserved: 0,
         }
     }
 
@@ -211,6 +226,10 @@ impl tcpx_session_options {
         core.keep_sigpipe = input::flag("keep_sigpipe", self.keep_sigpipe)?;
         core.eager_bytes = self.eager_bytes;
         core.eager_buffer_bytes = self.eager_buffer_bytes;
+        core.notification_bytes = self.notification_bytes;
+        if self.reserved != 0 {
+            return Err(Failure::argument("reserved of the options is not 0"));
+        }
         Ok(())
     }
 
@@ -261,7 +280,7 @@ mod tests {
     use super::*;
     use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_OK};
 
-    fn defaults() -> tcpx_session_options {
+    fn from_defaults() -> tcpx_session_options {
         tcpx_session_options::from_core(&SessionOptions::default())
     }
 
@@ -294,7 +313,8 @@ mod tests {
             keep_sigpipe: 1,
             eager_bytes: 12,
             eager_buffer_bytes: 13,
-            ..defaults()
+            notification_bytes: 14,
+            ..from_defaults()
         };
         let core = convert(options).unwrap();
         assert_eq!(core.plugin, PluginChoice::Path("/lib/plugin.so".into()));
@@ -314,21 +334,27 @@ mod tests {
         assert_eq!(core.staging_bytes, 11 << 32);
         assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
         assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
-        let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..defaults() }).unwrap();
+        assert_eq!(core.notification_bytes, 14);
+        let endless =
+            convert(tcpx_session_options { peer_timeout_ms: 0, ..from_defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
     }
 
     #[test]
     fn what_core_cannot_hold_is_refused_by_name() {
         for (options, status) in [
-            (tcpx_session_options { gpu: -2, ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { channels: 65_537, ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { listen: c"nowhere".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { unpack: c"gpu".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { progress_thread: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
-            (tcpx_session_options { preflight: -1, ..defaults() }, TCPX_ERR_ARGUMENT),
-            (tcpx_session_options { keep_sigpipe: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
-            (tcpx_session_options { size: 0, ..defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { gpu: -2, ..from_defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { channels: 65_537, ..from_defaults() }, TCPX_ERR_SETTING),
+            (
+                tcpx_session_options { listen: c"nowhere".as_ptr(), ..from_defaults() },
+                TCPX_ERR_SETTING,
+            ),
+            (tcpx_session_options { unpack: c"gpu".as_ptr(), ..from_defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { progress_thread: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { preflight: -1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { keep_sigpipe: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { reserved: 1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { size: 0, ..from_defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);
         }
@@ -336,7 +362,7 @@ mod tests {
 
     #[test]
     fn init_gives_options_that_stand_for_the_defaults() {
-        let mut options = defaults();
+        let mut options = from_defaults();
         options.channels = 0;
         // SAFETY: a local struct of this size.
         let status = unsafe { tcpx_session_options_init(&raw mut options, size_of_val(&options)) };
@@ -344,5 +370,6 @@ mod tests {
         let core = convert(options).unwrap();
         assert_eq!(core.chunk_bytes, SessionOptions::from_env().unwrap().chunk_bytes);
         assert_eq!(core.plugin, SessionOptions::from_env().unwrap().plugin);
+        assert!(std::env::var_os("TCPX_PROGRESS_THREAD").is_some() || core.progress_thread);
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
-use tcpx_core::{Session, Transfer};
+use tcpx_core::{Operation, Session, Transfer};
 
 use crate::failure::Failure;
 use crate::status::tcpx_status::{TCPX_ERR_BUSY, TCPX_ERR_HANDLE};
@@ -18,6 +18,7 @@ new_key_type! {
 pub(crate) enum Object {
     Session(Arc<Session>),
     Transfer(Arc<Transfer>),
+    Operation(Arc<Operation>),
 }
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
@@ -48,7 +49,7 @@ impl Handled for Session {
     fn of(object: &Object) -> Option<&Arc<Self>> {
         match object {
             Object::Session(session) => Some(session),
-            Object::Transfer(_) => None,
+            Object::Transfer(_) | Object::Operation(_) => None,
         }
     }
 }
@@ -63,7 +64,22 @@ impl Handled for Transfer {
     fn of(object: &Object) -> Option<&Arc<Self>> {
         match object {
             Object::Transfer(transfer) => Some(transfer),
-            Object::Session(_) => None,
+            Object::Session(_) | Object::Operation(_) => None,
+        }
+    }
+}
+
+impl Handled for Operation {
+    const KIND: &'static str = "operation";
+
+    fn into_object(self) -> Object {
+        Object::Operation(Arc::new(self))
+    }
+
+    fn of(object: &Object) -> Option<&Arc<Self>> {
+        match object {
+            Object::Operation(operation) => Some(operation),
+            Object::Session(_) | Object::Transfer(_) => None,
         }
     }
 }

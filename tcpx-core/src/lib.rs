@@ -118,7 +118,9 @@ pub use transfer::post::Post;
 pub use transfer::transfer_counts::TransferCounts;
 pub use types::memory_id::MemoryId;
 pub use types::remote_access::{OperationKind, RemoteAccess};
-pub use types::{Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
+pub use types::{
+    Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,
+};
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]

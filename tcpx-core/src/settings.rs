@@ -262,12 +262,20 @@ impl SessionOptions {
     /// # Errors
     /// [`Error::Setting`] naming the variable whose value cannot be read.
     pub fn from_env() -> Result<Self> {
-        Self::from_lookup(std::env::var_os)
+        Self::default().with_env()
     }
 
-    fn from_lookup(lookup: impl Fn(&'static str) -> Option<OsString>) -> Result<Self> {
+    /// These options, overruled likewise: for a program with defaults of its own.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env).
+    pub fn with_env(self) -> Result<Self> {
+        self.with_lookup(std::env::var_os)
+    }
+
+    fn with_lookup(self, lookup: impl Fn(&'static str) -> Option<OsString>) -> Result<Self> {
         let env = Variables(&lookup);
-        let mut options = Self::default();
+        let mut options = self;
         env.read(&["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"], &mut options.plugin)?;
         env.read(&["TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS"], &mut options.channels)?;
         let mut chunk_bytes = DEFAULT_CHUNK_BYTES;

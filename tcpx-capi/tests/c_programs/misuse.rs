@@ -35,6 +35,14 @@ fn one_thread_drives_two_sessions_without_a_call_that_waits() {
 }
 
 #[test]
+fn one_sided_operations_end_in_place_or_in_statuses() {
+    survive(GCC, Linkage::Shared, "c/one_sided.c", &[]);
+    survive(CLANG, Linkage::Static, "c/one_sided.c", &[]);
+    survive(GXX, Linkage::Shared, "cpp/one_sided.cpp", &[]);
+    survive(GXX, Linkage::Static, "cpp/one_sided_codes.cpp", &["-fno-exceptions"]);
+}
+
+#[test]
 fn any_thread_may_call_anything() {
     // The handles that the threads share are C11 atomics.
     survive(GCC, Linkage::Shared, "c/threads.c", &["-std=c11"]);

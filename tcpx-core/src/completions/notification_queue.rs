@@ -146,15 +146,23 @@ impl NotificationQueue {
         Ok(())
     }
 
-    /// Takes out at most so many, those first that came first. Returns how many there were. The
-    /// event is signalled again while others wait.
-    pub(crate) fn take(&self, notifications: &mut Vec<Notification>, most: usize) -> usize {
+    /// Takes out at most so many, of at most so many bytes in all, those first that came first.
+    /// Returns how many there were. The event is signalled again while others wait.
+    pub(crate) fn take(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+        most_bytes: usize,
+    ) -> usize {
         let before = notifications.len();
+        let mut room = most_bytes;
         let is_empty = {
             let contents = &mut *self.contents();
             while notifications.len() - before < most
-                && let Some(Waiting { sender, name, bytes }) = contents.waiting.pop_front()
+                && let Some(Waiting { sender, name, bytes }) =
+                    contents.waiting.pop_front_if(|next| next.bytes.len() <= room)
             {
+                room -= bytes.len();
                 contents.count_taken(sender, note_cost(bytes.len()));
                 notifications.push(Notification { peer: name.as_str().to_owned(), bytes });
             }

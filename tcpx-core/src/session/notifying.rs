@@ -27,10 +27,25 @@ impl Session {
         notifications: &mut Vec<Notification>,
         most: usize,
     ) -> Result<usize> {
+        self.poll_notifications_within(notifications, most, usize::MAX)
+    }
+
+    /// As [`poll_notifications`](Self::poll_notifications), for whoever has room for at most
+    /// `most_bytes` bytes of them together. One that has no room stays, and what came after it. No
+    /// notification is longer than [`MAX_NOTIFICATION_BYTES`](crate::MAX_NOTIFICATION_BYTES).
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn poll_notifications_within(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+        most_bytes: usize,
+    ) -> Result<usize> {
         if tcpx_sys::is_forked() {
             return Err(Error::Forked);
         }
-        let taken = self.notifications.take(notifications, most);
+        let taken = self.notifications.take(notifications, most, most_bytes);
         if self.notifications.owes() {
             // Whoever leads tells the senders that there is room.
             self.shared.wake();

@@ -7,7 +7,7 @@
 
 enum { SENDS = 1 << 17 };
 
-typedef tcpx_status (*post_batch)(tcpx_transfer, const tcpx_post *, size_t);
+typedef tcpx_status (*post_batch)(tcpx_transfer, const tcpx_post *, size_t, size_t);
 
 /* Bytes of address space that the process has. */
 static size_t address_space(void) {
@@ -35,10 +35,10 @@ static int post_with_little_memory(post_batch post, tcpx_transfer transfer, cons
   int refused = 0;
   snprintf(number, sizeof number, "%zu", count);
   for (;; limit += step) {
-    tcpx_transfer_counts counts;
+    tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
     tcpx_status status;
     limit_address_space(limit);
-    status = post(transfer, posts, count);
+    status = post(transfer, posts, sizeof *posts, count);
     limit_address_space(SIZE_MAX);
     OK(tcpx_transfer_get_counts(transfer, &counts));
     if (status == TCPX_OK) {
@@ -116,17 +116,17 @@ static void largest_batches(session_pair pair, tcpx_post *posts) {
   size_t i;
   OK(tcpx_session_register_memory(pair.left, bytes, sizeof bytes, TCPX_PTR_HOST, 1, &memory));
   for (i = 0; i < TCPX_MAX_BATCH; ++i) {
-    tcpx_post post = {memory, i % 16, 1, (int32_t)i};
+    tcpx_post post = {memory, i % 16, 1, (int64_t)i};
     posts[i] = post;
   }
   for (way = 0; way < 2; ++way) {
     post_batch post = way ? tcpx_transfer_post_send_batch : tcpx_transfer_post_recv_batch;
     tcpx_transfer transfer;
-    tcpx_transfer_counts counts;
+    tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
     OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
     TRUE(post_with_little_memory(post, transfer, posts, TCPX_MAX_BATCH, (size_t)16 << 20) > 2);
     /* One more, with memory. */
-    OK(post(transfer, posts, 1));
+    OK(post(transfer, posts, sizeof *posts, 1));
     OK(tcpx_transfer_get_counts(transfer, &counts));
     TRUE(counts.operations_posted == TCPX_MAX_BATCH + 1);
   }
@@ -134,10 +134,14 @@ static void largest_batches(session_pair pair, tcpx_post *posts) {
 
 int main(void) {
   session_pair pair;
+  tcpx_session_options options;
   /* Large pieces are the system's own, and go back to it: the allocator keeps nothing in reserve. */
   TRUE(mallopt(M_MMAP_THRESHOLD, 64 << 10) == 1 && mallopt(M_TRIM_THRESHOLD, 128 << 10) == 1);
   TRUE(mallopt(M_ARENA_MAX, 1) == 1);
-  pair = connected_pair();
+  /* A thread that makes progress would want memory too, when there is none. */
+  OK(tcpx_session_options_init(&options, sizeof options));
+  options.progress_thread = 0;
+  pair = connected_pair_with(&options, &options);
   tcpx_post *posts = (tcpx_post *)malloc(TCPX_MAX_BATCH * sizeof *posts);
   TRUE(posts != NULL);
   matched_sends(pair, posts);

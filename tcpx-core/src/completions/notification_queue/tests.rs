@@ -27,7 +27,7 @@ fn senders(queue: &NotificationQueue, names: &[&str]) -> Vec<PeerKey> {
 
 fn take(queue: &NotificationQueue, most: usize) -> Vec<(String, Vec<u8>)> {
     let mut taken = Vec::new();
-    assert_eq!(queue.take(&mut taken, most), taken.len());
+    assert_eq!(queue.take(&mut taken, most, usize::MAX), taken.len());
     taken.into_iter().map(|Notification { peer, bytes }| (peer, bytes)).collect()
 }
 
@@ -52,6 +52,24 @@ fn what_came_first_is_taken_first_whoever_sent_it_and_whatever_is_in_it() {
     assert_eq!(take(&queue, 2), [note("right", b"\0a\0"), note("left", b"")]);
     assert_eq!(take(&queue, 2), [note("right", b"b")]);
     assert_eq!(take(&queue, 2), []);
+}
+
+#[test]
+fn what_has_no_room_stays_and_keeps_its_place() {
+    let queue = queue();
+    let [peer] = senders(&queue, &["peer"])[..] else { unreachable!("one sender") };
+    for bytes in [&b"12"[..], b"345", b"", b"6"] {
+        queue.push(peer, bytes.to_vec()).unwrap();
+    }
+    let take = |most_bytes| {
+        let mut taken = Vec::new();
+        queue.take(&mut taken, 9, most_bytes);
+        taken.into_iter().map(|note| note.bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(take(1), Vec::<Vec<u8>>::new());
+    assert_eq!(take(4), [b"12"], "the short one behind the long one waits too");
+    assert_eq!(take(3), [&b"345"[..], b""]);
+    assert_eq!(take(1), [b"6"]);
 }
 
 #[test]
@@ -180,7 +198,7 @@ fn threads_that_send_and_take_at_once_lose_nothing_and_keep_the_order() {
         });
         let mut taken = Vec::new();
         while taken.len() < NOTES as usize {
-            if queue.take(&mut taken, 100) == 0 {
+            if queue.take(&mut taken, 100, usize::MAX) == 0 {
                 thread::yield_now();
             }
         }
