@@ -10,7 +10,7 @@ use crate::completions::notification_queue::note_cost as cost;
 
 /// The books of one end. Costs are sums since the link began.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(in crate::peer::protocol) struct Notes {
     /// Room at each end.
     buffer: u64,
     /// What this end has sent, and what the peer's program has taken of it.

@@ -71,7 +71,7 @@ pub(super) struct Said {
 
 /// All lists of one end.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(in crate::peer::protocol) struct Telling {
     limits: ListLimits,
     known: HashMap<PreparedKey, KnownList>,
     numbers: HashSet<u32>,

@@ -19,7 +19,7 @@ use crate::types::{MemoryType, RegistrationKey};
 
 /// Why a list, or a request of it, is refused, and the range that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(in crate::peer::protocol) struct Refused {
     pub(super) why: Refusal,
     pub(super) range: u32,
 }
@@ -89,7 +89,7 @@ struct Partial {
 
 /// All lists of the peer.
 #[derive(Debug)]
-pub(super) struct ToldLists {
+pub(in crate::peer::protocol) struct ToldLists {
     limits: ListLimits,
     partial: Option<Partial>,
     lists: HashMap<u32, ToldList>,

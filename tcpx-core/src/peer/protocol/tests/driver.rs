@@ -323,7 +323,8 @@ impl Driver {
         }
         let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
         let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
-        let is_long = self.is_long(&chunk);
+        // Once the link is over nobody knows the operations, and nothing is dealt any more.
+        let is_long = self.protocol.is_some() && self.is_long(&chunk);
         self.check_chunk_touches(&chunk)?;
         self.sent[channel].push_back(chunk);
         self.sent_counts[channel] += 1;

@@ -1,9 +1,9 @@
 //! Memory that an end exports: areas that do not touch each other.
 
 use super::driver::{Check, ensure};
-use crate::control::frame::one_sided::ListedKey;
 use crate::exports::export_secret::ExportSecret;
 use crate::exports::exported_range::ExportedRange;
+use crate::exports::listed::ListedKey;
 use crate::exports::stable_keys::StableKeys;
 use crate::exports::table::{ExportKey, Exports};
 use crate::types::memory_id::MemoryId;

@@ -118,11 +118,12 @@ fn refused(why: Refusal) -> Outcome {
 
 /// Frames of this end that are under way.
 fn under_way(pair: &Pair, end: usize) -> Vec<&OneSidedFrame> {
-    let one_sided = |frame| match frame {
-        &Frame::OneSided(ref frame) => Some(frame),
+    let outbox = pair.ends[end].outbox.iter();
+    let one_sided = outbox.filter_map(|frame| match frame {
+        Frame::OneSided(frame) => Some(frame),
         _ => None,
-    };
-    pair.ends[end].outbox.iter().filter_map(one_sided).collect()
+    });
+    one_sided.collect()
 }
 
 /// This end reads everything, and what it answers is under way.

@@ -7,7 +7,7 @@ use slotmap::KeyData;
 
 use super::driver::{Check, Driver, End, ensure};
 use super::exporting::Area;
-use crate::control::frame::one_sided::ListedRange;
+use crate::exports::listed::ListedRange;
 use crate::exports::refusal::Refusal;
 use crate::peer::protocol::action::Outcome;
 use crate::peer::protocol::one_sided::NewRequest;
@@ -220,6 +220,8 @@ impl Driver {
         area.is_revoked = true;
         let key = area.key;
         self.exporting.exports.revoke(key);
-        self.input(|protocol| drop(protocol.handle_revoked(&[key])))
+        self.input(|protocol| {
+            protocol.handle_revoked(&[key]);
+        })
     }
 }

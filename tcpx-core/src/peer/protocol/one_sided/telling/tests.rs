@@ -3,9 +3,9 @@
 use slotmap::KeyData;
 
 use super::*;
-use crate::control::frame::one_sided::{ListedKey, ListedRange};
 use crate::exports::export_id::ExportId;
 use crate::exports::export_secret::ExportSecret;
+use crate::exports::listed::{ListedKey, ListedRange};
 use crate::transfer::pieces::{Piece, Pieces};
 use crate::types::remote_access::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Story;
-use crate::control::frame::one_sided::{ListedKey, ListedRange};
 use crate::exports::export_secret::ExportSecret;
+use crate::exports::listed::{ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::peer::protocol::tests::driver::Check;
@@ -191,7 +191,7 @@ impl Story {
             let places = [base + here[at], there[at], bytes];
             drawn.add(number, &areas[number], flaw, kind, places);
         }
-        let Drawn { areas: meant, keys, ranges, pieces, pairs, fault, .. } = drawn;
+        let Drawn { areas: meant, keys, ranges, pieces, pairs, memory, fault } = drawn;
         let (owners, key) = (vec![RegistrationKey::default()], requests.next_key());
         let pieces = Pieces::new(local, owners, pieces).expect("they have bytes");
         let list = Arc::new(PreparedList {
@@ -201,7 +201,8 @@ impl Story {
             key_bytes: keys.iter().map(|_| AREA_BYTES).collect(),
             keys: keys.into(),
             ranges: ranges.into(),
-            remote_memory: remote,
+            // Keys say of which kind their memory is; those that are wrong may say anything.
+            remote_memory: memory.unwrap_or(remote),
         });
         let transfer = requests.next_transfer();
         let told = format!("{end} prepares {transfer:?}: {kind} {pairs:?} {fault:?}");
