@@ -6,8 +6,8 @@ usage: nixl_ucx.py trip|notify|WRITE|READ BYTES ITERATIONS [DEPTH]
 trip: half a round trip: a WRITE with a notification, answered by another from where it landed. Trips
 come in turns of fresh bytes, which are verified after the turn, as `tcpx perf --latency` does it.
 notify: half a round trip of notifications. WRITE, READ: a stream of messages, DEPTH of them outstanding
-(default: 4), each with memory of its own; with a depth of 1 the median time of one. Prints one JSON
-object. Both processes poll, as UCX wants it, and have no progress thread, which would spin beside them.
+(default: 4), each with memory of its own; with a depth of 1 the median time of one, each in a place of
+its own, in turns of fresh bytes, as `tcpx perf --op write --latency` does it. Prints one JSON object. Both processes poll, as UCX wants it, and have no progress thread, which would spin beside them.
 """
 
 import json
@@ -75,17 +75,22 @@ class End:
     def wait_done(self, handle):
         self.poll_until(lambda: self.is_done(handle))
 
-    def wait_notified(self, count):
-        def is_notified():
-            self.notifications += len(self.agent.get_new_notifs().get(self.other, []))
-            return self.notifications >= count
+    def is_notified(self, count):
+        self.notifications += len(self.agent.get_new_notifs().get(self.other, []))
+        return self.notifications >= count
 
-        self.poll_until(is_notified)
+    def wait_notified(self, count):
+        self.poll_until(lambda: self.is_notified(count))
 
     def next_notification(self):
         taken = []
         self.poll_until(lambda: taken or taken.extend(self.agent.get_new_notifs().get(self.other, [])))
         return taken[0]
+
+    def freshen(self):
+        """What is sent is written again, and what came in is gone."""
+        self.sent.fill(ord(self.name[0]))
+        self.received.fill(0)
 
     def check(self):
         if not (self.received == ord(self.other[0])).all():
@@ -175,14 +180,21 @@ def stream(end, operation, iterations, depth):
 
 
 def one_by_one(end, operation, iterations):
-    """Seconds from each post until it is done."""
-    handle, times = end.handle(operation, 0), []
-    for _ in range(WARMUP + iterations):
-        start = time.perf_counter()
-        end.post(handle)
-        end.wait_done(handle)
-        times.append(time.perf_counter() - start)
-    return times[WARMUP:]
+    """Seconds from each post until it is done. A turn is made whole, so that all of it is verified."""
+    iterations += WARMUP
+    handles = [end.handle(operation, place) for place in range(turn_of(end.size, iterations))]
+    times = []
+    while len(times) < iterations:
+        end.freshen()
+        # The other end does the same, and needs no polling meanwhile.
+        end.pipe.send("freshen")
+        end.pipe.recv()
+        for handle in handles:
+            start = time.perf_counter()
+            end.post(handle)
+            end.wait_done(handle)
+            times.append(time.perf_counter() - start)
+    return times[WARMUP:iterations]
 
 
 def figures_of(end, operation, iterations, depth):
@@ -200,14 +212,25 @@ def figures_of(end, operation, iterations, depth):
 
 def serve_stream(end, operation):
     """UCX serves only while it is polled."""
-    end.wait_notified(1)
+    while not end.is_notified(1):
+        if end.pipe.poll():
+            end.pipe.recv()
+            end.freshen()
+            end.pipe.send("fresh")
     if operation == "WRITE":
         end.check()
     end.pipe.send("over")
 
 
+def places_of(what, size, iterations, depth):
+    if what == "notify":
+        return 1
+    return turn_of(size, iterations + WARMUP) if depth == 1 else depth
+
+
 def second(pipe, what, size, iterations, depth):
-    end = End("second", "first", pipe, size, {"trip": SECOND_PLACES, "notify": 1}.get(what, depth))
+    places = SECOND_PLACES if what == "trip" else places_of(what, size, iterations, depth)
+    end = End("second", "first", pipe, size, places)
     if what == "trip":
         answer_trips(end, iterations)
     elif what == "notify":
@@ -225,7 +248,8 @@ def main():
     pipe, other_pipe = context.Pipe()
     process = context.Process(target=second, args=(other_pipe, what, size, iterations, depth), daemon=True)
     process.start()
-    places = {"trip": turn_of(size, iterations + WARMUP), "notify": 1}.get(what, depth)
+    is_turn = what == "trip"
+    places = turn_of(size, iterations + WARMUP) if is_turn else places_of(what, size, iterations, depth)
     end = End("first", "second", pipe, size, places)
     if what == "trip":
         figures = {"half_us": statistics.median(trips(end, iterations)) * 1e6}
