@@ -50,7 +50,6 @@ use self::connection::{ChannelRecord, Connection};
 use self::origin::Origin;
 use self::post_gate::{MOST_HANDED_IN, PostGate};
 use self::protocol::stage::{Leaving, PeerStage};
-use self::session_context::SessionContext;
 use self::watch::{PeerWatch, WatchInput};
 use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::{Connector, Reached};
@@ -68,7 +67,6 @@ use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, Direction, PeerKey};
-use crate::workers::Workers;
 
 /// Where in its life a peer is.
 #[derive(Debug)]
@@ -142,16 +140,23 @@ impl Peer {
         mut link: LinkSocket,
         agreement: Agreement,
         now: Instant,
-        session: &SessionContext,
-        workers: &Workers,
+        cx: &Commons,
     ) -> Result<()> {
+        let (key, name, session) = (self.key, &self.name, &cx.session);
         let local = link.local_ip();
-        let setup = CommSetup::start(self.key, &self.name, local, agreement, session, workers);
+        let setup = CommSetup::start(key, name, local, agreement, session, &cx.workers);
+        // It may be up before this end, and its notifications come as soon as it is.
+        let notifications = &cx.ledger.notifications;
+        let setup = setup.and_then(|setup| {
+            match notifications.add_sender(key, name.clone(), agreement.note_bytes) {
+                Ok(()) => Ok(setup),
+                Err(_) => Err(too_many_left(name)),
+            }
+        });
         let setup = setup.inspect_err(|error| {
             link.queue(&Frame::Abort(error.to_string()));
             let _ = link.flush();
         })?;
-        let (key, name) = (self.key, &self.name);
         let mut connection = Connection::new(key, name, link, setup, agreement, now, session);
         connection.watch(&session.poller);
         self.state = State::Linked(Box::new(connection));
@@ -328,7 +333,7 @@ impl Peer {
                 return Ok(false);
             };
             self.origin.given_up = given_up;
-            self.link_up(link, agreement, now, &cx.session, &cx.workers)?;
+            self.link_up(link, agreement, now, cx)?;
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }
@@ -402,4 +407,10 @@ impl Peer {
     ) -> Option<Deregistration> {
         self.connection()?.deregistration(comm, handle)
     }
+}
+
+/// The program has not taken what earlier peers have sent, and this one may not add to it.
+fn too_many_left(name: &PeerName) -> Error {
+    let detail = "too many notifications of earlier peers wait here".to_owned();
+    Error::Protocol { peer: name.to_string(), detail }
 }
