@@ -121,6 +121,14 @@ pub(super) enum Gaveup {
     Refused(Refused),
 }
 
+/// A write that has no answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unanswered {
+    pub(super) list: PreparedKey,
+    /// Bytes that went with the request.
+    pub(super) on_link: u32,
+}
+
 /// A request of the peer, at the target.
 #[derive(Debug)]
 pub(super) struct Serving {
@@ -160,8 +168,10 @@ pub(super) struct OneSided {
     pub(super) writes: VecDeque<OpKey>,
     pub(super) noted_writes: VecDeque<OpKey>,
     pub(super) reads: VecDeque<OpKey>,
-    /// Writes that have no answer, by their names, with their lists.
-    pub(super) unanswered: HashMap<u64, PreparedKey>,
+    /// Writes that have no answer, by their names.
+    pub(super) unanswered: HashMap<u64, Unanswered>,
+    /// Bytes of those among them that went with their requests.
+    pub(super) sent_on_link: u64,
     /// Reads of which not all is dealt, likewise.
     pub(super) undealt: HashMap<u64, PreparedKey>,
     /// Requests of the peer that are served, by the initiator's names.
@@ -188,6 +198,7 @@ impl OneSided {
             noted_writes: VecDeque::new(),
             reads: VecDeque::new(),
             unanswered: HashMap::default(),
+            sent_on_link: 0,
             undealt: HashMap::default(),
             served: HashMap::default(),
             early: Vec::new(),

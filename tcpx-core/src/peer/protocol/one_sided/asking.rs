@@ -11,7 +11,7 @@ use super::super::tag_queues::Place;
 use super::prepared::PreparedList;
 use super::telling::Use;
 use super::told::Refused;
-use super::{Asking, Gaveup, Listed, NewRequest, OneSided, Role, Step};
+use super::{Asking, Gaveup, Listed, NewRequest, OneSided, Role, Step, Unanswered};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::exports::refusal::Refusal;
@@ -194,11 +194,16 @@ impl PeerProtocol {
         let Some(list) = self.one_sided.telling.number(key) else { return false };
         let (pieces, note, name) = (Arc::clone(pieces), asking.note.take(), op.to_wire());
         let note_bytes = note.as_ref().map(|note| note.len() as u32);
-        let is_now = fits_on_link(&self.eager, &asking.list, note_bytes.unwrap_or_default());
+        // Where many are under way the channels move more.
+        let is_quiet = self.one_sided.sent_on_link < self.eager.terms.longest_write();
+        let is_now =
+            fits_on_link(&self.eager, &asking.list, note_bytes.unwrap_or_default(), is_quiet);
         asking.step = if is_now { Step::Awaiting } else { Step::Asked };
-        self.one_sided.unanswered.insert(name, key);
+        let on_link = if is_now { pieces.bytes as u32 } else { 0 };
+        self.one_sided.unanswered.insert(name, Unanswered { list: key, on_link });
+        self.one_sided.sent_on_link += u64::from(on_link);
         let (frame, sent) = if is_now {
-            let bytes = pieces.bytes as u32;
+            let bytes = on_link;
             let frame = OneSidedFrame::WriteNow { op: name, list, bytes, note: note_bytes };
             (frame, Some((transfer, pieces)))
         } else {
@@ -297,10 +302,11 @@ impl PeerProtocol {
 
     /// The target has answered a write.
     pub(super) fn handle_answer(&mut self, name: u64, refused: Option<Refused>) {
-        let Some(key) = self.one_sided.unanswered.remove(&name) else {
+        let Some(Unanswered { list, on_link }) = self.one_sided.unanswered.remove(&name) else {
             return self.broken(Violation::UnknownRequest { op: name });
         };
-        self.one_sided.telling.end_use(key);
+        self.one_sided.sent_on_link -= u64::from(on_link);
+        self.one_sided.telling.end_use(list);
         self.list_waiting();
         let op = OpKey::from_wire(name);
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
@@ -454,10 +460,11 @@ impl PeerProtocol {
 }
 
 /// Whether the bytes of a write may go with its request, together with a note of so many.
-fn fits_on_link(eager: &EagerBooks, list: &PreparedList, note_bytes: u32) -> bool {
+/// `is_quiet`: little else is on its way like that.
+fn fits_on_link(eager: &EagerBooks, list: &PreparedList, note_bytes: u32, is_quiet: bool) -> bool {
     let bytes = list.pieces.bytes;
     let terms = &eager.terms;
-    terms.allows(bytes)
+    (terms.allows(bytes) || is_quiet && terms.allows_write(bytes))
         && bytes + u64::from(note_bytes) <= MAX_EAGER_BYTES.into()
         && bytes <= eager.link_room as u64
         && terms.reaches(list.pieces.memory)

@@ -219,7 +219,7 @@ impl PeerProtocol {
         let Some(told) = self.requested(op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
-        if told.bytes != u64::from(bytes) || !self.eager.terms.allows(bytes.into()) {
+        if told.bytes != u64::from(bytes) || !self.eager.terms.allows_write(bytes.into()) {
             self.broken(Violation::Request { op, list });
             return Landing::Nowhere;
         }

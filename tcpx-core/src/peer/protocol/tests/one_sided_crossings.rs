@@ -592,3 +592,28 @@ fn a_link_that_is_cut_after_any_frame_ends_everything_and_frees_what_was_exporte
         }
     }
 }
+
+#[test]
+fn a_write_goes_with_its_request_up_to_a_length_while_few_do() {
+    let mut pair = up_as(eager());
+    let longest = 4 * LITTLE;
+    let went = |pair: &Pair| {
+        let frames = under_way(pair, 0).into_iter();
+        let requests = frames.filter_map(|frame| match frame {
+            OneSidedFrame::WriteNow { .. } => Some(true),
+            OneSidedFrame::Write { .. } => Some(false),
+            _ => None,
+        });
+        requests.collect::<Vec<_>>()
+    };
+    let mut writes = vec![ask(&mut pair, Write, longest), ask(&mut pair, Write, longest)];
+    writes.extend([ask(&mut pair, Write, LITTLE), ask(&mut pair, Write, longest + 1)]);
+    pair.ends[0].round().unwrap();
+    assert_eq!(went(&pair), [true, false, true, false], "a second long one waits for a grant");
+    pair.settle().unwrap();
+    writes.push(ask(&mut pair, Write, longest));
+    pair.ends[0].round().unwrap();
+    assert_eq!(went(&pair), [true], "the answers are there");
+    pair.settle().unwrap();
+    assert!(writes.iter().all(|write| outcome(&pair, *write) == Outcome::Done));
+}
