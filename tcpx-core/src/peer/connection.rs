@@ -135,6 +135,8 @@ impl Connection {
             failure.check(now)?;
             return Ok(moved);
         }
+        // What the peer has to know of chunks goes before them: sending them takes a while.
+        moved |= self.flush()?;
         match self.drive_comms(cx) {
             Ok(comms_moved) => moved |= comms_moved,
             Err(error) => return self.defer(error, now, cx),
