@@ -260,7 +260,7 @@ impl Engine {
         Ok(())
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed { Err(Error::Closed) } else { Ok(()) }
     }
 

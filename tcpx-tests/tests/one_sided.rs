@@ -75,12 +75,8 @@ fn pairs(
 }
 
 fn notification(session: &Session) -> Notification {
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
     let mut taken = Vec::new();
-    while session.poll_notifications(&mut taken, 1).expect("no fork") == 0 {
-        assert!(Instant::now() < give_up_at, "no notification comes");
-        std::thread::yield_now();
-    }
+    session.wait_notifications(&mut taken, 1, PATIENCE).expect("one comes");
     taken.remove(0)
 }
 
@@ -329,4 +325,26 @@ fn a_session_reaches_itself() {
     run(&write, Some(b"there"));
     assert_eq!(notification(&session).bytes, b"there");
     assert!(contents(&session, there, 100_000) == [7; 100_000]);
+}
+
+#[test]
+fn whoever_waits_for_a_notification_gets_it_or_hears_that_none_has_come() {
+    let [left, right] = pair();
+    let mut taken = Vec::new();
+    let none = right.wait_notifications(&mut taken, 9, Some(Duration::from_millis(20)));
+    assert!(matches!(none, Err(Error::Deadline { peer: None, .. })), "{none:?}");
+    assert_eq!(right.wait_notifications(&mut taken, 0, PATIENCE).expect("none are wanted"), 0);
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| notification(&right))).collect();
+        for note in [&b"a"[..], b"", b"c"] {
+            left.notify("right", note).expect("there is room");
+        }
+        let mut notes: Vec<_> =
+            waiting.into_iter().map(|thread| thread.join().expect("it gets one").bytes).collect();
+        notes.sort();
+        assert_eq!(notes, [&b""[..], b"a", b"c"]);
+        let waiting = scope.spawn(|| right.wait_notifications(&mut Vec::new(), 1, PATIENCE));
+        right.close().expect("nobody is in the way");
+        assert!(matches!(waiting.join().expect("it returns"), Err(Error::Closed)));
+    });
 }

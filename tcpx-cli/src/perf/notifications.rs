@@ -1,7 +1,7 @@
 //! Notifications there and back: the client's comes back from the server with the same bytes. The
 //! client's clock runs from sending one until the answer has been taken out.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tcpx_core::{MemoryId, Notification, Post, Session};
 
@@ -13,8 +13,6 @@ use crate::failure::Failure;
 use crate::output::Progress;
 use crate::rendezvous::{Agreed, Link, LinkWatch, Role};
 
-/// How long the next one is looked for before this end sleeps.
-const SPIN: Duration = Duration::from_micros(50);
 /// Tag of the message that says that the last answer has come.
 const OVER: i64 = 1;
 
@@ -101,19 +99,9 @@ impl Mailbox<'_> {
 
     /// Waits for the next one.
     fn next(&mut self) -> Result<Vec<u8>, Failure> {
-        let (start, deadline) = (Instant::now(), self.watch.step());
-        loop {
-            // What comes after this makes the session's descriptor readable again.
-            self.session.poll_completions(&mut Vec::new(), 0)?;
-            self.session.progress();
-            self.session.poll_notifications(&mut self.taken, 1)?;
-            if let Some(note) = self.taken.pop() {
-                return Ok(note.bytes);
-            }
-            if start.elapsed() >= SPIN {
-                self.watch.rest(self.session, deadline)?;
-            }
-        }
+        let (session, taken) = (self.session, &mut self.taken);
+        self.watch.wait_notification(session, taken)?;
+        Ok(taken.pop().map(|note| note.bytes).unwrap_or_default())
     }
 
     fn word(&self) -> Post {

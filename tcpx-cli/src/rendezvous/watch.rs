@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use tcpx_core::{Error, Operation, Session, Transfer};
+use tcpx_core::{Error, Notification, Operation, Session, Transfer};
 
 use crate::budget::Budget;
 use crate::deadline::Deadline;
@@ -42,10 +42,21 @@ impl LinkWatch {
         self.wait_with("waiting for an operation", |time| operation.wait(Some(time)))
     }
 
+    /// The same for a notification, which is added to `taken`.
+    pub(crate) fn wait_notification(
+        &self,
+        session: &Session,
+        taken: &mut Vec<Notification>,
+    ) -> Result<(), Failure> {
+        self.wait_with("waiting for a notification", |time| {
+            session.wait_notifications(taken, 1, Some(time)).map(drop)
+        })
+    }
+
     fn wait_with(
         &self,
         doing: &str,
-        wait: impl Fn(Duration) -> tcpx_core::Result<()>,
+        mut wait: impl FnMut(Duration) -> tcpx_core::Result<()>,
     ) -> Result<(), Failure> {
         let deadline = self.budget.step();
         loop {
@@ -79,29 +90,6 @@ impl LinkWatch {
             Duration::ZERO => Err(Failure::OutOfTime { doing: doing.to_owned(), waited }),
             _ => Ok(()),
         }
-    }
-
-    /// Waits until the session has something to do. Fails when the other end is gone, or the
-    /// deadline has passed.
-    pub(crate) fn rest(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
-        const DOING: &str = "waiting for a notification";
-        let mut fds = [
-            PollFd::from_borrowed_fd(session.event_fd()?, PollFlags::IN),
-            watched(self.stream.as_fd()),
-        ];
-        deadline.poll(&mut fds).map_err(Failure::io("waiting for the session"))?;
-        if !fds[1].revents().is_empty() {
-            return Err(self.closed(DOING));
-        }
-        match deadline.left() {
-            Duration::ZERO => Err(Failure::OutOfTime { doing: DOING.into(), waited: deadline }),
-            _ => Ok(()),
-        }
-    }
-
-    /// The deadline of a step that begins now.
-    pub(crate) fn step(&self) -> Deadline {
-        self.budget.step()
     }
 
     /// Does `meet`, which waits for the other end's session. When the other end is gone meanwhile,

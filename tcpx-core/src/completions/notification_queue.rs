@@ -81,6 +81,8 @@ pub(crate) struct NotificationQueue {
     contents: Mutex<Contents>,
     /// Whether anybody is to be told. So a round asks without the lock.
     owes: AtomicBool,
+    /// Whether one has come since threads that wait were told.
+    has_come: AtomicBool,
     /// For its event.
     completions: Arc<CompletionQueue>,
 }
@@ -95,7 +97,12 @@ impl Sender {
 impl NotificationQueue {
     /// No notification yet. What comes is signalled to the event of these completions.
     pub(crate) fn new(completions: Arc<CompletionQueue>) -> Self {
-        Self { contents: Mutex::default(), owes: AtomicBool::new(false), completions }
+        Self {
+            contents: Mutex::default(),
+            owes: AtomicBool::new(false),
+            has_come: AtomicBool::new(false),
+            completions,
+        }
     }
 
     /// A peer may send from now on, as much as fits into a buffer of so many bytes.
@@ -142,6 +149,7 @@ impl NotificationQueue {
             sender.waiting = full;
             waiting.push_back(Waiting { sender: peer, name: sender.name.clone(), bytes });
         }
+        self.has_come.store(true, Ordering::Release);
         self.completions.event().signal();
         Ok(())
     }
@@ -175,6 +183,12 @@ impl NotificationQueue {
             self.completions.event().signal();
         }
         notifications.len() - before
+    }
+
+    /// Whether one has come since this was asked last: threads that wait for one are to be told.
+    pub(crate) fn take_come(&self) -> bool {
+        // Mostly none has, and asking costs nothing then.
+        self.has_come.load(Ordering::Relaxed) && self.has_come.swap(false, Ordering::Acquire)
     }
 
     /// Whether a peer is to be told that room has become free: a round is due.

@@ -1,8 +1,13 @@
 //! Notifications: what programs say to each other beside their memory.
 
+use std::task::Poll;
+use std::time::Duration;
+
 use super::Session;
+use super::wait::WaitLimit;
 use crate::completions::notification::Notification;
-use crate::error::{Error, Result};
+use crate::error::awaited::Awaited;
+use crate::error::{Error, Phase, Result};
 
 impl Session {
     /// Sends a notification to a peer, behind those sent before: up to 65,536 bytes, also none. It
@@ -51,5 +56,34 @@ impl Session {
             self.shared.wake();
         }
         Ok(taken)
+    }
+
+    /// As [`poll_notifications`](Self::poll_notifications), and waits until one has come, for
+    /// `timeout` or, with `None`, without limit. It makes progress meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`]: none has come. [`Error::Closed`]. [`Error::Forked`].
+    pub fn wait_notifications(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        let taken = self.poll_notifications(notifications, most)?;
+        if taken > 0 || most == 0 {
+            return Ok(taken);
+        }
+        let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
+        self.shared.wait(
+            limit,
+            |engine| match self.poll_notifications(notifications, most)? {
+                0 => engine.check_open().map(|()| Poll::Pending),
+                taken => Ok(Poll::Ready(taken)),
+            },
+            |_, waited, _| {
+                let detail = Awaited::words("no notification has come");
+                Error::Deadline { phase: Phase::Receive, peer: None, waited, detail }
+            },
+        )
     }
 }
