@@ -207,7 +207,9 @@ impl Connection {
         match self.use_finished(finished, cx) {
             Ok(moved) => {
                 self.tell_finished(cx)?;
-                Ok(moved | self.renew_credit(cx)?)
+                let moved = moved | self.renew_credit(cx)?;
+                // Whoever has waited for this may be the last to make a round for a while.
+                Ok(moved | self.flush()?)
             }
             Err(error) => self.defer(error, now, cx),
         }
