@@ -9,13 +9,18 @@
 //! - [`prepared`]: a list, both halves.
 //! - [`telling`], [`told`]: which lists the peer knows, at the initiator and at the target.
 //! - [`notes`]: notifications, both ways.
-//! - [`asking`]: the initiator's requests. [`serving`]: what the target does about them.
+//! - [`asking`]: the initiator's requests. [`saying`]: what is said next of them.
+//! - [`hearing`]: who a frame is for. [`serving`]: what the target does about requests, and
+//!   [`revoking`] when exports are taken back.
 //! - [`moving`]: their bytes, at both ends.
 
 mod asking;
+mod hearing;
 mod moving;
 pub(crate) mod notes;
 pub(crate) mod prepared;
+mod revoking;
+mod saying;
 mod serving;
 pub(crate) mod telling;
 pub(crate) mod told;
