@@ -14,6 +14,7 @@ mod meeting;
 mod name;
 mod overtaking;
 mod parking;
+mod refusing;
 mod staging;
 mod unlocked;
 mod unpack;

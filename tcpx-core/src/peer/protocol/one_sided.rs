@@ -36,6 +36,7 @@ use self::prepared::PreparedList;
 use self::telling::{ListLimits, Telling};
 use self::told::{Refused, ToldLists};
 use crate::exports::table::ExportKey;
+use crate::stats::one_sided::OneSidedStats;
 use crate::transfer::piece_cursor::PieceCursor;
 use crate::transfer::pieces::Pieces;
 use crate::types::{OpKey, PreparedKey, TransferKey};
@@ -177,6 +178,9 @@ pub(super) struct OneSided {
     pub(super) served_writes: usize,
     /// Reads among them of which not all is dealt.
     pub(super) undealt_reads: usize,
+    pub(super) stats: OneSidedStats,
+    /// The driver knows that the peer was refused something.
+    has_warned: bool,
 }
 
 impl OneSided {
@@ -198,6 +202,8 @@ impl OneSided {
             early: Vec::new(),
             served_writes: 0,
             undealt_reads: 0,
+            stats: OneSidedStats::default(),
+            has_warned: false,
         }
     }
 

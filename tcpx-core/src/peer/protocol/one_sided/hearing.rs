@@ -34,7 +34,10 @@ impl PeerProtocol {
                 self.handle_write_now(op, list, bytes, note, exports)
             }
             OneSidedFrame::Notify { bytes } => match self.comes(bytes) {
-                true => Landing::Note(NoteUse::Publish(bytes)),
+                true => {
+                    self.one_sided.stats.notifications_received += 1;
+                    Landing::Note(NoteUse::Publish(bytes))
+                }
                 false => Landing::Nowhere,
             },
             frame => {

@@ -125,6 +125,7 @@ impl PeerProtocol {
         } else {
             (OneSidedFrame::Write { op: name, list, note: note_bytes }, None)
         };
+        self.one_sided.stats.notifications_sent += u64::from(note.is_some());
         let payload = note_bytes.unwrap_or_default() as usize
             + sent.as_ref().map_or(0, |(_, pieces)| pieces.bytes as usize);
         self.take_link_room(payload);
@@ -159,7 +160,10 @@ impl PeerProtocol {
         let Some(said) = self.one_sided.telling.next() else { return false };
         let bytes = match &said.frame {
             OneSidedFrame::ListKeys { keys, .. } => 24 * keys.len(),
-            OneSidedFrame::ListRanges { ranges, .. } => 20 * ranges.len(),
+            OneSidedFrame::ListRanges { ranges, .. } => {
+                self.one_sided.stats.ranges_told += ranges.len() as u64;
+                20 * ranges.len()
+            }
             _ => 0,
         };
         self.take_link_room(bytes);
@@ -174,6 +178,7 @@ impl PeerProtocol {
 
     fn note_next(&mut self) -> bool {
         let Some(note) = self.one_sided.notes.next() else { return false };
+        self.one_sided.stats.notifications_sent += 1;
         self.take_link_room(note.len());
         let frame = Frame::OneSided(OneSidedFrame::Notify { bytes: note.len() as u32 });
         self.actions.push_back(Action::SendListed { frame, pieces: None, note: Some(note) });

@@ -109,6 +109,7 @@ impl PeerProtocol {
         let opened = match self.begin_to_receive(&told, exports) {
             Ok(opened) => opened,
             Err(refused) => {
+                self.count_refusal(refused);
                 self.answer(op, Some(refused));
                 self.drop_note(note);
                 return Landing::Nowhere;
@@ -151,11 +152,9 @@ impl PeerProtocol {
         let reaches = |opened: &Opened| self.eager.terms.reaches(opened.pieces.memory);
         match self.begin(&told, exports) {
             Ok(opened) if reaches(&opened) => {
-                self.actions.push_back(Action::Served {
-                    uses: opened.uses,
-                    bytes: bytes.into(),
-                    kind: OperationKind::Write,
-                });
+                self.actions.push_back(Action::Served(opened.uses));
+                self.one_sided.stats.served(OperationKind::Write, bytes.into(), None);
+                self.one_sided.stats.notifications_received += u64::from(note.is_some());
                 self.answer(op, None);
                 let note = note.map_or(NoteUse::None, NoteUse::Publish);
                 let (transfer, bytes) = (TransferKey::default(), bytes as usize);
@@ -167,10 +166,20 @@ impl PeerProtocol {
                 Landing::Nowhere
             }
             Err(refused) => {
+                self.count_refusal(refused);
                 self.answer(op, Some(refused));
                 self.drop_note(note);
                 Landing::Nowhere
             }
+        }
+    }
+
+    /// A request of the peer is refused.
+    fn count_refusal(&mut self, refused: Refused) {
+        let Refused { why, .. } = refused;
+        self.one_sided.stats.refused(why);
+        if why.is_mistake() && !std::mem::replace(&mut self.one_sided.has_warned, true) {
+            self.actions.push_back(Action::Refused(why));
         }
     }
 
@@ -238,7 +247,8 @@ impl PeerProtocol {
         let Some(told) = self.requested(op, list, OperationKind::Read) else { return };
         let opened = match self.begin(&told, exports) {
             Ok(opened) => opened,
-            Err(Refused { why, range }) => {
+            Err(refused @ Refused { why, range }) => {
+                self.count_refusal(refused);
                 return self.say(OneSidedFrame::Stopped { recv: op, why, range });
             }
         };
@@ -250,8 +260,8 @@ impl PeerProtocol {
             let frame = Frame::Deliver { recv: op, bytes: bytes as u32 };
             let pieces = Some((TransferKey::default(), Arc::clone(&opened.pieces)));
             self.actions.push_back(Action::SendListed { frame, pieces, note: None });
-            let (uses, kind) = (opened.uses, OperationKind::Read);
-            return self.actions.push_back(Action::Served { uses, bytes, kind });
+            self.one_sided.stats.served(OperationKind::Read, bytes, None);
+            return self.actions.push_back(Action::Served(opened.uses));
         }
         let key = self.serve((op, list), Direction::Send, opened, None);
         if let Some(listed) = self.one_sided.listed.get_mut(key) {
@@ -331,11 +341,14 @@ impl PeerProtocol {
             self.one_sided.served_writes -= 1;
             self.one_sided.told.end_use(list);
         }
-        self.actions.push_back(Action::Served { uses, bytes: cursor.dealt, kind });
+        let why = stopped.filter(|_| !is_whole).map(|refused| refused.why);
+        self.one_sided.stats.served(kind, cursor.dealt, why);
+        self.actions.push_back(Action::Served(uses));
         if let Some((number, bytes)) = note {
             self.actions.push_back(Action::Note { number, is_published: is_whole });
-            if !is_whole {
-                self.drop_note(Some(bytes));
+            match is_whole {
+                true => self.one_sided.stats.notifications_received += 1,
+                false => self.drop_note(Some(bytes)),
             }
         }
         if is_write {
