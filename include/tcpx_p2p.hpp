@@ -773,9 +773,13 @@ class Session {
     return descriptor;
   }
 
+  /** Has pollCompletions() tell from now on which peers come up, part or fail. */
+  void reportPeers() { detail::check(tcpx_session_report_peers(handle_)); }
+
   /**
-   * Takes at most `most` transfers out of the queue of those that report and have ended a round. As
-   * codes: empty after a failure.
+   * Takes at most `most` entries out: of peers that have come up or ended (`kind` is
+   * TCPX_COMPLETION_PEER), and of transfers that report and have ended a round. As codes: empty
+   * after a failure.
    */
   std::vector<tcpx_completion> pollCompletions(size_t most = 64) {
     std::vector<tcpx_completion> completions(most);

@@ -124,5 +124,6 @@ impl Engine {
             }
             self.parked.push(parked);
         }
+        self.tell_end(key);
     }
 }

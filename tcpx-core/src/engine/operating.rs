@@ -13,6 +13,7 @@ use crate::peer::Peer;
 use crate::peer::protocol::one_sided::NewRequest;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::post_options::PostOptions;
 use crate::types::memory_id::MemoryId;
 use crate::types::remote_access::OperationKind;
 use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
@@ -95,8 +96,9 @@ impl Engine {
         &mut self,
         prepared: PreparedKey,
         transfer: TransferKey,
-        note: Option<&[u8]>,
+        options: PostOptions<'_>,
     ) -> Result<()> {
+        let PostOptions { notification: note, timeout } = options;
         self.check_open()?;
         check_note(note.unwrap_or_default())?;
         let Prepared { list, peer: peer_key, memory } =
@@ -122,6 +124,7 @@ impl Engine {
         cell.posted(list.direction(), 1);
         let request = NewRequest { transfer, list, note: note.map(Arc::from) };
         let posted = connection.post_request(request, &mut self.commons);
+        self.begin_time(transfer, &cell, timeout);
         self.end_on_error(peer_key, posted)?;
         self.posted(peer_key, 1);
         Ok(())

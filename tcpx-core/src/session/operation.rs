@@ -14,6 +14,7 @@ use crate::engine::operating::NewOperation;
 use crate::error::{Error, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::post_options::PostOptions;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::transfer_counts::TransferCounts;
 use crate::types::remote_access::OperationKind;
@@ -84,7 +85,21 @@ impl Operation {
     /// error; [`Error::UnknownRegistration`] when its memory was taken back;
     /// [`Error::NotificationTooLong`]. Nothing was posted then.
     pub fn post(&self, notification: Option<&[u8]>) -> Result<()> {
-        self.shared.engine()?.post_operation(self.prepared, self.transfer, notification)
+        self.post_with(PostOptions { notification, timeout: None })
+    }
+
+    /// The same, with what else a post may have.
+    ///
+    /// One that has a timeout is given up when it is over, as [`cancel`](Self::cancel) does, and
+    /// ends with [`Error::Expired`] once nothing of it uses memory of this session: so also if the
+    /// peer never answers, or its last bytes were on their way. Some bytes may have moved, or all.
+    /// A read may have to wait for the peer, which may send its bytes at any time. Time is looked
+    /// at in rounds of progress.
+    ///
+    /// # Errors
+    /// As for [`post`](Self::post).
+    pub fn post_with(&self, options: PostOptions<'_>) -> Result<()> {
+        self.shared.engine()?.post_operation(self.prepared, self.transfer, options)
     }
 
     /// How it stands. Waits for nobody, and makes no progress.

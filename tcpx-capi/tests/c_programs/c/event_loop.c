@@ -241,6 +241,41 @@ static void miss(loop *loop) {
   EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_peer_error(sender->session, "gone", &error, text, sizeof text, &size));
 }
 
+/* Waits for the next entry of the sender's queue, which is one of this peer. */
+static tcpx_completion hear(loop *loop, const char *peer, int32_t state) {
+  tcpx_completion entries[ENTRIES];
+  size_t count = 0;
+  int turns = 0;
+  while (count == 0) {
+    TRUE(turns++ < MAX_TURNS);
+    turn(loop);
+    TRUE(poll_completions(loop->receiver.session, entries) == 0);
+    /* Entries of an older header have no room for it. */
+    OK(tcpx_session_poll_completions(loop->sender.session, entries, 32, ENTRIES, &count));
+    TRUE(count == 0);
+    count = poll_completions(loop->sender.session, entries);
+  }
+  TRUE(count == 1 && entries[0].size == sizeof entries[0] && entries[0].kind == TCPX_COMPLETION_PEER);
+  TRUE(entries[0].context == 0 && entries[0].rounds == 0 && entries[0].state == state);
+  TRUE(strcmp(entries[0].peer, peer) == 0);
+  return entries[0];
+}
+
+/* Peers that come up, part and fail are told where the ends of transfers are. */
+static void hear_of_peers(loop *loop) {
+  tcpx_session sender = loop->sender.session, receiver = loop->receiver.session;
+  OK(tcpx_session_report_peers(sender));
+  OK(tcpx_session_start_accept(receiver, "sender"));
+  OK(tcpx_session_start_connect(sender, "receiver"));
+  TRUE(hear(loop, "receiver", TCPX_PEER_UP).status == TCPX_OK);
+  OK(tcpx_session_start_disconnect(receiver, "sender"));
+  OK(tcpx_session_start_disconnect(sender, "receiver"));
+  TRUE(hear(loop, "receiver", TCPX_PEER_PARTED).status == TCPX_OK);
+  OK(tcpx_session_start_connect(sender, "gone"));
+  TRUE(hear(loop, "gone", TCPX_PEER_FAILED).status == TCPX_ERR_IO);
+  TRUE(state(sender, "gone") == TCPX_PEER_FAILED);
+}
+
 static void run(int has_threads) {
   loop loop;
   loop.has_threads = has_threads;
@@ -253,6 +288,7 @@ static void run(int has_threads) {
   fail(&loop);
   part(&loop);
   miss(&loop);
+  hear_of_peers(&loop);
   OK(tcpx_session_destroy(loop.sender.session));
   OK(tcpx_session_destroy(loop.receiver.session));
   TRUE(close(loop.epoll) == 0);

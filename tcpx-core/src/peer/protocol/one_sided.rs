@@ -94,6 +94,8 @@ pub(super) struct Asking {
     pub(super) step: Step,
     /// Its list counts as used.
     pub(super) uses_list: bool,
+    /// It ends as soon as its memory is free, whatever the peer says later.
+    pub(super) is_abandoned: bool,
 }
 
 /// How far a request is, at the initiator.

@@ -28,7 +28,8 @@ impl PeerProtocol {
         let (links, place) = (Links::default(), Place::default());
         let state = OpState::Asked;
         let op = self.operations.insert(PostedOperation { posted, state, links, place });
-        let asking = Asking { list, note, step: Step::Waiting, uses_list: false };
+        let asking =
+            Asking { list, note, step: Step::Waiting, uses_list: false, is_abandoned: false };
         let role = Role::Asks(asking);
         let cursor = PieceCursor::default();
         self.one_sided
@@ -221,6 +222,25 @@ impl PeerProtocol {
                 self.say(OneSidedFrame::Halt { kind, op: op.to_wire(), why });
             }
             _ => {}
+        }
+    }
+
+    /// The program has no more time for a request, which it has given up: it does not wait for what
+    /// the peer may never say.
+    pub(in super::super) fn abandon_request(&mut self, transfer: TransferKey) {
+        let Some(op) = self.one_sided.of_transfer.get(&transfer).copied() else { return };
+        if let Some(asking) = self.asking(op) {
+            asking.is_abandoned = true;
+            self.end_abandoned(op);
+        }
+    }
+
+    /// Ends a write that was abandoned, if its memory is free. Its name and its list stay in use
+    /// until the answer.
+    pub(super) fn end_abandoned(&mut self, op: OpKey) {
+        let is_free = self.operations.get(op).is_some_and(|it| it.state == OpState::Asked);
+        if is_free && self.asking(op).is_some_and(|asking| asking.is_abandoned) {
+            self.finish_request(op, Outcome::Withdrawn(Withdrawal::Cancelled));
         }
     }
 
