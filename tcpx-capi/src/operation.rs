@@ -4,16 +4,17 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use tcpx_core::{MAX_NOTIFICATION_BYTES, Operation, OperationKind, OperationStatus};
+use tcpx_core::{MAX_NOTIFICATION_BYTES, Operation, OperationKind, OperationStatus, PostOptions};
 
 use crate::failure::Failure;
+use crate::growing::{self, Growing};
 use crate::input::peer_name;
 use crate::items::Items;
 use crate::output::{ErrorOutput, Output};
 use crate::pairs::{Pairs, TCPX_MAX_PAIRS, tcpx_pair};
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
-use crate::transfer::timeout;
+use crate::transfer::{limit, timeout};
 use crate::{boundary, input, registry};
 
 /// Kind of an operation: its bytes come here.

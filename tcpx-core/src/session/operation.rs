@@ -41,6 +41,12 @@ pub enum OperationStatus {
 /// read when all its bytes are in place here, and its notification, if it has one, is on its way.
 /// Operations go on side by side: two that touch the same bytes have no order.
 ///
+/// When its peer ends, an operation that is under way ends with the peer's error, which
+/// [`status`](Self::status) keeps until the next post. Once a peer of that name is up again it can
+/// be posted again, if that is the same session, whose keys are good as long as they are exported.
+/// A process that was started again has another session: get its keys, and prepare operations with
+/// them.
+///
 /// Dropping it gives up what is under way, as [`cancel`](Self::cancel) does. Its memory stays in
 /// use until the peer has answered or is gone:
 /// [`Session::deregister_memory`](crate::Session::deregister_memory) says when it is free.

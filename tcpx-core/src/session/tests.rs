@@ -16,6 +16,7 @@ mod name;
 mod overtaking;
 mod parking;
 mod peer_events;
+mod reconnecting;
 mod refusing;
 mod staging;
 mod unlocked;

@@ -77,6 +77,14 @@ impl Transfers {
         self.all.get(key).ok_or(Error::Closed)
     }
 
+    /// The same, to be changed.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when it is gone with its session.
+    pub(crate) fn get_mut(&mut self, key: TransferKey) -> Result<&mut TransferState, Error> {
+        self.all.get_mut(key).ok_or(Error::Closed)
+    }
+
     /// Whether a transfer has become complete since this was asked last: somebody may wait for it.
     pub(crate) fn take_completed(&mut self) -> bool {
         std::mem::take(&mut self.completed)

@@ -195,6 +195,24 @@ static void fail(loop *loop) {
   TRUE(entries[0].context == 2 && entries[0].status == TCPX_ERR_CANCELLED);
 }
 
+/* A receive that nothing is sent for has its time, and the next one has none. */
+static void expire(loop *loop) {
+  end *receiver = &loop->receiver;
+  tcpx_completion entry;
+  size_t count = 0;
+  int turns = 0;
+  OK(tcpx_transfer_set_timeout(receiver->transfers[0], 1));
+  OK(tcpx_transfer_post_recv(receiver->transfers[0], receiver->id, 0, 1, 2000));
+  while (count == 0) {
+    TRUE(turns++ < MAX_TURNS);
+    turn(loop);
+    OK(tcpx_session_poll_completions(receiver->session, &entry, sizeof entry, 1, &count));
+  }
+  TRUE(entry.kind == TCPX_COMPLETION_TRANSFER && entry.status == TCPX_ERR_EXPIRED && entry.peer[0] == '\0');
+  EXPECT(TCPX_ERR_EXPIRED, tcpx_transfer_wait(receiver->transfers[0], 0));
+  OK(tcpx_transfer_set_timeout(receiver->transfers[0], 0));
+}
+
 static int is_unknown(const end *end) {
   int32_t state = 0;
   const tcpx_status status = tcpx_session_peer_state(end->session, end->peer, &state);
@@ -286,6 +304,7 @@ static void run(int has_threads) {
   meet(&loop);
   move(&loop);
   fail(&loop);
+  expire(&loop);
   part(&loop);
   miss(&loop);
   hear_of_peers(&loop);

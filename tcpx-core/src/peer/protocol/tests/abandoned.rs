@@ -1,8 +1,8 @@
 //! Reads and writes for which a program has no more time. End 0 asks, end 1 exports.
 
 use super::one_sided_crossings::{
-    CANCELLED, LITTLE, SECTION, ask, bytes_moved, eager, end_of, outcome, settle,
-    under_way, up, up_as,
+    CANCELLED, LITTLE, SECTION, ask, bytes_moved, eager, end_of, outcome, settle, under_way, up,
+    up_as,
 };
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::types::remote_access::OperationKind::{Read, Write};
