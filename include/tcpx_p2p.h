@@ -343,6 +343,11 @@ enum tcpx_status
    */
   TCPX_ERR_REMOTE_MEMORY = -38,
   /**
+   * It had not ended within the time that the program gave it by `tcpx_transfer_set_timeout` or
+   * `tcpx_operation_post_with`, and was given up.
+   */
+  TCPX_ERR_EXPIRED = -39,
+  /**
    * The plugin file could not be loaded, or this library cannot work with it.
    */
   TCPX_ERR_PLUGIN_LOAD = -40,
@@ -676,6 +681,29 @@ typedef struct tcpx_operation {
    */
   uint64_t id;
 } tcpx_operation;
+
+/**
+ * What may go with a post of an operation. With all members 0 but `size` nothing does. New members
+ * are added at the end.
+ */
+typedef struct tcpx_operation_options {
+  /**
+   * sizeof(tcpx_operation_options).
+   */
+  size_t size;
+  /**
+   * As the parameters of `tcpx_operation_post`; NULL: no notification.
+   */
+  const void *notification;
+  /**
+   * How many bytes it has.
+   */
+  size_t notification_bytes;
+  /**
+   * How many milliseconds it may take; 0: as long as it takes.
+   */
+  uint64_t timeout_ms;
+} tcpx_operation_options;
 
 /**
  * How a session is set up. Fill it with `tcpx_session_options_init`, then change what should
@@ -1602,6 +1630,24 @@ tcpx_status tcpx_operation_post(struct tcpx_operation operation,
                                 size_t notification_bytes);
 
 /**
+ * As `tcpx_operation_post`, with what else a post may have. `options` may be NULL.
+ *
+ * A post that has a timeout is given up when it is over, as `tcpx_operation_cancel` does, and ends
+ * with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer never
+ * answers. Some bytes may have moved, or all. A read may have to wait for the peer, which may send
+ * its bytes at any time. The time is looked at in rounds of progress.
+ *
+ * Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version has.
+ * Any thread; does not block.
+ *
+ * Pointers:
+ * `options` is NULL or points to a size that says how many bytes there are from it on;
+ * `notification` is NULL or may be read for `notification_bytes` bytes.
+ */
+tcpx_status tcpx_operation_post_with(struct tcpx_operation operation,
+                                     const struct tcpx_operation_options *options);
+
+/**
  * Writes how an operation stands: TCPX_OPERATION_IDLE, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE
  * or TCPX_OPERATION_FAILED. It makes no system call and no progress: in a session without a
  * progress thread, call `tcpx_session_progress` too.
@@ -2009,6 +2055,19 @@ tcpx_status tcpx_transfer_is_complete(struct tcpx_transfer transfer, bool *out_c
  * that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
  */
 tcpx_status tcpx_transfer_wait(struct tcpx_transfer transfer, int32_t timeout_ms);
+
+/**
+ * The time for which to wait that a number from outside stands for; `None`: no limit.
+ * Gives each round of the transfer that begins from now on so many milliseconds; 0: as long as it
+ * takes, as at first.
+ *
+ * A round that has not ended by then is given up, as `tcpx_transfer_cancel` does, and ends with
+ * `TCPX_ERR_EXPIRED` once nothing of it uses memory. What had found its counterpart runs to its
+ * end. The time is looked at in rounds of progress.
+ *
+ * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+ */
+tcpx_status tcpx_transfer_set_timeout(struct tcpx_transfer transfer, uint64_t timeout_ms);
 
 /**
  * Withdraws every operation that has no counterpart yet.

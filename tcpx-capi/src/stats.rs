@@ -100,11 +100,13 @@ pub struct tcpx_session_stats {
     pub notifications_waiting: u64,
     /// Ranges that peers were told of in lists of operations, each list once.
     pub ranges_told: u64,
+    /// Notifications that waited for room at a peer when it ended: nobody gets them.
+    pub notifications_unsent: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 312);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 320);
 
-// SAFETY: thirty-nine words, no padding.
+// SAFETY: forty words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 176;
@@ -148,6 +150,7 @@ impl From<&SessionReport> for tcpx_session_stats {
             notifications_received: total.one_sided.notifications_received,
             notifications_waiting: report.notifications_waiting as u64,
             ranges_told: total.one_sided.ranges_told,
+            notifications_unsent: total.one_sided.notifications_unsent,
             ..Self::default()
         };
         for lane in [&total.send, &total.recv] {
@@ -249,6 +252,7 @@ mod tests {
         (one_sided.refused_access, one_sided.refused_otherwise) = (36, 37);
         (one_sided.revoked, one_sided.ranges_told) = (38, 39);
         (one_sided.notifications_sent, one_sided.notifications_received) = (40, 41);
+        one_sided.notifications_unsent = 43;
         report.notifications_waiting = 42;
         (report.unpack_batches, report.unpack_ns) = (5, 6);
         (report.peers_failed, report.peers_parked, report.plugin_calls_hung) = (1, 4, 2);
@@ -272,6 +276,6 @@ mod tests {
         assert_eq!((stats.refused_access, stats.refused_otherwise), (36, 37));
         assert_eq!((stats.revoked, stats.ranges_told), (38, 39));
         assert_eq!((stats.notifications_sent, stats.notifications_received), (40, 41));
-        assert_eq!(stats.notifications_waiting, 42);
+        assert_eq!((stats.notifications_waiting, stats.notifications_unsent), (42, 43));
     }
 }

@@ -13,6 +13,7 @@ mod handing_in;
 mod late_unpack;
 mod meeting;
 mod name;
+mod notifying;
 mod overtaking;
 mod parking;
 mod peer_events;

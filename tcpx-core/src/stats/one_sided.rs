@@ -31,6 +31,9 @@ pub struct OneSidedStats {
     pub revoked: u64,
     /// Notifications that were sent to the peer, by themselves or with operations.
     pub notifications_sent: u64,
+    /// Notifications that waited for room at the peer when it ended, or said goodbye as well: nobody
+    /// gets them.
+    pub notifications_unsent: u64,
     /// Notifications of the peer that the program got, or can take out.
     pub notifications_received: u64,
     /// Ranges that the peer was told of in lists of operations, each list once.
@@ -80,6 +83,7 @@ impl OneSidedStats {
         self.refused_otherwise += other.refused_otherwise;
         self.revoked += other.revoked;
         self.notifications_sent += other.notifications_sent;
+        self.notifications_unsent += other.notifications_unsent;
         self.notifications_received += other.notifications_received;
         self.ranges_told += other.ranges_told;
     }

@@ -94,6 +94,41 @@ fn a_refused_request_counts_by_its_reason_and_moves_nothing() {
 }
 
 #[test]
+fn an_operation_works_again_when_its_stable_key_is_exported_again() {
+    let ends = Ends::new();
+    let stable = ExportOptions::new(RemoteAccess::ReadWrite).stable(true);
+    let export = || ends.right.export(ends.there, stable).expect("it may be");
+    let key = export();
+    let other = ends.key(RemoteAccess::ReadWrite);
+    for (kind, bytes) in
+        [(OperationKind::Write, 1000), (OperationKind::Write, BYTES), (OperationKind::Read, BYTES)]
+    {
+        let half = bytes / 2;
+        let local = [0, half].map(|offset| MemoryRange { memory: ends.here, offset, bytes: half });
+        let remote = [(&key, 0), (&other, half)].map(|(key, offset)| RemoteRange {
+            key,
+            offset,
+            bytes: half,
+        });
+        let operation = ends.left.prepare("right", kind, &local, &remote).expect("it fits");
+        let run = || {
+            operation.post(None).expect("it is not under way");
+            operation.wait(PATIENCE)
+        };
+        for _ in 0..2 {
+            run().expect("it is exported");
+            run().expect("it is exported");
+            ends.right.unexport(&key).expect("nothing uses it");
+            for _ in 0..2 {
+                let refused = run();
+                assert!(matches!(refused, Err(Error::Remote { .. })), "{kind:?}: {refused:?}");
+            }
+            assert_eq!(export().serialize(), key.serialize());
+        }
+    }
+}
+
+#[test]
 fn what_is_served_counts_at_the_target_and_what_is_told_at_the_initiator() {
     let ends = Ends::new();
     let key = ends.key(RemoteAccess::ReadWrite);

@@ -46,6 +46,11 @@ impl PeerProtocol {
         self.one_sided.telling.drop_list(list);
     }
 
+    /// Notifications of the program that the peer has no room for.
+    pub(crate) fn unsent_notes(&self) -> usize {
+        self.one_sided.notes.waiting()
+    }
+
     /// A request of ours, by its name.
     pub(super) fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
         match &mut self.one_sided.listed.get_mut(op)?.role {
@@ -293,6 +298,12 @@ impl PeerProtocol {
             self.one_sided.notes.push(note);
         }
         let list = asking.list;
+        if let Outcome::Refused { why: Refusal::UnknownKey | Refusal::Revoked, .. } = outcome
+            && list.may_open_again()
+        {
+            // The peer has looked at its keys once. With the next post it looks again.
+            self.one_sided.telling.drop_list(list.key);
+        }
         self.actions.push_back(Action::CompleteListed { transfer, list, outcome });
     }
 }
