@@ -1036,6 +1036,10 @@ typedef struct tcpx_session_stats {
    * Ranges that peers were told of in lists of operations, each list once.
    */
   uint64_t ranges_told;
+  /**
+   * Notifications that waited for room at a peer when it ended: nobody gets them.
+   */
+  uint64_t notifications_unsent;
 } tcpx_session_stats;
 
 /**
