@@ -1235,12 +1235,12 @@ tcpx_status tcpx_session_report_peers(struct tcpx_session session);
 
 /**
  * Takes out of the session's queue peers that have come up or ended, if the program has asked for
- * them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first that
- * ended first.
+ * them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first
+ * that ended first.
  *
- * Of a peer of one name that ends and comes up again and again meanwhile, its last end is told, and
- * that it is up if it is. Programs whose entries are shorter than this version's, because they were
- * compiled with an older header, are told of transfers only.
+ * Of a peer of one name that ends and comes up again and again meanwhile, its last end is told,
+ * and that it is up if it is. Programs whose entries are shorter than this version's, because they
+ * were compiled with an older header, are told of transfers only.
  *
  * `out_completions` is an array of `capacity` entries, of `entry_bytes` each, which is
  * sizeof(tcpx_completion). `out_count` gets how many were written; others wait if that is
@@ -1637,12 +1637,12 @@ tcpx_status tcpx_operation_post(struct tcpx_operation operation,
  * As `tcpx_operation_post`, with what else a post may have. `options` may be NULL.
  *
  * A post that has a timeout is given up when it is over, as `tcpx_operation_cancel` does, and ends
- * with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer never
- * answers. Some bytes may have moved, or all. A read may have to wait for the peer, which may send
- * its bytes at any time. The time is looked at in rounds of progress.
+ * with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer
+ * never answers. Some bytes may have moved, or all. A read may have to wait for the peer, which
+ * may send its bytes at any time. The time is looked at in rounds of progress.
  *
- * Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version has.
- * Any thread; does not block.
+ * Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version
+ * has. Any thread; does not block.
  *
  * Pointers:
  * `options` is NULL or points to a size that says how many bytes there are from it on;

@@ -137,12 +137,12 @@ pub extern "C" fn tcpx_session_report_peers(session: tcpx_session) -> tcpx_statu
 }
 
 /// Takes out of the session's queue peers that have come up or ended, if the program has asked for
-/// them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first that
-/// ended first.
+/// them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first
+/// that ended first.
 ///
-/// Of a peer of one name that ends and comes up again and again meanwhile, its last end is told, and
-/// that it is up if it is. Programs whose entries are shorter than this version's, because they were
-/// compiled with an older header, are told of transfers only.
+/// Of a peer of one name that ends and comes up again and again meanwhile, its last end is told,
+/// and that it is up if it is. Programs whose entries are shorter than this version's, because they
+/// were compiled with an older header, are told of transfers only.
 ///
 /// `out_completions` is an array of `capacity` entries, of `entry_bytes` each, which is
 /// sizeof(tcpx_completion). `out_count` gets how many were written; others wait if that is

@@ -187,12 +187,12 @@ const NO_OPTIONS: tcpx_operation_options = tcpx_operation_options {
 /// As `tcpx_operation_post`, with what else a post may have. `options` may be NULL.
 ///
 /// A post that has a timeout is given up when it is over, as `tcpx_operation_cancel` does, and ends
-/// with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer never
-/// answers. Some bytes may have moved, or all. A read may have to wait for the peer, which may send
-/// its bytes at any time. The time is looked at in rounds of progress.
+/// with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer
+/// never answers. Some bytes may have moved, or all. A read may have to wait for the peer, which
+/// may send its bytes at any time. The time is looked at in rounds of progress.
 ///
-/// Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version has.
-/// Any thread; does not block.
+/// Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version
+/// has. Any thread; does not block.
 ///
 /// # Safety
 /// `options` is NULL or points to a size that says how many bytes there are from it on;

@@ -22,8 +22,8 @@ struct LimitedRound {
     number: u64,
     limit: Duration,
     overdue_at: Instant,
-    /// Where it is in the queue. Later rounds leave it there as long as they have more time: posting
-    /// again and again costs nothing that way.
+    /// Where it is in the queue. Later rounds leave it there as long as they have more time:
+    /// posting again and again costs nothing that way.
     looked_at: Option<Instant>,
 }
 

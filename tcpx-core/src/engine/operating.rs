@@ -139,8 +139,8 @@ impl Engine {
         Ok(())
     }
 
-    /// An operation that is idle goes to the peer that has its name now, if that is the same session
-    /// again, by another connection. Nothing is known there of its list.
+    /// An operation that is idle goes to the peer that has its name now, if that is the same
+    /// session again, by another connection. Nothing is known there of its list.
     fn follow_peer(&mut self, key: PreparedKey, transfer: TransferKey) -> Result<()> {
         let Some(prepared) = self.prepared.get_mut(key) else { return Ok(()) };
         let Some(now) = self.names.get(&prepared.name).copied() else { return Ok(()) };
@@ -198,8 +198,8 @@ impl Engine {
         }
     }
 
-    /// Ends peers that have not ended what they do with these exports, though they were asked to for
-    /// so long.
+    /// Ends peers that have not ended what they do with these exports, though they were asked to
+    /// for so long.
     pub(crate) fn end_users(&mut self, exports: &[ExportKey], waited: Duration) {
         let uses = |peer: &Peer| peer.connection().is_some_and(|it| it.serves(exports));
         let users: Vec<PeerKey> =

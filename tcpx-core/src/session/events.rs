@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 
 impl Session {
     /// Has [`poll_events`](Self::poll_events) tell from now on which peers come up, part or fail.
-    /// Those that are up now are told first. A peer is told of under the name that the program knows
-    /// it by: one that comes in, once an accept has taken it. What the program does itself is not
-    /// told: that it leaves a peer, or closes the session.
+    /// Those that are up now are told first. A peer is told of under the name that the program
+    /// knows it by: one that comes in, once an accept has taken it. What the program does itself is
+    /// not told: that it leaves a peer, or closes the session.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -24,8 +24,8 @@ impl Session {
     /// [`poll_completions`](Self::poll_completions) takes out, which need not be called then.
     /// Returns how many. Makes no progress, and waits for nobody.
     ///
-    /// Of a peer of one name that ends and comes up again and again meanwhile, its last end is told,
-    /// and that it is up if it is.
+    /// Of a peer of one name that ends and comes up again and again meanwhile, its last end is
+    /// told, and that it is up if it is.
     ///
     /// The session's [descriptor](Self::event_fd) is not readable afterwards, unless more events
     /// wait.

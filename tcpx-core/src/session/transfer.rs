@@ -180,9 +180,9 @@ impl Transfer {
     }
 
     /// Gives each round that begins from now on so much time, or with `None` as much as it takes. A
-    /// round that has not ended by then is given up, as [`cancel`](Self::cancel) does, and ends with
-    /// [`Error::Expired`] once nothing of it uses memory. What had found its counterpart runs to its
-    /// end. Time is looked at in rounds of progress.
+    /// round that has not ended by then is given up, as [`cancel`](Self::cancel) does, and ends
+    /// with [`Error::Expired`] once nothing of it uses memory. What had found its counterpart runs
+    /// to its end. Time is looked at in rounds of progress.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].

@@ -31,8 +31,8 @@ pub struct OneSidedStats {
     pub revoked: u64,
     /// Notifications that were sent to the peer, by themselves or with operations.
     pub notifications_sent: u64,
-    /// Notifications that waited for room at the peer when it ended, or said goodbye as well: nobody
-    /// gets them.
+    /// Notifications that waited for room at the peer when it ended, or said goodbye as well:
+    /// nobody gets them.
     pub notifications_unsent: u64,
     /// Notifications of the peer that the program got, or can take out.
     pub notifications_received: u64,

@@ -40,8 +40,8 @@ impl PeerProtocol {
         }
     }
 
-    /// Whether requests are passed over: after this end's goodbye nothing is served, and the goodbye
-    /// is the answer. `Some(true)`: they are answered with a refusal.
+    /// Whether requests are passed over: after this end's goodbye nothing is served, and the
+    /// goodbye is the answer. `Some(true)`: they are answered with a refusal.
     fn is_leaving_target(&self) -> Option<bool> {
         match &self.stage {
             Stage::Closing(shutdown) if shutdown.has_said_goodbye() => None,
