@@ -69,6 +69,16 @@
 #define TCPX_PEER_FAILED 6
 
 /**
+ * Kind of an entry: a transfer of which a round has ended, or an operation of which a post has.
+ */
+#define TCPX_COMPLETION_TRANSFER 0
+
+/**
+ * Kind of an entry: a peer that has come up, has parted, or has failed.
+ */
+#define TCPX_COMPLETION_PEER 1
+
+/**
  * Bytes of a key to remote memory. A newer library may need more, so ask with a NULL buffer.
  */
 #define TCPX_REMOTE_KEY_BYTES 86
@@ -333,6 +343,11 @@ enum tcpx_status
    */
   TCPX_ERR_REMOTE_MEMORY = -38,
   /**
+   * It had not ended within the time that the program gave it by `tcpx_transfer_set_timeout` or
+   * `tcpx_operation_post_with`, and was given up.
+   */
+  TCPX_ERR_EXPIRED = -39,
+  /**
    * The plugin file could not be loaded, or this library cannot work with it.
    */
   TCPX_ERR_PLUGIN_LOAD = -40,
@@ -403,8 +418,8 @@ typedef struct tcpx_transfer {
 } tcpx_transfer;
 
 /**
- * A transfer of which a round has ended, or an operation of which a post has. New members are added
- * at the end.
+ * A transfer of which a round has ended, or an operation of which a post has, or a peer that has
+ * come up or ended. New members are added at the end.
  */
 typedef struct tcpx_completion {
   /**
@@ -412,22 +427,35 @@ typedef struct tcpx_completion {
    */
   size_t size;
   /**
-   * What the program passed to `tcpx_transfer_report_completions` or
+   * Of a peer 0. What the program passed to `tcpx_transfer_report_completions` or
    * `tcpx_operation_report_completions`.
    */
   uint64_t context;
   /**
-   * Rounds of the transfer that have ended since its last entry was taken out.
+   * Rounds of the transfer that have ended since its last entry was taken out. Of a peer 0.
    */
   uint64_t rounds;
   /**
-   * TCPX_OK if all of them have ended well, or else the status of their first error.
+   * TCPX_OK if all of them have ended well, or else the status of their first error. Of a peer
+   * that has failed, the status of its error.
    */
   int32_t status;
+  /**
+   * TCPX_COMPLETION_TRANSFER, or TCPX_COMPLETION_PEER.
+   */
+  uint32_t kind;
+  /**
+   * Of a peer TCPX_PEER_UP, TCPX_PEER_PARTED or TCPX_PEER_FAILED; else 0.
+   */
+  int32_t state;
   /**
    * 0.
    */
   uint32_t reserved;
+  /**
+   * Of a peer its name, which ends with NUL; else empty.
+   */
+  char peer[TCPX_NOTIFICATION_PEER_BYTES];
 } tcpx_completion;
 
 /**
@@ -653,6 +681,29 @@ typedef struct tcpx_operation {
    */
   uint64_t id;
 } tcpx_operation;
+
+/**
+ * What may go with a post of an operation. With all members 0 but `size` nothing does. New members
+ * are added at the end.
+ */
+typedef struct tcpx_operation_options {
+  /**
+   * sizeof(tcpx_operation_options).
+   */
+  size_t size;
+  /**
+   * As the parameters of `tcpx_operation_post`; NULL: no notification.
+   */
+  const void *notification;
+  /**
+   * How many bytes it has.
+   */
+  size_t notification_bytes;
+  /**
+   * How many milliseconds it may take; 0: as long as it takes.
+   */
+  uint64_t timeout_ms;
+} tcpx_operation_options;
 
 /**
  * How a session is set up. Fill it with `tcpx_session_options_init`, then change what should
@@ -933,6 +984,62 @@ typedef struct tcpx_session_stats {
    * Their bytes.
    */
   uint64_t eager_bytes_received;
+  /**
+   * Writes of peers into memory that this session exports, of which all is in place.
+   */
+  uint64_t writes_served;
+  /**
+   * Reads of peers from such memory, of which all was sent.
+   */
+  uint64_t reads_served;
+  /**
+   * Bytes that peers have written, also with writes that were stopped in the middle.
+   */
+  uint64_t bytes_written;
+  /**
+   * Bytes that peers have read, likewise.
+   */
+  uint64_t bytes_read;
+  /**
+   * Requests of peers that were refused because they have no key to the memory.
+   */
+  uint64_t refused_key;
+  /**
+   * Requests that were refused because they reach past what is exported.
+   */
+  uint64_t refused_range;
+  /**
+   * Requests that were refused because the key does not allow them.
+   */
+  uint64_t refused_access;
+  /**
+   * Requests that were refused for other reasons.
+   */
+  uint64_t refused_otherwise;
+  /**
+   * Requests that were refused, or stopped in the middle, because the export was taken back.
+   */
+  uint64_t revoked;
+  /**
+   * Notifications that were sent.
+   */
+  uint64_t notifications_sent;
+  /**
+   * Notifications that have come.
+   */
+  uint64_t notifications_received;
+  /**
+   * Notifications that wait for the program now.
+   */
+  uint64_t notifications_waiting;
+  /**
+   * Ranges that peers were told of in lists of operations, each list once.
+   */
+  uint64_t ranges_told;
+  /**
+   * Notifications that waited for room at a peer when it ended: nobody gets them.
+   */
+  uint64_t notifications_unsent;
 } tcpx_session_stats;
 
 /**
@@ -1115,8 +1222,25 @@ tcpx_status tcpx_session_stop_accept_any(struct tcpx_session session);
 tcpx_status tcpx_transfer_report_completions(struct tcpx_transfer transfer, uint64_t context);
 
 /**
- * Takes out of the session's queue transfers of which rounds have ended, those first that ended
- * first.
+ * Has `tcpx_session_poll_completions` tell from now on which peers come up, part or fail. Those
+ * that are up now are told first.
+ *
+ * A peer is told of under the name that the program knows it by: one that comes in, once an accept
+ * has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
+ * session.
+ *
+ * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+ */
+tcpx_status tcpx_session_report_peers(struct tcpx_session session);
+
+/**
+ * Takes out of the session's queue peers that have come up or ended, if the program has asked for
+ * them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first
+ * that ended first.
+ *
+ * Of a peer of one name that ends and comes up again and again meanwhile, its last end is told,
+ * and that it is up if it is. Programs whose entries are shorter than this version's, because they
+ * were compiled with an older header, are told of transfers only.
  *
  * `out_completions` is an array of `capacity` entries, of `entry_bytes` each, which is
  * sizeof(tcpx_completion). `out_count` gets how many were written; others wait if that is
@@ -1142,8 +1266,9 @@ tcpx_status tcpx_session_poll_completions(struct tcpx_session session,
  * Writes a descriptor for the program's own event loop (poll, epoll and the like).
  *
  * It is readable when a round of a transfer or an operation has ended, whether or not that is
- * reported, or an attempt that `tcpx_session_start_connect` and its like began, and when a
- * notification has come. It is readable at first. In a session without a progress thread it is
+ * reported, or an attempt that `tcpx_session_start_connect` and its like began, when a
+ * notification has come, and when a peer has come up or ended that is reported. It is readable at
+ * first. In a session without a progress thread it is
  * also readable when a round of progress is due. Only `tcpx_session_progress` and
  * `tcpx_session_poll_completions` make it unreadable: call these when it is readable, in this
  * order, and look at transfers, peers and notifications after that. What happens later makes it
@@ -1507,6 +1632,24 @@ tcpx_status tcpx_operation_prepare(struct tcpx_session session,
 tcpx_status tcpx_operation_post(struct tcpx_operation operation,
                                 const void *notification,
                                 size_t notification_bytes);
+
+/**
+ * As `tcpx_operation_post`, with what else a post may have. `options` may be NULL.
+ *
+ * A post that has a timeout is given up when it is over, as `tcpx_operation_cancel` does, and ends
+ * with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer
+ * never answers. Some bytes may have moved, or all. A read may have to wait for the peer, which
+ * may send its bytes at any time. The time is looked at in rounds of progress.
+ *
+ * Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version
+ * has. Any thread; does not block.
+ *
+ * Pointers:
+ * `options` is NULL or points to a size that says how many bytes there are from it on;
+ * `notification` is NULL or may be read for `notification_bytes` bytes.
+ */
+tcpx_status tcpx_operation_post_with(struct tcpx_operation operation,
+                                     const struct tcpx_operation_options *options);
 
 /**
  * Writes how an operation stands: TCPX_OPERATION_IDLE, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE
@@ -1916,6 +2059,19 @@ tcpx_status tcpx_transfer_is_complete(struct tcpx_transfer transfer, bool *out_c
  * that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
  */
 tcpx_status tcpx_transfer_wait(struct tcpx_transfer transfer, int32_t timeout_ms);
+
+/**
+ * The time for which to wait that a number from outside stands for; `None`: no limit.
+ * Gives each round of the transfer that begins from now on so many milliseconds; 0: as long as it
+ * takes, as at first.
+ *
+ * A round that has not ended by then is given up, as `tcpx_transfer_cancel` does, and ends with
+ * `TCPX_ERR_EXPIRED` once nothing of it uses memory. What had found its counterpart runs to its
+ * end. The time is looked at in rounds of progress.
+ *
+ * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+ */
+tcpx_status tcpx_transfer_set_timeout(struct tcpx_transfer transfer, uint64_t timeout_ms);
 
 /**
  * Withdraws every operation that has no counterpart yet.

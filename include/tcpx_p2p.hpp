@@ -228,6 +228,14 @@ class Transfer {
   }
 
   /**
+   * Gives each round that begins from now on so many milliseconds; 0: as long as it takes. What is
+   * overdue ends with TCPX_ERR_EXPIRED.
+   */
+  int setTimeout(uint64_t timeout_ms) {
+    return detail::check(tcpx_transfer_set_timeout(handle_, timeout_ms));
+  }
+
+  /**
    * Returns whether every operation has ended; makes one round of progress while some have not,
    * unless another thread is inside the session. As exceptions:
    * throws the first error once all have ended. As codes: true also when one ended with an error,
@@ -384,6 +392,21 @@ class Operation {
   int post(const std::string& notification) {
     return detail::check(
         tcpx_operation_post(handle_, notification.data(), notification.size()));
+  }
+
+  /**
+   * As post(); it is given up when it has not ended after so many milliseconds, and ends with
+   * TCPX_ERR_EXPIRED then. 0: it has as long as it takes. `notification` may be NULL.
+   */
+  int postWithin(uint64_t timeout_ms, const std::string* notification = nullptr) {
+    tcpx_operation_options options{};
+    options.size = sizeof options;
+    options.timeout_ms = timeout_ms;
+    if (notification != nullptr) {
+      options.notification = notification->data();
+      options.notification_bytes = notification->size();
+    }
+    return detail::check(tcpx_operation_post_with(handle_, &options));
   }
 
   /**
@@ -773,9 +796,13 @@ class Session {
     return descriptor;
   }
 
+  /** Has pollCompletions() tell from now on which peers come up, part or fail. */
+  void reportPeers() { detail::check(tcpx_session_report_peers(handle_)); }
+
   /**
-   * Takes at most `most` transfers out of the queue of those that report and have ended a round. As
-   * codes: empty after a failure.
+   * Takes at most `most` entries out: of peers that have come up or ended (`kind` is
+   * TCPX_COMPLETION_PEER), and of transfers that report and have ended a round. As codes: empty
+   * after a failure.
    */
   std::vector<tcpx_completion> pollCompletions(size_t most = 64) {
     std::vector<tcpx_completion> completions(most);

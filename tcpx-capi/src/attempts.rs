@@ -27,7 +27,7 @@ pub const TCPX_PEER_PARTED: i32 = 5;
 /// free, and `tcpx_session_peer_error` has the error.
 pub const TCPX_PEER_FAILED: i32 = 6;
 
-fn number(state: &PeerState) -> Result<i32, Failure> {
+pub(crate) fn number(state: &PeerState) -> Result<i32, Failure> {
     Ok(match state {
         PeerState::Accepting => TCPX_PEER_ACCEPTING,
         PeerState::Connecting => TCPX_PEER_CONNECTING,

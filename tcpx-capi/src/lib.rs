@@ -55,8 +55,8 @@ pub use attempts::{
     tcpx_session_stop_accept_any,
 };
 pub use completions::{
-    tcpx_completion, tcpx_session_event_fd, tcpx_session_poll_completions,
-    tcpx_transfer_report_completions,
+    TCPX_COMPLETION_PEER, TCPX_COMPLETION_TRANSFER, tcpx_completion, tcpx_session_event_fd,
+    tcpx_session_poll_completions, tcpx_session_report_peers, tcpx_transfer_report_completions,
 };
 pub use export::{
     TCPX_ACCESS_READ, TCPX_ACCESS_WRITE, TCPX_REMOTE_KEY_BYTES, tcpx_export, tcpx_export_options,
@@ -87,8 +87,9 @@ pub use notification::{
 pub use operation::{
     TCPX_MAX_NOTIFICATION_BYTES, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE, TCPX_OPERATION_FAILED,
     TCPX_OPERATION_IDLE, TCPX_READ, TCPX_WRITE, tcpx_operation, tcpx_operation_cancel,
-    tcpx_operation_error, tcpx_operation_post, tcpx_operation_prepare, tcpx_operation_release,
-    tcpx_operation_report_completions, tcpx_operation_status, tcpx_operation_wait,
+    tcpx_operation_error, tcpx_operation_options, tcpx_operation_post, tcpx_operation_post_with,
+    tcpx_operation_prepare, tcpx_operation_release, tcpx_operation_report_completions,
+    tcpx_operation_status, tcpx_operation_wait,
 };
 pub use options::{TCPX_GPU_NONE, tcpx_session_options, tcpx_session_options_init};
 pub use pairs::{TCPX_MAX_PAIRS, tcpx_pair};
@@ -107,6 +108,6 @@ pub use transfer::{
     TCPX_WAIT_FOREVER, tcpx_session_create_transfer, tcpx_transfer, tcpx_transfer_cancel,
     tcpx_transfer_counts, tcpx_transfer_error, tcpx_transfer_get_counts,
     tcpx_transfer_get_round_counts, tcpx_transfer_is_complete, tcpx_transfer_release,
-    tcpx_transfer_wait,
+    tcpx_transfer_set_timeout, tcpx_transfer_wait,
 };
 pub use version::{tcpx_abi_version, tcpx_version};

@@ -4,16 +4,17 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use tcpx_core::{MAX_NOTIFICATION_BYTES, Operation, OperationKind, OperationStatus};
+use tcpx_core::{MAX_NOTIFICATION_BYTES, Operation, OperationKind, OperationStatus, PostOptions};
 
 use crate::failure::Failure;
+use crate::growing::{self, Growing};
 use crate::input::peer_name;
 use crate::items::Items;
 use crate::output::{ErrorOutput, Output};
 use crate::pairs::{Pairs, TCPX_MAX_PAIRS, tcpx_pair};
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
-use crate::transfer::timeout;
+use crate::transfer::{limit, timeout};
 use crate::{boundary, input, registry};
 
 /// Kind of an operation: its bytes come here.
@@ -149,6 +150,70 @@ pub unsafe extern "C" fn tcpx_operation_post(
         let bytes = unsafe { note(notification, notification_bytes) }?;
         let notification = (!notification.is_null()).then_some(bytes);
         Ok(operation.get()?.post(notification)?)
+    })
+}
+
+/// What may go with a post of an operation. With all members 0 but `size` nothing does. New members
+/// are added at the end.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct tcpx_operation_options {
+    /// sizeof(tcpx_operation_options).
+    pub size: usize,
+    /// As the parameters of `tcpx_operation_post`; NULL: no notification.
+    pub notification: *const c_void,
+    /// How many bytes it has.
+    pub notification_bytes: usize,
+    /// How many milliseconds it may take; 0: as long as it takes.
+    pub timeout_ms: u64,
+}
+
+const _: () = assert!(size_of::<tcpx_operation_options>() == 32);
+
+// SAFETY: a size, an address and two more words are 32 bytes without padding, as asserted; any bits
+// are an address that nobody reads before the caller vouches for it.
+unsafe impl Growing for tcpx_operation_options {
+    const NAME: &'static str = "tcpx_operation_options";
+    const FIRST_BYTES: usize = 32;
+}
+
+const NO_OPTIONS: tcpx_operation_options = tcpx_operation_options {
+    size: size_of::<tcpx_operation_options>(),
+    notification: std::ptr::null(),
+    notification_bytes: 0,
+    timeout_ms: 0,
+};
+
+/// As `tcpx_operation_post`, with what else a post may have. `options` may be NULL.
+///
+/// A post that has a timeout is given up when it is over, as `tcpx_operation_cancel` does, and ends
+/// with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer
+/// never answers. Some bytes may have moved, or all. A read may have to wait for the peer, which
+/// may send its bytes at any time. The time is looked at in rounds of progress.
+///
+/// Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version
+/// has. Any thread; does not block.
+///
+/// # Safety
+/// `options` is NULL or points to a size that says how many bytes there are from it on;
+/// `notification` is NULL or may be read for `notification_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_operation_post_with(
+    operation: tcpx_operation,
+    options: *const tcpx_operation_options,
+) -> tcpx_status {
+    boundary::call(|| {
+        let options = match options.is_null() {
+            true => NO_OPTIONS,
+            // SAFETY: passed on from the caller.
+            false => unsafe { growing::read(options, NO_OPTIONS) }?,
+        };
+        // SAFETY: passed on from the caller.
+        let bytes = unsafe { note(options.notification, options.notification_bytes) }?;
+        let mut post = PostOptions::default();
+        post.notification = (!options.notification.is_null()).then_some(bytes);
+        post.timeout = limit(options.timeout_ms);
+        Ok(operation.get()?.post_with(post)?)
     })
 }
 

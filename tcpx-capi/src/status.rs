@@ -71,6 +71,9 @@ pub enum tcpx_status {
     /// Memory that is exported, or is said to be, cannot be used so: the key is not known any more
     /// or does not allow it, or the ranges of the two ends do not fit. The text says which.
     TCPX_ERR_REMOTE_MEMORY = -38,
+    /// It had not ended within the time that the program gave it by `tcpx_transfer_set_timeout` or
+    /// `tcpx_operation_post_with`, and was given up.
+    TCPX_ERR_EXPIRED = -39,
     /// The plugin file could not be loaded, or this library cannot work with it.
     TCPX_ERR_PLUGIN_LOAD = -40,
     /// A call into the plugin failed, or does not return.
@@ -94,7 +97,7 @@ pub enum tcpx_status {
 
 use tcpx_status::*;
 
-const ALL: [tcpx_status; 35] = [
+const ALL: [tcpx_status; 36] = [
     TCPX_OK,
     TCPX_ERR_NULL,
     TCPX_ERR_ARGUMENT,
@@ -121,6 +124,7 @@ const ALL: [tcpx_status; 35] = [
     TCPX_ERR_CLOSED,
     TCPX_ERR_DESCRIPTOR,
     TCPX_ERR_REMOTE_MEMORY,
+    TCPX_ERR_EXPIRED,
     TCPX_ERR_PLUGIN_LOAD,
     TCPX_ERR_PLUGIN,
     TCPX_ERR_NO_NIC,
@@ -161,6 +165,7 @@ impl tcpx_status {
             TCPX_ERR_CLOSED => c"closed",
             TCPX_ERR_DESCRIPTOR => c"the memory descriptor or remote key cannot be used",
             TCPX_ERR_REMOTE_MEMORY => c"the remote memory cannot be used so",
+            TCPX_ERR_EXPIRED => c"it had not ended in its time",
             TCPX_ERR_PLUGIN_LOAD => c"the plugin could not be loaded",
             TCPX_ERR_PLUGIN => c"a plugin call failed",
             TCPX_ERR_NO_NIC => c"no NIC fits",
@@ -213,6 +218,7 @@ impl From<&Error> for tcpx_status {
             Error::NotificationsFull { .. } => TCPX_ERR_AGAIN,
             Error::Fragments { .. } => TCPX_ERR_DATA,
             Error::Cancelled => TCPX_ERR_CANCELLED,
+            Error::Expired { .. } => TCPX_ERR_EXPIRED,
             Error::Forked => TCPX_ERR_FORKED,
             Error::Released | Error::Closed => TCPX_ERR_CLOSED,
             Error::Unreachable { .. } | Error::Io { .. } => TCPX_ERR_IO,

@@ -141,6 +141,27 @@ pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -
 }
 
 /// The time for which to wait that a number from outside stands for; `None`: no limit.
+/// Gives each round of the transfer that begins from now on so many milliseconds; 0: as long as it
+/// takes, as at first.
+///
+/// A round that has not ended by then is given up, as `tcpx_transfer_cancel` does, and ends with
+/// `TCPX_ERR_EXPIRED` once nothing of it uses memory. What had found its counterpart runs to its
+/// end. The time is looked at in rounds of progress.
+///
+/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_transfer_set_timeout(
+    transfer: tcpx_transfer,
+    timeout_ms: u64,
+) -> tcpx_status {
+    boundary::call(|| Ok(transfer.get()?.set_timeout(limit(timeout_ms))?))
+}
+
+/// How long something may take; 0: for ever.
+pub(crate) fn limit(timeout_ms: u64) -> Option<Duration> {
+    (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms))
+}
+
 pub(crate) fn timeout(timeout_ms: i32) -> Result<Option<Duration>, Failure> {
     match timeout_ms {
         TCPX_WAIT_FOREVER => Ok(None),

@@ -3,10 +3,14 @@
 //!
 //! - `queue`: the rounds that wait to be looked at. `transfer_completion`: one of them.
 //! - `notification_queue`: what peers have sent to be looked at. `notification`: one of them.
-//! - `event`: the descriptor.
+//! - `peer_queue`: peers that have come up or ended; `peer_state`: what they are up to.
+//! - `session_event`: anything of this, as a program takes it out. `event`: the descriptor.
 
 pub(crate) mod event;
 pub(crate) mod notification;
 pub(crate) mod notification_queue;
+pub(crate) mod peer_queue;
+pub(crate) mod peer_state;
 pub(crate) mod queue;
+pub(crate) mod session_event;
 pub(crate) mod transfer_completion;

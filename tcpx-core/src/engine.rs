@@ -5,8 +5,9 @@
 //! - `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `accepting`: peers that come in.
 //! - `attempts`, `attempting`: connects, accepts and goodbyes that nobody waits for in a call.
-//!   `peer_state`: what a program is told of them.
+//!   `telling`: peers of which a program hears without asking.
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
+//! - `deadlines`, `expiring`: transfers and operations that may take only so long.
 //! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
 //!   ends.
 //! - `exporting`: memory that peers may reach.
@@ -28,8 +29,10 @@ mod agenda;
 mod attempting;
 mod attempts;
 mod collision;
+mod deadlines;
 mod departing;
 mod ending;
+mod expiring;
 mod exporting;
 mod hanging;
 mod hung_calls;
@@ -38,7 +41,6 @@ mod meeting;
 pub(crate) mod operating;
 mod parked;
 mod parking;
-pub(crate) mod peer_state;
 pub(crate) mod posting;
 mod prepared_pairs;
 pub(crate) mod registering;
@@ -46,6 +48,7 @@ mod report;
 pub(crate) mod round;
 mod session_watch;
 mod stopped;
+mod telling;
 mod unpacking;
 mod watching;
 
@@ -62,12 +65,14 @@ use tcpx_unpack::Unpack;
 use self::accept_queue::AcceptQueue;
 use self::agenda::Agenda;
 use self::attempts::Attempts;
+use self::deadlines::Deadlines;
 use self::hung_calls::HungCalls;
 use self::inbox::Inbox;
 use self::operating::Prepared;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
+use crate::completions::peer_queue::PeerQueue;
 use crate::control::conn_info::ConnInfo;
 use crate::control::identity::random;
 use crate::control::listener::ControlListener;
@@ -107,6 +112,9 @@ pub(crate) struct Engine {
     /// How many names were made up.
     names_made_up: u64,
     attempts: Attempts,
+    deadlines: Deadlines,
+    /// Where a program hears of peers.
+    peer_events: Arc<PeerQueue>,
     unpack: Box<dyn Unpack>,
     /// It wakes whoever leads when something has finished: nobody has to ask it.
     unpack_tells: bool,
@@ -176,6 +184,7 @@ impl Engine {
         let registrations = Registrations::new(workers.clone());
         let transfers = Transfers::default();
         let notifications = Arc::new(NotificationQueue::new(Arc::clone(transfers.completions())));
+        let peer_events = Arc::new(PeerQueue::new(Arc::clone(transfers.completions())));
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
         let session =
@@ -199,6 +208,8 @@ impl Engine {
             accepts_of_anyone: 0,
             names_made_up: 0,
             attempts: Attempts::default(),
+            deadlines: Deadlines::default(),
+            peer_events,
             unpack: opened.unpack,
             unpack_tells,
             ending: None,

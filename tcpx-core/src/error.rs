@@ -219,6 +219,13 @@ pub enum Error {
     },
     /// The operation was cancelled.
     Cancelled,
+    /// It had not ended within the time that the program gave it.
+    Expired {
+        /// With which peer, if that is known still.
+        peer: Option<String>,
+        /// How long that was.
+        after: Duration,
+    },
     /// A transfer that was released already.
     Released,
     /// The program has closed the session, or disconnected the peer.

@@ -78,8 +78,9 @@ mod types;
 mod workers;
 
 pub use completions::notification::Notification;
+pub use completions::peer_state::PeerState;
+pub use completions::session_event::SessionEvent;
 pub use completions::transfer_completion::TransferCompletion;
-pub use engine::peer_state::PeerState;
 pub use error::conn_info::ConnInfoError;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
@@ -105,6 +106,7 @@ pub use settings::{
 };
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::{ChannelStats, EagerStats};
+pub use stats::one_sided::OneSidedStats;
 pub use stats::report::{
     ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,
 };
@@ -115,6 +117,7 @@ pub use tcpx_sys::{Forked, Stay, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::memory_range::MemoryRange;
 pub use transfer::post::Post;
+pub use transfer::post_options::PostOptions;
 pub use transfer::transfer_counts::TransferCounts;
 pub use types::memory_id::MemoryId;
 pub use types::remote_access::{OperationKind, RemoteAccess};

@@ -197,6 +197,11 @@ impl Peer {
         self.origin.session == *session
     }
 
+    /// The session at its other end.
+    pub(crate) fn session(&self) -> &SessionId {
+        &self.origin.session
+    }
+
     /// Whether it has come in from the session that this connection info leads to, and stays.
     pub(crate) fn came_from(&self, info: &ConnInfo) -> bool {
         !self.is_leaving() && self.origin.came_from(info)

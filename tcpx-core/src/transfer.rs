@@ -1,7 +1,8 @@
 //! Moving bytes: the lanes of a channel, and what they carry.
 //!
-//! - `post`, `memory_range`: what a program posts. `transfers`: what it waits for, in numbers. `transfer_cell`:
-//!   one of them, as its owner sees it. `transfer_counts`: its numbers.
+//! - `post`, `memory_range`, `post_options`: what a program posts. `transfers`: what it waits for,
+//!   in numbers. `transfer_cell`: one of them, as its owner sees it. `transfer_counts`: its
+//!   numbers.
 //! - `plan`: what travels together. `stripe`: a plan, cut into chunks and dealt to channels.
 //!   `stripe_queue`: those of one lane.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
@@ -25,6 +26,7 @@ pub(crate) mod piece_cursor;
 pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod post;
+pub(crate) mod post_options;
 pub(crate) mod recv_lane;
 pub(crate) mod send_lane;
 mod staging;

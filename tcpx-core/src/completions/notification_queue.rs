@@ -59,6 +59,8 @@ struct Sender {
     buffer: u64,
     /// What of the buffer is full.
     waiting: u64,
+    /// Of how many.
+    count: usize,
     /// What was taken out, all in all.
     taken: u64,
     /// What it was told of that.
@@ -119,7 +121,7 @@ impl NotificationQueue {
         if *left_behind > MOST_LEFT_BEHIND {
             return Err(NotTakenIn::NoRoom);
         }
-        senders.insert(peer, Sender { name, buffer, waiting: 0, taken: 0, told: 0 });
+        senders.insert(peer, Sender { name, buffer, waiting: 0, count: 0, taken: 0, told: 0 });
         // Each is there once, and nothing is needed for that when it comes to it.
         owed.reserve(senders.len() - owed.len());
         Ok(())
@@ -147,11 +149,22 @@ impl NotificationQueue {
             }
             waiting.try_reserve(1).map_err(|_| NotTakenIn::NoMemory)?;
             sender.waiting = full;
+            sender.count += 1;
             waiting.push_back(Waiting { sender: peer, name: sender.name.clone(), bytes });
         }
         self.has_come.store(true, Ordering::Release);
         self.completions.event().signal();
         Ok(())
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.contents().waiting.len()
+    }
+
+    /// How many of a peer wait, which has not ended.
+    pub(crate) fn waiting_of(&self, peer: PeerKey) -> usize {
+        self.contents().senders.get(&peer).map_or(0, |sender| sender.count)
     }
 
     /// Takes out at most so many, of at most so many bytes in all, those first that came first.
@@ -225,6 +238,7 @@ impl Contents {
         };
         let was_owed = sender.is_owed();
         sender.waiting -= cost;
+        sender.count -= 1;
         sender.taken += cost;
         if sender.is_owed() && !was_owed {
             self.owed.push(peer);

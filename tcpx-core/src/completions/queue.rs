@@ -113,22 +113,29 @@ impl CompletionQueue {
     pub(crate) fn take(&self, completions: &mut Vec<TransferCompletion>, most: usize) -> usize {
         self.event.drain();
         let before = completions.len();
+        self.take_each(most, |completion| completions.push(completion));
+        completions.len() - before
+    }
+
+    /// The same, and hands each out. Whoever calls it has drained the event.
+    pub(crate) fn take_each(&self, most: usize, mut take: impl FnMut(TransferCompletion)) {
+        let mut taken = 0;
         let is_empty = {
             let Reporters { all, waiting } = &mut *self.reporters();
-            while completions.len() - before < most
+            while taken < most
                 && let Some(key) = waiting.pop_front()
             {
                 let Some(reporter) = all.get_mut(key) else { continue };
                 let rounds = std::mem::take(&mut reporter.rounds);
                 let result = reporter.error.take().map_or(Ok(()), Err);
-                completions.push(TransferCompletion { context: reporter.context, rounds, result });
+                taken += 1;
+                take(TransferCompletion { context: reporter.context, rounds, result });
             }
             waiting.is_empty()
         };
         if !is_empty {
             self.event.signal();
         }
-        completions.len() - before
     }
 
     fn reporters(&self) -> MutexGuard<'_, Reporters> {

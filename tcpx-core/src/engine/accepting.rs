@@ -109,6 +109,7 @@ impl Engine {
         {
             self.fail_peer(key, error);
         }
+        self.tell_up(key);
     }
 
     /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are

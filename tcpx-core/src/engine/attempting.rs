@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Engine;
 use super::accept_queue::Accept;
 use super::attempts::{Aim, Attempt};
-use super::peer_state::PeerState;
+use crate::completions::peer_state::PeerState;
 use crate::error::{Error, Result};
 use crate::peer::PeerStatus;
 use crate::types::PeerKey;
@@ -216,7 +216,13 @@ impl Engine {
         }
         match (attempt.name(), outcome) {
             (Some(_), Ok(())) => {}
-            (Some(name), Err(error)) => self.attempts.failed(name, error),
+            (Some(name), Err(error)) => {
+                // The end of a peer was told already.
+                if attempt.peer.is_none() {
+                    self.tell_failure(name, &error);
+                }
+                self.attempts.failed(name, error);
+            }
             (None, outcome) => {
                 self.attempts.anyone_ended(outcome.map(|()| name.unwrap_or_default()));
             }

@@ -127,5 +127,6 @@ impl Engine {
             }
             self.parked.push(parked);
         }
+        self.tell_end(key);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Engine;
 use super::posting::NewTransfer;
 use super::prepared_pairs::PreparedPairs;
+use crate::control::conn_info::SessionId;
 use crate::error::{Departure, Error, Phase, RegistrationProblem, RemoteProblem, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::exports::table::ExportKey;
@@ -13,6 +14,7 @@ use crate::peer::Peer;
 use crate::peer::protocol::one_sided::NewRequest;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::post_options::PostOptions;
 use crate::types::memory_id::MemoryId;
 use crate::types::remote_access::OperationKind;
 use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
@@ -21,7 +23,11 @@ use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, Tra
 #[derive(Debug)]
 pub(super) struct Prepared {
     list: Arc<PreparedList>,
+    /// The peer that it was posted to last.
     peer: PeerKey,
+    /// What that is called, and the session at its other end, whose memory the keys open.
+    name: String,
+    session: SessionId,
     /// The registrations that it uses.
     memory: Box<[MemoryId]>,
 }
@@ -67,6 +73,7 @@ impl Engine {
             registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
         });
         let pairs = pairs.map_err(|error| error.of_peer(name))?;
+        let remote_session = *peer.session();
         let is_hardware = self.commons.session.plugin.is_hardware();
         if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && is_hardware {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
@@ -85,6 +92,8 @@ impl Engine {
                 remote_memory,
             }),
             peer: peer_key,
+            name: name.to_owned(),
+            session: remote_session,
             memory,
         });
         Ok(key)
@@ -95,11 +104,13 @@ impl Engine {
         &mut self,
         prepared: PreparedKey,
         transfer: TransferKey,
-        note: Option<&[u8]>,
+        options: PostOptions<'_>,
     ) -> Result<()> {
+        let PostOptions { notification: note, timeout } = options;
         self.check_open()?;
         check_note(note.unwrap_or_default())?;
-        let Prepared { list, peer: peer_key, memory } =
+        self.follow_peer(prepared, transfer)?;
+        let Prepared { list, peer: peer_key, memory, .. } =
             self.prepared.get(prepared).ok_or(Error::Closed)?;
         let (list, peer_key) = (Arc::clone(list), *peer_key);
         let cell = Arc::clone(&self.commons.ledger.transfers.get(transfer)?.cell);
@@ -122,8 +133,26 @@ impl Engine {
         cell.posted(list.direction(), 1);
         let request = NewRequest { transfer, list, note: note.map(Arc::from) };
         let posted = connection.post_request(request, &mut self.commons);
+        self.begin_time(transfer, &cell, timeout);
         self.end_on_error(peer_key, posted)?;
         self.posted(peer_key, 1);
+        Ok(())
+    }
+
+    /// An operation that is idle goes to the peer that has its name now, if that is the same
+    /// session again, by another connection. Nothing is known there of its list.
+    fn follow_peer(&mut self, key: PreparedKey, transfer: TransferKey) -> Result<()> {
+        let Some(prepared) = self.prepared.get_mut(key) else { return Ok(()) };
+        let Some(now) = self.names.get(&prepared.name).copied() else { return Ok(()) };
+        let state = self.commons.ledger.transfers.get_mut(transfer)?;
+        if now == prepared.peer || !state.is_complete() {
+            return Ok(());
+        }
+        if self.peers.get(now).is_some_and(|peer| !peer.is_of_session(&prepared.session)) {
+            let (peer, problem) = (Some(prepared.name.clone()), RemoteProblem::AnotherSession);
+            return Err(Error::Remote { peer, memory: None, problem });
+        }
+        (prepared.peer, state.peer) = (now, now);
         Ok(())
     }
 
@@ -169,8 +198,8 @@ impl Engine {
         }
     }
 
-    /// Ends peers that have not ended what they do with these exports, though they were asked to for
-    /// so long.
+    /// Ends peers that have not ended what they do with these exports, though they were asked to
+    /// for so long.
     pub(crate) fn end_users(&mut self, exports: &[ExportKey], waited: Duration) {
         let uses = |peer: &Peer| peer.connection().is_some_and(|it| it.serves(exports));
         let users: Vec<PeerKey> =

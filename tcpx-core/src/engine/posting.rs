@@ -69,6 +69,7 @@ impl Engine {
         connection.make_room(direction, posts.len())?;
         cell.posted(direction, posts.len() as u64);
         let posted = connection.post(&self.posting, &mut self.commons);
+        self.begin_time(key, &cell, None);
         self.end_on_error(peer_key, posted)?;
         self.posted(peer_key, posts.len());
         Ok(())
@@ -113,12 +114,14 @@ impl Engine {
         operations: &[NewOperation],
     ) -> Result<()> {
         self.check_open()?;
-        let peer_key = self.commons.ledger.transfers.get(transfer)?.peer;
+        let state = self.commons.ledger.transfers.get(transfer)?;
+        let (peer_key, cell) = (state.peer, Arc::clone(&state.cell));
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
         connection.check_posts(direction, operations.len())?;
         connection.make_room(direction, operations.len())?;
         let posted = connection.post(operations, &mut self.commons);
+        self.begin_time(transfer, &cell, None);
         // What was posted has ended with the peer.
         let _ = self.end_on_error(peer_key, posted);
         self.has_posted = true;
@@ -146,6 +149,7 @@ impl Engine {
     /// Lets go of a transfer: withdraws what it can, and forgets it with its last operation.
     pub(crate) fn release(&mut self, key: TransferKey) {
         self.cancel(key);
+        self.deadlines.remove(key);
         self.commons.ledger.transfers.detach(key);
     }
 }

@@ -94,6 +94,7 @@ impl Error {
             Self::RemoteKey(_) => &requests::REMOTE_KEY_UNUSABLE,
             Self::NotificationTooLong { .. } => &requests::LISTS_DIFFER,
             Self::NotificationsFull { .. } => &requests::NOTIFICATIONS_NOT_READ,
+            Self::Expired { .. } => &requests::OPERATION_EXPIRED,
             Self::InUse { .. } => &requests::DEREGISTERED_IN_USE,
             Self::Fragments { source: DescriptorError::DestinationOutOfBounds { .. }, .. } => {
                 &requests::RECEIVE_TOO_SMALL

@@ -120,6 +120,10 @@ impl fmt::Display for Text<'_> {
                 write!(f, "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")
             }
             Error::Cancelled => f.write_str("cancelled"),
+            Error::Expired { peer, after } => {
+                write!(f, "given up: it had not ended within its {:.3} s", after.as_secs_f64())?;
+                peer.as_ref().map_or(Ok(()), |peer| write!(f, ", peer {peer}"))
+            }
             Error::Released => f.write_str("the transfer was released"),
             Error::Closed => f.write_str("the session is closed, or the peer was disconnected"),
             Error::Forked => f.write_str(

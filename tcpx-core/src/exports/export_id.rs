@@ -29,7 +29,7 @@ impl ExportId {
         Self(number | STABLE_BIT)
     }
 
-    pub(super) fn is_stable(self) -> bool {
+    pub(crate) fn is_stable(self) -> bool {
         self.0 & STABLE_BIT != 0
     }
 

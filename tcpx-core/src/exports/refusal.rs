@@ -58,6 +58,26 @@ impl Refusal {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
+    /// Why, for whoever runs the session that refuses.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::UnknownKey => "it has no key of an export",
+            Self::Revoked => "the export was taken back",
+            Self::OutOfRange => "it reaches past what is exported",
+            Self::Access => "the export does not allow it",
+            Self::NoMemory => "there is no memory for its list",
+            Self::ReceiveIntoHostMemory => "the plugin cannot receive into host memory",
+            Self::Cancelled => "the peer has given it up",
+            Self::Leaves => "the session is leaving",
+            Self::MixedMemory => "its ranges are in memory of different kinds",
+        }
+    }
+
+    /// Whether that is a mistake of somebody's, and not how things go when memory is taken back.
+    pub(crate) fn is_mistake(self) -> bool {
+        !matches!(self, Self::Revoked | Self::Cancelled | Self::Leaves)
+    }
+
     /// What whoever asked is told; `None`: it knows, because it has given up itself.
     pub(crate) fn problem(self, asked: &AskedRange) -> Option<RemoteProblem> {
         let AskedRange { index, offset, bytes, exported_bytes, wanted } = *asked;

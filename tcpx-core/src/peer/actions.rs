@@ -10,6 +10,7 @@ use super::protocol::operation::Withdrawal;
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
+use crate::exports::refusal::Refusal;
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::reactor::poller::Target;
 use crate::transfer::plan::ChunkPlan;
@@ -35,7 +36,8 @@ impl Connection {
                 Action::Note { number, is_published } => {
                     self.take_note(number, is_published, &cx.ledger)?;
                 }
-                Action::Served { uses, .. } => cx.ledger.exports.end_all(&uses),
+                Action::Served(uses) => cx.ledger.exports.end_all(&uses),
+                Action::Refused(why) => self.warn_of_refusal(why),
                 Action::CompleteListed { transfer, list, outcome } => {
                     self.complete_listed(transfer, &list, outcome, &mut cx.ledger);
                 }
@@ -104,6 +106,16 @@ impl Connection {
         let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
         tracing::info!(peer = %self.name, channels, chunk_bytes, "peer is up");
         Ok(())
+    }
+
+    /// Says once what somebody should look at who runs this.
+    fn warn_of_refusal(&self, why: Refusal) {
+        tracing::warn!(
+            peer = %self.name,
+            "refused a request for memory of this session: {}; further ones of this peer are only \
+             counted",
+            why.reason()
+        );
     }
 
     fn prepare_staging(&mut self, channel: u16, memory: MemoryType, cx: &mut Commons) -> bool {

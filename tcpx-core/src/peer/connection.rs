@@ -336,6 +336,12 @@ impl Connection {
         self.act(cx)
     }
 
+    /// A transfer has taken too long: gives up what can be given up.
+    pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_overdue(transfer);
+        self.act(cx)
+    }
+
     /// An accept has asked for the peer.
     pub(super) fn named(&mut self, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_named();

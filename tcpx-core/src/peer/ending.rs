@@ -55,7 +55,15 @@ impl Peer {
             None => receives = connection.end_recvs(&mut cx.ledger),
         }
         let Connection { mut protocol, mut record, setup, closing, .. } = *connection;
-        let (agreement, messages) = (protocol.agreement(), protocol.messages());
+        let (agreement, mut messages) = (protocol.agreement(), protocol.messages());
+        let unsent = protocol.unsent_notes();
+        if unsent > 0 {
+            messages.one_sided.notifications_unsent += unsent as u64;
+            tracing::warn!(
+                peer = %self.name, unsent,
+                "it has ended, and had no room for notifications before: nobody gets these"
+            );
+        }
         let (left_lists, mut unfinished) = (protocol.take_listed(), protocol.take_operations());
         record.errors += unfinished.len() as u64;
         let (mut operations, mut listed) = (Vec::new(), Vec::new());

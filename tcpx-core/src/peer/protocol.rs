@@ -425,7 +425,7 @@ impl PeerProtocol {
 
     /// Messages so far.
     pub(crate) fn messages(&self) -> MessageStats {
-        self.messages
+        MessageStats { one_sided: self.one_sided.stats, ..self.messages }
     }
 
     /// Sends of ours that no receive was announced for.

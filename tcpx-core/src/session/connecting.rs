@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::Session;
 use super::wait::WaitLimit;
+use crate::completions::peer_state::PeerState;
 use crate::engine::accept_queue::Accept;
-use crate::engine::peer_state::PeerState;
 use crate::error::{Phase, Result};
 use crate::types::PeerKey;
 #[cfg(doc)]

@@ -13,6 +13,11 @@ impl Session {
     /// Sends a notification to a peer, behind those sent before: up to 65,536 bytes, also none. It
     /// waits for nobody.
     ///
+    /// One for which the peer has no room yet waits here. [`disconnect`](Self::disconnect) sends
+    /// those first, for as long as [`close_timeout`](crate::SessionOptions::close_timeout). What
+    /// still waits when the peer leaves as well, or ends, nobody gets: the log says how many, and
+    /// [`notifications_unsent`](crate::OneSidedStats::notifications_unsent) counts them.
+    ///
     /// # Errors
     /// [`Error::NotificationsFull`] while as much waits for the peer's program as
     /// [`notification_bytes`](crate::SessionOptions::notification_bytes) allows;

@@ -14,6 +14,7 @@ use crate::engine::operating::NewOperation;
 use crate::error::{Error, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::post_options::PostOptions;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::transfer_counts::TransferCounts;
 use crate::types::remote_access::OperationKind;
@@ -39,6 +40,12 @@ pub enum OperationStatus {
 /// A write is done when all its bytes are in place at the peer, and after them its notification; a
 /// read when all its bytes are in place here, and its notification, if it has one, is on its way.
 /// Operations go on side by side: two that touch the same bytes have no order.
+///
+/// When its peer ends, an operation that is under way ends with the peer's error, which
+/// [`status`](Self::status) keeps until the next post. Once a peer of that name is up again it can
+/// be posted again, if that is the same session, whose keys are good as long as they are exported.
+/// A process that was started again has another session: get its keys, and prepare operations with
+/// them.
 ///
 /// Dropping it gives up what is under way, as [`cancel`](Self::cancel) does. Its memory stays in
 /// use until the peer has answered or is gone:
@@ -84,7 +91,21 @@ impl Operation {
     /// error; [`Error::UnknownRegistration`] when its memory was taken back;
     /// [`Error::NotificationTooLong`]. Nothing was posted then.
     pub fn post(&self, notification: Option<&[u8]>) -> Result<()> {
-        self.shared.engine()?.post_operation(self.prepared, self.transfer, notification)
+        self.post_with(PostOptions { notification, timeout: None })
+    }
+
+    /// The same, with what else a post may have.
+    ///
+    /// One that has a timeout is given up when it is over, as [`cancel`](Self::cancel) does, and
+    /// ends with [`Error::Expired`] once nothing of it uses memory of this session: so also if the
+    /// peer never answers, or its last bytes were on their way. Some bytes may have moved, or all.
+    /// A read may have to wait for the peer, which may send its bytes at any time. Time is looked
+    /// at in rounds of progress.
+    ///
+    /// # Errors
+    /// As for [`post`](Self::post).
+    pub fn post_with(&self, options: PostOptions<'_>) -> Result<()> {
+        self.shared.engine()?.post_operation(self.prepared, self.transfer, options)
     }
 
     /// How it stands. Waits for nobody, and makes no progress.

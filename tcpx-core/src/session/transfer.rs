@@ -179,6 +179,17 @@ impl Transfer {
         }
     }
 
+    /// Gives each round that begins from now on so much time, or with `None` as much as it takes. A
+    /// round that has not ended by then is given up, as [`cancel`](Self::cancel) does, and ends
+    /// with [`Error::Expired`] once nothing of it uses memory. What had found its counterpart runs
+    /// to its end. Time is looked at in rounds of progress.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> Result<()> {
+        self.shared.engine()?.set_timeout(self.key, timeout)
+    }
+
     /// Sums over its whole life. They only grow. Waits for nobody.
     ///
     /// # Errors

@@ -184,4 +184,9 @@ NOTIFICATIONS_NOT_READ = 836 Warning "a peer's program does not take its notific
     cause "each peer has a buffer for notifications that its program has not taken; nothing is dropped, so the sender waits"
     cure ["# take notifications out at the other end (poll_notifications) as often as they are sent", "# a larger notification_bytes (TCPX_NOTIFICATION_BYTES) at both ends lets more wait"]
     source "this project"
+OPERATION_EXPIRED = 850 Error "an operation had not ended within its time"
+    symptom "\"given up: it had not ended within its 2.000 s, peer decode\""
+    cause "the program gave a transfer or a post of an operation a timeout; the peer is slow, its program makes no progress, or nothing was posted there that fits; some bytes may have moved, or all"
+    cure ["# give it more time, or find out what the peer does meanwhile: its statistics say what it waits for", "# let the peer's session make progress by itself (progress_thread)"]
+    source "this project"
 }

@@ -134,7 +134,9 @@ static void call_everything(void) {
   REFUSED(tcpx_session_peer_error(pair.left, "right", &error, text, sizeof text, &size));
   REFUSED(tcpx_session_event_fd(pair.left, &number));
   REFUSED(tcpx_session_poll_completions(pair.left, &completion, sizeof completion, 1, &size));
+  REFUSED(tcpx_session_report_peers(pair.left));
   REFUSED(tcpx_transfer_report_completions(transfer, 1));
+  REFUSED(tcpx_transfer_set_timeout(transfer, 1));
   REFUSED(tcpx_session_connect(pair.right, "left"));
   REFUSED(tcpx_session_progress(pair.left, &flag));
   REFUSED(tcpx_session_create_transfer(pair.left, "right", &other));
@@ -165,6 +167,7 @@ static void call_everything(void) {
   REFUSED(tcpx_remote_key_info(text, sizeof text, &remote));
   REFUSED(tcpx_operation_prepare(pair.left, "right", TCPX_READ, NULL, sizeof(tcpx_pair), 0, &operation));
   REFUSED(tcpx_operation_post(operation, NULL, 0));
+  REFUSED(tcpx_operation_post_with(operation, NULL));
   REFUSED(tcpx_operation_status(operation, &number, &error));
   REFUSED(tcpx_operation_wait(operation, TCPX_WAIT_FOREVER));
   REFUSED(tcpx_operation_cancel(operation));

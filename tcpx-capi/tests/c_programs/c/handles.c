@@ -36,6 +36,7 @@ static void no_session(tcpx_session session) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_peer_state(session, "x", &number));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_peer_error(session, "x", &error, memory, sizeof memory, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_event_fd(session, &number));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_report_peers(session));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_poll_completions(session, &completion, sizeof completion, 1, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_progress(session, NULL));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_register_memory(session, memory, 10, TCPX_PTR_HOST, 1, &id));
@@ -68,6 +69,7 @@ static void no_transfer(tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_is_complete(transfer, &complete));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_report_completions(transfer, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_set_timeout(transfer, 1));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_cancel(transfer));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_counts(transfer, &counts));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_round_counts(transfer, &counts));
@@ -81,6 +83,7 @@ static void no_operation(tcpx_operation operation) {
   int32_t state;
   size_t size = 0;
   EXPECT(TCPX_ERR_HANDLE, tcpx_operation_post(operation, NULL, 0));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_post_with(operation, NULL));
   EXPECT(TCPX_ERR_HANDLE, tcpx_operation_status(operation, &state, &error));
   EXPECT(TCPX_ERR_HANDLE, tcpx_operation_wait(operation, TCPX_WAIT_FOREVER));
   EXPECT(TCPX_ERR_HANDLE, tcpx_operation_cancel(operation));

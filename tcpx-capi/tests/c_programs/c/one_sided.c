@@ -143,6 +143,33 @@ static void whole(const ends *ends) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_operation_wait(write, 0));
 }
 
+/* A post with a note and ample time, and one that has hardly any: it goes well, or has expired. */
+static void timed(const ends *ends) {
+  tcpx_pair pair = pair_of(ends, 0, 0, BYTES);
+  tcpx_operation write = prepare(ends, TCPX_WRITE, &pair, 1);
+  tcpx_operation_options options = {0};
+  tcpx_status outcome;
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_operation_post_with(write, &options)); /* it has no size */
+  options.size = sizeof options;
+  options.notification_bytes = 1;
+  EXPECT(TCPX_ERR_NULL, tcpx_operation_post_with(write, &options));
+  options.notification = "timed";
+  options.notification_bytes = 5;
+  options.timeout_ms = WAIT_MS;
+  OK(tcpx_operation_post_with(write, &options));
+  OK(tcpx_operation_wait(write, WAIT_MS));
+  expect_note(ends->sessions.right, "left", "timed", 5);
+  OK(tcpx_operation_post_with(write, NULL));
+  OK(tcpx_operation_wait(write, WAIT_MS));
+  options.notification = NULL;
+  options.notification_bytes = 0;
+  options.timeout_ms = 1;
+  OK(tcpx_operation_post_with(write, &options));
+  outcome = tcpx_operation_wait(write, WAIT_MS);
+  TRUE(outcome == TCPX_OK || outcome == TCPX_ERR_EXPIRED);
+  OK(tcpx_operation_release(write));
+}
+
 /* Every second block, backwards, in entries that are larger than this library's. */
 static void lists(const ends *ends) {
   enum { BLOCKS = BYTES / BLOCK / 2 };
@@ -397,6 +424,7 @@ int main(void) {
   wrong_exports(&ends);
   wrong_operations(&ends);
   wrong_notifications(&ends);
+  timed(&ends);
   refused(&ends);
   part(ends);
   printf("PASSED\n");

@@ -53,6 +53,7 @@ void sessions() {
   require(right.memoryInfo(target).bytes == 10 && source != 0, "registered");
   tcpx::Transfer send = left.transfer("right");
   tcpx::Transfer receive = right.transfer("left");
+  receive.setTimeout(3600000);
   require(receive.isComplete(), "nothing is posted");
   receive.postRecvBatch({target, target}, {5, 0}, {5, 5}, {2, 1});
   require(!receive.isComplete() && receive.wait(1) == TCPX_ERR_TIMEOUT, "nothing has come");

@@ -81,7 +81,7 @@ void move(tcpx::Session& left, tcpx::Session& right) {
     if (round == 0) {
       write.post(note);
     } else {
-      write.post();
+      write.postWithin(kPatienceMs);
     }
     require(write.wait(kPatienceMs) == TCPX_OK, "it goes well");
     require(write.state() == TCPX_OPERATION_DONE && write.error() == TCPX_OK, "it says so");

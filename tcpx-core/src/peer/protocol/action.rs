@@ -15,7 +15,6 @@ use crate::exports::refusal::Refusal;
 use crate::exports::table::ExportKey;
 use crate::transfer::pieces::Pieces;
 use crate::transfer::plan::{ChunkPlan, Member};
-use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 /// One thing to do, in the order in which they come.
@@ -31,9 +30,10 @@ pub(crate) enum Action {
     /// Take out the note that was [kept](NoteUse::Keep) under this number: the program gets it, or
     /// nobody.
     Note { number: u64, is_published: bool },
-    /// A request of the peer is over, of which so many bytes were dealt. It does not use these
-    /// exports any more.
-    Served { uses: Arc<[ExportKey]>, bytes: u64, kind: OperationKind },
+    /// A request of the peer is over. It does not use these exports any more.
+    Served(Arc<[ExportKey]>),
+    /// The peer has asked for what it is refused, for the first time.
+    Refused(Refusal),
     /// An operation with this list has ended, once and for all.
     CompleteListed { transfer: TransferKey, list: Arc<PreparedList>, outcome: Outcome },
     /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into

@@ -9,13 +9,18 @@
 //! - [`prepared`]: a list, both halves.
 //! - [`telling`], [`told`]: which lists the peer knows, at the initiator and at the target.
 //! - [`notes`]: notifications, both ways.
-//! - [`asking`]: the initiator's requests. [`serving`]: what the target does about them.
+//! - [`asking`]: the initiator's requests. [`saying`]: what is said next of them.
+//! - [`hearing`]: who a frame is for. [`serving`]: what the target does about requests, and
+//!   [`revoking`] when exports are taken back.
 //! - [`moving`]: their bytes, at both ends.
 
 mod asking;
+mod hearing;
 mod moving;
 pub(crate) mod notes;
 pub(crate) mod prepared;
+mod revoking;
+mod saying;
 mod serving;
 pub(crate) mod telling;
 pub(crate) mod told;
@@ -31,6 +36,7 @@ use self::prepared::PreparedList;
 use self::telling::{ListLimits, Telling};
 use self::told::{Refused, ToldLists};
 use crate::exports::table::ExportKey;
+use crate::stats::one_sided::OneSidedStats;
 use crate::transfer::piece_cursor::PieceCursor;
 use crate::transfer::pieces::Pieces;
 use crate::types::{OpKey, PreparedKey, TransferKey};
@@ -88,6 +94,8 @@ pub(super) struct Asking {
     pub(super) step: Step,
     /// Its list counts as used.
     pub(super) uses_list: bool,
+    /// It ends as soon as its memory is free, whatever the peer says later.
+    pub(super) is_abandoned: bool,
 }
 
 /// How far a request is, at the initiator.
@@ -182,6 +190,9 @@ pub(super) struct OneSided {
     pub(super) served_writes: usize,
     /// Reads among them of which not all is dealt.
     pub(super) undealt_reads: usize,
+    pub(super) stats: OneSidedStats,
+    /// The driver knows that the peer was refused something.
+    has_warned: bool,
 }
 
 impl OneSided {
@@ -204,6 +215,8 @@ impl OneSided {
             early: Vec::new(),
             served_writes: 0,
             undealt_reads: 0,
+            stats: OneSidedStats::default(),
+            has_warned: false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Two ends of a conversation against each other, without a socket and in virtual time.
 
+mod abandoned;
 mod acting;
 mod bounce;
 mod chunk;

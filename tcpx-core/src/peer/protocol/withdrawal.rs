@@ -38,6 +38,13 @@ impl PeerProtocol {
         self.withdraw_slice();
     }
 
+    /// The program gives no more time to a transfer: as [`handle_cancel`](Self::handle_cancel); and
+    /// a write of a list whose memory this end needs no more does not wait for its answer.
+    pub(crate) fn handle_overdue(&mut self, transfer: TransferKey) {
+        self.handle_cancel(transfer);
+        self.abandon_request(transfer);
+    }
+
     /// A round begins: a slice of what is to be withdrawn is. Returns whether there was any.
     pub(crate) fn handle_round(&mut self) -> bool {
         let is_idle = self.cancelled.is_empty() && self.sweep.is_none();

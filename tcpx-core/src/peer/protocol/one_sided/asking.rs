@@ -4,23 +4,16 @@ use std::sync::Arc;
 
 use super::super::PeerProtocol;
 use super::super::action::{Action, Outcome, Violation};
-use super::super::eager_books::EagerBooks;
 use super::super::operation::{Links, NewOperation, OpState, PostedOperation, Withdrawal};
-use super::super::stage::Stage;
 use super::super::tag_queues::Place;
-use super::prepared::PreparedList;
 use super::telling::Use;
 use super::told::Refused;
-use super::{Asking, Gaveup, Listed, NewRequest, OneSided, Role, Step, Unanswered};
-use crate::control::frame::Frame;
+use super::{Asking, Gaveup, Listed, NewRequest, Role, Step, Unanswered};
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::exports::refusal::Refusal;
 use crate::transfer::piece_cursor::PieceCursor;
 use crate::types::remote_access::OperationKind;
-use crate::types::{MAX_EAGER_BYTES, MemoryType, OpKey, PreparedKey, TransferKey};
-
-/// What a frame takes of the link beside what follows it, about.
-const FRAME_BYTES: usize = 32;
+use crate::types::{OpKey, PreparedKey, TransferKey};
 
 impl PeerProtocol {
     /// The program posts an operation, which [`check_posts`](Self::check_posts) allows; its
@@ -35,7 +28,8 @@ impl PeerProtocol {
         let (links, place) = (Links::default(), Place::default());
         let state = OpState::Asked;
         let op = self.operations.insert(PostedOperation { posted, state, links, place });
-        let asking = Asking { list, note, step: Step::Waiting, uses_list: false };
+        let asking =
+            Asking { list, note, step: Step::Waiting, uses_list: false, is_abandoned: false };
         let role = Role::Asks(asking);
         let cursor = PieceCursor::default();
         self.one_sided
@@ -52,20 +46,25 @@ impl PeerProtocol {
         self.one_sided.telling.drop_list(list);
     }
 
+    /// Notifications of the program that the peer has no room for.
+    pub(crate) fn unsent_notes(&self) -> usize {
+        self.one_sided.notes.waiting()
+    }
+
     /// A request of ours, by its name.
-    fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
+    pub(super) fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
         match &mut self.one_sided.listed.get_mut(op)?.role {
             Role::Asks(asking) => Some(asking),
             Role::Serves(_) => None,
         }
     }
 
-    fn is_waiting(&mut self, op: OpKey) -> bool {
+    pub(super) fn is_waiting(&mut self, op: OpKey) -> bool {
         self.asking(op).is_some_and(|asking| asking.step == Step::Waiting)
     }
 
     /// Has lists told of requests that wait, as far as there is room for them.
-    fn list_waiting(&mut self) {
+    pub(super) fn list_waiting(&mut self) {
         while let Some(op) = self.one_sided.unlisted.front().copied() {
             let one_sided = &mut self.one_sided;
             if let Some(Listed { role: Role::Asks(asking), .. }) = one_sided.listed.get_mut(op) {
@@ -83,7 +82,7 @@ impl PeerProtocol {
     }
 
     /// The peer knows the list of a request.
-    fn ready(&mut self, op: OpKey) {
+    pub(super) fn ready(&mut self, op: OpKey) {
         let Some(asking) = self.asking(op) else { return };
         let (kind, has_note) = (asking.list.kind, asking.note.is_some());
         let one_sided = &mut self.one_sided;
@@ -92,180 +91,6 @@ impl PeerProtocol {
             (OperationKind::Write, false) => one_sided.writes.push_back(op),
             (OperationKind::Write, true) => one_sided.noted_writes.push_back(op),
         }
-    }
-
-    /// Says the next thing that is due about lists, requests and notifications. False when that is
-    /// nothing, or the link has no room.
-    pub(in super::super) fn say_next(&mut self) -> bool {
-        if self.eager.link_room == 0 || !self.may_say() {
-            return false;
-        }
-        self.ask_next() || self.tell_next() || self.note_next()
-    }
-
-    /// Whether there is something to say, as soon as the link has room.
-    pub(crate) fn has_more_to_say(&self) -> bool {
-        let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = &self.one_sided;
-        let asked = self.one_sided.terms.asked;
-        let has_more = telling.has_more()
-            || notes.has_next()
-            || (!reads.is_empty() && undealt.len() < asked)
-            || (!writes.is_empty() && unanswered.len() < asked)
-            || (unanswered.len() < asked
-                && self.next_noted_write().is_some_and(|bytes| notes.may_send(bytes)));
-        has_more && self.may_say()
-    }
-
-    /// Whether the peer listens to lists, requests and notifications.
-    fn may_say(&self) -> bool {
-        match &self.stage {
-            Stage::Up { .. } => true,
-            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
-            Stage::Connecting(_) | Stage::Over => false,
-        }
-    }
-
-    /// Bytes of the note of the next write that has one.
-    fn next_noted_write(&self) -> Option<usize> {
-        let note_bytes = |op: &OpKey| match &self.one_sided.listed.get(*op)?.role {
-            Role::Asks(Asking { step: Step::Waiting, note, .. }) => Some(note.as_ref()?.len()),
-            _ => None,
-        };
-        self.one_sided.noted_writes.iter().find_map(note_bytes)
-    }
-
-    fn take_link_room(&mut self, payload: usize) {
-        self.eager.link_room = self.eager.link_room.saturating_sub(FRAME_BYTES + payload);
-    }
-
-    /// Asks for the next write or read whose list the peer knows.
-    fn ask_next(&mut self) -> bool {
-        let asked = self.one_sided.terms.asked;
-        if self.one_sided.undealt.len() < asked
-            && let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.reads)
-        {
-            self.one_sided.reads.pop_front();
-            return self.ask_read(op);
-        }
-        if self.one_sided.unanswered.len() >= asked {
-            return false;
-        }
-        if let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.writes) {
-            self.one_sided.writes.pop_front();
-            return self.ask_write(op);
-        }
-        let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.noted_writes) else {
-            return false;
-        };
-        let bytes = self.asking(op).and_then(|asking| Some(asking.note.as_ref()?.len()));
-        let bytes = bytes.unwrap_or_default();
-        if !self.one_sided.notes.may_send(bytes) {
-            return false;
-        }
-        self.one_sided.notes.send(bytes);
-        self.one_sided.noted_writes.pop_front();
-        self.ask_write(op)
-    }
-
-    /// The first request of a queue that still waits; those before it are taken out.
-    fn next_of(
-        &mut self,
-        queue: impl Fn(&mut Self) -> &mut std::collections::VecDeque<OpKey>,
-    ) -> Option<OpKey> {
-        while let Some(op) = queue(self).front().copied() {
-            if self.is_waiting(op) {
-                return Some(op);
-            }
-            queue(self).pop_front();
-        }
-        None
-    }
-
-    fn ask_write(&mut self, op: OpKey) -> bool {
-        let Some(transfer) = self.operations.get(op).map(|it| it.posted.transfer) else {
-            return false;
-        };
-        let Some(Listed { pieces, role: Role::Asks(asking), .. }) =
-            self.one_sided.listed.get_mut(op)
-        else {
-            return false;
-        };
-        let key = asking.list.key;
-        let Some(list) = self.one_sided.telling.number(key) else { return false };
-        let (pieces, note, name) = (Arc::clone(pieces), asking.note.take(), op.to_wire());
-        let note_bytes = note.as_ref().map(|note| note.len() as u32);
-        // Where many are under way the channels move more.
-        let is_quiet = self.one_sided.sent_on_link < self.eager.terms.longest_write();
-        let is_now =
-            fits_on_link(&self.eager, &asking.list, note_bytes.unwrap_or_default(), is_quiet);
-        asking.step = if is_now { Step::Awaiting } else { Step::Asked };
-        let on_link = if is_now { pieces.bytes as u32 } else { 0 };
-        self.one_sided.unanswered.insert(name, Unanswered { list: key, on_link });
-        self.one_sided.sent_on_link += u64::from(on_link);
-        let (frame, sent) = if is_now {
-            let bytes = on_link;
-            let frame = OneSidedFrame::WriteNow { op: name, list, bytes, note: note_bytes };
-            (frame, Some((transfer, pieces)))
-        } else {
-            (OneSidedFrame::Write { op: name, list, note: note_bytes }, None)
-        };
-        let payload = note_bytes.unwrap_or_default() as usize
-            + sent.as_ref().map_or(0, |(_, pieces)| pieces.bytes as usize);
-        self.take_link_room(payload);
-        let frame = Frame::OneSided(frame);
-        self.actions.push_back(Action::SendListed { frame, pieces: sent, note });
-        true
-    }
-
-    fn ask_read(&mut self, op: OpKey) -> bool {
-        let cut = |memory| memory == MemoryType::Host && !self.one_sided.terms.scatters_host;
-        let Some(listed) = self.one_sided.listed.get(op) else { return false };
-        let memory = listed.pieces.memory;
-        let (cut, bytes) = (cut(memory), listed.pieces.bytes);
-        let on_link = self.eager.terms.allows(bytes) && self.eager.terms.reaches(memory);
-        let Some(asking) = self.asking(op) else { return false };
-        asking.step = Step::Moving;
-        let key = asking.list.key;
-        let Some(list) = self.one_sided.telling.number(key) else { return false };
-        if let Some(listed) = self.one_sided.listed.get_mut(op) {
-            listed.cuts_pairs = cut;
-        }
-        if let Some(operation) = self.operations.get_mut(op) {
-            operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
-        }
-        self.one_sided.undealt.insert(op.to_wire(), key);
-        self.take_link_room(0);
-        self.say(OneSidedFrame::Read { op: op.to_wire(), list, cut, on_link });
-        true
-    }
-
-    fn tell_next(&mut self) -> bool {
-        let Some(said) = self.one_sided.telling.next() else { return false };
-        let bytes = match &said.frame {
-            OneSidedFrame::ListKeys { keys, .. } => 24 * keys.len(),
-            OneSidedFrame::ListRanges { ranges, .. } => 20 * ranges.len(),
-            _ => 0,
-        };
-        self.take_link_room(bytes);
-        self.say(said.frame);
-        for op in said.ready {
-            self.ready(op);
-        }
-        // A list whose requests were given up while it was told makes room now.
-        self.list_waiting();
-        true
-    }
-
-    fn note_next(&mut self) -> bool {
-        let Some(note) = self.one_sided.notes.next() else { return false };
-        self.take_link_room(note.len());
-        let frame = Frame::OneSided(OneSidedFrame::Notify { bytes: note.len() as u32 });
-        self.actions.push_back(Action::SendListed { frame, pieces: None, note: Some(note) });
-        true
-    }
-
-    pub(super) fn say(&mut self, frame: OneSidedFrame) {
-        self.actions.push_back(Action::Send(Frame::OneSided(frame)));
     }
 
     /// The program sends a notification by itself. Returns whether there is room for it.
@@ -406,6 +231,25 @@ impl PeerProtocol {
         }
     }
 
+    /// The program has no more time for a request, which it has given up: it does not wait for what
+    /// the peer may never say.
+    pub(in super::super) fn abandon_request(&mut self, transfer: TransferKey) {
+        let Some(op) = self.one_sided.of_transfer.get(&transfer).copied() else { return };
+        if let Some(asking) = self.asking(op) {
+            asking.is_abandoned = true;
+            self.end_abandoned(op);
+        }
+    }
+
+    /// Ends a write that was abandoned, if its memory is free. Its name and its list stay in use
+    /// until the answer.
+    pub(super) fn end_abandoned(&mut self, op: OpKey) {
+        let is_free = self.operations.get(op).is_some_and(|it| it.state == OpState::Asked);
+        if is_free && self.asking(op).is_some_and(|asking| asking.is_abandoned) {
+            self.finish_request(op, Outcome::Withdrawn(Withdrawal::Cancelled));
+        }
+    }
+
     /// An end leaves: what the peer has not heard of will not be asked. Once the peer has said
     /// goodbye, nor does it answer what it heard later.
     pub(in super::super) fn sweep_requests(&mut self, why: Withdrawal) {
@@ -455,18 +299,12 @@ impl PeerProtocol {
             self.one_sided.notes.push(note);
         }
         let list = asking.list;
+        if let Outcome::Refused { why: Refusal::UnknownKey | Refusal::Revoked, .. } = outcome
+            && list.may_open_again()
+        {
+            // The peer has looked at its keys once. With the next post it looks again.
+            self.one_sided.telling.drop_list(list.key);
+        }
         self.actions.push_back(Action::CompleteListed { transfer, list, outcome });
     }
-}
-
-/// Whether the bytes of a write may go with its request, together with a note of so many.
-/// `is_quiet`: little else is on its way like that.
-fn fits_on_link(eager: &EagerBooks, list: &PreparedList, note_bytes: u32, is_quiet: bool) -> bool {
-    let bytes = list.pieces.bytes;
-    let terms = &eager.terms;
-    (terms.allows(bytes) || is_quiet && terms.allows_write(bytes))
-        && bytes + u64::from(note_bytes) <= MAX_EAGER_BYTES.into()
-        && bytes <= eager.link_room as u64
-        && terms.reaches(list.pieces.memory)
-        && terms.peer_reaches_memory(list.remote_memory)
 }

@@ -233,6 +233,7 @@ impl PeerProtocol {
                 {
                     asking.step = Step::Awaiting;
                 }
+                self.end_abandoned(op);
             }
             Next::Finish(outcome) => self.finish_request(op, outcome),
             Next::Serve => self.finish_serving(op),

@@ -71,6 +71,11 @@ impl Notes {
         self.queued
     }
 
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Whether the oldest of those that wait may be sent.
     pub(super) fn has_next(&self) -> bool {
         self.queue.front().is_some_and(|note| self.may_send(note.len()))

@@ -33,6 +33,11 @@ impl PreparedList {
         }
     }
 
+    /// Whether a key that opens nothing now may open its range later.
+    pub(crate) fn may_open_again(&self) -> bool {
+        self.keys.iter().any(|key| key.export.is_stable())
+    }
+
     /// What was asked for with one of its ranges, for the words of an error.
     pub(crate) fn asked_range(&self, index: u32) -> AskedRange {
         let index = index as usize;

@@ -12,92 +12,14 @@ use super::{Listed, Role, Serving};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::exports::refusal::Refusal;
-use crate::exports::table::{ExportKey, Exports};
+use crate::exports::table::Exports;
 use crate::transfer::piece_cursor::PieceCursor;
 use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
 impl PeerProtocol {
-    /// What the peer says of exported memory, here or there. Returns what becomes of the bytes that
-    /// follow.
-    pub(in super::super) fn handle_one_sided(
-        &mut self,
-        frame: OneSidedFrame,
-        exports: &mut Exports,
-    ) -> Landing {
-        match &self.stage {
-            // The peer may be up from then on.
-            Stage::Connecting(connecting) if !connecting.said_ready => {
-                let (frame, state) = (format!("{frame:?}"), self.stage.words());
-                self.broken(Violation::Unexpected { frame, state });
-                return Landing::Nowhere;
-            }
-            Stage::Over => return Landing::Nowhere,
-            Stage::Connecting(_) | Stage::Up { .. } | Stage::Closing(_) => {}
-        }
-        match frame {
-            OneSidedFrame::Write { op, list, note } => self.handle_write(op, list, note, exports),
-            OneSidedFrame::WriteNow { op, list, bytes, note } => {
-                self.handle_write_now(op, list, bytes, note, exports)
-            }
-            OneSidedFrame::Notify { bytes } => match self.comes(bytes) {
-                true => Landing::Note(NoteUse::Publish(bytes)),
-                false => Landing::Nowhere,
-            },
-            frame => {
-                self.handle_one_sided_words(frame, exports);
-                Landing::Nowhere
-            }
-        }
-    }
-
-    /// A frame came that nothing follows.
-    fn handle_one_sided_words(&mut self, frame: OneSidedFrame, exports: &mut Exports) {
-        let told = &mut self.one_sided.told;
-        let (list, outcome) = match frame {
-            OneSidedFrame::List { list, kind, keys, ranges, bytes } => {
-                (list, told.handle_list(list, kind, (keys, ranges), bytes))
-            }
-            OneSidedFrame::ListKeys { list, keys } => {
-                (list, told.handle_keys(list, &keys, exports))
-            }
-            OneSidedFrame::ListRanges { list, ranges } => {
-                (list, told.handle_ranges(list, &ranges, exports))
-            }
-            OneSidedFrame::Forget { list } => (list, told.handle_forget(list)),
-            OneSidedFrame::Read { op, list, cut, on_link } => {
-                return self.handle_read(op, list, cut, on_link, exports);
-            }
-            OneSidedFrame::Grant { op, recv, cut } => return self.handle_grant(op, recv, cut),
-            OneSidedFrame::Halt { kind: OperationKind::Write, op, why } => {
-                return self.handle_write_halted(op, why);
-            }
-            OneSidedFrame::Halt { kind: OperationKind::Read, op, why } => {
-                return self.handle_read_halted(op, why);
-            }
-            OneSidedFrame::Stopped { recv, why, range } => {
-                return self.handle_stopped(recv, Refused { why, range });
-            }
-            OneSidedFrame::Answer { op, why, range } => {
-                return self.handle_answer(op, why.map(|why| Refused { why, range }));
-            }
-            OneSidedFrame::NotesTaken { cost } => {
-                if !self.one_sided.notes.handle_taken(cost) {
-                    self.broken(Violation::NotesTaken { cost });
-                }
-                return;
-            }
-            OneSidedFrame::Write { .. }
-            | OneSidedFrame::WriteNow { .. }
-            | OneSidedFrame::Notify { .. } => return,
-        };
-        if let Err(fault) = outcome {
-            self.broken(Violation::List { list, fault });
-        }
-    }
-
     /// A note of so many bytes has come. Whether the peer may send it.
-    fn comes(&mut self, bytes: u32) -> bool {
+    pub(super) fn comes(&mut self, bytes: u32) -> bool {
         let is_allowed = self.one_sided.notes.handle_note(bytes as usize);
         if !is_allowed {
             self.broken(Violation::NoteCredit { bytes });
@@ -118,8 +40,8 @@ impl PeerProtocol {
         }
     }
 
-    /// Whether requests are passed over: after this end's goodbye nothing is served, and the goodbye
-    /// is the answer. `Some(true)`: they are answered with a refusal.
+    /// Whether requests are passed over: after this end's goodbye nothing is served, and the
+    /// goodbye is the answer. `Some(true)`: they are answered with a refusal.
     fn is_leaving_target(&self) -> Option<bool> {
         match &self.stage {
             Stage::Closing(shutdown) if shutdown.has_said_goodbye() => None,
@@ -168,7 +90,7 @@ impl PeerProtocol {
     }
 
     /// The peer wants to write.
-    fn handle_write(
+    pub(super) fn handle_write(
         &mut self,
         op: u64,
         list: u32,
@@ -187,6 +109,7 @@ impl PeerProtocol {
         let opened = match self.begin_to_receive(&told, exports) {
             Ok(opened) => opened,
             Err(refused) => {
+                self.count_refusal(refused);
                 self.answer(op, Some(refused));
                 self.drop_note(note);
                 return Landing::Nowhere;
@@ -205,7 +128,7 @@ impl PeerProtocol {
     }
 
     /// The peer writes what follows.
-    fn handle_write_now(
+    pub(super) fn handle_write_now(
         &mut self,
         op: u64,
         list: u32,
@@ -229,11 +152,9 @@ impl PeerProtocol {
         let reaches = |opened: &Opened| self.eager.terms.reaches(opened.pieces.memory);
         match self.begin(&told, exports) {
             Ok(opened) if reaches(&opened) => {
-                self.actions.push_back(Action::Served {
-                    uses: opened.uses,
-                    bytes: bytes.into(),
-                    kind: OperationKind::Write,
-                });
+                self.actions.push_back(Action::Served(opened.uses));
+                self.one_sided.stats.served(OperationKind::Write, bytes.into(), None);
+                self.one_sided.stats.notifications_received += u64::from(note.is_some());
                 self.answer(op, None);
                 let note = note.map_or(NoteUse::None, NoteUse::Publish);
                 let (transfer, bytes) = (TransferKey::default(), bytes as usize);
@@ -245,10 +166,20 @@ impl PeerProtocol {
                 Landing::Nowhere
             }
             Err(refused) => {
+                self.count_refusal(refused);
                 self.answer(op, Some(refused));
                 self.drop_note(note);
                 Landing::Nowhere
             }
+        }
+    }
+
+    /// A request of the peer is refused.
+    fn count_refusal(&mut self, refused: Refused) {
+        let Refused { why, .. } = refused;
+        self.one_sided.stats.refused(why);
+        if why.is_mistake() && !std::mem::replace(&mut self.one_sided.has_warned, true) {
+            self.actions.push_back(Action::Refused(why));
         }
     }
 
@@ -302,14 +233,22 @@ impl PeerProtocol {
     }
 
     /// The peer wants to read.
-    fn handle_read(&mut self, op: u64, list: u32, cut: bool, on_link: bool, exports: &mut Exports) {
+    pub(super) fn handle_read(
+        &mut self,
+        op: u64,
+        list: u32,
+        cut: bool,
+        on_link: bool,
+        exports: &mut Exports,
+    ) {
         if self.is_leaving_target().is_none() {
             return;
         }
         let Some(told) = self.requested(op, list, OperationKind::Read) else { return };
         let opened = match self.begin(&told, exports) {
             Ok(opened) => opened,
-            Err(Refused { why, range }) => {
+            Err(refused @ Refused { why, range }) => {
+                self.count_refusal(refused);
                 return self.say(OneSidedFrame::Stopped { recv: op, why, range });
             }
         };
@@ -321,8 +260,8 @@ impl PeerProtocol {
             let frame = Frame::Deliver { recv: op, bytes: bytes as u32 };
             let pieces = Some((TransferKey::default(), Arc::clone(&opened.pieces)));
             self.actions.push_back(Action::SendListed { frame, pieces, note: None });
-            let (uses, kind) = (opened.uses, OperationKind::Read);
-            return self.actions.push_back(Action::Served { uses, bytes, kind });
+            self.one_sided.stats.served(OperationKind::Read, bytes, None);
+            return self.actions.push_back(Action::Served(opened.uses));
         }
         let key = self.serve((op, list), Direction::Send, opened, None);
         if let Some(listed) = self.one_sided.listed.get_mut(key) {
@@ -355,7 +294,7 @@ impl PeerProtocol {
     }
 
     /// Whoever reads wants no more.
-    fn handle_read_halted(&mut self, name: u64, why: Refusal) {
+    pub(super) fn handle_read_halted(&mut self, name: u64, why: Refusal) {
         let Some(op) = self.one_sided.served.get(&name).copied() else { return };
         if self.operations[op].posted.direction != Direction::Send {
             return self.broken(Violation::UnknownRequest { op: name });
@@ -364,7 +303,7 @@ impl PeerProtocol {
     }
 
     /// No more of a read is dealt, and its initiator knows. If all is dealt, it is too late.
-    fn stop_serving_read(&mut self, op: OpKey, refused: Refused) {
+    pub(super) fn stop_serving_read(&mut self, op: OpKey, refused: Refused) {
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
         let (recv, is_dealt) = (listed.recv, listed.cursor.dealt == listed.pieces.bytes);
         let Role::Serves(serving) = &mut listed.role else { return };
@@ -385,72 +324,6 @@ impl PeerProtocol {
         self.one_sided.told.end_use(list);
     }
 
-    /// Whoever sends the bytes to a receive of ours sends no more of them.
-    fn handle_stopped(&mut self, recv: u64, refused: Refused) {
-        let op = OpKey::from_wire(recv);
-        let broken = Violation::UnknownReceive { recv };
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return self.broken(broken) };
-        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let is_received = self.operations[op].posted.direction == Direction::Receive;
-        match &mut listed.role {
-            _ if !is_received || is_dealt => self.broken(broken),
-            Role::Asks(_) => self.handle_read_stopped(op, refused),
-            Role::Serves(serving) => {
-                if serving.stopped.replace(refused).is_some() {
-                    return self.broken(broken);
-                }
-                self.listed_moved(op);
-            }
-        }
-    }
-
-    /// Whether a request of the peer uses any of these exports.
-    pub(crate) fn serves(&self, exports: &[ExportKey]) -> bool {
-        self.one_sided.listed.values().any(|listed| match &listed.role {
-            Role::Serves(serving) => serving.uses.iter().any(|key| exports.contains(key)),
-            Role::Asks(_) => false,
-        })
-    }
-
-    /// Exports are taken back: what uses them is to end. Returns whether anything does.
-    pub(crate) fn handle_revoked(&mut self, exports: &[ExportKey]) -> bool {
-        let uses = |serving: &Serving| serving.uses.iter().any(|key| exports.contains(key));
-        let mut using = Vec::new();
-        for op in self.one_sided.served.values().copied() {
-            let Some(listed) = self.one_sided.listed.get(op) else { continue };
-            if let Role::Serves(serving) = &listed.role
-                && uses(serving)
-            {
-                using.push(op);
-            }
-        }
-        for op in using.iter().copied() {
-            self.revoke_served(op);
-        }
-        !using.is_empty()
-    }
-
-    fn revoke_served(&mut self, op: OpKey) {
-        let refused = Refused { why: Refusal::Revoked, range: 0 };
-        if self.operations[op].posted.direction == Direction::Send {
-            return self.stop_serving_read(op, refused);
-        }
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
-        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let Role::Serves(serving) = &mut listed.role else { return };
-        if is_dealt || serving.stopped.is_some() || serving.is_halting {
-            return;
-        }
-        if let Stage::Connecting(_) = self.stage {
-            // It is not granted.
-            serving.stopped = Some(refused);
-            return self.listed_moved(op);
-        }
-        serving.is_halting = true;
-        let (kind, op) = (OperationKind::Write, serving.op);
-        self.say(OneSidedFrame::Halt { kind, op, why: Refusal::Revoked });
-    }
-
     /// A request of the peer is over.
     pub(super) fn finish_serving(&mut self, op: OpKey) {
         let Some(Listed { pieces, cursor, role: Role::Serves(serving), .. }) =
@@ -468,11 +341,14 @@ impl PeerProtocol {
             self.one_sided.served_writes -= 1;
             self.one_sided.told.end_use(list);
         }
-        self.actions.push_back(Action::Served { uses, bytes: cursor.dealt, kind });
+        let why = stopped.filter(|_| !is_whole).map(|refused| refused.why);
+        self.one_sided.stats.served(kind, cursor.dealt, why);
+        self.actions.push_back(Action::Served(uses));
         if let Some((number, bytes)) = note {
             self.actions.push_back(Action::Note { number, is_published: is_whole });
-            if !is_whole {
-                self.drop_note(Some(bytes));
+            match is_whole {
+                true => self.one_sided.stats.notifications_received += 1,
+                false => self.drop_note(Some(bytes)),
             }
         }
         if is_write {

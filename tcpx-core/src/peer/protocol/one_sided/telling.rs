@@ -176,7 +176,8 @@ impl Telling {
         self.idle.insert(known.used_at, key);
     }
 
-    /// The operation of a list is gone: the peer may forget it when nothing waits for it.
+    /// The operation of a list is gone, or the list is to be told again: the peer may forget it
+    /// when nothing waits for it.
     pub(super) fn drop_list(&mut self, key: PreparedKey) {
         let Some(known) = self.known.get_mut(&key) else { return };
         known.is_dropped = true;

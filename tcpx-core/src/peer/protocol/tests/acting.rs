@@ -88,12 +88,13 @@ impl Driver {
                 Action::Note { number, is_published } => {
                     self.notes.take_kept(number, is_published)?;
                 }
-                Action::Served { uses, .. } => {
+                Action::Served(uses) => {
                     let exports = &mut self.exporting.exports;
                     let is_used = uses.iter().all(|key| !exports.is_idle(*key));
                     ensure!(is_used, "more has ended than was begun");
                     exports.end_all(&uses);
                 }
+                Action::Refused(_) => {}
                 Action::CompleteListed { transfer, outcome, .. } => {
                     self.request_ended(transfer, End::Completed(outcome))?;
                 }

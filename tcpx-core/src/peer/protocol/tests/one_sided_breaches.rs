@@ -66,7 +66,7 @@ impl Prey {
             match action {
                 Action::End { ending: Ending::Broken(violation), .. } => return Some(violation),
                 Action::Send(frame) | Action::SendListed { frame, .. } => self.said.push(frame),
-                Action::Served { uses, .. } => self.exporting.exports.end_all(&uses),
+                Action::Served(uses) => self.exporting.exports.end_all(&uses),
                 _ => {}
             }
         }

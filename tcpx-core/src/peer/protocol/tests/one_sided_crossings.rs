@@ -21,9 +21,9 @@ use crate::types::{MemoryType, TransferKey};
 use OperationKind::{Read, Write};
 
 /// A section has two chunks, and is sent before the next one is dealt.
-const SECTION: u64 = 2 * CHUNK_BYTES as u64;
+pub(super) const SECTION: u64 = 2 * CHUNK_BYTES as u64;
 /// Bytes that make a message short enough for the link, where that is allowed.
-const LITTLE: u64 = 8;
+pub(super) const LITTLE: u64 = 8;
 
 pub(super) const SETTING: Setting = Setting {
     channels: 1,
@@ -49,19 +49,19 @@ pub(super) const SETTING: Setting = Setting {
 };
 
 /// Little messages travel on the link.
-fn eager() -> Setting {
+pub(super) fn eager() -> Setting {
     let offer = EagerOffer { bytes: LITTLE as u32, buffer_bytes: 0, reaches_device: true };
     Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), ..SETTING }
 }
 
 /// Two ends that are up, and an area at the second one.
-fn up_as(setting: Setting) -> Pair {
+pub(super) fn up_as(setting: Setting) -> Pair {
     let mut pair = Pair::up([setting; 2]);
     export(&mut pair);
     pair
 }
 
-fn up() -> Pair {
+pub(super) fn up() -> Pair {
     up_as(SETTING)
 }
 
@@ -88,36 +88,36 @@ fn post(pair: &mut Pair, transfer: TransferKey, note: Option<Note>) {
 }
 
 /// Prepares and posts an operation.
-fn ask(pair: &mut Pair, kind: OperationKind, bytes: u64) -> TransferKey {
+pub(super) fn ask(pair: &mut Pair, kind: OperationKind, bytes: u64) -> TransferKey {
     let transfer = prepare(pair, kind, bytes);
     post(pair, transfer, None);
     transfer
 }
 
-fn end_of(pair: &Pair, transfer: TransferKey) -> Option<End> {
+pub(super) fn end_of(pair: &Pair, transfer: TransferKey) -> Option<End> {
     pair.ends[0].requests.all[&transfer].post.as_ref().expect("it was posted").end
 }
 
-fn outcome(pair: &Pair, transfer: TransferKey) -> Outcome {
+pub(super) fn outcome(pair: &Pair, transfer: TransferKey) -> Outcome {
     match end_of(pair, transfer) {
         Some(End::Completed(outcome)) => outcome,
         other => panic!("it ended so: {other:?}"),
     }
 }
 
-fn bytes_moved(pair: &Pair, transfer: TransferKey) -> u64 {
+pub(super) fn bytes_moved(pair: &Pair, transfer: TransferKey) -> u64 {
     let post = pair.ends[0].requests.all[&transfer].post.as_ref().expect("it was posted");
     post.in_place.values().sum()
 }
 
-const CANCELLED: Outcome = Outcome::Withdrawn(Withdrawal::Cancelled);
+pub(super) const CANCELLED: Outcome = Outcome::Withdrawn(Withdrawal::Cancelled);
 
 fn refused(why: Refusal) -> Outcome {
     Outcome::Refused { why, range: 0 }
 }
 
 /// Frames of this end that are under way.
-fn under_way(pair: &Pair, end: usize) -> Vec<&OneSidedFrame> {
+pub(super) fn under_way(pair: &Pair, end: usize) -> Vec<&OneSidedFrame> {
     let outbox = pair.ends[end].outbox.iter();
     let one_sided = outbox.filter_map(|frame| match frame {
         Frame::OneSided(frame) => Some(frame),
@@ -131,7 +131,7 @@ fn hear(pair: &mut Pair, end: usize) {
     while pair.deliver(end).unwrap() {}
 }
 
-fn settle(pair: &mut Pair) {
+pub(super) fn settle(pair: &mut Pair) {
     pair.settle().unwrap();
     pair.check_at_rest().unwrap();
 }

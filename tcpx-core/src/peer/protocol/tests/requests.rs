@@ -48,6 +48,8 @@ pub(super) struct PostedRequest {
     pub(super) note: Option<Note>,
     pub(super) is_note_there: bool,
     pub(super) was_cancelled: bool,
+    /// It does not wait for what the other end still does with it.
+    pub(super) was_abandoned: bool,
     /// Bytes that are in place, by where in the list they begin.
     pub(super) in_place: BTreeMap<u64, u64>,
     pub(super) end: Option<End>,
@@ -115,7 +117,12 @@ impl Request {
             self.place(here, there, of_pair)?;
             return self.place(here + of_pair, there + of_pair, bytes - of_pair);
         }
-        if self.post.as_ref().is_some_and(|post| post.end == Some(End::WithThePeer)) {
+        let is_over = |post: &PostedRequest| post.end.is_some() && post.was_abandoned;
+        if self
+            .post
+            .as_ref()
+            .is_some_and(|post| post.end == Some(End::WithThePeer) || is_over(post))
+        {
             return Ok(());
         }
         let Some(post) = self.post.as_mut().filter(|post| post.end.is_none()) else {
@@ -180,6 +187,16 @@ impl Driver {
             post.was_cancelled = true;
         }
         self.input(|protocol| protocol.handle_cancel(transfer))
+    }
+
+    /// The program has no more time for an operation.
+    pub(super) fn abandon_request(&mut self, transfer: TransferKey) -> Check {
+        if let Some(request) = self.requests.all.get_mut(&transfer)
+            && let Some(post) = &mut request.post
+        {
+            (post.was_cancelled, post.was_abandoned) = (true, true);
+        }
+        self.input(|protocol| protocol.handle_overdue(transfer))
     }
 
     /// The program lets go of an operation, for good.

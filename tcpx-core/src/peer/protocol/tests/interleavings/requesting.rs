@@ -234,7 +234,14 @@ impl Story {
     fn cancel_request(&mut self, end: usize) -> Check {
         let Some(transfer) = self.any_request(end) else { return Ok(()) };
         self.write_down(format!("{end} cancels {transfer:?}"));
-        self.pair.ends[end].cancel_request(transfer)?;
+        if self.random.one_in(3) {
+            // What it still does to the other end is not taken for what a later post does.
+            self.write_down(format!("{end} has no more time for it"));
+            self.pair.ends[end].abandon_request(transfer)?;
+            self.pair.ends[end].drop_request(transfer)?;
+        } else {
+            self.pair.ends[end].cancel_request(transfer)?;
+        }
         self.pair.check_requests()
     }
 
