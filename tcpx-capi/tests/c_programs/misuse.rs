@@ -1,9 +1,6 @@
 //! Programs that do everything wrong, watched by the sanitizers: statuses come out, nothing else.
 
-use crate::toolchain::{CLANG, Compiler, GCC, GXX, Linkage, Program, Workshop, source};
-
-const SANITIZERS: [&str; 3] =
-    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+use crate::toolchain::{CLANG, Compiler, GCC, GXX, Linkage, Program, SANITIZERS, Workshop, source};
 
 fn survive(compiler: Compiler, linkage: Linkage, name: &str, flags: &[&str]) {
     if !compiler.has_sanitizers(&SANITIZERS) {

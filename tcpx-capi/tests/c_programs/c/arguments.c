@@ -109,6 +109,11 @@ static void buffers(session_pair pair, tcpx_transfer transfer) {
   memory[20] ^= 1;
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize(memory, 40, &descriptor));
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize(memory, 0, &descriptor));
+  OK(tcpx_memory_descriptor_deserialize("8192,20,2", 9, &descriptor));
+  TRUE(descriptor.base_addr == 8192 && descriptor.bytes == 20 && descriptor.ptr_type == TCPX_PTR_CUDA);
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,20,2", 10, &descriptor)); /* with its NUL */
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,20,2", 8, &descriptor));
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,-1,2", 9, &descriptor));
 }
 
 static void lengths(session_pair pair, tcpx_transfer transfer) {
