@@ -1352,12 +1352,14 @@ tcpx_status tcpx_memory_descriptor_serialize(const struct tcpx_memory_descriptor
                                              size_t *out_size);
 
 /**
- * Reads a descriptor from bytes.
+ * Reads a descriptor from bytes, or from the text "base_addr,bytes,ptr_type": three decimal numbers
+ * without signs and spaces, and without a terminating NUL in `size`.
  *
  * Set `out_descriptor->size` to sizeof(tcpx_memory_descriptor) first.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged
- * or of another version, or when there can be no such memory. Any thread; does not block.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged,
+ * of another version or something else, or when there can be no such memory. Any thread; does not
+ * block.
  *
  * Pointers:
  * `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or points to a struct of
