@@ -94,6 +94,7 @@ pub use exports::remote_range::RemoteRange;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
+pub use memory::new_registration::NewRegistration;
 pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;

@@ -40,6 +40,11 @@ fn one_sided_operations_end_in_place_or_in_statuses() {
 }
 
 #[test]
+fn lists_of_memory_are_registered_whole_or_not_at_all() {
+    survive(GCC, Linkage::Shared, "c/memory_list.c", &[]);
+}
+
+#[test]
 fn any_thread_may_call_anything() {
     // The handles that the threads share are C11 atomics.
     survive(GCC, Linkage::Shared, "c/threads.c", &["-std=c11"]);
