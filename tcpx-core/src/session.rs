@@ -112,10 +112,10 @@ impl Session {
 
     /// A descriptor for an event loop of the program: readable when a round of a transfer has
     /// ended, whether or not the transfer reports it, or an attempt that
-    /// [`start_connect`](Self::start_connect) and its like began. It is readable at first. In a
-    /// session without a progress thread it is also readable when a round of progress is due:
-    /// because something has happened on a connection, because something was posted, or because a
-    /// time has come.
+    /// [`start_connect`](Self::start_connect) and its like began, and when a notification has come.
+    /// It is readable at first. In a session without a progress thread it is also readable when a
+    /// round of progress is due: because something has happened on a connection, because something
+    /// was posted, or because a time has come.
     ///
     /// When it is readable, call [`progress`](Self::progress) first, if the session has no progress
     /// thread, then [`poll_completions`](Self::poll_completions), and look at transfers and peers
