@@ -40,6 +40,11 @@ fn one_sided_operations_end_in_place_or_in_statuses() {
 }
 
 #[test]
+fn whoever_comes_is_accepted_and_served() {
+    survive(GCC, Linkage::Shared, "c/accept_all.c", &[]);
+}
+
+#[test]
 fn lists_of_memory_are_registered_whole_or_not_at_all() {
     survive(GCC, Linkage::Shared, "c/memory_list.c", &[]);
 }
