@@ -813,8 +813,8 @@ typedef struct tcpx_session_options {
    */
   uint32_t notification_bytes;
   /**
-   * With 1, whoever comes in and has proven itself is accepted at once, under its own name or one
-   * that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
+   * With 1, whoever comes in and has proven itself is accepted at once, under its own name or
+   * one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
    * `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
    */
   int32_t accept_all;

@@ -111,8 +111,8 @@ pub struct tcpx_session_options {
     /// Most bytes of notifications that wait for this program of each peer, and here for each peer,
     /// 64 bytes for each notification included: 131072 to 1073741824. TCPX_NOTIFICATION_BYTES.
     pub notification_bytes: u32,
-    /// With 1, whoever comes in and has proven itself is accepted at once, under its own name or one
-    /// that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
+    /// With 1, whoever comes in and has proven itself is accepted at once, under its own name or
+    /// one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
     /// `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
     pub accept_all: i32,
 }
@@ -148,8 +148,8 @@ pub unsafe extern "C" fn tcpx_session_options_init(
     })
 }
 
-/// What the environment says, or else the defaults of C programs: these cannot be expected to have a
-/// loop that makes progress.
+/// What the environment says, or else the defaults of C programs: these cannot be expected to have
+/// a loop that makes progress.
 fn defaults() -> Result<SessionOptions, Failure> {
     Ok(SessionOptions::default().progress_thread(true).with_env()?)
 }

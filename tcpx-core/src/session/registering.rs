@@ -51,7 +51,8 @@ impl Session {
         self.register(address.get(), bytes, memory, access, None)
     }
 
-    /// Makes many ranges known, all of them or none, and returns their ids in the order of the list.
+    /// Makes many ranges known, all of them or none, and returns their ids in the order of the
+    /// list.
     ///
     /// # Errors
     /// [`Error::ListedRegistration`] for the first range that
