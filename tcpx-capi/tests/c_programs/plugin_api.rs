@@ -7,8 +7,10 @@ use tempfile::TempDir;
 
 use crate::toolchain::{GXX, Linkage, Program, SANITIZERS, Workshop, root, source};
 
-/// The programs ask for GPU 0. Where there is one, malloc's memory would not be its own.
-const WITHOUT_GPU: [(&str, &str); 2] = [("CUDA_VISIBLE_DEVICES", ""), ("TCPX_PLUGIN", "soft")];
+/// The programs ask for GPU 0. Where there is one, malloc's memory would not be its own: so no
+/// driver shows one, be it real or testing/fake-cuda.
+const WITHOUT_GPU: [(&str, &str); 3] =
+    [("CUDA_VISIBLE_DEVICES", ""), ("TCPX_FAKE_CUDA_GPUS", "0"), ("TCPX_PLUGIN", "soft")];
 
 fn runs_as_written(name: &str) {
     if !GXX.is_here() {
