@@ -563,8 +563,8 @@ typedef struct tcpx_memory_info {
 /**
  * Where memory is, how large it is, and of what kind.
  *
- * This is a plain value: it owns nothing, and keeps nothing registered. New members are added at the
- * end.
+ * This is a plain value: it owns nothing, and keeps nothing registered. New members are added at
+ * the end.
  */
 typedef struct tcpx_memory_descriptor {
   /**
@@ -588,6 +588,28 @@ typedef struct tcpx_memory_descriptor {
    */
   uint32_t reserved;
 } tcpx_memory_descriptor;
+
+/**
+ * Memory to be registered, one range of a list. New members are added at the end.
+ */
+typedef struct tcpx_registration {
+  /**
+   * Its first byte.
+   */
+  void *address;
+  /**
+   * Size in bytes.
+   */
+  uint64_t bytes;
+  /**
+   * TCPX_PTR_HOST or TCPX_PTR_CUDA.
+   */
+  int32_t ptr_type;
+  /**
+   * 1 if it may be received into, else 0.
+   */
+  int32_t is_recv;
+} tcpx_registration;
 
 /**
  * A network interface as the plugin reports it. New members are added at the end.
@@ -842,9 +864,11 @@ typedef struct tcpx_session_options {
    */
   uint32_t notification_bytes;
   /**
-   * 0.
+   * With 1, whoever comes in and has proven itself is accepted at once, under its own name or
+   * one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
+   * `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
    */
-  uint32_t reserved;
+  int32_t accept_all;
 } tcpx_session_options;
 
 /**
@@ -1468,8 +1492,8 @@ tcpx_status tcpx_session_memory_info(struct tcpx_session session,
  * block.
  *
  * Pointers:
- * `descriptor` is NULL or points to a struct of the size it names; `buffer` is NULL or may be written for `capacity` bytes;
- * `out_size` is NULL or may be written.
+ * `descriptor` is NULL or points to a struct of the size it names; `buffer` is NULL or may be
+ * written for `capacity` bytes; `out_size` is NULL or may be written.
  */
 tcpx_status tcpx_memory_descriptor_serialize(const struct tcpx_memory_descriptor *descriptor,
                                              void *buffer,
@@ -1477,20 +1501,45 @@ tcpx_status tcpx_memory_descriptor_serialize(const struct tcpx_memory_descriptor
                                              size_t *out_size);
 
 /**
- * Reads a descriptor from bytes.
+ * Reads a descriptor from bytes, or from the text "base_addr,bytes,ptr_type": three decimal
+ * numbers without signs and spaces, and without a terminating NUL in `size`.
  *
  * Set `out_descriptor->size` to sizeof(tcpx_memory_descriptor) first.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged
- * or of another version, or when there can be no such memory. Any thread; does not block.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged,
+ * of another version or something else, or when there can be no such memory. Any thread; does not
+ * block.
  *
  * Pointers:
- * `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or points to a struct of
- * the size it names, which may be written.
+ * `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or points to a struct
+ * of the size it names, which may be written.
  */
 tcpx_status tcpx_memory_descriptor_deserialize(const void *bytes,
                                                size_t size,
                                                struct tcpx_memory_descriptor *out_descriptor);
+
+/**
+ * Makes many ranges of memory known to a session: all of them, or none if one is wrong.
+ *
+ * `list` is an array of `count` items, of `registration_bytes` each, which is
+ * sizeof(tcpx_registration). It is copied. `out_memories` gets the id of each, in the order of the
+ * list. What `tcpx_session_register_memory` says holds for each range, and each is taken back by
+ * itself. With a `count` of 0 nothing is registered, and both pointers may be NULL.
+ *
+ * Errors: those of `tcpx_session_register_memory`, whose text says which range is wrong;
+ * `TCPX_ERR_ARGUMENT` for a `count` above TCPX_MAX_BATCH, and for another size of an item;
+ * `TCPX_ERR_NO_MEMORY` when the system has no memory for the list. Any thread; does not block.
+ *
+ * Pointers:
+ * `list` is NULL or may be read for `count` times `registration_bytes` bytes, and each range of it
+ * follows the rules of `tcpx_session_register_memory`; `out_memories` is NULL or may be written
+ * for `count` ids.
+ */
+tcpx_status tcpx_session_register_memory_list(struct tcpx_session session,
+                                              const struct tcpx_registration *list,
+                                              size_t registration_bytes,
+                                              size_t count,
+                                              uint64_t *out_memories);
 
 /**
  * Writes how many NICs the session's plugin offers.

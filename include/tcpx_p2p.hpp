@@ -135,8 +135,8 @@ struct MemoryDescriptor {
   }
 
   /**
-   * Reads what serialize() made. As codes: a descriptor of size 0 when the bytes are something
-   * else.
+   * Reads what serialize() made, or the text "base_addr,size,ptr_type". As codes: a descriptor of
+   * size 0 when the bytes are something else.
    */
   static MemoryDescriptor deserialize(const std::string& bytes) {
     tcpx_memory_descriptor value{};
@@ -671,6 +671,18 @@ class Session {
     const int receives = is_recv ? 1 : 0;
     detail::check(tcpx_session_register_memory(handle_, buffer, size, ptr_type, receives, &id));
     return id;
+  }
+
+  /**
+   * Makes many ranges of memory known, all or none, and returns their ids in the order of the list.
+   * As codes: empty after a failure.
+   */
+  std::vector<uint64_t> registerMemoryList(const std::vector<tcpx_registration>& list) {
+    std::vector<uint64_t> ids(list.size());
+    const tcpx_status status = tcpx_session_register_memory_list(
+        handle_, list.data(), sizeof(tcpx_registration), list.size(), ids.data());
+    if (detail::check(status) != TCPX_OK) ids.clear();
+    return ids;
   }
 
   /**

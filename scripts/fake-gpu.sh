@@ -69,8 +69,8 @@ tests() {
     part 120 "$(program tcpx-tests gpu_for_hardware)"
     part 120 "$(program tcpx-conformance tcpx_conformance)"
     part 300 "$(program tcpx-conformance softnet)" cuda
-    # A C program that calls ordinary memory a GPU's.
-    part 120 "$(program tcpx-capi c_programs)" wrong_arguments
+    # A C program that calls ordinary memory a GPU's, and programs to which the driver shows no GPU.
+    part 180 "$(program tcpx-capi c_programs)" wrong_arguments plugin_api
 }
 
 # refused ID COMMAND...: it ends by itself, and says why

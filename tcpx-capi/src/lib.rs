@@ -31,6 +31,7 @@ mod log;
 mod log_sink;
 mod memory;
 mod memory_descriptor;
+mod memory_list;
 mod nic;
 mod notification;
 mod operation;
@@ -77,6 +78,7 @@ pub use memory_descriptor::{
     TCPX_MEMORY_DESCRIPTOR_BYTES, tcpx_memory_descriptor, tcpx_memory_descriptor_deserialize,
     tcpx_memory_descriptor_serialize,
 };
+pub use memory_list::{tcpx_registration, tcpx_session_register_memory_list};
 pub use nic::{
     TCPX_NIC_NAME_BYTES, TCPX_NIC_PATH_BYTES, tcpx_gpu_count, tcpx_nic, tcpx_session_nic,
     tcpx_session_nic_count,

@@ -53,6 +53,20 @@ pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
     }
 }
 
+/// The memory type that a program names.
+pub(crate) fn read_type(ptr_type: i32) -> Result<MemoryType, Failure> {
+    memory_type(ptr_type).ok_or_else(|| {
+        let known = "TCPX_PTR_HOST (1) and TCPX_PTR_CUDA (2) are known";
+        Failure::argument(format!("ptr_type is {ptr_type}; {known}"))
+    })
+}
+
+/// What a program wants to do with memory.
+pub(crate) fn read_access(is_recv: i32) -> Result<Access, Failure> {
+    let receives = input::flag("is_recv", is_recv)?;
+    Ok(if receives { Access::ReadWrite } else { Access::ReadOnly })
+}
+
 /// The number of a memory type.
 pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
     match memory {
@@ -96,12 +110,7 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
         if address.is_null() {
             return Err(Failure::null("address"));
         }
-        let memory = memory_type(ptr_type).ok_or_else(|| {
-            let known = "TCPX_PTR_HOST (1) and TCPX_PTR_CUDA (2) are known";
-            Failure::argument(format!("ptr_type is {ptr_type}; {known}"))
-        })?;
-        let receives = input::flag("is_recv", is_recv)?;
-        let access = if receives { Access::ReadWrite } else { Access::ReadOnly };
+        let (memory, access) = (read_type(ptr_type)?, read_access(is_recv)?);
         let address = MemoryAddress::from_ptr(address);
         let session = session.get()?;
         // SAFETY: the rules above are those of Session::register_memory, and the caller keeps them.

@@ -21,8 +21,8 @@ const _: () = assert!(TCPX_MEMORY_DESCRIPTOR_BYTES == MemoryDescriptor::SERIALIZ
 
 /// Where memory is, how large it is, and of what kind.
 ///
-/// This is a plain value: it owns nothing, and keeps nothing registered. New members are added at the
-/// end.
+/// This is a plain value: it owns nothing, and keeps nothing registered. New members are added at
+/// the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_memory_descriptor {
@@ -63,8 +63,8 @@ impl From<MemoryDescriptorError> for Failure {
 /// block.
 ///
 /// # Safety
-/// `descriptor` is NULL or points to a struct of the size it names; `buffer` is NULL or may be written for `capacity` bytes;
-/// `out_size` is NULL or may be written.
+/// `descriptor` is NULL or points to a struct of the size it names; `buffer` is NULL or may be
+/// written for `capacity` bytes; `out_size` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
     descriptor: *const tcpx_memory_descriptor,
@@ -87,16 +87,18 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
     })
 }
 
-/// Reads a descriptor from bytes.
+/// Reads a descriptor from bytes, or from the text "base_addr,bytes,ptr_type": three decimal
+/// numbers without signs and spaces, and without a terminating NUL in `size`.
 ///
 /// Set `out_descriptor->size` to sizeof(tcpx_memory_descriptor) first.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged
-/// or of another version, or when there can be no such memory. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged,
+/// of another version or something else, or when there can be no such memory. Any thread; does not
+/// block.
 ///
 /// # Safety
-/// `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or points to a struct of
-/// the size it names, which may be written.
+/// `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or points to a struct
+/// of the size it names, which may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_memory_descriptor_deserialize(
     bytes: *const c_void,

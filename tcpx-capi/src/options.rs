@@ -111,8 +111,10 @@ pub struct tcpx_session_options {
     /// Most bytes of notifications that wait for this program of each peer, and here for each peer,
     /// 64 bytes for each notification included: 131072 to 1073741824. TCPX_NOTIFICATION_BYTES.
     pub notification_bytes: u32,
-    /// 0.
-    pub reserved: u32,
+    /// With 1, whoever comes in and has proven itself is accepted at once, under its own name or
+    /// one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
+    /// `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
+    pub accept_all: i32,
 }
 
 const _: () = assert!(size_of::<tcpx_session_options>() == 128);
@@ -146,8 +148,8 @@ pub unsafe extern "C" fn tcpx_session_options_init(
     })
 }
 
-/// What the environment says, or else the defaults of C programs: these cannot be expected to have a
-/// loop that makes progress.
+/// What the environment says, or else the defaults of C programs: these cannot be expected to have
+/// a loop that makes progress.
 fn defaults() -> Result<SessionOptions, Failure> {
     Ok(SessionOptions::default().progress_thread(true).with_env()?)
 }
@@ -200,7 +202,7 @@ impl tcpx_session_options {
             eager_bytes: core.eager_bytes,
             eager_buffer_bytes: core.eager_buffer_bytes,
             notification_bytes: core.notification_bytes,
-            reserved: 0,
+            accept_all: core.accept_all.into(),
         }
     }
 
@@ -227,9 +229,7 @@ impl tcpx_session_options {
         core.eager_bytes = self.eager_bytes;
         core.eager_buffer_bytes = self.eager_buffer_bytes;
         core.notification_bytes = self.notification_bytes;
-        if self.reserved != 0 {
-            return Err(Failure::argument("reserved of the options is not 0"));
-        }
+        core.accept_all = input::flag("accept_all", self.accept_all)?;
         Ok(())
     }
 
@@ -314,6 +314,7 @@ mod tests {
             eager_bytes: 12,
             eager_buffer_bytes: 13,
             notification_bytes: 14,
+            accept_all: 1,
             ..from_defaults()
         };
         let core = convert(options).unwrap();
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(core.staging_bytes, 11 << 32);
         assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
         assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
-        assert_eq!(core.notification_bytes, 14);
+        assert_eq!((core.notification_bytes, core.accept_all), (14, true));
         let endless =
             convert(tcpx_session_options { peer_timeout_ms: 0, ..from_defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
@@ -353,7 +354,7 @@ mod tests {
             (tcpx_session_options { progress_thread: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { preflight: -1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { keep_sigpipe: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
-            (tcpx_session_options { reserved: 1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { accept_all: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { size: 0, ..from_defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);

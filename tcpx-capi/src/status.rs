@@ -210,7 +210,7 @@ impl From<&Error> for tcpx_status {
             Error::Protocol { .. } => TCPX_ERR_PROTOCOL,
             Error::SizeMismatch { .. } => TCPX_ERR_SIZE_MISMATCH,
             Error::UnknownRegistration { .. } => TCPX_ERR_UNKNOWN_MEMORY,
-            Error::Registration { .. } => TCPX_ERR_MEMORY,
+            Error::Registration { .. } | Error::ListedRegistration { .. } => TCPX_ERR_MEMORY,
             Error::InUse { .. } => TCPX_ERR_MEMORY_IN_USE,
             Error::Remote { .. } => TCPX_ERR_REMOTE_MEMORY,
             Error::RemoteKey(_) => TCPX_ERR_DESCRIPTOR,

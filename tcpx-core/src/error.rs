@@ -175,6 +175,13 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: RegistrationProblem,
     },
+    /// A range of a list cannot be registered, so none of them was.
+    ListedRegistration {
+        /// Its place in the list, from 0 on.
+        index: usize,
+        /// What is wrong and what would be right.
+        problem: RegistrationProblem,
+    },
     /// A registration is still used by posted operations, or by a copy through the session.
     InUse {
         /// The registration.
@@ -252,6 +259,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same of a range that is one of a list.
+    pub(crate) fn at_index_of_list(self, index: usize) -> Self {
+        match self {
+            Self::Registration { problem, .. } => Self::ListedRegistration { index, problem },
+            other => other,
+        }
+    }
+
     /// The end of a peer as an operation sees it that was sending, or receiving, when it came.
     pub(crate) fn seen_by(&self, direction: Direction) -> Self {
         match (self, direction) {

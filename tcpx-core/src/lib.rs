@@ -95,6 +95,7 @@ pub use exports::remote_range::RemoteRange;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
+pub use memory::new_registration::NewRegistration;
 pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
@@ -156,13 +157,16 @@ pub mod fuzzing {
         }
     }
 
-    /// Reads a memory descriptor, as it is and, if the bytes are enough for its fields, with a
-    /// checksum that fits.
+    /// Reads a memory descriptor, sealed or as text, as it is and, if the bytes are enough for its
+    /// fields, with a checksum that fits. There is one way to write what was read in either form.
     pub fn memory_descriptor(bytes: &[u8]) {
         let read = |bytes: &[u8]| {
             if let Ok(descriptor) = MemoryDescriptor::deserialize(bytes) {
-                let written = descriptor.serialize().expect("what was read can be");
-                assert_eq!(written, bytes);
+                let sealed = descriptor.serialize().expect("what was read can be");
+                let MemoryDescriptor { address, bytes: size, memory } = descriptor;
+                let text = format!("{address},{size},{}", memory.ptr_type());
+                assert!(bytes == sealed || bytes == text.as_bytes());
+                assert_eq!(MemoryDescriptor::deserialize(text.as_bytes()), Ok(descriptor));
             }
         };
         read(bytes);

@@ -5,6 +5,7 @@ use std::task::Poll;
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::OwnedMemory;
+use crate::memory::new_registration::NewRegistration;
 use crate::peer::commons::Ledger;
 use crate::plugin::comm::Deregistration;
 use crate::types::memory_id::MemoryId;
@@ -34,6 +35,29 @@ impl Engine {
         let id = registrations.add(address, bytes, memory, access, owned)?;
         self.offer(id);
         Ok(id)
+    }
+
+    /// Adds many ranges, all or none. Nobody can use one of them before all are there.
+    ///
+    /// # Errors
+    /// [`Error::ListedRegistration`] for the first that is wrong.
+    pub(crate) fn register_list(&mut self, list: &[NewRegistration]) -> Result<Vec<MemoryId>> {
+        let registrations = &mut self.commons.ledger.registrations;
+        let mut ids = Vec::with_capacity(list.len());
+        for (index, new) in list.iter().enumerate() {
+            match registrations.add(new.address.get(), new.bytes, new.memory, new.access, None) {
+                Ok(id) => ids.push(id),
+                Err(error) => {
+                    for id in ids {
+                        // No comm has heard of it yet.
+                        registrations.remove(id, |_, _| {})?;
+                    }
+                    return Err(error.at_index_of_list(index));
+                }
+            }
+        }
+        ids.iter().for_each(|id| self.offer(*id));
+        Ok(ids)
     }
 
     /// Takes memory out, and everything back that is exported of it, unless operations of the

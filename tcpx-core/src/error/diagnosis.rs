@@ -83,13 +83,9 @@ impl Error {
                 &requests::RECEIVE_TOO_SMALL
             }
             Self::SizeMismatch { .. } => &requests::SIZES_DIFFER,
-            Self::Registration { problem: RegistrationProblem::ReceiveIntoHostMemory, .. } => {
-                &requests::RECEIVE_INTO_HOST_MEMORY
+            Self::Registration { problem, .. } | Self::ListedRegistration { problem, .. } => {
+                of_registration(*problem)
             }
-            Self::Registration { problem: RegistrationProblem::NotExportable { .. }, .. } => {
-                &requests::MEMORY_NOT_EXPORTABLE
-            }
-            Self::Registration { .. } => &requests::REGISTRATION_UNFIT,
             Self::Remote { problem, .. } => return of_remote_memory(*problem),
             Self::RemoteKey(_) => &requests::REMOTE_KEY_UNUSABLE,
             Self::NotificationTooLong { .. } => &requests::LISTS_DIFFER,
@@ -155,6 +151,14 @@ fn of_load(error: &LoadError) -> &'static Diagnosis {
         LoadError::WrongSize { .. } | LoadError::NullMember { .. } => &plugin::PLUGIN_SYMBOL_SHAPE,
         LoadError::WrongName { .. } => &plugin::PLUGIN_OTHER_VENDOR,
         _ => &plugin::PLUGIN_NOT_LOADABLE,
+    }
+}
+
+fn of_registration(problem: RegistrationProblem) -> &'static Diagnosis {
+    match problem {
+        RegistrationProblem::ReceiveIntoHostMemory => &requests::RECEIVE_INTO_HOST_MEMORY,
+        RegistrationProblem::NotExportable { .. } => &requests::MEMORY_NOT_EXPORTABLE,
+        _ => &requests::REGISTRATION_UNFIT,
     }
 }
 

@@ -89,6 +89,9 @@ impl fmt::Display for Text<'_> {
             Error::Registration { id, problem } => {
                 write!(f, "registration {}: {problem}", id.map_or(0, MemoryId::get))
             }
+            Error::ListedRegistration { index, problem } => {
+                write!(f, "range {index} of the list, of which none was registered: {problem}")
+            }
             Error::InUse { id, operations: 0 } => {
                 write!(f, "registration {id} is being read or written through the session")
             }
@@ -239,6 +242,10 @@ mod tests {
             (
                 Error::Registration { id: MemoryId::new(3), problem: past_end },
                 "registration 3: offset 8 and size 9 reach past its 16 bytes [TCPX-825]",
+            ),
+            (
+                Error::ListedRegistration { index: 2, problem: RegistrationProblem::Empty },
+                "range 2 of the list, of which none was registered: the size is 0 [TCPX-825]",
             ),
             (
                 Error::Registration { id: None, problem: read_only },

@@ -11,6 +11,7 @@ use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::memory::lent_buffer::LentBuffer;
 use crate::memory::memory_address::MemoryAddress;
+use crate::memory::new_registration::NewRegistration;
 use crate::plugin::calls::CALL_TIMEOUT;
 use crate::plugin::comm::Deregistration;
 use crate::plugin::region::device_segments;
@@ -50,6 +51,25 @@ impl Session {
         self.register(address.get(), bytes, memory, access, None)
     }
 
+    /// Makes many ranges known, all of them or none, and returns their ids in the order of the
+    /// list.
+    ///
+    /// # Errors
+    /// [`Error::ListedRegistration`] for the first range that
+    /// [`register_memory`](Self::register_memory) would refuse; its other errors.
+    ///
+    /// # Safety
+    /// What [`register_memory`](Self::register_memory) says holds for each range.
+    pub unsafe fn register_memory_list(&self, list: &[NewRegistration]) -> Result<Vec<MemoryId>> {
+        for (index, NewRegistration { address, bytes, memory, access }) in list.iter().enumerate() {
+            self.check_memory(address.get(), *bytes, *memory, *access)
+                .map_err(|error| error.at_index_of_list(index))?;
+        }
+        let ids = self.shared.engine()?.register_list(list)?;
+        tracing::debug!(count = ids.len(), first = ?ids.first(), "registered a list of memory");
+        Ok(ids)
+    }
+
     /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or
     /// for [`MemoryType::Device`] memory of the session's GPU, if it has one. It is freed with its
     /// registration.
@@ -70,14 +90,14 @@ impl Session {
         self.register(buffer.address(), bytes, memory, Access::ReadWrite, Some(buffer))
     }
 
-    fn register(
+    /// Asks plugin and driver whether they can do with the memory what is wanted.
+    fn check_memory(
         &self,
         address: u64,
         bytes: u64,
         memory: MemoryType,
         access: Access,
-        owned: Option<OwnedMemory>,
-    ) -> Result<MemoryId> {
+    ) -> Result<()> {
         let (device, plugin) = {
             let session = &self.shared.engine()?.commons.session;
             (session.memory.clone(), Arc::clone(&session.plugin))
@@ -96,6 +116,18 @@ impl Session {
                 check_export(&device, address, bytes)?;
             }
         }
+        Ok(())
+    }
+
+    fn register(
+        &self,
+        address: u64,
+        bytes: u64,
+        memory: MemoryType,
+        access: Access,
+        owned: Option<OwnedMemory>,
+    ) -> Result<MemoryId> {
+        self.check_memory(address, bytes, memory, access)?;
         let mut engine = self.shared.engine()?;
         let id = engine.register(address, bytes, memory, access, owned)?;
         tracing::debug!(

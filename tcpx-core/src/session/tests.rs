@@ -11,6 +11,7 @@ mod exporting;
 mod gathering;
 mod handing_in;
 mod late_unpack;
+mod listing;
 mod meeting;
 mod name;
 mod notifying;

@@ -109,6 +109,11 @@ static void buffers(session_pair pair, tcpx_transfer transfer) {
   memory[20] ^= 1;
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize(memory, 40, &descriptor));
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize(memory, 0, &descriptor));
+  OK(tcpx_memory_descriptor_deserialize("8192,20,2", 9, &descriptor));
+  TRUE(descriptor.base_addr == 8192 && descriptor.bytes == 20 && descriptor.ptr_type == TCPX_PTR_CUDA);
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,20,2", 10, &descriptor)); /* with its NUL */
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,20,2", 8, &descriptor));
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,-1,2", 9, &descriptor));
 }
 
 static void lengths(session_pair pair, tcpx_transfer transfer) {
@@ -273,7 +278,7 @@ static void options(void) {
   REFUSED(TCPX_ERR_SETTING, send_window, UINT32_MAX);
   REFUSED(TCPX_ERR_ARGUMENT, progress_thread, 2);
   REFUSED(TCPX_ERR_SETTING, notification_bytes, 131071);
-  REFUSED(TCPX_ERR_ARGUMENT, reserved, 1);
+  REFUSED(TCPX_ERR_ARGUMENT, accept_all, 2);
   REFUSED(TCPX_ERR_SETTING, peer_timeout_ms, 99);
   REFUSED(TCPX_ERR_SETTING, listen, "nowhere");
   REFUSED(TCPX_ERR_SETTING, advertise, "10.0.0.1,x");

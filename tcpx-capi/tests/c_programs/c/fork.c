@@ -114,6 +114,7 @@ static void call_everything(void) {
   tcpx_operation operation = {99};
   int32_t number = 99;
   char text[64] = "untouched", name[TCPX_MAX_NAME_BYTES + 1] = "untouched";
+  tcpx_registration range = {text, sizeof text, TCPX_PTR_HOST, 0};
   bool flag = true;
   stats.size = sizeof stats;
   nic.size = sizeof nic;
@@ -141,6 +142,7 @@ static void call_everything(void) {
   REFUSED(tcpx_session_progress(pair.left, &flag));
   REFUSED(tcpx_session_create_transfer(pair.left, "right", &other));
   REFUSED(tcpx_session_register_memory(pair.left, text, sizeof text, TCPX_PTR_HOST, 0, &id));
+  REFUSED(tcpx_session_register_memory_list(pair.left, &range, sizeof range, 1, &id));
   REFUSED(tcpx_session_memory_info(pair.left, late_id, &info));
   REFUSED(tcpx_session_deregister_memory(pair.left, late_id));
   REFUSED(tcpx_session_get_stats(pair.left, &stats));

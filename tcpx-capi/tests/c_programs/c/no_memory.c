@@ -53,20 +53,26 @@ static int post_with_little_memory(post_batch post, tcpx_transfer transfer, cons
   }
 }
 
+/* Whether both are complete. A send may be complete whose bytes have not left yet, so asking for transfers alone would
+ * leave a session without a progress thread with them. */
+static bool are_complete(tcpx_session from, tcpx_transfer send, tcpx_transfer receive) {
+  bool sent = false;
+  bool received = false;
+  OK(tcpx_session_progress(from, NULL));
+  OK(tcpx_transfer_is_complete(send, &sent));
+  OK(tcpx_transfer_is_complete(receive, &received));
+  return sent && received;
+}
+
 /* Returns when all that `from` has said so far has reached `to`. */
 static void let_frames_pass(tcpx_session from, tcpx_session to, uint64_t from_memory, uint64_t to_memory) {
   tcpx_transfer send;
   tcpx_transfer receive;
-  bool sent = false;
-  bool received = false;
   OK(tcpx_session_create_transfer(from, "left", &send));
   OK(tcpx_session_create_transfer(to, "right", &receive));
   OK(tcpx_transfer_post_send(send, from_memory, 0, 1, -7));
   OK(tcpx_transfer_post_recv(receive, to_memory, 0, 1, -7));
-  while (!sent || !received) {
-    OK(tcpx_transfer_is_complete(send, &sent));
-    OK(tcpx_transfer_is_complete(receive, &received));
-  }
+  while (!are_complete(from, send, receive)) continue;
   OK(tcpx_transfer_release(send));
   OK(tcpx_transfer_release(receive));
 }
@@ -81,7 +87,6 @@ static void matched_sends(session_pair pair, tcpx_post *posts) {
   uint64_t words[2] = {0, 0};
   tcpx_transfer send;
   tcpx_transfer receive;
-  bool done[2] = {false, false};
   int i;
   for (i = 0; i < 2 * SENDS; ++i) source[i] = (unsigned char)(i * 7 + i / 256);
   OK(tcpx_session_register_memory(pair.left, source, sizeof source, TCPX_PTR_CUDA, 0, &from));
@@ -101,10 +106,7 @@ static void matched_sends(session_pair pair, tcpx_post *posts) {
     posts[i] = post;
   }
   TRUE(post_with_little_memory(tcpx_transfer_post_send_batch, send, posts, SENDS, (size_t)1 << 20) > 2);
-  while (!done[0] || !done[1]) {
-    OK(tcpx_transfer_is_complete(send, &done[0]));
-    OK(tcpx_transfer_is_complete(receive, &done[1]));
-  }
+  while (!are_complete(pair.left, send, receive)) continue;
   for (i = 0; i < SENDS; ++i) TRUE(target[i] == source[2 * i]);
 }
 
