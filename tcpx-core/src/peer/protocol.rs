@@ -8,6 +8,7 @@
 //! - `credit`: how many chunks may be sent.
 //! - `cutting`: how long chunks are.
 //! - `dealing`: in which order messages are dealt, and how much of the long ones at once.
+//! - `deferral`, `deferring`: what the peer has dealt and is planned later.
 //! - `eager`, `eager_books`: small messages on the control link.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
@@ -35,6 +36,8 @@ pub(crate) mod coalescing_limits;
 mod credit;
 pub(crate) mod cutting;
 pub(crate) mod dealing;
+mod deferral;
+mod deferring;
 mod eager;
 mod eager_books;
 mod expecting;
@@ -70,6 +73,7 @@ use self::backlog::Backlogs;
 use self::coalescing_limits::CoalescingLimits;
 use self::cutting::Cutting;
 use self::dealing::{Dealing, DealingLimits};
+use self::deferral::Deferral;
 use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
@@ -135,6 +139,7 @@ pub(crate) struct PeerProtocol {
     matcher: Matcher,
     cutting: Cutting,
     dealing: Dealing,
+    deferral: Deferral,
     eager: EagerBooks,
     one_sided: OneSided,
     limits: CoalescingLimits,
@@ -206,6 +211,7 @@ impl PeerProtocol {
             matcher: Matcher::default(),
             cutting,
             dealing: Dealing::new(dealing),
+            deferral: Deferral::default(),
             eager: EagerBooks::new(agreement.eager),
             one_sided: OneSided::new(one_sided),
             limits,

@@ -39,6 +39,10 @@ use crate::types::{OpKey, PreparedKey, TransferKey};
 /// dealt.
 pub(crate) const MAX_ASKED: usize = 1024;
 
+/// Once what the peer has dealt and this end has planned [costs](Pieces::cost) so much and has not
+/// arrived, no more is planned.
+pub(crate) const MOST_PLANNED: u64 = 64 << 20;
+
 /// What both ends have agreed on, and what this end can do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OneSidedTerms {
@@ -47,6 +51,8 @@ pub(crate) struct OneSidedTerms {
     pub(crate) note_bytes: u64,
     /// Most requests of a kind that are asked at a time, [`MAX_ASKED`] but for tests.
     pub(crate) asked: usize,
+    /// Most of what the peer deals that is planned at a time, [`MOST_PLANNED`] but for tests.
+    pub(crate) planned: u64,
     /// Whether host memory can be received into at all.
     pub(crate) receives_host: bool,
     /// Whether what is received into host memory may lie apart.
@@ -194,12 +200,6 @@ impl OneSided {
             served_writes: 0,
             undealt_reads: 0,
         }
-    }
-
-    /// Whether the memory of an operation is a list of pieces.
-    #[inline]
-    pub(super) fn has_listed(&self, op: OpKey) -> bool {
-        self.listed.contains_key(op)
     }
 
     /// Reads of the peer of which all is dealt, and not all is sent.
