@@ -2,6 +2,7 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
+//! - `any_peer`: an end against a peer that says anything, for a fuzz target.
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
@@ -29,6 +30,8 @@
 //! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod any_peer;
 pub(crate) mod arrivals;
 mod backlog;
 mod coalescer;

@@ -207,7 +207,7 @@ impl OneSided {
         self.served.len() - self.served_writes - self.undealt_reads
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn counts(&self) -> Counts {
         let served = [self.served.len(), self.served_writes, self.undealt_reads];
         let [served, served_writes, undealt_reads] = served;
@@ -222,7 +222,7 @@ impl OneSided {
 }
 
 /// How much there is of everything, for tests.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Operations with a list, writes without an answer, reads that are not dealt; and what is
