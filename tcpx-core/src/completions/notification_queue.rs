@@ -98,7 +98,8 @@ impl NotificationQueue {
         Self { contents: Mutex::default(), owes: AtomicBool::new(false), completions }
     }
 
-    /// A peer may send from now on, as much as fits into a buffer of so many bytes.
+    /// A peer may send from now on, as much as fits into a buffer of so many bytes. It may be told
+    /// twice.
     ///
     /// # Errors
     /// It was not taken in, because of what others have left behind.
@@ -112,7 +113,7 @@ impl NotificationQueue {
         if *left_behind > MOST_LEFT_BEHIND {
             return Err(NotTakenIn::NoRoom);
         }
-        senders.insert(peer, Sender { name, buffer, waiting: 0, taken: 0, told: 0 });
+        senders.entry(peer).or_insert(Sender { name, buffer, waiting: 0, taken: 0, told: 0 });
         // Each is there once, and nothing is needed for that when it comes to it.
         owed.reserve(senders.len() - owed.len());
         Ok(())

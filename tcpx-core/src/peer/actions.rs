@@ -81,14 +81,18 @@ impl Connection {
         Ok(())
     }
 
-    fn open(&mut self, cx: &mut Commons) -> Result<()> {
-        let Some(setup) = self.setup.take() else { return Ok(()) };
+    /// The peer may send notifications from now on.
+    pub(super) fn admit_notes(&self, cx: &Commons) -> Result<()> {
         let note_bytes = self.protocol.agreement().note_bytes;
         let added = cx.ledger.notifications.add_sender(self.key, self.name.clone(), note_bytes);
-        if added.is_err() {
+        added.map_err(|_| {
             let detail = "too many notifications of earlier peers wait here";
-            return Err(self.protocol_error(detail.into()));
-        }
+            self.protocol_error(detail.into())
+        })
+    }
+
+    fn open(&mut self, cx: &mut Commons) -> Result<()> {
+        let Some(setup) = self.setup.take() else { return Ok(()) };
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
         let Comms { sends, receives } = setup.finish();

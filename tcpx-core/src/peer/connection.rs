@@ -171,6 +171,8 @@ impl Connection {
                 self.protocol.handle_listening(handles);
             }
             if let Some(credit) = news.accepted {
+                // It may be up as soon as it hears of that, before this end is.
+                self.admit_notes(cx)?;
                 self.protocol.handle_comms_accepted(credit);
             }
             if news.is_connected {

@@ -42,6 +42,17 @@ fn note(peer: &str, bytes: &[u8]) -> (String, Vec<u8>) {
 }
 
 #[test]
+fn a_sender_that_is_added_twice_is_counted_on() {
+    let queue = queue();
+    let [peer] = senders(&queue, &["peer"])[..] else { unreachable!() };
+    queue.push(peer, vec![0; LONGEST]).unwrap();
+    queue.add_sender(peer, PeerName::bound("peer"), BUFFER).unwrap();
+    assert_eq!(queue.push(peer, vec![0; LONGEST]), Err(NotTakenIn::NoRoom), "128 bytes too many");
+    assert_eq!(take(&queue, 9), [note("peer", &[0; LONGEST])]);
+    assert_eq!(take_owed(&queue), [(peer, 64 + LONGEST as u64)]);
+}
+
+#[test]
 fn what_came_first_is_taken_first_whoever_sent_it_and_whatever_is_in_it() {
     let queue = queue();
     let peers = senders(&queue, &["left", "right"]);
