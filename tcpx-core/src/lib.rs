@@ -194,6 +194,11 @@ pub mod fuzzing {
         }
     }
 
+    /// An end that exports memory, and a peer that says what the bytes choose.
+    pub fn one_sided_target(bytes: &[u8]) {
+        crate::peer::protocol::any_peer::run(bytes);
+    }
+
     /// Reads connection info, as it is and with a checksum that fits.
     pub fn conn_info(bytes: &[u8]) {
         let _ = ConnInfo::decode(bytes);

@@ -57,18 +57,25 @@ pub mod kind {
     pub const READ: u16 = 30;
     /// A list may be written.
     pub const GRANT: u16 = 31;
+    /// No more bytes are wanted.
+    pub const HALT: u16 = 32;
     /// No more bytes come.
     pub const STOPPED: u16 = 33;
     /// What became of a write.
     pub const ANSWER: u16 = 34;
     /// A notification; its bytes follow the frame.
     pub const NOTIFY: u16 = 35;
+    /// Notifications were taken.
+    pub const NOTES_TAKEN: u16 = 36;
 }
 
 #[derive(Debug, Default)]
 struct State {
     hold: Option<(Direction, u16)>,
     has_held: bool,
+    /// Frames that never pass, and those of them that came.
+    withholds: Vec<(Direction, u16)>,
+    withheld: Vec<(Direction, u16, Vec<u8>)>,
     /// Nothing passes that way.
     to_listener_is_shut: bool,
     to_connector_is_shut: bool,
@@ -136,6 +143,37 @@ impl LinkProxy {
         let mut state = self.shared.state();
         state.hold = Some((direction, kind));
         state.has_held = false;
+    }
+
+    /// Takes frames of this type out from now on, and lets the others pass. No payload may follow
+    /// them.
+    pub fn withhold(&self, direction: Direction, kind: u16) {
+        self.shared.state().withholds.push((direction, kind));
+    }
+
+    /// The oldest frame of this type that was taken out and not asked for, as it was on the wire.
+    /// `None`: none came in time.
+    #[must_use]
+    pub fn take_withheld(
+        &self,
+        direction: Direction,
+        kind: u16,
+        timeout: Duration,
+    ) -> Option<Vec<u8>> {
+        let give_up_at = Instant::now() + timeout;
+        let mut state = self.shared.state();
+        loop {
+            let found = state.withheld.iter().position(|it| (it.0, it.1) == (direction, kind));
+            if let Some(found) = found {
+                return Some(state.withheld.remove(found).2);
+            }
+            let rest = give_up_at.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return None;
+            }
+            let waited = self.shared.changed.wait_timeout(state, rest);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Waits until the frame is here. False when it did not come in time.
@@ -261,8 +299,10 @@ fn pump(
     while let Some((kind, body)) = frame::read(from, MAX_BODY_BYTES)? {
         let mut whole = Vec::with_capacity(frame::HEADER_BYTES + body.len());
         frame::append(&mut whole, kind, |out| out.extend_from_slice(&body));
-        if !wait_for_passage(direction, kind, &whole, shared) {
-            break;
+        match wait_for_passage(direction, kind, whole.clone(), shared) {
+            Passage::Free => {}
+            Passage::Withheld => continue,
+            Passage::Over => break,
         }
         let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         to.write_all(&whole)?;
@@ -270,9 +310,21 @@ fn pump(
     Ok(())
 }
 
-/// False when the proxy has ended meanwhile.
-fn wait_for_passage(direction: Direction, kind: u16, frame: &[u8], shared: &Shared) -> bool {
+/// What becomes of a frame.
+enum Passage {
+    Free,
+    Withheld,
+    /// The proxy has ended meanwhile.
+    Over,
+}
+
+fn wait_for_passage(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Shared) -> Passage {
     let mut state = shared.state();
+    if state.withholds.contains(&(direction, kind)) {
+        state.withheld.push((direction, kind, frame));
+        shared.changed.notify_all();
+        return Passage::Withheld;
+    }
     if state.hold == Some((direction, kind)) {
         state.hold = None;
         state.has_held = true;
@@ -282,8 +334,8 @@ fn wait_for_passage(direction: Direction, kind: u16, frame: &[u8], shared: &Shar
     while *state.is_shut(direction) && !state.is_over {
         state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
-    state.passed.push((direction, kind, frame.to_vec()));
-    !state.is_over
+    state.passed.push((direction, kind, frame));
+    if state.is_over { Passage::Over } else { Passage::Free }
 }
 
 #[cfg(test)]
@@ -327,6 +379,19 @@ mod tests {
         right.read_exact(&mut read[9..]).unwrap();
         assert_eq!(read, wire);
         assert_eq!(proxy.passed(Direction::ToListener, 2), [frame(2, b"bc")]);
+    }
+
+    #[test]
+    fn what_is_withheld_is_kept_and_the_rest_passes() {
+        let (proxy, mut left, mut right) = joined();
+        proxy.withhold(Direction::ToListener, 2);
+        left.write_all(&[frame(1, b"a"), frame(2, b"bc"), frame(3, b"")].concat()).unwrap();
+        let mut read = [0; 17];
+        right.read_exact(&mut read).unwrap();
+        assert_eq!(read[..], [frame(1, b"a"), frame(3, b"")].concat());
+        let take = |timeout| proxy.take_withheld(Direction::ToListener, 2, timeout);
+        assert_eq!(take(PATIENCE), Some(frame(2, b"bc")));
+        assert_eq!(take(Duration::ZERO), None);
     }
 
     #[test]

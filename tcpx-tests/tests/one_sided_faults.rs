@@ -157,14 +157,26 @@ impl Scene {
     }
 }
 
+/// Whether the victim may have done its part when this word is about to pass.
+fn is_too_late(moment: Moment) -> bool {
+    matches!(moment, Word(ToConnector, kind::SECTION | kind::ANSWER))
+}
+
 fn target_struck(is_write: bool, blow: Blow, moment: Moment) {
     let mut scene = Scene::new(&blow.faults(moment));
     let expected = scene.trio.expect_from_witness();
     scene.strike(true, is_write, blow, moment);
     scene.trio.serve();
-    let failure = scene.trio.hear_failure();
-    assert_eq!(failure.kind, "PeerGone", "{moment:?}, {blow:?}: {failure:?}");
-    assert!(failure.text.contains(blow.words()), "{moment:?}, {blow:?}: {failure:?}");
+    match scene.trio.hub.hear(2 * PATIENCE) {
+        // The system has all that it sent.
+        Ok(_) => assert!(is_too_late(moment), "{moment:?}, {blow:?}: it goes well"),
+        Err(refusal) => {
+            let failure = refusal.failure();
+            assert_eq!(failure.kind, "PeerGone", "{moment:?}, {blow:?}: {failure:?}");
+            assert!(failure.text.contains(blow.words()), "{moment:?}, {blow:?}: {failure:?}");
+            assert!(failure.text.contains("peer victim"), "{moment:?}, {blow:?}: {failure:?}");
+        }
+    }
     scene.trio.verify(expected);
     scene.recover();
 }
@@ -221,6 +233,67 @@ fn the_initiator_of_a_read_is_struck() {
     let moments =
         [Word(ToConnector, kind::READ), Word(ToListener, kind::SECTION), Call("irecv@10")];
     table(initiator_struck, false, &moments);
+}
+
+/// Both ends live, and nothing of one way between them does.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// The control link, when this word is about to pass.
+    Link(Direction, u16),
+    /// The socket of a channel, as a script of the victim's plugin says.
+    Channel(&'static str),
+}
+
+/// The hub asks, and both ends are told what happened and have their memory back.
+fn cut_off(is_write: bool, cut: Cut) {
+    let mut scene = Scene::new(match cut {
+        Cut::Link(..) => "",
+        Cut::Channel(script) => script,
+    });
+    let expected = scene.trio.expect_from_witness();
+    let Scene { trio, proxy, memory, keys } = &mut scene;
+    let (key, peer) = (keys[1].clone(), "victim".into());
+    let prepare = Command::Prepare { peer, is_write, memory: memory[0], bytes: BYTES, key };
+    let operation: usize = trio.hub.get(prepare);
+    if let Cut::Link(direction, word) = cut {
+        proxy.hold(direction, word);
+    }
+    trio.hub.run(Command::PostOperation { operation });
+    trio.hub.tell(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
+    if let Cut::Link(..) = cut {
+        assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its word");
+        proxy.cut();
+        proxy.release();
+    }
+    trio.serve();
+    let at_the_hub = trio.hear_failure();
+    let at_the_victim = trio.victim_failure();
+    for failure in [at_the_hub, at_the_victim] {
+        assert!(["PeerGone", "Plugin"].contains(&&*failure.kind), "{cut:?}: {failure:?}");
+        assert!(failure.text.contains("[TCPX-7"), "{cut:?}: {failure:?}");
+    }
+    trio.victim.run(Command::Unexport { key: keys[1].clone() });
+    trio.victim.run(Command::Deregister { memory: memory[1] });
+    trio.verify(expected);
+    scene.recover();
+}
+
+#[test]
+fn the_way_between_both_ends_is_cut() {
+    let cases = [
+        (true, Cut::Link(ToListener, kind::LIST_RANGES)),
+        (true, Cut::Link(ToConnector, kind::GRANT)),
+        (true, Cut::Link(ToListener, kind::SECTION)),
+        (true, Cut::Link(ToConnector, kind::ANSWER)),
+        (false, Cut::Link(ToListener, kind::READ)),
+        (true, Cut::Channel("cut:recv.data0@500000")),
+        (false, Cut::Channel("cut:send.data0@500000")),
+    ];
+    std::thread::scope(|scope| {
+        for (is_write, cut) in cases {
+            scope.spawn(move || cut_off(is_write, cut));
+        }
+    });
 }
 
 fn session() -> Session {

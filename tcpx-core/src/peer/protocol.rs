@@ -2,12 +2,14 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
+//! - `any_peer`: an end against a peer that says anything, for a fuzz target.
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent.
 //! - `cutting`: how long chunks are.
 //! - `dealing`: in which order messages are dealt, and how much of the long ones at once.
+//! - `deferral`, `deferring`: what the peer has dealt and is planned later.
 //! - `eager`, `eager_books`: small messages on the control link.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
@@ -28,6 +30,8 @@
 //! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod any_peer;
 pub(crate) mod arrivals;
 mod backlog;
 mod coalescer;
@@ -35,6 +39,8 @@ pub(crate) mod coalescing_limits;
 mod credit;
 pub(crate) mod cutting;
 pub(crate) mod dealing;
+mod deferral;
+mod deferring;
 mod eager;
 mod eager_books;
 mod expecting;
@@ -70,6 +76,7 @@ use self::backlog::Backlogs;
 use self::coalescing_limits::CoalescingLimits;
 use self::cutting::Cutting;
 use self::dealing::{Dealing, DealingLimits};
+use self::deferral::Deferral;
 use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
@@ -135,6 +142,7 @@ pub(crate) struct PeerProtocol {
     matcher: Matcher,
     cutting: Cutting,
     dealing: Dealing,
+    deferral: Deferral,
     eager: EagerBooks,
     one_sided: OneSided,
     limits: CoalescingLimits,
@@ -206,6 +214,7 @@ impl PeerProtocol {
             matcher: Matcher::default(),
             cutting,
             dealing: Dealing::new(dealing),
+            deferral: Deferral::default(),
             eager: EagerBooks::new(agreement.eager),
             one_sided: OneSided::new(one_sided),
             limits,

@@ -10,7 +10,7 @@ use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use super::protocol::cutting::Cutting;
 use super::protocol::dealing::DealingLimits;
 use super::protocol::one_sided::telling::ListLimits;
-use super::protocol::one_sided::{MAX_ASKED, OneSidedTerms};
+use super::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 use crate::control::hello::Agreement;
 use crate::control::identity::Identity;
 use crate::error::{Error, Result};
@@ -137,6 +137,7 @@ impl SessionContext {
             lists: ListLimits::AGREED,
             note_bytes,
             asked: MAX_ASKED,
+            planned: MOST_PLANNED,
             receives_host: !self.plugin.is_hardware(),
             scatters_host: matches!(self.memory, DeviceMemory::Emulated)
                 && !self.plugin.is_hardware(),

@@ -135,6 +135,26 @@ impl PieceCursor {
         self.within + bytes <= ahead.map(|piece| piece.bytes).sum()
     }
 
+    /// Whether so many bytes more, that it allows, end where a piece ends.
+    pub(crate) fn ends_a_piece(&self, pieces: &Pieces, bytes: u64) -> bool {
+        let mut left = self.within + bytes;
+        let ahead = (self.piece..).map_while(|index| pieces.get(index));
+        let last = ahead.map(|piece| piece.bytes).find(|piece| match left.checked_sub(*piece) {
+            Some(rest) if rest > 0 => {
+                left = rest;
+                false
+            }
+            _ => true,
+        });
+        last == Some(left)
+    }
+
+    /// Steps over so many bytes.
+    pub(crate) fn skip(&mut self, pieces: &Pieces, bytes: u64) {
+        let end = self.dealt + bytes;
+        while self.take(pieces, end - self.dealt, usize::MAX).is_some() {}
+    }
+
     /// Deals a section that the sender has cut, or that the receiver allows: the cursor steps over
     /// it with the plans.
     pub(crate) fn deal<'a>(

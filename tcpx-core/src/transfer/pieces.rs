@@ -24,7 +24,12 @@ pub(crate) struct Pieces {
     pieces: Box<[Piece]>,
     /// Bytes of all pieces, at least 1.
     pub(crate) bytes: u64,
+    /// What each byte costs, for what it takes to name the pieces.
+    weight: u64,
 }
+
+/// What it takes to name a piece in a plan, in bytes.
+const PIECE_COST: u64 = 64;
 
 impl Pieces {
     /// The pieces of registrations, each of which is named once and was asked whether the piece
@@ -44,12 +49,19 @@ impl Pieces {
             }
         }
         let (owners, pieces) = (owners.into_boxed_slice(), pieces.into_boxed_slice());
-        (total > 0).then_some(Self { memory, owners, pieces, bytes: total })
+        let weight = 1 + (pieces.len() as u64 * PIECE_COST).checked_div(total)?;
+        Some(Self { memory, owners, pieces, bytes: total, weight })
     }
 
     /// The registrations that the pieces lie in.
     pub(crate) fn owners(&self) -> &[RegistrationKey] {
         &self.owners
+    }
+
+    /// What it takes to have so many bytes under way, if their pieces are as short as all are on
+    /// average.
+    pub(crate) fn cost(&self, bytes: u64) -> u64 {
+        bytes.saturating_mul(self.weight)
     }
 
     /// All pieces, in order.
@@ -100,5 +112,7 @@ pub(super) mod tests {
         assert!(new(&[]).is_none());
         assert!(new(&[piece(0, 1, u64::MAX - 1); 2]).is_none(), "too many bytes together");
         assert_eq!(new(&[good]).expect("a piece").owners(), owners);
+        assert_eq!(new(&[good]).map(|pieces| pieces.cost(7)), Some(7));
+        assert_eq!(new(&[piece(0, 1, 1); 9]).map(|pieces| pieces.cost(7)), Some(7 * 65));
     }
 }

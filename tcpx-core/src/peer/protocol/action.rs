@@ -189,6 +189,8 @@ pub(crate) enum Violation {
     Request { op: u64, list: u32 },
     #[error("it speaks of request {op:#x}, which is not so far")]
     UnknownRequest { op: u64 },
+    #[error("more than {limit} sections dealt whose chunks do not come")]
+    TooManyDealt { limit: usize },
     #[error("a note of {bytes} bytes, for which there is no room")]
     NoteCredit { bytes: u32 },
     #[error("it has taken notes for {cost}, which is not what was sent")]

@@ -1,7 +1,7 @@
 //! The receiver's part in plans: what a match of the peer comes to, or a section of a long message.
 
 use super::PeerProtocol;
-use super::action::{Action, Violation};
+use super::action::Violation;
 use super::cutting::shortest_chunk;
 use super::operation::OpState;
 use super::receives::Receives;
@@ -25,7 +25,7 @@ impl PeerProtocol {
                 let gathered = None;
                 let plan =
                     ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
-                self.carry_out(plan, Action::ReceiveChunks);
+                self.carry_out(plan, Self::receive_chunks);
             }
             Err(violation) => self.broken(violation),
         }
@@ -96,7 +96,7 @@ impl PeerProtocol {
                 let gathered = None;
                 let plan =
                     ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
-                self.actions.push_back(Action::ReceiveChunks(plan));
+                self.receive_chunks(plan);
             }
             Err(violation) => self.broken(violation),
         }

@@ -45,6 +45,10 @@ use crate::types::{OpKey, PreparedKey, TransferKey};
 /// dealt.
 pub(crate) const MAX_ASKED: usize = 1024;
 
+/// Once what the peer has dealt and this end has planned [costs](Pieces::cost) so much and has not
+/// arrived, no more is planned.
+pub(crate) const MOST_PLANNED: u64 = 64 << 20;
+
 /// What both ends have agreed on, and what this end can do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OneSidedTerms {
@@ -53,6 +57,8 @@ pub(crate) struct OneSidedTerms {
     pub(crate) note_bytes: u64,
     /// Most requests of a kind that are asked at a time, [`MAX_ASKED`] but for tests.
     pub(crate) asked: usize,
+    /// Most of what the peer deals that is planned at a time, [`MOST_PLANNED`] but for tests.
+    pub(crate) planned: u64,
     /// Whether host memory can be received into at all.
     pub(crate) receives_host: bool,
     /// Whether what is received into host memory may lie apart.
@@ -220,18 +226,12 @@ impl OneSided {
         }
     }
 
-    /// Whether the memory of an operation is a list of pieces.
-    #[inline]
-    pub(super) fn has_listed(&self, op: OpKey) -> bool {
-        self.listed.contains_key(op)
-    }
-
     /// Reads of the peer of which all is dealt, and not all is sent.
     pub(super) fn unsent_reads(&self) -> usize {
         self.served.len() - self.served_writes - self.undealt_reads
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn counts(&self) -> Counts {
         let served = [self.served.len(), self.served_writes, self.undealt_reads];
         let [served, served_writes, undealt_reads] = served;
@@ -246,7 +246,7 @@ impl OneSided {
 }
 
 /// How much there is of everything, for tests.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Operations with a list, writes without an answer, reads that are not dealt; and what is

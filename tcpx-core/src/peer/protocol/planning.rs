@@ -71,7 +71,9 @@ impl PeerProtocol {
         self.actions.push_back(Action::Send(frame));
         let gathered = portion.gathered;
         let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
-        self.carry_out(plan, Action::SendChunks);
+        self.carry_out(plan, |protocol, plan| {
+            protocol.actions.push_back(Action::SendChunks(plan));
+        });
         None
     }
 
@@ -111,10 +113,10 @@ impl PeerProtocol {
     }
 
     /// Queues a plan's chunks. A message of 0 bytes has none and is done.
-    pub(super) fn carry_out(&mut self, plan: ChunkPlan, action: fn(ChunkPlan) -> Action) {
+    pub(super) fn carry_out(&mut self, plan: ChunkPlan, queue: fn(&mut Self, ChunkPlan)) {
         match (&plan.members, plan.bytes) {
             (Members::One(member), 0) => self.complete(member.op, Outcome::Done),
-            _ => self.actions.push_back(action(plan)),
+            _ => queue(self, plan),
         }
     }
 }

@@ -121,21 +121,29 @@ impl PeerProtocol {
                 }
             }
         }
+        self.plan_waiting();
     }
 
     fn bytes_done(&mut self, op: OpKey, bytes: u64) {
         let Some(operation) = self.operations.get_mut(op) else { return };
         let OpState::Matched { bytes_left, .. } = &mut operation.state else { return };
         *bytes_left = bytes_left.saturating_sub(bytes);
-        if operation.posted.direction == Direction::Send {
-            self.dealing.sent(operation.posted.bytes, bytes);
-        }
-        if self.one_sided.has_listed(op) {
+        let (direction, message_bytes) = (operation.posted.direction, operation.posted.bytes);
+        let is_over = *bytes_left == 0;
+        if let Some(listed) = self.one_sided.listed.get(op) {
+            match direction {
+                Direction::Send => {
+                    let cost = |bytes| listed.pieces.cost(bytes);
+                    self.dealing.sent(cost(message_bytes), cost(bytes));
+                }
+                Direction::Receive => self.list_arrived(op, bytes),
+            }
             return self.listed_moved(op);
         }
-        if *bytes_left == 0
-            && let Some(operation) = self.operations.remove(op)
-        {
+        if direction == Direction::Send {
+            self.dealing.sent(message_bytes, bytes);
+        }
+        if is_over && let Some(operation) = self.operations.remove(op) {
             self.completed(&operation, Outcome::Done);
         }
     }

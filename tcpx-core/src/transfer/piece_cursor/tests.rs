@@ -198,6 +198,8 @@ proptest! {
                 prop_assert!(found.iter().all(|bytes| *bytes <= gathering.segment_bytes));
             }
             prop_assert!(receiver.cursor.allows(&receiver.pieces, cut.bytes, rules.cut_pairs));
+            let is_whole = receiver.cursor.ends_a_piece(&receiver.pieces, cut.bytes);
+            prop_assert!(is_whole || cut.bytes == rules.section_bytes);
             let chunk_bytes = chunk_bytes[sections % chunk_bytes.len()];
             let dealt = section(cut.bytes, chunk_bytes, first_channel, channels);
             sender.deal(dealt, cut.is_gathered)?;
@@ -229,12 +231,17 @@ proptest! {
             let left = end.pieces.bytes - end.cursor.dealt;
             let dealt: u64 = end.cursor.dealt;
             let ends = lengths.iter().scan(0, |end, bytes| { *end += bytes; Some(*end) });
-            let crosses = ends.into_iter().any(|end| end > dealt && end < dealt.saturating_add(bytes));
+            let crosses = ends.clone().any(|end| end > dealt && end < dealt.saturating_add(bytes));
             let is_allowed = bytes > 0 && bytes <= left && !(cut_pairs && crosses);
             prop_assert_eq!(end.cursor.allows(&end.pieces, bytes, cut_pairs), is_allowed);
             if is_allowed {
+                let ends_one = ends.into_iter().any(|end| end == dealt + bytes);
+                prop_assert_eq!(end.cursor.ends_a_piece(&end.pieces, bytes), ends_one);
+                let mut skipped = end.cursor;
+                skipped.skip(&end.pieces, bytes);
                 let received = section(bytes, chunk_bytes, 0, 2);
                 end.deal(ListedSection { direction: Direction::Receive, ..received }, false)?;
+                prop_assert_eq!(skipped, end.cursor);
             }
         }
     }

@@ -1,6 +1,8 @@
 //! The bytes of operations with a list, at whichever end: what is dealt next, what the peer has
 //! dealt, and what has moved.
 
+use std::sync::Arc;
+
 use super::super::PeerProtocol;
 use super::super::action::{Action, Landing, NoteUse, Outcome, Violation};
 use super::super::dealing::Turn;
@@ -8,7 +10,9 @@ use super::super::operation::{OpState, Withdrawal};
 use super::super::staging_channels::ChannelStaging;
 use super::{Gaveup, Listed, ListedLeft, Role, Step};
 use crate::control::frame::Frame;
-use crate::transfer::piece_cursor::{CutRules, CutSection, ListedSection};
+use crate::transfer::piece_cursor::{CutRules, CutSection, ListedSection, PieceCursor};
+use crate::transfer::pieces::Pieces;
+use crate::transfer::plan::ChunkPlan;
 use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey};
 
@@ -43,7 +47,8 @@ impl PeerProtocol {
         let Some(operation) = self.operations.get_mut(op) else { return };
         let bytes = operation.posted.bytes;
         operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
-        self.dealing.push_listed(op, bytes);
+        let Some(listed) = self.one_sided.listed.get(op) else { return };
+        self.dealing.push_listed(op, listed.pieces.cost(bytes));
     }
 
     /// Whether the bytes of an operation that waits to be dealt are still wanted.
@@ -97,11 +102,12 @@ impl PeerProtocol {
         let first_channel = self.take_channels(bytes, chunk_bytes);
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
         let (recv, offset) = (listed.recv, listed.cursor.dealt);
+        let cost = listed.pieces.cost(bytes);
         let is_last = offset + bytes == listed.pieces.bytes;
         let frame = Frame::Section { recv, first_channel, offset, bytes, chunk_bytes };
         self.actions.push_back(Action::Send(frame));
         self.plan_section(op, Direction::Send, bytes, chunk_bytes, first_channel);
-        self.dealing.dealt_listed(turn, bytes, is_last);
+        self.dealing.dealt_listed(turn, cost, is_last);
         if is_last
             && let Some(Listed { role: Role::Serves(serving), .. }) = self.one_sided.listed.get(op)
         {
@@ -127,8 +133,26 @@ impl PeerProtocol {
         }
         let section =
             ListedSection { op, transfer, direction, bytes, chunk_bytes, first_channel, channels };
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
-        let mut plans = listed.cursor.deal(&listed.pieces, section);
+        let Some(listed) = self.one_sided.listed.get(op) else { return };
+        let (pieces, mut cursor) = (Arc::clone(&listed.pieces), listed.cursor);
+        match direction {
+            Direction::Send => self.make_plans(&mut cursor, &pieces, section, Action::SendChunks),
+            Direction::Receive => self.receive_section(pieces, &mut cursor, section),
+        }
+        if let Some(listed) = self.one_sided.listed.get_mut(op) {
+            listed.cursor = cursor;
+        }
+    }
+
+    /// Makes the plans of a section that begins at the cursor, which steps over it.
+    pub(in super::super) fn make_plans(
+        &mut self,
+        cursor: &mut PieceCursor,
+        pieces: &Pieces,
+        section: ListedSection,
+        action: fn(ChunkPlan) -> Action,
+    ) {
+        let mut plans = cursor.deal(pieces, section);
         let (spare, spare_members) = (&mut self.spare, &mut self.spare_members);
         let mut take_spare = || {
             let spare = spare.pop().unwrap_or_default();
@@ -136,10 +160,7 @@ impl PeerProtocol {
             spare
         };
         while let Some(plan) = plans.next_plan(&mut take_spare) {
-            self.actions.push_back(match direction {
-                Direction::Send => Action::SendChunks(plan),
-                Direction::Receive => Action::ReceiveChunks(plan),
-            });
+            self.actions.push_back(action(plan));
         }
     }
 
@@ -165,7 +186,14 @@ impl PeerProtocol {
         if posted.direction != Direction::Receive || !is_expected {
             return Err(Violation::UnknownReceive { recv });
         }
-        if offset != dealt || !listed.cursor.allows(&listed.pieces, bytes, listed.cuts_pairs) {
+        // Whoever cuts in the middle of a pair, or what is to be sent in one piece, cuts as much as
+        // there may be.
+        let is_whole = || {
+            bytes >= self.agreement.chunk_bytes.into()
+                || listed.cursor.ends_a_piece(&listed.pieces, bytes)
+        };
+        let allows = listed.cursor.allows(&listed.pieces, bytes, listed.cuts_pairs);
+        if offset != dealt || !allows || !is_whole() {
             return Err(Violation::Section { recv, offset, bytes, dealt, message_bytes });
         }
         let is_asked = matches!(listed.role, Role::Asks(_));
@@ -190,7 +218,7 @@ impl PeerProtocol {
             self.broken(Violation::Delivery { recv: op.to_wire(), bytes });
             return Some(Landing::Nowhere);
         }
-        let pieces = std::sync::Arc::clone(&listed.pieces);
+        let pieces = Arc::clone(&listed.pieces);
         let transfer = self.operations[op].posted.transfer;
         self.all_dealt(op);
         self.finish_request(op, Outcome::Done);

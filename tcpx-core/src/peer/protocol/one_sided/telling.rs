@@ -244,7 +244,7 @@ impl Telling {
     }
 
     /// Lists that the peer knows, or is being told, and their ranges.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.known.len(), self.ranges)
     }

@@ -218,7 +218,7 @@ impl ToldLists {
     }
 
     /// Lists that are whole, and the ranges of all.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.lists.len(), self.ranges)
     }

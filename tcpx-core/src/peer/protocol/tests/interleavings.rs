@@ -18,8 +18,8 @@ use crate::peer::protocol::action::Ending;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
-use crate::peer::protocol::one_sided::OneSidedTerms;
 use crate::peer::protocol::one_sided::telling::ListLimits;
+use crate::peer::protocol::one_sided::{MOST_PLANNED, OneSidedTerms};
 use crate::types::{Direction, MemoryType};
 
 /// Conversations in a run of the tests. TCPX_TEST_INTERLEAVINGS asks for others.
@@ -53,6 +53,7 @@ fn agreed(random: &mut Random) -> OneSidedTerms {
         },
         note_bytes: random.pick(&[330, 1000, 100_000]),
         asked: random.pick(&[1, 2, 1000]),
+        planned: MOST_PLANNED,
         receives_host: true,
         scatters_host: true,
     }
@@ -85,6 +86,7 @@ fn setting(
         eager: EagerTerms::agree(offers[0], offers[1], CHUNK_BYTES),
         link_is_full: random.one_in(4),
         one_sided: OneSidedTerms {
+            planned: random.pick(&[1, 500, MOST_PLANNED]),
             receives_host: !random.one_in(8),
             scatters_host: !random.one_in(4),
             ..agreed

@@ -14,6 +14,7 @@ use crate::peer::protocol::PeerProtocol;
 use crate::peer::protocol::action::{Action, Ending, Violation};
 use crate::peer::protocol::one_sided::OneSidedTerms;
 use crate::peer::protocol::one_sided::told::ListFault;
+use crate::transfer::stripe_queue::Finished;
 use crate::types::remote_access::OperationKind::{self, Read, Write};
 use crate::types::remote_access::RemoteAccess;
 use crate::types::{MemoryType, OpKey};
@@ -29,6 +30,8 @@ struct Prey {
     protocol: PeerProtocol,
     exporting: Exporting,
     said: Vec<Frame>,
+    /// Bytes of the plans that were made to receive.
+    planned: Vec<u64>,
 }
 
 impl Prey {
@@ -37,14 +40,14 @@ impl Prey {
     fn new() -> Self {
         let offer = EagerOffer { bytes: 16, buffer_bytes: 0, reaches_device: false };
         let eager = EagerTerms::agree(offer, offer, 64);
-        let one_sided = OneSidedTerms { asked: 2, note_bytes: 330, ..AMPLE };
+        let one_sided = OneSidedTerms { asked: 2, note_bytes: 330, planned: 100, ..AMPLE };
         let mut pair = Pair::up([Setting { eager, one_sided, ..SETTING }; 2]);
         let protocol = pair.ends[0].take_protocol().expect("it is up");
         let mut exporting = Exporting::new();
         for memory in [MemoryType::Host, MemoryType::Device] {
             exporting.export(6000, memory, RemoteAccess::ReadWrite);
         }
-        Self { protocol, exporting, said: Vec::new() }
+        Self { protocol, exporting, said: Vec::new(), planned: Vec::new() }
     }
 
     fn area(&self, number: usize) -> Area {
@@ -67,6 +70,7 @@ impl Prey {
                 Action::End { ending: Ending::Broken(violation), .. } => return Some(violation),
                 Action::Send(frame) | Action::SendListed { frame, .. } => self.said.push(frame),
                 Action::Served(uses) => self.exporting.exports.end_all(&uses),
+                Action::ReceiveChunks(plan) => self.planned.push(plan.bytes),
                 _ => {}
             }
         }
@@ -207,6 +211,38 @@ fn reads_whose_chunks_nobody_takes_are_not_dealt_without_end() {
     }
     // 2 that are dealt and not sent, and 2 that are not dealt.
     assert_eq!((sections, prey.protocol.operation_count()), (2, 4));
+}
+
+#[test]
+fn sections_whose_chunks_do_not_come_are_not_planned() {
+    let mut prey = Prey::with_lists();
+    prey.hear(write(OP, 2));
+    let recv = prey.granted();
+    assert!((0..5).all(|number| prey.read(section(recv, 100 * number, 100)).is_none()));
+    assert_eq!(prey.planned, [100], "the first one is as much as may be planned");
+    let op = OpKey::from_wire(recv);
+    let part = |bytes| Finished::Parts { op, transfer: Default::default(), chunks: 1, bytes };
+    prey.protocol.handle_finished(part(99));
+    prey.act();
+    assert_eq!(prey.planned, [100, 100]);
+    prey.protocol.handle_finished(part(101));
+    prey.act();
+    assert_eq!(prey.planned, [100; 3]);
+    // What is dealt later comes later, and a sender that gives up has said all of that.
+    let stopped = F::Stopped { recv, why: Refusal::Cancelled, range: 0 };
+    assert_eq!(prey.hear(stopped), None);
+    (0..3).for_each(|_| prey.protocol.handle_finished(part(100)));
+    assert_eq!((prey.act(), prey.planned.len()), (None, 5));
+    assert!(matches!(prey.said.last(), Some(Frame::OneSided(F::Answer { op: OP, .. }))));
+}
+
+#[test]
+fn nobody_cuts_shorter_than_anybody_needs() {
+    let mut prey = Prey::with_lists();
+    prey.hear(write(OP, 2));
+    let recv = prey.granted();
+    let short = Violation::Section { recv, offset: 0, bytes: 63, dealt: 0, message_bytes: BYTES };
+    assert_eq!(prey.read(section(recv, 0, 63)), Some(short));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::peer::protocol::coalescing_limits::Copier;
 use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
 use crate::peer::protocol::one_sided::telling::ListLimits;
-use crate::peer::protocol::one_sided::{MAX_ASKED, OneSidedTerms};
+use crate::peer::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 
 /// Chunks are as long as they may be.
 pub(super) const WHOLE: Cutting =
@@ -25,6 +25,7 @@ pub(super) const AMPLE: OneSidedTerms = OneSidedTerms {
     lists: ListLimits::AGREED,
     note_bytes: 1 << 20,
     asked: MAX_ASKED,
+    planned: MOST_PLANNED,
     receives_host: true,
     scatters_host: true,
 };
