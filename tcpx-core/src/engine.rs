@@ -17,6 +17,7 @@
 //! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
 //!   an operation. Pure.
 //! - `posting`: transfers, and what is posted to them.
+//! - `reaching`: peers that operations and notifications go to, connected if need be.
 //! - `registering`: memory that comes, goes, or is being copied.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
 //! - `session_watch`, `watching`: what the counters say is wrong.
@@ -41,6 +42,7 @@ mod parking;
 pub(crate) mod peer_state;
 pub(crate) mod posting;
 mod prepared_pairs;
+mod reaching;
 pub(crate) mod registering;
 mod report;
 pub(crate) mod round;

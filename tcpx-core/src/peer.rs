@@ -18,6 +18,7 @@
 //! - `post_gate`: whether operations may be posted, for those who have no engine.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
+//! - `waiting`: operations and notifications that wait for its link.
 
 mod actions;
 mod attending;
@@ -39,6 +40,7 @@ pub(crate) mod post_gate;
 pub(crate) mod protocol;
 mod report;
 pub(crate) mod session_context;
+mod waiting;
 pub(crate) mod watch;
 
 use std::sync::Arc;
@@ -51,6 +53,7 @@ use self::origin::Origin;
 use self::post_gate::{MOST_HANDED_IN, PostGate};
 use self::protocol::stage::{Leaving, PeerStage};
 use self::session_context::SessionContext;
+use self::waiting::Waiting;
 use self::watch::{PeerWatch, WatchInput};
 use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::{Connector, Reached};
@@ -68,7 +71,6 @@ use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, Direction, PeerKey};
-use crate::workers::Workers;
 
 /// Where in its life a peer is.
 #[derive(Debug)]
@@ -103,6 +105,8 @@ pub(crate) struct Peer {
     /// What others see of whether it may be posted to.
     gate: Arc<PostGate>,
     watch: PeerWatch,
+    /// What was posted before it had a link.
+    waiting: Waiting,
 }
 
 /// Where in its life a peer is, for those who wait for it.
@@ -120,8 +124,8 @@ pub(crate) enum PeerStatus<'a> {
 
 impl Peer {
     fn new(key: PeerKey, name: PeerName, origin: Origin, state: State) -> Self {
-        let (gate, watch) = (Arc::default(), PeerWatch::default());
-        Self { key, name, origin, state, is_left: false, gate, watch }
+        let (gate, watch, waiting) = (Arc::default(), PeerWatch::default(), Waiting::default());
+        Self { key, name, origin, state, is_left: false, gate, watch, waiting }
     }
 
     /// A peer that is to be reached.
@@ -142,11 +146,20 @@ impl Peer {
         mut link: LinkSocket,
         agreement: Agreement,
         now: Instant,
-        session: &SessionContext,
-        workers: &Workers,
+        cx: &Commons,
     ) -> Result<()> {
+        let Commons { session, ledger, workers, .. } = cx;
         let local = link.local_ip();
         let setup = CommSetup::start(self.key, &self.name, local, agreement, session, workers);
+        // The other end may be up before this one, and notify at once.
+        let setup = setup.and_then(|setup| {
+            let (name, room) = (self.name.clone(), agreement.note_bytes);
+            let added = ledger.notifications.add_sender(self.key, name, room);
+            added.map(|()| setup).map_err(|_| Error::Protocol {
+                peer: self.name.to_string(),
+                detail: "too many notifications of earlier peers wait here".to_owned(),
+            })
+        });
         let setup = setup.inspect_err(|error| {
             link.queue(&Frame::Abort(error.to_string()));
             let _ = link.flush();
@@ -154,6 +167,7 @@ impl Peer {
         let (key, name) = (self.key, &self.name);
         let mut connection = Connection::new(key, name, link, setup, agreement, now, session);
         connection.watch(&session.poller);
+        self.waiting.hand_over(&mut connection);
         self.state = State::Linked(Box::new(connection));
         Ok(())
     }
@@ -328,7 +342,7 @@ impl Peer {
                 return Ok(false);
             };
             self.origin.given_up = given_up;
-            self.link_up(link, agreement, now, &cx.session, &cx.workers)?;
+            self.link_up(link, agreement, now, cx)?;
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }

@@ -148,9 +148,7 @@ impl Engine {
         }
         self.agenda.mark(key);
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if let Err(error) =
-            peer.link_up(link, agreement, now, &self.commons.session, &self.commons.workers)
-        {
+        if let Err(error) = peer.link_up(link, agreement, now, &self.commons) {
             self.fail_peer(key, error);
         }
     }

@@ -11,7 +11,6 @@ use crate::control::inbound_handshake::Welcomed;
 use crate::control::introduction::Introduction;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
-use crate::peer::commons::Commons;
 use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 
@@ -114,12 +113,12 @@ impl Engine {
         self.agenda.mark(key);
         let (Some(handshake), Some(peer)) = (handshake, self.peers.get_mut(key)) else { return };
         let instead_of = peer.connector().and_then(Connector::unanswered);
-        let Commons { session, workers, .. } = &self.commons;
-        let Some(welcomed) = handshake.welcome(&session.identity, instead_of) else { return };
+        let identity = &self.commons.session.identity;
+        let Some(welcomed) = handshake.welcome(identity, instead_of) else { return };
         let Welcomed { link, agreement, .. } = welcomed;
         tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
         self.accept_queue.note_taken_by_connect();
-        if let Err(error) = peer.link_up(link, agreement, now, session, workers) {
+        if let Err(error) = peer.link_up(link, agreement, now, &self.commons) {
             self.fail_peer(key, error);
         }
     }

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use super::posting::NewTransfer;
 use super::prepared_pairs::PreparedPairs;
-use crate::error::{Departure, Error, Phase, RegistrationProblem, RemoteProblem, Result};
+use crate::control::conn_info::SessionId;
+use crate::error::{Departure, Error, Phase, RegistrationProblem, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::exports::table::ExportKey;
 use crate::peer::Peer;
 use crate::peer::protocol::one_sided::NewRequest;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::transfer_cell::TransferCell;
 use crate::types::memory_id::MemoryId;
 use crate::types::remote_access::OperationKind;
 use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
@@ -21,7 +22,11 @@ use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, Tra
 #[derive(Debug)]
 pub(super) struct Prepared {
     list: Arc<PreparedList>,
-    peer: PeerKey,
+    /// The name of its peer, and the session whose memory it is about.
+    pub(super) peer_name: Box<str>,
+    pub(super) session: SessionId,
+    /// The peer that it was posted to last, or would be now; null: it is to be connected first.
+    pub(super) peer: PeerKey,
     /// The registrations that it uses.
     memory: Box<[MemoryId]>,
 }
@@ -30,11 +35,12 @@ pub(super) struct Prepared {
 #[derive(Debug)]
 pub(crate) struct NewOperation {
     pub(crate) prepared: PreparedKey,
-    pub(crate) transfer: NewTransfer,
+    pub(crate) transfer: TransferKey,
+    pub(crate) cell: Arc<TransferCell>,
 }
 
 impl Engine {
-    /// Prepares an operation with a peer that is up.
+    /// Prepares an operation with a peer that is known.
     pub(crate) fn prepare(
         &mut self,
         name: &str,
@@ -42,26 +48,41 @@ impl Engine {
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>],
     ) -> Result<NewOperation> {
-        let transfer = self.create_transfer(name)?;
-        let prepared = self.prepare_list(name, kind, local, remote);
-        if prepared.is_err() {
-            self.release(transfer.key);
-        }
-        Ok(NewOperation { prepared: prepared?, transfer })
+        self.check_open()?;
+        self.check_reachable(name, remote.iter().map(|range| range.key.session))?;
+        let pairs = self.pair(name, kind, local, remote)?;
+        let PreparedPairs { pieces, memory, keys, key_bytes, ranges, remote_memory } = pairs;
+        let pieces = Arc::new(pieces);
+        let peer = self.names.get(name).copied().unwrap_or_default();
+        // There is one, or there were no pairs.
+        let session = remote.first().map(|range| range.key.session).unwrap_or_default();
+        let prepared = self.prepared.insert_with_key(|key| Prepared {
+            list: Arc::new(PreparedList {
+                key,
+                kind,
+                pieces,
+                keys,
+                key_bytes,
+                ranges,
+                remote_memory,
+            }),
+            peer_name: name.into(),
+            session,
+            peer,
+            memory,
+        });
+        let (key, cell) = self.commons.ledger.transfers.add(peer);
+        Ok(NewOperation { prepared, transfer: key, cell })
     }
 
-    fn prepare_list(
-        &mut self,
+    /// The pairs of an operation, checked.
+    fn pair(
+        &self,
         name: &str,
         kind: OperationKind,
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>],
-    ) -> Result<PreparedKey> {
-        let (peer_key, peer) = self.peer(name)?;
-        let refuse = |problem| Error::Remote { peer: Some(name.to_owned()), memory: None, problem };
-        if remote.iter().any(|range| !peer.is_of_session(&range.key.session)) {
-            return Err(refuse(RemoteProblem::AnotherSession));
-        }
+    ) -> Result<PreparedPairs> {
         let registrations = &self.commons.ledger.registrations;
         let pairs = PreparedPairs::new(kind, local, remote, |range, access| {
             registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
@@ -72,22 +93,7 @@ impl Engine {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
             return Err(Error::Registration { id: local.first().map(|it| it.memory), problem });
         }
-        let PreparedPairs { pieces, memory, keys, key_bytes, ranges, remote_memory } = pairs;
-        let pieces = Arc::new(pieces);
-        let key = self.prepared.insert_with_key(|key| Prepared {
-            list: Arc::new(PreparedList {
-                key,
-                kind,
-                pieces,
-                keys,
-                key_bytes,
-                ranges,
-                remote_memory,
-            }),
-            peer: peer_key,
-            memory,
-        });
-        Ok(key)
+        Ok(pairs)
     }
 
     /// Posts an operation, which is not under way.
@@ -99,9 +105,9 @@ impl Engine {
     ) -> Result<()> {
         self.check_open()?;
         check_note(note.unwrap_or_default())?;
-        let Prepared { list, peer: peer_key, memory } =
-            self.prepared.get(prepared).ok_or(Error::Closed)?;
-        let (list, peer_key) = (Arc::clone(list), *peer_key);
+        let peer_key = self.peer_of(prepared, transfer)?;
+        let Prepared { list, memory, .. } = self.prepared.get(prepared).ok_or(Error::Closed)?;
+        let list = Arc::clone(list);
         let cell = Arc::clone(&self.commons.ledger.transfers.get(transfer)?.cell);
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         if !cell.is_complete() {
@@ -111,7 +117,7 @@ impl Engine {
                 cure: "wait for it, or prepare another",
             });
         }
-        let connection = peer.connection_up()?;
+        peer.check_requests()?;
         let registrations = &mut self.commons.ledger.registrations;
         for id in memory {
             registrations.usable(*id)?;
@@ -121,7 +127,7 @@ impl Engine {
         }
         cell.posted(list.direction(), 1);
         let request = NewRequest { transfer, list, note: note.map(Arc::from) };
-        let posted = connection.post_request(request, &mut self.commons);
+        let posted = peer.post_request(request, &mut self.commons);
         self.end_on_error(peer_key, posted)?;
         self.posted(peer_key, 1);
         Ok(())
@@ -142,9 +148,10 @@ impl Engine {
     pub(crate) fn notify(&mut self, name: &str, note: &[u8]) -> Result<()> {
         self.check_open()?;
         check_note(note)?;
-        let (key, _) = self.peer(name)?;
+        let key = self.reach(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
-        let noted = peer.connection_up()?.notify(Arc::from(note), &mut self.commons);
+        peer.check_requests()?;
+        let noted = peer.notify(Arc::from(note), &mut self.commons);
         if let Err(Error::NotificationsFull { .. }) = noted {
             return noted;
         }

@@ -83,12 +83,6 @@ impl Connection {
 
     fn open(&mut self, cx: &mut Commons) -> Result<()> {
         let Some(setup) = self.setup.take() else { return Ok(()) };
-        let note_bytes = self.protocol.agreement().note_bytes;
-        let added = cx.ledger.notifications.add_sender(self.key, self.name.clone(), note_bytes);
-        if added.is_err() {
-            let detail = "too many notifications of earlier peers wait here";
-            return Err(self.protocol_error(detail.into()));
-        }
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
         let Comms { sends, receives } = setup.finish();

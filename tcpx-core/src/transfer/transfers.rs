@@ -56,6 +56,13 @@ impl Transfers {
         (key, cell)
     }
 
+    /// What is posted to a transfer from now on goes to this peer.
+    pub(crate) fn move_to(&mut self, key: TransferKey, peer: PeerKey) {
+        if let Some(transfer) = self.all.get_mut(key) {
+            transfer.peer = peer;
+        }
+    }
+
     /// Where the ends of rounds wait for the program.
     pub(crate) fn completions(&self) -> &Arc<CompletionQueue> {
         &self.completions
