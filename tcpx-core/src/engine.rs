@@ -11,6 +11,8 @@
 //!   ends.
 //! - `exporting`: memory that peers may reach.
 //! - `inbox`: posts that were handed in while another thread had the engine.
+//! - `group_names`: what other groups are called. Pure. `membership`: a session's place in its
+//!   group. `handing_over`: those who come for another session of it.
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
@@ -32,10 +34,13 @@ mod collision;
 mod departing;
 mod ending;
 mod exporting;
+pub(crate) mod group_names;
+mod handing_over;
 mod hanging;
 mod hung_calls;
 pub(crate) mod inbox;
 mod meeting;
+pub(crate) mod membership;
 pub(crate) mod operating;
 mod parked;
 mod parking;
@@ -66,12 +71,13 @@ use self::agenda::Agenda;
 use self::attempts::Attempts;
 use self::hung_calls::HungCalls;
 use self::inbox::Inbox;
+use self::membership::Membership;
 use self::operating::Prepared;
 use self::parked::Parked;
 use self::session_watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::control::conn_info::ConnInfo;
-use crate::control::identity::random;
+use crate::control::identity::{Identity, random};
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result, SettingProblem};
 use crate::exports::stable_keys::StableKeys;
@@ -101,6 +107,8 @@ pub(crate) struct Engine {
     names: HashMap<String, PeerKey>,
     infos: BTreeMap<String, ConnInfo>,
     listener: Option<ControlListener>,
+    /// Of a session of a group.
+    membership: Option<Membership>,
     /// Something has happened to the listener, or to who waits for it.
     is_listener_due: bool,
     accept_queue: AcceptQueue<PeerKey>,
@@ -156,7 +164,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(options: SessionOptions) -> Result<Self> {
+    pub(crate) fn new(options: SessionOptions, membership: Option<Membership>) -> Result<Self> {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options)?;
@@ -175,13 +183,20 @@ impl Engine {
         );
         let staging = StagingPool::new(options.staging_bytes);
         let workers = Workers::default();
-        let registrations = Registrations::new(workers.clone());
-        let transfers = Transfers::default();
+        let ids_before = membership.as_ref().map_or(0, |group| group.device.ids_before());
+        let registrations = Registrations::new(workers.clone(), ids_before);
+        let completions = membership.as_ref().map(|group| Arc::clone(&group.completions));
+        let transfers = Transfers::new(completions.unwrap_or_default());
         let notifications = Arc::new(NotificationQueue::new(Arc::clone(transfers.completions())));
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
+        let identity = match &membership {
+            Some(group) => group.identity(&options, plugin.name(), chunk_bytes),
+            None => Identity::new(&options, plugin.name(), chunk_bytes)?,
+        };
         let session =
-            SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
+            SessionContext::new(options, plugin, packet_bytes, memory, backend, identity)?;
+        let listener = membership.as_ref().map_or(Ok(None), |group| group.listener(&session))?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
         let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
         Ok(Self {
@@ -195,7 +210,8 @@ impl Engine {
             agenda: Agenda::default(),
             names: HashMap::new(),
             infos: BTreeMap::new(),
-            listener: None,
+            listener,
+            membership,
             is_listener_due: false,
             accept_queue: AcceptQueue::default(),
             accepts_of_anyone: 0,

@@ -52,7 +52,6 @@ use self::connection::{ChannelRecord, Connection};
 use self::origin::Origin;
 use self::post_gate::{MOST_HANDED_IN, PostGate};
 use self::protocol::stage::{Leaving, PeerStage};
-use self::session_context::SessionContext;
 use self::waiting::Waiting;
 use self::watch::{PeerWatch, WatchInput};
 use crate::control::conn_info::{ConnInfo, SessionId};
@@ -176,9 +175,9 @@ impl Peer {
         &self.name
     }
 
-    /// What it said it is called when it came in, if it has come in and has a name.
-    pub(crate) fn calls_itself(&self) -> &str {
-        self.origin.calls_itself()
+    /// What it said when it came in, if it has come in.
+    pub(crate) fn introduction(&self) -> Option<&Introduction> {
+        self.origin.introduction()
     }
 
     pub(crate) fn status(&self) -> PeerStatus<'_> {

@@ -48,6 +48,11 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
+    /// No transfer yet. The ends of rounds are told there.
+    pub(crate) fn new(completions: Arc<CompletionQueue>) -> Self {
+        Self { completions, ..Self::default() }
+    }
+
     /// A new transfer: its key, and what its owner sees of it.
     pub(crate) fn add(&mut self, peer: PeerKey) -> (TransferKey, Arc<TransferCell>) {
         let cell = Arc::<TransferCell>::default();
