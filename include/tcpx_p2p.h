@@ -379,7 +379,8 @@ typedef int32_t tcpx_status;
 #endif // __cplusplus
 
 /**
- * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations.
+ * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
+ * `group` 1 it stands for a group: the host and all GPUs as one, for operations on memory of peers.
  *
  * An id of 0 is no session.
  */
@@ -791,9 +792,12 @@ typedef struct tcpx_session_options {
    */
   uint32_t notification_bytes;
   /**
-   * 0.
+   * With 1, the handle stands for a group: a session of the host, and one of each GPU that is
+   * used, which have one connection info, one name, and one set of peers. It is for operations
+   * on memory of peers, and takes `gpu` only for the hardware plugin's host memory. 0 is the
+   * default.
    */
-  uint32_t reserved;
+  int32_t group;
 } tcpx_session_options;
 
 /**
@@ -1303,6 +1307,27 @@ tcpx_status tcpx_session_register_memory(struct tcpx_session session,
                                          uint64_t *out_memory);
 
 /**
+ * Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
+ * memory. Otherwise it does what `tcpx_session_register_memory` does.
+ *
+ * In a group, this makes the session of the GPU, if there is none: that may take a while. A session
+ * that is in no group has one GPU at most, and takes memory of that one and of the host.
+ *
+ * Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none of
+ * the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such as
+ * `TCPX_ERR_UNAVAILABLE`. Any thread.
+ *
+ * Pointers:
+ * As for `tcpx_session_register_memory`.
+ */
+tcpx_status tcpx_session_register_memory_on(struct tcpx_session session,
+                                            int32_t device,
+                                            void *address,
+                                            uint64_t bytes,
+                                            int32_t is_recv,
+                                            uint64_t *out_memory);
+
+/**
  * Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
  *
  * Keys to it are taken back first, as by `tcpx_unexport`: what peers have under way with it fails.
@@ -1666,7 +1691,7 @@ tcpx_status tcpx_transfer_post_recv_batch(struct tcpx_transfer transfer,
                                           size_t count);
 
 /**
- * Makes a session. End it with `tcpx_session_destroy`.
+ * Makes a session, or with `group` 1 of the options a group. End it with `tcpx_session_destroy`.
  *
  * It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
  * environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from

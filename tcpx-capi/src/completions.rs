@@ -99,7 +99,7 @@ pub unsafe extern "C" fn tcpx_session_poll_completions(
         let entries =
             unsafe { Entries::new("out_completions", out_completions, entry_bytes, capacity) }?;
         let mut completions = Vec::new();
-        session.get()?.poll_completions(&mut completions, entries.capacity())?;
+        session.any()?.poll_completions(&mut completions, entries.capacity())?;
         entries.write(completions.iter().map(tcpx_completion::from))?;
         count.write(completions.len());
         Ok(())
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn tcpx_session_event_fd(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_fd", out_fd) }?;
-        out.write(session.get()?.event_fd()?.as_raw_fd());
+        out.write(session.any()?.event_fd()?.as_raw_fd());
         Ok(())
     })
 }

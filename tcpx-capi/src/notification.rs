@@ -63,7 +63,7 @@ pub unsafe extern "C" fn tcpx_notify(
         let peer = unsafe { peer_name(peer) }?;
         // SAFETY: passed on from the caller.
         let bytes = unsafe { note(notification, notification_bytes) }?;
-        Ok(session.get()?.notify(peer, bytes)?)
+        Ok(session.any()?.notify(peer, bytes)?)
     })
 }
 
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn tcpx_poll_notifications(
         // SAFETY: passed on from the caller.
         let mut room = unsafe { Room::new("buffer", buffer.cast(), buffer_bytes, least) }?;
         let mut taken = Vec::new();
-        session.get()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
+        session.any()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
         entries.write(taken.iter().map(|notification| tcpx_notification {
             size: entry_bytes,
             offset: room.append(&notification.bytes),

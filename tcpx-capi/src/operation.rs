@@ -110,7 +110,7 @@ pub unsafe extern "C" fn tcpx_operation_prepare(
         let kind = kind_from(kind)?;
         // SAFETY: passed on from the caller.
         let items = unsafe { Items::new("pairs", pairs, pair_bytes, count, TCPX_MAX_PAIRS) }?;
-        let session = session.get()?;
+        let session = session.any()?;
         // SAFETY: passed on from the caller.
         let pairs = unsafe { Pairs::read(&items) }?;
         let operation = session.prepare(peer, kind, pairs.local(), &pairs.remote()?)?;

@@ -43,6 +43,13 @@ fn one_sided_operations_end_in_place_or_in_statuses() {
 }
 
 #[test]
+fn groups_move_bytes_between_devices_and_refuse_the_rest() {
+    survive(GCC, Linkage::Shared, "c/group.c", &[]);
+    survive(CLANG, Linkage::Static, "c/group.c", &[]);
+    survive(GXX, Linkage::Shared, "cpp/group.cpp", &[]);
+}
+
+#[test]
 fn any_thread_may_call_anything() {
     // The handles that the threads share are C11 atomics.
     survive(GCC, Linkage::Shared, "c/threads.c", &["-std=c11"]);

@@ -1,9 +1,12 @@
 //! How other groups are reached and left.
 
+use std::sync::Arc;
+
 use super::Group;
 use crate::control::conn_info::ConnInfo;
 use crate::engine::peer_state::PeerState;
 use crate::error::{Error, Result, SettingProblem};
+use crate::session::Session;
 use crate::types::MAX_NAME_BYTES;
 use crate::types::device::{Device, LONGEST_SUFFIX};
 
@@ -72,16 +75,7 @@ impl Group {
     /// As there; the first of those that there are. All are left all the same.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
         let members = self.members.all();
-        let sessions = || std::iter::once(&self.front).chain(members.iter().map(|it| &**it));
-        let mut left = Vec::new();
-        for session in sessions() {
-            for name in session.peers_of_group(peer)? {
-                // It may have gone since.
-                if session.start_disconnect(&name).is_ok() {
-                    left.push((session, name));
-                }
-            }
-        }
+        let left = self.leave(peer, &members)?;
         if left.is_empty() {
             // Also ends an attempt, and says what is known.
             return self.front.disconnect(peer);
@@ -95,5 +89,35 @@ impl Group {
             }
         }
         outcome
+    }
+
+    /// As [`Session::start_disconnect`](crate::Session::start_disconnect), of all devices of a peer.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_disconnect(&self, peer: &str) -> Result<()> {
+        let members = self.members.all();
+        match self.leave(peer, &members)?.is_empty() {
+            true => self.front.start_disconnect(peer),
+            false => Ok(()),
+        }
+    }
+
+    /// Begins to say goodbye to all devices of a peer. Returns who says it to whom.
+    fn leave<'a>(
+        &'a self,
+        peer: &str,
+        members: &'a [Arc<Session>],
+    ) -> Result<Vec<(&'a Session, String)>> {
+        let mut left = Vec::new();
+        for session in std::iter::once(&self.front).chain(members.iter().map(|it| &**it)) {
+            for name in session.peers_of_group(peer)? {
+                // It may have gone since.
+                if session.start_disconnect(&name).is_ok() {
+                    left.push((session, name));
+                }
+            }
+        }
+        Ok(left)
     }
 }
