@@ -124,12 +124,12 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
 /// Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
 /// memory. Otherwise it does what `tcpx_session_register_memory` does.
 ///
-/// In a group, this makes the session of the GPU, if there is none: that may take a while. A session
-/// that is in no group has one GPU at most, and takes memory of that one and of the host.
+/// In a group, this makes the session of the GPU, if there is none: that may take a while. A
+/// session that is in no group has one GPU at most, and takes memory of that one and of the host.
 ///
-/// Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none of
-/// the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such as
-/// `TCPX_ERR_UNAVAILABLE`. Any thread.
+/// Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
+/// of the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such
+/// as `TCPX_ERR_UNAVAILABLE`. Any thread.
 ///
 /// # Safety
 /// As for `tcpx_session_register_memory`.

@@ -18,7 +18,8 @@ use crate::{boundary, input, registry};
 pub const TCPX_MAX_CONN_INFO_BYTES: usize = 65_576;
 
 /// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
-/// `group` 1 it stands for a group: the host and all GPUs as one, for operations on memory of peers.
+/// `group` 1 it stands for a group: the host and all GPUs as one, for operations on memory of
+/// peers.
 ///
 /// An id of 0 is no session.
 #[repr(C)]

@@ -16,8 +16,8 @@
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
-//! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
-//!   an operation. Pure.
+//! - `operating`: operations on memory of peers, and notifications. `prepared`: an operation
+//!   between its posts. `prepared_pairs`: both ends of one. Pure.
 //! - `posting`: transfers, and what is posted to them.
 //! - `reaching`: peers that operations and notifications go to, connected if need be.
 //! - `registering`: memory that comes, goes, or is being copied.
@@ -46,6 +46,7 @@ mod parked;
 mod parking;
 pub(crate) mod peer_state;
 pub(crate) mod posting;
+mod prepared;
 mod prepared_pairs;
 mod reaching;
 pub(crate) mod registering;
@@ -72,8 +73,8 @@ use self::attempts::Attempts;
 use self::hung_calls::HungCalls;
 use self::inbox::Inbox;
 use self::membership::Membership;
-use self::operating::Prepared;
 use self::parked::Parked;
+use self::prepared::Prepared;
 use self::session_watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::control::conn_info::ConnInfo;

@@ -14,11 +14,9 @@ mod peers;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use tcpx_cuda::CudaError;
-
 use self::members::Members;
 use crate::completions::transfer_completion::TransferCompletion;
-use crate::error::{Error, MemoryUnavailable, Result, SettingProblem};
+use crate::error::{Error, Result, SettingProblem};
 use crate::plugin::Nic;
 use crate::session::Session;
 use crate::settings::SessionOptions;
@@ -28,10 +26,10 @@ use crate::types::device::Device;
 /// Several GPUs and the memory of the host as one, for operations on memory of peers: one listener,
 /// one connection info, one name, and one set of peers.
 ///
-/// It is a [`Session`] for the host, and one for each GPU that is used, made when memory of that GPU
-/// is first registered here or reached from elsewhere. A [registration](Self::register_memory) names
-/// its device; from then on ids and keys say it by themselves. A pair of devices, one here and one
-/// at a peer, is connected with the first operation between them.
+/// It is a [`Session`] for the host, and one for each GPU that is used, made when memory of that
+/// GPU is first registered here or reached from elsewhere. A [registration](Self::register_memory)
+/// names its device; from then on ids and keys say it by themselves. A pair of devices, one here
+/// and one at a peer, is connected with the first operation between them.
 ///
 /// Its sessions have progress threads of their own, and accept whoever comes and has proven itself
 /// ([`SessionOptions::accept_all`]), whatever the options say. A peer of a group may also be a
@@ -99,7 +97,10 @@ impl Group {
     fn with<T>(&self, device: Device, call: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
         match device {
             Device::Host => call(&self.front),
-            device => call(&*self.members.get_or_make(device)?),
+            device => {
+                let member = self.members.get_or_make(device)?;
+                call(&member)
+            }
         }
     }
 
@@ -112,7 +113,7 @@ impl Group {
     ) -> Result<T> {
         match device {
             Device::Host => call(&self.front),
-            device => self.members.get(device)?.map_or_else(|| Err(unknown()), |it| call(&*it)),
+            device => self.members.get(device)?.map_or_else(|| Err(unknown()), |it| call(&it)),
         }
     }
 
@@ -189,9 +190,4 @@ impl Drop for Group {
             tracing::warn!(%error, "the group did not end cleanly");
         }
     }
-}
-
-/// The error of a GPU that is not there, where ordinary memory stands in for so many.
-fn no_such_gpu(gpu: u32, count: u32) -> Error {
-    Error::MemoryUnavailable(MemoryUnavailable::Cuda(CudaError::NoSuchGpu { gpu, count }))
 }

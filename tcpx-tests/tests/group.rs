@@ -1,5 +1,5 @@
-//! Groups: the host and GPUs of a process as one, for operations on memory of peers. Ordinary memory
-//! stands in for GPUs.
+//! Groups: the host and GPUs of a process as one, for operations on memory of peers. Ordinary
+//! memory stands in for GPUs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};

@@ -72,7 +72,7 @@ impl Names {
         let is_name = !given.is_empty()
             && given.len() + LONGEST_SUFFIX <= MAX_NAME_BYTES
             && Device::group_name(given) == given
-            && printable(given).to_string() == given;
+            && printable(given) == given;
         let mut name = given.to_owned();
         while !is_name && name == given || self.is_taken(&name) {
             self.made_up += 1;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
+use super::prepared::Prepared;
 use super::prepared_pairs::PreparedPairs;
-use crate::control::conn_info::SessionId;
 use crate::error::{Departure, Error, Phase, RegistrationProblem, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::exports::table::ExportKey;
@@ -14,26 +14,12 @@ use crate::peer::protocol::one_sided::NewRequest;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::transfer::memory_range::MemoryRange;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::types::memory_id::MemoryId;
 use crate::types::remote_access::OperationKind;
 use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
 
-/// An operation that a program has prepared.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    list: Arc<PreparedList>,
-    /// The name of its peer, and the session whose memory it is about.
-    pub(super) peer_name: Box<str>,
-    pub(super) session: SessionId,
-    /// The peer that it was posted to last, or would be now; null: it is to be connected first.
-    pub(super) peer: PeerKey,
-    /// The registrations that it uses.
-    memory: Box<[MemoryId]>,
-}
-
 /// An operation, for its owner.
 #[derive(Debug)]
-pub(crate) struct NewOperation {
+pub(crate) struct OperationKeys {
     pub(crate) prepared: PreparedKey,
     pub(crate) transfer: TransferKey,
     pub(crate) cell: Arc<TransferCell>,
@@ -47,7 +33,7 @@ impl Engine {
         kind: OperationKind,
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>],
-    ) -> Result<NewOperation> {
+    ) -> Result<OperationKeys> {
         self.check_open()?;
         self.check_reachable(name, remote.iter().map(|range| range.key.session))?;
         let pairs = self.pair(name, kind, local, remote)?;
@@ -72,7 +58,7 @@ impl Engine {
             memory,
         });
         let (key, cell) = self.commons.ledger.transfers.add(peer);
-        Ok(NewOperation { prepared, transfer: key, cell })
+        Ok(OperationKeys { prepared, transfer: key, cell })
     }
 
     /// The pairs of an operation, checked.
@@ -176,8 +162,8 @@ impl Engine {
         }
     }
 
-    /// Ends peers that have not ended what they do with these exports, though they were asked to for
-    /// so long.
+    /// Ends peers that have not ended what they do with these exports, though they were asked to
+    /// for so long.
     pub(crate) fn end_users(&mut self, exports: &[ExportKey], waited: Duration) {
         let uses = |peer: &Peer| peer.connection().is_some_and(|it| it.serves(exports));
         let users: Vec<PeerKey> =

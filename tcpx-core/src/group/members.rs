@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::no_such_gpu;
+use tcpx_cuda::CudaError;
+
 use crate::completions::queue::CompletionQueue;
 use crate::control::conn_info::{Secret, SessionId};
 use crate::control::identity::new_id;
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::engine::group_names::GroupNames;
 use crate::engine::membership::{HandOver, Membership};
-use crate::error::{Error, Result};
+use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::device_memory::gpu_count;
 use crate::session::Session;
 use crate::settings::SessionOptions;
@@ -158,4 +159,9 @@ impl Members {
     fn made(&self) -> MutexGuard<'_, Made> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The error of a GPU that is not there, where ordinary memory stands in for so many.
+fn no_such_gpu(gpu: u32, count: u32) -> Error {
+    Error::MemoryUnavailable(MemoryUnavailable::Cuda(CudaError::NoSuchGpu { gpu, count }))
 }

@@ -4,14 +4,15 @@ use super::Group;
 use crate::completions::notification::Notification;
 use crate::error::{Error, RemoteProblem, Result};
 use crate::exports::remote_range::RemoteRange;
+use crate::session::Session;
 use crate::session::operation::Operation;
 use crate::transfer::memory_range::MemoryRange;
 use crate::types::device::Device;
 use crate::types::remote_access::OperationKind;
 
 impl Group {
-    /// As [`Session::prepare`](crate::Session::prepare), between one device of this group and one of
-    /// the peer: those that the ranges lie on. In all four ways: host or GPU here, host or GPU
+    /// As [`Session::prepare`](crate::Session::prepare), between one device of this group and one
+    /// of the peer: those that the ranges lie on. In all four ways: host or GPU here, host or GPU
     /// there; but no hardware plugin receives into memory of a host.
     ///
     /// The first post between two devices connects them, and waits for that. Errors name the peer
@@ -37,7 +38,7 @@ impl Group {
         let here = only(here).ok_or_else(several)?;
         let there = only(there).ok_or_else(several)?;
         let name = there.name_in(peer);
-        let prepare = |session: &crate::Session| {
+        let prepare = |session: &Session| {
             if let Some(info) = self.members.names.info(peer, there) {
                 session.know(&name, info)?;
             }
@@ -58,8 +59,9 @@ impl Group {
         self.front.notify(peer, bytes)
     }
 
-    /// As [`Session::poll_notifications`](crate::Session::poll_notifications), of all devices of all
-    /// peers. Those of [`notify`](Self::notify) come in the order in which the peer has sent them.
+    /// As [`Session::poll_notifications`](crate::Session::poll_notifications), of all devices of
+    /// all peers. Those of [`notify`](Self::notify) come in the order in which the peer has sent
+    /// them.
     ///
     /// # Errors
     /// [`Error::Forked`].

@@ -25,8 +25,8 @@ impl Group {
     /// that has connected before keeps the name that it came under.
     ///
     /// # Errors
-    /// As there; [`Error::Setting`] for a name of more than 55 bytes, and for one that ends as those
-    /// of devices do: "/gpu0".
+    /// As there; [`Error::Setting`] for a name of more than 55 bytes, and for one that ends as
+    /// those of devices do: "/gpu0".
     pub fn load_remote_conn_info(&self, peer: &str, conn_info: &[u8]) -> Result<()> {
         let refuse = |problem| Error::setting("peer name", peer, problem);
         if Device::group_name(peer) != peer {
@@ -91,7 +91,8 @@ impl Group {
         outcome
     }
 
-    /// As [`Session::start_disconnect`](crate::Session::start_disconnect), of all devices of a peer.
+    /// As [`Session::start_disconnect`](crate::Session::start_disconnect), of all devices of a
+    /// peer.
     ///
     /// # Errors
     /// As there.

@@ -10,7 +10,7 @@ use super::Session;
 use super::shared::Shared;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
-use crate::engine::operating::NewOperation;
+use crate::engine::operating::OperationKeys;
 use crate::error::{Error, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::transfer::memory_range::MemoryRange;
@@ -72,7 +72,7 @@ impl Session {
         remote: &[RemoteRange<'_>],
     ) -> Result<Operation> {
         let new = self.shared.engine()?.prepare(peer, kind, local, remote)?;
-        let NewOperation { prepared, transfer, cell } = new;
+        let OperationKeys { prepared, transfer, cell } = new;
         let (shared, completions) = (Arc::clone(&self.shared), Arc::clone(&self.completions));
         Ok(Operation { shared, prepared, transfer, cell, completions })
     }
@@ -89,7 +89,8 @@ impl Operation {
     ///
     /// # Errors
     /// [`Error::PeerState`] while it is under way, and while the peer leaves, or the peer's own
-    /// error; [`Error::Closed`] when the program has left the peer and does not know its way; [`Error::UnknownRegistration`] when its memory was taken back;
+    /// error; [`Error::Closed`] when the program has left the peer and does not know its way;
+    /// [`Error::UnknownRegistration`] when its memory was taken back;
     /// [`Error::NotificationTooLong`]. Nothing was posted then.
     pub fn post(&self, notification: Option<&[u8]>) -> Result<()> {
         self.shared.engine()?.post_operation(self.prepared, self.transfer, notification)
