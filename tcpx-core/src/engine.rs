@@ -35,7 +35,7 @@ mod departing;
 mod ending;
 mod exporting;
 pub(crate) mod group_names;
-mod handing_over;
+pub(crate) mod handing_over;
 mod hanging;
 mod hung_calls;
 pub(crate) mod inbox;
@@ -62,6 +62,7 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use slotmap::SlotMap;
@@ -110,6 +111,8 @@ pub(crate) struct Engine {
     listener: Option<ControlListener>,
     /// Of a session of a group.
     membership: Option<Membership>,
+    /// How many are on their way to other sessions of the group.
+    pub(crate) handed_over: Arc<AtomicUsize>,
     /// Something has happened to the listener, or to who waits for it.
     is_listener_due: bool,
     accept_queue: AcceptQueue<PeerKey>,
@@ -213,6 +216,7 @@ impl Engine {
             infos: BTreeMap::new(),
             listener,
             membership,
+            handed_over: Arc::default(),
             is_listener_due: false,
             accept_queue: AcceptQueue::default(),
             accepts_of_anyone: 0,

@@ -1,12 +1,17 @@
 //! Sessions that come in for another session of the group.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Engine;
 use crate::control::conn_info::ConnInfo;
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::error::Result;
 use crate::types::device::Device;
+
+/// Most that are on their way to another session at a time. Making one may take long, where a GPU
+/// does.
+pub(crate) const MOST_HANDED_OVER: usize = 64;
 
 impl Engine {
     /// The device whose session this is.
@@ -21,7 +26,15 @@ impl Engine {
         let Some(hand_over) = hand_over.map(Arc::clone) else {
             return handshake.refuse(format!("this session is in no group: it is not of {device}"));
         };
-        self.commons.workers.call(move || hand_over(device, handshake));
+        let under_way = Arc::clone(&self.handed_over);
+        if under_way.fetch_add(1, Ordering::Relaxed) >= MOST_HANDED_OVER {
+            under_way.fetch_sub(1, Ordering::Relaxed);
+            return handshake.refuse(format!("too many wait for {device}; try again"));
+        }
+        self.commons.workers.call(move || {
+            hand_over(device, handshake);
+            under_way.fetch_sub(1, Ordering::Relaxed);
+        });
     }
 
     /// Takes in somebody who has come for this session, and has proven itself to the one that

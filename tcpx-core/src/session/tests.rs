@@ -9,6 +9,7 @@ mod eager;
 mod exporting;
 mod gathering;
 mod handing_in;
+mod handing_over;
 mod late_unpack;
 mod meeting;
 mod name;
