@@ -394,7 +394,9 @@ typedef int32_t tcpx_status;
 #endif // __cplusplus
 
 /**
- * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations.
+ * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
+ * `group` 1 it stands for a group: the host and all GPUs as one, for operations on memory of
+ * peers.
  *
  * An id of 0 is no session.
  */
@@ -869,6 +871,17 @@ typedef struct tcpx_session_options {
    * `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
    */
   int32_t accept_all;
+  /**
+   * With 1, the handle stands for a group: a session of the host, and one of each GPU that is
+   * used, which have one connection info, one name, and one set of peers. It is for operations
+   * on memory of peers, and takes `gpu` only for the hardware plugin's host memory. 0 is the
+   * default.
+   */
+  int32_t group;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } tcpx_session_options;
 
 /**
@@ -1452,6 +1465,27 @@ tcpx_status tcpx_session_register_memory(struct tcpx_session session,
                                          uint64_t *out_memory);
 
 /**
+ * Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
+ * memory. Otherwise it does what `tcpx_session_register_memory` does.
+ *
+ * In a group, this makes the session of the GPU, if there is none: that may take a while. A
+ * session that is in no group has one GPU at most, and takes memory of that one and of the host.
+ *
+ * Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
+ * of the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such
+ * as `TCPX_ERR_UNAVAILABLE`. Any thread.
+ *
+ * Pointers:
+ * As for `tcpx_session_register_memory`.
+ */
+tcpx_status tcpx_session_register_memory_on(struct tcpx_session session,
+                                            int32_t device,
+                                            void *address,
+                                            uint64_t bytes,
+                                            int32_t is_recv,
+                                            uint64_t *out_memory);
+
+/**
  * Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
  *
  * Keys to it are taken back first, as by `tcpx_unexport`: what peers have under way with it fails.
@@ -1588,7 +1622,9 @@ tcpx_status tcpx_gpu_count(size_t *out_count);
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when it is too long;
  * `TCPX_ERR_AGAIN`; `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_PEER_STATE`, or the peer's own error when
- * it is not up. After an error nothing was sent. Any thread; does not block.
+ * it is leaving or over. One that is being connected is waited for, or connected first, as by
+ * `tcpx_operation_post`; up to 128 KiB may wait for that. After an error nothing was sent. Any
+ * thread; does not block.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL; `notification` is NULL or may be read for
@@ -1641,8 +1677,8 @@ tcpx_status tcpx_poll_notifications(struct tcpx_session session,
  * what its key leads to, when host and device memory are mixed, and when no pair has any bytes;
  * `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when a range here leaves its registration, or is to
  * be read into and was registered with `is_recv` 0; `TCPX_ERR_UNKNOWN_PEER`,
- * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is not up; `TCPX_ERR_NO_MEMORY`. Any
- * thread; does not block.
+ * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is leaving or over; `TCPX_ERR_NO_MEMORY`.
+ * Any thread; does not block.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL; `pairs` is NULL or may be read for `count` times
@@ -1664,6 +1700,10 @@ tcpx_status tcpx_operation_prepare(struct tcpx_session session,
  * `tcpx_poll_notifications` when every byte of the operation is in place. There may be up to
  * TCPX_MAX_NOTIFICATION_BYTES, also none. They are copied.
  *
+ * With a peer that is being connected it waits until that is up. A peer that is not there, and
+ * whose connection info was loaded, is connected first, as by `tcpx_session_start_connect`. If
+ * that fails, the operation ends with its error, and the next post tries again.
+ *
  * A write is done when all its bytes are in place at the peer, and its notification is there; a
  * read when all its bytes are in place here. Until then the bytes of a write must not change here,
  * and those of a read must be neither read nor written. Two operations that touch the same bytes
@@ -1672,8 +1712,8 @@ tcpx_status tcpx_operation_prepare(struct tcpx_session session,
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_NULL` for bytes of a notification without an address;
  * `TCPX_ERR_ARGUMENT` for a notification that is too long; `TCPX_ERR_PEER_STATE` while it is under
  * way; `TCPX_ERR_UNKNOWN_MEMORY` when its memory was deregistered; `TCPX_ERR_PEER_STATE`,
- * `TCPX_ERR_CLOSED` or the peer's own error when the peer is not up. After an error nothing was
- * posted. Any thread; does not block.
+ * `TCPX_ERR_CLOSED` or the peer's own error when the peer is leaving or over. After an error
+ * nothing was posted. Any thread; does not block.
  *
  * Pointers:
  * `notification` is NULL or may be read for `notification_bytes` bytes.
@@ -1858,7 +1898,7 @@ tcpx_status tcpx_transfer_post_recv_batch(struct tcpx_transfer transfer,
                                           size_t count);
 
 /**
- * Makes a session. End it with `tcpx_session_destroy`.
+ * Makes a session, or with `group` 1 of the options a group. End it with `tcpx_session_destroy`.
  *
  * It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
  * environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from

@@ -686,6 +686,17 @@ class Session {
   }
 
   /**
+   * Makes `size` bytes of a device known: of the GPU with this CUDA ordinal, or of the host for
+   * TCPX_GPU_NONE. Otherwise as registerMemory(). For groups, which have several GPUs.
+   */
+  uint64_t registerMemoryOn(int device, void* buffer, size_t size, bool is_recv) {
+    uint64_t id = 0;
+    const int receives = is_recv ? 1 : 0;
+    detail::check(tcpx_session_register_memory_on(handle_, device, buffer, size, receives, &id));
+    return id;
+  }
+
+  /**
    * Takes a registration back. Fails with TCPX_ERR_MEMORY_IN_USE while operations on it are posted.
    */
   int deregisterMemory(uint64_t mem_id) {

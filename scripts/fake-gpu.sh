@@ -18,8 +18,8 @@ built=$(mktemp)
 trap 'rm -f "$built"' EXIT
 
 # Lines of "crate target program". An integration test of tcpx-cli brings the command with it.
-tests=(--lib --test backends --test gpu --test gpu_one_sided --test gpu_fault --test hardware_plugin --test gpu_for_hardware
-    --test fake_gpu --test softnet --test c_programs --test other_end --test as_the_original)
+tests=(--lib --test backends --test gpu --test gpu_one_sided --test gpu_group --test gpu_fault --test hardware_plugin
+    --test gpu_for_hardware --test fake_gpu --test softnet --test c_programs --test other_end --test as_the_original)
 cargo test --workspace --no-run --message-format=json-render-diagnostics "${tests[@]}" |
     sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
 cargo build -p tcpx-fake-cuda -p tcpx-original-plugin
@@ -61,6 +61,7 @@ tests() {
     # What the core does with GPUs by itself. All else of it is in the sessions.
     part 120 "$(program tcpx-core tcpx_core)" memory::
     part 300 "$(program tcpx-tests gpu)"
+    part 120 "$(program tcpx-tests gpu_group)"
     TCPX_SOFT_BOUNCE=device part 300 "$(program tcpx-tests gpu)"
     part 300 "$(program tcpx-tests gpu_one_sided)"
     TCPX_SOFT_BOUNCE=device part 300 "$(program tcpx-tests gpu_one_sided)"

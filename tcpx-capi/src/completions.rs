@@ -171,7 +171,7 @@ pub unsafe extern "C" fn tcpx_session_poll_completions(
         // SAFETY: passed on from the caller.
         let entries =
             unsafe { Entries::new("out_completions", out_completions, entry_bytes, capacity) }?;
-        let session = session.get()?;
+        let session = session.any()?;
         let entries_written = if entry_bytes < WITH_PEER {
             let mut completions = Vec::new();
             session.poll_completions(&mut completions, entries.capacity())?;
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn tcpx_session_event_fd(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_fd", out_fd) }?;
-        out.write(session.get()?.event_fd()?.as_raw_fd());
+        out.write(session.any()?.event_fd()?.as_raw_fd());
         Ok(())
     })
 }

@@ -17,6 +17,7 @@
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
 mod abi;
+mod any_session;
 mod attempts;
 mod boundary;
 mod completions;
@@ -72,7 +73,7 @@ pub use log_sink::{
 };
 pub use memory::{
     TCPX_PTR_CUDA, TCPX_PTR_HOST, tcpx_memory_info, tcpx_session_deregister_memory,
-    tcpx_session_memory_info, tcpx_session_register_memory,
+    tcpx_session_memory_info, tcpx_session_register_memory, tcpx_session_register_memory_on,
 };
 pub use memory_descriptor::{
     TCPX_MEMORY_DESCRIPTOR_BYTES, tcpx_memory_descriptor, tcpx_memory_descriptor_deserialize,

@@ -3,10 +3,12 @@
 
 use std::ffi::c_void;
 
-use tcpx_core::{Access, MemoryAddress, MemoryType};
+use tcpx_core::{Access, Device, MemoryAddress, MemoryId, MemoryType};
 
+use crate::any_session::AnySession;
 use crate::failure::Failure;
 use crate::growing::{Growing, Place};
+use crate::options::TCPX_GPU_NONE;
 use crate::output::Output;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
@@ -112,12 +114,102 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
         }
         let (memory, access) = (read_type(ptr_type)?, read_access(is_recv)?);
         let address = MemoryAddress::from_ptr(address);
-        let session = session.get()?;
-        // SAFETY: the rules above are those of Session::register_memory, and the caller keeps them.
-        let id = unsafe { session.register_memory(address, bytes, memory, access) }?;
+        let session = session.any()?;
+        let device = match (&session, memory) {
+            (AnySession::Group(_), MemoryType::Device) => {
+                return Err(Failure::argument(
+                    "a group has several GPUs: tcpx_session_register_memory_on says which",
+                ));
+            }
+            _ => Device::Host,
+        };
+        // SAFETY: the rules above are those of `register_memory`, and the caller keeps them.
+        let id = unsafe { register(&session, (device, memory), address, bytes, access) }?;
         out.write(id.get());
         Ok(())
     })
+}
+
+/// Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
+/// memory. Otherwise it does what `tcpx_session_register_memory` does.
+///
+/// In a group, this makes the session of the GPU, if there is none: that may take a while. A
+/// session that is in no group has one GPU at most, and takes memory of that one and of the host.
+///
+/// Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
+/// of the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such
+/// as `TCPX_ERR_UNAVAILABLE`. Any thread.
+///
+/// # Safety
+/// As for `tcpx_session_register_memory`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_register_memory_on(
+    session: tcpx_session,
+    device: i32,
+    address: *mut c_void,
+    bytes: u64,
+    is_recv: i32,
+    out_memory: *mut u64,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_memory", out_memory) }?;
+        if address.is_null() {
+            return Err(Failure::null("address"));
+        }
+        let device = device_of(device)?;
+        let receives = input::flag("is_recv", is_recv)?;
+        let access = if receives { Access::ReadWrite } else { Access::ReadOnly };
+        let address = MemoryAddress::from_ptr(address);
+        let session = session.any()?;
+        let memory = memory_on(&session, device)?;
+        // SAFETY: the rules above are those of `register_memory`, and the caller keeps them.
+        let id = unsafe { register(&session, (device, memory), address, bytes, access) }?;
+        out.write(id.get());
+        Ok(())
+    })
+}
+
+/// Registers memory: of a device in a group, of a kind in a session.
+///
+/// # Safety
+/// As for [`Session::register_memory`](tcpx_core::Session::register_memory).
+unsafe fn register(
+    session: &AnySession,
+    (device, memory): (Device, MemoryType),
+    address: MemoryAddress,
+    bytes: u64,
+    access: Access,
+) -> Result<MemoryId, Failure> {
+    Ok(match session {
+        // SAFETY: passed on from the caller.
+        AnySession::Session(session) => unsafe {
+            session.register_memory(address, bytes, memory, access)
+        },
+        // SAFETY: passed on from the caller.
+        AnySession::Group(group) => unsafe {
+            group.register_memory(device, address, bytes, access)
+        },
+    }?)
+}
+
+fn device_of(ordinal: i32) -> Result<Device, Failure> {
+    match (ordinal, u32::try_from(ordinal)) {
+        (TCPX_GPU_NONE, _) => Ok(Device::Host),
+        (_, Ok(gpu)) => Ok(Device::Gpu(gpu)),
+        _ => Err(Failure::argument(format!("device is {ordinal}; -1 or an ordinal is taken"))),
+    }
+}
+
+/// What memory of a device is; a session that is in no group has one GPU at most.
+fn memory_on(session: &AnySession, device: Device) -> Result<MemoryType, Failure> {
+    match (device, session) {
+        (Device::Host, _) => Ok(MemoryType::Host),
+        (Device::Gpu(gpu), AnySession::Session(session)) if session.options().gpu != Some(gpu) => {
+            Err(Failure::argument(format!("device is {gpu}, which is not the session's GPU")))
+        }
+        (Device::Gpu(_), _) => Ok(MemoryType::Device),
+    }
 }
 
 /// Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
@@ -135,7 +227,7 @@ pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,
     memory: u64,
 ) -> tcpx_status {
-    boundary::call(|| Ok(session.get()?.deregister_memory(input::memory_id(memory)?)?))
+    boundary::call(|| Ok(session.any()?.deregister_memory(input::memory_id(memory)?)?))
 }
 
 /// Writes what the session knows of a registration.
@@ -156,7 +248,7 @@ pub unsafe extern "C" fn tcpx_session_memory_info(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Place::new(out_info) }?;
-        let info = session.get()?.memory_info(input::memory_id(memory)?)?;
+        let info = session.any()?.memory_info(input::memory_id(memory)?)?;
         out.write(tcpx_memory_info {
             size: size_of::<tcpx_memory_info>(),
             id: info.id.get(),

@@ -46,7 +46,9 @@ unsafe impl Growing for tcpx_notification {
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when it is too long;
 /// `TCPX_ERR_AGAIN`; `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_PEER_STATE`, or the peer's own error when
-/// it is not up. After an error nothing was sent. Any thread; does not block.
+/// it is leaving or over. One that is being connected is waited for, or connected first, as by
+/// `tcpx_operation_post`; up to 128 KiB may wait for that. After an error nothing was sent. Any
+/// thread; does not block.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL; `notification` is NULL or may be read for
@@ -63,7 +65,7 @@ pub unsafe extern "C" fn tcpx_notify(
         let peer = unsafe { peer_name(peer) }?;
         // SAFETY: passed on from the caller.
         let bytes = unsafe { note(notification, notification_bytes) }?;
-        Ok(session.get()?.notify(peer, bytes)?)
+        Ok(session.any()?.notify(peer, bytes)?)
     })
 }
 
@@ -104,7 +106,7 @@ pub unsafe extern "C" fn tcpx_poll_notifications(
         // SAFETY: passed on from the caller.
         let mut room = unsafe { Room::new("buffer", buffer.cast(), buffer_bytes, least) }?;
         let mut taken = Vec::new();
-        session.get()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
+        session.any()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
         entries.write(taken.iter().map(|notification| tcpx_notification {
             size: entry_bytes,
             offset: room.append(&notification.bytes),

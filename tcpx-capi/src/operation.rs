@@ -86,8 +86,8 @@ pub(crate) unsafe fn note<'a>(bytes: *const c_void, count: usize) -> Result<&'a 
 /// what its key leads to, when host and device memory are mixed, and when no pair has any bytes;
 /// `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when a range here leaves its registration, or is to
 /// be read into and was registered with `is_recv` 0; `TCPX_ERR_UNKNOWN_PEER`,
-/// `TCPX_ERR_PEER_STATE`, or the peer's own error when it is not up; `TCPX_ERR_NO_MEMORY`. Any
-/// thread; does not block.
+/// `TCPX_ERR_PEER_STATE`, or the peer's own error when it is leaving or over; `TCPX_ERR_NO_MEMORY`.
+/// Any thread; does not block.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL; `pairs` is NULL or may be read for `count` times
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn tcpx_operation_prepare(
         let kind = kind_from(kind)?;
         // SAFETY: passed on from the caller.
         let items = unsafe { Items::new("pairs", pairs, pair_bytes, count, TCPX_MAX_PAIRS) }?;
-        let session = session.get()?;
+        let session = session.any()?;
         // SAFETY: passed on from the caller.
         let pairs = unsafe { Pairs::read(&items) }?;
         let operation = session.prepare(peer, kind, pairs.local(), &pairs.remote()?)?;
@@ -126,6 +126,10 @@ pub unsafe extern "C" fn tcpx_operation_prepare(
 /// `tcpx_poll_notifications` when every byte of the operation is in place. There may be up to
 /// TCPX_MAX_NOTIFICATION_BYTES, also none. They are copied.
 ///
+/// With a peer that is being connected it waits until that is up. A peer that is not there, and
+/// whose connection info was loaded, is connected first, as by `tcpx_session_start_connect`. If
+/// that fails, the operation ends with its error, and the next post tries again.
+///
 /// A write is done when all its bytes are in place at the peer, and its notification is there; a
 /// read when all its bytes are in place here. Until then the bytes of a write must not change here,
 /// and those of a read must be neither read nor written. Two operations that touch the same bytes
@@ -134,8 +138,8 @@ pub unsafe extern "C" fn tcpx_operation_prepare(
 /// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_NULL` for bytes of a notification without an address;
 /// `TCPX_ERR_ARGUMENT` for a notification that is too long; `TCPX_ERR_PEER_STATE` while it is under
 /// way; `TCPX_ERR_UNKNOWN_MEMORY` when its memory was deregistered; `TCPX_ERR_PEER_STATE`,
-/// `TCPX_ERR_CLOSED` or the peer's own error when the peer is not up. After an error nothing was
-/// posted. Any thread; does not block.
+/// `TCPX_ERR_CLOSED` or the peer's own error when the peer is leaving or over. After an error
+/// nothing was posted. Any thread; does not block.
 ///
 /// # Safety
 /// `notification` is NULL or may be read for `notification_bytes` bytes.

@@ -115,11 +115,18 @@ pub struct tcpx_session_options {
     /// one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
     /// `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
     pub accept_all: i32,
+    /// With 1, the handle stands for a group: a session of the host, and one of each GPU that is
+    /// used, which have one connection info, one name, and one set of peers. It is for operations
+    /// on memory of peers, and takes `gpu` only for the hardware plugin's host memory. 0 is the
+    /// default.
+    pub group: i32,
+    /// 0.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 128);
+const _: () = assert!(size_of::<tcpx_session_options>() == 136);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and six more of 32 are 128
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and eight more of 32 are 136
 // bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
@@ -154,24 +161,25 @@ fn defaults() -> Result<SessionOptions, Failure> {
     Ok(SessionOptions::default().progress_thread(true).with_env()?)
 }
 
-/// Turns a caller's options into those of tcpx-core. NULL stands for the environment's.
+/// Turns a caller's options into those of tcpx-core, and says whether they are those of a group.
+/// NULL stands for the environment's.
 ///
 /// # Safety
 /// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with
 /// NUL.
 pub(crate) unsafe fn to_core(
     options: *const tcpx_session_options,
-) -> Result<SessionOptions, Failure> {
+) -> Result<(SessionOptions, bool), Failure> {
     let mut core = defaults()?;
     if options.is_null() {
-        return Ok(core);
+        return Ok((core, false));
     }
     // SAFETY: passed on from the caller.
     let options = unsafe { growing::read(options, tcpx_session_options::from_core(&core)) }?;
     options.numbers(&mut core)?;
     // SAFETY: passed on from the caller.
     unsafe { options.texts(&mut core) }?;
-    Ok(core)
+    Ok((core, input::flag("group", options.group)?))
 }
 
 impl tcpx_session_options {
@@ -203,6 +211,8 @@ impl tcpx_session_options {
             eager_buffer_bytes: core.eager_buffer_bytes,
             notification_bytes: core.notification_bytes,
             accept_all: core.accept_all.into(),
+            group: 0,
+            reserved: 0,
         }
     }
 
@@ -230,6 +240,9 @@ impl tcpx_session_options {
         core.eager_buffer_bytes = self.eager_buffer_bytes;
         core.notification_bytes = self.notification_bytes;
         core.accept_all = input::flag("accept_all", self.accept_all)?;
+        if self.reserved != 0 {
+            return Err(Failure::argument("reserved of the options is not 0"));
+        }
         Ok(())
     }
 
@@ -286,7 +299,8 @@ mod tests {
 
     fn convert(options: tcpx_session_options) -> Result<SessionOptions, tcpx_status> {
         // SAFETY: a whole struct; every test's texts are C strings.
-        unsafe { to_core(&raw const options) }.map_err(|failure| failure.status)
+        let converted = unsafe { to_core(&raw const options) };
+        converted.map(|(core, _)| core).map_err(|failure| failure.status)
     }
 
     #[test]
@@ -355,6 +369,8 @@ mod tests {
             (tcpx_session_options { preflight: -1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { keep_sigpipe: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { accept_all: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { group: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { reserved: 1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { size: 0, ..from_defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);

@@ -12,12 +12,15 @@
 //!   ends.
 //! - `exporting`: memory that peers may reach.
 //! - `inbox`: posts that were handed in while another thread had the engine.
+//! - `group_names`: what other groups are called. Pure. `membership`: a session's place in its
+//!   group. `handing_over`: those who come for another session of it.
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
-//! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
-//!   an operation. Pure.
+//! - `operating`: operations on memory of peers, and notifications. `prepared`: an operation
+//!   between its posts. `prepared_pairs`: both ends of one. Pure.
 //! - `posting`: transfers, and what is posted to them.
+//! - `reaching`: peers that operations and notifications go to, connected if need be.
 //! - `registering`: memory that comes, goes, or is being copied.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
 //! - `session_watch`, `watching`: what the counters say is wrong.
@@ -34,15 +37,20 @@ mod departing;
 mod ending;
 mod expiring;
 mod exporting;
+pub(crate) mod group_names;
+pub(crate) mod handing_over;
 mod hanging;
 mod hung_calls;
 pub(crate) mod inbox;
 mod meeting;
+pub(crate) mod membership;
 pub(crate) mod operating;
 mod parked;
 mod parking;
 pub(crate) mod posting;
+mod prepared;
 mod prepared_pairs;
+mod reaching;
 pub(crate) mod registering;
 mod report;
 pub(crate) mod round;
@@ -57,6 +65,7 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use slotmap::SlotMap;
@@ -68,13 +77,14 @@ use self::attempts::Attempts;
 use self::deadlines::Deadlines;
 use self::hung_calls::HungCalls;
 use self::inbox::Inbox;
-use self::operating::Prepared;
+use self::membership::Membership;
 use self::parked::Parked;
+use self::prepared::Prepared;
 use self::session_watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
 use crate::control::conn_info::ConnInfo;
-use crate::control::identity::random;
+use crate::control::identity::{Identity, random};
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result, SettingProblem};
 use crate::exports::stable_keys::StableKeys;
@@ -104,6 +114,10 @@ pub(crate) struct Engine {
     names: HashMap<String, PeerKey>,
     infos: BTreeMap<String, ConnInfo>,
     listener: Option<ControlListener>,
+    /// Of a session of a group.
+    membership: Option<Membership>,
+    /// How many are on their way to other sessions of the group.
+    pub(crate) handed_over: Arc<AtomicUsize>,
     /// Something has happened to the listener, or to who waits for it.
     is_listener_due: bool,
     accept_queue: AcceptQueue<PeerKey>,
@@ -162,7 +176,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(options: SessionOptions) -> Result<Self> {
+    pub(crate) fn new(options: SessionOptions, membership: Option<Membership>) -> Result<Self> {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options)?;
@@ -181,14 +195,21 @@ impl Engine {
         );
         let staging = StagingPool::new(options.staging_bytes);
         let workers = Workers::default();
-        let registrations = Registrations::new(workers.clone());
-        let transfers = Transfers::default();
+        let ids_before = membership.as_ref().map_or(0, |group| group.device.ids_before());
+        let registrations = Registrations::new(workers.clone(), ids_before);
+        let completions = membership.as_ref().map(|group| Arc::clone(&group.completions));
+        let transfers = Transfers::new(completions.unwrap_or_default());
         let notifications = Arc::new(NotificationQueue::new(Arc::clone(transfers.completions())));
         let peer_events = Arc::new(PeerQueue::new(Arc::clone(transfers.completions())));
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
+        let identity = match &membership {
+            Some(group) => group.identity(&options, plugin.name(), chunk_bytes),
+            None => Identity::new(&options, plugin.name(), chunk_bytes)?,
+        };
         let session =
-            SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
+            SessionContext::new(options, plugin, packet_bytes, memory, backend, identity)?;
+        let listener = membership.as_ref().map_or(Ok(None), |group| group.listener(&session))?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
         let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
         Ok(Self {
@@ -202,7 +223,9 @@ impl Engine {
             agenda: Agenda::default(),
             names: HashMap::new(),
             infos: BTreeMap::new(),
-            listener: None,
+            listener,
+            membership,
+            handed_over: Arc::default(),
             is_listener_due: false,
             accept_queue: AcceptQueue::default(),
             accepts_of_anyone: 0,

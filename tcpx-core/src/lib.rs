@@ -66,6 +66,7 @@ mod control;
 mod engine;
 mod error;
 mod exports;
+mod group;
 mod memory;
 mod peer;
 mod plugin;
@@ -92,6 +93,7 @@ pub use error::{
 pub use exports::export_options::ExportOptions;
 pub use exports::remote_key::RemoteKey;
 pub use exports::remote_range::RemoteRange;
+pub use group::Group;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
@@ -120,6 +122,7 @@ pub use transfer::memory_range::MemoryRange;
 pub use transfer::post::Post;
 pub use transfer::post_options::PostOptions;
 pub use transfer::transfer_counts::TransferCounts;
+pub use types::device::Device;
 pub use types::memory_id::MemoryId;
 pub use types::remote_access::{OperationKind, RemoteAccess};
 pub use types::{

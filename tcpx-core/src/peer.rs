@@ -18,6 +18,7 @@
 //! - `post_gate`: whether operations may be posted, for those who have no engine.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
+//! - `waiting`: operations and notifications that wait for its link.
 
 mod actions;
 mod attending;
@@ -39,6 +40,7 @@ pub(crate) mod post_gate;
 pub(crate) mod protocol;
 mod report;
 pub(crate) mod session_context;
+mod waiting;
 pub(crate) mod watch;
 
 use std::sync::Arc;
@@ -50,6 +52,7 @@ use self::connection::{ChannelRecord, Connection};
 use self::origin::Origin;
 use self::post_gate::{MOST_HANDED_IN, PostGate};
 use self::protocol::stage::{Leaving, PeerStage};
+use self::waiting::Waiting;
 use self::watch::{PeerWatch, WatchInput};
 use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::{Connector, Reached};
@@ -101,6 +104,8 @@ pub(crate) struct Peer {
     /// What others see of whether it may be posted to.
     gate: Arc<PostGate>,
     watch: PeerWatch,
+    /// What was posted before it had a link.
+    waiting: Waiting,
 }
 
 /// Where in its life a peer is, for those who wait for it.
@@ -118,8 +123,8 @@ pub(crate) enum PeerStatus<'a> {
 
 impl Peer {
     fn new(key: PeerKey, name: PeerName, origin: Origin, state: State) -> Self {
-        let (gate, watch) = (Arc::default(), PeerWatch::default());
-        Self { key, name, origin, state, is_left: false, gate, watch }
+        let (gate, watch, waiting) = (Arc::default(), PeerWatch::default(), Waiting::default());
+        Self { key, name, origin, state, is_left: false, gate, watch, waiting }
     }
 
     /// A peer that is to be reached.
@@ -159,6 +164,7 @@ impl Peer {
         })?;
         let mut connection = Connection::new(key, name, link, setup, agreement, now, session);
         connection.watch(&session.poller);
+        self.waiting.hand_over(&mut connection);
         self.state = State::Linked(Box::new(connection));
         Ok(())
     }
@@ -167,9 +173,9 @@ impl Peer {
         &self.name
     }
 
-    /// What it said it is called when it came in, if it has come in and has a name.
-    pub(crate) fn calls_itself(&self) -> &str {
-        self.origin.calls_itself()
+    /// What it said when it came in, if it has come in.
+    pub(crate) fn introduction(&self) -> Option<&Introduction> {
+        self.origin.introduction()
     }
 
     pub(crate) fn status(&self) -> PeerStatus<'_> {
@@ -195,11 +201,6 @@ impl Peer {
     /// Whether it is, or was, a connection with this session.
     pub(crate) fn is_of_session(&self, session: &SessionId) -> bool {
         self.origin.session == *session
-    }
-
-    /// The session at its other end.
-    pub(crate) fn session(&self) -> &SessionId {
-        &self.origin.session
     }
 
     /// Whether it has come in from the session that this connection info leads to, and stays.

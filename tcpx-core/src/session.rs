@@ -5,6 +5,7 @@ mod event_set;
 mod events;
 mod exporting;
 mod lead;
+mod membership;
 mod news;
 mod notifying;
 pub(crate) mod operation;
@@ -32,6 +33,7 @@ use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
 use crate::completions::transfer_completion::TransferCompletion;
+use crate::engine::membership::Membership;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
 #[cfg(doc)]
 use crate::error::Phase;
@@ -71,10 +73,18 @@ impl Session {
     /// [`Error::NoNic`], [`Error::Unpack`], [`Error::MemoryUnavailable`]; [`Error::Forked`] in a
     /// child forked from a process that had made a session; [`Error::Io`].
     pub fn new(options: SessionOptions) -> Result<Self> {
+        Self::with_membership(options, None)
+    }
+
+    /// A session of a group, or of none.
+    pub(crate) fn with_membership(
+        options: SessionOptions,
+        membership: Option<Membership>,
+    ) -> Result<Self> {
         // Before any lock: a child forked from now on may find it held.
         let stay = Stay::begin()?;
         stay.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
-        let engine = Engine::new(options.clone())?;
+        let engine = Engine::new(options.clone(), membership)?;
         let completions = Arc::clone(engine.commons.ledger.transfers.completions());
         let notifications = Arc::clone(&engine.commons.ledger.notifications);
         let peers = Arc::clone(engine.peer_events());

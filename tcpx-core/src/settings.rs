@@ -32,6 +32,8 @@ const DEFAULT_EAGER_BUFFER_BYTES: u32 = 256 << 10;
 const MAX_EAGER_BUFFER_BYTES: u32 = 1 << 30;
 const DEFAULT_NOTIFICATION_BYTES: u32 = 1 << 20;
 const MAX_NOTIFICATION_BUFFER_BYTES: u32 = 1 << 30;
+/// As many as a host may have.
+const MAX_EMULATED_GPUS: u64 = 64;
 /// A day. Longer silence is what `None` is for.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -103,6 +105,7 @@ impl fmt::Display for PluginChoice {
 /// |---|---|---|
 /// | `plugin` | `TCPX_PLUGIN`, `UCCL_TCPX_PLUGIN_PATH` | `auto` |
 /// | `gpu` | `TCPX_GPU` | none: host memory, emulated device memory |
+/// | `emulated_gpus` | `TCPX_EMULATED_GPUS` | 0 |
 /// | `nics` | `TCPX_NIC` | the NIC that reaches the peer, else those nearest to the GPU |
 /// | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | 2 |
 /// | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | none: 524288, or less |
@@ -134,6 +137,9 @@ pub struct SessionOptions {
     /// CUDA ordinal of the GPU whose memory is moved. `None`: host memory and emulated device
     /// memory, which a hardware plugin refuses. It sends from host memory in a session with a GPU.
     pub gpu: Option<u32>,
+    /// How many GPUs ordinary memory stands in for in a [group](crate::Group), for hosts that have
+    /// none; 0: the group's GPUs are real. Sessions outside groups take no notice of it.
+    pub emulated_gpus: u32,
     /// NICs by name; channels go round robin over them. Empty: chosen for each peer.
     pub nics: Vec<String>,
     /// Name under which peers' `accept` finds this session; empty: any `accept` takes it.
@@ -226,6 +232,7 @@ impl Default for SessionOptions {
         Self {
             plugin: PluginChoice::Auto,
             gpu: None,
+            emulated_gpus: 0,
             nics: Vec::new(),
             name: String::new(),
             channels: 2,
@@ -296,6 +303,7 @@ impl SessionOptions {
         if env.read(&["TCPX_GPU"], &mut gpu)? {
             options.gpu = Some(gpu);
         }
+        env.read(&["TCPX_EMULATED_GPUS"], &mut options.emulated_gpus)?;
         let mut nics = String::new();
         if env.read(&["TCPX_NIC"], &mut nics)? {
             options.nics =
@@ -351,6 +359,7 @@ impl SessionOptions {
         range("eager_buffer_bytes", self.eager_buffer_bytes.into(), 0, most)?;
         let (least, most) = (LEAST_NOTIFICATION_BYTES.into(), MAX_NOTIFICATION_BUFFER_BYTES.into());
         range("notification_bytes", self.notification_bytes.into(), least, most)?;
+        range("emulated_gpus", self.emulated_gpus.into(), 0, MAX_EMULATED_GPUS)?;
         if let Some(timeout) = self.peer_timeout {
             let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             range("peer_timeout in milliseconds", milliseconds, 100, MAX_PEER_TIMEOUT_MS)?;

@@ -1,11 +1,13 @@
 //! Small types that every room uses: keys, kinds and limits. The lowest room; it imports nothing of
 //! this crate.
 //!
+//! - `device`: the host, or a GPU.
 //! - `memory_id`: what a program knows a registration by.
 //! - `peer_name`: what a peer is called in logs and errors.
 //! - `remote_access`: what is done with memory of the other end, and what an export allows.
 //! - `session_number`: which session of the process something belongs to.
 
+pub(crate) mod device;
 pub(crate) mod memory_id;
 pub(crate) mod peer_name;
 pub(crate) mod remote_access;

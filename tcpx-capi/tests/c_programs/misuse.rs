@@ -50,6 +50,13 @@ fn lists_of_memory_are_registered_whole_or_not_at_all() {
 }
 
 #[test]
+fn groups_move_bytes_between_devices_and_refuse_the_rest() {
+    survive(GCC, Linkage::Shared, "c/group.c", &[]);
+    survive(CLANG, Linkage::Static, "c/group.c", &[]);
+    survive(GXX, Linkage::Shared, "cpp/group.cpp", &[]);
+}
+
+#[test]
 fn any_thread_may_call_anything() {
     // The handles that the threads share are C11 atomics.
     survive(GCC, Linkage::Shared, "c/threads.c", &["-std=c11"]);

@@ -76,6 +76,8 @@ pub(crate) struct Hello {
     pub(crate) eager: EagerOffer,
     /// Room for notifications of the other end, and most that this end sends ahead of its program.
     pub(crate) note_bytes: u32,
+    /// A connector's: the number of the device whose session it wants, of the listener's group.
+    pub(crate) to: u16,
     /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
     /// 0. Two dials that cross are one connection when they agree in it.
     pub(crate) connection: u16,
@@ -282,6 +284,7 @@ pub(crate) mod tests {
             accept_all: false,
             eager: EagerOffer::default(),
             note_bytes: 1 << 20,
+            to: 0,
             connection: 1,
             instead_of: None,
             nonce: [2; 32],

@@ -10,6 +10,7 @@ use super::hello::{Hello, Nonce};
 use super::link_frame::PROTOCOL_VERSION;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
+use crate::types::device::Device;
 
 /// One session as its peers see it. It never changes.
 #[derive(Clone, Debug)]
@@ -37,9 +38,21 @@ impl Identity {
     /// # Errors
     /// [`Error::Io`] when the system has no random bytes.
     pub(crate) fn new(options: &SessionOptions, plugin: &str, chunk_bytes: u32) -> Result<Self> {
-        Ok(Self {
-            session: random()?,
-            secret: Secret(random()?),
+        let (session, secret) = new_id()?;
+        Ok(Self::with_id(session, secret, options, plugin, chunk_bytes))
+    }
+
+    /// The identity of a session with this id and secret.
+    pub(crate) fn with_id(
+        session: SessionId,
+        secret: Secret,
+        options: &SessionOptions,
+        plugin: &str,
+        chunk_bytes: u32,
+    ) -> Self {
+        Self {
+            session,
+            secret,
             host_timeout: options.peer_timeout,
             name: options.name.clone(),
             plugin: plugin.to_owned(),
@@ -50,7 +63,7 @@ impl Identity {
             accept_all: options.accept_all,
             eager: eager_offer(options),
             note_bytes: options.notification_bytes,
-        })
+        }
     }
 
     /// What this end says of itself on a new link.
@@ -69,6 +82,7 @@ impl Identity {
             accept_all: self.accept_all,
             eager: self.eager,
             note_bytes: self.note_bytes,
+            to: 0,
             connection: 0,
             instead_of: None,
             nonce,
@@ -84,6 +98,14 @@ fn eager_offer(options: &SessionOptions) -> EagerOffer {
         buffer_bytes: options.eager_buffer_bytes,
         reaches_device: options.gpu.is_none(),
     }
+}
+
+/// The id of a new session or group, and its secret.
+///
+/// # Errors
+/// [`Error::Io`] when the system has no random bytes.
+pub(crate) fn new_id() -> Result<(SessionId, Secret)> {
+    Ok((Device::Host.session_of(random()?), Secret(random()?)))
 }
 
 /// Unpredictable bytes.

@@ -70,12 +70,20 @@ impl Engine {
     fn claim_for(&mut self, accept: &Accept, key: PeerKey) {
         let name = match accept {
             Accept::Named(name) => name.clone(),
-            Accept::Anyone(_) => {
-                let given = self.peers.get(key).map_or("", Peer::calls_itself).to_owned();
-                self.free_name(given)
-            }
+            Accept::Anyone(_) => self.free_name(self.given_name(key)),
         };
         self.claim(&name, key);
+    }
+
+    /// What a peer that came in is to be called: what its group is called, in a session of a group,
+    /// or else what it calls itself.
+    fn given_name(&self, key: PeerKey) -> String {
+        let introduction = self.peers.get(key).and_then(Peer::introduction);
+        let given = introduction.map(|it| match &self.membership {
+            Some(group) => group.names.of(it),
+            None => it.proven.hello.name.clone(),
+        });
+        given.unwrap_or_default()
     }
 
     /// This name, which the other end chose, if it is good and free, or else "peer-1", "peer-2" and

@@ -21,11 +21,11 @@ impl Engine {
     }
 
     /// Begins to connect, for a time.
-    pub(crate) fn begin_connect(&mut self, name: &str, now: Instant) -> Result<()> {
+    pub(crate) fn begin_connect(&mut self, name: &str, now: Instant) -> Result<PeerKey> {
         let key = self.start_connect(name)?;
         let time = self.commons.session.options.connect_timeout;
         self.begin(Aim::Connect(name.to_owned()), Some(key), time, now);
-        Ok(())
+        Ok(key)
     }
 
     /// Begins to say goodbye, for a time; a peer that is not there is forgotten at once.

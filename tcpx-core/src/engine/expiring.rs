@@ -50,11 +50,8 @@ impl Engine {
         if !state.overdue(round, expired) {
             return false;
         }
-        let Some(connection) = self.peers.get_mut(key).and_then(|peer| peer.connection_mut())
-        else {
-            return true;
-        };
-        let given_up = connection.overdue(transfer, &mut self.commons);
+        let Some(peer) = self.peers.get_mut(key) else { return true };
+        let given_up = peer.overdue(transfer, &mut self.commons);
         self.agenda.mark(key);
         let _ = self.end_on_error(key, given_up);
         true

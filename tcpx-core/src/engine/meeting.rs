@@ -27,6 +27,9 @@ impl Engine {
             return Err(Error::UnknownPeer { peer: name.to_owned(), known });
         };
         let info = info.clone();
+        if let Some(key) = self.came_by_itself(name, &info) {
+            return Ok(key);
+        }
         self.check_free(name)?;
         self.attempts.forget_failure(name);
         if let Some(key) = self.take_unclaimed_from(&info) {
@@ -42,6 +45,16 @@ impl Engine {
         self.is_listener_due = true;
         self.names.insert(name.to_owned(), key);
         Ok(key)
+    }
+
+    /// The peer that has this name, if it has come in by itself from where this connection info
+    /// leads, and was accepted without an accept.
+    fn came_by_itself(&self, name: &str, info: &ConnInfo) -> Option<PeerKey> {
+        if !self.commons.session.options.accept_all {
+            return None;
+        }
+        let (key, peer) = self.peer(name).ok()?;
+        (peer.came_from(info) && !peer.is_left()).then_some(key)
     }
 
     /// Takes the peer out of the accept queue that a connect with this connection info would reach.
@@ -73,7 +86,16 @@ impl Engine {
     }
 
     fn meet_one(&mut self, number: u64, now: Instant) -> bool {
+        let device = self.device();
         let Some(listener) = &mut self.listener else { return false };
+        let Some(introduction) = listener.introduction(number) else { return false };
+        let wanted = introduction.wanted();
+        if wanted != device {
+            if let Some(handshake) = listener.take(number) {
+                self.hand_over(wanted, handshake);
+            }
+            return true;
+        }
         let Some(introduction) = listener.introduction(number) else { return false };
         let ours = &self.commons.session.identity.session;
         // A session that connects to itself is two peers, one at each end.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use super::posting::NewTransfer;
+use super::prepared::Prepared;
 use super::prepared_pairs::PreparedPairs;
-use crate::control::conn_info::SessionId;
-use crate::error::{Departure, Error, Phase, RegistrationProblem, RemoteProblem, Result};
+use crate::error::{Departure, Error, Phase, RegistrationProblem, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::exports::table::ExportKey;
 use crate::peer::Peer;
@@ -15,73 +14,36 @@ use crate::peer::protocol::one_sided::NewRequest;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::transfer::memory_range::MemoryRange;
 use crate::transfer::post_options::PostOptions;
-use crate::types::memory_id::MemoryId;
+use crate::transfer::transfer_cell::TransferCell;
 use crate::types::remote_access::OperationKind;
 use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
 
-/// An operation that a program has prepared.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    list: Arc<PreparedList>,
-    /// The peer that it was posted to last.
-    peer: PeerKey,
-    /// What that is called, and the session at its other end, whose memory the keys open.
-    name: String,
-    session: SessionId,
-    /// The registrations that it uses.
-    memory: Box<[MemoryId]>,
-}
-
 /// An operation, for its owner.
 #[derive(Debug)]
-pub(crate) struct NewOperation {
+pub(crate) struct OperationKeys {
     pub(crate) prepared: PreparedKey,
-    pub(crate) transfer: NewTransfer,
+    pub(crate) transfer: TransferKey,
+    pub(crate) cell: Arc<TransferCell>,
 }
 
 impl Engine {
-    /// Prepares an operation with a peer that is up.
+    /// Prepares an operation with a peer that is known.
     pub(crate) fn prepare(
         &mut self,
         name: &str,
         kind: OperationKind,
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>],
-    ) -> Result<NewOperation> {
-        let transfer = self.create_transfer(name)?;
-        let prepared = self.prepare_list(name, kind, local, remote);
-        if prepared.is_err() {
-            self.release(transfer.key);
-        }
-        Ok(NewOperation { prepared: prepared?, transfer })
-    }
-
-    fn prepare_list(
-        &mut self,
-        name: &str,
-        kind: OperationKind,
-        local: &[MemoryRange],
-        remote: &[RemoteRange<'_>],
-    ) -> Result<PreparedKey> {
-        let (peer_key, peer) = self.peer(name)?;
-        let refuse = |problem| Error::Remote { peer: Some(name.to_owned()), memory: None, problem };
-        if remote.iter().any(|range| !peer.is_of_session(&range.key.session)) {
-            return Err(refuse(RemoteProblem::AnotherSession));
-        }
-        let registrations = &self.commons.ledger.registrations;
-        let pairs = PreparedPairs::new(kind, local, remote, |range, access| {
-            registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
-        });
-        let pairs = pairs.map_err(|error| error.of_peer(name))?;
-        let remote_session = *peer.session();
-        let is_hardware = self.commons.session.plugin.is_hardware();
-        if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && is_hardware {
-            let problem = RegistrationProblem::ReceiveIntoHostMemory;
-            return Err(Error::Registration { id: local.first().map(|it| it.memory), problem });
-        }
+    ) -> Result<OperationKeys> {
+        self.check_open()?;
+        self.check_reachable(name, remote.iter().map(|range| range.key.session))?;
+        let pairs = self.pair(name, kind, local, remote)?;
         let PreparedPairs { pieces, memory, keys, key_bytes, ranges, remote_memory } = pairs;
         let pieces = Arc::new(pieces);
-        let key = self.prepared.insert_with_key(|key| Prepared {
+        let peer = self.names.get(name).copied().unwrap_or_default();
+        // There is one, or there were no pairs.
+        let session = remote.first().map(|range| range.key.session).unwrap_or_default();
+        let prepared = self.prepared.insert_with_key(|key| Prepared {
             list: Arc::new(PreparedList {
                 key,
                 kind,
@@ -91,12 +53,34 @@ impl Engine {
                 ranges,
                 remote_memory,
             }),
-            peer: peer_key,
-            name: name.to_owned(),
-            session: remote_session,
+            peer_name: name.into(),
+            session,
+            peer,
             memory,
         });
-        Ok(key)
+        let (key, cell) = self.commons.ledger.transfers.add(peer);
+        Ok(OperationKeys { prepared, transfer: key, cell })
+    }
+
+    /// The pairs of an operation, checked.
+    fn pair(
+        &self,
+        name: &str,
+        kind: OperationKind,
+        local: &[MemoryRange],
+        remote: &[RemoteRange<'_>],
+    ) -> Result<PreparedPairs> {
+        let registrations = &self.commons.ledger.registrations;
+        let pairs = PreparedPairs::new(kind, local, remote, |range, access| {
+            registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
+        });
+        let pairs = pairs.map_err(|error| error.of_peer(name))?;
+        let is_hardware = self.commons.session.plugin.is_hardware();
+        if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && is_hardware {
+            let problem = RegistrationProblem::ReceiveIntoHostMemory;
+            return Err(Error::Registration { id: local.first().map(|it| it.memory), problem });
+        }
+        Ok(pairs)
     }
 
     /// Posts an operation, which is not under way.
@@ -109,10 +93,9 @@ impl Engine {
         let PostOptions { notification: note, timeout } = options;
         self.check_open()?;
         check_note(note.unwrap_or_default())?;
-        self.follow_peer(prepared, transfer)?;
-        let Prepared { list, peer: peer_key, memory, .. } =
-            self.prepared.get(prepared).ok_or(Error::Closed)?;
-        let (list, peer_key) = (Arc::clone(list), *peer_key);
+        let peer_key = self.peer_of(prepared, transfer)?;
+        let Prepared { list, memory, .. } = self.prepared.get(prepared).ok_or(Error::Closed)?;
+        let list = Arc::clone(list);
         let cell = Arc::clone(&self.commons.ledger.transfers.get(transfer)?.cell);
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         if !cell.is_complete() {
@@ -122,7 +105,7 @@ impl Engine {
                 cure: "wait for it, or prepare another",
             });
         }
-        let connection = peer.connection_up()?;
+        peer.check_requests()?;
         let registrations = &mut self.commons.ledger.registrations;
         for id in memory {
             registrations.usable(*id)?;
@@ -132,27 +115,10 @@ impl Engine {
         }
         cell.posted(list.direction(), 1);
         let request = NewRequest { transfer, list, note: note.map(Arc::from) };
-        let posted = connection.post_request(request, &mut self.commons);
+        let posted = peer.post_request(request, &mut self.commons);
         self.begin_time(transfer, &cell, timeout);
         self.end_on_error(peer_key, posted)?;
         self.posted(peer_key, 1);
-        Ok(())
-    }
-
-    /// An operation that is idle goes to the peer that has its name now, if that is the same
-    /// session again, by another connection. Nothing is known there of its list.
-    fn follow_peer(&mut self, key: PreparedKey, transfer: TransferKey) -> Result<()> {
-        let Some(prepared) = self.prepared.get_mut(key) else { return Ok(()) };
-        let Some(now) = self.names.get(&prepared.name).copied() else { return Ok(()) };
-        let state = self.commons.ledger.transfers.get_mut(transfer)?;
-        if now == prepared.peer || !state.is_complete() {
-            return Ok(());
-        }
-        if self.peers.get(now).is_some_and(|peer| !peer.is_of_session(&prepared.session)) {
-            let (peer, problem) = (Some(prepared.name.clone()), RemoteProblem::AnotherSession);
-            return Err(Error::Remote { peer, memory: None, problem });
-        }
-        (prepared.peer, state.peer) = (now, now);
         Ok(())
     }
 
@@ -171,9 +137,10 @@ impl Engine {
     pub(crate) fn notify(&mut self, name: &str, note: &[u8]) -> Result<()> {
         self.check_open()?;
         check_note(note)?;
-        let (key, _) = self.peer(name)?;
+        let key = self.reach(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
-        let noted = peer.connection_up()?.notify(Arc::from(note), &mut self.commons);
+        peer.check_requests()?;
+        let noted = peer.notify(Arc::from(note), &mut self.commons);
         if let Err(Error::NotificationsFull { .. }) = noted {
             return noted;
         }

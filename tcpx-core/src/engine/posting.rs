@@ -140,8 +140,8 @@ impl Engine {
         // What is complete has nothing to withdraw.
         let (peer_key, is_complete) = (transfer.peer, transfer.is_complete());
         let peer = self.peers.get_mut(peer_key).filter(|_| !is_complete);
-        let Some(connection) = peer.and_then(|peer| peer.connection_mut()) else { return };
-        let cancelled = connection.cancel(key, &mut self.commons);
+        let Some(peer) = peer else { return };
+        let cancelled = peer.cancel(key, &mut self.commons);
         self.agenda.mark(peer_key);
         let _ = self.end_on_error(peer_key, cancelled);
     }

@@ -314,6 +314,14 @@ impl Connection {
         if self.protocol.stage() == PeerStage::Up { Ok(()) } else { Err(self.not_up()) }
     }
 
+    /// Why no operations and notifications go to this peer, now or when it is up, if none do.
+    pub(super) fn check_requests(&self) -> Result<()> {
+        match self.protocol.stage() {
+            PeerStage::Connecting => Ok(()),
+            _ => self.check_up(),
+        }
+    }
+
     fn not_up(&self) -> Error {
         match self.protocol.stage() {
             PeerStage::Closing { peer_left: true } => self.gone(Departure::Goodbye, Phase::Send),
@@ -331,7 +339,7 @@ impl Connection {
     }
 
     /// Withdraws operations of a transfer that have no counterpart.
-    pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+    pub(super) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_cancel(transfer);
         self.act(cx)
     }

@@ -25,6 +25,14 @@ impl Peer {
         cx: &mut Commons,
         reached: BatchNumber,
     ) -> Option<Leftover> {
+        let is_left = self.is_left;
+        let lost = self.waiting.fail(&mut cx.ledger, |direction| match is_left {
+            true => Error::Closed,
+            false => why.seen_by(direction),
+        });
+        if lost > 0 {
+            tracing::warn!(peer = %self.name, lost, "notifications are lost with their peer");
+        }
         let gone = |agreement, messages, record| {
             State::Gone(Box::new(Gone { why: why.clone(), agreement, messages, record }))
         };

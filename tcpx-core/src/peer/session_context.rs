@@ -51,10 +51,10 @@ impl SessionContext {
     pub(crate) fn new(
         options: SessionOptions,
         plugin: Arc<Plugin>,
-        chunk_bytes: u32,
         nic_packet_bytes: Option<u32>,
         memory: DeviceMemory,
         unpack: Backend,
+        identity: Identity,
     ) -> Result<Self> {
         let device_copier = match (&memory, unpack) {
             (DeviceMemory::Emulated, _) => Some(Copier::Cpu),
@@ -76,7 +76,7 @@ impl SessionContext {
             number: SessionNumber::next(),
             device_copier,
             gpu_path: memory.pci_path(),
-            identity: Identity::new(&options, plugin.name(), chunk_bytes)?,
+            identity,
             options,
             plugin,
             memory,

@@ -100,9 +100,9 @@ pub(crate) struct Registrations {
 }
 
 impl Registrations {
-    /// No memory yet. These workers make what is added known to comms.
-    pub(crate) fn new(workers: Workers) -> Self {
-        Self { workers, ..Self::default() }
+    /// No memory yet. These workers make what is added known to comms. Its ids come after so many.
+    pub(crate) fn new(workers: Workers, ids_used: u64) -> Self {
+        Self { workers, ids_used, ..Self::default() }
     }
 
     /// Adds memory, and returns its id. `owned` is the memory itself; without it the caller keeps

@@ -160,7 +160,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] when the name is taken; [`Error::Closed`].
     pub fn start_connect(&self, peer: &str) -> Result<()> {
-        self.shared.engine()?.begin_connect(peer, Instant::now())
+        self.shared.engine()?.begin_connect(peer, Instant::now()).map(drop)
     }
 
     fn wait_until_up(&self, key: PeerKey, limit: WaitLimit, phase: Phase) -> Result<()> {

@@ -11,7 +11,9 @@ use crate::error::{Error, Phase, Result};
 
 impl Session {
     /// Sends a notification to a peer, behind those sent before: up to 65,536 bytes, also none. It
-    /// waits for nobody.
+    /// waits for nobody. A peer that is not up is waited for, or connected first, as by
+    /// [`Operation::post`](crate::Operation::post); what waits for one that does not come is lost
+    /// with it.
     ///
     /// One for which the peer has no room yet waits here. [`disconnect`](Self::disconnect) sends
     /// those first, for as long as [`close_timeout`](crate::SessionOptions::close_timeout). What
@@ -20,9 +22,9 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::NotificationsFull`] while as much waits for the peer's program as
-    /// [`notification_bytes`](crate::SessionOptions::notification_bytes) allows;
-    /// [`Error::NotificationTooLong`]; [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's
-    /// own error when it is not up.
+    /// [`notification_bytes`](crate::SessionOptions::notification_bytes) allows, or 128 KiB for a
+    /// peer that is yet to be reached; [`Error::NotificationTooLong`]; [`Error::UnknownPeer`];
+    /// [`Error::PeerState`] or the peer's own error when it is leaving or over.
     pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
         self.shared.engine()?.notify(peer, bytes)
     }

@@ -10,7 +10,7 @@ use super::Session;
 use super::shared::Shared;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
-use crate::engine::operating::NewOperation;
+use crate::engine::operating::OperationKeys;
 use crate::error::{Error, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::transfer::memory_range::MemoryRange;
@@ -62,12 +62,15 @@ pub struct Operation {
 impl Session {
     /// Prepares an operation with a peer: each range of `local` is paired with the range of
     /// `remote` of the same place and length. Neighbours are put together, and empty ranges left
-    /// out. Nothing is said to the peer before the first post.
+    /// out. Nothing is said to the peer before the first post, and it need not be up: it may be
+    /// about to be, or merely have its connection info
+    /// [loaded](Self::load_remote_conn_info).
     ///
     /// # Errors
     /// [`Error::Remote`] when the two do not fit, a key is of another session, or does not allow
     /// this; [`Error::UnknownRegistration`] and [`Error::Registration`] for ranges of this end;
-    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is not up.
+    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is leaving or
+    /// over.
     pub fn prepare(
         &self,
         peer: &str,
@@ -76,9 +79,9 @@ impl Session {
         remote: &[RemoteRange<'_>],
     ) -> Result<Operation> {
         let new = self.shared.engine()?.prepare(peer, kind, local, remote)?;
-        let NewOperation { prepared, transfer } = new;
+        let OperationKeys { prepared, transfer, cell } = new;
         let (shared, completions) = (Arc::clone(&self.shared), Arc::clone(&self.completions));
-        Ok(Operation { shared, prepared, transfer: transfer.key, cell: transfer.cell, completions })
+        Ok(Operation { shared, prepared, transfer, cell, completions })
     }
 }
 
@@ -86,9 +89,15 @@ impl Operation {
     /// Posts it, once more if it has ended. The peer gets `notification` when all bytes are in
     /// place.
     ///
+    /// With a peer that is being connected it waits until that is up. A peer that is not there, and
+    /// whose connection info was [loaded](crate::Session::load_remote_conn_info), is connected
+    /// first, as [`Session::start_connect`](crate::Session::start_connect) does. If that fails, the
+    /// operation ends with its error, and the next post tries again. Rounds of progress do it.
+    ///
     /// # Errors
-    /// [`Error::PeerState`] while it is under way, and while the peer is not up, or the peer's own
-    /// error; [`Error::UnknownRegistration`] when its memory was taken back;
+    /// [`Error::PeerState`] while it is under way, and while the peer leaves, or the peer's own
+    /// error; [`Error::Closed`] when the program has left the peer and does not know its way;
+    /// [`Error::UnknownRegistration`] when its memory was taken back;
     /// [`Error::NotificationTooLong`]. Nothing was posted then.
     pub fn post(&self, notification: Option<&[u8]>) -> Result<()> {
         self.post_with(PostOptions { notification, timeout: None })

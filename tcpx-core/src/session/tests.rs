@@ -10,6 +10,7 @@ mod expiring;
 mod exporting;
 mod gathering;
 mod handing_in;
+mod handing_over;
 mod late_unpack;
 mod listing;
 mod meeting;

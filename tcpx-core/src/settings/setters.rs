@@ -26,6 +26,7 @@ macro_rules! setters {
 setters! {
     plugin: PluginChoice,
     gpu: Option<u32>,
+    emulated_gpus: u32,
     nics: Vec<String>,
     name: impl Into<String>,
     channels: u16,
@@ -67,6 +68,7 @@ mod tests {
         let SessionOptions {
             plugin,
             gpu,
+            emulated_gpus,
             nics,
             name,
             channels,
@@ -95,6 +97,7 @@ mod tests {
         } = SessionOptions::default()
             .plugin(PluginChoice::Soft)
             .gpu(Some(3))
+            .emulated_gpus(2)
             .nics(vec!["eth1".into()])
             .name("hub")
             .channels(4)
@@ -126,7 +129,7 @@ mod tests {
         assert_eq!(copy_threads, CopyThreads::Count(16));
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 16));
-        assert!(accept_all);
+        assert!(accept_all && emulated_gpus == 2);
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));

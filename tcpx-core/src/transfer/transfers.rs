@@ -58,12 +58,24 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
+    /// No transfer yet. The ends of rounds are told there.
+    pub(crate) fn new(completions: Arc<CompletionQueue>) -> Self {
+        Self { completions, ..Self::default() }
+    }
+
     /// A new transfer: its key, and what its owner sees of it.
     pub(crate) fn add(&mut self, peer: PeerKey) -> (TransferKey, Arc<TransferCell>) {
         let cell = Arc::<TransferCell>::default();
         let key =
             self.all.insert(TransferState { peer, cell: Arc::clone(&cell), is_detached: false });
         (key, cell)
+    }
+
+    /// What is posted to a transfer from now on goes to this peer.
+    pub(crate) fn move_to(&mut self, key: TransferKey, peer: PeerKey) {
+        if let Some(transfer) = self.all.get_mut(key) {
+            transfer.peer = peer;
+        }
     }
 
     /// Where the ends of rounds wait for the program.
@@ -75,14 +87,6 @@ impl Transfers {
     /// [`Error::Closed`] when it is gone with its session.
     pub(crate) fn get(&self, key: TransferKey) -> Result<&TransferState, Error> {
         self.all.get(key).ok_or(Error::Closed)
-    }
-
-    /// The same, to be changed.
-    ///
-    /// # Errors
-    /// [`Error::Closed`] when it is gone with its session.
-    pub(crate) fn get_mut(&mut self, key: TransferKey) -> Result<&mut TransferState, Error> {
-        self.all.get_mut(key).ok_or(Error::Closed)
     }
 
     /// Whether a transfer has become complete since this was asked last: somebody may wait for it.

@@ -159,6 +159,7 @@ static TABLE: &[LibrarySetting] = &[
     session("TCPX_EAGER_BUFFER_BYTES", upto(1 << 30), "262144", "most bytes that a peer sends ahead of receives that are not posted"),
     session("TCPX_NOTIFICATION_BYTES", from(131_072, 1 << 30), "1048576", "room for notifications of each peer that the program has not taken, in bytes"),
     session("TCPX_ACCEPT_ALL", Kind::Switch, "0", "whoever comes in and has proven itself is accepted at once"),
+    session("TCPX_EMULATED_GPUS", upto(64), "0", "GPUs that ordinary memory stands in for in a group; 0: its GPUs are real"),
     session("TCPX_LISTEN", Kind::Address, "0.0.0.0:0", "address of the control listener; port 0 lets the system choose"),
     session("TCPX_CONNECT_TIMEOUT_MS", upto(i64::MAX), "30000", "milliseconds that accept and connect wait"),
     session("TCPX_CLOSE_TIMEOUT_MS", upto(i64::MAX), "5000", "milliseconds that a goodbye is waited for"),

@@ -143,6 +143,7 @@ static void call_everything(void) {
   REFUSED(tcpx_session_create_transfer(pair.left, "right", &other));
   REFUSED(tcpx_session_register_memory(pair.left, text, sizeof text, TCPX_PTR_HOST, 0, &id));
   REFUSED(tcpx_session_register_memory_list(pair.left, &range, sizeof range, 1, &id));
+  REFUSED(tcpx_session_register_memory_on(pair.left, TCPX_GPU_NONE, text, sizeof text, 0, &id));
   REFUSED(tcpx_session_memory_info(pair.left, late_id, &info));
   REFUSED(tcpx_session_deregister_memory(pair.left, late_id));
   REFUSED(tcpx_session_get_stats(pair.left, &stats));

@@ -299,6 +299,7 @@ impl Prey {
                 | Action::Connect(_)
                 | Action::Open
                 | Action::Credit(_)
+                | Action::Refused(_)
                 | Action::Complete(_) => {}
             }
         }
