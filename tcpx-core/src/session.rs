@@ -128,9 +128,9 @@ impl Session {
     /// ended, whether or not the transfer reports it, or an attempt that
     /// [`start_connect`](Self::start_connect) and its like began, when a notification has come, and
     /// when a peer that is [reported](Self::report_peers) has come up or ended. It is readable at
-    /// first. In a session without a progress thread it is also readable when a round of progress is
-    /// due: because something has happened on a connection, because something was posted, or because
-    /// a time has come.
+    /// first. In a session without a progress thread it is also readable when a round of progress
+    /// is due: because something has happened on a connection, because something was posted, or
+    /// because a time has come.
     ///
     /// When it is readable, call [`progress`](Self::progress) first, if the session has no progress
     /// thread, then [`poll_completions`](Self::poll_completions) or

@@ -1,5 +1,5 @@
-//! A group with GPU 0: all four ways between its memory and that of the host. Without a GPU the test
-//! says that it is skipped; `TCPX_TEST_REQUIRE=gpu` makes that a failure.
+//! A group with GPU 0: all four ways between its memory and that of the host. Without a GPU the
+//! test says that it is skipped; `TCPX_TEST_REQUIRE=gpu` makes that a failure.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Operations of the client on memory of the server: writes or reads. The server exports its memory,
-//! hands the key over, and waits until it hears that a turn is over; its session serves meanwhile.
+//! Operations of the client on memory of the server: writes or reads. The server exports its
+//! memory, hands the key over, and waits until it hears that a turn is over; its session serves
+//! meanwhile.
 //!
 //! The client's clock runs from the first post of a turn until its last operation is done: for a
 //! write, until every byte is in place at the server. For latencies each operation has a time of

@@ -220,7 +220,8 @@ impl Exports {
         std::mem::take(&mut self.revoked)
     }
 
-    /// Whether nothing uses any more what was revoked, of one or another, since this was asked last.
+    /// Whether nothing uses any more what was revoked, of one or another, since this was asked
+    /// last.
     pub(crate) fn take_over(&mut self) -> bool {
         std::mem::take(&mut self.is_over)
     }
