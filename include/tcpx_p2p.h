@@ -852,6 +852,7 @@ typedef struct tcpx_session_options {
    * Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
    * for none. Two ends agree on the smaller number. A send of such a message for which no
    * receive is announced goes ahead and is complete at once, which says nothing of its receiver.
+   * Writes of a peer's memory travel so up to four times that, while few are under way.
    * TCPX_EAGER_BYTES.
    */
   uint32_t eager_bytes;
