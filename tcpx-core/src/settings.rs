@@ -175,8 +175,8 @@ pub struct SessionOptions {
     /// plugin, and passes larger ones that are under way. If no receive is announced for it, it
     /// goes ahead into a buffer at its receiver, and its send is done at once: [what that
     /// means](crate::Transfer#small-messages). Batches of many small messages share chunks instead.
-    /// Messages from memory of a GPU, or into it, never travel so. Writes of a peer's memory do up to
-    /// four times that, while few of them are under way.
+    /// Messages from memory of a GPU, or into it, never travel so. Writes of a peer's memory do, up
+    /// to four times that, while few of them are under way.
     pub eager_bytes: u32,
     /// Most bytes that each peer may send ahead of receives that are not posted, at most 1 GiB; 64
     /// of them for each message beside its own. Memory is allocated for what waits, and freed with
