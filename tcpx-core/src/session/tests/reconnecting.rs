@@ -58,7 +58,6 @@ fn an_operation_is_posted_again_to_the_same_session() {
         assert_eq!(left.stats().peers[0].one_sided.ranges_told, 1, "once on each connection");
         part(&left, &right);
         assert!(matches!(operation.status(), OperationStatus::Done), "as the last post ended");
-        assert!(matches!(operation.post(None), Err(Error::Closed)), "nobody has the name");
         super::connect(&left, &right);
     }
 }
