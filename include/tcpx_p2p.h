@@ -35,7 +35,7 @@
  *
  * It goes up when a program that was compiled against an older header would break.
  */
-#define TCPX_ABI_VERSION 1
+#define TCPX_ABI_VERSION 2
 
 /**
  * State of a peer: an accept waits for it.
@@ -67,6 +67,31 @@
  * free, and `tcpx_session_peer_error` has the error.
  */
 #define TCPX_PEER_FAILED 6
+
+/**
+ * Kind of an entry: a transfer of which a round has ended, or an operation of which a post has.
+ */
+#define TCPX_COMPLETION_TRANSFER 0
+
+/**
+ * Kind of an entry: a peer that has come up, has parted, or has failed.
+ */
+#define TCPX_COMPLETION_PEER 1
+
+/**
+ * Bytes of a key to remote memory. A newer library may need more, so ask with a NULL buffer.
+ */
+#define TCPX_REMOTE_KEY_BYTES 86
+
+/**
+ * Access of an export: peers may read it.
+ */
+#define TCPX_ACCESS_READ 1
+
+/**
+ * Access of an export: peers may write it. Add both for both.
+ */
+#define TCPX_ACCESS_WRITE 2
 
 /**
  * The longest name of a session or peer, in bytes without the terminating NUL.
@@ -131,10 +156,55 @@
 #define TCPX_NIC_PATH_BYTES 256
 
 /**
+ * Size of `tcpx_notification.peer` in bytes.
+ */
+#define TCPX_NOTIFICATION_PEER_BYTES 72
+
+/**
+ * Kind of an operation: its bytes come here.
+ */
+#define TCPX_READ 1
+
+/**
+ * Kind of an operation: its bytes go to the peer.
+ */
+#define TCPX_WRITE 2
+
+/**
+ * State of an operation: it was not posted yet.
+ */
+#define TCPX_OPERATION_IDLE 0
+
+/**
+ * State of an operation: it was posted, and has not ended.
+ */
+#define TCPX_OPERATION_ACTIVE 1
+
+/**
+ * State of an operation: it has ended well.
+ */
+#define TCPX_OPERATION_DONE 2
+
+/**
+ * State of an operation: it has ended with an error.
+ */
+#define TCPX_OPERATION_FAILED 3
+
+/**
+ * The longest notification, in bytes.
+ */
+#define TCPX_MAX_NOTIFICATION_BYTES 65536
+
+/**
  * Value of `gpu`: no GPU. Ordinary memory stands in for device memory. The hardware plugin refuses
  * such a session with `TCPX_ERR_SETTING`, because what it hands out lies in GPU memory.
  */
 #define TCPX_GPU_NONE (-1)
+
+/**
+ * The most pairs of one operation.
+ */
+#define TCPX_MAX_PAIRS 1048576
 
 /**
  * The most operations in one call of a batch function.
@@ -202,6 +272,11 @@ enum tcpx_status
    */
   TCPX_ERR_FORKED = -8,
   /**
+   * The peer's program has not taken the notifications that were sent before, and no more may
+   * wait. Nothing was done; call again later.
+   */
+  TCPX_ERR_AGAIN = -9,
+  /**
    * No peer has this name.
    */
   TCPX_ERR_UNKNOWN_PEER = -10,
@@ -250,7 +325,7 @@ enum tcpx_status
    */
   TCPX_ERR_DATA = -34,
   /**
-   * The program withdrew the operation by `tcpx_transfer_cancel`.
+   * The program withdrew the operation by `tcpx_transfer_cancel` or `tcpx_operation_cancel`.
    */
   TCPX_ERR_CANCELLED = -35,
   /**
@@ -258,9 +333,20 @@ enum tcpx_status
    */
   TCPX_ERR_CLOSED = -36,
   /**
-   * The bytes are no memory descriptor of this library, or are damaged.
+   * The bytes are no memory descriptor, or no key to remote memory, of this library, or are
+   * damaged.
    */
   TCPX_ERR_DESCRIPTOR = -37,
+  /**
+   * Memory that is exported, or is said to be, cannot be used so: the key is not known any more
+   * or does not allow it, or the ranges of the two ends do not fit. The text says which.
+   */
+  TCPX_ERR_REMOTE_MEMORY = -38,
+  /**
+   * It had not ended within the time that the program gave it by `tcpx_transfer_set_timeout` or
+   * `tcpx_operation_post_with`, and was given up.
+   */
+  TCPX_ERR_EXPIRED = -39,
   /**
    * The plugin file could not be loaded, or this library cannot work with it.
    */
@@ -308,7 +394,9 @@ typedef int32_t tcpx_status;
 #endif // __cplusplus
 
 /**
- * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations.
+ * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
+ * `group` 1 it stands for a group: the host and all GPUs as one, for operations on memory of
+ * peers.
  *
  * An id of 0 is no session.
  */
@@ -332,7 +420,8 @@ typedef struct tcpx_transfer {
 } tcpx_transfer;
 
 /**
- * A transfer of which a round has ended. New members are added at the end.
+ * A transfer of which a round has ended, or an operation of which a post has, or a peer that has
+ * come up or ended. New members are added at the end.
  */
 typedef struct tcpx_completion {
   /**
@@ -340,22 +429,92 @@ typedef struct tcpx_completion {
    */
   size_t size;
   /**
-   * What the program passed to `tcpx_transfer_report_completions`.
+   * Of a peer 0. What the program passed to `tcpx_transfer_report_completions` or
+   * `tcpx_operation_report_completions`.
    */
   uint64_t context;
   /**
-   * Rounds of the transfer that have ended since its last entry was taken out.
+   * Rounds of the transfer that have ended since its last entry was taken out. Of a peer 0.
    */
   uint64_t rounds;
   /**
-   * TCPX_OK if all of them have ended well, or else the status of their first error.
+   * TCPX_OK if all of them have ended well, or else the status of their first error. Of a peer
+   * that has failed, the status of its error.
    */
   int32_t status;
+  /**
+   * TCPX_COMPLETION_TRANSFER, or TCPX_COMPLETION_PEER.
+   */
+  uint32_t kind;
+  /**
+   * Of a peer TCPX_PEER_UP, TCPX_PEER_PARTED or TCPX_PEER_FAILED; else 0.
+   */
+  int32_t state;
   /**
    * 0.
    */
   uint32_t reserved;
+  /**
+   * Of a peer its name, which ends with NUL; else empty.
+   */
+  char peer[TCPX_NOTIFICATION_PEER_BYTES];
 } tcpx_completion;
+
+/**
+ * What `tcpx_export` lets peers reach of a registration. New members are added at the end.
+ */
+typedef struct tcpx_export_options {
+  /**
+   * sizeof(tcpx_export_options).
+   */
+  size_t size;
+  /**
+   * Where in the registration the range begins, in bytes.
+   */
+  uint64_t offset;
+  /**
+   * How long it is; 0: to the end of the registration.
+   */
+  uint64_t bytes;
+  /**
+   * TCPX_ACCESS_READ, TCPX_ACCESS_WRITE or their sum.
+   */
+  uint32_t access;
+  /**
+   * With 1, the session gives the same key, to the byte, each time that the same range of
+   * addresses is exported with the same access: for programs that tell their peers only once
+   * what they have. Such a key opens the range whenever it is exported. With 0, a key is never
+   * used again.
+   */
+  int32_t is_stable;
+} tcpx_export_options;
+
+/**
+ * What a key leads to, as the key says. New members are added at the end.
+ */
+typedef struct tcpx_remote_memory {
+  /**
+   * sizeof(tcpx_remote_memory), set by the program before the call.
+   */
+  size_t size;
+  /**
+   * Address of the first byte, in the process that exports it. Operations name offsets from
+   * here.
+   */
+  uint64_t address;
+  /**
+   * How many bytes there are.
+   */
+  uint64_t bytes;
+  /**
+   * TCPX_PTR_HOST or TCPX_PTR_CUDA.
+   */
+  int32_t ptr_type;
+  /**
+   * TCPX_ACCESS_READ, TCPX_ACCESS_WRITE or their sum.
+   */
+  uint32_t access;
+} tcpx_remote_memory;
 
 /**
  * A function of the program that takes one log line.
@@ -374,9 +533,13 @@ typedef void (*tcpx_log_callback)(void *context,
                                   const char *message);
 
 /**
- * What a session knows of a registration.
+ * What a session knows of a registration. New members are added at the end.
  */
 typedef struct tcpx_memory_info {
+  /**
+   * sizeof(tcpx_memory_info), set by the program before the call.
+   */
+  size_t size;
   /**
    * Its id, from 1 upwards. A session never uses an id twice.
    */
@@ -402,22 +565,53 @@ typedef struct tcpx_memory_info {
 /**
  * Where memory is, how large it is, and of what kind.
  *
- * This is a plain value: it owns nothing, and keeps nothing registered.
+ * This is a plain value: it owns nothing, and keeps nothing registered. New members are added at
+ * the end.
  */
 typedef struct tcpx_memory_descriptor {
+  /**
+   * sizeof(tcpx_memory_descriptor), set by the program before either call.
+   */
+  size_t size;
   /**
    * Address of the first byte, in the address space of whoever made the descriptor.
    */
   uint64_t base_addr;
   /**
-   * Size in bytes.
+   * How many bytes there are.
    */
-  uint64_t size;
+  uint64_t bytes;
   /**
    * TCPX_PTR_HOST or TCPX_PTR_CUDA.
    */
   int32_t ptr_type;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } tcpx_memory_descriptor;
+
+/**
+ * Memory to be registered, one range of a list. New members are added at the end.
+ */
+typedef struct tcpx_registration {
+  /**
+   * Its first byte.
+   */
+  void *address;
+  /**
+   * Size in bytes.
+   */
+  uint64_t bytes;
+  /**
+   * TCPX_PTR_HOST or TCPX_PTR_CUDA.
+   */
+  int32_t ptr_type;
+  /**
+   * 1 if it may be received into, else 0.
+   */
+  int32_t is_recv;
+} tcpx_registration;
 
 /**
  * A network interface as the plugin reports it. New members are added at the end.
@@ -444,6 +638,96 @@ typedef struct tcpx_nic {
    */
   char pci_path[TCPX_NIC_PATH_BYTES];
 } tcpx_nic;
+
+/**
+ * A notification that has come. New members are added at the end.
+ */
+typedef struct tcpx_notification {
+  /**
+   * The `entry_bytes` of the call.
+   */
+  size_t size;
+  /**
+   * Where in the buffer of the call its bytes begin.
+   */
+  size_t offset;
+  /**
+   * How many there are; perhaps none.
+   */
+  size_t bytes;
+  /**
+   * The sender's name. It ends with NUL.
+   */
+  char peer[TCPX_NOTIFICATION_PEER_BYTES];
+} tcpx_notification;
+
+/**
+ * A range of registered memory here, and one of the same size at the peer. New members are added
+ * at the end.
+ */
+typedef struct tcpx_pair {
+  /**
+   * Id of the registration here.
+   */
+  uint64_t memory;
+  /**
+   * Where the bytes begin in the registration.
+   */
+  uint64_t offset;
+  /**
+   * The key to the peer's memory. Pairs of one key should point to the same bytes, which are
+   * then read once.
+   */
+  const void *key;
+  /**
+   * Bytes of the key.
+   */
+  size_t key_bytes;
+  /**
+   * Where the bytes begin in what the key leads to.
+   */
+  uint64_t remote_offset;
+  /**
+   * How many bytes there are. With 0 the pair is passed over.
+   */
+  uint64_t bytes;
+} tcpx_pair;
+
+/**
+ * Handle of an operation: a read or a write of a peer's memory, prepared once, posted any number
+ * of times.
+ *
+ * An id of 0 is no operation.
+ */
+typedef struct tcpx_operation {
+  /**
+   * A number that only this library understands.
+   */
+  uint64_t id;
+} tcpx_operation;
+
+/**
+ * What may go with a post of an operation. With all members 0 but `size` nothing does. New members
+ * are added at the end.
+ */
+typedef struct tcpx_operation_options {
+  /**
+   * sizeof(tcpx_operation_options).
+   */
+  size_t size;
+  /**
+   * As the parameters of `tcpx_operation_post`; NULL: no notification.
+   */
+  const void *notification;
+  /**
+   * How many bytes it has.
+   */
+  size_t notification_bytes;
+  /**
+   * How many milliseconds it may take; 0: as long as it takes.
+   */
+  uint64_t timeout_ms;
+} tcpx_operation_options;
 
 /**
  * How a session is set up. Fill it with `tcpx_session_options_init`, then change what should
@@ -530,8 +814,10 @@ typedef struct tcpx_session_options {
    */
   uint32_t spin_us;
   /**
-   * With 1, a thread of the session makes progress. With 0, progress is made only inside calls
-   * of this library. TCPX_PROGRESS_THREAD.
+   * With 1, the default, a thread of the session makes progress. With 0, progress is made only
+   * inside calls of this library, and a program that makes none has costs: peers cannot connect,
+   * nothing of theirs is received or served, and what the session withdraws from them, or they
+   * from it, goes on until there is a call. TCPX_PROGRESS_THREAD.
    */
   int32_t progress_thread;
   /**
@@ -566,6 +852,7 @@ typedef struct tcpx_session_options {
    * Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
    * for none. Two ends agree on the smaller number. A send of such a message for which no
    * receive is announced goes ahead and is complete at once, which says nothing of its receiver.
+   * Writes of a peer's memory travel so up to four times that, while few are under way.
    * TCPX_EAGER_BYTES.
    */
   uint32_t eager_bytes;
@@ -574,10 +861,32 @@ typedef struct tcpx_session_options {
    * TCPX_EAGER_BUFFER_BYTES.
    */
   uint32_t eager_buffer_bytes;
+  /**
+   * Most bytes of notifications that wait for this program of each peer, and here for each peer,
+   * 64 bytes for each notification included: 131072 to 1073741824. TCPX_NOTIFICATION_BYTES.
+   */
+  uint32_t notification_bytes;
+  /**
+   * With 1, whoever comes in and has proven itself is accepted at once, under its own name or
+   * one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
+   * `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
+   */
+  int32_t accept_all;
+  /**
+   * With 1, the handle stands for a group: a session of the host, and one of each GPU that is
+   * used, which have one connection info, one name, and one set of peers. It is for operations
+   * on memory of peers, and takes `gpu` only for the hardware plugin's host memory. 0 is the
+   * default.
+   */
+  int32_t group;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } tcpx_session_options;
 
 /**
- * One send or receive of a batch.
+ * One send or receive of a batch. New members are added at the end.
  */
 typedef struct tcpx_post {
   /**
@@ -596,7 +905,7 @@ typedef struct tcpx_post {
    * The other end's post with the same tag is the counterpart. Equal tags match in the order of
    * posting.
    */
-  int32_t tag;
+  int64_t tag;
 } tcpx_post;
 
 /**
@@ -713,12 +1022,73 @@ typedef struct tcpx_session_stats {
    * Their bytes.
    */
   uint64_t eager_bytes_received;
+  /**
+   * Writes of peers into memory that this session exports, of which all is in place.
+   */
+  uint64_t writes_served;
+  /**
+   * Reads of peers from such memory, of which all was sent.
+   */
+  uint64_t reads_served;
+  /**
+   * Bytes that peers have written, also with writes that were stopped in the middle.
+   */
+  uint64_t bytes_written;
+  /**
+   * Bytes that peers have read, likewise.
+   */
+  uint64_t bytes_read;
+  /**
+   * Requests of peers that were refused because they have no key to the memory.
+   */
+  uint64_t refused_key;
+  /**
+   * Requests that were refused because they reach past what is exported.
+   */
+  uint64_t refused_range;
+  /**
+   * Requests that were refused because the key does not allow them.
+   */
+  uint64_t refused_access;
+  /**
+   * Requests that were refused for other reasons.
+   */
+  uint64_t refused_otherwise;
+  /**
+   * Requests that were refused, or stopped in the middle, because the export was taken back.
+   */
+  uint64_t revoked;
+  /**
+   * Notifications that were sent.
+   */
+  uint64_t notifications_sent;
+  /**
+   * Notifications that have come.
+   */
+  uint64_t notifications_received;
+  /**
+   * Notifications that wait for the program now.
+   */
+  uint64_t notifications_waiting;
+  /**
+   * Ranges that peers were told of in lists of operations, each list once.
+   */
+  uint64_t ranges_told;
+  /**
+   * Notifications that waited for room at a peer when it ended: nobody gets them.
+   */
+  uint64_t notifications_unsent;
 } tcpx_session_stats;
 
 /**
- * The numbers of a transfer so far: of its whole life, or of its last round.
+ * The numbers of a transfer so far: of its whole life, or of its last round. New members are added
+ * at the end.
  */
 typedef struct tcpx_transfer_counts {
+  /**
+   * sizeof(tcpx_transfer_counts), set by the program before the call.
+   */
+  size_t size;
   /**
    * Sends and receives that were posted.
    */
@@ -890,8 +1260,25 @@ tcpx_status tcpx_session_stop_accept_any(struct tcpx_session session);
 tcpx_status tcpx_transfer_report_completions(struct tcpx_transfer transfer, uint64_t context);
 
 /**
- * Takes out of the session's queue transfers of which rounds have ended, those first that ended
- * first.
+ * Has `tcpx_session_poll_completions` tell from now on which peers come up, part or fail. Those
+ * that are up now are told first.
+ *
+ * A peer is told of under the name that the program knows it by: one that comes in, once an accept
+ * has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
+ * session.
+ *
+ * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+ */
+tcpx_status tcpx_session_report_peers(struct tcpx_session session);
+
+/**
+ * Takes out of the session's queue peers that have come up or ended, if the program has asked for
+ * them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first
+ * that ended first.
+ *
+ * Of a peer of one name that ends and comes up again and again meanwhile, its last end is told,
+ * and that it is up if it is. Programs whose entries are shorter than this version's, because they
+ * were compiled with an older header, are told of transfers only.
  *
  * `out_completions` is an array of `capacity` entries, of `entry_bytes` each, which is
  * sizeof(tcpx_completion). `out_count` gets how many were written; others wait if that is
@@ -916,12 +1303,14 @@ tcpx_status tcpx_session_poll_completions(struct tcpx_session session,
 /**
  * Writes a descriptor for the program's own event loop (poll, epoll and the like).
  *
- * It is readable when a round of a transfer has ended, whether or not the transfer reports it, or
- * an attempt that `tcpx_session_start_connect` and its like began. It is readable at first. In a
- * session without a progress thread it is also readable when a round of progress is due. Only
- * `tcpx_session_progress` and `tcpx_session_poll_completions` make it unreadable: call these when
- * it is readable, in this order, and look at transfers and peers after that. What happens later
- * makes it readable again.
+ * It is readable when a round of a transfer or an operation has ended, whether or not that is
+ * reported, or an attempt that `tcpx_session_start_connect` and its like began, when a
+ * notification has come, and when a peer has come up or ended that is reported. It is readable at
+ * first. In a session without a progress thread it is
+ * also readable when a round of progress is due. Only `tcpx_session_progress` and
+ * `tcpx_session_poll_completions` make it unreadable: call these when it is readable, in this
+ * order, and look at transfers, peers and notifications after that. What happens later makes it
+ * readable again.
  *
  * The descriptor is the session's until `tcpx_session_destroy`: the program neither reads it nor
  * closes it. It is closed by `exec`.
@@ -933,6 +1322,68 @@ tcpx_status tcpx_session_poll_completions(struct tcpx_session session,
  * `out_fd` is NULL or may be written.
  */
 tcpx_status tcpx_session_event_fd(struct tcpx_session session, int32_t *out_fd);
+
+/**
+ * Lets peers reach a range of registered memory, and writes the key that lets them.
+ *
+ * The key is a plain value of TCPX_REMOTE_KEY_BYTES bytes, which may contain NUL. Give it to those
+ * peers that are to reach the range, on a path that you trust: who has it, and a connection to the
+ * session, may do with the range what `access` says, and nothing with any other memory. `out_size`
+ * gets the number of bytes; a NULL `buffer` asks for the number alone, and exports nothing.
+ *
+ * From now until the key is taken back, peers may read the range, or write it, at any time. When
+ * they do so while the program uses it too is for both to agree on.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_ARGUMENT` for
+ * an unknown `access`, or an `is_stable` other than 0 and 1; `TCPX_ERR_MEMORY` when the range is
+ * not all in the registration, or is to be written and was registered with `is_recv` 0;
+ * `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in `out_size`; `TCPX_ERR_CLOSED`. After an
+ * error nothing was exported. Any thread; does not block.
+ *
+ * Pointers:
+ * `options` is NULL or points to a struct of the size it names; `buffer` is NULL or may be written
+ * for `capacity` bytes; `out_size` is NULL or may be written.
+ */
+tcpx_status tcpx_export(struct tcpx_session session,
+                        uint64_t memory,
+                        const struct tcpx_export_options *options,
+                        void *buffer,
+                        size_t capacity,
+                        size_t *out_size);
+
+/**
+ * Takes a key back. After TCPX_OK no peer touches the memory through it any more; what was under
+ * way has failed there with `TCPX_ERR_REMOTE_MEMORY`.
+ *
+ * `tcpx_session_deregister_memory` does the same for every export of its memory.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_DESCRIPTOR` when the
+ * bytes are no key; `TCPX_ERR_REMOTE_MEMORY` for a key of another session, one that this session
+ * never gave out, and one that was taken back; `TCPX_ERR_MEMORY_IN_USE` when peers still use it
+ * after `close_timeout_ms`: nobody can begin to any more, but the memory must stay. Any thread.
+ * Blocks for at most `close_timeout_ms`.
+ *
+ * Pointers:
+ * `key` is NULL or may be read for `key_bytes` bytes.
+ */
+tcpx_status tcpx_unexport(struct tcpx_session session, const void *key, size_t key_bytes);
+
+/**
+ * Writes what a key leads to. That is what the key says of itself; whether it still opens anything
+ * shows when an operation is posted.
+ *
+ * Set `out_memory->size` to sizeof(tcpx_remote_memory) first.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are no key,
+ * are damaged or of another version. Any thread; does not block.
+ *
+ * Pointers:
+ * `key` is NULL or may be read for `key_bytes` bytes; `out_memory` is NULL or points to a struct
+ * of the size it names, which may be written.
+ */
+tcpx_status tcpx_remote_key_info(const void *key,
+                                 size_t key_bytes,
+                                 struct tcpx_remote_memory *out_memory);
 
 /**
  * Returns the details of the last failure in the calling thread: what failed, with which peer,
@@ -994,8 +1445,9 @@ tcpx_status tcpx_set_plugin_log_level(int32_t level);
  *
  * The memory stays the program's. It must remain valid until `tcpx_session_deregister_memory` or
  * `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of it,
- * nobody else may write that part. While a receive is posted on a part of it, nobody may read that
- * part either.
+ * nobody else may write that part. While a receive, or a read of a peer's memory, is posted on a
+ * part of it, nobody may read that part either. Nobody else reaches it unless it is exported; see
+ * `tcpx_export`.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
  * `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, when the
@@ -1014,23 +1466,50 @@ tcpx_status tcpx_session_register_memory(struct tcpx_session session,
                                          uint64_t *out_memory);
 
 /**
+ * Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
+ * memory. Otherwise it does what `tcpx_session_register_memory` does.
+ *
+ * In a group, this makes the session of the GPU, if there is none: that may take a while. A
+ * session that is in no group has one GPU at most, and takes memory of that one and of the host.
+ *
+ * Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
+ * of the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such
+ * as `TCPX_ERR_UNAVAILABLE`. Any thread.
+ *
+ * Pointers:
+ * As for `tcpx_session_register_memory`.
+ */
+tcpx_status tcpx_session_register_memory_on(struct tcpx_session session,
+                                            int32_t device,
+                                            void *address,
+                                            uint64_t bytes,
+                                            int32_t is_recv,
+                                            uint64_t *out_memory);
+
+/**
  * Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
  *
+ * Keys to it are taken back first, as by `tcpx_unexport`: what peers have under way with it fails.
+ *
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
- * on it are posted: wait for their transfers first; `TCPX_ERR_PLUGIN` when the plugin does not
+ * on it are posted: wait for their transfers first, and when peers still use it after
+ * `close_timeout_ms`; `TCPX_ERR_PLUGIN` when the plugin does not
  * return from taking it back within 10 seconds: the id is gone then, and the memory must stay as
- * it is. Any thread; waits for the plugin, as a rule for microseconds.
+ * it is. Any thread; waits for the plugin, as a rule for microseconds, and for peers that use an
+ * export of it.
  */
 tcpx_status tcpx_session_deregister_memory(struct tcpx_session session, uint64_t memory);
 
 /**
  * Writes what the session knows of a registration.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any thread; does not
- * block.
+ * Set `out_info->size` to sizeof(tcpx_memory_info) first.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any
+ * thread; does not block.
  *
  * Pointers:
- * `out_info` is NULL or may be written.
+ * `out_info` is NULL or points to a struct of the size it names, which may be written.
  */
 tcpx_status tcpx_session_memory_info(struct tcpx_session session,
                                      uint64_t memory,
@@ -1048,8 +1527,8 @@ tcpx_status tcpx_session_memory_info(struct tcpx_session session,
  * block.
  *
  * Pointers:
- * `descriptor` is NULL or may be read; `buffer` is NULL or may be written for `capacity` bytes;
- * `out_size` is NULL or may be written.
+ * `descriptor` is NULL or points to a struct of the size it names; `buffer` is NULL or may be
+ * written for `capacity` bytes; `out_size` is NULL or may be written.
  */
 tcpx_status tcpx_memory_descriptor_serialize(const struct tcpx_memory_descriptor *descriptor,
                                              void *buffer,
@@ -1057,17 +1536,45 @@ tcpx_status tcpx_memory_descriptor_serialize(const struct tcpx_memory_descriptor
                                              size_t *out_size);
 
 /**
- * Reads a descriptor from bytes.
+ * Reads a descriptor from bytes, or from the text "base_addr,bytes,ptr_type": three decimal
+ * numbers without signs and spaces, and without a terminating NUL in `size`.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged
- * or of another version, or when there can be no such memory. Any thread; does not block.
+ * Set `out_descriptor->size` to sizeof(tcpx_memory_descriptor) first.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged,
+ * of another version or something else, or when there can be no such memory. Any thread; does not
+ * block.
  *
  * Pointers:
- * `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or may be written.
+ * `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or points to a struct
+ * of the size it names, which may be written.
  */
 tcpx_status tcpx_memory_descriptor_deserialize(const void *bytes,
                                                size_t size,
                                                struct tcpx_memory_descriptor *out_descriptor);
+
+/**
+ * Makes many ranges of memory known to a session: all of them, or none if one is wrong.
+ *
+ * `list` is an array of `count` items, of `registration_bytes` each, which is
+ * sizeof(tcpx_registration). It is copied. `out_memories` gets the id of each, in the order of the
+ * list. What `tcpx_session_register_memory` says holds for each range, and each is taken back by
+ * itself. With a `count` of 0 nothing is registered, and both pointers may be NULL.
+ *
+ * Errors: those of `tcpx_session_register_memory`, whose text says which range is wrong;
+ * `TCPX_ERR_ARGUMENT` for a `count` above TCPX_MAX_BATCH, and for another size of an item;
+ * `TCPX_ERR_NO_MEMORY` when the system has no memory for the list. Any thread; does not block.
+ *
+ * Pointers:
+ * `list` is NULL or may be read for `count` times `registration_bytes` bytes, and each range of it
+ * follows the rules of `tcpx_session_register_memory`; `out_memories` is NULL or may be written
+ * for `count` ids.
+ */
+tcpx_status tcpx_session_register_memory_list(struct tcpx_session session,
+                                              const struct tcpx_registration *list,
+                                              size_t registration_bytes,
+                                              size_t count,
+                                              uint64_t *out_memories);
 
 /**
  * Writes how many NICs the session's plugin offers.
@@ -1105,6 +1612,213 @@ tcpx_status tcpx_session_nic(struct tcpx_session session,
  * `out_count` is NULL or may be written.
  */
 tcpx_status tcpx_gpu_count(size_t *out_count);
+
+/**
+ * Sends a notification to a connected peer, behind those that were sent to it before by this
+ * function: up to TCPX_MAX_NOTIFICATION_BYTES, also none, and NUL among them. They are copied.
+ *
+ * The peer's program finds it with `tcpx_poll_notifications`. None is ever dropped while both
+ * sessions live. What the peer's program does not take waits, and when too much does, this answers
+ * `TCPX_ERR_AGAIN`.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when it is too long;
+ * `TCPX_ERR_AGAIN`; `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_PEER_STATE`, or the peer's own error when
+ * it is leaving or over. One that is being connected is waited for, or connected first, as by
+ * `tcpx_operation_post`; up to 128 KiB may wait for that. After an error nothing was sent. Any
+ * thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL; `notification` is NULL or may be read for
+ * `notification_bytes` bytes.
+ */
+tcpx_status tcpx_notify(struct tcpx_session session,
+                        const char *peer,
+                        const void *notification,
+                        size_t notification_bytes);
+
+/**
+ * Takes out notifications that have come, those first that came first: alone, and those of
+ * operations.
+ *
+ * `out_notifications` is an array of `capacity` entries, of `entry_bytes` each, which is
+ * sizeof(tcpx_notification). Their bytes are put into `buffer`, one behind the other; it has
+ * `buffer_bytes` bytes, TCPX_MAX_NOTIFICATION_BYTES at least, so that any notification finds room.
+ * `out_count` gets how many were written. More may wait if that is not 0. It makes no progress:
+ * without a progress thread, `tcpx_session_progress` does.
+ *
+ * The descriptor of `tcpx_session_event_fd` is readable when one has come, and while some wait.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; nothing is taken out then. Any
+ * thread; does not block.
+ *
+ * Pointers:
+ * `out_notifications` is NULL or may be written for `capacity` times `entry_bytes` bytes; `buffer`
+ * is NULL or may be written for `buffer_bytes` bytes; `out_count` is NULL or may be written.
+ */
+tcpx_status tcpx_poll_notifications(struct tcpx_session session,
+                                    struct tcpx_notification *out_notifications,
+                                    size_t entry_bytes,
+                                    size_t capacity,
+                                    void *buffer,
+                                    size_t buffer_bytes,
+                                    size_t *out_count);
+
+/**
+ * Prepares a read (TCPX_READ) or a write (TCPX_WRITE) of memory that a connected peer exports. End
+ * it with `tcpx_operation_release`.
+ *
+ * `pairs` is an array of `count` pairs, of `pair_bytes` each, which is sizeof(tcpx_pair). It is
+ * copied, and so are the keys. Neighbours are put together: it does not matter into how many pairs
+ * a range is cut. At one end all ranges lie in host memory, or all in device memory. Nothing is
+ * said to the peer before the first post.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT`, also for a `count` above
+ * TCPX_MAX_PAIRS; `TCPX_ERR_DESCRIPTOR` when the bytes of a key are none; `TCPX_ERR_REMOTE_MEMORY`
+ * when a key is of another session than the peer's, or does not allow this, when a range leaves
+ * what its key leads to, when host and device memory are mixed, and when no pair has any bytes;
+ * `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when a range here leaves its registration, or is to
+ * be read into and was registered with `is_recv` 0; `TCPX_ERR_UNKNOWN_PEER`,
+ * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is leaving or over; `TCPX_ERR_NO_MEMORY`.
+ * Any thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL; `pairs` is NULL or may be read for `count` times
+ * `pair_bytes` bytes, and the key of each pair is NULL or may be read for its `key_bytes`;
+ * `out_operation` is NULL or may be written.
+ */
+tcpx_status tcpx_operation_prepare(struct tcpx_session session,
+                                   const char *peer,
+                                   int32_t kind,
+                                   const struct tcpx_pair *pairs,
+                                   size_t pair_bytes,
+                                   size_t count,
+                                   struct tcpx_operation *out_operation);
+
+/**
+ * Posts an operation, once more if it has ended. The error of the post before is forgotten.
+ *
+ * With a `notification` that is not NULL the peer gets these bytes, and finds them with
+ * `tcpx_poll_notifications` when every byte of the operation is in place. There may be up to
+ * TCPX_MAX_NOTIFICATION_BYTES, also none. They are copied.
+ *
+ * With a peer that is being connected it waits until that is up. A peer that is not there, and
+ * whose connection info was loaded, is connected first, as by `tcpx_session_start_connect`. If
+ * that fails, the operation ends with its error, and the next post tries again.
+ *
+ * A write is done when all its bytes are in place at the peer, and its notification is there; a
+ * read when all its bytes are in place here. Until then the bytes of a write must not change here,
+ * and those of a read must be neither read nor written. Two operations that touch the same bytes
+ * have no order.
+ *
+ * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_NULL` for bytes of a notification without an address;
+ * `TCPX_ERR_ARGUMENT` for a notification that is too long; `TCPX_ERR_PEER_STATE` while it is under
+ * way; `TCPX_ERR_UNKNOWN_MEMORY` when its memory was deregistered; `TCPX_ERR_PEER_STATE`,
+ * `TCPX_ERR_CLOSED` or the peer's own error when the peer is leaving or over. After an error
+ * nothing was posted. Any thread; does not block.
+ *
+ * Pointers:
+ * `notification` is NULL or may be read for `notification_bytes` bytes.
+ */
+tcpx_status tcpx_operation_post(struct tcpx_operation operation,
+                                const void *notification,
+                                size_t notification_bytes);
+
+/**
+ * As `tcpx_operation_post`, with what else a post may have. `options` may be NULL.
+ *
+ * A post that has a timeout is given up when it is over, as `tcpx_operation_cancel` does, and ends
+ * with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer
+ * never answers. Some bytes may have moved, or all. A read may have to wait for the peer, which
+ * may send its bytes at any time. The time is looked at in rounds of progress.
+ *
+ * Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version
+ * has. Any thread; does not block.
+ *
+ * Pointers:
+ * `options` is NULL or points to a size that says how many bytes there are from it on;
+ * `notification` is NULL or may be read for `notification_bytes` bytes.
+ */
+tcpx_status tcpx_operation_post_with(struct tcpx_operation operation,
+                                     const struct tcpx_operation_options *options);
+
+/**
+ * Writes how an operation stands: TCPX_OPERATION_IDLE, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE
+ * or TCPX_OPERATION_FAILED. It makes no system call and no progress: in a session without a
+ * progress thread, call `tcpx_session_progress` too.
+ *
+ * `out_error`, which may be NULL, gets TCPX_OK, or the status of what it has failed with;
+ * `tcpx_operation_error` has the words.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
+ *
+ * Pointers:
+ * `out_state` and `out_error` are NULL or may be written.
+ */
+tcpx_status tcpx_operation_status(struct tcpx_operation operation,
+                                  int32_t *out_state,
+                                  tcpx_status *out_error);
+
+/**
+ * Waits until an operation has ended, for at most `timeout_ms` milliseconds; TCPX_WAIT_FOREVER
+ * (-1) sets no limit. One that was not posted is not waited for.
+ *
+ * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for another negative number; `TCPX_ERR_TIMEOUT`
+ * while it goes on: wait again, or cancel it; else what it has ended with. No operation ends with
+ * `TCPX_ERR_TIMEOUT`. Any thread. Blocks for at most `timeout_ms`.
+ */
+tcpx_status tcpx_operation_wait(struct tcpx_operation operation, int32_t timeout_ms);
+
+/**
+ * Gives up what was posted: it ends with `TCPX_ERR_CANCELLED`, or as if nothing had been said when
+ * it is too late for that. Wait for it to know, and for its memory to be free.
+ *
+ * Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the operation; does not
+ * block.
+ */
+tcpx_status tcpx_operation_cancel(struct tcpx_operation operation);
+
+/**
+ * Writes what an operation has ended with.
+ *
+ * `out_error` gets the status, or TCPX_OK if it was not posted, goes on or has ended well.
+ * `buffer` gets the text with a terminating NUL. `out_size` gets the bytes of the text, including
+ * the NUL; a NULL `buffer` asks for the number alone.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
+ * `out_size`, and `out_error` written too. Any thread; does not block.
+ *
+ * Pointers:
+ * `out_error` and `out_size` are NULL or may be written; `buffer` is NULL or may be written for
+ * `capacity` bytes.
+ */
+tcpx_status tcpx_operation_error(struct tcpx_operation operation,
+                                 tcpx_status *out_error,
+                                 char *buffer,
+                                 size_t capacity,
+                                 size_t *out_size);
+
+/**
+ * Has the end of each post from now on told by `tcpx_session_poll_completions`, as
+ * `tcpx_transfer_report_completions` does for a transfer: each post is a round. `context` is any
+ * number that says to the program what this operation is; the queue has transfers and operations
+ * side by side.
+ *
+ * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+ */
+tcpx_status tcpx_operation_report_completions(struct tcpx_operation operation, uint64_t context);
+
+/**
+ * Ends an operation. Its handle is no longer valid.
+ *
+ * One that is under way is given up, as by `tcpx_operation_cancel`. Its registrations stay in use
+ * until the peer has answered or is gone: when `tcpx_session_deregister_memory` returns TCPX_OK,
+ * the memory is free.
+ *
+ * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this
+ * operation: nothing was done. `tcpx_operation_cancel` makes a thread that waits for it return.
+ * Any thread; does not block.
+ */
+tcpx_status tcpx_operation_release(struct tcpx_operation operation);
 
 /**
  * Fills options. Numbers get what the environment says, or else the default; texts get NULL.
@@ -1154,34 +1868,38 @@ tcpx_status tcpx_transfer_post_recv(struct tcpx_transfer transfer,
 /**
  * Posts many sends: all of them, or none if one is wrong or memory runs out.
  *
- * The array is copied. A `count` of 0 posts nothing.
+ * `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
+ * copied. A `count` of 0 posts nothing.
  *
  * Errors: those of `tcpx_transfer_post_send`; `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a `count`
- * above TCPX_MAX_BATCH. Any thread; does not block.
+ * above TCPX_MAX_BATCH, and for another size of an item. Any thread; does not block.
  *
  * Pointers:
- * `posts` is NULL or may be read for `count` items.
+ * `posts` is NULL or may be read for `count` times `post_bytes` bytes.
  */
 tcpx_status tcpx_transfer_post_send_batch(struct tcpx_transfer transfer,
                                           const struct tcpx_post *posts,
+                                          size_t post_bytes,
                                           size_t count);
 
 /**
  * Posts many receives: all of them, or none if one is wrong or memory runs out.
  *
- * The array is copied. A `count` of 0 posts nothing.
+ * `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
+ * copied. A `count` of 0 posts nothing.
  *
  * Errors: those of `tcpx_transfer_post_send_batch`. Any thread; does not block.
  *
  * Pointers:
- * `posts` is NULL or may be read for `count` items.
+ * `posts` is NULL or may be read for `count` times `post_bytes` bytes.
  */
 tcpx_status tcpx_transfer_post_recv_batch(struct tcpx_transfer transfer,
                                           const struct tcpx_post *posts,
+                                          size_t post_bytes,
                                           size_t count);
 
 /**
- * Makes a session. End it with `tcpx_session_destroy`.
+ * Makes a session, or with `group` 1 of the options a group. End it with `tcpx_session_destroy`.
  *
  * It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
  * environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from
@@ -1433,6 +2151,19 @@ tcpx_status tcpx_transfer_is_complete(struct tcpx_transfer transfer, bool *out_c
 tcpx_status tcpx_transfer_wait(struct tcpx_transfer transfer, int32_t timeout_ms);
 
 /**
+ * The time for which to wait that a number from outside stands for; `None`: no limit.
+ * Gives each round of the transfer that begins from now on so many milliseconds; 0: as long as it
+ * takes, as at first.
+ *
+ * A round that has not ended by then is given up, as `tcpx_transfer_cancel` does, and ends with
+ * `TCPX_ERR_EXPIRED` once nothing of it uses memory. What had found its counterpart runs to its
+ * end. The time is looked at in rounds of progress.
+ *
+ * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+ */
+tcpx_status tcpx_transfer_set_timeout(struct tcpx_transfer transfer, uint64_t timeout_ms);
+
+/**
  * Withdraws every operation that has no counterpart yet.
  *
  * These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. A few thousand
@@ -1447,10 +2178,13 @@ tcpx_status tcpx_transfer_cancel(struct tcpx_transfer transfer);
 /**
  * Writes the sums of the transfer over its whole life. They only grow.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
+ * Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
+ * waits for nobody.
  *
  * Pointers:
- * `out_counts` is NULL or may be written.
+ * `out_counts` is NULL or points to a struct of the size it names, which may be written.
  */
 tcpx_status tcpx_transfer_get_counts(struct tcpx_transfer transfer,
                                      struct tcpx_transfer_counts *out_counts);
@@ -1459,10 +2193,13 @@ tcpx_status tcpx_transfer_get_counts(struct tcpx_transfer transfer,
  * Writes the numbers of the transfer since its last round began: since the first post to it after
  * it was complete.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
+ * Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
+ * waits for nobody.
  *
  * Pointers:
- * `out_counts` is NULL or may be written.
+ * `out_counts` is NULL or points to a struct of the size it names, which may be written.
  */
 tcpx_status tcpx_transfer_get_round_counts(struct tcpx_transfer transfer,
                                            struct tcpx_transfer_counts *out_counts);

@@ -1,8 +1,9 @@
 /*
  * libtcpx_p2p for C++17: classes over tcpx_p2p.h, header only.
  *
- * tcpx::Session and tcpx::Transfer own C handles and end them in their destructors. They can be
- * moved and not copied. tcpx::MemoryDescriptor is a plain value. The rules of tcpx_p2p.h hold: any
+ * tcpx::Session, tcpx::Transfer and tcpx::Operation own C handles and end them in their destructors.
+ * They can be moved and not copied. tcpx::MemoryDescriptor, tcpx::RemoteKey and tcpx::Notification
+ * are plain values. The rules of tcpx_p2p.h hold: any
  * thread may call anything. But an object must not be destroyed, moved or assigned to while another
  * thread is inside one of its methods. In a forked child destructors do nothing.
  *
@@ -125,7 +126,7 @@ struct MemoryDescriptor {
    * Returns bytes with a version and a checksum. As codes: empty when there can be no such memory.
    */
   std::string serialize() const {
-    const tcpx_memory_descriptor value{base_addr, size, ptr_type};
+    const tcpx_memory_descriptor value{sizeof value, base_addr, size, ptr_type, 0};
     std::string bytes;
     detail::check(detail::sized(bytes, [&](char* buffer, size_t capacity, size_t* out_size) {
       return tcpx_memory_descriptor_serialize(&value, buffer, capacity, out_size);
@@ -134,13 +135,14 @@ struct MemoryDescriptor {
   }
 
   /**
-   * Reads what serialize() made. As codes: a descriptor of size 0 when the bytes are something
-   * else.
+   * Reads what serialize() made, or the text "base_addr,size,ptr_type". As codes: a descriptor of
+   * size 0 when the bytes are something else.
    */
   static MemoryDescriptor deserialize(const std::string& bytes) {
     tcpx_memory_descriptor value{};
+    value.size = sizeof value;
     detail::check(tcpx_memory_descriptor_deserialize(bytes.data(), bytes.size(), &value));
-    return {value.base_addr, static_cast<size_t>(value.size), value.ptr_type};
+    return {value.base_addr, static_cast<size_t>(value.bytes), value.ptr_type};
   }
 };
 
@@ -191,12 +193,14 @@ class Transfer {
 
   /** Posts many sends: all of them, or none if one is wrong. */
   int postSendBatch(const std::vector<tcpx_post>& posts) {
-    return detail::check(tcpx_transfer_post_send_batch(handle_, posts.data(), posts.size()));
+    return detail::check(
+        tcpx_transfer_post_send_batch(handle_, posts.data(), sizeof(tcpx_post), posts.size()));
   }
 
   /** Posts many receives: all of them, or none if one is wrong. */
   int postRecvBatch(const std::vector<tcpx_post>& posts) {
-    return detail::check(tcpx_transfer_post_recv_batch(handle_, posts.data(), posts.size()));
+    return detail::check(
+        tcpx_transfer_post_recv_batch(handle_, posts.data(), sizeof(tcpx_post), posts.size()));
   }
 
   /** Posts many sends, given as four vectors of one length. */
@@ -221,6 +225,14 @@ class Transfer {
    */
   int reportCompletions(uint64_t context) {
     return detail::check(tcpx_transfer_report_completions(handle_, context));
+  }
+
+  /**
+   * Gives each round that begins from now on so many milliseconds; 0: as long as it takes. What is
+   * overdue ends with TCPX_ERR_EXPIRED.
+   */
+  int setTimeout(uint64_t timeout_ms) {
+    return detail::check(tcpx_transfer_set_timeout(handle_, timeout_ms));
   }
 
   /**
@@ -251,6 +263,7 @@ class Transfer {
   /** Returns the sums over its whole life, which only grow. As codes: zeros after a failure. */
   tcpx_transfer_counts counts() const {
     tcpx_transfer_counts counts{};
+    counts.size = sizeof counts;
     detail::check(tcpx_transfer_get_counts(handle_, &counts));
     return counts;
   }
@@ -261,6 +274,7 @@ class Transfer {
    */
   tcpx_transfer_counts roundCounts() const {
     tcpx_transfer_counts counts{};
+    counts.size = sizeof counts;
     detail::check(tcpx_transfer_get_round_counts(handle_, &counts));
     return counts;
   }
@@ -309,6 +323,151 @@ class Transfer {
 };
 
 /**
+ * Lets a peer reach memory that a session has exported: a plain value, whose `bytes` are for those
+ * peers alone. They may contain NUL.
+ */
+struct RemoteKey {
+  std::string bytes;
+
+  /**
+   * Returns a pair of `size` bytes at `offset` of registration `mem_id`, and as many at
+   * `remote_offset` of what the key leads to. The key must stay as it is until Session::prepare()
+   * has returned.
+   */
+  tcpx_pair pair(uint64_t mem_id, size_t offset, size_t remote_offset, size_t size) const noexcept {
+    return {mem_id, offset, bytes.data(), bytes.size(), remote_offset, size};
+  }
+
+  /** Returns what the key leads to, as it says itself. As codes: a size of 0 if it is no key. */
+  tcpx_remote_memory memory() const {
+    tcpx_remote_memory memory{};
+    memory.size = sizeof memory;
+    if (detail::check(tcpx_remote_key_info(bytes.data(), bytes.size(), &memory)) != TCPX_OK) {
+      memory.size = 0;
+    }
+    return memory;
+  }
+};
+
+/** What a peer has sent to be looked at, and who it is. */
+struct Notification {
+  std::string peer;
+  std::string bytes;
+};
+
+/**
+ * A read or a write of memory that a peer exports: prepared once, posted any number of times.
+ *
+ * A Session makes it. It may outlive the session, and then fails with TCPX_ERR_CLOSED or
+ * TCPX_ERR_PEER_GONE.
+ */
+class Operation {
+ public:
+  /** Makes an object without an operation, whose methods fail with TCPX_ERR_HANDLE. */
+  Operation() noexcept = default;
+  /** Takes a handle of the C interface over. */
+  explicit Operation(tcpx_operation handle) noexcept : handle_(handle) {}
+
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  Operation(Operation&& other) noexcept
+      : handle_(std::exchange(other.handle_, tcpx_operation{0})) {}
+  Operation& operator=(Operation&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+
+  /** Releases the operation. */
+  ~Operation() {
+    if (handle_.id != 0) tcpx_operation_release(handle_);
+  }
+
+  /** Returns the C handle. It stays this object's. */
+  tcpx_operation handle() const noexcept { return handle_; }
+
+  /** Posts it, once more if it has ended. */
+  int post() { return detail::check(tcpx_operation_post(handle_, nullptr, 0)); }
+
+  /** As post(); the peer gets this when every byte is in place. */
+  int post(const std::string& notification) {
+    return detail::check(
+        tcpx_operation_post(handle_, notification.data(), notification.size()));
+  }
+
+  /**
+   * As post(); it is given up when it has not ended after so many milliseconds, and ends with
+   * TCPX_ERR_EXPIRED then. 0: it has as long as it takes. `notification` may be NULL.
+   */
+  int postWithin(uint64_t timeout_ms, const std::string* notification = nullptr) {
+    tcpx_operation_options options{};
+    options.size = sizeof options;
+    options.timeout_ms = timeout_ms;
+    if (notification != nullptr) {
+      options.notification = notification->data();
+      options.notification_bytes = notification->size();
+    }
+    return detail::check(tcpx_operation_post_with(handle_, &options));
+  }
+
+  /**
+   * Returns how it stands, such as TCPX_OPERATION_DONE, without a system call. error() says why it
+   * has failed. As codes: TCPX_OPERATION_FAILED after a failure of the call too.
+   */
+  int state() const {
+    int32_t state = TCPX_OPERATION_FAILED;
+    detail::check(tcpx_operation_status(handle_, &state, nullptr));
+    return state;
+  }
+
+  /**
+   * Waits until it has ended, for at most `timeout_ms` milliseconds; -1 sets no limit. Returns
+   * TCPX_OK, or TCPX_ERR_TIMEOUT while it goes on, which is never thrown.
+   */
+  int wait(int timeout_ms = TCPX_WAIT_FOREVER) {
+    const tcpx_status status = tcpx_operation_wait(handle_, timeout_ms);
+    return status == TCPX_ERR_TIMEOUT ? status : detail::check(status);
+  }
+
+  /** Gives up what was posted, if it is not too late; wait() says what has become of it. */
+  int cancel() { return detail::check(tcpx_operation_cancel(handle_)); }
+
+  /**
+   * Has the end of each post from now on told by Session::pollCompletions(), with `context`, any
+   * number that says what this operation is.
+   */
+  int reportCompletions(uint64_t context) {
+    return detail::check(tcpx_operation_report_completions(handle_, context));
+  }
+
+  /**
+   * Returns what it has failed with, or else TCPX_OK. Its words go to `text`, if that is not NULL.
+   */
+  int error(std::string* text = nullptr) const {
+    tcpx_status error = TCPX_OK;
+    std::string words;
+    const auto ask = [&](char* buffer, size_t capacity, size_t* out_size) {
+      return tcpx_operation_error(handle_, &error, buffer, capacity, out_size);
+    };
+    const tcpx_status status = detail::sized(words, ask);
+    if (detail::check(status) != TCPX_OK) return status;
+    if (!words.empty()) words.pop_back();
+    if (text != nullptr) *text = words;
+    return error;
+  }
+
+  /** Ends the operation, as the destructor would. A second call does nothing. */
+  int release() {
+    if (handle_.id == 0) return TCPX_OK;
+    const int status = detail::check(tcpx_operation_release(handle_));
+    if (status == TCPX_OK) handle_ = tcpx_operation{0};
+    return status;
+  }
+
+ private:
+  tcpx_operation handle_{0};
+};
+
+/**
  * One GPU (or host memory), its NICs, its peers and its registrations.
  *
  * Making one over the hardware plugin has SIGPIPE ignored in the process if its disposition was
@@ -320,9 +479,8 @@ class Session {
    * Makes a session on GPU `gpu_id`, or on host memory for TCPX_GPU_NONE, with `num_channels`
    * channels to each peer.
    *
-   * It has a progress thread, so peers connect and bytes move whatever the program does. The other
-   * options are those of defaultOptions(). For a session without the thread, use
-   * Session(const tcpx_session_options&).
+   * The other options are those of defaultOptions(). So it has a progress thread, unless the
+   * environment says otherwise: peers connect and bytes move whatever the program does.
    */
   Session(int gpu_id, int num_channels) {
     tcpx_session_options options{};
@@ -331,7 +489,6 @@ class Session {
     options.gpu = gpu_id;
     /* A negative number is out of range as an unsigned one too. */
     options.channels = static_cast<uint32_t>(num_channels);
-    options.progress_thread = 1;
     create(options);
   }
 
@@ -517,6 +674,29 @@ class Session {
   }
 
   /**
+   * Makes many ranges of memory known, all or none, and returns their ids in the order of the list.
+   * As codes: empty after a failure.
+   */
+  std::vector<uint64_t> registerMemoryList(const std::vector<tcpx_registration>& list) {
+    std::vector<uint64_t> ids(list.size());
+    const tcpx_status status = tcpx_session_register_memory_list(
+        handle_, list.data(), sizeof(tcpx_registration), list.size(), ids.data());
+    if (detail::check(status) != TCPX_OK) ids.clear();
+    return ids;
+  }
+
+  /**
+   * Makes `size` bytes of a device known: of the GPU with this CUDA ordinal, or of the host for
+   * TCPX_GPU_NONE. Otherwise as registerMemory(). For groups, which have several GPUs.
+   */
+  uint64_t registerMemoryOn(int device, void* buffer, size_t size, bool is_recv) {
+    uint64_t id = 0;
+    const int receives = is_recv ? 1 : 0;
+    detail::check(tcpx_session_register_memory_on(handle_, device, buffer, size, receives, &id));
+    return id;
+  }
+
+  /**
    * Takes a registration back. Fails with TCPX_ERR_MEMORY_IN_USE while operations on it are posted.
    */
   int deregisterMemory(uint64_t mem_id) {
@@ -526,8 +706,78 @@ class Session {
   /** Returns what is known of a registration. As codes: an id of 0 if there is none. */
   tcpx_memory_info memoryInfo(uint64_t mem_id) const {
     tcpx_memory_info info{};
+    info.size = sizeof info;
     detail::check(tcpx_session_memory_info(handle_, mem_id, &info));
     return info;
+  }
+
+  /**
+   * Lets peers reach a range of a registration, for what `access` says: TCPX_ACCESS_READ,
+   * TCPX_ACCESS_WRITE or their sum. A `size` of 0 reaches to the end of the registration. As codes:
+   * a key without bytes after a failure.
+   */
+  RemoteKey exportMemory(uint64_t mem_id, uint32_t access, size_t offset = 0, size_t size = 0,
+                         bool is_stable = false) {
+    const tcpx_export_options options{sizeof options, offset, size, access, is_stable ? 1 : 0};
+    RemoteKey key;
+    detail::check(detail::sized(key.bytes, [&](char* buffer, size_t capacity, size_t* out_size) {
+      return tcpx_export(handle_, mem_id, &options, buffer, capacity, out_size);
+    }));
+    return key;
+  }
+
+  /** Takes a key back, within close_timeout_ms. After a success no peer uses it any more. */
+  int unexport(const RemoteKey& key) {
+    return detail::check(tcpx_unexport(handle_, key.bytes.data(), key.bytes.size()));
+  }
+
+  /**
+   * Prepares a read (TCPX_READ) or a write (TCPX_WRITE) of memory of a connected peer, from pairs
+   * that RemoteKey::pair() makes. As codes: its handle().id is 0 after a failure.
+   */
+  Operation prepare(const std::string& remote_name, int kind, const std::vector<tcpx_pair>& pairs) {
+    tcpx_operation handle{0};
+    detail::named(remote_name, [&](const char* name) {
+      return tcpx_operation_prepare(handle_, name, kind, pairs.data(), sizeof(tcpx_pair),
+                                    pairs.size(), &handle);
+    });
+    return Operation(handle);
+  }
+
+  /**
+   * Sends a notification to a peer. Returns TCPX_OK, or TCPX_ERR_AGAIN while too much waits for the
+   * peer's program. TCPX_ERR_AGAIN is never thrown, because the program may try again.
+   */
+  int notify(const std::string& remote_name, const std::string& notification) {
+    bool is_full = false;
+    const int status = detail::named(remote_name, [&](const char* name) {
+      const tcpx_status sent =
+          tcpx_notify(handle_, name, notification.data(), notification.size());
+      is_full = sent == TCPX_ERR_AGAIN;
+      return is_full ? TCPX_OK : sent;
+    });
+    return is_full ? static_cast<int>(TCPX_ERR_AGAIN) : status;
+  }
+
+  /**
+   * Takes out notifications that have come, `most` at most, in the order in which they came. As
+   * codes: empty after a failure.
+   */
+  std::vector<Notification> pollNotifications(size_t most = 64) {
+    std::vector<Notification> notifications;
+    /* Not cleared, which would take longer than to see that there is none. */
+    const std::unique_ptr<char[]> buffer(new char[TCPX_MAX_NOTIFICATION_BYTES]);
+    tcpx_notification entry{};
+    size_t count = 1;
+    while (count != 0 && notifications.size() < most) {
+      count = 0;
+      detail::check(tcpx_poll_notifications(handle_, &entry, sizeof entry, 1, buffer.get(),
+                                            TCPX_MAX_NOTIFICATION_BYTES, &count));
+      if (count != 0) {
+        notifications.push_back({entry.peer, std::string(buffer.get(), entry.bytes)});
+      }
+    }
+    return notifications;
   }
 
   /** Makes a transfer with a connected peer. As codes: its handle().id is 0 after a failure. */
@@ -569,9 +819,13 @@ class Session {
     return descriptor;
   }
 
+  /** Has pollCompletions() tell from now on which peers come up, part or fail. */
+  void reportPeers() { detail::check(tcpx_session_report_peers(handle_)); }
+
   /**
-   * Takes at most `most` transfers out of the queue of those that report and have ended a round. As
-   * codes: empty after a failure.
+   * Takes at most `most` entries out: of peers that have come up or ended (`kind` is
+   * TCPX_COMPLETION_PEER), and of transfers that report and have ended a round. As codes: empty
+   * after a failure.
    */
   std::vector<tcpx_completion> pollCompletions(size_t most = 64) {
     std::vector<tcpx_completion> completions(most);

@@ -13,6 +13,9 @@ TRIP_SIZES = {4 * KIB: 300, 64 * KIB: 300, 512 * KIB: 150, 4 * MIB: 50}
 GO_SIZES = [64 * KIB, 512 * KIB, 4 * MIB]
 BUSY_SIZES = [1 * MIB, 4 * MIB, 16 * MIB]
 STREAM = 64 * MIB
+# Operations one at a time, and how many at 8 outstanding UCX moves.
+ONE_SIDED = {4 * KIB: (500, 4000), 64 * KIB: (500, 2000), 512 * KIB: (200, 500), 4 * MIB: (50, 100), 64 * MIB: (10, 24)}
+OUTSTANDING = 8
 MEMORIES = ["host", "emulated"]
 
 
@@ -53,10 +56,10 @@ class Machine:
             raise SystemExit(f"wrong bytes: {command}")
         return report.get("sweep", [report])
 
-    def ucx(self, what, size, iterations):
+    def ucx(self, what, size, iterations, *depth):
         # Without shared memory, and over the interface that both ends of `perf` use.
         variables = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "NIXL_LOG_LEVEL": "ERROR"}
-        command = [self.python, HERE / "nixl_ucx.py", what, str(size), str(iterations)]
+        command = [self.python, HERE / "nixl_ucx.py", what, *map(str, [size, iterations, *depth])]
         return json.loads(self.output(command, variables))
 
     def try_ucx(self):
@@ -201,6 +204,93 @@ def rows_stream(figures):
     read = figures.median("stream READ")
     if read:
         yield Row("  UCX READ, for comparison, GB/s", None, None, read, None, None, "", None)
+
+
+def measure_one_sided(machine, figures):
+    for operation in ["WRITE", "READ"]:
+        for size, (latencies, stream) in ONE_SIDED.items():
+            flags = ["--op", operation.lower(), "--memory", "host", "--size", size]
+            (case,) = machine.perf(*flags, "--latency", "--iters", latencies)
+            figures.add(f"latency {operation} {size}", case["operation_us"]["p50"])
+            (case,) = machine.perf(*flags, "--depth", OUTSTANDING, "--iters", 5)
+            figures.add(f"outstanding {operation} {size}", case["initiator"]["gb_per_s_median"])
+            if machine.has_ucx:
+                figures.add(f"latency {operation} {size} ucx", machine.ucx(operation, size, latencies, 1)["us"])
+                moved = machine.ucx(operation, size, stream, OUTSTANDING)
+                figures.add(f"outstanding {operation} {size} ucx", moved["gb_per_s"])
+
+
+def rows_one_sided(figures):
+    for operation in ["WRITE", "READ"]:
+        for size in ONE_SIDED:
+            # How many times as fast as UCX.
+            times = 2.5 if operation == "READ" and size >= 512 * KIB else 1.0
+            own = f"latency {operation} {size}"
+            to_ucx = figures.ratio(own, f"{own} ucx")
+            yield Row(
+                f"one {operation} at a time, host, {size_name(size)}, us",
+                figures.median(own),
+                None,
+                figures.median(f"{own} ucx"),
+                None,
+                to_ucx,
+                f"<= {1 / times:.3g} UCX",
+                at_most(to_ucx, 1 / times),
+            )
+            own = f"outstanding {operation} {size}"
+            to_ucx = figures.ratio(own, f"{own} ucx")
+            yield Row(
+                f"{OUTSTANDING} {operation}s under way, host, {size_name(size)}, GB/s",
+                figures.median(own),
+                None,
+                figures.median(f"{own} ucx"),
+                None,
+                to_ucx,
+                f">= {times:.3g} UCX",
+                at_least(to_ucx, times),
+            )
+
+
+def measure_lists(machine, figures):
+    for memory in MEMORIES:
+        for operation in ["write", "read"]:
+            flags = ["--op", operation, "--memory", memory, "--scattered"]
+            (case,) = machine.perf(*flags, "--descriptors", 100_000, "--depth", 1, "--iters", 3)
+            figures.add(f"list {memory} {operation}", case["time_ratio_to_one_range"])
+            (case,) = machine.perf(*flags, "--descriptors", 1000, "--latency", "--iters", 50)
+            figures.add(f"repost {memory} {operation}", case["repost_us"]["p50"])
+
+
+def rows_lists(figures):
+    for memory in MEMORIES:
+        for operation in ["write", "read"]:
+            ratio = figures.median(f"list {memory} {operation}")
+            words = f"{operation} of 100,000 x 4 KiB, scattered, {memory}, x the time of one range"
+            yield Row(words, ratio, None, None, None, None, "<= 1.5", at_most(ratio, 1.5))
+            repost = figures.median(f"repost {memory} {operation}")
+            words = f"post a {operation} of 1,000 x 4 KiB again, {memory}, us of processor"
+            yield Row(words, repost, None, None, None, None, "<= 10 us", at_most(repost, 10))
+
+
+def measure_notify(machine, figures):
+    (case,) = machine.perf("--latency", "--notify", "--memory", "host", "--size", 64, "--iters", 1000)
+    figures.add("notify", case["half_round_trip_us"]["p50"])
+    if machine.has_ucx:
+        figures.add("notify ucx", machine.ucx("notify", 64, 1000)["half_us"])
+
+
+def rows_notify(figures):
+    to_ucx = figures.ratio("notify", "notify ucx")
+    yield Row(
+        "notification of 64 B one way, us",
+        figures.median("notify"),
+        None,
+        figures.median("notify ucx"),
+        None,
+        to_ucx,
+        "<= UCX",
+        at_most(to_ucx, 1.0),
+    )
 
 
 def measure_messages(machine, figures):
@@ -351,6 +441,9 @@ GROUPS = {
     "go": (measure_go, rows_go),
     "link": (measure_link, rows_link),
     "stream": (measure_stream, rows_stream),
+    "one-sided": (measure_one_sided, rows_one_sided),
+    "lists": (measure_lists, rows_lists),
+    "notify": (measure_notify, rows_notify),
     "messages": (measure_messages, rows_messages),
     "idle": (measure_idle, rows_idle),
     "busy": (measure_busy, rows_busy),

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Measures every row of BENCHMARKS.md's table of bars and prints it: ours, blocking sockets, UCX over
 # TCP, and whether the bar is met. All of a row is measured in turns, medians of the rounds count.
-# About ten minutes; on a machine that does nothing else, or the figures mean nothing.
+# About twenty minutes; on a machine that does nothing else, or the figures mean nothing.
 #
 # usage: scripts/bars.sh [ROUNDS] [GROUP...]
 #   ROUNDS  how often everything is measured (default: 5)
-#   GROUP   only these rows: trips, go, link, stream, messages, idle, busy, descriptors, locks, quiet
-#           (default: all of them)
+#   GROUP   only these rows: trips, go, link, stream, one-sided, lists, notify, messages, idle, busy,
+#           descriptors, locks, quiet (default: all of them)
 #
 # NIXL's wheel, which has UCX in it, is installed once below the target folder. Without network
 # access, or on a machine that it does not know, the columns of UCX stay empty.

@@ -18,8 +18,8 @@ built=$(mktemp)
 trap 'rm -f "$built"' EXIT
 
 # Lines of "crate target program". An integration test of tcpx-cli brings the command with it.
-tests=(--lib --test backends --test gpu --test gpu_fault --test hardware_plugin --test gpu_for_hardware --test fake_gpu --test softnet --test c_programs
-    --test other_end --test as_the_original)
+tests=(--lib --test backends --test gpu --test gpu_one_sided --test gpu_group --test gpu_fault --test hardware_plugin
+    --test gpu_for_hardware --test fake_gpu --test softnet --test c_programs --test other_end --test as_the_original)
 cargo test --workspace --no-run --message-format=json-render-diagnostics "${tests[@]}" |
     sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
 cargo build -p tcpx-fake-cuda -p tcpx-original-plugin
@@ -61,14 +61,17 @@ tests() {
     # What the core does with GPUs by itself. All else of it is in the sessions.
     part 120 "$(program tcpx-core tcpx_core)" memory::
     part 300 "$(program tcpx-tests gpu)"
+    part 120 "$(program tcpx-tests gpu_group)"
     TCPX_SOFT_BOUNCE=device part 300 "$(program tcpx-tests gpu)"
+    part 300 "$(program tcpx-tests gpu_one_sided)"
+    TCPX_SOFT_BOUNCE=device part 300 "$(program tcpx-tests gpu_one_sided)"
     part 300 "$(program tcpx-tests gpu_fault)"
     part 120 "$(program tcpx-tests hardware_plugin)"
     part 120 "$(program tcpx-tests gpu_for_hardware)"
     part 120 "$(program tcpx-conformance tcpx_conformance)"
     part 300 "$(program tcpx-conformance softnet)" cuda
-    # A C program that calls ordinary memory a GPU's.
-    part 120 "$(program tcpx-capi c_programs)" wrong_arguments
+    # A C program that calls ordinary memory a GPU's, and programs to which the driver shows no GPU.
+    part 180 "$(program tcpx-capi c_programs)" wrong_arguments plugin_api
 }
 
 # refused ID COMMAND...: it ends by itself, and says why
@@ -118,6 +121,10 @@ perf() {
             TCPX_SOFT_BOUNCE=$bounce part 120 "$target/debug/tcpx" perf --memory cuda --gpu 0 --unpack "$unpack" \
                 --size 4MiB --iters 3 --warmup 1
         done
+    done
+    for unpack in host d2d kernel; do
+        part 120 "$target/debug/tcpx" perf --op write --memory cuda --gpu 0 --unpack "$unpack" --descriptors 100 --scattered \
+            --iters 2 --warmup 1
     done
 }
 

@@ -77,6 +77,8 @@ tests() {
     part unpack-fault 60 ./unpack-fault
     part session-tests 120 ./session-tests --test-threads 1
     part session-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./session-tests --test-threads 1
+    part one-sided-tests 120 ./one-sided-tests
+    part one-sided-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./one-sided-tests
     part session-fault 120 ./session-fault --nocapture
 }
 
@@ -102,6 +104,14 @@ e2e() {
     done
     for memory in emulated host; do
         figures "perf-$memory" 60 ./tcpx perf --memory "$memory" --json
+    done
+    for op in write read; do
+        figures "perf-cuda-$op" 60 ./tcpx perf --op "$op" --memory cuda --gpu 0 --json
+        figures "perf-cuda-$op-latency" 60 ./tcpx perf --op "$op" --memory cuda --gpu 0 --size 4K,64K,512K,4M --latency --json
+        for unpack in host d2d kernel; do
+            figures "perf-cuda-$op-list-$unpack" 60 ./tcpx perf --op "$op" --memory cuda --gpu 0 --unpack "$unpack" \
+                --descriptors 1000 --scattered --json
+        done
     done
     if [ "$(./tcpx devices --json | grep -c pci_bus_id)" -gt 1 ]; then
         for unpack in host d2d kernel; do

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """UCX over TCP, driven by NIXL, between two processes of this machine, over host memory.
 
-usage: nixl_ucx.py trip|WRITE|READ BYTES ITERATIONS
+usage: nixl_ucx.py trip|notify|WRITE|READ BYTES ITERATIONS [DEPTH]
 
 trip: half a round trip: a WRITE with a notification, answered by another from where it landed. Trips
-come in turns of fresh bytes, which are verified after the turn, as `tcpx perf --latency` does it. WRITE,
-READ: a stream of messages, several outstanding. Prints one JSON object. Both processes poll, as UCX
-wants it, and have no progress thread, which would spin beside them.
+come in turns of fresh bytes, which are verified after the turn, as `tcpx perf --latency` does it.
+notify: half a round trip of notifications. WRITE, READ: a stream of messages, DEPTH of them outstanding
+(default: 4), each with memory of its own; with a depth of 1 the median time of one, each in a place of
+its own, in turns of fresh bytes, as `tcpx perf --op write --latency` does it. Prints one JSON object. Both processes poll, as UCX wants it, and have no progress thread, which would spin beside them.
 """
 
 import json
@@ -18,8 +19,9 @@ import time
 import numpy
 from nixl._api import nixl_agent, nixl_agent_config
 
-# Outstanding messages of a stream, and how many of them are not measured.
+# Outstanding messages of a stream.
 DEPTH = 4
+# What is not measured: round trips, and messages that are waited for one by one.
 WARMUP = 5
 # The turns of `tcpx perf --latency`: trips, bytes, and places at the end that answers.
 TURN, TURN_BYTES, SECOND_PLACES = 50, 32 << 20, 4
@@ -41,11 +43,11 @@ class End:
         self.agent.add_remote_agent(metadata)
         self.notifications = 0
 
-    def handle(self, operation):
+    def handle(self, operation, place):
         """A WRITE from `sent` to the other's `received`, or a READ of the other's `sent` into ours."""
         if operation == "WRITE":
-            return self.handle_of(operation, self.sent, 0, self.remote_areas[1], 0)
-        return self.handle_of(operation, self.received, 0, self.remote_areas[0], 0)
+            return self.handle_of(operation, self.sent, place, self.remote_areas[1], place)
+        return self.handle_of(operation, self.received, place, self.remote_areas[0], place)
 
     def handle_of(self, operation, local, place, remote, remote_place):
         """The same, between places of this memory of ours and that area of the other's."""
@@ -73,12 +75,22 @@ class End:
     def wait_done(self, handle):
         self.poll_until(lambda: self.is_done(handle))
 
-    def wait_notified(self, count):
-        def is_notified():
-            self.notifications += len(self.agent.get_new_notifs().get(self.other, []))
-            return self.notifications >= count
+    def is_notified(self, count):
+        self.notifications += len(self.agent.get_new_notifs().get(self.other, []))
+        return self.notifications >= count
 
-        self.poll_until(is_notified)
+    def wait_notified(self, count):
+        self.poll_until(lambda: self.is_notified(count))
+
+    def next_notification(self):
+        taken = []
+        self.poll_until(lambda: taken or taken.extend(self.agent.get_new_notifs().get(self.other, [])))
+        return taken[0]
+
+    def freshen(self):
+        """What is sent is written again, and what came in is gone."""
+        self.sent.fill(ord(self.name[0]))
+        self.received.fill(0)
 
     def check(self):
         if not (self.received == ord(self.other[0])).all():
@@ -129,40 +141,100 @@ def answer_trips(end, iterations):
         end.wait_done(handle)
 
 
-def stream(end, operation, iterations):
-    """Seconds for so many messages, of which a few are always outstanding."""
-    handles = [end.handle(operation) for _ in range(DEPTH)]
+def notify_trips(end, iterations):
+    """Round trips of notifications as the first end sees them; half of each, in seconds."""
+    halves = []
+    for trip in range(WARMUP + iterations):
+        sent = bytes([trip % 256]) * end.size
+        start = time.perf_counter()
+        end.agent.send_notif(end.other, sent)
+        answer = end.next_notification()
+        halves.append((time.perf_counter() - start) / 2)
+        if answer != sent:
+            raise RuntimeError("a wrong notification came back")
+    return halves[WARMUP:]
+
+
+def answer_notifications(end, iterations):
+    for _ in range(WARMUP + iterations):
+        end.agent.send_notif(end.other, end.next_notification())
+    # UCX sends only while it is polled, and the first may still wait for the last one.
+    end.poll_until(lambda: end.agent.get_new_notifs() or end.pipe.poll())
+
+
+def stream(end, operation, iterations, depth):
+    """Seconds for so many messages, of which `depth` are always outstanding."""
+    handles = [end.handle(operation, place) for place in range(depth)]
     for handle in handles:
         end.post(handle)
         end.wait_done(handle)
     start = time.perf_counter()
     for index in range(iterations):
-        handle = handles[index % DEPTH]
-        if index >= DEPTH:
+        handle = handles[index % depth]
+        if index >= depth:
             end.wait_done(handle)
         end.post(handle)
-    for handle in handles[: min(DEPTH, iterations)]:
+    for handle in handles[: min(depth, iterations)]:
         end.wait_done(handle)
-    elapsed = time.perf_counter() - start
+    return time.perf_counter() - start
+
+
+def one_by_one(end, operation, iterations):
+    """Seconds from each post until it is done. A turn is made whole, so that all of it is verified."""
+    iterations += WARMUP
+    handles = [end.handle(operation, place) for place in range(turn_of(end.size, iterations))]
+    times = []
+    while len(times) < iterations:
+        end.freshen()
+        # The other end does the same, and needs no polling meanwhile.
+        end.pipe.send("freshen")
+        end.pipe.recv()
+        for handle in handles:
+            start = time.perf_counter()
+            end.post(handle)
+            end.wait_done(handle)
+            times.append(time.perf_counter() - start)
+    return times[WARMUP:iterations]
+
+
+def figures_of(end, operation, iterations, depth):
+    if depth == 1:
+        figures = {"us": statistics.median(one_by_one(end, operation, iterations)) * 1e6}
+    else:
+        elapsed = stream(end, operation, iterations, depth)
+        figures = {"gb_per_s": end.size * iterations / elapsed / 1e9}
     end.agent.send_notif(end.other, b"over")
     if operation == "READ":
         end.check()
     end.poll_until(end.pipe.poll)
-    return elapsed
+    return figures
 
 
 def serve_stream(end, operation):
     """UCX serves only while it is polled."""
-    end.wait_notified(1)
+    while not end.is_notified(1):
+        if end.pipe.poll():
+            end.pipe.recv()
+            end.freshen()
+            end.pipe.send("fresh")
     if operation == "WRITE":
         end.check()
     end.pipe.send("over")
 
 
-def second(pipe, what, size, iterations):
-    end = End("second", "first", pipe, size, SECOND_PLACES if what == "trip" else 1)
+def places_of(what, size, iterations, depth):
+    if what == "notify":
+        return 1
+    return turn_of(size, iterations + WARMUP) if depth == 1 else depth
+
+
+def second(pipe, what, size, iterations, depth):
+    places = SECOND_PLACES if what == "trip" else places_of(what, size, iterations, depth)
+    end = End("second", "first", pipe, size, places)
     if what == "trip":
         answer_trips(end, iterations)
+    elif what == "notify":
+        answer_notifications(end, iterations)
     else:
         serve_stream(end, what)
     # The first ends while this one is still there.
@@ -170,17 +242,21 @@ def second(pipe, what, size, iterations):
 
 
 def main():
-    what, size, iterations = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    what, (size, iterations, *depth) = sys.argv[1], map(int, sys.argv[2:])
+    depth = depth[0] if depth else DEPTH
     context = multiprocessing.get_context("spawn")
     pipe, other_pipe = context.Pipe()
-    process = context.Process(target=second, args=(other_pipe, what, size, iterations), daemon=True)
+    process = context.Process(target=second, args=(other_pipe, what, size, iterations, depth), daemon=True)
     process.start()
-    turn = turn_of(size, iterations + WARMUP) if what == "trip" else 1
-    end = End("first", "second", pipe, size, turn)
+    is_turn = what == "trip"
+    places = turn_of(size, iterations + WARMUP) if is_turn else places_of(what, size, iterations, depth)
+    end = End("first", "second", pipe, size, places)
     if what == "trip":
         figures = {"half_us": statistics.median(trips(end, iterations)) * 1e6}
+    elif what == "notify":
+        figures = {"half_us": statistics.median(notify_trips(end, iterations)) * 1e6}
     else:
-        figures = {"gb_per_s": size * iterations / stream(end, what, iterations) / 1e9}
+        figures = figures_of(end, what, iterations, depth)
     print(json.dumps({"what": what, "size_bytes": size, **figures}), flush=True)
     pipe.send("over")
     process.join(PATIENCE_S)

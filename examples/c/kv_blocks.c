@@ -50,7 +50,7 @@ static double seconds(void) {
 }
 
 static void report(tcpx_transfer transfer, double took) {
-  tcpx_transfer_counts counts;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   CHECK(tcpx_transfer_get_counts(transfer, &counts));
   REQUIRE(counts.operations_done == BLOCKS && counts.bytes_done == (uint64_t)BLOCKS * BLOCK_BYTES);
   printf("%d blocks of %d bytes in %.1f ms, %.2f GB/s\nPASSED\n", BLOCKS, BLOCK_BYTES, took * 1e3,
@@ -83,7 +83,7 @@ static void server(uint16_t port) {
   posts = posts_of(memory, receiver_slot);
   CHECK(tcpx_session_create_transfer(session, "prefill", &transfer));
   started = seconds();
-  CHECK(tcpx_transfer_post_recv_batch(transfer, posts, BLOCKS));
+  CHECK(tcpx_transfer_post_recv_batch(transfer, posts, sizeof *posts, BLOCKS));
   CHECK(tcpx_transfer_wait(transfer, 60000));
   took = seconds() - started;
   for (block = 0; block < BLOCKS; ++block) {
@@ -130,7 +130,7 @@ static void client(const char *host, const char *port) {
   posts = posts_of(memory, sender_slot);
   CHECK(tcpx_session_create_transfer(session, "decode", &transfer));
   started = seconds();
-  CHECK(tcpx_transfer_post_send_batch(transfer, posts, BLOCKS));
+  CHECK(tcpx_transfer_post_send_batch(transfer, posts, sizeof *posts, BLOCKS));
   CHECK(tcpx_transfer_wait(transfer, 60000));
   took = seconds() - started;
   report(transfer, took);

@@ -88,7 +88,7 @@ static void server(int count, uint16_t port) {
   tcpx_session session = {0};
   peer_state peers[MAX_PEERS];
   unsigned char *buffer = buffer_of((size_t)offset_of(count));
-  tcpx_transfer_counts counts;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   int listener = bootstrap_listen(port);
   int i;
   REQUIRE(listener >= 0);

@@ -7,17 +7,19 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
+mod bootstrap;
+
 use std::error::Error;
-use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use bootstrap::{receive_blob, send_blob};
 use socket2::SockRef;
 use tcpx_core::{MemoryType, Post, Session, SessionOptions};
 
 const MESSAGE: &[u8; 24] = b"Hello from TCPX client!\0";
 const MESSAGE_BYTES: u64 = 64;
-const TAG: i32 = 42;
+const TAG: i64 = 42;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn server(port: u16) -> Result<(), Box<dyn Error>> {
@@ -70,26 +72,6 @@ fn client(host: &str, port: u16) -> Result<(), Box<dyn Error>> {
     session.deregister_memory(memory)?;
     session.disconnect("server")?;
     Ok(())
-}
-
-/// Sends bytes with their length in front, as the C and C++ examples do.
-fn send_blob(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-    stream.write_all(&length.to_be_bytes())?;
-    stream.write_all(bytes)
-}
-
-/// Receives what `send_blob` sent.
-fn receive_blob(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
-    let length = u32::from_be_bytes(length) as usize;
-    if length > 4096 {
-        return Err(io::Error::other(format!("{length} bytes are no connection info")));
-    }
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -46,7 +46,7 @@ struct Rust {
 
 impl Subject for Rust {
     fn post(&self, tag: i32) {
-        let post = Post { memory: self.memory, offset: 0, bytes: 64, tag };
+        let post = Post { memory: self.memory, offset: 0, bytes: 64, tag: tag.into() };
         self.transfer.post_send(post).expect("the peer is up");
     }
 

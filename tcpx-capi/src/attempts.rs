@@ -27,7 +27,7 @@ pub const TCPX_PEER_PARTED: i32 = 5;
 /// free, and `tcpx_session_peer_error` has the error.
 pub const TCPX_PEER_FAILED: i32 = 6;
 
-fn number(state: &PeerState) -> Result<i32, Failure> {
+pub(crate) fn number(state: &PeerState) -> Result<i32, Failure> {
     Ok(match state {
         PeerState::Accepting => TCPX_PEER_ACCEPTING,
         PeerState::Connecting => TCPX_PEER_CONNECTING,
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn tcpx_session_start_connect(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.get()?.start_connect(peer)?)
+        Ok(session.any()?.start_connect(peer)?)
     })
 }
 
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn tcpx_session_start_disconnect(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.get()?.start_disconnect(peer)?)
+        Ok(session.any()?.start_disconnect(peer)?)
     })
 }
 
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn tcpx_session_peer_state(
         let out = unsafe { Output::new("out_state", out_state) }?;
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        out.write(number(&session.get()?.peer_state(peer)?)?);
+        out.write(number(&session.any()?.peer_state(peer)?)?);
         Ok(())
     })
 }
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn tcpx_session_peer_error(
         let out = unsafe { ErrorOutput::new(out_error, buffer, capacity, out_size) }?;
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        match session.get()?.peer_state(peer)? {
+        match session.any()?.peer_state(peer)? {
             PeerState::Failed(error) => out.write(Some(&error)),
             _ => out.write(None),
         }

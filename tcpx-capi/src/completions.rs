@@ -1,38 +1,60 @@
 #![allow(unsafe_code)]
-//! What a program hears of without asking every transfer: the queue of those that are complete, and
-//! the descriptor for its event loop.
+//! What a program hears of without asking every transfer and peer: the queue of what has ended or
+//! come up, and the descriptor for its event loop.
 
+use std::ffi::c_char;
 use std::os::fd::AsRawFd;
 
-use tcpx_core::TransferCompletion;
+use tcpx_core::{PeerState, SessionEvent, TransferCompletion};
+
+use crate::attempts::number;
 
 use crate::boundary;
+use crate::entries::Entries;
 use crate::failure::Failure;
-use crate::growing::{self, Growing};
-use crate::output::Output;
+use crate::growing::Growing;
+use crate::notification::TCPX_NOTIFICATION_PEER_BYTES;
+use crate::output::{Output, fixed_text};
 use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_OK};
 use crate::transfer::tcpx_transfer;
 
-/// A transfer of which a round has ended. New members are added at the end.
+/// Kind of an entry: a transfer of which a round has ended, or an operation of which a post has.
+pub const TCPX_COMPLETION_TRANSFER: u32 = 0;
+/// Kind of an entry: a peer that has come up, has parted, or has failed.
+pub const TCPX_COMPLETION_PEER: u32 = 1;
+
+/// A transfer of which a round has ended, or an operation of which a post has, or a peer that has
+/// come up or ended. New members are added at the end.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct tcpx_completion {
     /// The `entry_bytes` of the call.
     pub size: usize,
-    /// What the program passed to `tcpx_transfer_report_completions`.
+    /// Of a peer 0. What the program passed to `tcpx_transfer_report_completions` or
+    /// `tcpx_operation_report_completions`.
     pub context: u64,
-    /// Rounds of the transfer that have ended since its last entry was taken out.
+    /// Rounds of the transfer that have ended since its last entry was taken out. Of a peer 0.
     pub rounds: u64,
-    /// TCPX_OK if all of them have ended well, or else the status of their first error.
+    /// TCPX_OK if all of them have ended well, or else the status of their first error. Of a peer
+    /// that has failed, the status of its error.
     pub status: i32,
+    /// TCPX_COMPLETION_TRANSFER, or TCPX_COMPLETION_PEER.
+    pub kind: u32,
+    /// Of a peer TCPX_PEER_UP, TCPX_PEER_PARTED or TCPX_PEER_FAILED; else 0.
+    pub state: i32,
     /// 0.
     pub reserved: u32,
+    /// Of a peer its name, which ends with NUL; else empty.
+    pub peer: [c_char; TCPX_NOTIFICATION_PEER_BYTES],
 }
 
-const _: () = assert!(size_of::<tcpx_completion>() == 32);
+/// Entries that are shorter have no room for a peer.
+const WITH_PEER: usize = 112;
+const _: () = assert!(size_of::<tcpx_completion>() == WITH_PEER);
 
-// SAFETY: a size, two 64-bit numbers and two of 32 are 32 bytes without padding, as asserted.
+// SAFETY: a size, two 64-bit numbers, four of 32 bits and 72 bytes are 112 bytes without padding,
+// as asserted.
 unsafe impl Growing for tcpx_completion {
     const NAME: &'static str = "tcpx_completion";
     const FIRST_BYTES: usize = 32;
@@ -46,8 +68,43 @@ impl From<&TransferCompletion> for tcpx_completion {
             context: completion.context,
             rounds: completion.rounds,
             status: status as i32,
-            reserved: 0,
+            ..NOTHING
         }
+    }
+}
+
+const NOTHING: tcpx_completion = tcpx_completion {
+    size: size_of::<tcpx_completion>(),
+    context: 0,
+    rounds: 0,
+    status: TCPX_OK as i32,
+    kind: TCPX_COMPLETION_TRANSFER,
+    state: 0,
+    reserved: 0,
+    peer: [0; TCPX_NOTIFICATION_PEER_BYTES],
+};
+
+impl Default for tcpx_completion {
+    fn default() -> Self {
+        NOTHING
+    }
+}
+
+fn of_peer(name: &str, state: &PeerState) -> Result<tcpx_completion, Failure> {
+    let status = match state {
+        PeerState::Failed(error) => tcpx_status::from(error),
+        _ => TCPX_OK,
+    };
+    let (status, state, peer) = (status as i32, number(state)?, fixed_text(name));
+    Ok(tcpx_completion { status, kind: TCPX_COMPLETION_PEER, state, peer, ..NOTHING })
+}
+
+/// An event of a session as an entry; `None`: this version of the library does not know it.
+fn of_event(event: &SessionEvent) -> Option<tcpx_completion> {
+    match event {
+        SessionEvent::Completed(completion) => Some(completion.into()),
+        SessionEvent::Peer { name, state } => of_peer(name, state).ok(),
+        _ => None,
     }
 }
 
@@ -66,8 +123,26 @@ pub extern "C" fn tcpx_transfer_report_completions(
     boundary::call(|| Ok(transfer.get()?.report_completions(context)?))
 }
 
-/// Takes out of the session's queue transfers of which rounds have ended, those first that ended
-/// first.
+/// Has `tcpx_session_poll_completions` tell from now on which peers come up, part or fail. Those
+/// that are up now are told first.
+///
+/// A peer is told of under the name that the program knows it by: one that comes in, once an accept
+/// has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
+/// session.
+///
+/// Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_session_report_peers(session: tcpx_session) -> tcpx_status {
+    boundary::call(|| Ok(session.get()?.report_peers()?))
+}
+
+/// Takes out of the session's queue peers that have come up or ended, if the program has asked for
+/// them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first
+/// that ended first.
+///
+/// Of a peer of one name that ends and comes up again and again meanwhile, its last end is told,
+/// and that it is up if it is. Programs whose entries are shorter than this version's, because they
+/// were compiled with an older header, are told of transfers only.
 ///
 /// `out_completions` is an array of `capacity` entries, of `entry_bytes` each, which is
 /// sizeof(tcpx_completion). `out_count` gets how many were written; others wait if that is
@@ -93,48 +168,37 @@ pub unsafe extern "C" fn tcpx_session_poll_completions(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let count = unsafe { Output::new("out_count", out_count) }?;
-        check_entries(out_completions, entry_bytes, capacity)?;
-        let mut completions = Vec::new();
-        session.get()?.poll_completions(&mut completions, capacity)?;
-        for (index, completion) in completions.iter().enumerate() {
-            let place = out_completions.wrapping_byte_add(index * entry_bytes);
-            // SAFETY: `index` is below `capacity`, so the caller says that so many bytes may be
-            // written from there on.
-            unsafe { growing::write(place, entry_bytes, completion.into()) }?;
-        }
-        count.write(completions.len());
+        // SAFETY: passed on from the caller.
+        let entries =
+            unsafe { Entries::new("out_completions", out_completions, entry_bytes, capacity) }?;
+        let session = session.any()?;
+        let entries_written = if entry_bytes < WITH_PEER {
+            let mut completions = Vec::new();
+            session.poll_completions(&mut completions, entries.capacity())?;
+            entries.write(completions.iter().map(tcpx_completion::from))?;
+            completions.len()
+        } else {
+            let mut events = Vec::new();
+            session.poll_events(&mut events, entries.capacity())?;
+            let known: Vec<_> = events.iter().filter_map(of_event).collect();
+            entries.write(known.iter().copied())?;
+            known.len()
+        };
+        count.write(entries_written);
         Ok(())
     })
 }
 
-/// Checks an array of entries, so that nothing can fail once they are taken out of the queue.
-fn check_entries(
-    entries: *const tcpx_completion,
-    entry_bytes: usize,
-    capacity: usize,
-) -> Result<(), Failure> {
-    growing::check_size::<tcpx_completion>(entry_bytes)?;
-    let bytes = capacity.checked_mul(entry_bytes).and_then(|bytes| isize::try_from(bytes).ok());
-    if bytes.is_none() {
-        return Err(Failure::argument(format!("a capacity of {capacity} entries cannot be")));
-    }
-    if entries.is_null() && capacity > 0 {
-        return Err(Failure::null("out_completions"));
-    }
-    if !entries.is_aligned() || !entry_bytes.is_multiple_of(align_of::<tcpx_completion>()) {
-        return Err(Failure::argument("out_completions, or an entry of it, is not aligned"));
-    }
-    Ok(())
-}
-
 /// Writes a descriptor for the program's own event loop (poll, epoll and the like).
 ///
-/// It is readable when a round of a transfer has ended, whether or not the transfer reports it, or
-/// an attempt that `tcpx_session_start_connect` and its like began. It is readable at first. In a
-/// session without a progress thread it is also readable when a round of progress is due. Only
-/// `tcpx_session_progress` and `tcpx_session_poll_completions` make it unreadable: call these when
-/// it is readable, in this order, and look at transfers and peers after that. What happens later
-/// makes it readable again.
+/// It is readable when a round of a transfer or an operation has ended, whether or not that is
+/// reported, or an attempt that `tcpx_session_start_connect` and its like began, when a
+/// notification has come, and when a peer has come up or ended that is reported. It is readable at
+/// first. In a session without a progress thread it is
+/// also readable when a round of progress is due. Only `tcpx_session_progress` and
+/// `tcpx_session_poll_completions` make it unreadable: call these when it is readable, in this
+/// order, and look at transfers, peers and notifications after that. What happens later makes it
+/// readable again.
 ///
 /// The descriptor is the session's until `tcpx_session_destroy`: the program neither reads it nor
 /// closes it. It is closed by `exec`.
@@ -152,37 +216,7 @@ pub unsafe extern "C" fn tcpx_session_event_fd(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_fd", out_fd) }?;
-        out.write(session.get()?.event_fd()?.as_raw_fd());
+        out.write(session.any()?.event_fd()?.as_raw_fd());
         Ok(())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_ERR_NULL};
-
-    #[test]
-    fn an_array_of_entries_is_checked_before_any_is_taken_out() {
-        let entries = [tcpx_completion::default(); 2];
-        let check = |entries: *const tcpx_completion, entry_bytes, capacity| {
-            check_entries(entries, entry_bytes, capacity).map_err(|failure| failure.status)
-        };
-        assert_eq!(check(entries.as_ptr(), 32, 2), Ok(()));
-        assert_eq!(check(entries.as_ptr(), 40, 1), Ok(()), "a newer program's");
-        assert_eq!(check(std::ptr::null(), 32, 0), Ok(()));
-        assert_eq!(check(std::ptr::null(), 32, 1), Err(TCPX_ERR_NULL));
-        let odd = entries.as_ptr().wrapping_byte_add(4);
-        for (entries, entry_bytes, capacity) in [
-            (entries.as_ptr(), 0, 1),
-            (entries.as_ptr(), 31, 1),
-            (entries.as_ptr(), 36, 1),
-            (entries.as_ptr(), 8192, 1),
-            (entries.as_ptr(), 32, usize::MAX),
-            (entries.as_ptr(), 32, usize::MAX / 32),
-            (odd, 32, 1),
-        ] {
-            assert_eq!(check(entries, entry_bytes, capacity), Err(TCPX_ERR_ARGUMENT));
-        }
-    }
 }

@@ -48,6 +48,11 @@ impl Failure {
     pub(crate) fn argument(text: impl Into<String>) -> Self {
         Self::new(tcpx_status::TCPX_ERR_ARGUMENT, text)
     }
+
+    /// The same of an item of an array.
+    pub(crate) fn of_item(self, array: &str, index: usize) -> Self {
+        Self::new(self.status, format!("{array}[{index}]: {}", self.words.text()))
+    }
 }
 
 impl From<Error> for Failure {

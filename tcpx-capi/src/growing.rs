@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use crate::failure::Failure;
 
 /// No version of any of these structs comes near this size.
-const LARGEST: usize = 4096;
+pub(crate) const LARGEST: usize = 4096;
 
 /// A struct that may grow.
 ///
@@ -59,12 +59,25 @@ pub(crate) fn check_size<T: Growing>(size: usize) -> Result<usize, Failure> {
 pub(crate) unsafe fn read<T: Growing>(pointer: *const T, defaults: T) -> Result<T, Failure> {
     // SAFETY: passed on from the caller.
     let size = unsafe { size_of_callers(pointer) }?;
-    let bytes = pointer.cast::<u8>();
+    // SAFETY: the caller says that there are so many bytes; every bit pattern is a T.
+    unsafe { overlay(T::NAME, pointer.cast(), size, defaults) }
+}
+
+/// Lays `size` bytes of the caller's version of a struct over `defaults`. What this library does
+/// not know of it must be zero.
+///
+/// # Safety
+/// There are `size` initialised bytes, and every bit pattern is a `T`.
+pub(crate) unsafe fn overlay<T: Copy>(
+    name: &str,
+    bytes: *const u8,
+    size: usize,
+    defaults: T,
+) -> Result<T, Failure> {
     // SAFETY: `size` initialised bytes, as the caller says.
     let is_set = (size_of::<T>()..size).any(|index| unsafe { bytes.add(index).read() } != 0);
     if is_set {
-        let text =
-            format!("{} has members that this version of the library does not know", T::NAME);
+        let text = format!("{name} has members that this version of the library does not know");
         return Err(Failure::argument(text));
     }
     let mut value = MaybeUninit::new(defaults);
@@ -104,15 +117,38 @@ pub(crate) unsafe fn write<T: Growing>(
     Ok(())
 }
 
+/// A struct of the caller's, which says its own size and waits for a result.
+pub(crate) struct Place<T> {
+    pointer: *mut T,
+    size: usize,
+}
+
+impl<T: Growing> Place<T> {
+    /// Checks it before the work begins.
+    ///
+    /// # Safety
+    /// For as long as the result lives, `pointer` is NULL or points to a `usize` that says how many
+    /// bytes from it on may be written.
+    pub(crate) unsafe fn new(pointer: *mut T) -> Result<Self, Failure> {
+        // SAFETY: passed on from the caller.
+        let size = unsafe { size_of_callers(pointer.cast_const()) }?;
+        Ok(Self { pointer, size })
+    }
+
+    /// Writes the result in the caller's version.
+    pub(crate) fn write(&self, value: T) -> Result<(), Failure> {
+        // SAFETY: whoever made this vouched that so many bytes may be written.
+        unsafe { write(self.pointer, self.size, value) }
+    }
+}
+
 /// As [`write`], with the size that the caller wrote into the struct.
 ///
 /// # Safety
 /// `pointer` is NULL or points to a `usize` that says how many bytes from it on may be written.
 pub(crate) unsafe fn fill<T: Growing>(pointer: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: passed on from the caller.
-    let size = unsafe { size_of_callers(pointer.cast_const()) }?;
-    // SAFETY: the caller says that so many bytes may be written.
-    unsafe { write(pointer, size, value) }
+    unsafe { Place::new(pointer) }?.write(value)
 }
 
 #[cfg(test)]

@@ -91,19 +91,8 @@ pub(crate) unsafe fn array<'a, T>(
     // SAFETY:
     // - not NULL and aligned: just checked;
     // - initialised and not written: the caller says so;
-    // - `most` items are far below isize::MAX bytes for every caller in this crate, the largest
-    //   being 32 MiB.
+    // - `most` items are far below isize::MAX bytes for every caller in this crate.
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
-}
-
-/// Reads a whole struct.
-///
-/// # Safety
-/// `pointer` is NULL or points to an initialised `T` that nobody writes during the call.
-pub(crate) unsafe fn value<T: Copy>(name: &str, pointer: *const T) -> Result<T, Failure> {
-    // SAFETY: one item; passed on from the caller.
-    let items = unsafe { array(name, pointer, 1, 1) }?;
-    Ok(items[0])
 }
 
 /// Reads the id of a registration. 0 is none that any session gave.

@@ -17,20 +17,28 @@
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
 mod abi;
+mod any_session;
 mod attempts;
 mod boundary;
 mod completions;
+mod entries;
+mod export;
 mod failure;
 mod growing;
 mod input;
+mod items;
 mod last_error;
 mod log;
 mod log_sink;
 mod memory;
 mod memory_descriptor;
+mod memory_list;
 mod nic;
+mod notification;
+mod operation;
 mod options;
 mod output;
+mod pairs;
 mod panic_hook;
 mod post;
 mod registry;
@@ -49,8 +57,12 @@ pub use attempts::{
     tcpx_session_stop_accept_any,
 };
 pub use completions::{
-    tcpx_completion, tcpx_session_event_fd, tcpx_session_poll_completions,
-    tcpx_transfer_report_completions,
+    TCPX_COMPLETION_PEER, TCPX_COMPLETION_TRANSFER, tcpx_completion, tcpx_session_event_fd,
+    tcpx_session_poll_completions, tcpx_session_report_peers, tcpx_transfer_report_completions,
+};
+pub use export::{
+    TCPX_ACCESS_READ, TCPX_ACCESS_WRITE, TCPX_REMOTE_KEY_BYTES, tcpx_export, tcpx_export_options,
+    tcpx_remote_key_info, tcpx_remote_memory, tcpx_unexport,
 };
 pub use input::TCPX_MAX_NAME_BYTES;
 pub use last_error::{tcpx_last_error, tcpx_last_error_id};
@@ -61,17 +73,29 @@ pub use log_sink::{
 };
 pub use memory::{
     TCPX_PTR_CUDA, TCPX_PTR_HOST, tcpx_memory_info, tcpx_session_deregister_memory,
-    tcpx_session_memory_info, tcpx_session_register_memory,
+    tcpx_session_memory_info, tcpx_session_register_memory, tcpx_session_register_memory_on,
 };
 pub use memory_descriptor::{
     TCPX_MEMORY_DESCRIPTOR_BYTES, tcpx_memory_descriptor, tcpx_memory_descriptor_deserialize,
     tcpx_memory_descriptor_serialize,
 };
+pub use memory_list::{tcpx_registration, tcpx_session_register_memory_list};
 pub use nic::{
     TCPX_NIC_NAME_BYTES, TCPX_NIC_PATH_BYTES, tcpx_gpu_count, tcpx_nic, tcpx_session_nic,
     tcpx_session_nic_count,
 };
+pub use notification::{
+    TCPX_NOTIFICATION_PEER_BYTES, tcpx_notification, tcpx_notify, tcpx_poll_notifications,
+};
+pub use operation::{
+    TCPX_MAX_NOTIFICATION_BYTES, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE, TCPX_OPERATION_FAILED,
+    TCPX_OPERATION_IDLE, TCPX_READ, TCPX_WRITE, tcpx_operation, tcpx_operation_cancel,
+    tcpx_operation_error, tcpx_operation_options, tcpx_operation_post, tcpx_operation_post_with,
+    tcpx_operation_prepare, tcpx_operation_release, tcpx_operation_report_completions,
+    tcpx_operation_status, tcpx_operation_wait,
+};
 pub use options::{TCPX_GPU_NONE, tcpx_session_options, tcpx_session_options_init};
+pub use pairs::{TCPX_MAX_PAIRS, tcpx_pair};
 pub use post::{
     TCPX_MAX_BATCH, tcpx_post, tcpx_transfer_post_recv, tcpx_transfer_post_recv_batch,
     tcpx_transfer_post_send, tcpx_transfer_post_send_batch,
@@ -87,6 +111,6 @@ pub use transfer::{
     TCPX_WAIT_FOREVER, tcpx_session_create_transfer, tcpx_transfer, tcpx_transfer_cancel,
     tcpx_transfer_counts, tcpx_transfer_error, tcpx_transfer_get_counts,
     tcpx_transfer_get_round_counts, tcpx_transfer_is_complete, tcpx_transfer_release,
-    tcpx_transfer_wait,
+    tcpx_transfer_set_timeout, tcpx_transfer_wait,
 };
 pub use version::{tcpx_abi_version, tcpx_version};

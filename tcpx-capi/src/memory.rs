@@ -3,9 +3,12 @@
 
 use std::ffi::c_void;
 
-use tcpx_core::{Access, MemoryAddress, MemoryType};
+use tcpx_core::{Access, Device, MemoryAddress, MemoryId, MemoryType};
 
+use crate::any_session::AnySession;
 use crate::failure::Failure;
+use crate::growing::{Growing, Place};
+use crate::options::TCPX_GPU_NONE;
 use crate::output::Output;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
@@ -17,10 +20,12 @@ pub const TCPX_PTR_HOST: i32 = 1;
 /// for it. Data is received into the bounce buffer and unpacked from there.
 pub const TCPX_PTR_CUDA: i32 = 2;
 
-/// What a session knows of a registration.
+/// What a session knows of a registration. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_memory_info {
+    /// sizeof(tcpx_memory_info), set by the program before the call.
+    pub size: usize,
     /// Its id, from 1 upwards. A session never uses an id twice.
     pub id: u64,
     /// Address of its first byte.
@@ -33,7 +38,13 @@ pub struct tcpx_memory_info {
     pub is_recv: i32,
 }
 
-const _: () = assert!(size_of::<tcpx_memory_info>() == 32);
+const _: () = assert!(size_of::<tcpx_memory_info>() == 40);
+
+// SAFETY: four words and two half words are 40 bytes without padding, as asserted.
+unsafe impl Growing for tcpx_memory_info {
+    const NAME: &'static str = "tcpx_memory_info";
+    const FIRST_BYTES: usize = 40;
+}
 
 /// The memory type that a number from outside stands for.
 pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
@@ -42,6 +53,20 @@ pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
         TCPX_PTR_CUDA => Some(MemoryType::Device),
         _ => None,
     }
+}
+
+/// The memory type that a program names.
+pub(crate) fn read_type(ptr_type: i32) -> Result<MemoryType, Failure> {
+    memory_type(ptr_type).ok_or_else(|| {
+        let known = "TCPX_PTR_HOST (1) and TCPX_PTR_CUDA (2) are known";
+        Failure::argument(format!("ptr_type is {ptr_type}; {known}"))
+    })
+}
+
+/// What a program wants to do with memory.
+pub(crate) fn read_access(is_recv: i32) -> Result<Access, Failure> {
+    let receives = input::flag("is_recv", is_recv)?;
+    Ok(if receives { Access::ReadWrite } else { Access::ReadOnly })
 }
 
 /// The number of a memory type.
@@ -60,8 +85,9 @@ pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
 ///
 /// The memory stays the program's. It must remain valid until `tcpx_session_deregister_memory` or
 /// `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of it,
-/// nobody else may write that part. While a receive is posted on a part of it, nobody may read that
-/// part either.
+/// nobody else may write that part. While a receive, or a read of a peer's memory, is posted on a
+/// part of it, nobody may read that part either. Nobody else reaches it unless it is exported; see
+/// `tcpx_export`.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
 /// `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, when the
@@ -86,42 +112,133 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
         if address.is_null() {
             return Err(Failure::null("address"));
         }
-        let memory = memory_type(ptr_type).ok_or_else(|| {
-            let known = "TCPX_PTR_HOST (1) and TCPX_PTR_CUDA (2) are known";
-            Failure::argument(format!("ptr_type is {ptr_type}; {known}"))
-        })?;
-        let receives = input::flag("is_recv", is_recv)?;
-        let access = if receives { Access::ReadWrite } else { Access::ReadOnly };
+        let (memory, access) = (read_type(ptr_type)?, read_access(is_recv)?);
         let address = MemoryAddress::from_ptr(address);
-        let session = session.get()?;
-        // SAFETY: the rules above are those of Session::register_memory, and the caller keeps them.
-        let id = unsafe { session.register_memory(address, bytes, memory, access) }?;
+        let session = session.any()?;
+        let device = match (&session, memory) {
+            (AnySession::Group(_), MemoryType::Device) => {
+                return Err(Failure::argument(
+                    "a group has several GPUs: tcpx_session_register_memory_on says which",
+                ));
+            }
+            _ => Device::Host,
+        };
+        // SAFETY: the rules above are those of `register_memory`, and the caller keeps them.
+        let id = unsafe { register(&session, (device, memory), address, bytes, access) }?;
         out.write(id.get());
         Ok(())
     })
 }
 
+/// Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
+/// memory. Otherwise it does what `tcpx_session_register_memory` does.
+///
+/// In a group, this makes the session of the GPU, if there is none: that may take a while. A
+/// session that is in no group has one GPU at most, and takes memory of that one and of the host.
+///
+/// Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
+/// of the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such
+/// as `TCPX_ERR_UNAVAILABLE`. Any thread.
+///
+/// # Safety
+/// As for `tcpx_session_register_memory`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_register_memory_on(
+    session: tcpx_session,
+    device: i32,
+    address: *mut c_void,
+    bytes: u64,
+    is_recv: i32,
+    out_memory: *mut u64,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_memory", out_memory) }?;
+        if address.is_null() {
+            return Err(Failure::null("address"));
+        }
+        let device = device_of(device)?;
+        let receives = input::flag("is_recv", is_recv)?;
+        let access = if receives { Access::ReadWrite } else { Access::ReadOnly };
+        let address = MemoryAddress::from_ptr(address);
+        let session = session.any()?;
+        let memory = memory_on(&session, device)?;
+        // SAFETY: the rules above are those of `register_memory`, and the caller keeps them.
+        let id = unsafe { register(&session, (device, memory), address, bytes, access) }?;
+        out.write(id.get());
+        Ok(())
+    })
+}
+
+/// Registers memory: of a device in a group, of a kind in a session.
+///
+/// # Safety
+/// As for [`Session::register_memory`](tcpx_core::Session::register_memory).
+unsafe fn register(
+    session: &AnySession,
+    (device, memory): (Device, MemoryType),
+    address: MemoryAddress,
+    bytes: u64,
+    access: Access,
+) -> Result<MemoryId, Failure> {
+    Ok(match session {
+        // SAFETY: passed on from the caller.
+        AnySession::Session(session) => unsafe {
+            session.register_memory(address, bytes, memory, access)
+        },
+        // SAFETY: passed on from the caller.
+        AnySession::Group(group) => unsafe {
+            group.register_memory(device, address, bytes, access)
+        },
+    }?)
+}
+
+fn device_of(ordinal: i32) -> Result<Device, Failure> {
+    match (ordinal, u32::try_from(ordinal)) {
+        (TCPX_GPU_NONE, _) => Ok(Device::Host),
+        (_, Ok(gpu)) => Ok(Device::Gpu(gpu)),
+        _ => Err(Failure::argument(format!("device is {ordinal}; -1 or an ordinal is taken"))),
+    }
+}
+
+/// What memory of a device is; a session that is in no group has one GPU at most.
+fn memory_on(session: &AnySession, device: Device) -> Result<MemoryType, Failure> {
+    match (device, session) {
+        (Device::Host, _) => Ok(MemoryType::Host),
+        (Device::Gpu(gpu), AnySession::Session(session)) if session.options().gpu != Some(gpu) => {
+            Err(Failure::argument(format!("device is {gpu}, which is not the session's GPU")))
+        }
+        (Device::Gpu(_), _) => Ok(MemoryType::Device),
+    }
+}
+
 /// Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
 ///
+/// Keys to it are taken back first, as by `tcpx_unexport`: what peers have under way with it fails.
+///
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
-/// on it are posted: wait for their transfers first; `TCPX_ERR_PLUGIN` when the plugin does not
+/// on it are posted: wait for their transfers first, and when peers still use it after
+/// `close_timeout_ms`; `TCPX_ERR_PLUGIN` when the plugin does not
 /// return from taking it back within 10 seconds: the id is gone then, and the memory must stay as
-/// it is. Any thread; waits for the plugin, as a rule for microseconds.
+/// it is. Any thread; waits for the plugin, as a rule for microseconds, and for peers that use an
+/// export of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,
     memory: u64,
 ) -> tcpx_status {
-    boundary::call(|| Ok(session.get()?.deregister_memory(input::memory_id(memory)?)?))
+    boundary::call(|| Ok(session.any()?.deregister_memory(input::memory_id(memory)?)?))
 }
 
 /// Writes what the session knows of a registration.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any thread; does not
-/// block.
+/// Set `out_info->size` to sizeof(tcpx_memory_info) first.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`. Any
+/// thread; does not block.
 ///
 /// # Safety
-/// `out_info` is NULL or may be written.
+/// `out_info` is NULL or points to a struct of the size it names, which may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_session_memory_info(
     session: tcpx_session,
@@ -130,15 +247,15 @@ pub unsafe extern "C" fn tcpx_session_memory_info(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Output::new("out_info", out_info) }?;
-        let info = session.get()?.memory_info(input::memory_id(memory)?)?;
+        let out = unsafe { Place::new(out_info) }?;
+        let info = session.any()?.memory_info(input::memory_id(memory)?)?;
         out.write(tcpx_memory_info {
+            size: size_of::<tcpx_memory_info>(),
             id: info.id.get(),
             address: info.address,
             bytes: info.bytes,
             ptr_type: ptr_type(info.memory),
             is_recv: (info.access == Access::ReadWrite).into(),
-        });
-        Ok(())
+        })
     })
 }

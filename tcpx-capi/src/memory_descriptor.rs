@@ -6,8 +6,9 @@ use std::ffi::c_void;
 use tcpx_core::{MemoryDescriptor, MemoryDescriptorError};
 
 use crate::failure::Failure;
+use crate::growing::{self, Growing, Place};
 use crate::memory::{memory_type, ptr_type};
-use crate::output::{ByteOutput, Output};
+use crate::output::ByteOutput;
 use crate::status::tcpx_status;
 use crate::status::tcpx_status::TCPX_ERR_DESCRIPTOR;
 use crate::{boundary, input};
@@ -20,19 +21,30 @@ const _: () = assert!(TCPX_MEMORY_DESCRIPTOR_BYTES == MemoryDescriptor::SERIALIZ
 
 /// Where memory is, how large it is, and of what kind.
 ///
-/// This is a plain value: it owns nothing, and keeps nothing registered.
+/// This is a plain value: it owns nothing, and keeps nothing registered. New members are added at
+/// the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_memory_descriptor {
+    /// sizeof(tcpx_memory_descriptor), set by the program before either call.
+    pub size: usize,
     /// Address of the first byte, in the address space of whoever made the descriptor.
     pub base_addr: u64,
-    /// Size in bytes.
-    pub size: u64,
+    /// How many bytes there are.
+    pub bytes: u64,
     /// TCPX_PTR_HOST or TCPX_PTR_CUDA.
     pub ptr_type: i32,
+    /// 0.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<tcpx_memory_descriptor>() == 24);
+const _: () = assert!(size_of::<tcpx_memory_descriptor>() == 32);
+
+// SAFETY: three words and two half words are 32 bytes without padding, as asserted.
+unsafe impl Growing for tcpx_memory_descriptor {
+    const NAME: &'static str = "tcpx_memory_descriptor";
+    const FIRST_BYTES: usize = 32;
+}
 
 impl From<MemoryDescriptorError> for Failure {
     fn from(error: MemoryDescriptorError) -> Self {
@@ -51,8 +63,8 @@ impl From<MemoryDescriptorError> for Failure {
 /// block.
 ///
 /// # Safety
-/// `descriptor` is NULL or may be read; `buffer` is NULL or may be written for `capacity` bytes;
-/// `out_size` is NULL or may be written.
+/// `descriptor` is NULL or points to a struct of the size it names; `buffer` is NULL or may be
+/// written for `capacity` bytes; `out_size` is NULL or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
     descriptor: *const tcpx_memory_descriptor,
@@ -62,23 +74,31 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let descriptor = unsafe { input::value("descriptor", descriptor) }?;
+        let descriptor = unsafe { growing::read(descriptor, tcpx_memory_descriptor::default()) }?;
         // SAFETY: passed on from the caller.
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
-        let tcpx_memory_descriptor { base_addr, size, ptr_type } = descriptor;
+        let tcpx_memory_descriptor { base_addr, bytes, ptr_type, reserved, .. } = descriptor;
+        if reserved != 0 {
+            return Err(Failure::argument("reserved of the descriptor is not 0"));
+        }
         let memory = memory_type(ptr_type).ok_or(MemoryDescriptorError::PointerType(ptr_type))?;
-        let descriptor = MemoryDescriptor { address: base_addr, bytes: size, memory };
+        let descriptor = MemoryDescriptor { address: base_addr, bytes, memory };
         out.write(&descriptor.serialize()?)
     })
 }
 
-/// Reads a descriptor from bytes.
+/// Reads a descriptor from bytes, or from the text "base_addr,bytes,ptr_type": three decimal
+/// numbers without signs and spaces, and without a terminating NUL in `size`.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged
-/// or of another version, or when there can be no such memory. Any thread; does not block.
+/// Set `out_descriptor->size` to sizeof(tcpx_memory_descriptor) first.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged,
+/// of another version or something else, or when there can be no such memory. Any thread; does not
+/// block.
 ///
 /// # Safety
-/// `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or may be written.
+/// `bytes` is NULL or may be read for `size` bytes; `out_descriptor` is NULL or points to a struct
+/// of the size it names, which may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_memory_descriptor_deserialize(
     bytes: *const c_void,
@@ -87,7 +107,7 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_deserialize(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Output::new("out_descriptor", out_descriptor) }?;
+        let out = unsafe { Place::new(out_descriptor) }?;
         if bytes.is_null() {
             return Err(Failure::null("bytes"));
         }
@@ -96,7 +116,7 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_deserialize(
         let bytes = unsafe { input::array("bytes", bytes.cast::<u8>(), size, 4096) }?;
         let MemoryDescriptor { address, bytes, memory } = MemoryDescriptor::deserialize(bytes)?;
         let ptr_type = ptr_type(memory);
-        out.write(tcpx_memory_descriptor { base_addr: address, size: bytes, ptr_type });
-        Ok(())
+        let size = size_of::<tcpx_memory_descriptor>();
+        out.write(tcpx_memory_descriptor { size, base_addr: address, bytes, ptr_type, reserved: 0 })
     })
 }

@@ -6,7 +6,7 @@ use std::ffi::c_char;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
-use crate::output::Output;
+use crate::output::{Output, fixed_text};
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
 
@@ -40,17 +40,6 @@ unsafe impl Growing for tcpx_nic {
     const FIRST_BYTES: usize = 336;
 }
 
-/// Puts text into an array of a fixed size, always with a NUL at its end.
-fn fixed<const N: usize>(text: &str) -> [c_char; N] {
-    let mut place = [0; N];
-    let longest = N - 1;
-    let end = (0..=longest.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    for (place, byte) in place.iter_mut().zip(text.bytes().take(end.unwrap_or(0))) {
-        *place = byte as c_char;
-    }
-    place
-}
-
 /// Writes how many NICs the session's plugin offers.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block.
@@ -65,7 +54,7 @@ pub unsafe extern "C" fn tcpx_session_nic_count(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_count", out_count) }?;
-        out.write(session.get()?.nics().len());
+        out.write(session.any()?.nics().len());
         Ok(())
     })
 }
@@ -86,7 +75,7 @@ pub unsafe extern "C" fn tcpx_session_nic(
     out_nic: *mut tcpx_nic,
 ) -> tcpx_status {
     boundary::call(|| {
-        let nics = session.get()?.nics();
+        let nics = session.any()?.nics();
         let nic = nics.get(position).ok_or_else(|| {
             Failure::argument(format!("position is {position}, there are {} NICs", nics.len()))
         })?;
@@ -95,8 +84,8 @@ pub unsafe extern "C" fn tcpx_session_nic(
             size: size_of::<tcpx_nic>(),
             index: nic.index,
             speed_mbps: nic.speed_mbps,
-            name: fixed(&nic.name),
-            pci_path: fixed(&path),
+            name: fixed_text(&nic.name),
+            pci_path: fixed_text(&path),
         };
         // SAFETY: passed on from the caller.
         unsafe { growing::fill(out_nic, value) }
@@ -119,17 +108,4 @@ pub unsafe extern "C" fn tcpx_gpu_count(out_count: *mut usize) -> tcpx_status {
         out.write(tcpx_core::gpu_count() as usize);
         Ok(())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fixed_text_ends_with_nul_and_is_cut_between_characters() {
-        let read = |place: [c_char; 4]| place.map(|byte| byte as u8);
-        assert_eq!(read(fixed("lo")), *b"lo\0\0");
-        assert_eq!(read(fixed("eth0")), *b"eth\0");
-        assert_eq!(read(fixed("abé")), *b"ab\0\0");
-    }
 }

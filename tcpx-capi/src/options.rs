@@ -75,8 +75,10 @@ pub struct tcpx_session_options {
     /// it sleeps, where recent waits have shown that it pays; 0: never.
     /// TCPX_SPIN_US.
     pub spin_us: u32,
-    /// With 1, a thread of the session makes progress. With 0, progress is made only inside calls
-    /// of this library. TCPX_PROGRESS_THREAD.
+    /// With 1, the default, a thread of the session makes progress. With 0, progress is made only
+    /// inside calls of this library, and a program that makes none has costs: peers cannot connect,
+    /// nothing of theirs is received or served, and what the session withdraws from them, or they
+    /// from it, goes on until there is a call. TCPX_PROGRESS_THREAD.
     pub progress_thread: i32,
     /// How long a peer may be silent before it counts as gone, in milliseconds: 100 to 86400000, or
     /// 0 for no limit. A peer with a progress thread is silent when it answers no ping while
@@ -101,16 +103,31 @@ pub struct tcpx_session_options {
     /// Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
     /// for none. Two ends agree on the smaller number. A send of such a message for which no
     /// receive is announced goes ahead and is complete at once, which says nothing of its receiver.
+    /// Writes of a peer's memory travel so up to four times that, while few are under way.
     /// TCPX_EAGER_BYTES.
     pub eager_bytes: u32,
     /// Most bytes that each peer may send ahead of receives that are not posted, up to 1 GiB.
     /// TCPX_EAGER_BUFFER_BYTES.
     pub eager_buffer_bytes: u32,
+    /// Most bytes of notifications that wait for this program of each peer, and here for each peer,
+    /// 64 bytes for each notification included: 131072 to 1073741824. TCPX_NOTIFICATION_BYTES.
+    pub notification_bytes: u32,
+    /// With 1, whoever comes in and has proven itself is accepted at once, under its own name or
+    /// one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
+    /// `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
+    pub accept_all: i32,
+    /// With 1, the handle stands for a group: a session of the host, and one of each GPU that is
+    /// used, which have one connection info, one name, and one set of peers. It is for operations
+    /// on memory of peers, and takes `gpu` only for the hardware plugin's host memory. 0 is the
+    /// default.
+    pub group: i32,
+    /// 0.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 120);
+const _: () = assert!(size_of::<tcpx_session_options>() == 136);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and four more of 32 are 120
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and eight more of 32 are 136
 // bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
@@ -133,30 +150,37 @@ pub unsafe extern "C" fn tcpx_session_options_init(
     size: usize,
 ) -> tcpx_status {
     boundary::call(|| {
-        let defaults = tcpx_session_options::from_core(&SessionOptions::from_env()?);
+        let defaults = tcpx_session_options::from_core(&defaults()?);
         // SAFETY: passed on from the caller.
         unsafe { growing::write(options, size, defaults) }
     })
 }
 
-/// Turns a caller's options into those of tcpx-core. NULL stands for the environment's.
+/// What the environment says, or else the defaults of C programs: these cannot be expected to have
+/// a loop that makes progress.
+fn defaults() -> Result<SessionOptions, Failure> {
+    Ok(SessionOptions::default().progress_thread(true).with_env()?)
+}
+
+/// Turns a caller's options into those of tcpx-core, and says whether they are those of a group.
+/// NULL stands for the environment's.
 ///
 /// # Safety
 /// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with
 /// NUL.
 pub(crate) unsafe fn to_core(
     options: *const tcpx_session_options,
-) -> Result<SessionOptions, Failure> {
-    let mut core = SessionOptions::from_env()?;
+) -> Result<(SessionOptions, bool), Failure> {
+    let mut core = defaults()?;
     if options.is_null() {
-        return Ok(core);
+        return Ok((core, false));
     }
     // SAFETY: passed on from the caller.
     let options = unsafe { growing::read(options, tcpx_session_options::from_core(&core)) }?;
     options.numbers(&mut core)?;
     // SAFETY: passed on from the caller.
     unsafe { options.texts(&mut core) }?;
-    Ok(core)
+    Ok((core, input::flag("group", options.group)?))
 }
 
 impl tcpx_session_options {
@@ -186,6 +210,10 @@ impl tcpx_session_options {
             keep_sigpipe: core.keep_sigpipe.into(),
             eager_bytes: core.eager_bytes,
             eager_buffer_bytes: core.eager_buffer_bytes,
+            notification_bytes: core.notification_bytes,
+            accept_all: core.accept_all.into(),
+            group: 0,
+            reserved: 0,
         }
     }
 
@@ -211,6 +239,11 @@ impl tcpx_session_options {
         core.keep_sigpipe = input::flag("keep_sigpipe", self.keep_sigpipe)?;
         core.eager_bytes = self.eager_bytes;
         core.eager_buffer_bytes = self.eager_buffer_bytes;
+        core.notification_bytes = self.notification_bytes;
+        core.accept_all = input::flag("accept_all", self.accept_all)?;
+        if self.reserved != 0 {
+            return Err(Failure::argument("reserved of the options is not 0"));
+        }
         Ok(())
     }
 
@@ -261,13 +294,14 @@ mod tests {
     use super::*;
     use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_OK};
 
-    fn defaults() -> tcpx_session_options {
+    fn from_defaults() -> tcpx_session_options {
         tcpx_session_options::from_core(&SessionOptions::default())
     }
 
     fn convert(options: tcpx_session_options) -> Result<SessionOptions, tcpx_status> {
         // SAFETY: a whole struct; every test's texts are C strings.
-        unsafe { to_core(&raw const options) }.map_err(|failure| failure.status)
+        let converted = unsafe { to_core(&raw const options) };
+        converted.map(|(core, _)| core).map_err(|failure| failure.status)
     }
 
     #[test]
@@ -294,7 +328,9 @@ mod tests {
             keep_sigpipe: 1,
             eager_bytes: 12,
             eager_buffer_bytes: 13,
-            ..defaults()
+            notification_bytes: 14,
+            accept_all: 1,
+            ..from_defaults()
         };
         let core = convert(options).unwrap();
         assert_eq!(core.plugin, PluginChoice::Path("/lib/plugin.so".into()));
@@ -314,21 +350,29 @@ mod tests {
         assert_eq!(core.staging_bytes, 11 << 32);
         assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
         assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
-        let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..defaults() }).unwrap();
+        assert_eq!((core.notification_bytes, core.accept_all), (14, true));
+        let endless =
+            convert(tcpx_session_options { peer_timeout_ms: 0, ..from_defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
     }
 
     #[test]
     fn what_core_cannot_hold_is_refused_by_name() {
         for (options, status) in [
-            (tcpx_session_options { gpu: -2, ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { channels: 65_537, ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { listen: c"nowhere".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { unpack: c"gpu".as_ptr(), ..defaults() }, TCPX_ERR_SETTING),
-            (tcpx_session_options { progress_thread: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
-            (tcpx_session_options { preflight: -1, ..defaults() }, TCPX_ERR_ARGUMENT),
-            (tcpx_session_options { keep_sigpipe: 2, ..defaults() }, TCPX_ERR_ARGUMENT),
-            (tcpx_session_options { size: 0, ..defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { gpu: -2, ..from_defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { channels: 65_537, ..from_defaults() }, TCPX_ERR_SETTING),
+            (
+                tcpx_session_options { listen: c"nowhere".as_ptr(), ..from_defaults() },
+                TCPX_ERR_SETTING,
+            ),
+            (tcpx_session_options { unpack: c"gpu".as_ptr(), ..from_defaults() }, TCPX_ERR_SETTING),
+            (tcpx_session_options { progress_thread: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { preflight: -1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { keep_sigpipe: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { accept_all: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { group: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { reserved: 1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { size: 0, ..from_defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);
         }
@@ -336,7 +380,7 @@ mod tests {
 
     #[test]
     fn init_gives_options_that_stand_for_the_defaults() {
-        let mut options = defaults();
+        let mut options = from_defaults();
         options.channels = 0;
         // SAFETY: a local struct of this size.
         let status = unsafe { tcpx_session_options_init(&raw mut options, size_of_val(&options)) };
@@ -344,5 +388,6 @@ mod tests {
         let core = convert(options).unwrap();
         assert_eq!(core.chunk_bytes, SessionOptions::from_env().unwrap().chunk_bytes);
         assert_eq!(core.plugin, SessionOptions::from_env().unwrap().plugin);
+        assert!(std::env::var_os("TCPX_PROGRESS_THREAD").is_some() || core.progress_thread);
     }
 }

@@ -67,17 +67,24 @@ impl ByteOutput {
         Ok(Self { buffer: NonNull::new(buffer), capacity, size })
     }
 
-    /// Writes the length, and the bytes if there is a buffer that holds them all.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
-        self.size.write(bytes.len());
-        let Some(buffer) = self.buffer else { return Ok(()) };
-        if bytes.len() > self.capacity {
-            let text =
-                format!("{} bytes are needed, the buffer has {}", bytes.len(), self.capacity);
+    /// Writes the length that bytes will have, and says whether they are wanted, not the length
+    /// alone. For bytes that are not to be made in vain.
+    pub(crate) fn wants(&self, length: usize) -> Result<bool, Failure> {
+        self.size.write(length);
+        if self.buffer.is_some() && length > self.capacity {
+            let text = format!("{length} bytes are needed, the buffer has {}", self.capacity);
             return Err(Failure::new(TCPX_ERR_BUFFER_TOO_SMALL, text));
         }
+        Ok(self.buffer.is_some())
+    }
+
+    /// Writes the length, and the bytes if there is a buffer that holds them all.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let is_wanted = self.wants(bytes.len())?;
+        let Some(buffer) = self.buffer.filter(|_| is_wanted) else { return Ok(()) };
         // SAFETY: whoever made this vouched for `capacity` writable bytes, and the bytes are no
-        // more. They are memory of this library, which no buffer of a caller overlaps.
+        // more, as was just checked. They are memory of this library, which no buffer of a caller
+        // overlaps.
         unsafe { buffer.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         Ok(())
     }
@@ -118,6 +125,64 @@ impl ErrorOutput {
     pub(crate) fn write(&self, error: Option<&Error>) -> Result<(), Failure> {
         self.status.write(error.map_or(TCPX_OK, tcpx_status::from));
         self.text.write_text(&error.map(Error::to_string).unwrap_or_default())
+    }
+}
+
+/// Puts text into an array of a fixed size, always with a NUL at its end.
+pub(crate) fn fixed_text<const N: usize>(text: &str) -> [c_char; N] {
+    let mut place = [0; N];
+    let longest = N - 1;
+    let end = (0..=longest.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    for (place, byte) in place.iter_mut().zip(text.bytes().take(end.unwrap_or(0))) {
+        *place = byte as c_char;
+    }
+    place
+}
+
+/// A buffer into which pieces are put, one behind the other.
+pub(crate) struct Room {
+    buffer: Option<NonNull<u8>>,
+    capacity: usize,
+    used: usize,
+}
+
+impl Room {
+    /// Checks a buffer that has room for at least `least` bytes; where that is 0 it may be NULL.
+    ///
+    /// # Safety
+    /// `buffer` is NULL or may be written for `capacity` bytes for as long as the result lives.
+    pub(crate) unsafe fn new(
+        name: &str,
+        buffer: *mut u8,
+        capacity: usize,
+        least: usize,
+    ) -> Result<Self, Failure> {
+        let buffer = NonNull::new(buffer);
+        if buffer.is_none() && least > 0 {
+            return Err(Failure::null(name));
+        }
+        if capacity < least || isize::try_from(capacity).is_err() {
+            return Err(Failure::argument(format!(
+                "{name} has {capacity} bytes; {least} are needed"
+            )));
+        }
+        Ok(Self { buffer, capacity, used: 0 })
+    }
+
+    /// Puts in as much of the bytes as there is room for, and returns where they begin.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> usize {
+        let offset = self.used;
+        let bytes = &bytes[..bytes.len().min(self.capacity - offset)];
+        if let Some(buffer) = self.buffer {
+            // SAFETY: whoever made this vouched for `capacity` writable bytes, and the bytes end
+            // within them. They are memory of this library, which no buffer of a caller overlaps.
+            unsafe {
+                let place = buffer.add(offset);
+                place.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+            }
+            self.used += bytes.len();
+        }
+        offset
     }
 }
 
@@ -192,6 +257,21 @@ mod tests {
     }
 
     #[test]
+    fn pieces_lie_one_behind_the_other_and_never_past_the_end() {
+        let mut buffer = [9u8; 6];
+        let first = buffer.as_mut_ptr();
+        // SAFETY: no capacity is above the buffer's; NULL is allowed.
+        let new = |first, capacity, least| unsafe { Room::new("buffer", first, capacity, least) };
+        let status = |room: Result<Room, Failure>| room.err().map(|failure| failure.status);
+        assert_eq!(status(new(std::ptr::null_mut(), 5, 1)), Some(TCPX_ERR_NULL));
+        assert_eq!(status(new(first, 4, 5)), Some(TCPX_ERR_ARGUMENT));
+        assert_eq!(new(std::ptr::null_mut(), 0, 0).unwrap().append(b"lost"), 0);
+        let mut room = new(first, 5, 5).unwrap();
+        assert_eq!([&b"ab"[..], b"", b"cdef", b"g"].map(|piece| room.append(piece)), [0, 2, 2, 5]);
+        assert_eq!(buffer, *b"abcde\x09");
+    }
+
+    #[test]
     fn a_null_buffer_asks_for_the_size() {
         let mut size = 0;
         // SAFETY: NULL is allowed; `size` is local.
@@ -213,5 +293,13 @@ mod tests {
             let huge = ByteOutput::new(std::ptr::null_mut(), usize::MAX, &raw mut size);
             assert_eq!(huge.err().unwrap().status, TCPX_ERR_ARGUMENT);
         }
+    }
+
+    #[test]
+    fn fixed_text_ends_with_nul_and_is_cut_between_characters() {
+        let read = |place: [c_char; 4]| place.map(|byte| byte as u8);
+        assert_eq!(read(fixed_text("lo")), *b"lo\0\0");
+        assert_eq!(read(fixed_text("eth0")), *b"eth\0");
+        assert_eq!(read(fixed_text("abé")), *b"ab\0\0");
     }
 }

@@ -4,6 +4,7 @@
 use tcpx_core::{Error, MemoryUnavailable, Post, Transfer};
 
 use crate::failure::Failure;
+use crate::items::{Item, Items};
 use crate::status::tcpx_status;
 use crate::transfer::tcpx_transfer;
 use crate::{boundary, input};
@@ -11,7 +12,7 @@ use crate::{boundary, input};
 /// The most operations in one call of a batch function.
 pub const TCPX_MAX_BATCH: usize = 1_048_576;
 
-/// One send or receive of a batch.
+/// One send or receive of a batch. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_post {
@@ -23,10 +24,16 @@ pub struct tcpx_post {
     pub bytes: u64,
     /// The other end's post with the same tag is the counterpart. Equal tags match in the order of
     /// posting.
-    pub tag: i32,
+    pub tag: i64,
 }
 
 const _: () = assert!(size_of::<tcpx_post>() == 32);
+
+// SAFETY: four words are 32 bytes without padding, as asserted.
+unsafe impl Item for tcpx_post {
+    const NAME: &'static str = "tcpx_post";
+    const FIRST_BYTES: usize = 32;
+}
 
 impl tcpx_post {
     fn to_core(self) -> Result<Post, Failure> {
@@ -53,7 +60,7 @@ pub extern "C" fn tcpx_transfer_post_send(
     tag: i32,
 ) -> tcpx_status {
     boundary::call(|| {
-        let post = tcpx_post { memory, offset, bytes, tag };
+        let post = tcpx_post { memory, offset, bytes, tag: tag.into() };
         Ok(transfer.get()?.post_send(post.to_core()?)?)
     })
 }
@@ -73,64 +80,71 @@ pub extern "C" fn tcpx_transfer_post_recv(
     tag: i32,
 ) -> tcpx_status {
     boundary::call(|| {
-        let post = tcpx_post { memory, offset, bytes, tag };
+        let post = tcpx_post { memory, offset, bytes, tag: tag.into() };
         Ok(transfer.get()?.post_recv(post.to_core()?)?)
     })
 }
 
 /// Posts many sends: all of them, or none if one is wrong or memory runs out.
 ///
-/// The array is copied. A `count` of 0 posts nothing.
+/// `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
+/// copied. A `count` of 0 posts nothing.
 ///
 /// Errors: those of `tcpx_transfer_post_send`; `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a `count`
-/// above TCPX_MAX_BATCH. Any thread; does not block.
+/// above TCPX_MAX_BATCH, and for another size of an item. Any thread; does not block.
 ///
 /// # Safety
-/// `posts` is NULL or may be read for `count` items.
+/// `posts` is NULL or may be read for `count` times `post_bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_transfer_post_send_batch(
     transfer: tcpx_transfer,
     posts: *const tcpx_post,
+    post_bytes: usize,
     count: usize,
 ) -> tcpx_status {
     // SAFETY: passed on from the caller.
-    boundary::call(|| unsafe { post_batch(transfer, posts, count, Transfer::post_send_batch) })
+    boundary::call(|| unsafe {
+        post_batch(transfer, (posts, post_bytes, count), Transfer::post_send_batch)
+    })
 }
 
 /// Posts many receives: all of them, or none if one is wrong or memory runs out.
 ///
-/// The array is copied. A `count` of 0 posts nothing.
+/// `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
+/// copied. A `count` of 0 posts nothing.
 ///
 /// Errors: those of `tcpx_transfer_post_send_batch`. Any thread; does not block.
 ///
 /// # Safety
-/// `posts` is NULL or may be read for `count` items.
+/// `posts` is NULL or may be read for `count` times `post_bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_transfer_post_recv_batch(
     transfer: tcpx_transfer,
     posts: *const tcpx_post,
+    post_bytes: usize,
     count: usize,
 ) -> tcpx_status {
     // SAFETY: passed on from the caller.
-    boundary::call(|| unsafe { post_batch(transfer, posts, count, Transfer::post_recv_batch) })
+    boundary::call(|| unsafe {
+        post_batch(transfer, (posts, post_bytes, count), Transfer::post_recv_batch)
+    })
 }
 
 /// # Safety
-/// `posts` is NULL or may be read for `count` items.
+/// `posts` is NULL or may be read for `count` times `post_bytes` bytes.
 unsafe fn post_batch(
     transfer: tcpx_transfer,
-    posts: *const tcpx_post,
-    count: usize,
+    (posts, post_bytes, count): (*const tcpx_post, usize, usize),
     post: impl FnOnce(&Transfer, &[Post]) -> tcpx_core::Result<()>,
 ) -> Result<(), Failure> {
     // SAFETY: passed on from the caller.
-    let posts = unsafe { input::array("posts", posts, count, TCPX_MAX_BATCH) }?;
+    let posts = unsafe { Items::new("posts", posts, post_bytes, count, TCPX_MAX_BATCH) }?;
     let transfer = transfer.get()?;
     let mut copy: Vec<Post> = Vec::new();
     copy.try_reserve_exact(count)
         .map_err(|_| Error::MemoryUnavailable(MemoryUnavailable::Operations { count }))?;
-    for post in posts {
-        copy.push(post.to_core()?);
+    for post in posts.iter() {
+        copy.push(post?.to_core()?);
     }
     Ok(post(&transfer, &copy)?)
 }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
-use tcpx_core::{Session, Transfer};
+use tcpx_core::{Group, Operation, Session, Transfer};
 
 use crate::failure::Failure;
 use crate::status::tcpx_status::{TCPX_ERR_BUSY, TCPX_ERR_HANDLE};
@@ -17,7 +17,9 @@ new_key_type! {
 /// One object that a program holds a handle to.
 pub(crate) enum Object {
     Session(Arc<Session>),
+    Group(Arc<Group>),
     Transfer(Arc<Transfer>),
+    Operation(Arc<Operation>),
 }
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
@@ -48,7 +50,22 @@ impl Handled for Session {
     fn of(object: &Object) -> Option<&Arc<Self>> {
         match object {
             Object::Session(session) => Some(session),
-            Object::Transfer(_) => None,
+            _ => None,
+        }
+    }
+}
+
+impl Handled for Group {
+    const KIND: &'static str = "group of sessions";
+
+    fn into_object(self) -> Object {
+        Object::Group(Arc::new(self))
+    }
+
+    fn of(object: &Object) -> Option<&Arc<Self>> {
+        match object {
+            Object::Group(group) => Some(group),
+            _ => None,
         }
     }
 }
@@ -63,7 +80,22 @@ impl Handled for Transfer {
     fn of(object: &Object) -> Option<&Arc<Self>> {
         match object {
             Object::Transfer(transfer) => Some(transfer),
-            Object::Session(_) => None,
+            _ => None,
+        }
+    }
+}
+
+impl Handled for Operation {
+    const KIND: &'static str = "operation";
+
+    fn into_object(self) -> Object {
+        Object::Operation(Arc::new(self))
+    }
+
+    fn of(object: &Object) -> Option<&Arc<Self>> {
+        match object {
+            Object::Operation(operation) => Some(operation),
+            _ => None,
         }
     }
 }
@@ -76,6 +108,11 @@ pub(crate) fn add(object: impl Handled) -> u64 {
 /// The object of a handle, kept alive for the length of a call.
 pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get(handle)
+}
+
+/// Whether a handle is one of this kind.
+pub(crate) fn is_a<T: Handled>(handle: u64) -> bool {
+    REGISTRY.get::<T>(handle).is_ok()
 }
 
 /// The object of a handle, for the call that ends it. It fails while another call uses the object.
@@ -132,8 +169,11 @@ fn find<T: Handled>(
     let object = objects.get(key).filter(|_| key.data().as_ffi() == handle);
     let object = object.ok_or_else(|| unknown::<T>(handle))?;
     T::of(object).map(|object| (key, object)).ok_or_else(|| {
-        let text = format!("handle {handle:#x} is not a {}", T::KIND);
-        Failure::new(TCPX_ERR_HANDLE, text)
+        let text = match object {
+            Object::Group(_) => "stands for a group, which this call is not for".to_owned(),
+            _ => format!("is not a {}", T::KIND),
+        };
+        Failure::new(TCPX_ERR_HANDLE, format!("handle {handle:#x} {text}"))
     })
 }
 

@@ -4,8 +4,9 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use tcpx_core::Session;
+use tcpx_core::{Group, Session};
 
+use crate::any_session::{self, AnySession};
 use crate::failure::Failure;
 use crate::input::peer_name;
 use crate::options::{self, tcpx_session_options};
@@ -16,7 +17,9 @@ use crate::{boundary, input, registry};
 /// The largest size of connection info, in bytes.
 pub const TCPX_MAX_CONN_INFO_BYTES: usize = 65_576;
 
-/// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations.
+/// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
+/// `group` 1 it stands for a group: the host and all GPUs as one, for operations on memory of
+/// peers.
 ///
 /// An id of 0 is no session.
 #[repr(C)]
@@ -27,12 +30,24 @@ pub struct tcpx_session {
 }
 
 impl tcpx_session {
+    /// The session; fails for a group.
     pub(crate) fn get(self) -> Result<Arc<Session>, Failure> {
         registry::get(self.id)
     }
+
+    /// The session, or the group.
+    pub(crate) fn any(self) -> Result<AnySession, Failure> {
+        match self.get() {
+            Ok(session) => Ok(AnySession::Session(session)),
+            Err(failure) => {
+                let group = registry::get::<Group>(self.id);
+                group.map(AnySession::Group).map_err(|_| failure)
+            }
+        }
+    }
 }
 
-/// Makes a session. End it with `tcpx_session_destroy`.
+/// Makes a session, or with `group` 1 of the options a group. End it with `tcpx_session_destroy`.
 ///
 /// It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
 /// environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from
@@ -54,8 +69,12 @@ pub unsafe extern "C" fn tcpx_session_create(
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_session", out_session) }?;
         // SAFETY: passed on from the caller.
-        let options = unsafe { options::to_core(options) }?;
-        out.write(tcpx_session { id: registry::add(Session::new(options)?) });
+        let (options, is_group) = unsafe { options::to_core(options) }?;
+        let id = match is_group {
+            true => registry::add(Group::new(options)?),
+            false => registry::add(Session::new(options)?),
+        };
+        out.write(tcpx_session { id });
         Ok(())
     })
 }
@@ -76,7 +95,7 @@ pub unsafe extern "C" fn tcpx_session_create(
 /// unpacks under way end and comms close.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
-    boundary::call(|| Ok(session.get()?.close()?))
+    boundary::call(|| Ok(session.any()?.close()?))
 }
 
 /// Ends a session. It closes the session as `tcpx_session_close` does, but does not say whether
@@ -95,15 +114,7 @@ pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
 /// while unpacks under way end and comms close.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_destroy(session: tcpx_session) -> tcpx_status {
-    boundary::call(|| {
-        let held = registry::get_unused::<Session>(session.id)?;
-        let closed = held.close();
-        if !held.is_settled() {
-            closed?;
-        }
-        drop(registry::take(session.id, held)?);
-        Ok(())
-    })
+    boundary::call(|| any_session::destroy(session.id))
 }
 
 /// Writes the connection info, which peers load with `tcpx_session_load_remote_conn_info`. The
@@ -128,7 +139,7 @@ pub unsafe extern "C" fn tcpx_session_listen(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
-        out.write(&session.get()?.listen()?)
+        out.write(&session.any()?.listen()?)
     })
 }
 
@@ -184,7 +195,7 @@ pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
         // SAFETY: passed on from the caller.
         let bytes =
             unsafe { input::array("bytes", bytes.cast::<u8>(), size, TCPX_MAX_CONN_INFO_BYTES) }?;
-        Ok(session.get()?.load_remote_conn_info(peer, bytes)?)
+        Ok(session.any()?.load_remote_conn_info(peer, bytes)?)
     })
 }
 
@@ -216,7 +227,7 @@ pub unsafe extern "C" fn tcpx_session_connect(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.get()?.connect(peer)?)
+        Ok(session.any()?.connect(peer)?)
     })
 }
 
@@ -242,7 +253,7 @@ pub unsafe extern "C" fn tcpx_session_disconnect(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.get()?.disconnect(peer)?)
+        Ok(session.any()?.disconnect(peer)?)
     })
 }
 
@@ -263,7 +274,7 @@ pub unsafe extern "C" fn tcpx_session_progress(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::optional("out_moved", out_moved) }?;
-        let moved = session.get()?.progress();
+        let moved = session.any()?.progress();
         if let Some(out) = out {
             out.write(moved);
         }

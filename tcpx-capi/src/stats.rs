@@ -74,11 +74,39 @@ pub struct tcpx_session_stats {
     pub eager_messages_received: u64,
     /// Their bytes.
     pub eager_bytes_received: u64,
+    /// Writes of peers into memory that this session exports, of which all is in place.
+    pub writes_served: u64,
+    /// Reads of peers from such memory, of which all was sent.
+    pub reads_served: u64,
+    /// Bytes that peers have written, also with writes that were stopped in the middle.
+    pub bytes_written: u64,
+    /// Bytes that peers have read, likewise.
+    pub bytes_read: u64,
+    /// Requests of peers that were refused because they have no key to the memory.
+    pub refused_key: u64,
+    /// Requests that were refused because they reach past what is exported.
+    pub refused_range: u64,
+    /// Requests that were refused because the key does not allow them.
+    pub refused_access: u64,
+    /// Requests that were refused for other reasons.
+    pub refused_otherwise: u64,
+    /// Requests that were refused, or stopped in the middle, because the export was taken back.
+    pub revoked: u64,
+    /// Notifications that were sent.
+    pub notifications_sent: u64,
+    /// Notifications that have come.
+    pub notifications_received: u64,
+    /// Notifications that wait for the program now.
+    pub notifications_waiting: u64,
+    /// Ranges that peers were told of in lists of operations, each list once.
+    pub ranges_told: u64,
+    /// Notifications that waited for room at a peer when it ended: nobody gets them.
+    pub notifications_unsent: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 208);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 320);
 
-// SAFETY: twenty-six words, no padding.
+// SAFETY: forty words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 176;
@@ -109,6 +137,20 @@ impl From<&SessionReport> for tcpx_session_stats {
             eager_bytes_sent: total.eager_sent.bytes,
             eager_messages_received: total.eager_received.messages,
             eager_bytes_received: total.eager_received.bytes,
+            writes_served: total.one_sided.writes_served,
+            reads_served: total.one_sided.reads_served,
+            bytes_written: total.one_sided.bytes_written,
+            bytes_read: total.one_sided.bytes_read,
+            refused_key: total.one_sided.refused_key,
+            refused_range: total.one_sided.refused_range,
+            refused_access: total.one_sided.refused_access,
+            refused_otherwise: total.one_sided.refused_otherwise,
+            revoked: total.one_sided.revoked,
+            notifications_sent: total.one_sided.notifications_sent,
+            notifications_received: total.one_sided.notifications_received,
+            notifications_waiting: report.notifications_waiting as u64,
+            ranges_told: total.one_sided.ranges_told,
+            notifications_unsent: total.one_sided.notifications_unsent,
             ..Self::default()
         };
         for lane in [&total.send, &total.recv] {
@@ -203,6 +245,15 @@ mod tests {
         (total.send, total.recv) = (lane(6), lane(12));
         (total.eager_sent.messages, total.eager_sent.bytes) = (20, 21);
         (total.eager_received.messages, total.eager_received.bytes) = (22, 23);
+        let one_sided = &mut total.one_sided;
+        (one_sided.writes_served, one_sided.reads_served) = (30, 31);
+        (one_sided.bytes_written, one_sided.bytes_read) = (32, 33);
+        (one_sided.refused_key, one_sided.refused_range) = (34, 35);
+        (one_sided.refused_access, one_sided.refused_otherwise) = (36, 37);
+        (one_sided.revoked, one_sided.ranges_told) = (38, 39);
+        (one_sided.notifications_sent, one_sided.notifications_received) = (40, 41);
+        one_sided.notifications_unsent = 43;
+        report.notifications_waiting = 42;
         (report.unpack_batches, report.unpack_ns) = (5, 6);
         (report.peers_failed, report.peers_parked, report.plugin_calls_hung) = (1, 4, 2);
         report.staging_memory.used_bytes = 4096;
@@ -219,5 +270,12 @@ mod tests {
         assert_eq!((stats.staging_bytes, stats.plugin_calls_hung), (4096, 2));
         assert_eq!((stats.eager_messages_sent, stats.eager_bytes_sent), (20, 21));
         assert_eq!((stats.eager_messages_received, stats.eager_bytes_received), (22, 23));
+        assert_eq!((stats.writes_served, stats.reads_served), (30, 31));
+        assert_eq!((stats.bytes_written, stats.bytes_read), (32, 33));
+        assert_eq!((stats.refused_key, stats.refused_range), (34, 35));
+        assert_eq!((stats.refused_access, stats.refused_otherwise), (36, 37));
+        assert_eq!((stats.revoked, stats.ranges_told), (38, 39));
+        assert_eq!((stats.notifications_sent, stats.notifications_received), (40, 41));
+        assert_eq!((stats.notifications_waiting, stats.notifications_unsent), (42, 43));
     }
 }

@@ -34,6 +34,9 @@ pub enum tcpx_status {
     /// The process was forked from one that had made a session, and must not use the library.
     /// Nothing was done.
     TCPX_ERR_FORKED = -8,
+    /// The peer's program has not taken the notifications that were sent before, and no more may
+    /// wait. Nothing was done; call again later.
+    TCPX_ERR_AGAIN = -9,
     /// No peer has this name.
     TCPX_ERR_UNKNOWN_PEER = -10,
     /// The peer is not in a state for this call.
@@ -58,12 +61,19 @@ pub enum tcpx_status {
     TCPX_ERR_SIZE_MISMATCH = -33,
     /// What arrived is not what was announced. Nothing of it was copied.
     TCPX_ERR_DATA = -34,
-    /// The program withdrew the operation by `tcpx_transfer_cancel`.
+    /// The program withdrew the operation by `tcpx_transfer_cancel` or `tcpx_operation_cancel`.
     TCPX_ERR_CANCELLED = -35,
     /// The program has closed the session, or disconnected the peer that the transfer belonged to.
     TCPX_ERR_CLOSED = -36,
-    /// The bytes are no memory descriptor of this library, or are damaged.
+    /// The bytes are no memory descriptor, or no key to remote memory, of this library, or are
+    /// damaged.
     TCPX_ERR_DESCRIPTOR = -37,
+    /// Memory that is exported, or is said to be, cannot be used so: the key is not known any more
+    /// or does not allow it, or the ranges of the two ends do not fit. The text says which.
+    TCPX_ERR_REMOTE_MEMORY = -38,
+    /// It had not ended within the time that the program gave it by `tcpx_transfer_set_timeout` or
+    /// `tcpx_operation_post_with`, and was given up.
+    TCPX_ERR_EXPIRED = -39,
     /// The plugin file could not be loaded, or this library cannot work with it.
     TCPX_ERR_PLUGIN_LOAD = -40,
     /// A call into the plugin failed, or does not return.
@@ -87,7 +97,7 @@ pub enum tcpx_status {
 
 use tcpx_status::*;
 
-const ALL: [tcpx_status; 33] = [
+const ALL: [tcpx_status; 36] = [
     TCPX_OK,
     TCPX_ERR_NULL,
     TCPX_ERR_ARGUMENT,
@@ -97,6 +107,7 @@ const ALL: [tcpx_status; 33] = [
     TCPX_ERR_IN_CALLBACK,
     TCPX_ERR_SETTING,
     TCPX_ERR_FORKED,
+    TCPX_ERR_AGAIN,
     TCPX_ERR_UNKNOWN_PEER,
     TCPX_ERR_PEER_STATE,
     TCPX_ERR_CONN_INFO,
@@ -112,6 +123,8 @@ const ALL: [tcpx_status; 33] = [
     TCPX_ERR_CANCELLED,
     TCPX_ERR_CLOSED,
     TCPX_ERR_DESCRIPTOR,
+    TCPX_ERR_REMOTE_MEMORY,
+    TCPX_ERR_EXPIRED,
     TCPX_ERR_PLUGIN_LOAD,
     TCPX_ERR_PLUGIN,
     TCPX_ERR_NO_NIC,
@@ -135,6 +148,7 @@ impl tcpx_status {
             TCPX_ERR_IN_CALLBACK => c"called from inside the log callback",
             TCPX_ERR_SETTING => c"a setting is out of range",
             TCPX_ERR_FORKED => c"called in a forked child",
+            TCPX_ERR_AGAIN => c"the peer has to take notifications first",
             TCPX_ERR_UNKNOWN_PEER => c"unknown peer",
             TCPX_ERR_PEER_STATE => c"the peer is not in a state for this call",
             TCPX_ERR_CONN_INFO => c"the connection info cannot be used",
@@ -149,7 +163,9 @@ impl tcpx_status {
             TCPX_ERR_DATA => c"the data is not what was announced",
             TCPX_ERR_CANCELLED => c"cancelled",
             TCPX_ERR_CLOSED => c"closed",
-            TCPX_ERR_DESCRIPTOR => c"the memory descriptor cannot be used",
+            TCPX_ERR_DESCRIPTOR => c"the memory descriptor or remote key cannot be used",
+            TCPX_ERR_REMOTE_MEMORY => c"the remote memory cannot be used so",
+            TCPX_ERR_EXPIRED => c"it had not ended in its time",
             TCPX_ERR_PLUGIN_LOAD => c"the plugin could not be loaded",
             TCPX_ERR_PLUGIN => c"a plugin call failed",
             TCPX_ERR_NO_NIC => c"no NIC fits",
@@ -194,10 +210,15 @@ impl From<&Error> for tcpx_status {
             Error::Protocol { .. } => TCPX_ERR_PROTOCOL,
             Error::SizeMismatch { .. } => TCPX_ERR_SIZE_MISMATCH,
             Error::UnknownRegistration { .. } => TCPX_ERR_UNKNOWN_MEMORY,
-            Error::Registration { .. } => TCPX_ERR_MEMORY,
+            Error::Registration { .. } | Error::ListedRegistration { .. } => TCPX_ERR_MEMORY,
             Error::InUse { .. } => TCPX_ERR_MEMORY_IN_USE,
+            Error::Remote { .. } => TCPX_ERR_REMOTE_MEMORY,
+            Error::RemoteKey(_) => TCPX_ERR_DESCRIPTOR,
+            Error::NotificationTooLong { .. } => TCPX_ERR_ARGUMENT,
+            Error::NotificationsFull { .. } => TCPX_ERR_AGAIN,
             Error::Fragments { .. } => TCPX_ERR_DATA,
             Error::Cancelled => TCPX_ERR_CANCELLED,
+            Error::Expired { .. } => TCPX_ERR_EXPIRED,
             Error::Forked => TCPX_ERR_FORKED,
             Error::Released | Error::Closed => TCPX_ERR_CLOSED,
             Error::Unreachable { .. } | Error::Io { .. } => TCPX_ERR_IO,
@@ -227,7 +248,7 @@ mod tests {
 
     #[test]
     fn any_number_has_a_text() {
-        for status in [1, -9, -53, i32::MIN, i32::MAX] {
+        for status in [1, -12, -53, i32::MIN, i32::MAX] {
             assert_eq!(text(status), "unknown status");
         }
     }

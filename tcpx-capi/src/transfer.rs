@@ -8,6 +8,7 @@ use std::time::Duration;
 use tcpx_core::{Transfer, TransferCounts};
 
 use crate::failure::Failure;
+use crate::growing::{Growing, Place};
 use crate::input::peer_name;
 use crate::output::{ErrorOutput, Output};
 use crate::session::tcpx_session;
@@ -33,10 +34,13 @@ impl tcpx_transfer {
     }
 }
 
-/// The numbers of a transfer so far: of its whole life, or of its last round.
+/// The numbers of a transfer so far: of its whole life, or of its last round. New members are added
+/// at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_transfer_counts {
+    /// sizeof(tcpx_transfer_counts), set by the program before the call.
+    pub size: usize,
     /// Sends and receives that were posted.
     pub operations_posted: u64,
     /// Operations that ended, in whatever way.
@@ -49,11 +53,18 @@ pub struct tcpx_transfer_counts {
     pub bytes_done: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_transfer_counts>() == 40);
+const _: () = assert!(size_of::<tcpx_transfer_counts>() == 48);
+
+// SAFETY: six words are 48 bytes without padding, as asserted.
+unsafe impl Growing for tcpx_transfer_counts {
+    const NAME: &'static str = "tcpx_transfer_counts";
+    const FIRST_BYTES: usize = 48;
+}
 
 impl From<TransferCounts> for tcpx_transfer_counts {
     fn from(counts: TransferCounts) -> Self {
         Self {
+            size: size_of::<Self>(),
             operations_posted: counts.operations_posted,
             operations_done: counts.operations_done,
             chunks_posted: counts.chunks_posted,
@@ -126,15 +137,38 @@ pub unsafe extern "C" fn tcpx_transfer_is_complete(
 /// that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -> tcpx_status {
-    boundary::call(|| {
-        let timeout = match timeout_ms {
-            TCPX_WAIT_FOREVER => None,
-            limit => Some(Duration::from_millis(u64::try_from(limit).map_err(|_| {
-                Failure::argument(format!("timeout_ms is {limit}; -1 is the only negative limit"))
-            })?)),
-        };
-        Ok(transfer.get()?.wait(timeout)?)
-    })
+    boundary::call(|| Ok(transfer.get()?.wait(timeout(timeout_ms)?)?))
+}
+
+/// The time for which to wait that a number from outside stands for; `None`: no limit.
+/// Gives each round of the transfer that begins from now on so many milliseconds; 0: as long as it
+/// takes, as at first.
+///
+/// A round that has not ended by then is given up, as `tcpx_transfer_cancel` does, and ends with
+/// `TCPX_ERR_EXPIRED` once nothing of it uses memory. What had found its counterpart runs to its
+/// end. The time is looked at in rounds of progress.
+///
+/// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_transfer_set_timeout(
+    transfer: tcpx_transfer,
+    timeout_ms: u64,
+) -> tcpx_status {
+    boundary::call(|| Ok(transfer.get()?.set_timeout(limit(timeout_ms))?))
+}
+
+/// How long something may take; 0: for ever.
+pub(crate) fn limit(timeout_ms: u64) -> Option<Duration> {
+    (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms))
+}
+
+pub(crate) fn timeout(timeout_ms: i32) -> Result<Option<Duration>, Failure> {
+    match timeout_ms {
+        TCPX_WAIT_FOREVER => Ok(None),
+        limit => Ok(Some(Duration::from_millis(u64::try_from(limit).map_err(|_| {
+            Failure::argument(format!("timeout_ms is {limit}; -1 is the only negative limit"))
+        })?))),
+    }
 }
 
 /// Withdraws every operation that has no counterpart yet.
@@ -155,10 +189,13 @@ pub extern "C" fn tcpx_transfer_cancel(transfer: tcpx_transfer) -> tcpx_status {
 
 /// Writes the sums of the transfer over its whole life. They only grow.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
+/// Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
+/// waits for nobody.
 ///
 /// # Safety
-/// `out_counts` is NULL or may be written.
+/// `out_counts` is NULL or points to a struct of the size it names, which may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_transfer_get_counts(
     transfer: tcpx_transfer,
@@ -166,19 +203,21 @@ pub unsafe extern "C" fn tcpx_transfer_get_counts(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Output::new("out_counts", out_counts) }?;
-        out.write(transfer.get()?.counts()?.into());
-        Ok(())
+        let out = unsafe { Place::new(out_counts) }?;
+        out.write(transfer.get()?.counts()?.into())
     })
 }
 
 /// Writes the numbers of the transfer since its last round began: since the first post to it after
 /// it was complete.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
+/// Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
+/// waits for nobody.
 ///
 /// # Safety
-/// `out_counts` is NULL or may be written.
+/// `out_counts` is NULL or points to a struct of the size it names, which may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_transfer_get_round_counts(
     transfer: tcpx_transfer,
@@ -186,9 +225,8 @@ pub unsafe extern "C" fn tcpx_transfer_get_round_counts(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Output::new("out_counts", out_counts) }?;
-        out.write(transfer.get()?.round_counts()?.into());
-        Ok(())
+        let out = unsafe { Place::new(out_counts) }?;
+        out.write(transfer.get()?.round_counts()?.into())
     })
 }
 

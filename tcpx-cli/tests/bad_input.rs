@@ -196,7 +196,7 @@ fn a_server_that_accepts_and_is_silent() {
 #[serial]
 fn garbage_on_the_bootstrap_port() {
     // Frames of length, kind and body. A greeting is of kind 0, an abort of kind 1, a request of 2.
-    let greeting = [1, 0, 0, 0, 0, 0, 0, 0, 6];
+    let greeting = [1, 0, 0, 0, 0, 0, 0, 0, 7];
     let after_greeting = |bytes: &[u8]| [&greeting, bytes].concat();
     let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
     let nonsense = after_greeting(&[3, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff]);

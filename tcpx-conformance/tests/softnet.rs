@@ -102,8 +102,14 @@ fn host_memory_conforms() {
     options.only = ["requests", "fifo", "sizes", "progress", "comms"].map(str::to_owned).to_vec();
     let report = run_all(&options);
     // What only device receives have.
-    let device_only =
-        ["wild", "small_mhandle", "posted_smaller", "posted_zero", "receiver_needs_test"];
+    let device_only = [
+        "wild",
+        "small_mhandle",
+        "posted_smaller",
+        "posted_zero",
+        "receiver_needs_test",
+        "shared_page",
+    ];
     assert_conforms(&report, |name| {
         device_only.iter().any(|part| name.contains(part)) || destructive(name)
     });

@@ -2,8 +2,15 @@
 //! the descriptor by which it hears of that in an event loop of its own.
 //!
 //! - `queue`: the rounds that wait to be looked at. `transfer_completion`: one of them.
-//! - `event`: the descriptor.
+//! - `notification_queue`: what peers have sent to be looked at. `notification`: one of them.
+//! - `peer_queue`: peers that have come up or ended; `peer_state`: what they are up to.
+//! - `session_event`: anything of this, as a program takes it out. `event`: the descriptor.
 
 pub(crate) mod event;
+pub(crate) mod notification;
+pub(crate) mod notification_queue;
+pub(crate) mod peer_queue;
+pub(crate) mod peer_state;
 pub(crate) mod queue;
+pub(crate) mod session_event;
 pub(crate) mod transfer_completion;

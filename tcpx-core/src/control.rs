@@ -20,6 +20,7 @@
 //! - [`link_frame`]: what all frames have in common.
 //! - [`handshake_frame`]: the frames until both ends are proven.
 //! - [`frame`]: the frames between two peers.
+//! - [`fields`]: what is in their bodies, one behind the other.
 //! - [`delivery`]: how the bytes of a receive reach their place, as a frame announces it.
 //!
 //! `refusal_tests` drives both ends of a handshake against incompatible ones.
@@ -32,6 +33,7 @@ pub(crate) mod delivery;
 mod dialing;
 pub(crate) mod eager_terms;
 pub(crate) mod epoll_set;
+mod fields;
 pub(crate) mod frame;
 pub(crate) mod handshake_frame;
 pub(crate) mod hello;

@@ -5,15 +5,22 @@
 //! - `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `accepting`: peers that come in.
 //! - `attempts`, `attempting`: connects, accepts and goodbyes that nobody waits for in a call.
-//!   `peer_state`: what a program is told of them.
+//!   `telling`: peers of which a program hears without asking.
 //! - `collision`: which link stays when two sessions connect to each other. Pure.
+//! - `deadlines`, `expiring`: transfers and operations that may take only so long.
 //! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
 //!   ends.
+//! - `exporting`: memory that peers may reach.
 //! - `inbox`: posts that were handed in while another thread had the engine.
+//! - `group_names`: what other groups are called. Pure. `membership`: a session's place in its
+//!   group. `handing_over`: those who come for another session of it.
 //! - `hung_calls`, `hanging`: calls of the plugin that do not return.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
+//! - `operating`: operations on memory of peers, and notifications. `prepared`: an operation
+//!   between its posts. `prepared_pairs`: both ends of one. Pure.
 //! - `posting`: transfers, and what is posted to them.
+//! - `reaching`: peers that operations and notifications go to, connected if need be.
 //! - `registering`: memory that comes, goes, or is being copied.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
 //! - `session_watch`, `watching`: what the counters say is wrong.
@@ -25,21 +32,31 @@ mod agenda;
 mod attempting;
 mod attempts;
 mod collision;
+mod deadlines;
 mod departing;
 mod ending;
+mod expiring;
+mod exporting;
+pub(crate) mod group_names;
+pub(crate) mod handing_over;
 mod hanging;
 mod hung_calls;
 pub(crate) mod inbox;
 mod meeting;
+pub(crate) mod membership;
+pub(crate) mod operating;
 mod parked;
 mod parking;
-pub(crate) mod peer_state;
 pub(crate) mod posting;
+mod prepared;
+mod prepared_pairs;
+mod reaching;
 pub(crate) mod registering;
 mod report;
 pub(crate) mod round;
 mod session_watch;
 mod stopped;
+mod telling;
 mod unpacking;
 mod watching;
 
@@ -48,6 +65,7 @@ pub(crate) use parked::UNPACK_TIMEOUT;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use slotmap::SlotMap;
@@ -56,13 +74,21 @@ use tcpx_unpack::Unpack;
 use self::accept_queue::AcceptQueue;
 use self::agenda::Agenda;
 use self::attempts::Attempts;
+use self::deadlines::Deadlines;
 use self::hung_calls::HungCalls;
 use self::inbox::Inbox;
+use self::membership::Membership;
 use self::parked::Parked;
+use self::prepared::Prepared;
 use self::session_watch::SessionWatch;
+use crate::completions::notification_queue::NotificationQueue;
+use crate::completions::peer_queue::PeerQueue;
 use crate::control::conn_info::ConnInfo;
+use crate::control::identity::{Identity, random};
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result, SettingProblem};
+use crate::exports::stable_keys::StableKeys;
+use crate::exports::table::Exports;
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::protocol::operation::NewOperation;
@@ -76,7 +102,8 @@ use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
-use crate::types::PeerKey;
+use crate::transfer::transfers::Transfers;
+use crate::types::{PeerKey, PreparedKey};
 use crate::workers::Workers;
 
 /// Everything of a session.
@@ -87,6 +114,10 @@ pub(crate) struct Engine {
     names: HashMap<String, PeerKey>,
     infos: BTreeMap<String, ConnInfo>,
     listener: Option<ControlListener>,
+    /// Of a session of a group.
+    membership: Option<Membership>,
+    /// How many are on their way to other sessions of the group.
+    pub(crate) handed_over: Arc<AtomicUsize>,
     /// Something has happened to the listener, or to who waits for it.
     is_listener_due: bool,
     accept_queue: AcceptQueue<PeerKey>,
@@ -95,6 +126,9 @@ pub(crate) struct Engine {
     /// How many names were made up.
     names_made_up: u64,
     attempts: Attempts,
+    deadlines: Deadlines,
+    /// Where a program hears of peers.
+    peer_events: Arc<PeerQueue>,
     unpack: Box<dyn Unpack>,
     /// It wakes whoever leads when something has finished: nobody has to ask it.
     unpack_tells: bool,
@@ -110,6 +144,8 @@ pub(crate) struct Engine {
     watch: SessionWatch,
     parked: Vec<Parked>,
     hung_calls: HungCalls,
+    /// Operations that were prepared.
+    prepared: SlotMap<PreparedKey, Prepared>,
     /// Posts of those who did not wait for the engine.
     inbox: Arc<Inbox>,
     /// Room for what is taken out of it.
@@ -140,7 +176,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(options: SessionOptions) -> Result<Self> {
+    pub(crate) fn new(options: SessionOptions, membership: Option<Membership>) -> Result<Self> {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options)?;
@@ -159,16 +195,27 @@ impl Engine {
         );
         let staging = StagingPool::new(options.staging_bytes);
         let workers = Workers::default();
-        let registrations = Registrations::new(workers.clone());
+        let ids_before = membership.as_ref().map_or(0, |group| group.device.ids_before());
+        let registrations = Registrations::new(workers.clone(), ids_before);
+        let completions = membership.as_ref().map(|group| Arc::clone(&group.completions));
+        let transfers = Transfers::new(completions.unwrap_or_default());
+        let notifications = Arc::new(NotificationQueue::new(Arc::clone(transfers.completions())));
+        let peer_events = Arc::new(PeerQueue::new(Arc::clone(transfers.completions())));
+        let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
+        let identity = match &membership {
+            Some(group) => group.identity(&options, plugin.name(), chunk_bytes),
+            None => Identity::new(&options, plugin.name(), chunk_bytes)?,
+        };
         let session =
-            SessionContext::new(options, plugin, chunk_bytes, packet_bytes, memory, backend)?;
+            SessionContext::new(options, plugin, packet_bytes, memory, backend, identity)?;
+        let listener = membership.as_ref().map_or(Ok(None), |group| group.listener(&session))?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
         let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
         Ok(Self {
             commons: Commons {
                 session,
-                ledger: Ledger { staging, registrations, ..Ledger::default() },
+                ledger: Ledger { transfers, registrations, exports, staging, notifications },
                 batch,
                 workers,
             },
@@ -176,12 +223,16 @@ impl Engine {
             agenda: Agenda::default(),
             names: HashMap::new(),
             infos: BTreeMap::new(),
-            listener: None,
+            listener,
+            membership,
+            handed_over: Arc::default(),
             is_listener_due: false,
             accept_queue: AcceptQueue::default(),
             accepts_of_anyone: 0,
             names_made_up: 0,
             attempts: Attempts::default(),
+            deadlines: Deadlines::default(),
+            peer_events,
             unpack: opened.unpack,
             unpack_tells,
             ending: None,
@@ -193,6 +244,7 @@ impl Engine {
             watch: SessionWatch::default(),
             parked: Vec::new(),
             hung_calls: HungCalls::default(),
+            prepared: SlotMap::with_key(),
             inbox: Arc::default(),
             handed_in: Vec::new(),
             posting: Vec::new(),
@@ -242,7 +294,7 @@ impl Engine {
         Ok(())
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed { Err(Error::Closed) } else { Ok(()) }
     }
 

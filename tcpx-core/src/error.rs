@@ -4,7 +4,8 @@
 //! - `phase`, `departure`: when it happened, and how a peer went.
 //! - `plugin_failure`, `plugin_hang`, `unpack_failure`, `dial_failure`: what failed, with all that
 //!   is known of it.
-//! - `setting_problem`, `memory_problem`, `conn_info`: why something was refused.
+//! - `setting_problem`, `memory_problem`, `remote_problem`, `conn_info`, `remote_key`: why
+//!   something was refused.
 //!
 //! Above it, as `impl` blocks:
 //! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
@@ -21,6 +22,8 @@ mod memory_problem;
 mod phase;
 mod plugin_failure;
 mod plugin_hang;
+mod remote_key;
+mod remote_problem;
 mod setting_problem;
 pub(crate) mod unpack_failure;
 
@@ -39,6 +42,8 @@ pub use memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationPro
 pub use phase::Phase;
 pub use plugin_failure::PluginFailure;
 pub use plugin_hang::PluginHang;
+pub use remote_key::RemoteKeyError;
+pub use remote_problem::RemoteProblem;
 pub use setting_problem::{PluginChunkProblem, SettingProblem};
 
 use self::unpack_failure::UnpackFailure;
@@ -152,7 +157,7 @@ pub enum Error {
         /// Which peer.
         peer: String,
         /// Tag of the message.
-        tag: i32,
+        tag: i64,
         /// Bytes of the send.
         send_bytes: u64,
         /// Bytes of the receive.
@@ -170,12 +175,43 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: RegistrationProblem,
     },
+    /// A range of a list cannot be registered, so none of them was.
+    ListedRegistration {
+        /// Its place in the list, from 0 on.
+        index: usize,
+        /// What is wrong and what would be right.
+        problem: RegistrationProblem,
+    },
     /// A registration is still used by posted operations, or by a copy through the session.
     InUse {
         /// The registration.
         id: MemoryId,
         /// How many operations use it; 0: another thread reads or writes it through the session.
         operations: usize,
+    },
+    /// Memory that is exported, or is said to be, cannot be used so. Nothing was moved by what was
+    /// refused.
+    Remote {
+        /// Whose memory; `None`: this session's own.
+        peer: Option<String>,
+        /// Its registration there, if the key says it.
+        memory: Option<MemoryId>,
+        /// What is wrong.
+        problem: RemoteProblem,
+    },
+    /// Bytes that are no key to remote memory.
+    RemoteKey(#[from] RemoteKeyError),
+    /// A notification of more than 65,536 bytes.
+    NotificationTooLong {
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// The peer's program has not taken what was sent before, and no more may wait here.
+    NotificationsFull {
+        /// Which peer.
+        peer: String,
+        /// What waits here, in bytes.
+        queued_bytes: u64,
     },
     /// What arrived is not what was announced. Nothing was copied.
     Fragments {
@@ -190,6 +226,13 @@ pub enum Error {
     },
     /// The operation was cancelled.
     Cancelled,
+    /// It had not ended within the time that the program gave it.
+    Expired {
+        /// With which peer, if that is known still.
+        peer: Option<String>,
+        /// How long that was.
+        after: Duration,
+    },
     /// A transfer that was released already.
     Released,
     /// The program has closed the session, or disconnected the peer.
@@ -216,6 +259,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same of a range that is one of a list.
+    pub(crate) fn at_index_of_list(self, index: usize) -> Self {
+        match self {
+            Self::Registration { problem, .. } => Self::ListedRegistration { index, problem },
+            other => other,
+        }
+    }
+
     /// The end of a peer as an operation sees it that was sending, or receiving, when it came.
     pub(crate) fn seen_by(&self, direction: Direction) -> Self {
         match (self, direction) {

@@ -65,6 +65,8 @@ mod completions;
 mod control;
 mod engine;
 mod error;
+mod exports;
+mod group;
 mod memory;
 mod peer;
 mod plugin;
@@ -76,28 +78,38 @@ mod transfer;
 mod types;
 mod workers;
 
+pub use completions::notification::Notification;
+pub use completions::peer_state::PeerState;
+pub use completions::session_event::SessionEvent;
 pub use completions::transfer_completion::TransferCompletion;
-pub use engine::peer_state::PeerState;
 pub use error::conn_info::ConnInfoError;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
     Awaited, BounceBufferProblem, Departure, DialFailure, Error, MemoryUnavailable, Phase,
-    PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem, Result, SettingProblem,
+    PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem, RemoteKeyError,
+    RemoteProblem, Result, SettingProblem,
 };
+pub use exports::export_options::ExportOptions;
+pub use exports::remote_key::RemoteKey;
+pub use exports::remote_range::RemoteRange;
+pub use group::Group;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
+pub use memory::new_registration::NewRegistration;
 pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
 pub use session::Session;
+pub use session::operation::{Operation, OperationStatus};
 pub use session::transfer::Transfer;
 pub use settings::{
     BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions,
 };
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::{ChannelStats, EagerStats};
+pub use stats::one_sided::OneSidedStats;
 pub use stats::report::{
     ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,
 };
@@ -106,10 +118,16 @@ pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_sys::{Forked, Stay, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
+pub use transfer::memory_range::MemoryRange;
 pub use transfer::post::Post;
+pub use transfer::post_options::PostOptions;
 pub use transfer::transfer_counts::TransferCounts;
+pub use types::device::Device;
 pub use types::memory_id::MemoryId;
-pub use types::{Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MemoryType};
+pub use types::remote_access::{OperationKind, RemoteAccess};
+pub use types::{
+    Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,
+};
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]
@@ -120,6 +138,7 @@ pub mod fuzzing {
     use crate::control::frame::Frame;
     use crate::control::handshake_frame::HandshakeFrame;
     use crate::control::link_frame::LinkFrame;
+    use crate::exports::remote_key::{self, RemoteKey};
     use crate::memory::memory_descriptor::{MemoryDescriptor, seal};
 
     /// Reads frames of each set until the bytes end or break a rule. What was read must come out
@@ -141,13 +160,16 @@ pub mod fuzzing {
         }
     }
 
-    /// Reads a memory descriptor, as it is and, if the bytes are enough for its fields, with a
-    /// checksum that fits.
+    /// Reads a memory descriptor, sealed or as text, as it is and, if the bytes are enough for its
+    /// fields, with a checksum that fits. There is one way to write what was read in either form.
     pub fn memory_descriptor(bytes: &[u8]) {
         let read = |bytes: &[u8]| {
             if let Ok(descriptor) = MemoryDescriptor::deserialize(bytes) {
-                let written = descriptor.serialize().expect("what was read can be");
-                assert_eq!(written, bytes);
+                let sealed = descriptor.serialize().expect("what was read can be");
+                let MemoryDescriptor { address, bytes: size, memory } = descriptor;
+                let text = format!("{address},{size},{}", memory.ptr_type());
+                assert!(bytes == sealed || bytes == text.as_bytes());
+                assert_eq!(MemoryDescriptor::deserialize(text.as_bytes()), Ok(descriptor));
             }
         };
         read(bytes);
@@ -158,6 +180,26 @@ pub mod fuzzing {
             let (address, size) = (u64::from_le_bytes(*address), u64::from_le_bytes(*size));
             read(&seal(address, size, i32::from_le_bytes(*ptr_type)));
         }
+    }
+
+    /// Reads a key to remote memory, as it is and, if the bytes are enough for a body, with a
+    /// checksum that fits.
+    pub fn remote_key(bytes: &[u8]) {
+        let read = |bytes: &[u8]| {
+            if let Ok(key) = RemoteKey::deserialize(bytes) {
+                assert_eq!(key.serialize(), bytes);
+                assert!(key.address().checked_add(key.bytes()).is_some());
+            }
+        };
+        read(bytes);
+        if let Some(body) = bytes.first_chunk() {
+            read(&remote_key::seal(body));
+        }
+    }
+
+    /// An end that exports memory, and a peer that says what the bytes choose.
+    pub fn one_sided_target(bytes: &[u8]) {
+        crate::peer::protocol::any_peer::run(bytes);
     }
 
     /// Reads connection info, as it is and with a checksum that fits.

@@ -13,10 +13,12 @@
 //! - `ending`: how a peer ends. `leftover`: what cannot be freed yet then.
 //! - `messages`: small messages on the control link. `kept_messages`: those that are there before
 //!   their receives.
+//! - `operating`: operations on memory of either end, and notifications.
 //! - `origin`: which connection with which session it is.
 //! - `post_gate`: whether operations may be posted, for those who have no engine.
 //! - `report`, `watch`: a peer in numbers, and what they say is wrong.
 //! - `session_context`: settings, plugin and identity of the session.
+//! - `waiting`: operations and notifications that wait for its link.
 
 mod actions;
 mod attending;
@@ -32,11 +34,13 @@ mod ending;
 mod kept_messages;
 pub(crate) mod leftover;
 mod messages;
+mod operating;
 mod origin;
 pub(crate) mod post_gate;
 pub(crate) mod protocol;
 mod report;
 pub(crate) mod session_context;
+mod waiting;
 pub(crate) mod watch;
 
 use std::sync::Arc;
@@ -48,7 +52,7 @@ use self::connection::{ChannelRecord, Connection};
 use self::origin::Origin;
 use self::post_gate::{MOST_HANDED_IN, PostGate};
 use self::protocol::stage::{Leaving, PeerStage};
-use self::session_context::SessionContext;
+use self::waiting::Waiting;
 use self::watch::{PeerWatch, WatchInput};
 use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::{Connector, Reached};
@@ -66,7 +70,6 @@ use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, Direction, PeerKey};
-use crate::workers::Workers;
 
 /// Where in its life a peer is.
 #[derive(Debug)]
@@ -101,6 +104,8 @@ pub(crate) struct Peer {
     /// What others see of whether it may be posted to.
     gate: Arc<PostGate>,
     watch: PeerWatch,
+    /// What was posted before it had a link.
+    waiting: Waiting,
 }
 
 /// Where in its life a peer is, for those who wait for it.
@@ -118,8 +123,8 @@ pub(crate) enum PeerStatus<'a> {
 
 impl Peer {
     fn new(key: PeerKey, name: PeerName, origin: Origin, state: State) -> Self {
-        let (gate, watch) = (Arc::default(), PeerWatch::default());
-        Self { key, name, origin, state, is_left: false, gate, watch }
+        let (gate, watch, waiting) = (Arc::default(), PeerWatch::default(), Waiting::default());
+        Self { key, name, origin, state, is_left: false, gate, watch, waiting }
     }
 
     /// A peer that is to be reached.
@@ -140,18 +145,26 @@ impl Peer {
         mut link: LinkSocket,
         agreement: Agreement,
         now: Instant,
-        session: &SessionContext,
-        workers: &Workers,
+        cx: &Commons,
     ) -> Result<()> {
+        let (key, name, session) = (self.key, &self.name, &cx.session);
         let local = link.local_ip();
-        let setup = CommSetup::start(self.key, &self.name, local, agreement, session, workers);
+        let setup = CommSetup::start(key, name, local, agreement, session, &cx.workers);
+        // It may be up before this end, and its notifications come as soon as it is.
+        let notifications = &cx.ledger.notifications;
+        let setup = setup.and_then(|setup| {
+            match notifications.add_sender(key, name.clone(), agreement.note_bytes) {
+                Ok(()) => Ok(setup),
+                Err(_) => Err(too_many_left(name)),
+            }
+        });
         let setup = setup.inspect_err(|error| {
             link.queue(&Frame::Abort(error.to_string()));
             let _ = link.flush();
         })?;
-        let (key, name) = (self.key, &self.name);
         let mut connection = Connection::new(key, name, link, setup, agreement, now, session);
         connection.watch(&session.poller);
+        self.waiting.hand_over(&mut connection);
         self.state = State::Linked(Box::new(connection));
         Ok(())
     }
@@ -160,9 +173,9 @@ impl Peer {
         &self.name
     }
 
-    /// What it said it is called when it came in, if it has come in and has a name.
-    pub(crate) fn calls_itself(&self) -> &str {
-        self.origin.calls_itself()
+    /// What it said when it came in, if it has come in.
+    pub(crate) fn introduction(&self) -> Option<&Introduction> {
+        self.origin.introduction()
     }
 
     pub(crate) fn status(&self) -> PeerStatus<'_> {
@@ -183,6 +196,11 @@ impl Peer {
     pub(crate) fn connection_with(&self, session: &SessionId) -> Option<u16> {
         let Origin { session: other, connection, .. } = &self.origin;
         (session == other && !self.is_leaving()).then_some(*connection)
+    }
+
+    /// Whether it is, or was, a connection with this session.
+    pub(crate) fn is_of_session(&self, session: &SessionId) -> bool {
+        self.origin.session == *session
     }
 
     /// Whether it has come in from the session that this connection info leads to, and stays.
@@ -321,7 +339,7 @@ impl Peer {
                 return Ok(false);
             };
             self.origin.given_up = given_up;
-            self.link_up(link, agreement, now, &cx.session, &cx.workers)?;
+            self.link_up(link, agreement, now, cx)?;
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }
@@ -395,4 +413,10 @@ impl Peer {
     ) -> Option<Deregistration> {
         self.connection()?.deregistration(comm, handle)
     }
+}
+
+/// The program has not taken what earlier peers have sent, and this one may not add to it.
+fn too_many_left(name: &PeerName) -> Error {
+    let detail = "too many notifications of earlier peers wait here".to_owned();
+    Error::Protocol { peer: name.to_string(), detail }
 }

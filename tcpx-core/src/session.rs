@@ -2,8 +2,13 @@
 
 mod connecting;
 mod event_set;
+mod events;
+mod exporting;
 mod lead;
+mod membership;
 mod news;
+mod notifying;
+pub(crate) mod operation;
 mod progress_thread;
 mod registering;
 mod shared;
@@ -24,8 +29,11 @@ use self::progress_thread::ProgressThread;
 use self::shared::{EngineGuard, Shared};
 use self::transfer::Transfer;
 use self::wait::WaitLimit;
+use crate::completions::notification_queue::NotificationQueue;
+use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
 use crate::completions::transfer_completion::TransferCompletion;
+use crate::engine::membership::Membership;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
 #[cfg(doc)]
 use crate::error::Phase;
@@ -53,6 +61,8 @@ pub struct Session {
     thread: Option<ProgressThread>,
     completions: Arc<CompletionQueue>,
     event_set: EventSet,
+    notifications: Arc<NotificationQueue>,
+    peers: Arc<PeerQueue>,
 }
 
 impl Session {
@@ -63,14 +73,25 @@ impl Session {
     /// [`Error::NoNic`], [`Error::Unpack`], [`Error::MemoryUnavailable`]; [`Error::Forked`] in a
     /// child forked from a process that had made a session; [`Error::Io`].
     pub fn new(options: SessionOptions) -> Result<Self> {
+        Self::with_membership(options, None)
+    }
+
+    /// A session of a group, or of none.
+    pub(crate) fn with_membership(
+        options: SessionOptions,
+        membership: Option<Membership>,
+    ) -> Result<Self> {
         // Before any lock: a child forked from now on may find it held.
         let stay = Stay::begin()?;
         stay.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
-        let engine = Engine::new(options.clone())?;
+        let engine = Engine::new(options.clone(), membership)?;
         let completions = Arc::clone(engine.commons.ledger.transfers.completions());
+        let notifications = Arc::clone(&engine.commons.ledger.notifications);
+        let peers = Arc::clone(engine.peer_events());
         let shared = Shared::new(engine, options.spin);
         let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
-        Ok(Self { shared, options, thread, completions, event_set: EventSet::default() })
+        let event_set = EventSet::default();
+        Ok(Self { shared, options, thread, completions, event_set, notifications, peers })
     }
 
     /// A transfer with a peer: a set of sends and receives that are waited for together.
@@ -105,14 +126,16 @@ impl Session {
 
     /// A descriptor for an event loop of the program: readable when a round of a transfer has
     /// ended, whether or not the transfer reports it, or an attempt that
-    /// [`start_connect`](Self::start_connect) and its like began. It is readable at first. In a
-    /// session without a progress thread it is also readable when a round of progress is due:
-    /// because something has happened on a connection, because something was posted, or because a
-    /// time has come.
+    /// [`start_connect`](Self::start_connect) and its like began, when a notification has come, and
+    /// when a peer that is [reported](Self::report_peers) has come up or ended. It is readable at
+    /// first. In a session without a progress thread it is also readable when a round of progress
+    /// is due: because something has happened on a connection, because something was posted, or
+    /// because a time has come.
     ///
     /// When it is readable, call [`progress`](Self::progress) first, if the session has no progress
-    /// thread, then [`poll_completions`](Self::poll_completions), and look at transfers and peers
-    /// after that. Only these two make it unreadable: whatever happens later makes it readable
+    /// thread, then [`poll_completions`](Self::poll_completions) or
+    /// [`poll_events`](Self::poll_events), and look at transfers, peers and notifications after
+    /// that. Only these make it unreadable: whatever happens later makes it readable
     /// again. It belongs to the session: it is not read from, and not closed.
     ///
     /// # Errors

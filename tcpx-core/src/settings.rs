@@ -18,8 +18,8 @@ pub use self::bounce_credit::BounceCreditChoice;
 pub use self::copy_threads::CopyThreads;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
-    DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_COPY_THREADS, MAX_EAGER_BYTES,
-    MAX_NAME_BYTES, MIN_CHUNK_BYTES,
+    DEFAULT_CHUNK_BYTES, LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_COPY_THREADS,
+    MAX_EAGER_BYTES, MAX_NAME_BYTES, MIN_CHUNK_BYTES,
 };
 
 /// Where the hardware plugin is installed on A3 hosts.
@@ -30,6 +30,10 @@ const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
 const DEFAULT_EAGER_BYTES: u32 = 16 << 10;
 const DEFAULT_EAGER_BUFFER_BYTES: u32 = 256 << 10;
 const MAX_EAGER_BUFFER_BYTES: u32 = 1 << 30;
+const DEFAULT_NOTIFICATION_BYTES: u32 = 1 << 20;
+const MAX_NOTIFICATION_BUFFER_BYTES: u32 = 1 << 30;
+/// As many as a host may have.
+const MAX_EMULATED_GPUS: u64 = 64;
 /// A day. Longer silence is what `None` is for.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -101,6 +105,7 @@ impl fmt::Display for PluginChoice {
 /// |---|---|---|
 /// | `plugin` | `TCPX_PLUGIN`, `UCCL_TCPX_PLUGIN_PATH` | `auto` |
 /// | `gpu` | `TCPX_GPU` | none: host memory, emulated device memory |
+/// | `emulated_gpus` | `TCPX_EMULATED_GPUS` | 0 |
 /// | `nics` | `TCPX_NIC` | the NIC that reaches the peer, else those nearest to the GPU |
 /// | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | 2 |
 /// | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | none: 524288, or less |
@@ -113,6 +118,8 @@ impl fmt::Display for PluginChoice {
 /// | `staging_bytes` | `TCPX_STAGING_BYTES` | 268435456 |
 /// | `eager_bytes` | `TCPX_EAGER_BYTES` | 16384 |
 /// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
+/// | `notification_bytes` | `TCPX_NOTIFICATION_BYTES` | 1048576 |
+/// | `accept_all` | `TCPX_ACCEPT_ALL` | 0 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
 /// | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
@@ -130,6 +137,9 @@ pub struct SessionOptions {
     /// CUDA ordinal of the GPU whose memory is moved. `None`: host memory and emulated device
     /// memory, which a hardware plugin refuses. It sends from host memory in a session with a GPU.
     pub gpu: Option<u32>,
+    /// How many GPUs ordinary memory stands in for in a [group](crate::Group), for hosts that have
+    /// none; 0: the group's GPUs are real. Sessions outside groups take no notice of it.
+    pub emulated_gpus: u32,
     /// NICs by name; channels go round robin over them. Empty: chosen for each peer.
     pub nics: Vec<String>,
     /// Name under which peers' `accept` finds this session; empty: any `accept` takes it.
@@ -165,15 +175,24 @@ pub struct SessionOptions {
     /// plugin, and passes larger ones that are under way. If no receive is announced for it, it
     /// goes ahead into a buffer at its receiver, and its send is done at once: [what that
     /// means](crate::Transfer#small-messages). Batches of many small messages share chunks instead.
-    /// Messages from memory of a GPU, or into it, never travel so.
+    /// Messages from memory of a GPU, or into it, never travel so. Writes of a peer's memory do, up
+    /// to four times that, while few of them are under way.
     pub eager_bytes: u32,
     /// Most bytes that each peer may send ahead of receives that are not posted, at most 1 GiB; 64
     /// of them for each message beside its own. Memory is allocated for what waits, and freed with
     /// it. What finds no room waits at its sender. 0 for none; a session with a GPU takes none.
     pub eager_buffer_bytes: u32,
+    /// Room for notifications of each peer that the program has not taken, 128 KiB to 1 GiB; 64
+    /// bytes for each beside its own. Two ends use the smaller. A peer that finds no room waits.
+    /// Memory is allocated for what waits, and freed with it.
+    pub notification_bytes: u32,
     /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
     /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
     pub bounce_credit: BounceCreditChoice,
+    /// Whether whoever comes in and has proven itself is accepted at once, under the name that it
+    /// gives itself, or one that is made up, as [`accept_any`](crate::Session::accept_any) does.
+    /// For sessions that serve memory to whoever has a key.
+    pub accept_all: bool,
     /// Address of the control listener; port 0 lets the system choose.
     pub listen: SocketAddr,
     /// Addresses to put into the connection info. Empty: every address of this host that `listen`
@@ -214,6 +233,7 @@ impl Default for SessionOptions {
         Self {
             plugin: PluginChoice::Auto,
             gpu: None,
+            emulated_gpus: 0,
             nics: Vec::new(),
             name: String::new(),
             channels: 2,
@@ -226,7 +246,9 @@ impl Default for SessionOptions {
             staging_bytes: DEFAULT_STAGING_BYTES,
             eager_bytes: DEFAULT_EAGER_BYTES,
             eager_buffer_bytes: DEFAULT_EAGER_BUFFER_BYTES,
+            notification_bytes: DEFAULT_NOTIFICATION_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
+            accept_all: false,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
             connect_timeout: Duration::from_secs(30),
@@ -248,12 +270,20 @@ impl SessionOptions {
     /// # Errors
     /// [`Error::Setting`] naming the variable whose value cannot be read.
     pub fn from_env() -> Result<Self> {
-        Self::from_lookup(std::env::var_os)
+        Self::default().with_env()
     }
 
-    fn from_lookup(lookup: impl Fn(&'static str) -> Option<OsString>) -> Result<Self> {
+    /// These options, overruled likewise: for a program with defaults of its own.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env).
+    pub fn with_env(self) -> Result<Self> {
+        self.with_lookup(std::env::var_os)
+    }
+
+    fn with_lookup(self, lookup: impl Fn(&'static str) -> Option<OsString>) -> Result<Self> {
         let env = Variables(&lookup);
-        let mut options = Self::default();
+        let mut options = self;
         env.read(&["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"], &mut options.plugin)?;
         env.read(&["TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS"], &mut options.channels)?;
         let mut chunk_bytes = DEFAULT_CHUNK_BYTES;
@@ -267,12 +297,14 @@ impl SessionOptions {
         env.read(&["TCPX_STAGING_BYTES"], &mut options.staging_bytes)?;
         env.read(&["TCPX_EAGER_BYTES"], &mut options.eager_bytes)?;
         env.read(&["TCPX_EAGER_BUFFER_BYTES"], &mut options.eager_buffer_bytes)?;
+        env.read(&["TCPX_NOTIFICATION_BYTES"], &mut options.notification_bytes)?;
         env.read(&["TCPX_BOUNCE_CREDIT"], &mut options.bounce_credit)?;
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
         let mut gpu = 0;
         if env.read(&["TCPX_GPU"], &mut gpu)? {
             options.gpu = Some(gpu);
         }
+        env.read(&["TCPX_EMULATED_GPUS"], &mut options.emulated_gpus)?;
         let mut nics = String::new();
         if env.read(&["TCPX_NIC"], &mut nics)? {
             options.nics =
@@ -296,6 +328,9 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_PROGRESS_THREAD"], &mut number)? {
             options.progress_thread = number != 0;
+        }
+        if env.read(&["TCPX_ACCEPT_ALL"], &mut number)? {
+            options.accept_all = number != 0;
         }
         if env.read(&["TCPX_PREFLIGHT"], &mut number)? {
             options.preflight = number != 0;
@@ -323,6 +358,9 @@ impl SessionOptions {
         range("eager_bytes", self.eager_bytes.into(), 0, MAX_EAGER_BYTES.into())?;
         let most = MAX_EAGER_BUFFER_BYTES.into();
         range("eager_buffer_bytes", self.eager_buffer_bytes.into(), 0, most)?;
+        let (least, most) = (LEAST_NOTIFICATION_BYTES.into(), MAX_NOTIFICATION_BUFFER_BYTES.into());
+        range("notification_bytes", self.notification_bytes.into(), least, most)?;
+        range("emulated_gpus", self.emulated_gpus.into(), 0, MAX_EMULATED_GPUS)?;
         if let Some(timeout) = self.peer_timeout {
             let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             range("peer_timeout in milliseconds", milliseconds, 100, MAX_PEER_TIMEOUT_MS)?;

@@ -1,6 +1,7 @@
 //! What a session knows of itself: counters cheap enough to be always on, and what they mean.
 //!
 //! - [`channel`]: what one lane of a channel counts.
+//! - [`one_sided`]: what peers do with exported memory, and notifications.
 //! - [`report`]: a session, its peers and their sums, as programs read them.
 //! - [`stages`]: where the time goes.
 //! - [`watch`]: the judgements that find trouble in the counters, pure.
@@ -8,6 +9,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod channel;
+pub(crate) mod one_sided;
 pub(crate) mod report;
 pub(crate) mod stages;
 pub(crate) mod watch;

@@ -1,12 +1,16 @@
 //! Small types that every room uses: keys, kinds and limits. The lowest room; it imports nothing of
 //! this crate.
 //!
+//! - `device`: the host, or a GPU.
 //! - `memory_id`: what a program knows a registration by.
 //! - `peer_name`: what a peer is called in logs and errors.
+//! - `remote_access`: what is done with memory of the other end, and what an export allows.
 //! - `session_number`: which session of the process something belongs to.
 
+pub(crate) mod device;
 pub(crate) mod memory_id;
 pub(crate) mod peer_name;
+pub(crate) mod remote_access;
 pub(crate) mod session_number;
 
 use std::fmt;
@@ -29,6 +33,11 @@ pub(crate) const MAX_NAME_BYTES: usize = 64;
 /// Most bytes of a message that travels on the control link: a frame with as many fits into what a
 /// link reads at once.
 pub(crate) const MAX_EAGER_BYTES: u32 = 64 << 10;
+/// Longest notification, in bytes.
+pub const MAX_NOTIFICATION_BYTES: u32 = 64 << 10;
+/// Least room for notifications: where all were taken, and the sender does not know of a quarter of
+/// that, the longest still fits.
+pub(crate) const LEAST_NOTIFICATION_BYTES: u32 = 2 * MAX_NOTIFICATION_BYTES;
 /// Most threads of a session that copy.
 pub(crate) const MAX_COPY_THREADS: u16 = 64;
 
@@ -40,6 +49,8 @@ new_key_type! {
     pub(crate) struct OpKey;
     /// A transfer.
     pub(crate) struct TransferKey;
+    /// A list that an operation was prepared with.
+    pub(crate) struct PreparedKey;
     /// A registration, for lookups that must be quick.
     pub(crate) struct RegistrationKey;
 }

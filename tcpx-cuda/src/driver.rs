@@ -50,6 +50,14 @@ pub enum CudaError {
     },
 }
 
+impl CudaError {
+    /// Whether the driver is there and shows no GPU to this process.
+    pub(crate) fn is_without_gpus(&self) -> bool {
+        const NO_DEVICE: u32 = CUresult::CUDA_ERROR_NO_DEVICE as u32;
+        matches!(self, Self::Call { code: NO_DEVICE, .. })
+    }
+}
+
 /// Loads and initialises the driver, once per process.
 pub(crate) fn load() -> Result<(), CudaError> {
     static LOADED: OnceLock<Result<(), CudaError>> = OnceLock::new();

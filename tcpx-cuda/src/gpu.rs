@@ -226,7 +226,8 @@ impl CudaGpu {
 
     /// Ordinal of the GPU whose context is current on this thread, if there is one.
     ///
-    /// Does not load the driver: without it in the process no context can be current. A context
+    /// Does not load the driver: without it in the process no context can be current, and neither
+    /// can one where it shows no GPU. A context
     /// that is not the primary one counts as its GPU's; what was made in it is reached all the
     /// same, as addresses are the same in all contexts.
     ///
@@ -236,7 +237,10 @@ impl CudaGpu {
         if !is_loaded() {
             return Ok(None);
         }
-        load()?;
+        match load() {
+            Err(error) if error.is_without_gpus() => return Ok(None),
+            loaded => loaded?,
+        }
         let mut current = ptr::null_mut();
         // SAFETY: the driver is loaded; it writes one context, null where none is current.
         ok("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;

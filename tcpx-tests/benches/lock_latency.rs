@@ -18,7 +18,7 @@ use tcpx_tests::Agent;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 
 const BYTES: u64 = 64 << 20;
-const MESSAGES: i32 = 32;
+const MESSAGES: i64 = 32;
 /// Between two looks of a thread.
 const PERIOD: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -93,7 +93,7 @@ impl Receiver {
         Ok(Self { session, memory, bulk, others })
     }
 
-    fn post(&self, transfer: &Transfer, bytes: u64, tag: i32) -> tcpx_core::Result<()> {
+    fn post(&self, transfer: &Transfer, bytes: u64, tag: i64) -> tcpx_core::Result<()> {
         transfer.post_recv(Post { memory: self.memory, offset: 0, bytes, tag })
     }
 

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use tcpx_core::{ChannelStats, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{
+    ChannelStats, ExportOptions, MemoryId, MemoryRange, MemoryType, Operation, OperationKind,
+    OperationStatus, PluginChoice, Post, RemoteAccess, RemoteRange, Session, SessionOptions,
+};
 
 /// Bytes of a chunk: as small as they can be, so that copying costs little.
 pub const CHUNK_BYTES: u64 = 4096;
@@ -109,6 +112,35 @@ impl NullPair {
         self.run(&small(self.source, (0..messages).rev()), &small(self.target, 0..messages));
     }
 
+    /// An operation of left on pairs of `each` bytes, backwards in left's memory: none lies behind
+    /// the one before it.
+    ///
+    /// # Panics
+    /// When it does not fit.
+    #[must_use]
+    pub fn operation(&self, kind: OperationKind, pairs: u64, each: u64) -> Operation {
+        let options = ExportOptions::new(RemoteAccess::ReadWrite);
+        let key = self.right.export(self.target, options).expect("it is registered");
+        let place = |offset| MemoryRange { memory: self.source, offset, bytes: each };
+        let local: Vec<_> = (0..pairs).rev().map(|pair| place(pair * each)).collect();
+        let range = |pair| RemoteRange { key: &key, offset: pair * each, bytes: each };
+        let remote: Vec<_> = (0..pairs).map(range).collect();
+        self.left.prepare("right", kind, &local, &remote).expect("it fits")
+    }
+
+    /// Posts an operation and moves its bytes, on this thread alone.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn move_operation(&self, operation: &Operation) {
+        operation.post(None).expect("it is not under way");
+        while matches!(operation.status(), OperationStatus::Active) {
+            self.right.progress();
+            self.left.progress();
+        }
+        operation.wait(Some(Duration::ZERO)).expect("it goes well");
+    }
+
     /// Everything that was sent so far.
     #[must_use]
     pub fn sent(&self) -> ChannelStats {
@@ -130,7 +162,7 @@ impl NullPair {
 
 /// Small messages at the given places.
 fn small(memory: MemoryId, places: impl Iterator<Item = u64>) -> Vec<Post> {
-    let post = |(tag, place): (i32, u64)| {
+    let post = |(tag, place): (i64, u64)| {
         let offset = place * MESSAGE_BYTES;
         Post { memory, offset, bytes: MESSAGE_BYTES, tag }
     };

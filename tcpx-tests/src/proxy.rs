@@ -37,12 +37,45 @@ pub mod kind {
     pub const ANNOUNCE: u16 = 7;
     /// The first word of a goodbye.
     pub const GOODBYE: u16 = 14;
+    /// The last word of an end that gives up.
+    pub const ABORT: u16 = 16;
+    /// Bytes are dealt.
+    pub const SECTION: u16 = 20;
+    /// A list of remote memory begins.
+    pub const LIST: u16 = 24;
+    /// Its keys.
+    pub const LIST_KEYS: u16 = 25;
+    /// Its ranges.
+    pub const LIST_RANGES: u16 = 26;
+    /// A list is not needed any more.
+    pub const FORGET: u16 = 27;
+    /// A list is to be written.
+    pub const WRITE: u16 = 28;
+    /// A short list is written; its bytes follow the frame.
+    pub const WRITE_NOW: u16 = 29;
+    /// A list is to be read.
+    pub const READ: u16 = 30;
+    /// A list may be written.
+    pub const GRANT: u16 = 31;
+    /// No more bytes are wanted.
+    pub const HALT: u16 = 32;
+    /// No more bytes come.
+    pub const STOPPED: u16 = 33;
+    /// What became of a write.
+    pub const ANSWER: u16 = 34;
+    /// A notification; its bytes follow the frame.
+    pub const NOTIFY: u16 = 35;
+    /// Notifications were taken.
+    pub const NOTES_TAKEN: u16 = 36;
 }
 
 #[derive(Debug, Default)]
 struct State {
     hold: Option<(Direction, u16)>,
     has_held: bool,
+    /// Frames that never pass, and those of them that came.
+    withholds: Vec<(Direction, u16)>,
+    withheld: Vec<(Direction, u16, Vec<u8>)>,
     /// Nothing passes that way.
     to_listener_is_shut: bool,
     to_connector_is_shut: bool,
@@ -64,6 +97,8 @@ impl State {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Held while a frame is written.
+    writing: Mutex<()>,
 }
 
 impl Shared {
@@ -110,6 +145,37 @@ impl LinkProxy {
         state.has_held = false;
     }
 
+    /// Takes frames of this type out from now on, and lets the others pass. No payload may follow
+    /// them.
+    pub fn withhold(&self, direction: Direction, kind: u16) {
+        self.shared.state().withholds.push((direction, kind));
+    }
+
+    /// The oldest frame of this type that was taken out and not asked for, as it was on the wire.
+    /// `None`: none came in time.
+    #[must_use]
+    pub fn take_withheld(
+        &self,
+        direction: Direction,
+        kind: u16,
+        timeout: Duration,
+    ) -> Option<Vec<u8>> {
+        let give_up_at = Instant::now() + timeout;
+        let mut state = self.shared.state();
+        loop {
+            let found = state.withheld.iter().position(|it| (it.0, it.1) == (direction, kind));
+            if let Some(found) = found {
+                return Some(state.withheld.remove(found).2);
+            }
+            let rest = give_up_at.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return None;
+            }
+            let waited = self.shared.changed.wait_timeout(state, rest);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// Waits until the frame is here. False when it did not come in time.
     #[must_use]
     pub fn wait_until_held(&self, timeout: Duration) -> bool {
@@ -137,6 +203,28 @@ impl LinkProxy {
     pub fn swallow(&self) {
         let mut state = self.shared.state();
         (state.to_listener_is_shut, state.to_connector_is_shut) = (true, true);
+    }
+
+    /// Says this to the end in that direction as if the other one had, between two frames of the
+    /// newest connection.
+    ///
+    /// # Errors
+    /// The connection is over.
+    ///
+    /// # Panics
+    /// When nothing goes through.
+    pub fn inject(&self, direction: Direction, bytes: &[u8]) -> io::Result<()> {
+        let from_the_end = match direction {
+            Direction::ToListener => 1,
+            Direction::ToConnector => 2,
+        };
+        let mut to = {
+            let streams = &self.shared.state().streams;
+            let at = streams.len().checked_sub(from_the_end).expect("a connection goes through");
+            streams[at].try_clone()?
+        };
+        let _writing = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        to.write_all(bytes)
     }
 
     /// Closes every connection that goes through, both ways. New ones are passed on.
@@ -211,17 +299,32 @@ fn pump(
     while let Some((kind, body)) = frame::read(from, MAX_BODY_BYTES)? {
         let mut whole = Vec::with_capacity(frame::HEADER_BYTES + body.len());
         frame::append(&mut whole, kind, |out| out.extend_from_slice(&body));
-        if !wait_for_passage(direction, kind, &whole, shared) {
-            break;
+        match wait_for_passage(direction, kind, whole.clone(), shared) {
+            Passage::Free => {}
+            Passage::Withheld => continue,
+            Passage::Over => break,
         }
+        let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         to.write_all(&whole)?;
     }
     Ok(())
 }
 
-/// False when the proxy has ended meanwhile.
-fn wait_for_passage(direction: Direction, kind: u16, frame: &[u8], shared: &Shared) -> bool {
+/// What becomes of a frame.
+enum Passage {
+    Free,
+    Withheld,
+    /// The proxy has ended meanwhile.
+    Over,
+}
+
+fn wait_for_passage(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Shared) -> Passage {
     let mut state = shared.state();
+    if state.withholds.contains(&(direction, kind)) {
+        state.withheld.push((direction, kind, frame));
+        shared.changed.notify_all();
+        return Passage::Withheld;
+    }
     if state.hold == Some((direction, kind)) {
         state.hold = None;
         state.has_held = true;
@@ -231,8 +334,8 @@ fn wait_for_passage(direction: Direction, kind: u16, frame: &[u8], shared: &Shar
     while *state.is_shut(direction) && !state.is_over {
         state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
-    state.passed.push((direction, kind, frame.to_vec()));
-    !state.is_over
+    state.passed.push((direction, kind, frame));
+    if state.is_over { Passage::Over } else { Passage::Free }
 }
 
 #[cfg(test)]
@@ -276,6 +379,19 @@ mod tests {
         right.read_exact(&mut read[9..]).unwrap();
         assert_eq!(read, wire);
         assert_eq!(proxy.passed(Direction::ToListener, 2), [frame(2, b"bc")]);
+    }
+
+    #[test]
+    fn what_is_withheld_is_kept_and_the_rest_passes() {
+        let (proxy, mut left, mut right) = joined();
+        proxy.withhold(Direction::ToListener, 2);
+        left.write_all(&[frame(1, b"a"), frame(2, b"bc"), frame(3, b"")].concat()).unwrap();
+        let mut read = [0; 17];
+        right.read_exact(&mut read).unwrap();
+        assert_eq!(read[..], [frame(1, b"a"), frame(3, b"")].concat());
+        let take = |timeout| proxy.take_withheld(Direction::ToListener, 2, timeout);
+        assert_eq!(take(PATIENCE), Some(frame(2, b"bc")));
+        assert_eq!(take(Duration::ZERO), None);
     }
 
     #[test]

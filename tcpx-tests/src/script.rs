@@ -22,7 +22,7 @@ pub struct PostSpec {
     /// Bytes.
     pub bytes: u64,
     /// Tag.
-    pub tag: i32,
+    pub tag: i64,
 }
 
 /// Settings that tests vary; what is `None` keeps the default.
@@ -170,6 +170,42 @@ pub enum Command {
     Counts {
         /// Number of the transfer.
         transfer: usize,
+    },
+    /// Exports a registration, for reading and writing; replies with the key.
+    Export {
+        /// Its id.
+        memory: u64,
+    },
+    /// Takes a key back.
+    Unexport {
+        /// Its bytes.
+        key: Vec<u8>,
+    },
+    /// Prepares an operation on the first bytes of a registration and of what a key opens; replies
+    /// with its number.
+    Prepare {
+        /// Peer name.
+        peer: String,
+        /// Whether it writes.
+        is_write: bool,
+        /// Registration id.
+        memory: u64,
+        /// Bytes.
+        bytes: u64,
+        /// The key's bytes.
+        key: Vec<u8>,
+    },
+    /// Posts an operation.
+    PostOperation {
+        /// Its number.
+        operation: usize,
+    },
+    /// Waits for an operation.
+    WaitOperation {
+        /// Its number.
+        operation: usize,
+        /// Deadline.
+        timeout_ms: u64,
     },
     /// Makes progress for a while.
     Progress {

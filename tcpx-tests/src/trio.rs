@@ -274,7 +274,7 @@ pub struct Expected {
     transfer: usize,
 }
 
-fn whole(memory: u64, tag: i32) -> PostSpec {
+fn whole(memory: u64, tag: i64) -> PostSpec {
     PostSpec { memory, offset: 0, bytes: MESSAGE_BYTES, tag }
 }
 

@@ -54,7 +54,7 @@ impl Watched {
     }
 
     /// Posts one message from left to right in device memory, filled or as it was allocated.
-    fn post(&mut self, bytes: u64, is_filled: bool, tags: (i32, i32)) -> (usize, usize) {
+    fn post(&mut self, bytes: u64, is_filled: bool, tags: (i64, i64)) -> (usize, usize) {
         let (from, to) = self.pair.allocate(bytes, Memory::Device);
         if is_filled {
             self.pair.left.run(Command::Fill { memory: from, offset: 0, bytes, seed: 3 });

@@ -1,10 +1,11 @@
 #![allow(unsafe_code)]
-//! No allocation per chunk: a transfer of many chunks allocates as much as one of few.
+//! No allocation per chunk: a transfer of many chunks allocates as much as one of few, and an
+//! operation that is posted again nothing.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tcpx_core::MemoryType;
+use tcpx_core::{MemoryType, OperationKind};
 use tcpx_tests::null::NullPair;
 
 struct Counting;
@@ -70,11 +71,28 @@ fn gathering_allocates_nothing(memory: MemoryType) {
     );
 }
 
+/// Whatever its list and its bytes, a post that is not the first allocates nothing at either end.
+fn posting_again_allocates_nothing(memory: MemoryType) {
+    const POSTS: u64 = 200;
+    let pair = NullPair::for_messages(1_000, memory);
+    for kind in [OperationKind::Write, OperationKind::Read] {
+        for (pairs, each) in [(1, 64), (1, 4_096), (10, 100), (1, 1 << 20), (1_000, 4_096)] {
+            let operation = pair.operation(kind, pairs, each);
+            let posts = |count| (0..count).for_each(|_| pair.move_operation(&operation));
+            posts(20);
+            let allocations = allocations(|| posts(POSTS));
+            let words = format!("{kind:?} of {pairs} times {each} bytes of {memory} memory");
+            assert!(allocations <= NOW_AND_THEN, "{allocations} for {POSTS} posts: {words}");
+        }
+    }
+}
+
 // One test: they count what the whole process allocates.
 #[test]
 fn no_chunk_allocates() {
     for memory in [MemoryType::Device, MemoryType::Host] {
         chunks_allocate_nothing(memory);
         gathering_allocates_nothing(memory);
+        posting_again_allocates_nothing(memory);
     }
 }

@@ -70,7 +70,7 @@ impl Pair {
     }
 
     /// Sends a message that `receive` waits for under `tag`, and looks at every byte.
-    fn send(&self, receive: &Transfer, to: MemoryId, tag: i32) {
+    fn send(&self, receive: &Transfer, to: MemoryId, tag: i64) {
         let sent: Vec<u8> = (0..BYTES).map(|at| (at * 31 + tag as u64) as u8).collect();
         let from = self.right.register_buffer(sent.clone(), Access::ReadOnly).expect("registered");
         let send = self.right.create_transfer("left").expect("it is up");
@@ -85,7 +85,7 @@ impl Pair {
         self.right.deregister_memory(from).expect("the send is over");
     }
 
-    fn exchange(&self, tag: i32) {
+    fn exchange(&self, tag: i64) {
         let to = self.left.allocate(BYTES, MemoryType::Device).expect("memory");
         let receive = self.left.create_transfer("right").expect("it is up");
         receive.post_recv(Post { memory: to, offset: 0, bytes: BYTES, tag }).expect("posted");

@@ -48,7 +48,7 @@ fn scatter(memories: [u64; 2], step: u64, size: fn(u64) -> u64) -> Vec<PostSpec>
         let index = place * step % MESSAGES;
         let which = (place / 4 % 2) as usize;
         let (memory, offset, bytes) = (memories[which], ends[which], size(index));
-        posts[index as usize] = PostSpec { memory, offset, bytes, tag: index as i32 % 5 };
+        posts[index as usize] = PostSpec { memory, offset, bytes, tag: index as i64 % 5 };
         ends[which] += bytes + if place % 4 == 3 { 1 + index % 3 } else { 0 };
     }
     assert!(ends.iter().all(|end| *end <= REGISTRATION_BYTES), "{ends:?}");
@@ -61,7 +61,7 @@ fn adjacent(memory: u64) -> Vec<PostSpec> {
     let mut post = |index: u64| {
         let (offset, bytes) = (end, small(index));
         end += bytes;
-        PostSpec { memory, offset, bytes, tag: index as i32 % 5 }
+        PostSpec { memory, offset, bytes, tag: index as i64 % 5 }
     };
     (0..MESSAGES).map(&mut post).collect()
 }

@@ -7,8 +7,8 @@ use std::sync::Once;
 
 use serial_test::serial;
 use tcpx_core::{
-    Access, Error, MemoryAddress, MemoryType, PluginChoice, RegistrationProblem, Session,
-    SessionOptions, SettingProblem,
+    Access, Device, Error, Group, MemoryAddress, MemoryType, PluginChoice, RegistrationProblem,
+    Session, SessionOptions, SettingProblem,
 };
 use tcpx_cuda::{CudaGpu, DeviceBuffer, PAGE_BYTES, PinnedBuffer};
 use tcpx_tests::{has_gpu, null};
@@ -16,14 +16,18 @@ use tcpx_tests::{has_gpu, null};
 /// With it set the plugin asks the CUDA driver for no dma-buf.
 const OWN_EXPORT: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
 
-/// A session over the plugin in this file, which has the hardware plugin's name.
-fn session(plugin: PathBuf, gpu: Option<u32>) -> Result<Session, Error> {
+/// The plugin in this file, which has the hardware plugin's name.
+fn named(plugin: PathBuf) -> SessionOptions {
     static NAMED: Once = Once::new();
     // SAFETY: the tests of this program run one after the other, and no thread of an earlier one
     // reads the environment.
     NAMED.call_once(|| unsafe { std::env::set_var("TCPX_NULL_NAME", "hardware") });
-    let options = SessionOptions::default().plugin(PluginChoice::Path(plugin));
-    Session::new(options.preflight(false).gpu(gpu))
+    SessionOptions::default().plugin(PluginChoice::Path(plugin)).preflight(false)
+}
+
+/// A session over it.
+fn session(plugin: PathBuf, gpu: Option<u32>) -> Result<Session, Error> {
+    Session::new(named(plugin).gpu(gpu))
 }
 
 fn register(
@@ -61,6 +65,26 @@ fn a_session_without_a_gpu_is_refused_before_there_is_a_comm() {
     for word in ["[TCPX-229]", "TCPX_GPU", "--memory cuda"] {
         assert!(text.contains(word), "{word} is missing: {text}");
     }
+}
+
+/// Its host memory is sent with a GPU, and not received into.
+#[test]
+#[serial]
+fn a_group_sends_from_host_memory_and_does_not_receive_into_it() {
+    let plugin = named(null::plugin());
+    let group = Group::new(plugin);
+    if !has_gpu() {
+        let refused = group.expect_err("there is no GPU");
+        assert!(matches!(refused, Error::MemoryUnavailable(_)), "{refused}");
+        return;
+    }
+    let group = group.expect("it takes the first GPU");
+    let refused = group.register_buffer(vec![0; 8], Access::ReadWrite).map(drop);
+    assert_eq!(problem(refused), RegistrationProblem::ReceiveIntoHostMemory);
+    let refused = group.allocate(Device::Host, 8).map(drop);
+    assert_eq!(problem(refused), RegistrationProblem::ReceiveIntoHostMemory);
+    let memory = group.register_buffer(vec![0; 8], Access::ReadOnly).expect("it can be sent from");
+    group.deregister_memory(memory).expect("nothing uses it");
 }
 
 #[test]

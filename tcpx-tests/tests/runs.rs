@@ -34,7 +34,7 @@ fn posts(memory: u64, offsets: &[u64]) -> Vec<PostSpec> {
         memory,
         offset,
         bytes: size(index),
-        tag: index as i32 % 5,
+        tag: index as i64 % 5,
     };
     (0..).zip(offsets).map(of).collect()
 }

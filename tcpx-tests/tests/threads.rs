@@ -44,7 +44,7 @@ fn part<const N: usize>(sessions: [Session; N]) {
 }
 
 /// Moves one message and checks it.
-fn exchange(from: (&Session, &str), to: (&Session, &str), bytes: u64, tag: i32) {
+fn exchange(from: (&Session, &str), to: (&Session, &str), bytes: u64, tag: i64) {
     let (source, target) = (
         from.0.allocate(bytes, MemoryType::Device).expect("memory"),
         to.0.allocate(bytes, MemoryType::Device).expect("memory"),
@@ -132,7 +132,7 @@ fn a_thousand_messages_outstanding_in_random_order() {
     left.write_memory(source, 0, &data).unwrap();
     // Both ends post in an order of their own; 7 and 13 have no divisor in common with 1000.
     let post =
-        |memory, index: u64| Post { memory, offset: index * bytes, bytes, tag: index as i32 };
+        |memory, index: u64| Post { memory, offset: index * bytes, bytes, tag: index as i64 };
     let (send, receive) =
         (left.create_transfer("right").unwrap(), right.create_transfer("left").unwrap());
     for step in 0..count {

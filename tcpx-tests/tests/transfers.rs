@@ -87,7 +87,7 @@ fn any_posting_order_matches_by_tag_and_equal_tags_in_order() {
     let first = vec![post(right, 4, 4), post(right, 1, 1), post(right, 0, 0)];
     let receive_early = pair.post(Side::Right, false, first);
     let sends = [0, 1, 2, 3, 4, 5]
-        .map(|index| post(left, index, if index == 5 { 1 } else { index as i32 }));
+        .map(|index| post(left, index, if index == 5 { 1 } else { index as i64 }));
     let send = pair.post(Side::Left, true, sends.to_vec());
     let rest = vec![post(right, 5, 1), post(right, 3, 3), post(right, 2, 2)];
     let receive_late = pair.post(Side::Right, false, rest);
@@ -156,7 +156,7 @@ fn a_batch_of_many_small_messages() {
     pair.left.run(Command::Fill { memory: left, offset: 0, bytes: count * bytes, seed: 9 });
     let posts = |memory| -> Vec<PostSpec> {
         (0..count)
-            .map(|index| PostSpec { memory, offset: index * bytes, bytes, tag: index as i32 })
+            .map(|index| PostSpec { memory, offset: index * bytes, bytes, tag: index as i64 })
             .collect()
     };
     let receive = pair.post(Side::Right, false, posts(right));

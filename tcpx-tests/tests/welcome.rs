@@ -50,7 +50,7 @@ fn verify(session: &Session, memory: MemoryId, seed: u64) {
     assert_eq!(pattern::first_difference(seed, 0, &data), None);
 }
 
-fn post(memory: MemoryId, tag: i32) -> Post {
+fn post(memory: MemoryId, tag: i64) -> Post {
     Post { memory, offset: 0, bytes: BYTES, tag }
 }
 

@@ -26,6 +26,17 @@ use crate::linking;
 /// The functions of the header, one a line.
 const EXPORTS: &str = include_str!("../../tcpx-capi/exports.txt");
 
+/// All that is in `include`.
+const HEADERS: [&str; 7] = [
+    "tcpx_logging.h",
+    "tcpx_memory_desc.h",
+    "tcpx_p2p.h",
+    "tcpx_p2p.hpp",
+    "tcpx_session.h",
+    "tcpx_transfer.h",
+    "tcpx_types.h",
+];
+
 /// What to install, and where.
 pub(crate) struct Installation {
     pub(crate) prefix: PathBuf,
@@ -88,7 +99,7 @@ impl Installation {
         for folder in [&include, &pkgconfig, &cmake] {
             file::make_folder(folder)?;
         }
-        for header in ["tcpx_p2p.h", "tcpx_p2p.hpp"] {
+        for header in HEADERS {
             file::copy(&root.join("include").join(header), &include.join(header))?;
         }
         let (config, version) = ("tcpx_p2p-config.cmake", "tcpx_p2p-config-version.cmake");

@@ -60,5 +60,6 @@ fn examples_without_gpu_memory_are_refused() {
     }
     refused("hello.c", &[], &[]);
     refused("kv_blocks.c", &[], &[]);
+    refused("kv_pull.c", &[], &[]);
     refused("poll_peers.c", &["1"], &["red"]);
 }

@@ -42,6 +42,20 @@ fn the_c_header_is_cpp_too() {
 }
 
 #[test]
+fn the_headers_of_the_plugin_api_stand_alone() {
+    for compiler in [GXX, CLANGXX] {
+        for name in ["types", "logging", "session", "transfer", "memory_desc"] {
+            for flags in [&[][..], &["-fno-exceptions"]] {
+                compile(compiler, "-std=c++17", &format!("tcpx_{name}.h"), flags);
+            }
+        }
+    }
+    for name in ["types", "logging"] {
+        compile(GCC, "-std=c99", &format!("tcpx_{name}.h"), &["-Wstrict-prototypes"]);
+    }
+}
+
+#[test]
 fn the_cpp_header_is_cpp17_and_later_with_and_without_exceptions() {
     for compiler in [GXX, CLANGXX] {
         for standard in ["-std=c++17", "-std=c++20"] {

@@ -6,6 +6,7 @@ mod docs;
 mod fork;
 mod header;
 mod misuse;
+mod plugin_api;
 mod programs;
 mod symbols;
 mod toolchain;

@@ -1,9 +1,6 @@
 //! Programs that do everything wrong, watched by the sanitizers: statuses come out, nothing else.
 
-use crate::toolchain::{CLANG, Compiler, GCC, GXX, Linkage, Program, Workshop, source};
-
-const SANITIZERS: [&str; 3] =
-    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+use crate::toolchain::{CLANG, Compiler, GCC, GXX, Linkage, Program, SANITIZERS, Workshop, source};
 
 fn survive(compiler: Compiler, linkage: Linkage, name: &str, flags: &[&str]) {
     if !compiler.has_sanitizers(&SANITIZERS) {
@@ -32,6 +29,31 @@ fn one_thread_drives_two_sessions_without_a_call_that_waits() {
     survive(GCC, Linkage::Shared, "c/event_loop.c", &[]);
     survive(CLANG, Linkage::Static, "c/event_loop.c", &[]);
     survive(GXX, Linkage::Shared, "cpp/one_thread.cpp", &[]);
+}
+
+#[test]
+fn one_sided_operations_end_in_place_or_in_statuses() {
+    survive(GCC, Linkage::Shared, "c/one_sided.c", &[]);
+    survive(CLANG, Linkage::Static, "c/one_sided.c", &[]);
+    survive(GXX, Linkage::Shared, "cpp/one_sided.cpp", &[]);
+    survive(GXX, Linkage::Static, "cpp/one_sided_codes.cpp", &["-fno-exceptions"]);
+}
+
+#[test]
+fn whoever_comes_is_accepted_and_served() {
+    survive(GCC, Linkage::Shared, "c/accept_all.c", &[]);
+}
+
+#[test]
+fn lists_of_memory_are_registered_whole_or_not_at_all() {
+    survive(GCC, Linkage::Shared, "c/memory_list.c", &[]);
+}
+
+#[test]
+fn groups_move_bytes_between_devices_and_refuse_the_rest() {
+    survive(GCC, Linkage::Shared, "c/group.c", &[]);
+    survive(CLANG, Linkage::Static, "c/group.c", &[]);
+    survive(GXX, Linkage::Shared, "cpp/group.cpp", &[]);
 }
 
 #[test]

@@ -37,24 +37,28 @@ fn example(compiler: Compiler, linkage: Linkage, name: &str) {
 fn c_against_the_shared_library() {
     example(GCC, Linkage::Shared, "c/hello.c");
     example(CLANG, Linkage::Shared, "c/kv_blocks.c");
+    example(GCC, Linkage::Shared, "c/kv_pull.c");
 }
 
 #[test]
 fn c_against_the_static_library() {
     example(CLANG, Linkage::Static, "c/hello.c");
     example(GCC, Linkage::Static, "c/kv_blocks.c");
+    example(CLANG, Linkage::Static, "c/kv_pull.c");
 }
 
 #[test]
 fn cpp_against_the_shared_library() {
     example(GXX, Linkage::Shared, "cpp/hello.cpp");
     example(CLANGXX, Linkage::Shared, "cpp/kv_blocks.cpp");
+    example(GXX, Linkage::Shared, "cpp/kv_pull.cpp");
 }
 
 #[test]
 fn cpp_against_the_static_library() {
     example(CLANGXX, Linkage::Static, "cpp/hello.cpp");
     example(GXX, Linkage::Static, "cpp/kv_blocks.cpp");
+    example(CLANGXX, Linkage::Static, "cpp/kv_pull.cpp");
 }
 
 #[test]

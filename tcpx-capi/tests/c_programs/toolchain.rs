@@ -10,6 +10,9 @@ use tempfile::TempDir;
 
 /// A program that takes longer is stuck.
 const DEADLINE: Duration = Duration::from_secs(300);
+/// What a compiler is told so that every wrong access ends the program.
+pub(crate) const SANITIZERS: [&str; 3] =
+    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 /// What the static library needs of the system.
 const SYSTEM_LIBRARIES: [&str; 7] =
     ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];

@@ -10,7 +10,7 @@ use crate::rendezvous::{Agreed, EndsArgs, Message, Program, Role};
 use crate::session::{NicWatch, render_growth};
 
 const TEXT: &[u8] = b"Hello from TCPX client!";
-const TAG: i32 = 42;
+const TAG: i64 = 42;
 /// Registered bytes: one page, aligned to one.
 const BUFFER_BYTES: u64 = 4096;
 /// What the destination holds before the message comes.

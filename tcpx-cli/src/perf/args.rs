@@ -1,6 +1,11 @@
 //! Flags of `tcpx perf`, and the plan they make.
 
-use super::plan::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan, Receives};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use super::plan::{
+    Batch, Direction, MAX_DEPTH, MAX_ITERATIONS, MAX_MESSAGES, Mode, OneSided, Plan, Receives,
+};
 use crate::failure::Failure;
 use crate::input::{ByteSize, variables};
 use crate::rendezvous::EndsArgs;
@@ -11,11 +16,26 @@ const SMALL_SIZE: ByteSize = ByteSize(4 << 10);
 const ITERATIONS: u32 = 20;
 const LATENCY_ITERATIONS: u32 = 1000;
 const MESSAGES_ITERATIONS: u32 = 5;
+const STREAM_ITERATIONS: u32 = 10;
 const WARMUP: u32 = 2;
 const LATENCY_WARMUP: u32 = 50;
 const MESSAGES_WARMUP: u32 = 1;
+const STREAM_WARMUP: u32 = 1;
+const DEPTH: u32 = 8;
 const SWEEP_FROM: u64 = 4 << 10;
 const SWEEP_TO: u64 = 64 << 20;
+
+/// What moves the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Op {
+    /// Sends of the client, and receives of the server
+    #[default]
+    Send,
+    /// The client writes into memory of the server, whose program does nothing
+    Write,
+    /// The client reads it
+    Read,
+}
 
 /// Measure throughput or latency between two processes or two hosts; every byte is verified.
 ///
@@ -26,19 +46,19 @@ const SWEEP_TO: u64 = 64 << 20;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PerfArgs {
     /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB, or several sizes, one
-    /// after the other [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency
-    /// or --messages 4KiB]
+    /// after the other [env: TCPX_PERF_SIZE, UCCL_TCPX_PERF_SIZE] [default: 64MiB, with --latency,
+    /// --messages or --descriptors 4KiB]
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
     size: Vec<ByteSize>,
 
     /// Measured iterations [env: TCPX_PERF_ITERS, UCCL_TCPX_PERF_ITERS] [default: 20, with
-    /// --latency 1000, with --messages 5]
+    /// --latency 1000, with --messages 5, with --op write or read 10]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ITERATIONS)))]
     iters: Option<u32>,
 
     /// Iterations before them, verified but not measured [default: 2, with --latency 50, with
-    /// --messages 1]
+    /// --messages, --op write or read 1]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS)))]
     warmup: Option<u32>,
@@ -77,9 +97,32 @@ pub(crate) struct PerfArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)))]
     messages: Option<u32>,
 
-    /// With --messages: let neighbours in the batch lie apart in memory, at both ends
-    #[arg(long, requires = "messages")]
+    /// What moves the bytes. The client's clock runs from posting a write or read until its last
+    /// byte is in place; of many an iteration posts each as often as fits into 256 MiB, but twice
+    /// at least. What posting one again costs its processor is measured too
+    #[arg(long, value_enum, conflicts_with = "messages")]
+    op: Option<Op>,
+
+    /// With --op write or read: operations under way at a time, each with memory of its own
+    /// [default: 8, with --latency 1]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
+    depth: Option<u32>,
+
+    /// With --op write or read: let an operation have N ranges of --size bytes, in turns with one
+    /// of the same bytes in one range: how many times as long does it take? [default: 1]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_MESSAGES)))]
+    descriptors: Option<u32>,
+
+    /// With --messages or --descriptors: let neighbours in the batch or operation lie apart in
+    /// memory, at both ends. Ranges that do not are put together when they are prepared
+    #[arg(long)]
     scattered: bool,
+
+    /// With --latency: let notifications of --size bytes go there and back, up to 64 KiB
+    #[arg(long, requires = "latency", conflicts_with = "op")]
+    notify: bool,
 
     /// Measure plain sockets too, in turns with the session: blocking, written and read in pieces
     /// as large as the message allows. One for round trips; for streams as many as the session
@@ -100,12 +143,8 @@ pub(crate) struct PerfArgs {
 impl PerfArgs {
     /// Flags over environment over defaults.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
-        let mode = self.mode();
-        let (size, iterations, warmup) = match mode {
-            Mode::Throughput => (SIZE, ITERATIONS, WARMUP),
-            Mode::Latency => (SMALL_SIZE, LATENCY_ITERATIONS, LATENCY_WARMUP),
-            Mode::Messages(_) => (SMALL_SIZE, MESSAGES_ITERATIONS, MESSAGES_WARMUP),
-        };
+        let mode = self.mode()?;
+        let (size, iterations, warmup) = defaults(mode);
         let size_from_env = variables::read(&["TCPX_PERF_SIZE", "UCCL_TCPX_PERF_SIZE"])?;
         let iters_from_env = variables::read(&["TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS"])?;
         let plan = Plan {
@@ -121,7 +160,7 @@ impl PerfArgs {
             baseline: self.baseline,
             receives: self.receives.unwrap_or(match mode {
                 Mode::Messages(_) => Receives::Go,
-                Mode::Throughput | Mode::Latency => Receives::Ahead,
+                _ => Receives::Ahead,
             }),
             idle_ms: self.idle_ms.unwrap_or(0),
             busy: self.busy.unwrap_or(0),
@@ -130,12 +169,45 @@ impl PerfArgs {
         Ok(plan)
     }
 
-    fn mode(&self) -> Mode {
-        match self.messages {
+    fn mode(&self) -> Result<Mode, Failure> {
+        let direction = match self.op.unwrap_or_default() {
+            Op::Send => return self.mode_of_sends(),
+            Op::Write => Direction::Write,
+            Op::Read => Direction::Read,
+        };
+        if self.receives.is_some() {
+            return Err(Failure::Usage(
+                "--receives: with --op write or read nobody posts any".into(),
+            ));
+        }
+        Ok(Mode::OneSided(OneSided {
+            direction,
+            depth: self.depth.unwrap_or(if self.latency { 1 } else { DEPTH }),
+            descriptors: self.descriptors.unwrap_or(1),
+            is_scattered: self.scattered,
+            is_latency: self.latency,
+        }))
+    }
+
+    fn mode_of_sends(&self) -> Result<Mode, Failure> {
+        let operations = [("--depth", self.depth), ("--descriptors", self.descriptors)];
+        if let Some((flag, _)) = operations.iter().find(|(_, count)| count.is_some()) {
+            return Err(Failure::Usage(format!("{flag}: only with --op write or read")));
+        }
+        if self.scattered && self.messages.is_none() {
+            return Err(Failure::Usage(
+                "--scattered: only with --messages or --descriptors".into(),
+            ));
+        }
+        if self.notify && self.receives.is_some() {
+            return Err(Failure::Usage("--receives: notifications need none".into()));
+        }
+        Ok(match self.messages {
             Some(messages) => Mode::Messages(Batch { messages, is_scattered: self.scattered }),
+            None if self.notify => Mode::Notifications,
             None if self.latency => Mode::Latency,
             None => Mode::Throughput,
-        }
+        })
     }
 
     /// As the server: whether the client's plan is what this end was told to expect.
@@ -147,18 +219,48 @@ impl PerfArgs {
         insist("--iters", self.iters, plan.iterations)?;
         insist("--warmup", self.warmup, plan.warmup)?;
         insist("--seed", self.seed, plan.seed)?;
-        insist("--latency", self.latency.then_some(true), plan.mode == Mode::Latency)?;
-        let batch = match plan.mode {
-            Mode::Messages(batch) => batch,
-            Mode::Throughput | Mode::Latency => Batch { messages: 0, is_scattered: false },
-        };
-        insist("--messages", self.messages, batch.messages)?;
-        insist("--scattered", self.scattered.then_some(true), batch.is_scattered)?;
+        self.insist_on_mode(plan.mode)?;
         insist("--baseline", self.baseline.then_some(true), plan.baseline)?;
         insist("--receives", self.receives, plan.receives)?;
         insist("--idle-ms", self.idle_ms, plan.idle_ms)?;
         insist("--busy", self.busy, plan.busy)?;
         insist("--sweep", self.sweep.as_ref().map(|_| true), plan.sizes.len() > 1)
+    }
+}
+
+/// Size, iterations, and uncounted iterations before them.
+fn defaults(mode: Mode) -> (ByteSize, u32, u32) {
+    match mode {
+        Mode::Throughput => (SIZE, ITERATIONS, WARMUP),
+        Mode::Latency | Mode::Notifications | Mode::OneSided(OneSided { is_latency: true, .. }) => {
+            (SMALL_SIZE, LATENCY_ITERATIONS, LATENCY_WARMUP)
+        }
+        Mode::Messages(_) => (SMALL_SIZE, MESSAGES_ITERATIONS, MESSAGES_WARMUP),
+        Mode::OneSided(OneSided { descriptors: 1, .. }) => (SIZE, STREAM_ITERATIONS, STREAM_WARMUP),
+        Mode::OneSided(_) => (SMALL_SIZE, STREAM_ITERATIONS, STREAM_WARMUP),
+    }
+}
+
+/// The count of a mode that has none.
+const NONE: u32 = 0;
+
+impl PerfArgs {
+    fn insist_on_mode(&self, mode: Mode) -> Result<(), Failure> {
+        let (messages, is_scattered, depth, descriptors) = match mode {
+            Mode::Messages(batch) => (batch.messages, batch.is_scattered, NONE, NONE),
+            Mode::OneSided(one_sided) => {
+                (NONE, one_sided.is_scattered, one_sided.depth, one_sided.descriptors)
+            }
+            Mode::Throughput | Mode::Latency | Mode::Notifications => (NONE, false, NONE, NONE),
+        };
+        let op = self.op.and_then(|op| op.to_possible_value());
+        insist("--op", op.as_ref().map(PossibleValue::get_name), mode.op())?;
+        insist("--latency", self.latency.then_some(true), mode.is_latency())?;
+        insist("--notify", self.notify.then_some(true), mode == Mode::Notifications)?;
+        insist("--messages", self.messages, messages)?;
+        insist("--depth", self.depth, depth)?;
+        insist("--descriptors", self.descriptors, descriptors)?;
+        insist("--scattered", self.scattered.then_some(true), is_scattered)
     }
 }
 

@@ -32,8 +32,8 @@ use crate::failure::Failure;
 use crate::output::Progress;
 use crate::rendezvous::{Agreed, Link, LinkWatch, Role};
 
-const PING: i32 = 1;
-const PONG: i32 = 2;
+const PING: i64 = 1;
+const PONG: i64 = 2;
 /// Most trips of a turn.
 const TURN: u64 = 50;
 /// Most bytes that the client sends in one, but for the first message.
@@ -91,12 +91,12 @@ struct Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    fn place(&self, place: u64, tag: i32) -> Post {
+    fn place(&self, place: u64, tag: i64) -> Post {
         let offset = place * self.stride;
         Post { memory: self.memory, offset, bytes: self.case.bytes, tag }
     }
 
-    fn receive(&self, place: u64, tag: i32) -> Result<Transfer, Failure> {
+    fn receive(&self, place: u64, tag: i64) -> Result<Transfer, Failure> {
         let receive = self.session.create_transfer(self.peer)?;
         receive.post_recv(self.place(place, tag))?;
         // Announces it to the other end.

@@ -1,6 +1,7 @@
 //! What `tcpx perf` measures, and what its two ends tell each other of it.
 
 use serde::{Deserialize, Serialize};
+use tcpx_core::OperationKind;
 
 use crate::rendezvous::Message;
 
@@ -8,8 +9,12 @@ use crate::rendezvous::Message;
 const MAX_SIZE_BYTES: u64 = 16 << 30;
 /// Most iterations, counted and uncounted ones each.
 pub(super) const MAX_ITERATIONS: u32 = 100_000;
-/// Most messages of one batch.
+/// Most messages of one batch, and descriptors of one operation.
 pub(super) const MAX_MESSAGES: u32 = 1_000_000;
+/// Most operations under way at a time.
+pub(super) const MAX_DEPTH: u32 = 4096;
+/// Longest notification.
+const MAX_NOTIFICATION_BYTES: u64 = 64 << 10;
 /// Most sizes in one run.
 const MAX_SIZES: usize = 64;
 /// Longest idleness before a message, and most threads of other work.
@@ -74,6 +79,75 @@ pub(super) enum Mode {
     /// Many messages from client to server in each iteration, in turns with few large ones of the
     /// same bytes.
     Messages(Batch),
+    /// The client reads or writes memory of the server, whose program only waits.
+    OneSided(OneSided),
+    /// Notifications there and back.
+    Notifications,
+}
+
+/// Operations of the client on memory of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OneSided {
+    pub(super) direction: Direction,
+    /// How many are under way at a time.
+    pub(super) depth: u32,
+    /// Ranges of one.
+    pub(super) descriptors: u32,
+    /// Whether ranges that follow one another lie apart in memory, at both ends.
+    pub(super) is_scattered: bool,
+    /// Whether each is measured by itself.
+    pub(super) is_latency: bool,
+}
+
+/// Which way an operation moves its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Direction {
+    /// From the client to the server.
+    Write,
+    /// From the server to the client.
+    Read,
+}
+
+impl Direction {
+    pub(super) fn kind(self) -> OperationKind {
+        match self {
+            Self::Write => OperationKind::Write,
+            Self::Read => OperationKind::Read,
+        }
+    }
+}
+
+impl Mode {
+    /// What moves the bytes, as `--op` and the report call it.
+    pub(super) fn op(self) -> &'static str {
+        match self {
+            Self::Throughput | Self::Latency | Self::Messages(_) => "send",
+            Self::OneSided(OneSided { direction: Direction::Write, .. }) => "write",
+            Self::OneSided(OneSided { direction: Direction::Read, .. }) => "read",
+            Self::Notifications => "notify",
+        }
+    }
+
+    /// Whether the figures are times of single messages.
+    pub(super) fn is_latency(self) -> bool {
+        match self {
+            Self::Latency | Self::Notifications => true,
+            Self::OneSided(OneSided { is_latency, .. }) => is_latency,
+            Self::Throughput | Self::Messages(_) => false,
+        }
+    }
+
+    pub(super) fn one_sided(self) -> Option<OneSided> {
+        match self {
+            Self::OneSided(one_sided) => Some(one_sided),
+            _ => None,
+        }
+    }
+
+    /// Whether what is sent is received, so that plain sockets can be measured beside it.
+    fn is_two_sided(self) -> bool {
+        self.op() == "send"
+    }
 }
 
 /// Messages that are posted together.
@@ -104,16 +178,7 @@ impl Plan {
         if let Some(size) = self.sizes.iter().find(|size| !(1..=MAX_SIZE_BYTES).contains(*size)) {
             return Err(format!("size {size}: must be 1 to {MAX_SIZE_BYTES} bytes"));
         }
-        if let Mode::Messages(Batch { messages, .. }) = self.mode {
-            if !(1..=MAX_MESSAGES).contains(&messages) {
-                return Err(format!("{messages} messages: must be 1 to {MAX_MESSAGES}"));
-            }
-            if self.sizes.iter().any(|size| size * u64::from(messages) > MAX_SIZE_BYTES) {
-                return Err(format!(
-                    "{messages} messages: at most {MAX_SIZE_BYTES} bytes together"
-                ));
-            }
-        }
+        self.check_mode()?;
         if !(1..=MAX_ITERATIONS).contains(&self.iterations) {
             return Err(format!("{} iterations: must be 1 to {MAX_ITERATIONS}", self.iterations));
         }
@@ -123,17 +188,61 @@ impl Plan {
         self.check_conditions()
     }
 
+    fn check_mode(&self) -> Result<(), String> {
+        match self.mode {
+            Mode::Throughput | Mode::Latency => Ok(()),
+            Mode::Messages(Batch { messages, .. }) => {
+                check_count(messages, MAX_MESSAGES, "messages")?;
+                self.check_together(messages.into(), "messages")
+            }
+            Mode::OneSided(OneSided { depth, descriptors, is_latency, is_scattered, .. }) => {
+                check_count(depth, MAX_DEPTH, "operations at a time")?;
+                check_count(descriptors, MAX_MESSAGES, "descriptors")?;
+                if is_latency && depth != 1 {
+                    return Err(format!("--depth {depth}: with --latency it is always 1"));
+                }
+                if is_scattered && descriptors == 1 {
+                    return Err(
+                        "--scattered: with --op write or read only where --descriptors says \
+                                that there are several"
+                            .into(),
+                    );
+                }
+                self.check_together(u64::from(depth) * u64::from(descriptors), "descriptors")
+            }
+            Mode::Notifications => {
+                match self.sizes.iter().find(|size| **size > MAX_NOTIFICATION_BYTES) {
+                    Some(size) => Err(format!(
+                        "notifications of {size} bytes: at most {MAX_NOTIFICATION_BYTES}"
+                    )),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Whether so many of any size fit.
+    fn check_together(&self, count: u64, what: &str) -> Result<(), String> {
+        match self.sizes.iter().any(|size| size.saturating_mul(count) > MAX_SIZE_BYTES) {
+            true => Err(format!("{count} {what}: at most {MAX_SIZE_BYTES} bytes together")),
+            false => Ok(()),
+        }
+    }
+
     fn check_conditions(&self) -> Result<(), String> {
         let is_possible = match self.receives {
             Receives::Ahead => true,
-            Receives::Go => self.mode != Mode::Latency,
+            Receives::Go => matches!(self.mode, Mode::Throughput | Mode::Messages(_)),
             Receives::Late => self.mode == Mode::Latency,
         };
         if !is_possible {
             return Err(format!("--receives {}: not with what is measured", self.receives));
         }
         if self.idle_ms > 0 && self.mode != Mode::Latency {
-            return Err("--idle-ms: only with --latency".into());
+            return Err("--idle-ms: only with --latency of sends".into());
+        }
+        if self.baseline && !self.mode.is_two_sided() {
+            return Err("--baseline: only beside sends".into());
         }
         if self.idle_ms > MAX_IDLE_MS {
             return Err(format!("--idle-ms {}: at most {MAX_IDLE_MS}", self.idle_ms));
@@ -142,6 +251,13 @@ impl Plan {
             return Err(format!("--busy {}: at most {MAX_BUSY}", self.busy));
         }
         Ok(())
+    }
+}
+
+fn check_count(count: u32, most: u32, what: &str) -> Result<(), String> {
+    match (1..=most).contains(&count) {
+        true => Ok(()),
+        false => Err(format!("{count} {what}: must be 1 to {most}")),
     }
 }
 
@@ -158,15 +274,16 @@ pub(super) struct PlannedCase<'a> {
 }
 
 impl PlannedCase<'_> {
-    /// Messages of one iteration.
+    /// Messages of one iteration, or descriptors of one operation.
     pub(super) fn messages(&self) -> u64 {
         match self.plan.mode {
             Mode::Messages(Batch { messages, .. }) => messages.into(),
-            Mode::Throughput | Mode::Latency => 1,
+            Mode::OneSided(OneSided { descriptors, .. }) => descriptors.into(),
+            Mode::Throughput | Mode::Latency | Mode::Notifications => 1,
         }
     }
 
-    /// Bytes of one iteration.
+    /// Their bytes.
     pub(super) fn total_bytes(&self) -> u64 {
         self.bytes * self.messages()
     }
@@ -191,6 +308,16 @@ mod tests {
     #[test]
     fn a_plan_is_checked_before_anything_is_allocated() {
         let messages = |messages| Mode::Messages(Batch { messages, is_scattered: false });
+        let one_sided = |depth, descriptors| OneSided {
+            direction: Direction::Read,
+            depth,
+            descriptors,
+            is_scattered: false,
+            is_latency: false,
+        };
+        let operations = |depth, descriptors| Mode::OneSided(one_sided(depth, descriptors));
+        let scattered = Mode::OneSided(OneSided { is_scattered: true, ..one_sided(1, 1) });
+        let latency = Mode::OneSided(OneSided { is_latency: true, ..one_sided(2, 1) });
         let plan = Plan {
             mode: Mode::Throughput,
             sizes: vec![1, MAX_SIZE_BYTES],
@@ -212,6 +339,14 @@ mod tests {
             (Plan { iterations: u32::MAX, ..plan.clone() }, "4294967295 iterations"),
             (Plan { receives: Receives::Late, ..plan.clone() }, "--receives late"),
             (Plan { idle_ms: 1, ..plan.clone() }, "only with --latency"),
+            (Plan { mode: operations(0, 1), ..plan.clone() }, "0 operations"),
+            (Plan { mode: operations(u32::MAX, 1), ..plan.clone() }, "4294967295 operations"),
+            (Plan { mode: operations(1, u32::MAX), ..plan.clone() }, "4294967295 descriptors"),
+            (Plan { mode: operations(2, 1), ..plan.clone() }, "2 descriptors: at most"),
+            (Plan { mode: latency, ..plan.clone() }, "--depth 2"),
+            (Plan { mode: scattered, ..plan.clone() }, "--scattered"),
+            (Plan { mode: operations(1, 1), baseline: true, ..plan.clone() }, "--baseline"),
+            (Plan { mode: Mode::Notifications, ..plan.clone() }, "notifications of 171"),
             (Plan { mode: Mode::Latency, idle_ms: 10_001, ..plan.clone() }, "--idle-ms 10001"),
             (Plan { busy: u32::MAX, ..plan.clone() }, "--busy 4294967295"),
             (Plan { mode: Mode::Latency, receives: Receives::Go, ..plan.clone() }, "--receives go"),

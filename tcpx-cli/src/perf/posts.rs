@@ -1,4 +1,4 @@
-//! Where the messages of one iteration lie in the registration.
+//! Where the messages of one iteration, or the ranges of an operation, lie in the registration.
 
 use tcpx_core::{MemoryId, Post};
 
@@ -12,7 +12,7 @@ pub(super) fn whole(memory: MemoryId, bytes: u64) -> Vec<Post> {
 /// The same bytes in messages of `message_bytes`, the last of which may be shorter, one behind the
 /// other.
 pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Post> {
-    (0i32..)
+    (0i64..)
         .zip((0..bytes).step_by(usize::try_from(message_bytes).unwrap_or(usize::MAX)))
         .map(|(tag, offset)| Post { memory, offset, bytes: message_bytes.min(bytes - offset), tag })
         .collect()
@@ -20,15 +20,18 @@ pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Pos
 
 /// The messages of a batch, `message_bytes` each.
 pub(super) fn small(memory: MemoryId, batch: Batch, message_bytes: u64) -> Vec<Post> {
-    let count = u64::from(batch.messages);
-    let step = if batch.is_scattered { scattering_step(count) } else { 1 };
-    (0i32..)
-        .zip(0..count)
-        .map(|(tag, index)| {
-            let offset = index * step % count * message_bytes;
-            Post { memory, offset, bytes: message_bytes, tag }
-        })
-        .collect()
+    let places = places(batch.messages.into(), batch.is_scattered);
+    let post = |(tag, place)| {
+        let offset = place * message_bytes;
+        Post { memory, offset, bytes: message_bytes, tag }
+    };
+    (0i64..).zip(places).map(post).collect()
+}
+
+/// In which order `count` neighbouring places are used.
+pub(super) fn places(count: u64, is_scattered: bool) -> impl Iterator<Item = u64> {
+    let step = if is_scattered { scattering_step(count) } else { 1 };
+    (0..count).map(move |index| index * step % count)
 }
 
 /// A step that reaches each of `count` places once and never goes from a place to the next, if

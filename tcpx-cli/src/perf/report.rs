@@ -4,6 +4,7 @@
 use serde::Serialize;
 use tcpx_doctor::NicGrowth;
 
+use super::one_sided::Turns;
 use super::plan::{LARGE_BYTES, Mode, Plan, PlannedCase, Receives};
 use super::samples::{Samples, gb_per_s};
 use super::stages::Shares;
@@ -19,6 +20,8 @@ const AS_LONG: f64 = 0.9;
 pub(super) struct Report {
     #[serde(skip)]
     pub(super) mode: Mode,
+    /// What moved the bytes.
+    pub(super) op: &'static str,
     /// `software` or `hardware`.
     pub(super) transport: String,
     plugin_name: String,
@@ -28,6 +31,12 @@ pub(super) struct Report {
     /// Bytes of a chunk that both ends agreed on.
     pub(super) chunk_bytes: u32,
     pub(super) channels: u16,
+    /// Operations under way at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) depth: Option<u32>,
+    /// Ranges of an operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) descriptors: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scattered: Option<bool>,
     pub(super) iterations: u32,
@@ -56,6 +65,8 @@ pub(super) struct CaseFigures {
     pub(super) mismatch: Option<String>,
     #[serde(flatten)]
     pub(super) batch: Option<BatchFigures>,
+    #[serde(flatten)]
+    pub(super) one_sided: Option<OneSidedFigures>,
     /// The server's receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) receiver: Option<Throughput>,
@@ -70,9 +81,9 @@ pub(super) struct CaseFigures {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio_to_raw: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) half_round_trip_us: Option<HalfTrips>,
+    pub(super) half_round_trip_us: Option<Percentiles>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) raw_half_round_trip_us: Option<HalfTrips>,
+    pub(super) raw_half_round_trip_us: Option<Percentiles>,
     /// Where the time went, as shares of 1, and what bounds the run; warmup included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stages: Option<Shares>,
@@ -93,6 +104,24 @@ pub(super) struct BatchFigures {
     pub(super) time_ratio_to_large_messages: f64,
 }
 
+/// Operations on the server's memory, as the client sees them.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct OneSidedFigures {
+    /// Of one iteration.
+    operations: u64,
+    /// Of many under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) initiator: Option<Throughput>,
+    /// From the post of one until it is done, one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) operation_us: Option<Percentiles>,
+    /// Processor time of the posting thread for a post of what was posted before.
+    pub(super) repost_us: Option<Percentiles>,
+    /// Time by that of operations of the same bytes in one range. Less is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) time_ratio_to_one_range: Option<f64>,
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Throughput {
     pub(super) gb_per_s_median: f64,
@@ -105,9 +134,9 @@ pub(super) struct Throughput {
     iteration_ms: Vec<f64>,
 }
 
-/// Percentiles are left out where there were too few round trips for them.
+/// In microseconds. Those are left out for which there were too few times.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct HalfTrips {
+pub(super) struct Percentiles {
     pub(super) p50: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p90: Option<f64>,
@@ -133,15 +162,19 @@ impl Report {
         case.verified = case.mismatch.is_none();
         Self {
             mode: plan.mode,
+            op: plan.mode.op(),
             transport: stats.transport,
             plugin_name: stats.plugin_name,
             memory: agreed.memory,
             unpack: agreed.unpack.clone(),
             chunk_bytes: peer.map_or(0, |peer| peer.chunk_bytes),
             channels: agreed.channels,
+            depth: plan.mode.one_sided().map(|one_sided| one_sided.depth),
+            descriptors: plan.mode.one_sided().map(|one_sided| one_sided.descriptors),
             scattered: match plan.mode {
                 Mode::Messages(batch) => Some(batch.is_scattered),
-                Mode::Throughput | Mode::Latency => None,
+                Mode::OneSided(one_sided) => Some(one_sided.is_scattered),
+                Mode::Throughput | Mode::Latency | Mode::Notifications => None,
             },
             iterations: plan.iterations,
             receives: plan.receives,
@@ -176,12 +209,17 @@ impl CaseFigures {
         let mismatch = server.mismatch.clone().or_else(|| client.mismatch.clone());
         let verified = mismatch.is_none();
         let verdict = Self { size_bytes: case.bytes, verified, mismatch, ..Self::default() };
-        if case.plan.mode == Mode::Latency {
+        if let Some(one_sided) = case.plan.mode.one_sided() {
+            let operations = Turns::new(&case, one_sided).operations();
+            let one_sided = Some(OneSidedFigures::new(case, operations, client));
+            return Self { one_sided, ..verdict };
+        }
+        if case.plan.mode.is_latency() {
             let own = half_trips(&client.session_ns, &server.session_ns);
             let raw = half_trips(&client.raw_ns, &server.raw_ns);
             return Self {
-                half_round_trip_us: own.as_ref().map(HalfTrips::new),
-                raw_half_round_trip_us: raw.as_ref().map(HalfTrips::new),
+                half_round_trip_us: own.as_ref().map(Percentiles::new),
+                raw_half_round_trip_us: raw.as_ref().map(Percentiles::new),
                 latency_ratio_to_raw: ratio(&own, &raw),
                 ..verdict
             };
@@ -206,9 +244,25 @@ impl CaseFigures {
             ratio_to_raw: ratio(&raw, &received),
             stages: match case.plan.mode {
                 Mode::Throughput => Shares::new(&client.stages, &server.stages, channels),
-                Mode::Latency | Mode::Messages(_) => None,
+                _ => None,
             },
             ..verdict
+        }
+    }
+}
+
+impl OneSidedFigures {
+    fn new(case: PlannedCase<'_>, operations: u64, client: &CaseTimes) -> Self {
+        let [own, one_range, reposts] = [&client.session_ns, &client.large_ns, &client.repost_ns]
+            .map(|times| Samples::new(times));
+        let is_latency = case.plan.mode.is_latency();
+        let bytes = case.total_bytes() * operations;
+        Self {
+            operations,
+            initiator: if is_latency { None } else { Throughput::new(bytes, &client.session_ns) },
+            operation_us: own.as_ref().filter(|_| is_latency).map(Percentiles::new),
+            repost_us: reposts.as_ref().map(Percentiles::new),
+            time_ratio_to_one_range: ratio(&own, &one_range),
         }
     }
 }
@@ -238,7 +292,7 @@ impl Throughput {
     }
 }
 
-impl HalfTrips {
+impl Percentiles {
     fn new(samples: &Samples) -> Self {
         let micros = |nanos| nanos as f64 / 1e3;
         let percentile = |per_mille| samples.percentile(per_mille).map(micros);
@@ -256,7 +310,7 @@ impl HalfTrips {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::plan::Batch;
+    use crate::perf::plan::{Batch, Direction, OneSided};
 
     fn figures(mode: Mode, raw: bool) -> CaseFigures {
         let plan = Plan {
@@ -273,11 +327,12 @@ mod tests {
         let times = |session: &[u64], large_ns, raw_ns| CaseTimes {
             session_ns: session.to_vec(),
             large_ns,
+            repost_ns: vec![4, 2, 3],
             raw_ns: if raw { raw_ns } else { vec![] },
             ..CaseTimes::default()
         };
         // Of round trips the server's times are what it kept the messages for.
-        let is_latency = mode == Mode::Latency;
+        let is_latency = mode.is_latency();
         let client = times(&[30, 10, 20], vec![7], vec![5]);
         let large = if matches!(mode, Mode::Messages(_)) { vec![16] } else { vec![] };
         let server = if is_latency { [2, 4, 0].as_slice() } else { &[40] };
@@ -296,11 +351,32 @@ mod tests {
         assert_eq!(p50, 0.01, "the halves of 28, 6 and 20 ns");
         assert_eq!(latency.latency_ratio_to_raw, Some(5.0), "round trip to round trip");
         assert!(latency.sender.is_none() && latency.ratio_to_raw.is_none());
+        let notifications = figures(Mode::Notifications, false);
+        assert_eq!(notifications.half_round_trip_us.unwrap().p50, 0.01);
         let batch = figures(Mode::Messages(Batch { messages: 2, is_scattered: false }), false);
         assert_eq!(batch.ratio_to_raw, None);
         assert_eq!(batch.receiver.unwrap().gb_per_s_median, 8192.0 / 40.0, "both messages");
         let batch = batch.batch.unwrap();
         assert_eq!(batch.time_ratio_to_large_messages, 2.5, "small by large messages");
         assert_eq!((batch.messages, batch.us_per_message), (2, 0.02));
+    }
+
+    #[test]
+    fn operations_are_counted_as_the_client_sees_them() {
+        let one_sided = |descriptors, is_latency| {
+            let (direction, depth, is_scattered) = (Direction::Write, 1, false);
+            let mode = OneSided { direction, depth, descriptors, is_scattered, is_latency };
+            figures(Mode::OneSided(mode), false).one_sided.unwrap()
+        };
+        let stream = one_sided(1, false);
+        assert_eq!(stream.operations, 256);
+        let rates = stream.initiator.unwrap();
+        assert_eq!(rates.gb_per_s_median, 256.0 * 4096.0 / 20.0, "of 30, 10 and 20 ns");
+        assert!(stream.operation_us.is_none());
+        let latency = one_sided(2, true);
+        assert_eq!((latency.operations, latency.operation_us.unwrap().p50), (1, 0.02));
+        assert!(latency.initiator.is_none());
+        assert_eq!(latency.repost_us.unwrap().p50, 0.003);
+        assert_eq!(latency.time_ratio_to_one_range, Some(20.0 / 7.0));
     }
 }

@@ -3,11 +3,11 @@
 use super::args::PerfArgs;
 use super::baseline::PlainSockets;
 use super::busy::OtherWork;
-use super::plan::{Mode, Plan};
+use super::plan::{Mode, OneSided, Plan};
 use super::report::{CaseFigures, Report};
 use super::stages::Stages;
 use super::times::CaseTimes;
-use super::{latency, table, throughput};
+use super::{latency, notifications, one_sided, table, throughput};
 use crate::failure::Failure;
 use crate::output::{Progress, json, print};
 use crate::rendezvous::{Agreed, Program, Role};
@@ -34,9 +34,8 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
 }
 
 fn measure(agreed: &mut Agreed<'_>, plan: &Plan) -> Result<Report, Failure> {
-    let is_latency = plan.mode == Mode::Latency;
     let mut plain = match plan.baseline {
-        true => Some(PlainSockets::open(agreed, is_latency)?),
+        true => Some(PlainSockets::open(agreed, plan.mode.is_latency())?),
         false => None,
     };
     let iterations = u64::from(plan.warmup) + u64::from(plan.iterations);
@@ -45,10 +44,15 @@ fn measure(agreed: &mut Agreed<'_>, plan: &Plan) -> Result<Report, Failure> {
     let mut cases = Vec::new();
     for case in plan.cases() {
         let before = Stages::of(agreed.session);
-        let mut times = if is_latency {
-            latency::measure(agreed, case, plain.as_ref().map(PlainSockets::first), &progress)?
-        } else {
-            throughput::measure(agreed, case, plain.as_mut(), &progress)?
+        let mut times = match plan.mode {
+            Mode::Throughput | Mode::Messages(_) => {
+                throughput::measure(agreed, case, plain.as_mut(), &progress)?
+            }
+            Mode::Latency => {
+                latency::measure(agreed, case, plain.as_ref().map(PlainSockets::first), &progress)?
+            }
+            Mode::OneSided(one_sided) => one_sided::measure(agreed, case, one_sided, &progress)?,
+            Mode::Notifications => notifications::measure(agreed, case, &progress)?,
         };
         times.stages = Stages::of(agreed.session).since(&before);
         let (client, server) = exchange(agreed, plan, times)?;
@@ -74,37 +78,52 @@ fn exchange(
             (client, own)
         }
     };
-    let iterations = plan.iterations as usize;
-    let large = if matches!(plan.mode, Mode::Messages(_)) { iterations } else { 0 };
-    let raw = if plan.baseline { iterations } else { 0 };
-    let is_complete = |times: &CaseTimes| {
+    let is_complete = |times: &CaseTimes, role| {
         let counts = [&times.session_ns, &times.large_ns, &times.raw_ns].map(Vec::len);
-        counts == [iterations, large, raw]
+        let has_reposts = plan.mode.one_sided().is_some() && role == Role::Client;
+        counts == series(plan, role) && times.repost_ns.is_empty() != has_reposts
     };
-    if is_complete(&client) && is_complete(&server) {
+    if is_complete(&client, Role::Client) && is_complete(&server, Role::Server) {
         return Ok((client, server));
     }
     Err(Failure::OtherEnd(format!(
-        "it sent {} times for {iterations} iterations",
-        client.session_ns.len().min(server.session_ns.len()),
+        "it sent {} and {} times for {} iterations",
+        client.session_ns.len(),
+        server.session_ns.len(),
+        plan.iterations
     )))
+}
+
+/// How many times an end has of the session, of the large messages, and of plain sockets.
+fn series(plan: &Plan, role: Role) -> [usize; 3] {
+    let iterations = plan.iterations as usize;
+    let only_if = |measured: bool| if measured { iterations } else { 0 };
+    match plan.mode {
+        Mode::Throughput | Mode::Latency | Mode::Notifications => {
+            [iterations, 0, only_if(plan.baseline)]
+        }
+        Mode::Messages(_) => [iterations, iterations, only_if(plan.baseline)],
+        // The server's program does nothing that could be measured.
+        Mode::OneSided(_) if role == Role::Server => [0; 3],
+        Mode::OneSided(OneSided { descriptors, .. }) => [iterations, only_if(descriptors > 1), 0],
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::plan::{Batch, Receives};
+    use crate::perf::plan::{Batch, Direction, Receives};
     use crate::rendezvous::connect_both;
 
     /// Both ends in this process, each with its own idea of the payload.
     fn measure_both(mode: Mode, client_seed: u64, server_seed: u64) -> [Report; 2] {
         let receives = match mode {
             Mode::Messages(_) => Receives::Go,
-            Mode::Throughput => Receives::Ahead,
             Mode::Latency => Receives::Late,
+            Mode::Throughput | Mode::OneSided(_) | Mode::Notifications => Receives::Ahead,
         };
         let plan = |seed| {
-            let (sizes, baseline) = (vec![5000], true);
+            let (sizes, baseline) = (vec![5000], mode.op() == "send");
             let (idle_ms, busy) = (u32::from(mode == Mode::Latency), 0);
             Plan { mode, sizes, iterations: 2, warmup: 1, seed, baseline, receives, idle_ms, busy }
         };
@@ -114,11 +133,19 @@ mod tests {
         })
     }
 
+    fn one_sided(direction: Direction, is_latency: bool) -> Mode {
+        let depth = if is_latency { 1 } else { 3 };
+        let (descriptors, is_scattered) = (20, true);
+        Mode::OneSided(OneSided { direction, depth, descriptors, is_scattered, is_latency })
+    }
+
     #[test]
     fn bytes_that_are_not_what_was_sent_show_at_both_ends() {
         let [sent, received] = measure_both(Mode::Throughput, 1, 2);
         let batch = Mode::Messages(Batch { messages: 20, is_scattered: true });
-        for report in [sent, received].into_iter().chain(measure_both(batch, 1, 2)) {
+        let others = [batch, one_sided(Direction::Write, true), one_sided(Direction::Read, false)];
+        let others = others.into_iter().flat_map(|mode| measure_both(mode, 1, 2));
+        for report in [sent, received].into_iter().chain(others) {
             let mismatch = report.mismatch().unwrap();
             assert!(mismatch.contains("iteration 0: byte 0 is"), "{mismatch}");
             assert!(!mismatch.contains("never written"), "it was, with other bytes: {mismatch}");
@@ -131,12 +158,16 @@ mod tests {
     #[test]
     fn equal_payloads_are_verified_at_both_ends() {
         let batch = |is_scattered| Mode::Messages(Batch { messages: 300, is_scattered });
-        for mode in [Mode::Throughput, Mode::Latency, batch(false), batch(true)] {
+        let sends = [Mode::Throughput, Mode::Latency, batch(false), batch(true)];
+        let others = [false, true].into_iter().flat_map(|is_latency| {
+            [Direction::Write, Direction::Read].map(|direction| one_sided(direction, is_latency))
+        });
+        for mode in sends.into_iter().chain(others).chain([Mode::Notifications]) {
             for report in measure_both(mode, 3, 3) {
                 assert_eq!(report.mismatch(), None);
                 let json = serde_json::to_value(&report).unwrap();
                 assert_eq!(report.cases().len(), 1);
-                if mode != Mode::Latency {
+                if !mode.is_latency() && mode.one_sided().is_none() {
                     let times = json["receiver"]["iteration_ms"].as_array().unwrap();
                     assert_eq!(times.len(), 2, "warmup is not counted");
                 }

@@ -1,7 +1,7 @@
 //! The report as a table for people.
 
 use super::plan::{LARGE_BYTES, Mode, Receives};
-use super::report::{CaseFigures, HalfTrips, Report, Throughput};
+use super::report::{CaseFigures, OneSidedFigures, Percentiles, Report, Throughput};
 use crate::input::ByteSize;
 use crate::session::render_growth;
 
@@ -11,7 +11,7 @@ type Column<'a> = (&'a str, Box<dyn Fn(&CaseFigures) -> String + 'a>);
 /// The whole text, without the last line break.
 pub(super) fn render(report: &Report) -> String {
     let cases = report.cases();
-    let is_latency = report.mode == Mode::Latency;
+    let is_latency = report.mode.is_latency();
     let is_batch = matches!(report.mode, Mode::Messages(_));
     let has_baseline =
         cases.iter().any(|case| case.raw_socket.is_some() || case.raw_half_round_trip_us.is_some());
@@ -23,7 +23,11 @@ pub(super) fn render(report: &Report) -> String {
         column("memory", |_| report.memory.to_string()),
         column("unpack", |_| report.unpack.clone()),
     ];
-    columns.extend(if is_latency { latency_columns() } else { throughput_columns() });
+    columns.extend(match report.mode {
+        Mode::OneSided(_) => one_sided_columns(report),
+        _ if is_latency => latency_columns(),
+        _ => throughput_columns(),
+    });
     if has_baseline {
         columns.extend(if is_latency { raw_latency_columns() } else { raw_throughput_columns() });
     }
@@ -41,17 +45,31 @@ pub(super) fn render(report: &Report) -> String {
 
 /// What the figures mean.
 fn explanation(report: &Report, has_baseline: bool) -> String {
-    let (is_latency, cases) = (report.mode == Mode::Latency, report.cases());
+    let (is_latency, cases) = (report.mode.is_latency(), report.cases());
     let mut text = format!("{} iterations. ", report.iterations);
-    text += if is_latency {
-        "Half of a round trip as the client sees it: from posting its send until the answer, \
-         received and sent again by the server, is in place."
-    } else {
-        "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. receiver: \
-         from its \"go\" until the last byte is in place; sender: from \"go\" until its send is \
-         complete."
+    text += match report.mode {
+        Mode::OneSided(_) => {
+            "As the client sees it: from posting operations on the server's memory until every \
+             byte is in place, while the server's program waits. repost: processor time of the \
+             client's thread for posting an operation once more; ratio: time by that of the same \
+             bytes in one range, in turns."
+        }
+        Mode::Notifications => {
+            "Half of a round trip as the client sees it: from sending a notification until the \
+             server's answer has been taken out."
+        }
+        Mode::Latency => {
+            "Half of a round trip as the client sees it: from posting its send until the answer, \
+             received and sent again by the server, is in place."
+        }
+        Mode::Throughput | Mode::Messages(_) => {
+            "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. \
+             receiver: from its \"go\" until the last byte is in place; sender: from \"go\" until \
+             its send is complete."
+        }
     };
-    if !is_latency && cases.iter().any(|case| case.sender.is_none()) {
+    let has_sender = matches!(report.mode, Mode::Throughput | Mode::Messages(_));
+    if has_sender && cases.iter().any(|case| case.sender.is_none()) {
         text += " Without a sender's rate: its sends were complete before the bytes were there.";
     }
     if matches!(report.mode, Mode::Messages(_)) {
@@ -124,6 +142,35 @@ fn throughput_columns() -> Vec<Column<'static>> {
     ]
 }
 
+fn one_sided_columns(report: &Report) -> Vec<Column<'_>> {
+    fn of(case: &CaseFigures) -> Option<&OneSidedFigures> {
+        case.one_sided.as_ref()
+    }
+    let count = |count: Option<u32>| count.map_or_else(|| "-".to_owned(), |it| it.to_string());
+    let mut columns = vec![
+        column("op", |_| report.op.to_owned()),
+        column("depth", move |_| count(report.depth)),
+        column("descriptors", move |_| count(report.descriptors)),
+    ];
+    columns.extend(if report.mode.is_latency() {
+        let headings = ["p50 us", "p90 us", "p99 us", "p99.9 us"];
+        percentile_columns(headings, |case| of(case)?.operation_us.as_ref())
+    } else {
+        let rates = |case: &CaseFigures| of(case)?.initiator.clone();
+        vec![
+            column("GB/s", move |case| number(&rates(case), 3, |rates| rates.gb_per_s_median)),
+            column("mean ms", move |case| number(&rates(case), 3, |rates| rates.mean_ms)),
+        ]
+    });
+    let reposts = |case: &CaseFigures| of(case)?.repost_us.as_ref().map(|times| times.p50);
+    columns.push(column("repost us", move |case| number(&reposts(case), 1, |time| *time)));
+    if report.descriptors.is_some_and(|descriptors| descriptors > 1) {
+        let ratio = |case: &CaseFigures| of(case)?.time_ratio_to_one_range;
+        columns.push(column("ratio", move |case| number(&ratio(case), 2, |ratio| *ratio)));
+    }
+    columns
+}
+
 fn p99(rates: &Option<Throughput>) -> Option<f64> {
     rates.as_ref()?.gb_per_s_p99
 }
@@ -149,24 +196,25 @@ fn batch_columns() -> Vec<Column<'static>> {
 }
 
 fn latency_columns() -> Vec<Column<'static>> {
-    half_trip_columns(["p50 us", "p90 us", "p99 us", "p99.9 us"], |case| &case.half_round_trip_us)
+    let headings = ["p50 us", "p90 us", "p99 us", "p99.9 us"];
+    percentile_columns(headings, |case| case.half_round_trip_us.as_ref())
 }
 
 fn raw_latency_columns() -> Vec<Column<'static>> {
     let headings = ["raw p50 us", "raw p90 us", "raw p99 us", "raw p99.9 us"];
-    let mut columns = half_trip_columns(headings, |case| &case.raw_half_round_trip_us);
+    let mut columns = percentile_columns(headings, |case| case.raw_half_round_trip_us.as_ref());
     columns.push(column("ratio", |case| number(&case.latency_ratio_to_raw, 2, |ratio| *ratio)));
     columns
 }
 
-fn half_trip_columns(
+fn percentile_columns(
     headings: [&'static str; 4],
-    of: fn(&CaseFigures) -> &Option<HalfTrips>,
+    of: fn(&CaseFigures) -> Option<&Percentiles>,
 ) -> Vec<Column<'static>> {
-    let picks: [fn(&HalfTrips) -> Option<f64>; 4] =
-        [|trips| Some(trips.p50), |trips| trips.p90, |trips| trips.p99, |trips| trips.p99_9];
+    let picks: [fn(&Percentiles) -> Option<f64>; 4] =
+        [|times| Some(times.p50), |times| times.p90, |times| times.p99, |times| times.p99_9];
     let columns = headings.into_iter().zip(picks).map(|(heading, pick)| {
-        column(heading, move |case| number(&of(case).as_ref().and_then(pick), 1, |time| *time))
+        column(heading, move |case| number(&of(case).and_then(pick), 1, |time| *time))
     });
     columns.collect()
 }

@@ -11,6 +11,7 @@
 use std::time::Instant;
 
 use super::baseline::PlainSockets;
+use super::contents::Contents;
 use super::data_path::{DataPath, Payload, Step};
 use super::pattern::{Content, Mismatch, Pattern};
 use super::plan::{Go, LARGE_BYTES, Mode, PlannedCase, Receives, WAYS};
@@ -33,8 +34,8 @@ pub(super) fn measure(
     let (total, watch) = (case.total_bytes(), agreed.link.watch());
     let memory = session.allocate(total, agreed.memory.memory_type())?;
     let path = |name, posts| {
-        let (watch, transfer) = (watch.clone(), None);
-        SessionPath { session, peer, name, memory, posts, watch, transfer }
+        let contents = Contents { session, memory, watch: watch.clone() };
+        SessionPath { contents, peer, name, posts, transfer: None }
     };
     let (mut own, mut large) = match case.plan.mode {
         Mode::Messages(batch) => {
@@ -42,9 +43,7 @@ pub(super) fn measure(
             let large = path("the session in large messages", posts);
             (path("the session", posts::small(memory, batch, case.bytes)), Some(large))
         }
-        Mode::Throughput | Mode::Latency => {
-            (path("the session", posts::whole(memory, total)), None)
-        }
+        _ => (path("the session", posts::whole(memory, total)), None),
     };
     let mut ways = vec![Way { series: |times| &mut times.session_ns, path: &mut own }];
     ways.extend(large.as_mut().map(|path| Way { series: |times| &mut times.large_ns, path }));

@@ -11,8 +11,10 @@ use crate::rendezvous::{Message, RESULT_LIMIT};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CaseTimes {
     pub(super) session_ns: Vec<u64>,
-    /// Of the same bytes in large messages; empty where only one way is measured.
+    /// Of the same bytes in large messages, or in one range; empty where only one way is measured.
     pub(super) large_ns: Vec<u64>,
+    /// What posting an operation once more took of the client's processor; empty of sends.
+    pub(super) repost_ns: Vec<u64>,
     /// Of plain sockets; empty without them.
     pub(super) raw_ns: Vec<u64>,
     /// What the session's time went to.

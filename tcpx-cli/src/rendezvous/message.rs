@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::session::SessionRequest;
 
 /// What each kind of message is called in errors. A kind's number is its place here.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "greeting",
     "abort",
     "request",
@@ -16,12 +16,13 @@ const NAMES: [&str; 9] = [
     "times",
     "offer of plain sockets",
     "verdict",
+    "key",
 ];
 
 /// Of the messages and their order; every change makes a new one. 1 and 2 had other frames, in 3 a
-/// client always asked for a chunk size, 4 had fewer ways to measure, and 5 did not say its
+/// client always asked for a chunk size, 4 and 6 had fewer ways to measure, and 5 did not say its
 /// release.
-pub(super) const VERSION: u16 = 6;
+pub(super) const VERSION: u16 = 7;
 /// Of this program.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// Longest body of a command's results, in bytes.

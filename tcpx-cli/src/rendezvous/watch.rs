@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use tcpx_core::{Error, Session, Transfer};
+use tcpx_core::{Error, Notification, Operation, Session, Transfer};
 
 use crate::budget::Budget;
 use crate::deadline::Deadline;
@@ -34,19 +34,43 @@ impl LinkWatch {
 
     /// Waits for a transfer, as long as the command has time and the other end is there.
     pub(crate) fn wait(&self, transfer: &Transfer) -> Result<(), Failure> {
+        self.wait_with("waiting for a transfer", |time| transfer.wait(Some(time)))
+    }
+
+    /// The same for an operation.
+    pub(crate) fn wait_operation(&self, operation: &Operation) -> Result<(), Failure> {
+        self.wait_with("waiting for an operation", |time| operation.wait(Some(time)))
+    }
+
+    /// The same for a notification, which is added to `taken`.
+    pub(crate) fn wait_notification(
+        &self,
+        session: &Session,
+        taken: &mut Vec<Notification>,
+    ) -> Result<(), Failure> {
+        self.wait_with("waiting for a notification", |time| {
+            session.wait_notifications(taken, 1, Some(time)).map(drop)
+        })
+    }
+
+    fn wait_with(
+        &self,
+        doing: &str,
+        mut wait: impl FnMut(Duration) -> tcpx_core::Result<()>,
+    ) -> Result<(), Failure> {
         let deadline = self.budget.step();
         loop {
             let left = deadline.left();
-            let mut error = match transfer.wait(Some(left.min(LOOK_EVERY))) {
+            let mut error = match wait(left.min(LOOK_EVERY)) {
                 Err(error @ Error::Deadline { .. }) => error,
                 outcome => return Ok(outcome?),
             };
             // An end that left in order had its goodbye answered here, which comes after
             // everything that was matched. So what is not complete now never will be.
             if self.has_ended()? {
-                return match transfer.is_complete()? {
-                    true => Ok(()),
-                    false => Err(self.closed("waiting for a transfer")),
+                return match wait(Duration::ZERO) {
+                    Err(Error::Deadline { .. }) => Err(self.closed(doing)),
+                    outcome => Ok(outcome?),
                 };
             }
             if left <= LOOK_EVERY {

@@ -5,7 +5,7 @@
 use tcpx_sys::{PTR_CUDA, PTR_HOST};
 
 use crate::check::checks;
-use crate::harness::comm_pair::CommPair;
+use crate::harness::comm_pair::{BUFFER_BYTES, CommPair};
 use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
 use crate::harness::verdict::{Verdict, differs, require, require_rc, skip};
@@ -20,6 +20,8 @@ checks! { Host:
     "host.bounds", "§4", bounds => "a host receive writes nothing around its message";
     "host.order", "§4", order => "window, order and consume are as for device memory";
     "host.mixed_comm", "§4", mixed => "host and device messages alternate on one comm";
+    "host.mixed_receives", "§4", mixed_receives =>
+        "host receives, and device receives that name one page, alternate on one comm";
 }
 
 const SIZES: [u64; 6] = [0, 1, 4097, 65_536, 100_001, 524_288];
@@ -150,11 +152,7 @@ fn order(fixture: &Fixture<'_>) -> Verdict {
 fn mixed(fixture: &Fixture<'_>) -> Verdict {
     fixture.require_entries()?;
     let device = fixture.pair_of(PTR_CUDA, PTR_CUDA)?;
-    let from = device.sender.registered(
-        device.send_comm,
-        crate::harness::comm_pair::BUFFER_BYTES,
-        PTR_HOST,
-    )?;
+    let from = device.sender.registered(device.send_comm, BUFFER_BYTES, PTR_HOST)?;
     // Device receives take what host memory sends, in turns with what device memory sends.
     let mut host = device;
     let device_buffer = host.outgoing;
@@ -163,4 +161,36 @@ fn mixed(fixture: &Fixture<'_>) -> Verdict {
         host.transfer(fixture, 1 + seed * 5000, seed)?;
     }
     Ok(())
+}
+
+fn mixed_receives(fixture: &Fixture<'_>) -> Verdict {
+    const PAGE_BYTES: u64 = 4096;
+    const PAGE_SEED: u64 = 99;
+    const STEP: u64 = 65_536;
+    fixture.require_entries()?;
+    works(fixture)?;
+    let mut pair = fixture.pair_of(PTR_HOST, PTR_CUDA)?;
+    let place = pair.receiver.registered(pair.recv_comm, BUFFER_BYTES, PTR_HOST)?;
+    let page = pair.receiver.registered(pair.recv_comm, PAGE_BYTES, PTR_CUDA)?;
+    pair.receiver.fill(page.at, PAGE_BYTES, PAGE_SEED)?;
+    let bytes_of = |seed: u64| 1 + seed * 4000;
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for seed in 0..16 {
+        let (buffer, offset) = if seed % 2 == 0 { (place, seed * STEP) } else { (page, 0) };
+        pair.incoming = buffer;
+        receives.push(pair.receive(offset, bytes_of(seed))?);
+        sends.push(pair.send(seed * STEP, bytes_of(seed), seed)?);
+    }
+    pair.complete_all(fixture, &sends, &receives)?;
+    for (seed, receive) in (0..).zip(&receives) {
+        if seed % 2 == 0 {
+            let wrong = pair.receiver.verify(receive.place, bytes_of(seed), seed)?;
+            require(wrong.is_none(), "a host message in place", || format!("{wrong:x?}"))?;
+        } else {
+            pair.check(receive, bytes_of(seed), seed)?;
+        }
+        pair.consume(receive)?;
+    }
+    let wrong = pair.receiver.verify(page.at, PAGE_BYTES, PAGE_SEED)?;
+    require(wrong.is_none(), "the page as it was", || format!("{wrong:x?}"))
 }

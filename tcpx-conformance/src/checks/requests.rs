@@ -3,9 +3,9 @@
 //! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
-use crate::harness::comm_pair::{BUFFER_BYTES, CommPair};
+use crate::harness::comm_pair::{BUFFER_BYTES, CHUNK_BYTES, CommPair};
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{Verdict, may_die, require_rc, strict_refusal};
+use crate::harness::verdict::{Verdict, may_die, require, require_rc, strict_refusal};
 use crate::link::values::Made;
 
 checks! { Requests:
@@ -25,6 +25,8 @@ checks! { Requests:
     "requests.irecv_wild_data", "§2.6", wild_data => "a device receive never uses its data pointer";
     "requests.irecv_small_mhandle", "§2.6", small_mhandle =>
         "a device receive takes any device registration";
+    "requests.irecv_shared_page", "§2.6", shared_page =>
+        "device receives that all name one page leave it as it is";
     "requests.tags_null", "§2.8", tags_null => "the tags of irecv may be NULL";
     "requests.tags_ignored", "§2.8", tags_ignored => "tags match nothing: order does";
     #[destructive]
@@ -142,6 +144,29 @@ fn small_mhandle(fixture: &Fixture<'_>) -> Verdict {
     let small = pair.receiver.registered(pair.recv_comm, 4096, pair.memory.pointer_type())?;
     let made = irecv(&pair, 1, pair.incoming.at, 20_000, small.mhandle)?;
     into(fixture, &pair, made, "irecv of 20000 bytes with the registration of an unrelated page")
+}
+
+fn shared_page(fixture: &Fixture<'_>) -> Verdict {
+    const PAGE_BYTES: u64 = 4096;
+    const PAGE_SEED: u64 = 99;
+    let mut pair = fixture.unpack_pair()?;
+    let kind = pair.memory.pointer_type();
+    let page = pair.receiver.registered(pair.recv_comm, PAGE_BYTES, kind)?;
+    pair.receiver.fill(page.at, PAGE_BYTES, PAGE_SEED)?;
+    pair.incoming = page;
+    let messages = (0..).zip([1, 4096, 4097, 65_536, 300_001, CHUNK_BYTES].repeat(2));
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for (seed, bytes) in messages.clone() {
+        receives.push(pair.receive(0, bytes)?);
+        sends.push(pair.send(seed * CHUNK_BYTES, bytes, seed)?);
+    }
+    pair.complete_all(fixture, &sends, &receives)?;
+    for ((seed, bytes), receive) in messages.zip(&receives) {
+        pair.check(receive, bytes, seed)?;
+        pair.consume(receive)?;
+    }
+    let wrong = pair.receiver.verify(page.at, PAGE_BYTES, PAGE_SEED)?;
+    require(wrong.is_none(), "the page as it was", || format!("{wrong:x?}"))
 }
 
 fn tags_null(fixture: &Fixture<'_>) -> Verdict {

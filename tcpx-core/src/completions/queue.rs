@@ -5,7 +5,7 @@
 //! to move an entry.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use slotmap::{SlotMap, new_key_type};
 
@@ -60,8 +60,23 @@ impl CompletionQueue {
         key
     }
 
+    /// Has the ends of a transfer's rounds told from now on, with this context.
+    pub(crate) fn report(&self, reporter: &OnceLock<ReporterKey>, context: u64) {
+        if reporter.get().is_none() {
+            let key = self.add(context);
+            match reporter.set(key) {
+                Ok(()) => return,
+                // Another thread was faster.
+                Err(key) => self.remove(key),
+            }
+        }
+        if let Some(key) = reporter.get() {
+            self.set_context(*key, context);
+        }
+    }
+
     /// Changes what a transfer reports with its next entry.
-    pub(crate) fn set_context(&self, key: ReporterKey, context: u64) {
+    fn set_context(&self, key: ReporterKey, context: u64) {
         if let Some(reporter) = self.reporters().all.get_mut(key) {
             reporter.context = context;
         }
@@ -98,22 +113,29 @@ impl CompletionQueue {
     pub(crate) fn take(&self, completions: &mut Vec<TransferCompletion>, most: usize) -> usize {
         self.event.drain();
         let before = completions.len();
+        self.take_each(most, |completion| completions.push(completion));
+        completions.len() - before
+    }
+
+    /// The same, and hands each out. Whoever calls it has drained the event.
+    pub(crate) fn take_each(&self, most: usize, mut take: impl FnMut(TransferCompletion)) {
+        let mut taken = 0;
         let is_empty = {
             let Reporters { all, waiting } = &mut *self.reporters();
-            while completions.len() - before < most
+            while taken < most
                 && let Some(key) = waiting.pop_front()
             {
                 let Some(reporter) = all.get_mut(key) else { continue };
                 let rounds = std::mem::take(&mut reporter.rounds);
                 let result = reporter.error.take().map_or(Ok(()), Err);
-                completions.push(TransferCompletion { context: reporter.context, rounds, result });
+                taken += 1;
+                take(TransferCompletion { context: reporter.context, rounds, result });
             }
             waiting.is_empty()
         };
         if !is_empty {
             self.event.signal();
         }
-        completions.len() - before
     }
 
     fn reporters(&self) -> MutexGuard<'_, Reporters> {

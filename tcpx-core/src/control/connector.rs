@@ -16,6 +16,7 @@ use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, DialFailure, Error, Phase, Result};
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{Poller, Target};
+use crate::types::device::Device;
 
 /// How long one address may take to answer a connection request before the next one is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
@@ -216,7 +217,8 @@ impl Connector {
             Ok(Some(HandshakeFrame::Challenge(challenge))) => {
                 let theirs = challenge.check().map_err(|error| refused(peer, &error))?;
                 let nonce = random()?;
-                let hello = Hello { connection: self.connection, ..identity.hello(nonce) };
+                let to = Device::of_session(&self.info.session).number().unwrap_or_default();
+                let hello = Hello { to, connection: self.connection, ..identity.hello(nonce) };
                 let proven = hello.prove(Role::Connector, &theirs, &self.info.secret);
                 let introduction = Introduction::new(proven, &identity.secret);
                 link.queue(&HandshakeFrame::Hello(Box::new(introduction)));

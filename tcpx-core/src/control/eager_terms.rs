@@ -8,6 +8,8 @@ use crate::types::{MAX_EAGER_BYTES, MemoryType};
 /// What a message that went ahead takes of its receiver's buffer beside its bytes. It bounds the
 /// number of messages of no bytes.
 const COST: u64 = 64;
+/// How many times as long as a message a write may be.
+const WRITE_FACTOR: u64 = 4;
 
 /// What an end takes of small messages, as its hello says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +70,17 @@ impl EagerTerms {
         self.bytes > 0 && bytes <= self.bytes
     }
 
+    /// Bytes of the longest write that may travel there. It may be longer than a message: its place
+    /// at the peer is known, and saving the wait for the peer's word counts for more.
+    pub(crate) fn longest_write(&self) -> u64 {
+        (WRITE_FACTOR * self.bytes).min(MAX_EAGER_BYTES.into())
+    }
+
+    /// Whether a write of so many bytes may travel there.
+    pub(crate) fn allows_write(&self, bytes: u64) -> bool {
+        self.bytes > 0 && bytes <= self.longest_write()
+    }
+
     /// Whether the CPU reaches memory of this kind here.
     pub(crate) fn reaches(&self, memory: MemoryType) -> bool {
         memory == MemoryType::Host || self.reaches_device
@@ -76,6 +89,11 @@ impl EagerTerms {
     /// Whether the CPU reaches the place of a receive of the peer.
     pub(crate) fn peer_reaches(&self, delivery: Delivery) -> bool {
         delivery != Delivery::Unpacked || self.peer_reaches_device
+    }
+
+    /// Whether the CPU reaches memory of this kind at the peer.
+    pub(crate) fn peer_reaches_memory(&self, memory: MemoryType) -> bool {
+        memory == MemoryType::Host || self.peer_reaches_device
     }
 
     /// What a message takes of the buffer of its receiver.
@@ -100,6 +118,19 @@ mod tests {
             assert_eq!([4096, 4097].map(|bytes| terms.allows(bytes)), [true, false]);
             assert_eq!((terms.credit, terms.buffer), (5, 5));
         }
+    }
+
+    #[test]
+    fn writes_may_be_longer_than_messages_and_no_longer_than_what_follows_a_frame() {
+        for (offer, longest) in [(4096, 16_384), (16_384, 65_536), (60_000, 65_536)] {
+            let offer = EagerOffer { bytes: offer, ..OFFER };
+            let terms = EagerTerms::agree(offer, offer, 1 << 19);
+            assert_eq!(
+                [longest, longest + 1].map(|bytes| terms.allows_write(bytes)),
+                [true, false]
+            );
+        }
+        assert!(!EagerTerms::OFF.allows_write(0));
     }
 
     #[test]

@@ -1,4 +1,7 @@
-//! The frames of a control link between two peers: everything after the handshake.
+//! The frames of a control link between two peers: everything after the handshake. Those about
+//! exported memory are in [`one_sided`].
+
+pub(crate) mod one_sided;
 
 use std::ops::RangeInclusive;
 
@@ -6,6 +9,7 @@ use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 use tcpx_wire::frame::HEADER_BYTES;
 
+use self::one_sided::OneSidedFrame;
 use super::delivery::Delivery;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
 use crate::types::{MAX_CHANNELS, MAX_EAGER_BYTES};
@@ -35,7 +39,7 @@ pub(crate) enum Frame {
         /// The receiver's name for it.
         recv: u64,
         /// Tag.
-        tag: i32,
+        tag: i64,
         /// Bytes.
         bytes: u64,
         /// Where they go.
@@ -63,6 +67,8 @@ pub(crate) enum Frame {
         offset: u64,
         /// Bytes of the section: whole chunks, but for the end of the message.
         bytes: u64,
+        /// Bytes of each chunk, but for the last: as agreed, or less.
+        chunk_bytes: u32,
     },
     /// A send met an announced receive of another size. Both have failed, and nothing will be sent.
     Mismatch {
@@ -107,7 +113,7 @@ pub(crate) enum Frame {
     /// A send that found no announced receive goes ahead. Its bytes follow the frame.
     Ahead {
         /// Tag.
-        tag: i32,
+        tag: i64,
         /// Bytes of the message.
         bytes: u32,
     },
@@ -115,14 +121,16 @@ pub(crate) enum Frame {
     /// not announced has it, or there will be none.
     Taken {
         /// Tag.
-        tag: i32,
+        tag: i64,
     },
+    /// About memory that one end exports.
+    OneSided(OneSidedFrame),
 }
 
-const ANNOUNCE_BYTES: usize = 21;
+const ANNOUNCE_BYTES: usize = 25;
 /// Bytes of a frame that announces a receive.
 pub(crate) const ANNOUNCE_FRAME_BYTES: usize = HEADER_BYTES + ANNOUNCE_BYTES;
-const SECTION_BYTES: usize = 26;
+const SECTION_BYTES: usize = 30;
 /// Most bytes that a frame has for each of the receives that it answers: of those that answer one,
 /// a section is the longest; a match has six bytes, and eight for each.
 pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + SECTION_BYTES;
@@ -130,8 +138,8 @@ pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + SECTION_BYTES;
 pub(crate) const EAGER_FRAME_BYTES: usize = HEADER_BYTES + 12;
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Taken;
-    /// The handles of 64 channels are the longest.
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::NotesTaken;
+    /// The ranges of a list are the longest, and the handles of 64 channels.
     const MAX_BODY: usize = 16 * 1024;
 
     fn kind(&self) -> FrameKind {
@@ -155,12 +163,14 @@ impl LinkFrame for Frame {
             Self::Deliver { .. } => FrameKind::Deliver,
             Self::Ahead { .. } => FrameKind::Ahead,
             Self::Taken { .. } => FrameKind::Taken,
+            Self::OneSided(frame) => frame.kind(),
         }
     }
 
     fn payload_bytes(&self) -> usize {
         match self {
             Self::Deliver { bytes, .. } | Self::Ahead { bytes, .. } => *bytes as usize,
+            Self::OneSided(frame) => frame.payload_bytes(),
             _ => 0,
         }
     }
@@ -176,8 +186,8 @@ impl LinkFrame for Frame {
                 let mut body = [0; ANNOUNCE_BYTES];
                 body[..8].copy_from_slice(&recv.to_le_bytes());
                 body[8..16].copy_from_slice(&bytes.to_le_bytes());
-                body[16..20].copy_from_slice(&tag.to_le_bytes());
-                body[20] = delivery.to_wire();
+                body[16..24].copy_from_slice(&tag.to_le_bytes());
+                body[24] = delivery.to_wire();
                 out.extend_from_slice(&body);
             }
             Self::Match { recvs, first_channel, chunk_bytes } => {
@@ -185,12 +195,13 @@ impl LinkFrame for Frame {
                 out.extend_from_slice(&chunk_bytes.to_le_bytes());
                 out.extend(recvs.iter().flat_map(|recv| recv.to_le_bytes()));
             }
-            Self::Section { recv, first_channel, offset, bytes } => {
+            Self::Section { recv, first_channel, offset, bytes, chunk_bytes } => {
                 let mut body = [0; SECTION_BYTES];
                 body[..8].copy_from_slice(&recv.to_le_bytes());
                 body[8..16].copy_from_slice(&offset.to_le_bytes());
                 body[16..24].copy_from_slice(&bytes.to_le_bytes());
-                body[24..].copy_from_slice(&first_channel.to_le_bytes());
+                body[24..26].copy_from_slice(&first_channel.to_le_bytes());
+                body[26..].copy_from_slice(&chunk_bytes.to_le_bytes());
                 out.extend_from_slice(&body);
             }
             Self::Mismatch { recv, send_bytes } => append(out, &(recv, send_bytes)),
@@ -209,6 +220,7 @@ impl LinkFrame for Frame {
                 out.extend_from_slice(&bytes.to_le_bytes());
             }
             Self::Taken { tag } => out.extend_from_slice(&tag.to_le_bytes()),
+            Self::OneSided(frame) => frame.encode_body(out),
         }
     }
 
@@ -255,10 +267,10 @@ impl LinkFrame for Frame {
             }
             FrameKind::Ahead => {
                 let (tag, bytes) = body.split_first_chunk()?;
-                Self::Ahead { tag: i32::from_le_bytes(*tag), bytes: payload_bytes(bytes)? }
+                Self::Ahead { tag: i64::from_le_bytes(*tag), bytes: payload_bytes(bytes)? }
             }
-            FrameKind::Taken => Self::Taken { tag: i32::from_le_bytes(body.try_into().ok()?) },
-            _ => return None,
+            FrameKind::Taken => Self::Taken { tag: i64::from_le_bytes(body.try_into().ok()?) },
+            kind => Self::OneSided(OneSidedFrame::decode_body(kind, body)?),
         })
     }
 }
@@ -282,7 +294,7 @@ fn announce(body: &[u8]) -> Option<Frame> {
     let [delivery] = *rest else { return None };
     Some(Frame::Announce {
         recv: u64::from_le_bytes(*recv),
-        tag: i32::from_le_bytes(*tag),
+        tag: i64::from_le_bytes(*tag),
         bytes: u64::from_le_bytes(*bytes),
         delivery: Delivery::from_wire(delivery)?,
     })
@@ -292,12 +304,14 @@ fn section(body: &[u8]) -> Option<Frame> {
     let (recv, rest) = body.split_first_chunk()?;
     let (offset, rest) = rest.split_first_chunk()?;
     let (bytes, rest) = rest.split_first_chunk()?;
-    let (first_channel, []) = rest.split_first_chunk()? else { return None };
+    let (first_channel, rest) = rest.split_first_chunk()?;
+    let (chunk_bytes, []) = rest.split_first_chunk()? else { return None };
     Some(Frame::Section {
         recv: u64::from_le_bytes(*recv),
         first_channel: u16::from_le_bytes(*first_channel),
         offset: u64::from_le_bytes(*offset),
         bytes: u64::from_le_bytes(*bytes),
+        chunk_bytes: u32::from_le_bytes(*chunk_bytes),
     })
 }
 

@@ -15,7 +15,7 @@ use sha2::Sha256;
 use crate::control::conn_info::{Secret, SessionId};
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::link_frame::PROTOCOL_VERSION;
-use crate::types::{MAX_CHANNELS, MIN_CHUNK_BYTES};
+use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";
 /// What the other end must answer, new for each connection.
@@ -70,8 +70,14 @@ pub(crate) struct Hello {
     pub(crate) gpu: Option<u32>,
     /// Whether a thread of the session makes progress, whatever its program does.
     pub(crate) progress_thread: bool,
+    /// Whether it accepts whoever comes, itself included.
+    pub(crate) accept_all: bool,
     /// Which small messages this end takes on the link.
     pub(crate) eager: EagerOffer,
+    /// Room for notifications of the other end, and most that this end sends ahead of its program.
+    pub(crate) note_bytes: u32,
+    /// A connector's: the number of the device whose session it wants, of the listener's group.
+    pub(crate) to: u16,
     /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
     /// 0. Two dials that cross are one connection when they agree in it.
     pub(crate) connection: u16,
@@ -171,6 +177,8 @@ pub(crate) struct Agreement {
     pub(crate) peer_progresses: bool,
     /// Which small messages travel on the link.
     pub(crate) eager: EagerTerms,
+    /// Room for notifications at each end, in bytes.
+    pub(crate) note_bytes: u64,
 }
 
 impl Hello {
@@ -187,7 +195,7 @@ impl Hello {
         if theirs.protocol != self.protocol {
             return Err(HandshakeError::Protocol { ours: self.protocol, theirs: theirs.protocol });
         }
-        if theirs.session == self.session {
+        if theirs.session == self.session && !self.accept_all {
             return Err(HandshakeError::OneSelf);
         }
         if [&theirs.name, &theirs.build, &theirs.plugin]
@@ -220,6 +228,7 @@ impl Hello {
             chunk_bytes,
             peer_progresses: theirs.progress_thread,
             eager: EagerTerms::agree(self.eager, theirs.eager, chunk_bytes),
+            note_bytes: self.note_bytes.min(theirs.note_bytes).max(LEAST_NOTIFICATION_BYTES).into(),
         })
     }
 }
@@ -272,7 +281,10 @@ pub(crate) mod tests {
             channels: 2,
             gpu: None,
             progress_thread: false,
+            accept_all: false,
             eager: EagerOffer::default(),
+            note_bytes: 1 << 20,
+            to: 0,
             connection: 1,
             instead_of: None,
             nonce: [2; 32],
@@ -321,6 +333,7 @@ pub(crate) mod tests {
             chunk_bytes: 65_536,
             peer_progresses: true,
             eager: EagerTerms::OFF,
+            note_bytes: 1 << 20,
         };
         assert_eq!(left.agree(&right), Ok(agreement));
         assert_eq!(right.agree(&left), Ok(Agreement { peer_progresses: false, ..agreement }));

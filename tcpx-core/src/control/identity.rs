@@ -10,6 +10,7 @@ use super::hello::{Hello, Nonce};
 use super::link_frame::PROTOCOL_VERSION;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
+use crate::types::device::Device;
 
 /// One session as its peers see it. It never changes.
 #[derive(Clone, Debug)]
@@ -25,7 +26,9 @@ pub(crate) struct Identity {
     channels: u16,
     gpu: Option<u32>,
     progress_thread: bool,
+    accept_all: bool,
     eager: EagerOffer,
+    note_bytes: u32,
 }
 
 impl Identity {
@@ -35,9 +38,21 @@ impl Identity {
     /// # Errors
     /// [`Error::Io`] when the system has no random bytes.
     pub(crate) fn new(options: &SessionOptions, plugin: &str, chunk_bytes: u32) -> Result<Self> {
-        Ok(Self {
-            session: random()?,
-            secret: Secret(random()?),
+        let (session, secret) = new_id()?;
+        Ok(Self::with_id(session, secret, options, plugin, chunk_bytes))
+    }
+
+    /// The identity of a session with this id and secret.
+    pub(crate) fn with_id(
+        session: SessionId,
+        secret: Secret,
+        options: &SessionOptions,
+        plugin: &str,
+        chunk_bytes: u32,
+    ) -> Self {
+        Self {
+            session,
+            secret,
             host_timeout: options.peer_timeout,
             name: options.name.clone(),
             plugin: plugin.to_owned(),
@@ -45,8 +60,10 @@ impl Identity {
             channels: options.channels,
             gpu: options.gpu,
             progress_thread: options.progress_thread,
+            accept_all: options.accept_all,
             eager: eager_offer(options),
-        })
+            note_bytes: options.notification_bytes,
+        }
     }
 
     /// What this end says of itself on a new link.
@@ -62,7 +79,10 @@ impl Identity {
             channels: self.channels,
             gpu: self.gpu,
             progress_thread: self.progress_thread,
+            accept_all: self.accept_all,
             eager: self.eager,
+            note_bytes: self.note_bytes,
+            to: 0,
             connection: 0,
             instead_of: None,
             nonce,
@@ -78,6 +98,14 @@ fn eager_offer(options: &SessionOptions) -> EagerOffer {
         buffer_bytes: options.eager_buffer_bytes,
         reaches_device: options.gpu.is_none(),
     }
+}
+
+/// The id of a new session or group, and its secret.
+///
+/// # Errors
+/// [`Error::Io`] when the system has no random bytes.
+pub(crate) fn new_id() -> Result<(SessionId, Secret)> {
+    Ok((Device::Host.session_of(random()?), Secret(random()?)))
 }
 
 /// Unpredictable bytes.

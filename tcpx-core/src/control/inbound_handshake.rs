@@ -138,6 +138,25 @@ impl InboundHandshake {
         identity.hello([0; 32]).agree(&said.proven.hello)
     }
 
+    /// It has come for the session with this identity, and not for the one that listens: checks
+    /// whether the two fit.
+    pub(crate) fn hand_to(
+        &mut self,
+        identity: &Identity,
+    ) -> std::result::Result<(), HandshakeError> {
+        if let Some((said, agreement)) = &mut self.proven {
+            *agreement = identity.hello([0; 32]).agree(&said.proven.hello)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the other end away.
+    pub(crate) fn refuse(mut self, reason: String) {
+        tracing::warn!(from = %self.address(), reason, "a session was sent away");
+        self.link.queue(&HandshakeFrame::Refuse(reason));
+        let _ = self.link.flush();
+    }
+
     /// Whether the other end knows the secret and fits.
     pub(crate) fn is_proven(&self) -> bool {
         self.proven.is_some()

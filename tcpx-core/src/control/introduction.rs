@@ -10,6 +10,7 @@ use sha2::Sha256;
 
 use crate::control::conn_info::{ConnInfo, Secret, SessionId};
 use crate::control::hello::{Nonce, Proven};
+use crate::types::device::Device;
 
 /// A connector's hello, proven with the listener's secret and vouched for with the connector's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,11 @@ impl Introduction {
     /// The session that the speaker says it is.
     pub(crate) fn session(&self) -> &SessionId {
         &self.proven.hello.session
+    }
+
+    /// The device whose session it wants, of the listener's group.
+    pub(crate) fn wanted(&self) -> Device {
+        Device::from_number(self.proven.hello.to)
     }
 
     /// Which connection of the two sessions it is to be.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 7;
+pub(crate) const PROTOCOL_VERSION: u16 = 8;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -42,10 +42,23 @@ pub(crate) enum FrameKind {
     Deliver,
     Ahead,
     Taken,
+    List,
+    ListKeys,
+    ListRanges,
+    Forget,
+    Write,
+    WriteNow,
+    Read,
+    Grant,
+    Halt,
+    Stopped,
+    Answer,
+    Notify,
+    NotesTaken,
 }
 
 impl FrameKind {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 36] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -69,6 +82,19 @@ impl FrameKind {
         Self::Deliver,
         Self::Ahead,
         Self::Taken,
+        Self::List,
+        Self::ListKeys,
+        Self::ListRanges,
+        Self::Forget,
+        Self::Write,
+        Self::WriteNow,
+        Self::Read,
+        Self::Grant,
+        Self::Halt,
+        Self::Stopped,
+        Self::Answer,
+        Self::Notify,
+        Self::NotesTaken,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {

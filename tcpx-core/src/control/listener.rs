@@ -39,7 +39,8 @@ fn occupant(handshake: &InboundHandshake) -> Occupant {
 /// The listener and its handshakes.
 #[derive(Debug)]
 pub(crate) struct ControlListener {
-    listener: TcpListener,
+    /// `None`: only those are here that another listener has handed over.
+    listener: Option<TcpListener>,
     /// The listening socket and those of all handshakes.
     set: Watched<EpollSet>,
     /// When connections are taken again, after that has failed.
@@ -65,7 +66,18 @@ impl ControlListener {
         };
         let (listener, set) =
             open().map_err(|error| Error::io(format!("listening on {address}"), &error))?;
-        Ok(Self {
+        Ok(Self::new(Some(listener), set))
+    }
+
+    /// For those that another listener hands over.
+    pub(crate) fn without_socket() -> Result<Self> {
+        let set = EpollSet::new()
+            .map_err(|error| Error::io("making the set of descriptors of a listener", &error))?;
+        Ok(Self::new(None, set))
+    }
+
+    fn new(listener: Option<TcpListener>, set: EpollSet) -> Self {
+        Self {
             listener,
             set: Watched::new(set),
             retry_at: None,
@@ -74,14 +86,26 @@ impl ControlListener {
             last_number: LISTENER,
             hello_timeout: HELLO_TIMEOUT,
             refusals: RefusalLog::default(),
-        })
+        }
     }
 
     /// The address and port at which it listens.
     pub(crate) fn address(&self) -> Result<SocketAddr> {
-        self.listener
-            .local_addr()
-            .map_err(|error| Error::io("asking for the listener's address", &error))
+        let address = match &self.listener {
+            Some(listener) => listener.local_addr(),
+            None => Err(ErrorKind::NotConnected.into()),
+        };
+        address.map_err(|error| Error::io("asking for the listener's address", &error))
+    }
+
+    /// Takes in one that has proven itself at another listener.
+    pub(crate) fn take_in(&mut self, handshake: InboundHandshake) -> Result<()> {
+        self.last_number += 1;
+        self.set
+            .add(&handshake, self.last_number, handshake.interest())
+            .map_err(|error| Error::io("watching a control connection", &error))?;
+        self.proven.insert(self.last_number, handshake);
+        Ok(())
     }
 
     /// Has the system say when something happens in the set, from now on.
@@ -123,11 +147,12 @@ impl ControlListener {
         }
         let mut moved = false;
         for _ in 0..ACCEPTS_PER_ROUND {
+            let Some(listener) = &self.listener else { break };
             // While all are proven and wait to become peers, new ones wait in the system's queue.
             if self.unproven.is_empty() && self.proven.len() >= MAX_HANDSHAKES {
                 break;
             }
-            match self.listener.accept() {
+            match listener.accept() {
                 Ok((stream, address)) => {
                     moved = true;
                     self.retry_at = None;

@@ -56,17 +56,34 @@ impl Engine {
         Error::Deadline { phase: Phase::Accept, peer, waited, detail }
     }
 
+    /// Takes the peer that waits longest as an accept of anyone does, which nobody asks about.
+    fn accept_by_itself(&mut self) {
+        let accept = self.accept_of_anyone();
+        if let Some(key) = self.accept_queue.start_accept(accept.clone()) {
+            self.claim_for(&accept, key);
+        }
+        self.accept_queue.take_accepted(&accept);
+    }
+
     /// Gives a peer that came in its name: the accept's, or else its own if that is free, or else
     /// one that is made up.
     fn claim_for(&mut self, accept: &Accept, key: PeerKey) {
         let name = match accept {
             Accept::Named(name) => name.clone(),
-            Accept::Anyone(_) => {
-                let given = self.peers.get(key).map_or("", Peer::calls_itself).to_owned();
-                self.free_name(given)
-            }
+            Accept::Anyone(_) => self.free_name(self.given_name(key)),
         };
         self.claim(&name, key);
+    }
+
+    /// What a peer that came in is to be called: what its group is called, in a session of a group,
+    /// or else what it calls itself.
+    fn given_name(&self, key: PeerKey) -> String {
+        let introduction = self.peers.get(key).and_then(Peer::introduction);
+        let given = introduction.map(|it| match &self.membership {
+            Some(group) => group.names.of(it),
+            None => it.proven.hello.name.clone(),
+        });
+        given.unwrap_or_default()
     }
 
     /// This name, which the other end chose, if it is good and free, or else "peer-1", "peer-2" and
@@ -100,6 +117,7 @@ impl Engine {
         {
             self.fail_peer(key, error);
         }
+        self.tell_up(key);
     }
 
     /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are
@@ -134,12 +152,12 @@ impl Engine {
         let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));
         if let Some(accept) = self.accept_queue.arrive(key, &given).cloned() {
             self.claim_for(&accept, key);
+        } else if self.commons.session.options.accept_all {
+            self.accept_by_itself();
         }
         self.agenda.mark(key);
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if let Err(error) =
-            peer.link_up(link, agreement, now, &self.commons.session, &self.commons.workers)
-        {
+        if let Err(error) = peer.link_up(link, agreement, now, &self.commons) {
             self.fail_peer(key, error);
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Engine;
 use super::accept_queue::Accept;
 use super::attempts::{Aim, Attempt};
-use super::peer_state::PeerState;
+use crate::completions::peer_state::PeerState;
 use crate::error::{Error, Result};
 use crate::peer::PeerStatus;
 use crate::types::PeerKey;
@@ -21,11 +21,11 @@ impl Engine {
     }
 
     /// Begins to connect, for a time.
-    pub(crate) fn begin_connect(&mut self, name: &str, now: Instant) -> Result<()> {
+    pub(crate) fn begin_connect(&mut self, name: &str, now: Instant) -> Result<PeerKey> {
         let key = self.start_connect(name)?;
         let time = self.commons.session.options.connect_timeout;
         self.begin(Aim::Connect(name.to_owned()), Some(key), time, now);
-        Ok(())
+        Ok(key)
     }
 
     /// Begins to say goodbye, for a time; a peer that is not there is forgotten at once.
@@ -216,7 +216,13 @@ impl Engine {
         }
         match (attempt.name(), outcome) {
             (Some(_), Ok(())) => {}
-            (Some(name), Err(error)) => self.attempts.failed(name, error),
+            (Some(name), Err(error)) => {
+                // The end of a peer was told already.
+                if attempt.peer.is_none() {
+                    self.tell_failure(name, &error);
+                }
+                self.attempts.failed(name, error);
+            }
             (None, outcome) => {
                 self.attempts.anyone_ended(outcome.map(|()| name.unwrap_or_default()));
             }

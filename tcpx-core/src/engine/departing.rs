@@ -96,9 +96,13 @@ impl Engine {
     }
 
     /// Whether anything but the state of transfers has changed since this was asked last that
-    /// somebody may wait for: who is up or has come, what is gone, and what is left of it.
+    /// somebody may wait for: who is up or has come, what is gone, what is left of it, and
+    /// notifications.
     pub(crate) fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.has_news)
+        let ledger = &mut self.commons.ledger;
+        // Whoever takes exports back waits for the end of what uses them.
+        let has_come = ledger.exports.take_over() | ledger.notifications.take_come();
+        std::mem::take(&mut self.has_news) | has_come
     }
 
     fn end_peer(&mut self, key: PeerKey, error: Error, reached: BatchNumber) {
@@ -123,5 +127,6 @@ impl Engine {
             }
             self.parked.push(parked);
         }
+        self.tell_end(key);
     }
 }

@@ -11,7 +11,6 @@ use crate::control::inbound_handshake::Welcomed;
 use crate::control::introduction::Introduction;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
-use crate::peer::commons::Commons;
 use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 
@@ -28,6 +27,9 @@ impl Engine {
             return Err(Error::UnknownPeer { peer: name.to_owned(), known });
         };
         let info = info.clone();
+        if let Some(key) = self.came_by_itself(name, &info) {
+            return Ok(key);
+        }
         self.check_free(name)?;
         self.attempts.forget_failure(name);
         if let Some(key) = self.take_unclaimed_from(&info) {
@@ -43,6 +45,16 @@ impl Engine {
         self.is_listener_due = true;
         self.names.insert(name.to_owned(), key);
         Ok(key)
+    }
+
+    /// The peer that has this name, if it has come in by itself from where this connection info
+    /// leads, and was accepted without an accept.
+    fn came_by_itself(&self, name: &str, info: &ConnInfo) -> Option<PeerKey> {
+        if !self.commons.session.options.accept_all {
+            return None;
+        }
+        let (key, peer) = self.peer(name).ok()?;
+        (peer.came_from(info) && !peer.is_left()).then_some(key)
     }
 
     /// Takes the peer out of the accept queue that a connect with this connection info would reach.
@@ -74,18 +86,29 @@ impl Engine {
     }
 
     fn meet_one(&mut self, number: u64, now: Instant) -> bool {
+        let device = self.device();
         let Some(listener) = &mut self.listener else { return false };
         let Some(introduction) = listener.introduction(number) else { return false };
+        let wanted = introduction.wanted();
+        if wanted != device {
+            if let Some(handshake) = listener.take(number) {
+                self.hand_over(wanted, handshake);
+            }
+            return true;
+        }
+        let Some(introduction) = listener.introduction(number) else { return false };
+        let ours = &self.commons.session.identity.session;
+        // A session that connects to itself is two peers, one at each end.
+        let is_own = introduction.session() == ours;
         let dial = self.peers.iter().find_map(|(key, peer)| {
             let connector = peer.connector()?;
-            is_same(connector, introduction).then_some((key, connector))
+            (!is_own && is_same(connector, introduction)).then_some((key, connector))
         });
         let own = dial.map(|(_, connector)| match connector.unanswered() {
             Some(_) => OwnDial::Greeted,
             None => OwnDial::Unheard,
         });
         let is_given_up = self.peers.values().any(|peer| peer.replaces(introduction.nonce()));
-        let ours = &self.commons.session.identity.session;
         match (decide(ours, introduction.session(), own, is_given_up), dial) {
             (Verdict::Adopt, Some((key, _))) => self.adopt(key, number, now),
             (Verdict::Wait, _) => {
@@ -112,12 +135,12 @@ impl Engine {
         self.agenda.mark(key);
         let (Some(handshake), Some(peer)) = (handshake, self.peers.get_mut(key)) else { return };
         let instead_of = peer.connector().and_then(Connector::unanswered);
-        let Commons { session, workers, .. } = &self.commons;
-        let Some(welcomed) = handshake.welcome(&session.identity, instead_of) else { return };
+        let identity = &self.commons.session.identity;
+        let Some(welcomed) = handshake.welcome(identity, instead_of) else { return };
         let Welcomed { link, agreement, .. } = welcomed;
         tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
         self.accept_queue.note_taken_by_connect();
-        if let Err(error) = peer.link_up(link, agreement, now, session, workers) {
+        if let Err(error) = peer.link_up(link, agreement, now, &self.commons) {
             self.fail_peer(key, error);
         }
     }

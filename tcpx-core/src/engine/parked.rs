@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::peer::commons::Ledger;
-use crate::peer::leftover::Leftover;
-use crate::peer::protocol::operation::{NewOperation, Operation};
+use crate::peer::leftover::{LeftList, Leftover, Whose};
+use crate::peer::protocol::operation::{NewOperation, PostedOperation};
 use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm, close_comms};
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
@@ -98,7 +98,9 @@ impl Parked {
 
     /// Whether no operation's memory is in use.
     fn uses_nothing(&self) -> bool {
-        self.leftover.operations.is_empty() && self.held.as_ref().is_none_or(Vec::is_empty)
+        self.leftover.operations.is_empty()
+            && self.leftover.listed.is_empty()
+            && self.held.as_ref().is_none_or(Vec::is_empty)
     }
 
     /// Has its receive comms closed.
@@ -111,6 +113,7 @@ impl Parked {
     /// Ends everything: nothing touches its memory any more.
     pub(super) fn end(mut self, ledger: &mut Ledger) {
         self.end_operations(ledger);
+        self.end_lists(ledger, |_| true);
         let registrations = &mut ledger.registrations;
         for staging in self.leftover.stagings {
             ledger.staging.give_back(staging);
@@ -123,8 +126,13 @@ impl Parked {
 
     /// Ends its operations, and keeps their memory.
     pub(super) fn give_up_waiting(&mut self, ledger: &mut Ledger, reached: BatchNumber) {
-        let registration = |operation: &Operation| operation.posted.span.registration;
-        let held: Vec<_> = self.leftover.operations.iter().map(registration).collect();
+        let registration = |operation: &PostedOperation| operation.posted.span.registration;
+        let mut held: Vec<_> = self.leftover.operations.iter().map(registration).collect();
+        for left in &self.leftover.listed {
+            if let Whose::Own { .. } = left.whose {
+                held.extend_from_slice(left.pieces.owners());
+            }
+        }
         held.iter().for_each(|key| ledger.registrations.begin(*key));
         tracing::error!(
             peer = %self.name, error = %self.error, operations = held.len(),
@@ -133,6 +141,20 @@ impl Parked {
         );
         self.held = Some(held);
         self.end_operations(ledger);
+        // What the peer has asked for keeps its exports in use: nobody waits for its end.
+        self.end_lists(ledger, |left| matches!(left.whose, Whose::Own { .. }));
+    }
+
+    fn end_lists(&mut self, ledger: &mut Ledger, is_meant: impl Fn(&LeftList) -> bool) {
+        for left in self.leftover.listed.extract_if(.., |left| is_meant(left)) {
+            match left.whose {
+                Whose::Own { transfer, direction } => {
+                    let error = self.error.seen_by(direction);
+                    ledger.listed_ended(transfer, &left.pieces, Err(error));
+                }
+                Whose::Peers(uses) => ledger.exports.end_all(&uses),
+            }
+        }
     }
 
     fn end_operations(&mut self, ledger: &mut Ledger) {

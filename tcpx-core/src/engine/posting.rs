@@ -69,6 +69,7 @@ impl Engine {
         connection.make_room(direction, posts.len())?;
         cell.posted(direction, posts.len() as u64);
         let posted = connection.post(&self.posting, &mut self.commons);
+        self.begin_time(key, &cell, None);
         self.end_on_error(peer_key, posted)?;
         self.posted(peer_key, posts.len());
         Ok(())
@@ -113,12 +114,14 @@ impl Engine {
         operations: &[NewOperation],
     ) -> Result<()> {
         self.check_open()?;
-        let peer_key = self.commons.ledger.transfers.get(transfer)?.peer;
+        let state = self.commons.ledger.transfers.get(transfer)?;
+        let (peer_key, cell) = (state.peer, Arc::clone(&state.cell));
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
         connection.check_posts(direction, operations.len())?;
         connection.make_room(direction, operations.len())?;
         let posted = connection.post(operations, &mut self.commons);
+        self.begin_time(transfer, &cell, None);
         // What was posted has ended with the peer.
         let _ = self.end_on_error(peer_key, posted);
         self.has_posted = true;
@@ -137,8 +140,8 @@ impl Engine {
         // What is complete has nothing to withdraw.
         let (peer_key, is_complete) = (transfer.peer, transfer.is_complete());
         let peer = self.peers.get_mut(peer_key).filter(|_| !is_complete);
-        let Some(connection) = peer.and_then(|peer| peer.connection_mut()) else { return };
-        let cancelled = connection.cancel(key, &mut self.commons);
+        let Some(peer) = peer else { return };
+        let cancelled = peer.cancel(key, &mut self.commons);
         self.agenda.mark(peer_key);
         let _ = self.end_on_error(peer_key, cancelled);
     }
@@ -146,6 +149,7 @@ impl Engine {
     /// Lets go of a transfer: withdraws what it can, and forgets it with its last operation.
     pub(crate) fn release(&mut self, key: TransferKey) {
         self.cancel(key);
+        self.deadlines.remove(key);
         self.commons.ledger.transfers.detach(key);
     }
 }

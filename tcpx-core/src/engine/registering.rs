@@ -1,8 +1,12 @@
 //! Memory that comes, goes, or is being copied, and who may post on it meanwhile.
 
+use std::task::Poll;
+
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::OwnedMemory;
+use crate::memory::new_registration::NewRegistration;
+use crate::peer::commons::Ledger;
 use crate::plugin::comm::Deregistration;
 use crate::types::memory_id::MemoryId;
 use crate::types::{Access, MemoryType, RegistrationKey};
@@ -33,18 +37,51 @@ impl Engine {
         Ok(id)
     }
 
-    /// Takes memory out. What is returned is to be done without the lock: every comm that knows the
-    /// memory is told to forget it, and if the session owned it, it is freed after that.
-    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Deregistered> {
+    /// Adds many ranges, all or none. Nobody can use one of them before all are there.
+    ///
+    /// # Errors
+    /// [`Error::ListedRegistration`] for the first that is wrong.
+    pub(crate) fn register_list(&mut self, list: &[NewRegistration]) -> Result<Vec<MemoryId>> {
+        let registrations = &mut self.commons.ledger.registrations;
+        let mut ids = Vec::with_capacity(list.len());
+        for (index, new) in list.iter().enumerate() {
+            match registrations.add(new.address.get(), new.bytes, new.memory, new.access, None) {
+                Ok(id) => ids.push(id),
+                Err(error) => {
+                    for id in ids {
+                        // No comm has heard of it yet.
+                        registrations.remove(id, |_, _| {})?;
+                    }
+                    return Err(error.at_index_of_list(index));
+                }
+            }
+        }
+        ids.iter().for_each(|id| self.offer(*id));
+        Ok(ids)
+    }
+
+    /// Takes memory out, and everything back that is exported of it, unless operations of the
+    /// program use it. What is returned is to be done without the lock: every comm that knows the
+    /// memory is told to forget it, and if the session owned it, it is freed after that. Pending:
+    /// peers use it, and cannot begin to any more.
+    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Poll<Deregistered>> {
         self.withhold(id);
         let outcome = self.take_memory_out(id);
-        if outcome.is_err() {
+        if !matches!(outcome, Ok(Poll::Ready(_))) {
             self.offer(id);
         }
         outcome
     }
 
-    fn take_memory_out(&mut self, id: MemoryId) -> Result<Deregistered> {
+    fn take_memory_out(&mut self, id: MemoryId) -> Result<Poll<Deregistered>> {
+        let Ledger { registrations, exports, .. } = &mut self.commons.ledger;
+        registrations.check_unused(id)?;
+        exports.revoke_all_of(id);
+        let is_used = exports.active_of(id) > 0;
+        self.stop_serving_revoked();
+        if is_used {
+            return Ok(Poll::Pending);
+        }
         let (peers, parked) = (&self.peers, &self.parked);
         let mut calls = Vec::new();
         let removed = self.commons.ledger.registrations.remove(id, |comm, handle| {
@@ -57,7 +94,7 @@ impl Engine {
         if self.is_stuck && matches!(owned, Some(OwnedMemory::Gpu(_))) {
             std::mem::forget(owned.take());
         }
-        Ok(Deregistered { calls, owned })
+        Ok(Poll::Ready(Deregistered { calls, owned }))
     }
 
     /// A copy to or from memory begins, while which nothing is posted on it.
@@ -66,10 +103,9 @@ impl Engine {
     /// [`Error::InUse`] when something was posted by now.
     pub(crate) fn begin_copy(&mut self, id: MemoryId, key: RegistrationKey) -> Result<()> {
         self.withhold(id);
-        let registrations = &mut self.commons.ledger.registrations;
-        let operations = registrations.operations(id);
+        let operations = self.commons.ledger.uses(id);
         if operations == 0 {
-            registrations.begin_copy(key);
+            self.commons.ledger.registrations.begin_copy(key);
             return Ok(());
         }
         self.offer(id);

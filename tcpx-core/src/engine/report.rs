@@ -9,7 +9,7 @@ use crate::error::{Awaited, Error, Phase};
 use crate::peer::Peer;
 use crate::peer::protocol::withdrawal::Unmatched;
 use crate::plugin::Plugin;
-use crate::stats::report::{SessionReport, StagingTimes};
+use crate::stats::report::{PeerReport, SessionReport, StagingTimes};
 use crate::types::{PeerKey, TransferKey};
 
 impl Engine {
@@ -86,7 +86,12 @@ impl Engine {
 
     pub(crate) fn report(&self) -> SessionReport {
         let plugin: &Plugin = &self.commons.session.plugin;
-        let mut peers: Vec<_> = self.peers.values().map(|peer| peer.report()).collect();
+        let notifications = &self.commons.ledger.notifications;
+        let report = |(key, peer): (PeerKey, &Peer)| {
+            let notifications_waiting = notifications.waiting_of(key);
+            PeerReport { notifications_waiting, ..peer.report() }
+        };
+        let mut peers: Vec<_> = self.peers.iter().map(report).collect();
         peers.sort_by(|left, right| left.name.cmp(&right.name));
         let mut sums = self.departed.clone();
         peers.iter().for_each(|peer| sums.add(peer));
@@ -107,6 +112,7 @@ impl Engine {
             alarms: self.watch.alarms.report(),
             peers_parked: self.peers_parked(),
             plugin_calls_hung: self.hung_calls(Instant::now()).len(),
+            notifications_waiting: notifications.waiting(),
             total,
             nics,
             peers,

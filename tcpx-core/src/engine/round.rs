@@ -43,9 +43,10 @@ impl Engine {
         self.stages.round(now, self.commons.batch.submitting());
         self.has_posted = false;
         self.resting_until = None;
+        self.tell_taken();
         events.drain(..).for_each(|event| self.hear(event));
         self.agenda.begin(now);
-        let mut moved = self.accept_links(now);
+        let mut moved = self.expire(now) | self.accept_links(now);
         for _ in 0..self.agenda.due() {
             let Some(key) = self.agenda.take() else { break };
             moved |= self.drive(key, now);
@@ -105,7 +106,11 @@ impl Engine {
         let was_up = is_up(peer);
         let moved = match peer.progress(now, &mut self.commons) {
             Ok(moved) => {
-                self.has_news |= is_up(peer) != was_up;
+                let is_up = is_up(peer);
+                self.has_news |= is_up != was_up;
+                if is_up && !was_up {
+                    self.tell_up(key);
+                }
                 moved
             }
             Err(error) => {
@@ -196,7 +201,8 @@ impl Engine {
         let parked = (!self.parked.is_empty()).then(|| now + PARKED_LOOK);
         let workers = self.commons.workers.have_jobs().then(|| now + WORKERS_LOOK);
         let attempts = self.attempts.next_overdue();
-        let timers = [self.agenda.next_timer(), listener, parked, workers, attempts];
+        let overdue = self.deadlines.next();
+        let timers = [self.agenda.next_timer(), listener, parked, workers, attempts, overdue];
         let look = self.watch.rounds.next_at(now);
         timers.into_iter().flatten().fold(look, Instant::min)
     }

@@ -95,7 +95,7 @@ impl Engine {
     }
 
     fn name_chunk(&self, failure: &BatchFailure) -> Error {
-        let Some(job) = failure.suspect else { return failure.source.clone().into() };
+        let Some(job) = &failure.suspect else { return failure.source.clone().into() };
         let JobLabel { peer, direction, channel, registration, tag, chunk } = job.label;
         let peer = self.peers.get(peer);
         Error::UnpackFailed(Arc::new(UnpackFailure {

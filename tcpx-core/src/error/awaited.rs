@@ -37,7 +37,7 @@ pub(crate) struct AwaitedTransfer {
     pub(crate) chunks_posted: u64,
     pub(crate) unmatched: usize,
     /// The oldest of those, by its tag, unless all of them are being withdrawn.
-    pub(crate) oldest: Option<(Direction, i32)>,
+    pub(crate) oldest: Option<(Direction, i64)>,
 }
 
 impl Awaited {

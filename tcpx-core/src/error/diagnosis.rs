@@ -20,6 +20,7 @@ use super::dial_failure::DialFailure;
 use super::memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
 use super::phase::Phase;
 use super::plugin_failure::PluginFailure;
+use super::remote_problem::RemoteProblem;
 use super::setting_problem::{PluginChunkProblem, SettingProblem};
 
 impl Error {
@@ -82,13 +83,14 @@ impl Error {
                 &requests::RECEIVE_TOO_SMALL
             }
             Self::SizeMismatch { .. } => &requests::SIZES_DIFFER,
-            Self::Registration { problem: RegistrationProblem::ReceiveIntoHostMemory, .. } => {
-                &requests::RECEIVE_INTO_HOST_MEMORY
+            Self::Registration { problem, .. } | Self::ListedRegistration { problem, .. } => {
+                of_registration(*problem)
             }
-            Self::Registration { problem: RegistrationProblem::NotExportable { .. }, .. } => {
-                &requests::MEMORY_NOT_EXPORTABLE
-            }
-            Self::Registration { .. } => &requests::REGISTRATION_UNFIT,
+            Self::Remote { problem, .. } => return of_remote_memory(*problem),
+            Self::RemoteKey(_) => &requests::REMOTE_KEY_UNUSABLE,
+            Self::NotificationTooLong { .. } => &requests::LISTS_DIFFER,
+            Self::NotificationsFull { .. } => &requests::NOTIFICATIONS_NOT_READ,
+            Self::Expired { .. } => &requests::OPERATION_EXPIRED,
             Self::InUse { .. } => &requests::DEREGISTERED_IN_USE,
             Self::Fragments { source: DescriptorError::DestinationOutOfBounds { .. }, .. } => {
                 &requests::RECEIVE_TOO_SMALL
@@ -123,6 +125,7 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
         Departure::Silent(_) | Departure::HostGone(_) => &connection::PEER_SILENT,
         Departure::Unanswered(_) => &connection::GOODBYE_UNANSWERED,
         Departure::NeverUp { .. } => &connection::PEER_DID_NOT_COME,
+        Departure::KeptMemory(_) => &connection::PEER_KEPT_MEMORY,
         Departure::ChunksLost { .. } => &connection::DATA_PATH_CUT,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }
@@ -149,6 +152,31 @@ fn of_load(error: &LoadError) -> &'static Diagnosis {
         LoadError::WrongName { .. } => &plugin::PLUGIN_OTHER_VENDOR,
         _ => &plugin::PLUGIN_NOT_LOADABLE,
     }
+}
+
+fn of_registration(problem: RegistrationProblem) -> &'static Diagnosis {
+    match problem {
+        RegistrationProblem::ReceiveIntoHostMemory => &requests::RECEIVE_INTO_HOST_MEMORY,
+        RegistrationProblem::NotExportable { .. } => &requests::MEMORY_NOT_EXPORTABLE,
+        _ => &requests::REGISTRATION_UNFIT,
+    }
+}
+
+fn of_remote_memory(problem: RemoteProblem) -> Option<&'static Diagnosis> {
+    Some(match problem {
+        RemoteProblem::AnotherSession | RemoteProblem::UnknownKey => &requests::REMOTE_KEY_UNKNOWN,
+        RemoteProblem::Revoked => &requests::REMOTE_MEMORY_REVOKED,
+        RemoteProblem::OutOfRange { .. } => &requests::REMOTE_RANGE_OUTSIDE,
+        RemoteProblem::Access { .. } => &requests::REMOTE_ACCESS_REFUSED,
+        RemoteProblem::LengthsDiffer { .. }
+        | RemoteProblem::Nothing
+        | RemoteProblem::MixedMemory
+        | RemoteProblem::SeveralDevices
+        | RemoteProblem::TooMany { .. } => &requests::LISTS_DIFFER,
+        RemoteProblem::ReceiveIntoHostMemory => &requests::RECEIVE_INTO_HOST_MEMORY,
+        RemoteProblem::Leaves => &connection::PEER_SAID_GOODBYE,
+        RemoteProblem::NoMemory => return None,
+    })
 }
 
 /// By the dynamic linker's words, the most special first.

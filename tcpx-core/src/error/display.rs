@@ -89,6 +89,9 @@ impl fmt::Display for Text<'_> {
             Error::Registration { id, problem } => {
                 write!(f, "registration {}: {problem}", id.map_or(0, MemoryId::get))
             }
+            Error::ListedRegistration { index, problem } => {
+                write!(f, "range {index} of the list, of which none was registered: {problem}")
+            }
             Error::InUse { id, operations: 0 } => {
                 write!(f, "registration {id} is being read or written through the session")
             }
@@ -97,10 +100,33 @@ impl fmt::Display for Text<'_> {
                 "registration {id} is in use by {operations} posted operations; wait for their \
                  transfers or cancel them"
             ),
+            Error::Remote { peer, memory, problem } => {
+                match peer {
+                    Some(peer) => write!(f, "memory of peer {peer}")?,
+                    None => f.write_str("exported memory")?,
+                }
+                if let Some(memory) = memory {
+                    write!(f, ", registration {memory}")?;
+                }
+                write!(f, ": {problem}")
+            }
+            Error::NotificationTooLong { bytes } => {
+                write!(f, "a notification of {bytes} bytes; 65536 are the most")
+            }
+            Error::NotificationsFull { peer, queued_bytes } => write!(
+                f,
+                "notifications of {queued_bytes} bytes wait for peer {peer}, whose program does \
+                 not take what it has"
+            ),
+            Error::RemoteKey(error) => write!(f, "remote key: {error}"),
             Error::Fragments { peer, channel, chunk_bytes, source } => {
                 write!(f, "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")
             }
             Error::Cancelled => f.write_str("cancelled"),
+            Error::Expired { peer, after } => {
+                write!(f, "given up: it had not ended within its {:.3} s", after.as_secs_f64())?;
+                peer.as_ref().map_or(Ok(()), |peer| write!(f, ", peer {peer}"))
+            }
             Error::Released => f.write_str("the transfer was released"),
             Error::Closed => f.write_str("the session is closed, or the peer was disconnected"),
             Error::Forked => f.write_str(
@@ -149,6 +175,8 @@ mod tests {
         BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
     };
     use crate::error::phase::Phase;
+    use crate::error::remote_key::RemoteKeyError;
+    use crate::error::remote_problem::RemoteProblem;
     use crate::error::setting_problem::SettingProblem;
 
     #[test]
@@ -179,6 +207,8 @@ mod tests {
         let bounce = MemoryUnavailable::BounceBuffer(BounceBufferProblem::Missing);
         let past_end =
             RegistrationProblem::OutOfBounds { offset: 8, bytes: 9, registered_bytes: 16 };
+        let outside =
+            RemoteProblem::OutOfRange { index: 4, offset: 8, bytes: 9, exported_bytes: 16 };
         let read_only = RegistrationProblem::ReadOnlyOnGpu { address: 0x7000, bytes: 8192 };
         for (error, text) in [
             (
@@ -214,6 +244,10 @@ mod tests {
                 "registration 3: offset 8 and size 9 reach past its 16 bytes [TCPX-825]",
             ),
             (
+                Error::ListedRegistration { index: 2, problem: RegistrationProblem::Empty },
+                "range 2 of the list, of which none was registered: the size is 0 [TCPX-825]",
+            ),
+            (
                 Error::Registration { id: None, problem: read_only },
                 "registration 0: the session's GPU may only read 8192 bytes at 0x7000; map them \
                  with write access to receive into them, or register them for sending only \
@@ -233,6 +267,23 @@ mod tests {
                  effective chunk size is then 0, so every transfer spins on empty chunks for \
                  ever; cure: export NCCL_DYNAMIC_CHUNK_SIZE=524288; with TCPX_PREFLIGHT=0 it is \
                  loaded unchecked, and may end, crash or hang this process [TCPX-101]",
+            ),
+            (
+                Error::Remote {
+                    peer: Some("p".into()),
+                    memory: MemoryId::new(3),
+                    problem: outside,
+                },
+                "memory of peer p, registration 3: range 4: offset 8 and size 9 reach past the 16 \
+                 bytes that are exported [TCPX-832]",
+            ),
+            (
+                Error::Remote { peer: None, memory: None, problem: RemoteProblem::Revoked },
+                "exported memory: its export was taken back [TCPX-831]",
+            ),
+            (
+                RemoteKeyError::Length { have: 85, need: 86 }.into(),
+                "remote key: 85 bytes, a key has 86 [TCPX-834]",
             ),
             (Error::io("listening", &ErrorKind::AddrInUse.into()), "listening: address in use"),
         ] {

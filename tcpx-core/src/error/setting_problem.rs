@@ -78,6 +78,9 @@ pub enum SettingProblem {
     /// A name has to have at least one letter.
     #[error("must not be empty")]
     Empty,
+    /// The name of a group would be that of a device of another.
+    #[error("ends as the names of devices do, with \"/gpu\" and a number")]
+    NameOfDevice,
     /// A name is longer than a hello has room for.
     #[error("{bytes} bytes long, at most {limit} are possible")]
     TooLong {

@@ -24,7 +24,7 @@ pub struct UnpackFailure {
     /// copied from. `None` where it is gone already.
     pub registration: Option<MemoryId>,
     /// Tag of the message; of a chunk to be sent, of one of its messages.
-    pub tag: i32,
+    pub tag: i64,
     /// Number of the chunk in its message, from 0; 0 for one that is shared.
     pub chunk: u64,
     /// Bytes of the chunk.

@@ -1,11 +1,12 @@
 //! Memory descriptors: what one end tells another about memory that it has registered, in a sealed
-//! envelope.
+//! envelope. They are read as text too, for programs that have no such envelope.
 //!
 //! The body has 20 bytes, little-endian: address (u64), size (u64), pointer type (i32). The
 //! envelope's digest finds damage and proves no origin.
 
 use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES, SealError};
 
+use super::descriptor_text::DescriptorText;
 use crate::types::MemoryType;
 
 const ENVELOPE: Envelope = Envelope { magic: *b"TCPXMEMD", version: 1 };
@@ -39,6 +40,12 @@ pub enum MemoryDescriptorError {
     /// Bits changed on the way.
     #[error("damaged on the way: the checksum does not match")]
     Digest,
+    /// It begins as the text form does, and is none.
+    #[error("as text it is \"address,size,type\", three decimal numbers; byte {at} does not fit")]
+    Text {
+        /// Place of the first byte that does not belong there, from 0 on.
+        at: usize,
+    },
     /// A pointer type that is neither host nor device memory.
     #[error("ptr_type {0} is not known")]
     PointerType(i32),
@@ -96,11 +103,18 @@ impl MemoryDescriptor {
         Ok(seal(self.address, self.bytes, self.memory.ptr_type()))
     }
 
-    /// Reads bytes that [`serialize`](Self::serialize) made. They may come from anywhere.
+    /// Reads bytes that [`serialize`](Self::serialize) made, or the text `address,size,type`: three
+    /// decimal numbers, of which the last is 1 for host memory and 2 for device memory. They may
+    /// come from anywhere.
     ///
     /// # Errors
     /// Each [`MemoryDescriptorError`].
     pub fn deserialize(bytes: &[u8]) -> Result<Self, MemoryDescriptorError> {
+        if DescriptorText::is_meant(bytes) {
+            let text =
+                DescriptorText::read(bytes).map_err(|at| MemoryDescriptorError::Text { at })?;
+            return Self::checked(text.address, text.bytes, text.ptr_type);
+        }
         let body = ENVELOPE
             .open(bytes)
             .map_err(|error| MemoryDescriptorError::of_envelope(error, bytes.len()))?;
@@ -111,13 +125,14 @@ impl MemoryDescriptor {
         };
         let (address, size, ptr_type) =
             fields().ok_or(MemoryDescriptorError::length(bytes.len()))?;
-        let ptr_type = i32::from_le_bytes(ptr_type);
-        let descriptor = Self {
-            address: u64::from_le_bytes(address),
-            bytes: u64::from_le_bytes(size),
-            memory: MemoryType::from_ptr_type(ptr_type)
-                .ok_or(MemoryDescriptorError::PointerType(ptr_type))?,
-        };
+        let (address, size) = (u64::from_le_bytes(address), u64::from_le_bytes(size));
+        Self::checked(address, size, i32::from_le_bytes(ptr_type))
+    }
+
+    fn checked(address: u64, bytes: u64, ptr_type: i32) -> Result<Self, MemoryDescriptorError> {
+        let memory = MemoryType::from_ptr_type(ptr_type)
+            .ok_or(MemoryDescriptorError::PointerType(ptr_type))?;
+        let descriptor = Self { address, bytes, memory };
         descriptor.check()?;
         Ok(descriptor)
     }
@@ -169,7 +184,11 @@ mod tests {
         let bytes = SAMPLE.serialize().unwrap();
         let fault = |bytes: &[u8]| MemoryDescriptor::deserialize(bytes).unwrap_err();
         assert_eq!(fault(b""), E::Magic);
-        assert_eq!(fault(b"0x7f0000001000,1073741824,2"), E::Magic);
+        assert_eq!(fault(b"-4096,1073741824,2"), E::Magic);
+        assert_eq!(fault(b"0x7f0000001000,1073741824,2"), E::Text { at: 1 });
+        assert_eq!(fault(b"4096,1073741824"), E::Text { at: 15 });
+        assert_eq!(fault(b"4096,1073741824,3"), E::PointerType(3));
+        assert_eq!(fault(b"4096,0,1"), E::Range { address: 4096, bytes: 0 });
         assert_eq!(fault(&bytes[..39]), E::Length { have: 39, need: 40 });
         assert_eq!(fault(&[&bytes[..], b"x"].concat()), E::Length { have: 41, need: 40 });
         let mut newer = bytes;
@@ -192,10 +211,10 @@ mod tests {
         ) {
             let memory = if is_host { MemoryType::Host } else { MemoryType::Device };
             let descriptor = MemoryDescriptor { address, bytes, memory };
-            prop_assert_eq!(
-                MemoryDescriptor::deserialize(&descriptor.serialize().unwrap()),
-                Ok(descriptor)
-            );
+            let text = format!("{address},{bytes},{}", memory.ptr_type());
+            let sealed = descriptor.serialize().unwrap();
+            prop_assert_eq!(MemoryDescriptor::deserialize(&sealed), Ok(descriptor));
+            prop_assert_eq!(MemoryDescriptor::deserialize(text.as_bytes()), Ok(descriptor));
         }
 
         #[test]
@@ -210,6 +229,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            // No text comes about by chance: its last number is 1 or 2.
             prop_assert!(MemoryDescriptor::deserialize(&bytes).is_err());
         }
     }

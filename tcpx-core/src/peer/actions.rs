@@ -5,10 +5,12 @@ use super::commons::{Commons, Ledger};
 use super::connection::{Closing, Connection, phase_of};
 use super::protocol::action::{Action, Completion, Ending, Outcome};
 use super::protocol::arrivals::Loss;
+use super::protocol::one_sided::prepared::PreparedList;
 use super::protocol::operation::Withdrawal;
 use super::protocol::stage::PeerStage;
 use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
+use crate::exports::refusal::Refusal;
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::reactor::poller::Target;
 use crate::transfer::plan::ChunkPlan;
@@ -16,7 +18,7 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
 use crate::transfer::stripe::chunk_count;
-use crate::types::{Direction, MemoryType, RegistrationKey};
+use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 impl Connection {
     /// Does what the protocol says, until it says nothing more.
@@ -28,13 +30,24 @@ impl Connection {
                 Action::SendMessage { frame, member } => {
                     self.send_message(&frame, &member, &mut cx.ledger);
                 }
+                Action::SendListed { frame, pieces, note } => {
+                    self.send_listed(&frame, pieces, note.as_deref(), &mut cx.ledger);
+                }
+                Action::Note { number, is_published } => {
+                    self.take_note(number, is_published, &cx.ledger)?;
+                }
+                Action::Served(uses) => cx.ledger.exports.end_all(&uses),
+                Action::Refused(why) => self.warn_of_refusal(why),
+                Action::CompleteListed { transfer, list, outcome } => {
+                    self.complete_listed(transfer, &list, outcome, &mut cx.ledger);
+                }
                 Action::TakeKept { number, into } => self.take_kept(number, into, &mut cx.ledger),
                 Action::Connect(handles) => {
                     if let Some(setup) = &self.setup {
                         setup.connect(handles);
                     }
                 }
-                Action::Open => self.open(cx),
+                Action::Open => self.open(cx)?,
                 Action::Credit(chunks) => self.use_credit(&chunks),
                 Action::PrepareStaging { channel, memory } => {
                     if !self.prepare_staging(channel, memory, cx) {
@@ -70,8 +83,8 @@ impl Connection {
         Ok(())
     }
 
-    fn open(&mut self, cx: &mut Commons) {
-        let Some(setup) = self.setup.take() else { return };
+    fn open(&mut self, cx: &mut Commons) -> Result<()> {
+        let Some(setup) = self.setup.take() else { return Ok(()) };
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
         let Comms { sends, receives } = setup.finish();
@@ -92,6 +105,17 @@ impl Connection {
         }
         let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
         tracing::info!(peer = %self.name, channels, chunk_bytes, "peer is up");
+        Ok(())
+    }
+
+    /// Says once what somebody should look at who runs this.
+    fn warn_of_refusal(&self, why: Refusal) {
+        tracing::warn!(
+            peer = %self.name,
+            "refused a request for memory of this session: {}; further ones of this peer are only \
+             counted",
+            why.reason()
+        );
     }
 
     fn prepare_staging(&mut self, channel: u16, memory: MemoryType, cx: &mut Commons) -> bool {
@@ -203,6 +227,8 @@ impl Connection {
                 let gone = || self.gone(Departure::Goodbye, Phase::of(direction));
                 ledger.failed_with(transfer, registration, gone);
             }
+            // Of operations with a list only.
+            Outcome::Refused { .. } => ledger.done(transfer, registration),
             Outcome::SizeMismatch { send_bytes, recv_bytes } => {
                 ledger.failed_with(transfer, registration, || {
                     let peer = self.name.to_string();
@@ -210,6 +236,35 @@ impl Connection {
                 });
             }
         }
+    }
+
+    /// An operation with a list has ended.
+    fn complete_listed(
+        &mut self,
+        transfer: TransferKey,
+        list: &PreparedList,
+        outcome: Outcome,
+        ledger: &mut Ledger,
+    ) {
+        let outcome = match outcome {
+            Outcome::Done => Ok(()),
+            Outcome::Withdrawn(Withdrawal::Cancelled) => Err(Error::Cancelled),
+            Outcome::Withdrawn(Withdrawal::PeerLeft) => {
+                Err(self.gone(Departure::Goodbye, Phase::of(list.direction())))
+            }
+            Outcome::Refused { why, range } => match why.problem(&list.asked_range(range)) {
+                Some(problem) => {
+                    let peer = Some(self.name.to_string());
+                    Err(Error::Remote { peer, memory: None, problem })
+                }
+                None => Err(Error::Cancelled),
+            },
+            Outcome::Withdrawn(Withdrawal::Left) | Outcome::SizeMismatch { .. } => {
+                Err(Error::Closed)
+            }
+        };
+        self.record.errors += u64::from(outcome.is_err());
+        ledger.listed_ended(transfer, &list.pieces, outcome);
     }
 
     fn error_of_end(&self, ending: Ending, during: PeerStage) -> Error {

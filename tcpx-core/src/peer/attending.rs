@@ -40,7 +40,7 @@ impl Connection {
         }
         let awaits_worker = self.setup.is_some() || self.closing.is_some();
         let mut wants = Attention {
-            again: self.link.has_more() || self.protocol.is_withdrawing(),
+            again: self.link.has_more() || self.protocol.is_withdrawing() || self.says_more(),
             polls: self.link.must_be_polled(),
             awaits_worker,
             timeout: self.timeout,
@@ -69,6 +69,11 @@ impl Connection {
             wants.receiving |= lane.awaits_bytes();
         }
         wants
+    }
+
+    /// Whether the protocol has more to say, and the link takes it.
+    fn says_more(&self) -> bool {
+        self.link.unsent_bytes() == 0 && self.protocol.has_more_to_say()
     }
 
     /// Whether it is up with nothing under way and nothing posted.

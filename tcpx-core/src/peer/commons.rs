@@ -1,11 +1,17 @@
 //! What every peer of a session reads and writes.
 
+use std::sync::Arc;
+
 use super::session_context::SessionContext;
+use crate::completions::notification_queue::NotificationQueue;
 use crate::error::Error;
+use crate::exports::table::Exports;
 use crate::plugin::registrations::Registrations;
 use crate::transfer::batch::Batch;
+use crate::transfer::pieces::Pieces;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
+use crate::types::memory_id::MemoryId;
 use crate::types::{RegistrationKey, TransferKey};
 use crate::workers::Workers;
 
@@ -18,16 +24,40 @@ pub(crate) struct Commons {
     pub(crate) workers: Workers,
 }
 
-/// The session's books: transfers, the memory that their operations use, and that in which they are
-/// gathered.
-#[derive(Debug, Default)]
+/// The session's books: transfers, the memory that their operations use, what of it peers may
+/// reach, and that in which operations are gathered.
+#[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) transfers: Transfers,
     pub(crate) registrations: Registrations,
+    pub(crate) exports: Exports,
     pub(crate) staging: StagingPool,
+    /// What peers have to say to the program.
+    pub(crate) notifications: Arc<NotificationQueue>,
 }
 
 impl Ledger {
+    /// Operations that use a registration: posted by the program, or asked for by peers.
+    pub(crate) fn uses(&self, id: MemoryId) -> usize {
+        self.registrations.operations(id) + self.exports.active_of(id)
+    }
+
+    /// An operation has ended whose memory is these pieces: it is not used any more.
+    pub(crate) fn listed_ended(
+        &mut self,
+        transfer: TransferKey,
+        pieces: &Pieces,
+        outcome: Result<(), Error>,
+    ) {
+        for owner in pieces.owners() {
+            self.registrations.end(*owner);
+        }
+        match outcome {
+            Ok(()) => self.transfers.done(transfer),
+            Err(error) => self.transfers.failed(transfer, || error),
+        }
+    }
+
     /// An operation is done: its memory is not used any more.
     pub(crate) fn done(&mut self, transfer: TransferKey, registration: RegistrationKey) {
         self.registrations.end(registration);

@@ -66,6 +66,10 @@ pub(crate) struct Connection {
     pub(super) closing: Option<Closing>,
     /// Messages that went ahead of their receives.
     pub(super) kept: KeptMessages,
+    /// Notes of writes that are under way.
+    pub(super) kept_notes: KeptMessages,
+    /// Room for what is sent on the link of several pieces.
+    pub(super) scratch: Vec<u8>,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
     /// Chunks that were sent, and that arrived, when the last round ended.
@@ -91,6 +95,7 @@ impl Connection {
             limits: session.coalescing_limits(agreement.chunk_bytes),
             cutting: session.cutting(agreement.chunk_bytes),
             dealing: session.dealing_limits(&agreement),
+            one_sided: session.one_sided_terms(agreement.note_bytes),
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
             slice: SLICE,
@@ -106,6 +111,8 @@ impl Connection {
             recv_lanes: Vec::new(),
             closing: None,
             kept: KeptMessages::default(),
+            kept_notes: KeptMessages::default(),
+            scratch: Vec::new(),
             finished: Vec::new(),
             chunks: [0; 2],
             deferred: None,
@@ -128,6 +135,8 @@ impl Connection {
             failure.check(now)?;
             return Ok(moved);
         }
+        // What the peer has to know of chunks goes before them: sending them takes a while.
+        moved |= self.flush()?;
         match self.drive_comms(cx) {
             Ok(comms_moved) => moved |= comms_moved,
             Err(error) => return self.defer(error, now, cx),
@@ -198,7 +207,9 @@ impl Connection {
         match self.use_finished(finished, cx) {
             Ok(moved) => {
                 self.tell_finished(cx)?;
-                Ok(moved | self.renew_credit(cx)?)
+                let moved = moved | self.renew_credit(cx)?;
+                // Whoever has waited for this may be the last to make a round for a while.
+                Ok(moved | self.flush()?)
             }
             Err(error) => self.defer(error, now, cx),
         }
@@ -303,6 +314,14 @@ impl Connection {
         if self.protocol.stage() == PeerStage::Up { Ok(()) } else { Err(self.not_up()) }
     }
 
+    /// Why no operations and notifications go to this peer, now or when it is up, if none do.
+    pub(super) fn check_requests(&self) -> Result<()> {
+        match self.protocol.stage() {
+            PeerStage::Connecting => Ok(()),
+            _ => self.check_up(),
+        }
+    }
+
     fn not_up(&self) -> Error {
         match self.protocol.stage() {
             PeerStage::Closing { peer_left: true } => self.gone(Departure::Goodbye, Phase::Send),
@@ -320,8 +339,14 @@ impl Connection {
     }
 
     /// Withdraws operations of a transfer that have no counterpart.
-    pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+    pub(super) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_cancel(transfer);
+        self.act(cx)
+    }
+
+    /// A transfer has taken too long: gives up what can be given up.
+    pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_overdue(transfer);
         self.act(cx)
     }
 

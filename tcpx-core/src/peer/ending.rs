@@ -2,7 +2,8 @@
 
 use super::commons::Commons;
 use super::connection::{ChannelRecord, Closing, Connection};
-use super::leftover::Leftover;
+use super::leftover::{LeftList, Leftover, Whose};
+use super::protocol::one_sided::ListedLeft;
 use super::protocol::operation::NewOperation;
 use super::{Gone, Peer, State};
 use crate::control::frame::Frame;
@@ -24,6 +25,14 @@ impl Peer {
         cx: &mut Commons,
         reached: BatchNumber,
     ) -> Option<Leftover> {
+        let is_left = self.is_left;
+        let lost = self.waiting.fail(&mut cx.ledger, |direction| match is_left {
+            true => Error::Closed,
+            false => why.seen_by(direction),
+        });
+        if lost > 0 {
+            tracing::warn!(peer = %self.name, lost, "notifications are lost with their peer");
+        }
         let gone = |agreement, messages, record| {
             State::Gone(Box::new(Gone { why: why.clone(), agreement, messages, record }))
         };
@@ -40,6 +49,7 @@ impl Peer {
             connection.link.queue(&Frame::Abort(why.to_string()));
         }
         let _ = connection.flush();
+        cx.ledger.notifications.remove_sender(self.key);
         let is_left = |batch: &BatchNumber| *batch > reached;
         let gathering = connection.send_lanes.iter().filter_map(SendLane::newest_batch).max();
         let unpacking = connection.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();
@@ -53,10 +63,32 @@ impl Peer {
             None => receives = connection.end_recvs(&mut cx.ledger),
         }
         let Connection { mut protocol, mut record, setup, closing, .. } = *connection;
-        let (agreement, messages) = (protocol.agreement(), protocol.messages());
-        let mut unfinished = protocol.take_operations();
+        let (agreement, mut messages) = (protocol.agreement(), protocol.messages());
+        let unsent = protocol.unsent_notes();
+        if unsent > 0 {
+            messages.one_sided.notifications_unsent += unsent as u64;
+            tracing::warn!(
+                peer = %self.name, unsent,
+                "it has ended, and had no room for notifications before: nobody gets these"
+            );
+        }
+        let (left_lists, mut unfinished) = (protocol.take_listed(), protocol.take_operations());
         record.errors += unfinished.len() as u64;
-        let mut operations = Vec::new();
+        let (mut operations, mut listed) = (Vec::new(), Vec::new());
+        for ListedLeft { op, pieces, uses } in left_lists {
+            let Some(operation) = unfinished.remove(op) else { continue };
+            let NewOperation { transfer, direction, .. } = operation.posted;
+            let whose = match uses {
+                Some(uses) => Whose::Peers(uses),
+                None => Whose::Own { transfer, direction },
+            };
+            if operation.is_matched() {
+                listed.push(LeftList { pieces, whose });
+                continue;
+            }
+            let error = if self.is_left { Error::Closed } else { why.seen_by(direction) };
+            cx.ledger.listed_ended(transfer, &pieces, Err(error));
+        }
         for (_, operation) in unfinished.drain() {
             if operation.is_matched() {
                 operations.push(operation);
@@ -77,6 +109,6 @@ impl Peer {
             stagings.extend(of_closing);
         }
         self.state = gone(Some(agreement), messages, record);
-        Some(Leftover { lanes, tickets, stagings, operations, until })
+        Some(Leftover { lanes, tickets, stagings, operations, listed, until })
     }
 }

@@ -1,11 +1,31 @@
 //! What is left of a peer that ended: comms that are being closed, and what they and copies under
 //! way still use.
 
-use super::protocol::operation::Operation;
+use std::sync::Arc;
+
+use super::protocol::operation::PostedOperation;
+use crate::exports::table::ExportKey;
 use crate::transfer::batch::BatchNumber;
+use crate::transfer::pieces::Pieces;
 use crate::transfer::recv_lane::RecvLane;
-use crate::types::RegistrationKey;
+use crate::types::{Direction, RegistrationKey, TransferKey};
 use crate::workers::ticket::Ticket;
+
+/// An operation with a list that has not ended.
+#[derive(Debug)]
+pub(crate) struct LeftList {
+    pub(crate) pieces: Arc<Pieces>,
+    pub(crate) whose: Whose,
+}
+
+/// Whose operation it is.
+#[derive(Debug)]
+pub(crate) enum Whose {
+    /// This end's program has posted it.
+    Own { transfer: TransferKey, direction: Direction },
+    /// The peer has asked for it, and it uses these exports.
+    Peers(Arc<[ExportKey]>),
+}
 
 #[derive(Debug)]
 pub(crate) struct Leftover {
@@ -15,7 +35,9 @@ pub(crate) struct Leftover {
     pub(crate) tickets: Vec<Ticket>,
     pub(crate) stagings: Vec<RegistrationKey>,
     /// Operations whose memory a comm or a copy may still write or read.
-    pub(crate) operations: Vec<Operation>,
+    pub(crate) operations: Vec<PostedOperation>,
+    /// The same with lists, of this end's programs and of its peer's.
+    pub(crate) listed: Vec<LeftList>,
     /// The batch after which no copy uses any of it.
     pub(crate) until: BatchNumber,
 }

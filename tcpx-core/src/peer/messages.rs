@@ -1,20 +1,25 @@
 #![allow(unsafe_code)]
 //! Small messages on the control link, between the link and the memory of operations.
 
+use std::sync::Arc;
+
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
-use super::protocol::action::Landing;
+use super::protocol::action::{Landing, NoteUse};
+use crate::completions::notification_queue::NotTakenIn;
 use crate::control::frame::Frame;
 use crate::control::link_frame::LinkFrame;
-use crate::error::Result;
+use crate::error::{Error, MemoryUnavailable, Result};
+use crate::transfer::pieces::Pieces;
 use crate::transfer::plan::Member;
 use crate::transfer::stripe::chunk_count;
+use crate::types::TransferKey;
 
 impl Connection {
     /// Gives a frame to the protocol, and puts the bytes that followed it where they belong.
     pub(super) fn handle_frame(&mut self, frame: Frame, cx: &mut Commons) -> Result<()> {
         let bytes = frame.payload_bytes();
-        match self.protocol.handle_frame(frame) {
+        match self.protocol.handle_frame(frame, &mut cx.ledger.exports) {
             Landing::Nowhere => Ok(()),
             Landing::Place(member) => {
                 self.count_message(&member, &mut cx.ledger);
@@ -25,7 +30,79 @@ impl Connection {
                 Ok(())
             }
             Landing::Kept(number) => self.kept.keep(number, self.link.payload(bytes)),
+            Landing::Pieces { transfer, pieces, bytes: of_pieces, note } => {
+                self.count_listed(transfer, &pieces, &mut cx.ledger);
+                let data = &self.link.payload(bytes)[..of_pieces];
+                // SAFETY: these are pieces of a read of ours, which has not ended and of which no
+                // plugin knows, or of exports that the protocol has just begun to use: in either
+                // case of registrations that stay, for writing, in memory that the CPU reaches.
+                unsafe { scatter(&pieces, data) };
+                self.land_note(note, &cx.ledger)
+            }
+            Landing::Note(note) => self.land_note(note, &cx.ledger),
         }
+    }
+
+    /// The last bytes that came are a note.
+    fn land_note(&mut self, note: NoteUse, ledger: &Ledger) -> Result<()> {
+        match note {
+            NoteUse::None => Ok(()),
+            NoteUse::Publish(bytes) => {
+                let note = copied(self.link.payload(bytes as usize))?;
+                self.publish(note, ledger)
+            }
+            NoteUse::Keep { number, bytes } => {
+                self.kept_notes.keep(number, self.link.payload(bytes as usize))
+            }
+        }
+    }
+
+    /// Takes a note that was kept: the program gets it, or nobody.
+    pub(super) fn take_note(
+        &mut self,
+        number: u64,
+        is_published: bool,
+        ledger: &Ledger,
+    ) -> Result<()> {
+        match self.kept_notes.take(number).filter(|_| is_published) {
+            Some(note) => self.publish(note, ledger),
+            None => Ok(()),
+        }
+    }
+
+    fn publish(&self, note: Vec<u8>, ledger: &Ledger) -> Result<()> {
+        ledger.notifications.push(self.key, note).map_err(|error| match error {
+            NotTakenIn::NoRoom => self.protocol_error("more notes than there is room for".into()),
+            NotTakenIn::NoMemory => no_memory(),
+        })
+    }
+
+    /// Sends a frame, the bytes of pieces behind it, and a note behind those.
+    pub(super) fn send_listed(
+        &mut self,
+        frame: &Frame,
+        pieces: Option<(TransferKey, Arc<Pieces>)>,
+        note: Option<&[u8]>,
+        ledger: &mut Ledger,
+    ) {
+        let mut payload = std::mem::take(&mut self.scratch);
+        payload.clear();
+        if let Some((transfer, pieces)) = pieces {
+            self.count_listed(transfer, &pieces, ledger);
+            // SAFETY: these are pieces of a write of ours, which has not ended, or of exports that
+            // the protocol has just begun to use: in either case of registrations that stay, in
+            // memory that the CPU reaches.
+            unsafe { collect(&pieces, &mut payload) };
+        }
+        payload.extend_from_slice(note.unwrap_or_default());
+        self.link.send_with_payload(frame, &payload);
+        self.scratch = payload;
+    }
+
+    /// What travels on the link counts as a chunk of its own.
+    fn count_listed(&self, transfer: TransferKey, pieces: &Pieces, ledger: &mut Ledger) {
+        ledger.transfers.matched(transfer, 1);
+        ledger.transfers.chunks_done(transfer, 1, pieces.bytes);
     }
 
     /// Sends a message of ours on the link.
@@ -54,6 +131,43 @@ impl Connection {
         let chunks = chunk_count(member.bytes, self.protocol.agreement().chunk_bytes);
         ledger.transfers.matched(member.transfer, chunks);
         ledger.transfers.chunks_done(member.transfer, chunks, member.bytes);
+    }
+}
+
+fn no_memory() -> Error {
+    Error::MemoryUnavailable(MemoryUnavailable::Operations { count: 1 })
+}
+
+fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| no_memory())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+/// Puts bytes where pieces lie, as far as there are any.
+///
+/// # Safety
+/// The CPU may write all pieces, and nobody else touches them during the call.
+unsafe fn scatter(pieces: &Pieces, mut bytes: &[u8]) {
+    for piece in pieces.iter() {
+        let count = bytes.len().min(piece.bytes as usize);
+        let Some(part) = bytes.split_off(..count) else { return };
+        // SAFETY: the caller vouches for the piece, which is no memory of the link's.
+        unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), piece.address as *mut u8, count) };
+    }
+}
+
+/// Appends the bytes of pieces.
+///
+/// # Safety
+/// The CPU may read all pieces, and nobody writes them during the call.
+unsafe fn collect(pieces: &Pieces, into: &mut Vec<u8>) {
+    for piece in pieces.iter() {
+        // SAFETY: the caller vouches for the piece. The slice is gone at once.
+        into.extend_from_slice(unsafe {
+            std::slice::from_raw_parts(piece.address as *const u8, piece.bytes as usize)
+        });
     }
 }
 

@@ -35,9 +35,9 @@ impl Origin {
         }
     }
 
-    /// What it called itself when it came in; nothing if it did not.
-    pub(crate) fn calls_itself(&self) -> &str {
-        self.introduction.as_ref().map_or("", |introduction| &introduction.proven.hello.name)
+    /// What it said when it came in; nothing if it did not.
+    pub(crate) fn introduction(&self) -> Option<&Introduction> {
+        self.introduction.as_deref()
     }
 
     /// Whether it has come in from the session that this connection info leads to.

@@ -2,18 +2,21 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
+//! - `any_peer`: an end against a peer that says anything, for a fuzz target.
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent.
 //! - `cutting`: how long chunks are.
 //! - `dealing`: in which order messages are dealt, and how much of the long ones at once.
+//! - `deferral`, `deferring`: what the peer has dealt and is planned later.
 //! - `eager`, `eager_books`: small messages on the control link.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
 //! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
+//! - `one_sided`: reads and writes of memory that one end exports, and notifications.
 //! - `op_list`: operations that stand one behind the other.
 //! - `operation`: one posted send or receive.
 //! - `post_room`: room for a batch of posts.
@@ -27,6 +30,8 @@
 //! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod any_peer;
 pub(crate) mod arrivals;
 mod backlog;
 mod coalescer;
@@ -34,6 +39,8 @@ pub(crate) mod coalescing_limits;
 mod credit;
 pub(crate) mod cutting;
 pub(crate) mod dealing;
+mod deferral;
+mod deferring;
 mod eager;
 mod eager_books;
 mod expecting;
@@ -42,6 +49,7 @@ mod host_silence;
 mod keepalive;
 mod leaving;
 mod matcher;
+pub(crate) mod one_sided;
 mod op_list;
 pub(crate) mod operation;
 mod planning;
@@ -68,11 +76,13 @@ use self::backlog::Backlogs;
 use self::coalescing_limits::CoalescingLimits;
 use self::cutting::Cutting;
 use self::dealing::{Dealing, DealingLimits};
+use self::deferral::Deferral;
 use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
+use self::one_sided::{OneSided, OneSidedTerms};
 use self::op_list::OpList;
-use self::operation::{NewOperation, OpState, Operation, Withdrawal};
+use self::operation::{NewOperation, OpState, PostedOperation, Withdrawal};
 use self::receives::MessageEnd;
 use self::stage::{Connecting, PeerStage, Stage};
 use self::staging_channels::StagingChannels;
@@ -115,7 +125,7 @@ pub(crate) struct PeerProtocol {
     /// Whether the program knows the peer: by connecting to it, or by an accept.
     is_named: bool,
     stage: Stage,
-    operations: SlotMap<OpKey, Operation>,
+    operations: SlotMap<OpKey, PostedOperation>,
     /// Whether more posts of a batch come.
     is_batch_open: bool,
     backlogs: Backlogs,
@@ -132,7 +142,9 @@ pub(crate) struct PeerProtocol {
     matcher: Matcher,
     cutting: Cutting,
     dealing: Dealing,
+    deferral: Deferral,
     eager: EagerBooks,
+    one_sided: OneSided,
     limits: CoalescingLimits,
     staging: StagingChannels,
     /// The receive that was announced last.
@@ -163,6 +175,7 @@ pub(crate) struct Opening {
     pub(crate) cutting: Cutting,
     /// How much of long messages is dealt at once.
     pub(crate) dealing: DealingLimits,
+    pub(crate) one_sided: OneSidedTerms,
     /// How long a peer that has a progress thread may be silent, the host of any peer may
     /// acknowledge nothing, and chunks that were sent may be under way; `None`: for ever.
     pub(crate) peer_timeout: Option<Duration>,
@@ -175,8 +188,16 @@ pub(crate) struct Opening {
 
 impl PeerProtocol {
     pub(crate) fn new(opening: Opening, now: Instant) -> Self {
-        let Opening { agreement, limits, cutting, dealing, peer_timeout, unnamed_timeout, slice } =
-            opening;
+        let Opening {
+            agreement,
+            limits,
+            cutting,
+            dealing,
+            one_sided,
+            peer_timeout,
+            unnamed_timeout,
+            slice,
+        } = opening;
         let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
         Self {
             agreement,
@@ -193,7 +214,9 @@ impl PeerProtocol {
             matcher: Matcher::default(),
             cutting,
             dealing: Dealing::new(dealing),
+            deferral: Deferral::default(),
             eager: EagerBooks::new(agreement.eager),
+            one_sided: OneSided::new(one_sided),
             limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,
@@ -246,6 +269,7 @@ impl PeerProtocol {
         self.stage = Stage::Up { peer_left: false };
         self.actions.push_back(Action::Open);
         self.use_credit();
+        self.serve_early();
         if peer_left {
             self.peer_leaves();
         }
@@ -357,6 +381,9 @@ impl PeerProtocol {
             if self.is_batch_open {
                 return None;
             }
+            if self.say_next() {
+                continue;
+            }
             if let Some(staging) = self.plan_next() {
                 return Some(staging);
             }
@@ -376,7 +403,7 @@ impl PeerProtocol {
     }
 
     /// Hands out what has not ended, for a driver that ends it.
-    pub(crate) fn take_operations(&mut self) -> SlotMap<OpKey, Operation> {
+    pub(crate) fn take_operations(&mut self) -> SlotMap<OpKey, PostedOperation> {
         std::mem::take(&mut self.operations)
     }
 
@@ -407,7 +434,7 @@ impl PeerProtocol {
 
     /// Messages so far.
     pub(crate) fn messages(&self) -> MessageStats {
-        self.messages
+        MessageStats { one_sided: self.one_sided.stats, ..self.messages }
     }
 
     /// Sends of ours that no receive was announced for.
@@ -441,14 +468,14 @@ impl PeerProtocol {
                 self.eager.waits_no_more(operation.place);
                 self.waiting_receives -= 1;
             }
-            OpState::Matched { .. } => {}
+            OpState::Asked | OpState::Matched { .. } => {}
         }
         self.completed(&operation, outcome);
     }
 
     /// An operation, which is in no list any more, has ended.
     #[inline]
-    fn completed(&mut self, operation: &Operation, outcome: Outcome) {
+    fn completed(&mut self, operation: &PostedOperation, outcome: Outcome) {
         let NewOperation { transfer, direction, tag, span, .. } = operation.posted;
         let registration = span.registration;
         let completion = Completion { transfer, registration, direction, tag, outcome };

@@ -31,6 +31,7 @@ impl Peer {
         report.messages_received = messages.received;
         report.eager_sent = messages.sent_on_link;
         report.eager_received = messages.received_on_link;
+        report.one_sided = messages.one_sided;
         report.errors = record.errors;
         let lane = |open: &[ChannelStats], closed: &[ChannelStats], index: usize| {
             open.get(index).or_else(|| closed.get(index)).copied().unwrap_or_default()

@@ -9,6 +9,8 @@ use tcpx_unpack::Backend;
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use super::protocol::cutting::Cutting;
 use super::protocol::dealing::DealingLimits;
+use super::protocol::one_sided::telling::ListLimits;
+use super::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 use crate::control::hello::Agreement;
 use crate::control::identity::Identity;
 use crate::error::{Error, Result};
@@ -49,10 +51,10 @@ impl SessionContext {
     pub(crate) fn new(
         options: SessionOptions,
         plugin: Arc<Plugin>,
-        chunk_bytes: u32,
         nic_packet_bytes: Option<u32>,
         memory: DeviceMemory,
         unpack: Backend,
+        identity: Identity,
     ) -> Result<Self> {
         let device_copier = match (&memory, unpack) {
             (DeviceMemory::Emulated, _) => Some(Copier::Cpu),
@@ -74,7 +76,7 @@ impl SessionContext {
             number: SessionNumber::next(),
             device_copier,
             gpu_path: memory.pci_path(),
-            identity: Identity::new(&options, plugin.name(), chunk_bytes)?,
+            identity,
             options,
             plugin,
             memory,
@@ -126,6 +128,20 @@ impl SessionContext {
     pub(crate) fn dealing_limits(&self, agreement: &Agreement) -> DealingLimits {
         let Agreement { channels, chunk_bytes, .. } = *agreement;
         DealingLimits::new(chunk_bytes, u64::from(channels) * self.options.send_window as u64)
+    }
+
+    /// How memory that is exported is read and written, with room for so many bytes of
+    /// notifications at each end.
+    pub(crate) fn one_sided_terms(&self, note_bytes: u64) -> OneSidedTerms {
+        OneSidedTerms {
+            lists: ListLimits::AGREED,
+            note_bytes,
+            asked: MAX_ASKED,
+            planned: MOST_PLANNED,
+            receives_host: !self.plugin.is_hardware(),
+            scatters_host: matches!(self.memory, DeviceMemory::Emulated)
+                && !self.plugin.is_hardware(),
+        }
     }
 
     /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for

@@ -15,11 +15,14 @@ use slotmap::SlotMap;
 use super::handle_table::HandleTable;
 use super::region::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
-use crate::memory::device_memory::OwnedMemory;
+use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
 use crate::types::memory_id::MemoryId;
 use crate::types::{Access, CommId, MemoryType, RegistrationKey, Span};
 use crate::workers::Workers;
+
+/// The least that a plugin registers of device memory.
+const LANDING_BYTES: u64 = 4096;
 
 /// What a caller may know of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +95,14 @@ pub(crate) struct Registrations {
     ids_used: u64,
     free_comms: Vec<CommId>,
     comms: u32,
+    /// See [`landing`](Self::landing), which makes it.
+    landing: Option<Span>,
 }
 
 impl Registrations {
-    /// No memory yet. These workers make what is added known to comms.
-    pub(crate) fn new(workers: Workers) -> Self {
-        Self { workers, ..Self::default() }
+    /// No memory yet. These workers make what is added known to comms. Its ids come after so many.
+    pub(crate) fn new(workers: Workers, ids_used: u64) -> Self {
+        Self { workers, ids_used, ..Self::default() }
     }
 
     /// Adds memory, and returns its id. `owned` is the memory itself; without it the caller keeps
@@ -159,6 +164,21 @@ impl Registrations {
             copies: 0,
             owned: Some(owned),
         })
+    }
+
+    /// What a receive names whose bytes belong to several places of host memory: a page of the
+    /// session's own, as device memory. So the bytes come through the bounce buffer, and the lane
+    /// unpacks them. Nothing of them goes to the page. `None`: the session has a GPU, whose
+    /// unpacker does not reach host memory.
+    pub(crate) fn landing(&mut self, device: &DeviceMemory) -> Result<Option<Span>> {
+        if self.landing.is_none() && matches!(device, DeviceMemory::Emulated) {
+            let memory = MemoryType::Device;
+            let owned = device.allocate(LANDING_BYTES as usize, memory)?;
+            let address = owned.address();
+            let registration = self.add_own(LANDING_BYTES, memory, owned);
+            self.landing = Some(Span { registration, address, memory });
+        }
+        Ok(self.landing)
     }
 
     /// The region of a range, which is one registration more than before.
@@ -312,6 +332,19 @@ impl Registrations {
         Ok(None)
     }
 
+    /// Refuses a registration that operations or copies of the program use.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`]; [`Error::InUse`].
+    pub(crate) fn check_unused(&self, id: MemoryId) -> Result<RegistrationKey> {
+        match self.by_id(id)? {
+            (key, Registration { operations: 0, copies: 0, .. }) => Ok(key),
+            (_, Registration { operations, .. }) => {
+                Err(Error::InUse { id, operations: *operations })
+            }
+        }
+    }
+
     /// Takes a registration out, and returns the memory that it owned. For the last one of its
     /// range, calls `deregister` for each comm that knows it.
     pub(crate) fn remove(
@@ -319,10 +352,7 @@ impl Registrations {
         id: MemoryId,
         deregister: impl FnMut(CommId, MemoryHandle),
     ) -> Result<Option<OwnedMemory>> {
-        let (key, &Registration { operations, copies, .. }) = self.by_id(id)?;
-        if operations + copies > 0 {
-            return Err(Error::InUse { id, operations });
-        }
+        let key = self.check_unused(id)?;
         self.ids.remove(&id);
         Ok(self.take_out(key, deregister))
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::Session;
 use super::wait::WaitLimit;
+use crate::completions::peer_state::PeerState;
 use crate::engine::accept_queue::Accept;
-use crate::engine::peer_state::PeerState;
 use crate::error::{Phase, Result};
 use crate::types::PeerKey;
 #[cfg(doc)]
@@ -160,7 +160,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] when the name is taken; [`Error::Closed`].
     pub fn start_connect(&self, peer: &str) -> Result<()> {
-        self.shared.engine()?.begin_connect(peer, Instant::now())
+        self.shared.engine()?.begin_connect(peer, Instant::now()).map(drop)
     }
 
     fn wait_until_up(&self, key: PeerKey, limit: WaitLimit, phase: Phase) -> Result<()> {

@@ -2,6 +2,7 @@
 //! The session's memory: registered, allocated, written and read.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::Session;
 use crate::engine::Engine;
@@ -10,6 +11,7 @@ use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::memory::lent_buffer::LentBuffer;
 use crate::memory::memory_address::MemoryAddress;
+use crate::memory::new_registration::NewRegistration;
 use crate::plugin::calls::CALL_TIMEOUT;
 use crate::plugin::comm::Deregistration;
 use crate::plugin::region::device_segments;
@@ -36,8 +38,9 @@ impl Session {
     /// [`deregister_memory`](Self::deregister_memory) or [`close`](Self::close) has returned `Ok`,
     /// or [`is_settled`](Self::is_settled) is true of a closed session. Dropping the session does
     /// not say so: a GPU that hangs may write later. The bytes are readable, and writable with
-    /// [`Access::ReadWrite`]. While an operation is posted on a part of
-    /// it, nobody else writes that part, and for receives nobody else reads it either.
+    /// [`Access::ReadWrite`]. While an operation is posted on a part of it, here or by a peer to
+    /// whom it is [exported](Self::export), nobody else writes that part; and nobody else reads it
+    /// either if it is received into, or written by the peer.
     pub unsafe fn register_memory(
         &self,
         address: MemoryAddress,
@@ -46,6 +49,25 @@ impl Session {
         access: Access,
     ) -> Result<MemoryId> {
         self.register(address.get(), bytes, memory, access, None)
+    }
+
+    /// Makes many ranges known, all of them or none, and returns their ids in the order of the
+    /// list.
+    ///
+    /// # Errors
+    /// [`Error::ListedRegistration`] for the first range that
+    /// [`register_memory`](Self::register_memory) would refuse; its other errors.
+    ///
+    /// # Safety
+    /// What [`register_memory`](Self::register_memory) says holds for each range.
+    pub unsafe fn register_memory_list(&self, list: &[NewRegistration]) -> Result<Vec<MemoryId>> {
+        for (index, NewRegistration { address, bytes, memory, access }) in list.iter().enumerate() {
+            self.check_memory(address.get(), *bytes, *memory, *access)
+                .map_err(|error| error.at_index_of_list(index))?;
+        }
+        let ids = self.shared.engine()?.register_list(list)?;
+        tracing::debug!(count = ids.len(), first = ?ids.first(), "registered a list of memory");
+        Ok(ids)
     }
 
     /// Allocates zeroed, page-aligned memory and registers it for both directions: host memory, or
@@ -68,14 +90,14 @@ impl Session {
         self.register(buffer.address(), bytes, memory, Access::ReadWrite, Some(buffer))
     }
 
-    fn register(
+    /// Asks plugin and driver whether they can do with the memory what is wanted.
+    fn check_memory(
         &self,
         address: u64,
         bytes: u64,
         memory: MemoryType,
         access: Access,
-        owned: Option<OwnedMemory>,
-    ) -> Result<MemoryId> {
+    ) -> Result<()> {
         let (device, plugin) = {
             let session = &self.shared.engine()?.commons.session;
             (session.memory.clone(), Arc::clone(&session.plugin))
@@ -94,6 +116,18 @@ impl Session {
                 check_export(&device, address, bytes)?;
             }
         }
+        Ok(())
+    }
+
+    fn register(
+        &self,
+        address: u64,
+        bytes: u64,
+        memory: MemoryType,
+        access: Access,
+        owned: Option<OwnedMemory>,
+    ) -> Result<MemoryId> {
+        self.check_memory(address, bytes, memory, access)?;
         let mut engine = self.shared.engine()?;
         let id = engine.register(address, bytes, memory, access, owned)?;
         tracing::debug!(
@@ -155,13 +189,13 @@ impl Session {
         )
     }
 
-    /// Takes a registration back, and with it the buffer that
-    /// [`register_buffer`](Self::register_buffer) took over.
+    /// Takes a registration back, and with it every key to it that was exported, and the buffer
+    /// that [`register_buffer`](Self::register_buffer) took over.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted;
-    /// [`Error::Registration`] for memory that was registered otherwise; [`Error::PluginHangs`] as
-    /// for [`deregister_memory`](Self::deregister_memory), and the buffer is not given back.
+    /// [`Error::UnknownRegistration`]; [`Error::Registration`] for memory that was registered
+    /// otherwise; [`Error::InUse`] as for [`deregister_memory`](Self::deregister_memory);
+    /// [`Error::PluginHangs`] likewise, and the buffer is not given back.
     pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
         self.shared.engine()?.commons.ledger.registrations.check_is_lent(id)?;
         match self.take_out(id)? {
@@ -170,15 +204,18 @@ impl Session {
         }
     }
 
-    /// Takes a registration back. Afterwards nobody touches its memory any more; memory that the
-    /// session owns is freed. Freeing a GPU's waits until the GPU is idle, as the driver does, and
-    /// the driver may make other threads that use the GPU wait with it.
+    /// Takes a registration back, and with it every key to it that was exported. Afterwards nobody
+    /// touches its memory any more; memory that the session owns is freed. Freeing a GPU's waits
+    /// until the GPU is idle, as the driver does, and the driver may make other threads that use
+    /// the GPU wait with it.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted, or
-    /// another thread reads or writes it through the session; [`Error::PluginHangs`] when the
-    /// plugin does not return from taking the memory back, within 10 s. The id is gone then, and
-    /// the memory must stay as it is for as long as the process lives.
+    /// another thread reads or writes it through the session, or when peers to whom it was
+    /// exported still use it after [`close_timeout`](crate::SessionOptions::close_timeout), though
+    /// nobody can begin to any more; [`Error::PluginHangs`] when the plugin does not return from
+    /// taking the memory back, within 10 s. The id is gone then, and the memory must stay as it is
+    /// for as long as the process lives.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
         self.take_out(id).map(drop)
     }
@@ -187,16 +224,29 @@ impl Session {
     /// by then. Nobody waits for that with the engine locked.
     fn take_out(&self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let mut engine = self.shared.engine()?;
-        let Deregistered { calls, owned } = engine.deregister(id)?;
+        let workers = engine.commons.workers.clone();
+        let taken = engine.deregister(id)?;
+        drop(engine);
+        let Deregistered { calls, owned } = match taken {
+            Poll::Ready(deregistered) => deregistered,
+            Poll::Pending => self.deregister_when_idle(id)?,
+        };
         let Some(first) = calls.first() else { return Ok(owned) };
         let hang = first.hang(CALL_TIMEOUT);
-        let workers = engine.commons.workers.clone();
-        drop(engine);
         let forgotten = workers.call(move || {
             calls.into_iter().for_each(Deregistration::make);
             owned
         });
         workers.wait(&forgotten, CALL_TIMEOUT).ok_or(Error::PluginHangs(hang))
+    }
+
+    /// Takes a registration out when peers do not use it any more.
+    fn deregister_when_idle(&self, id: MemoryId) -> Result<Deregistered> {
+        self.wait_for_users(
+            |engine| engine.deregister(id),
+            |engine| engine.commons.ledger.exports.used_of(id),
+            |engine| Error::InUse { id, operations: engine.commons.ledger.uses(id) },
+        )
     }
 
     /// What is known of a registration.
@@ -211,8 +261,8 @@ impl Session {
     /// by [`register_buffer`](Self::register_buffer).
     ///
     /// # Errors
-    /// [`Error::InUse`] while operations on it are posted; [`Error::Registration`] when the bytes
-    /// do not fit or the memory is not the session's own.
+    /// [`Error::InUse`] while operations on it are posted, or peers use what is exported of it;
+    /// [`Error::Registration`] when the bytes do not fit or the memory is not the session's own.
     pub fn write_memory(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<()> {
         self.copy(id, offset, bytes.len(), |memory, address| {
             // SAFETY: the span lies in memory that the registration owns. No operation is posted on
@@ -290,7 +340,7 @@ fn own_span(engine: &Engine, id: MemoryId, offset: u64, bytes: usize) -> Result<
         let problem = RegistrationProblem::NotOwned;
         return Err(Error::Registration { id: Some(id), problem });
     }
-    match registrations.operations(id) {
+    match engine.commons.ledger.uses(id) {
         0 => Ok(span),
         operations => Err(Error::InUse { id, operations }),
     }

@@ -165,18 +165,7 @@ impl Transfer {
     /// # Errors
     /// [`Error::Forked`].
     pub fn report_completions(&self, context: u64) -> Result<()> {
-        let reporter = &self.cell()?.reporter;
-        if reporter.get().is_none() {
-            let key = self.completions.add(context);
-            match reporter.set(key) {
-                Ok(()) => return Ok(()),
-                // Another thread was faster.
-                Err(key) => self.completions.remove(key),
-            }
-        }
-        if let Some(key) = reporter.get() {
-            self.completions.set_context(*key, context);
-        }
+        self.completions.report(&self.cell()?.reporter, context);
         Ok(())
     }
 
@@ -188,6 +177,17 @@ impl Transfer {
         if let Ok(mut engine) = self.shared.engine() {
             engine.cancel(self.key);
         }
+    }
+
+    /// Gives each round that begins from now on so much time, or with `None` as much as it takes. A
+    /// round that has not ended by then is given up, as [`cancel`](Self::cancel) does, and ends
+    /// with [`Error::Expired`] once nothing of it uses memory. What had found its counterpart runs
+    /// to its end. Time is looked at in rounds of progress.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> Result<()> {
+        self.shared.engine()?.set_timeout(self.key, timeout)
     }
 
     /// Sums over its whole life. They only grow. Waits for nobody.

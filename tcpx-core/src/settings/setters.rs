@@ -26,6 +26,7 @@ macro_rules! setters {
 setters! {
     plugin: PluginChoice,
     gpu: Option<u32>,
+    emulated_gpus: u32,
     nics: Vec<String>,
     name: impl Into<String>,
     channels: u16,
@@ -38,6 +39,8 @@ setters! {
     staging_bytes: u64,
     eager_bytes: u32,
     eager_buffer_bytes: u32,
+    notification_bytes: u32,
+    accept_all: bool,
     bounce_credit: BounceCreditChoice,
     listen: SocketAddr,
     advertise: Vec<IpAddr>,
@@ -65,6 +68,7 @@ mod tests {
         let SessionOptions {
             plugin,
             gpu,
+            emulated_gpus,
             nics,
             name,
             channels,
@@ -77,6 +81,8 @@ mod tests {
             staging_bytes,
             eager_bytes,
             eager_buffer_bytes,
+            notification_bytes,
+            accept_all,
             bounce_credit,
             listen,
             advertise,
@@ -91,6 +97,7 @@ mod tests {
         } = SessionOptions::default()
             .plugin(PluginChoice::Soft)
             .gpu(Some(3))
+            .emulated_gpus(2)
             .nics(vec!["eth1".into()])
             .name("hub")
             .channels(4)
@@ -103,6 +110,8 @@ mod tests {
             .staging_bytes(13)
             .eager_bytes(14)
             .eager_buffer_bytes(15)
+            .notification_bytes(16)
+            .accept_all(true)
             .bounce_credit(BounceCreditChoice::Off)
             .listen((here, 7).into())
             .advertise(vec![here])
@@ -119,7 +128,8 @@ mod tests {
         assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
         assert_eq!(copy_threads, CopyThreads::Count(16));
         assert_eq!((gather, staging_bytes), (false, 13));
-        assert_eq!((eager_bytes, eager_buffer_bytes), (14, 15));
+        assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 16));
+        assert!(accept_all && emulated_gpus == 2);
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));

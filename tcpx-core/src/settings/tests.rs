@@ -8,9 +8,8 @@ use tcpx_diagnosis::variables::{Kind, LibrarySetting, Reader, library_settings};
 use super::*;
 
 fn from(pairs: &[(&'static str, &str)]) -> Result<SessionOptions> {
-    SessionOptions::from_lookup(|name| {
-        pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into())
-    })
+    SessionOptions::default()
+        .with_lookup(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into()))
 }
 
 #[test]
@@ -164,7 +163,7 @@ fn session_settings() -> impl Iterator<Item = &'static LibrarySetting> {
 #[test]
 fn the_table_of_settings_has_exactly_what_a_session_reads() {
     let asked = RefCell::new(BTreeSet::new());
-    let options = SessionOptions::from_lookup(|name| {
+    let options = SessionOptions::default().with_lookup(|name| {
         asked.borrow_mut().insert(name);
         None
     });

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::one_sided::OneSidedStats;
+
 /// Counters of one lane of one channel, since the lane was opened. Reports also hold sums of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -74,6 +76,8 @@ pub(crate) struct MessageStats {
     /// Those of them that travelled on the control link.
     pub(crate) sent_on_link: EagerStats,
     pub(crate) received_on_link: EagerStats,
+    /// What was done with exported memory, and notifications.
+    pub(crate) one_sided: OneSidedStats,
 }
 
 /// Messages that travelled on the control link.

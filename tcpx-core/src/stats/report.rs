@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::alarm::AlarmReport;
 use super::channel::{ChannelStats, EagerStats};
+use super::one_sided::OneSidedStats;
 use super::stages::StageTimes;
 
 /// Both lanes of one channel.
@@ -38,6 +39,10 @@ pub struct PeerReport {
     pub eager_sent: EagerStats,
     /// Messages in that did.
     pub eager_received: EagerStats,
+    /// What it has read and written of memory of this session, and notifications.
+    pub one_sided: OneSidedStats,
+    /// Notifications of its that wait here for the program.
+    pub notifications_waiting: usize,
     /// Operations that ended with an error, cancelled ones included.
     pub errors: u64,
     /// Posted operations that have not ended.
@@ -64,6 +69,8 @@ pub struct Totals {
     pub eager_sent: EagerStats,
     /// Messages in that did.
     pub eager_received: EagerStats,
+    /// What peers have read and written of memory of this session, and notifications.
+    pub one_sided: OneSidedStats,
     /// Operations that ended with an error, cancelled ones included.
     pub errors: u64,
     /// Chunks out, of all channels.
@@ -86,6 +93,7 @@ impl Sums {
         self.total.messages_received += peer.messages_received;
         self.total.eager_sent.add(&peer.eager_sent);
         self.total.eager_received.add(&peer.eager_received);
+        self.total.one_sided.add(&peer.one_sided);
         self.total.errors += peer.errors;
         for channel in &peer.channels {
             let nic = match self.nics.get_mut(&channel.nic) {
@@ -175,6 +183,8 @@ pub struct SessionReport {
     /// Calls of the plugin that have not returned for more than 10 s. Each is left behind with its
     /// comm.
     pub plugin_calls_hung: usize,
+    /// Notifications that wait here for the program, those of peers that have ended included.
+    pub notifications_waiting: usize,
     /// Everything since the session was made.
     pub total: Totals,
     /// Peers by name, as they are now.

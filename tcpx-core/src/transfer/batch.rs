@@ -34,7 +34,7 @@ impl BatchNumber {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BatchFailure {
     /// The chunk that failed, or the oldest of those that may have.
-    pub(crate) suspect: Option<Job>,
+    pub(crate) suspect: Option<Box<Job>>,
     /// Other chunks that may be the one.
     pub(crate) others: usize,
     pub(crate) source: UnpackError,
@@ -233,11 +233,11 @@ impl Batch {
         let before = self.in_flight.iter().map(|batch| batch.jobs).sum::<usize>();
         let before = before + oldest.submitted_jobs();
         match (named, self.in_flight.front()) {
-            (Some(job), _) => BatchFailure { suspect: Some(job), others: before, source },
+            (Some(job), _) => BatchFailure { suspect: Some(Box::new(job)), others: before, source },
             (None, under_way) => {
                 let suspect = under_way.map(|batch| batch.first).or(oldest.first());
                 let others = (before + oldest.unsubmitted_group()).saturating_sub(1);
-                BatchFailure { suspect, others, source }
+                BatchFailure { suspect: suspect.map(Box::new), others, source }
             }
         }
     }
@@ -266,7 +266,7 @@ impl Batch {
     /// What is known when something under way has failed.
     fn under_way_failed(&self, source: UnpackError) -> BatchFailure {
         let jobs: usize = self.in_flight.iter().map(|batch| batch.jobs).sum();
-        let suspect = self.in_flight.front().map(|batch| batch.first);
+        let suspect = self.in_flight.front().map(|batch| Box::new(batch.first));
         BatchFailure { suspect, others: jobs.saturating_sub(1), source }
     }
 

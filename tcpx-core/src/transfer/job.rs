@@ -20,7 +20,7 @@ pub(crate) struct JobLabel {
     pub(crate) channel: u16,
     /// Where it is copied to; of a chunk to be sent, where one of its messages is copied from.
     pub(crate) registration: RegistrationKey,
-    pub(crate) tag: i32,
+    pub(crate) tag: i64,
     /// Number of the chunk in its message, from 0.
     pub(crate) chunk: u64,
 }

@@ -12,7 +12,7 @@ pub(crate) struct Member {
     pub(crate) transfer: TransferKey,
     pub(crate) span: Span,
     pub(crate) bytes: u64,
-    pub(crate) tag: i32,
+    pub(crate) tag: i64,
 }
 
 impl Member {

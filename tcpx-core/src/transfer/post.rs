@@ -13,5 +13,5 @@ pub struct Post {
     pub bytes: u64,
     /// Tag. The other end's post with the same tag is the counterpart; equal tags match in the
     /// order of posting.
-    pub tag: i32,
+    pub tag: i64,
 }

@@ -22,7 +22,7 @@ use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::stats::watch::payload::{PayloadWatch, SAMPLE_BYTES};
-use crate::types::{CommId, Direction, MemoryType, PeerKey};
+use crate::types::{CommId, Direction, MemoryType, PeerKey, Span};
 
 #[derive(Clone, Copy, Debug)]
 struct Arriving {
@@ -158,7 +158,7 @@ impl RecvLane {
         memory: &DeviceMemory,
     ) -> Result<LaneStep> {
         let mut budget = StepBudget::new(self.step_bytes);
-        let mut moved = self.post(registrations)?;
+        let mut moved = self.post(registrations, memory)?;
         while let Some(arriving) = self.window.oldest_posted() {
             if budget.is_spent() {
                 return Ok(LaneStep { moved, more: true });
@@ -178,27 +178,35 @@ impl RecvLane {
         Ok(LaneStep { moved, more: false })
     }
 
-    fn post(&mut self, registrations: &mut Registrations) -> Result<bool> {
+    fn post(&mut self, registrations: &mut Registrations, memory: &DeviceMemory) -> Result<bool> {
         let mut moved = false;
-        while let Some((first, range, _)) = self.stripes.peek_first() {
+        while let Some((stripe, range)) = self.stripes.peek() {
             if !self.window.has_room() {
                 self.stats.window_full += 1;
                 break;
             }
-            let address = first.span.address + range.offset;
+            let Some(first) = stripe.members().first().copied() else { break };
+            let place = match lie_apart(stripe.members()) {
+                false => Span { address: first.span.address + range.offset, ..first.span },
+                true => registrations.landing(memory)?.ok_or_else(|| Error::Protocol {
+                    peer: self.label.peer.to_string(),
+                    detail: "a chunk is for several places of host memory, beside a GPU".into(),
+                })?,
+            };
             // SAFETY: the registration is in use by this operation, so it stays until the operation
-            // has ended. That, and the comm's close, come after the answer, or `close` forgets the
-            // comm.
+            // has ended; the landing's stays as long as the session. That, and the comm's close,
+            // come after the answer, or `close` forgets the comm.
             let known = unsafe {
-                registrations.handle(first.span.registration, address, self.id, &self.comm)
+                registrations.handle(place.registration, place.address, self.id, &self.comm)
             }?;
             let Some(mhandle) = known else { break };
             // SAFETY: the span was checked against the registration, which was made for receiving;
             // the operation, and with it the memory, ends only after the request is consumed or the
             // comm is closed. Device memory of messages that share the chunk may lie elsewhere, and
-            // the plugin touches none of it.
+            // the plugin touches none of it; the landing, which is shorter than a chunk, is device
+            // memory too.
             let Some((request, slot)) =
-                (unsafe { self.comm.irecv(address, range.bytes, first.tag, mhandle) })?
+                (unsafe { self.comm.irecv(place.address, range.bytes, first.tag, mhandle) })?
             else {
                 self.stats.plugin_busy += 1;
                 break;
@@ -227,7 +235,8 @@ impl RecvLane {
             peer = %self.label.peer, channel = self.label.channel, request_ptr = ?request, idx = slot,
             cnt = self.descriptors.len(), bytes = range.bytes, "request metadata"
         );
-        if first.span.memory == MemoryType::Host && self.descriptors.is_empty() {
+        let is_host = first.span.memory == MemoryType::Host;
+        if is_host && self.descriptors.is_empty() && !lie_apart(members) {
             self.arrived_in_place(request, first.span.address + range.offset, range.bytes)?;
             return Ok(batch.number());
         }
@@ -355,6 +364,13 @@ impl RecvLane {
     pub(crate) fn comm(&self) -> &RecvComm {
         &self.comm
     }
+}
+
+/// Whether a chunk of host memory has no place of its own: its messages are not one behind the
+/// other.
+fn lie_apart(members: &[Member]) -> bool {
+    let is_host = members.first().is_some_and(|first| first.span.memory == MemoryType::Host);
+    is_host && !members.windows(2).all(|pair| pair[0].is_followed_by(&pair[1]))
 }
 
 /// Queues the messages that share a chunk, those whose destinations are neighbours together.

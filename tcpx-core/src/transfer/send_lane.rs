@@ -34,7 +34,7 @@ struct Posted {
 #[derive(Clone, Copy, Debug)]
 struct Staged {
     bytes: u32,
-    tag: i32,
+    tag: i64,
     slot: Span,
     /// The batch that copies it.
     batch: BatchNumber,
@@ -355,7 +355,7 @@ impl SendLane {
 
     /// Where the bytes of the chunk are that must be posted next, how many, and its tag, if they
     /// are there and the window has room.
-    fn next_ready(&self, reached: BatchNumber) -> Option<(Span, u32, i32)> {
+    fn next_ready(&self, reached: BatchNumber) -> Option<(Span, u32, i64)> {
         if let Some(Staged { bytes, tag, slot, batch }) = self.staged.front() {
             return (*batch <= reached).then_some((*slot, *bytes, *tag));
         }

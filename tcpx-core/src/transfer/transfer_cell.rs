@@ -92,6 +92,11 @@ impl TransferCell {
         }
     }
 
+    /// The number of the round. Whoever holds the engine, and knows that it has not ended, asks.
+    pub(crate) fn round(&self) -> u64 {
+        self.round.load(Ordering::Acquire)
+    }
+
     fn sums_before(&self, round: u64) -> &Sums {
         &self.sums_before[(round % 2) as usize]
     }

@@ -31,6 +31,16 @@ impl TransferState {
         self.cell.direction()
     }
 
+    /// Its round of this number is overdue, and ends with this error, unless one is there already.
+    /// Returns whether it has not ended before.
+    pub(crate) fn overdue(&self, round: u64, error: impl FnOnce() -> Error) -> bool {
+        let is_under_way = !self.is_complete() && self.cell.round() == round;
+        if is_under_way {
+            self.cell.failed(error);
+        }
+        is_under_way
+    }
+
     /// The numbers of the round.
     pub(crate) fn round_counts(&self) -> TransferCounts {
         self.cell.round_counts()
@@ -48,12 +58,24 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
+    /// No transfer yet. The ends of rounds are told there.
+    pub(crate) fn new(completions: Arc<CompletionQueue>) -> Self {
+        Self { completions, ..Self::default() }
+    }
+
     /// A new transfer: its key, and what its owner sees of it.
     pub(crate) fn add(&mut self, peer: PeerKey) -> (TransferKey, Arc<TransferCell>) {
         let cell = Arc::<TransferCell>::default();
         let key =
             self.all.insert(TransferState { peer, cell: Arc::clone(&cell), is_detached: false });
         (key, cell)
+    }
+
+    /// What is posted to a transfer from now on goes to this peer.
+    pub(crate) fn move_to(&mut self, key: TransferKey, peer: PeerKey) {
+        if let Some(transfer) = self.all.get_mut(key) {
+            transfer.peer = peer;
+        }
     }
 
     /// Where the ends of rounds wait for the program.
@@ -185,6 +207,26 @@ mod tests {
         assert_eq!((cell.counts().operations_posted, cell.counts().bytes_done), (4, 300));
         transfers.failed(key, || Error::Closed);
         assert!(matches!(cell.error(), Some(Error::Closed)));
+    }
+
+    #[test]
+    fn a_round_that_is_overdue_ends_with_its_last_operation() {
+        let mut transfers = Transfers::default();
+        let (key, cell) = transfers.add(PeerKey::default());
+        let expired = || Error::Expired { peer: None, after: std::time::Duration::ZERO };
+        let is_expired = || matches!(cell.outcome(), Poll::Ready(Err(Error::Expired { .. })));
+        assert!(!transfers.get(key).unwrap().overdue(cell.round(), expired), "nothing was posted");
+        cell.posted(Direction::Send, 2);
+        let round = cell.round();
+        assert!(transfers.get(key).unwrap().overdue(round, expired));
+        transfers.failed(key, || panic!("there is an error"));
+        assert!(cell.outcome().is_pending());
+        transfers.done(key);
+        assert!(is_expired());
+        cell.posted(Direction::Send, 1);
+        assert!(!transfers.get(key).unwrap().overdue(round, expired), "that one has ended");
+        transfers.done(key);
+        assert!(matches!(cell.outcome(), Poll::Ready(Ok(()))));
     }
 
     #[test]

@@ -149,4 +149,44 @@ MEMORY_NOT_EXPORTABLE = 829 Error "device memory cannot be exported as a dma-buf
     cause "the hardware plugin sends from a dma-buf of whole pages; the driver has none of host or managed memory, of a range that reaches past its allocation, or, with some drivers, of one that begins before it once it is rounded out to pages; a driver without dma-buf support has none at all"
     cure ["# register memory of cuMemAlloc or cudaMalloc, from a page boundary on; let small tensors share one large allocation", "# register memory of the host as host memory, for sending", "nvidia-smi --query-gpu=driver_version --format=csv"]
     source "plugin 3.1.9, run; driver 580, run"
+REMOTE_KEY_UNKNOWN = 830 Error "a key to remote memory opens nothing"
+    symptom "\"its session knows no such key\", or \"the key is of another session\""
+    cause "the key was made up or changed, is used with another peer than the one that exported it, or was exported by a process that has been started again; a stable key also opens nothing while its range is not exported"
+    cure ["# fetch the keys again from the peer that is connected now, and use each with the peer it came from"]
+    source "this project"
+REMOTE_MEMORY_REVOKED = 831 Error "remote memory is not exported any more"
+    symptom "\"its export was taken back\""
+    cause "the other end has called unexport or deregistered the memory; an operation that was under way on it ends with this too, and what of it had arrived stays"
+    cure ["# let the owner wait until its peers are through before it takes a key back", "# fetch a key of the new export"]
+    source "this project"
+REMOTE_RANGE_OUTSIDE = 832 Error "a range reaches past what is exported"
+    symptom "\"range 4: offset 8 and size 9 reach past the 16 bytes that are exported\"; nothing was moved"
+    cause "offsets count from the start of the export, and not of the registration or of the other end's memory"
+    cure ["# take the address of the key off an address of the other end to have the offset, and stay inside the key's size"]
+    source "this project"
+REMOTE_ACCESS_REFUSED = 833 Error "remote memory is not exported for this"
+    symptom "\"it is not exported for peers to write\"; nothing was moved"
+    cause "an export allows to read, to write, or both, as its owner said"
+    cure ["# let the owner export it with the access that is needed; to be written it must be registered for receiving too"]
+    source "this project"
+REMOTE_KEY_UNUSABLE = 834 Error "the bytes are no key to remote memory"
+    symptom "\"remote key:\" damaged, cut short, or of another version"
+    cause "the bytes were changed on their way, come from something else, or from another release"
+    cure ["# hand over exactly the bytes of the key; they may contain NUL", "# install the same release at both ends"]
+    source "this project"
+LISTS_DIFFER = 835 Error "the two lists of an operation do not fit together"
+    symptom "\"pair 3: 4096 bytes at this end, 8192 at the other\", \"one list names both host and device memory\", or too many ranges"
+    cause "each local range is paired with the remote range of the same place in the other list, and all ranges of one end are memory of one kind"
+    cure ["# give both lists the same lengths in the same order", "# prepare an operation for each kind of memory, or for each part of a very long list"]
+    source "this project"
+NOTIFICATIONS_NOT_READ = 836 Warning "a peer's program does not take its notifications"
+    symptom "\"notifications of 1048576 bytes wait for peer decode, whose program does not take what it has\""
+    cause "each peer has a buffer for notifications that its program has not taken; nothing is dropped, so the sender waits"
+    cure ["# take notifications out at the other end (poll_notifications) as often as they are sent", "# a larger notification_bytes (TCPX_NOTIFICATION_BYTES) at both ends lets more wait"]
+    source "this project"
+OPERATION_EXPIRED = 850 Error "an operation had not ended within its time"
+    symptom "\"given up: it had not ended within its 2.000 s, peer decode\""
+    cause "the program gave a transfer or a post of an operation a timeout; the peer is slow, its program makes no progress, or nothing was posted there that fits; some bytes may have moved, or all"
+    cure ["# give it more time, or find out what the peer does meanwhile: its statistics say what it waits for", "# let the peer's session make progress by itself (progress_thread)"]
+    source "this project"
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tcpx_core::{
-    BounceCreditChoice, Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
-    Transfer,
+    BounceCreditChoice, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, Operation,
+    OperationKind, PluginChoice, Post, RemoteAccess, RemoteKey, RemoteRange, Session,
+    SessionOptions, Transfer,
 };
 use tcpx_tests::pattern;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
@@ -22,6 +23,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 struct Peer {
     session: Option<Session>,
     transfers: Vec<Option<Transfer>>,
+    operations: Vec<Operation>,
 }
 
 type Answer = Result<Value, Error>;
@@ -37,6 +39,7 @@ impl Peer {
                 let start = Instant::now();
                 self.session = None;
                 self.transfers.clear();
+                self.operations.clear();
                 Ok(json!(start.elapsed().as_millis() as u64))
             }
             Command::Footprint => Ok(json!(footprint())),
@@ -82,6 +85,29 @@ impl Peer {
                 }
             }
             Command::Stats => return Ok(json!(session.stats())),
+            Command::Export { memory } => {
+                let options = ExportOptions::new(RemoteAccess::ReadWrite);
+                let key = session.export(id(memory), options)?;
+                return Ok(json!(key.serialize().to_vec()));
+            }
+            Command::Unexport { key } => session.unexport(&RemoteKey::deserialize(&key)?)?,
+            Command::Prepare { peer, is_write, memory, bytes, key } => {
+                let operation = prepare(session, &peer, is_write, (id(memory), bytes), &key)?;
+                self.operations.push(operation);
+                return Ok(json!(self.operations.len() - 1));
+            }
+            other => return self.obey_posted(other),
+        }
+        Ok(Value::Null)
+    }
+
+    fn obey_posted(&mut self, command: Command) -> Answer {
+        let find = |number: usize| self.operations.get(number).ok_or(Error::Released);
+        match command {
+            Command::PostOperation { operation } => find(operation)?.post(None)?,
+            Command::WaitOperation { operation, timeout_ms } => {
+                find(operation)?.wait(Some(Duration::from_millis(timeout_ms)))?
+            }
             other => return self.obey_transfer(other),
         }
         Ok(Value::Null)
@@ -171,6 +197,20 @@ fn session_options(options: Options) -> SessionOptions {
 /// Scripts name registrations by the numbers that they were told.
 fn id(memory: u64) -> MemoryId {
     MemoryId::new(memory).expect("no registration has the number 0")
+}
+
+fn prepare(
+    session: &Session,
+    peer: &str,
+    is_write: bool,
+    (memory, bytes): (MemoryId, u64),
+    key: &[u8],
+) -> Result<Operation, Error> {
+    let key = RemoteKey::deserialize(key)?;
+    let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
+    let local = [MemoryRange { memory, offset: 0, bytes }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes }];
+    session.prepare(peer, kind, &local, &remote)
 }
 
 fn posts_of(posts: &[PostSpec]) -> Vec<Post> {

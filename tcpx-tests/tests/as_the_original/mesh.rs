@@ -30,12 +30,12 @@ fn seed(from: usize, to: usize) -> u64 {
     (from * SESSIONS + to) as u64
 }
 
-fn one(memory: u64, tag: i32) -> PostSpec {
+fn one(memory: u64, tag: i64) -> PostSpec {
     PostSpec { memory, offset: 0, bytes: BYTES, tag }
 }
 
 /// Starts to send to and receive from `peer`, with each of the tags.
-fn exchange(agent: &mut Agent, own: usize, peer: usize, tags: &[i32]) -> Exchange {
+fn exchange(agent: &mut Agent, own: usize, peer: usize, tags: &[i64]) -> Exchange {
     let allocate = Command::Allocate { bytes: BYTES, memory: Memory::Device };
     let (source, received): (u64, u64) = (agent.get(allocate.clone()), agent.get(allocate));
     agent.run(Command::Fill { memory: source, offset: 0, bytes: BYTES, seed: seed(own, peer) });
@@ -95,7 +95,7 @@ fn meet(agents: &mut [Agent], from: usize, to: usize) {
 /// The exchanges of everybody with everybody.
 fn exchange_all(
     agents: &mut [Agent],
-    tags: impl Fn(usize, usize) -> &'static [i32],
+    tags: impl Fn(usize, usize) -> &'static [i64],
 ) -> Vec<Vec<Exchange>> {
     let each = agents.iter_mut().enumerate();
     each.map(|(own, agent)| {

@@ -44,8 +44,11 @@ fn faults(package: &Package) -> Vec<String> {
     demand(readme, "the readme is not there");
     demand((1..=5).contains(&package.keywords.len()), "crates.io takes 1 to 5 keywords");
     demand(!package.categories.is_empty(), "no categories");
-    let headers = ["tcpx_p2p.h", "tcpx_p2p.hpp"].map(|name| format!("include/{name}"));
-    let has_headers = headers.iter().all(|path| same(path, &format!("../{path}")));
+    let include = folder.join("../include").read_dir_utf8().expect("there are headers");
+    let has_headers = include.map(|entry| entry.expect("it is read")).all(|entry| {
+        let name = entry.file_name();
+        same(&format!("include/{name}"), &format!("../include/{name}"))
+    });
     demand(package.name != "tcpx-capi" || has_headers, "the headers are not in the package");
     faults
 }

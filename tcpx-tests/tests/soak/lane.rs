@@ -23,7 +23,7 @@ struct Message {
     bytes: u64,
     hub_memory: MemoryId,
     peer_memory: u64,
-    tag: i32,
+    tag: i64,
     seed: u64,
 }
 
@@ -80,7 +80,7 @@ impl Lane<'_> {
                     peer_memory: agent.get(Command::Allocate { bytes: bytes.max(1), memory }),
                     // Equal tags on purpose: they match in order, and order is kept below for each
                     // direction.
-                    tag: number as i32,
+                    tag: number as i64,
                     seed: self.dice.roll(u64::MAX),
                 };
                 let mut data = vec![0; bytes as usize];

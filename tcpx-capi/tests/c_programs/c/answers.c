@@ -73,7 +73,7 @@ static void happen(event event, session_pair pair) {
 
 /* Every call on a transfer that has come to its end. */
 static void answers(tcpx_transfer transfer, tcpx_status outcome, tcpx_status post, uint64_t id) {
-  tcpx_transfer_counts counts, round;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0}, round = counts;
   tcpx_status error = TCPX_ERR_INTERNAL;
   size_t size = 0;
   bool complete = false;
@@ -152,7 +152,7 @@ static void rounds(void) {
   session_pair pair;
   uint64_t id;
   tcpx_transfer transfer;
-  tcpx_transfer_counts counts, round;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0}, round = counts;
   tcpx_status error = TCPX_ERR_INTERNAL;
   size_t size = 0;
   OK(tcpx_session_options_init(&options, sizeof options));

@@ -8,7 +8,7 @@ static char memory[8192];
 static void nulls(session_pair pair, tcpx_transfer transfer) {
   tcpx_session session = pair.left;
   tcpx_session_options options;
-  tcpx_memory_descriptor descriptor = {4096, 10, TCPX_PTR_HOST};
+  tcpx_memory_descriptor descriptor = {sizeof descriptor, 4096, 10, TCPX_PTR_HOST, 0};
   tcpx_completion completion;
   tcpx_status error;
   int32_t number;
@@ -50,8 +50,8 @@ static void nulls(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_NULL, tcpx_session_nic_count(session, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_session_nic(session, 0, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_gpu_count(NULL));
-  EXPECT(TCPX_ERR_NULL, tcpx_transfer_post_send_batch(transfer, NULL, 1));
-  EXPECT(TCPX_ERR_NULL, tcpx_transfer_post_recv_batch(transfer, NULL, 1));
+  EXPECT(TCPX_ERR_NULL, tcpx_transfer_post_send_batch(transfer, NULL, sizeof(tcpx_post), 1));
+  EXPECT(TCPX_ERR_NULL, tcpx_transfer_post_recv_batch(transfer, NULL, sizeof(tcpx_post), 1));
   EXPECT(TCPX_ERR_NULL, tcpx_transfer_is_complete(transfer, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_transfer_get_counts(transfer, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_transfer_get_round_counts(transfer, NULL));
@@ -66,11 +66,11 @@ static void nulls(session_pair pair, tcpx_transfer transfer) {
   /* Where NULL means something. */
   OK(tcpx_session_progress(session, NULL));
   OK(tcpx_set_log_callback(NULL, NULL, TCPX_LOG_OFF));
-  OK(tcpx_transfer_post_send_batch(transfer, NULL, 0));
+  OK(tcpx_transfer_post_send_batch(transfer, NULL, sizeof(tcpx_post), 0));
 }
 
 static void buffers(session_pair pair, tcpx_transfer transfer) {
-  tcpx_memory_descriptor descriptor = {4096, 10, TCPX_PTR_HOST};
+  tcpx_memory_descriptor descriptor = {sizeof descriptor, 4096, 10, TCPX_PTR_HOST, 0};
   tcpx_status error = TCPX_ERR_INTERNAL;
   size_t needed = 0;
   size_t size = 0;
@@ -100,16 +100,25 @@ static void buffers(session_pair pair, tcpx_transfer transfer) {
   OK(tcpx_memory_descriptor_serialize(&descriptor, memory, 40, &size));
   TRUE(memory[40] == 9);
   memset(&descriptor, 0, sizeof descriptor);
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_memory_descriptor_deserialize(memory, 40, &descriptor)); /* no size */
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_memory_descriptor_serialize(&descriptor, memory, 40, &size));
+  descriptor.size = sizeof descriptor;
   OK(tcpx_memory_descriptor_deserialize(memory, 40, &descriptor));
-  TRUE(descriptor.base_addr == 4096 && descriptor.size == 10 && descriptor.ptr_type == TCPX_PTR_HOST);
+  TRUE(descriptor.size == sizeof descriptor && descriptor.base_addr == 4096 && descriptor.bytes == 10);
+  TRUE(descriptor.ptr_type == TCPX_PTR_HOST);
   memory[20] ^= 1;
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize(memory, 40, &descriptor));
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize(memory, 0, &descriptor));
+  OK(tcpx_memory_descriptor_deserialize("8192,20,2", 9, &descriptor));
+  TRUE(descriptor.base_addr == 8192 && descriptor.bytes == 20 && descriptor.ptr_type == TCPX_PTR_CUDA);
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,20,2", 10, &descriptor)); /* with its NUL */
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,20,2", 8, &descriptor));
+  EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,-1,2", 9, &descriptor));
 }
 
 static void lengths(session_pair pair, tcpx_transfer transfer) {
   char longest[TCPX_MAX_NAME_BYTES + 2];
-  tcpx_memory_descriptor descriptor;
+  tcpx_memory_descriptor descriptor = {sizeof descriptor, 0, 0, 0, 0};
   tcpx_post post = {1, 0, 1, 0};
   tcpx_transfer other;
   tcpx_completion completion;
@@ -151,9 +160,13 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_listen(pair.left, memory, SIZE_MAX, &size));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_stats_json(pair.left, memory, SIZE_MAX, &size));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_memory_descriptor_deserialize(memory, SIZE_MAX, &descriptor));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, SIZE_MAX));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_recv_batch(transfer, &post, (size_t)TCPX_MAX_BATCH + 1));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_recv_batch(transfer, (const tcpx_post *)(memory + 1), 1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, sizeof(tcpx_post), SIZE_MAX));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_recv_batch(transfer, &post, sizeof(tcpx_post), (size_t)TCPX_MAX_BATCH + 1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, 0, 1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, sizeof post - 8, 1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, sizeof post + 4, 1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, SIZE_MAX, 1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_recv_batch(transfer, (const tcpx_post *)(memory + 1), sizeof post, 1));
 
   EXPECT(TCPX_ERR_MEMORY, tcpx_session_register_memory(pair.left, memory, 0, TCPX_PTR_HOST, 1, &id));
   EXPECT(TCPX_ERR_MEMORY, tcpx_session_register_memory(pair.left, memory, UINT64_MAX, TCPX_PTR_HOST, 1, &id));
@@ -173,13 +186,16 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
 
 static void posts(session_pair pair, tcpx_transfer transfer) {
   tcpx_post batch[2] = {{0, 0, 10, 1}, {0, 8192, 1, 2}};
-  tcpx_transfer_counts counts;
-  tcpx_memory_info info;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
+  tcpx_memory_info info = {sizeof info, 0, 0, 0, 0, 0};
   bool complete = false;
   uint64_t to_send = 0;
   uint64_t to_both = 0;
   OK(tcpx_session_register_memory(pair.left, memory, 8192, TCPX_PTR_HOST, 0, &to_send));
   OK(tcpx_session_register_memory(pair.left, memory, 8192, TCPX_PTR_CUDA, 1, &to_both));
+  info.size = 0;
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_memory_info(pair.left, to_both, &info));
+  info.size = sizeof info;
   OK(tcpx_session_memory_info(pair.left, to_both, &info));
   TRUE(info.id == to_both && info.address == (uint64_t)(uintptr_t)memory && info.bytes == 8192);
   TRUE(info.ptr_type == TCPX_PTR_CUDA && info.is_recv == 1);
@@ -189,9 +205,12 @@ static void posts(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_MEMORY, tcpx_transfer_post_recv(transfer, to_both, UINT64_MAX, 2, 0));
   EXPECT(TCPX_ERR_MEMORY, tcpx_transfer_post_recv(transfer, to_both, 1, UINT64_MAX, 0));
   batch[0].memory = batch[1].memory = to_both;
-  EXPECT(TCPX_ERR_MEMORY, tcpx_transfer_post_recv_batch(transfer, batch, 2));
+  EXPECT(TCPX_ERR_MEMORY, tcpx_transfer_post_recv_batch(transfer, batch, sizeof(tcpx_post), 2));
   OK(tcpx_transfer_get_counts(transfer, &counts));
   TRUE(counts.operations_posted == 0); /* none of a batch with a wrong one */
+  counts.size = sizeof counts - 1;
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_get_counts(transfer, &counts));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_get_round_counts(transfer, &counts));
 
   OK(tcpx_transfer_is_complete(transfer, &complete));
   TRUE(complete);
@@ -258,6 +277,10 @@ static void options(void) {
   REFUSED(TCPX_ERR_SETTING, recv_window, 17);
   REFUSED(TCPX_ERR_SETTING, send_window, UINT32_MAX);
   REFUSED(TCPX_ERR_ARGUMENT, progress_thread, 2);
+  REFUSED(TCPX_ERR_SETTING, notification_bytes, 131071);
+  REFUSED(TCPX_ERR_ARGUMENT, accept_all, 2);
+  REFUSED(TCPX_ERR_ARGUMENT, group, 2);
+  REFUSED(TCPX_ERR_ARGUMENT, reserved, 1);
   REFUSED(TCPX_ERR_SETTING, peer_timeout_ms, 99);
   REFUSED(TCPX_ERR_SETTING, listen, "nowhere");
   REFUSED(TCPX_ERR_SETTING, advertise, "10.0.0.1,x");

@@ -195,6 +195,24 @@ static void fail(loop *loop) {
   TRUE(entries[0].context == 2 && entries[0].status == TCPX_ERR_CANCELLED);
 }
 
+/* A receive that nothing is sent for has its time, and the next one has none. */
+static void expire(loop *loop) {
+  end *receiver = &loop->receiver;
+  tcpx_completion entry;
+  size_t count = 0;
+  int turns = 0;
+  OK(tcpx_transfer_set_timeout(receiver->transfers[0], 1));
+  OK(tcpx_transfer_post_recv(receiver->transfers[0], receiver->id, 0, 1, 2000));
+  while (count == 0) {
+    TRUE(turns++ < MAX_TURNS);
+    turn(loop);
+    OK(tcpx_session_poll_completions(receiver->session, &entry, sizeof entry, 1, &count));
+  }
+  TRUE(entry.kind == TCPX_COMPLETION_TRANSFER && entry.status == TCPX_ERR_EXPIRED && entry.peer[0] == '\0');
+  EXPECT(TCPX_ERR_EXPIRED, tcpx_transfer_wait(receiver->transfers[0], 0));
+  OK(tcpx_transfer_set_timeout(receiver->transfers[0], 0));
+}
+
 static int is_unknown(const end *end) {
   int32_t state = 0;
   const tcpx_status status = tcpx_session_peer_state(end->session, end->peer, &state);
@@ -241,6 +259,41 @@ static void miss(loop *loop) {
   EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_peer_error(sender->session, "gone", &error, text, sizeof text, &size));
 }
 
+/* Waits for the next entry of the sender's queue, which is one of this peer. */
+static tcpx_completion hear(loop *loop, const char *peer, int32_t state) {
+  tcpx_completion entries[ENTRIES];
+  size_t count = 0;
+  int turns = 0;
+  while (count == 0) {
+    TRUE(turns++ < MAX_TURNS);
+    turn(loop);
+    TRUE(poll_completions(loop->receiver.session, entries) == 0);
+    /* Entries of an older header have no room for it. */
+    OK(tcpx_session_poll_completions(loop->sender.session, entries, 32, ENTRIES, &count));
+    TRUE(count == 0);
+    count = poll_completions(loop->sender.session, entries);
+  }
+  TRUE(count == 1 && entries[0].size == sizeof entries[0] && entries[0].kind == TCPX_COMPLETION_PEER);
+  TRUE(entries[0].context == 0 && entries[0].rounds == 0 && entries[0].state == state);
+  TRUE(strcmp(entries[0].peer, peer) == 0);
+  return entries[0];
+}
+
+/* Peers that come up, part and fail are told where the ends of transfers are. */
+static void hear_of_peers(loop *loop) {
+  tcpx_session sender = loop->sender.session, receiver = loop->receiver.session;
+  OK(tcpx_session_report_peers(sender));
+  OK(tcpx_session_start_accept(receiver, "sender"));
+  OK(tcpx_session_start_connect(sender, "receiver"));
+  TRUE(hear(loop, "receiver", TCPX_PEER_UP).status == TCPX_OK);
+  OK(tcpx_session_start_disconnect(receiver, "sender"));
+  OK(tcpx_session_start_disconnect(sender, "receiver"));
+  TRUE(hear(loop, "receiver", TCPX_PEER_PARTED).status == TCPX_OK);
+  OK(tcpx_session_start_connect(sender, "gone"));
+  TRUE(hear(loop, "gone", TCPX_PEER_FAILED).status == TCPX_ERR_IO);
+  TRUE(state(sender, "gone") == TCPX_PEER_FAILED);
+}
+
 static void run(int has_threads) {
   loop loop;
   loop.has_threads = has_threads;
@@ -251,8 +304,10 @@ static void run(int has_threads) {
   meet(&loop);
   move(&loop);
   fail(&loop);
+  expire(&loop);
   part(&loop);
   miss(&loop);
+  hear_of_peers(&loop);
   OK(tcpx_session_destroy(loop.sender.session));
   OK(tcpx_session_destroy(loop.receiver.session));
   TRUE(close(loop.epoll) == 0);

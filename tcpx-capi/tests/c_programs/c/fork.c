@@ -97,20 +97,24 @@ static void use_the_library(void) {
  * them. */
 static void call_everything(void) {
   tcpx_session_options options;
-  tcpx_memory_descriptor descriptor = {1, 1, TCPX_PTR_HOST};
+  tcpx_memory_descriptor descriptor = {sizeof descriptor, 1, 1, TCPX_PTR_HOST, 0};
   tcpx_session session = {99};
   tcpx_transfer other = {99};
-  tcpx_memory_info info;
+  tcpx_memory_info info = {sizeof info, 0, 0, 0, 0, 0};
   tcpx_session_stats stats;
-  tcpx_transfer_counts counts;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   tcpx_nic nic;
   tcpx_post post = {1, 0, 1, 1};
   tcpx_status error = TCPX_OK;
   uint64_t id = 99;
   size_t size = 99;
   tcpx_completion completion;
+  tcpx_export_options export_options = {sizeof export_options, 0, 0, TCPX_ACCESS_READ, 0};
+  tcpx_remote_memory remote = {0};
+  tcpx_operation operation = {99};
   int32_t number = 99;
   char text[64] = "untouched", name[TCPX_MAX_NAME_BYTES + 1] = "untouched";
+  tcpx_registration range = {text, sizeof text, TCPX_PTR_HOST, 0};
   bool flag = true;
   stats.size = sizeof stats;
   nic.size = sizeof nic;
@@ -131,11 +135,15 @@ static void call_everything(void) {
   REFUSED(tcpx_session_peer_error(pair.left, "right", &error, text, sizeof text, &size));
   REFUSED(tcpx_session_event_fd(pair.left, &number));
   REFUSED(tcpx_session_poll_completions(pair.left, &completion, sizeof completion, 1, &size));
+  REFUSED(tcpx_session_report_peers(pair.left));
   REFUSED(tcpx_transfer_report_completions(transfer, 1));
+  REFUSED(tcpx_transfer_set_timeout(transfer, 1));
   REFUSED(tcpx_session_connect(pair.right, "left"));
   REFUSED(tcpx_session_progress(pair.left, &flag));
   REFUSED(tcpx_session_create_transfer(pair.left, "right", &other));
   REFUSED(tcpx_session_register_memory(pair.left, text, sizeof text, TCPX_PTR_HOST, 0, &id));
+  REFUSED(tcpx_session_register_memory_list(pair.left, &range, sizeof range, 1, &id));
+  REFUSED(tcpx_session_register_memory_on(pair.left, TCPX_GPU_NONE, text, sizeof text, 0, &id));
   REFUSED(tcpx_session_memory_info(pair.left, late_id, &info));
   REFUSED(tcpx_session_deregister_memory(pair.left, late_id));
   REFUSED(tcpx_session_get_stats(pair.left, &stats));
@@ -149,18 +157,32 @@ static void call_everything(void) {
   REFUSED(tcpx_set_plugin_log_level(TCPX_LOG_OFF));
   REFUSED(tcpx_transfer_post_send(transfer, late_id, 0, 1, 1));
   REFUSED(tcpx_transfer_post_recv(transfer, late_id, 0, 1, 1));
-  REFUSED(tcpx_transfer_post_send_batch(transfer, &post, 1));
-  REFUSED(tcpx_transfer_post_recv_batch(transfer, &post, 1));
+  REFUSED(tcpx_transfer_post_send_batch(transfer, &post, sizeof(tcpx_post), 1));
+  REFUSED(tcpx_transfer_post_recv_batch(transfer, &post, sizeof(tcpx_post), 1));
   REFUSED(tcpx_transfer_is_complete(transfer, &flag));
   REFUSED(tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
   REFUSED(tcpx_transfer_cancel(transfer));
   REFUSED(tcpx_transfer_get_counts(transfer, &counts));
   REFUSED(tcpx_transfer_get_round_counts(transfer, &counts));
   REFUSED(tcpx_transfer_error(transfer, &error, text, sizeof text, &size));
+  REFUSED(tcpx_export(pair.left, late_id, &export_options, text, sizeof text, &size));
+  REFUSED(tcpx_unexport(pair.left, text, sizeof text));
+  REFUSED(tcpx_remote_key_info(text, sizeof text, &remote));
+  REFUSED(tcpx_operation_prepare(pair.left, "right", TCPX_READ, NULL, sizeof(tcpx_pair), 0, &operation));
+  REFUSED(tcpx_operation_post(operation, NULL, 0));
+  REFUSED(tcpx_operation_post_with(operation, NULL));
+  REFUSED(tcpx_operation_status(operation, &number, &error));
+  REFUSED(tcpx_operation_wait(operation, TCPX_WAIT_FOREVER));
+  REFUSED(tcpx_operation_cancel(operation));
+  REFUSED(tcpx_operation_error(operation, &error, text, sizeof text, &size));
+  REFUSED(tcpx_operation_report_completions(operation, 1));
+  REFUSED(tcpx_operation_release(operation));
+  REFUSED(tcpx_notify(pair.left, "right", text, 1));
+  REFUSED(tcpx_poll_notifications(pair.left, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size));
   REFUSED(tcpx_session_disconnect(pair.left, "right"));
   REFUSED(tcpx_session_close(pair.left));
   TRUE(session.id == 99 && other.id == 99 && id == 99 && size == 99 && flag && strcmp(text, "untouched") == 0);
-  TRUE(number == 99 && strcmp(name, "untouched") == 0);
+  TRUE(number == 99 && operation.id == 99 && strcmp(name, "untouched") == 0);
   TRUE(strcmp(tcpx_status_text(TCPX_ERR_FORKED), "called in a forked child") == 0);
   TRUE(tcpx_abi_version() == TCPX_ABI_VERSION && tcpx_version()[0] != '\0');
 }
@@ -250,8 +272,8 @@ static void refuse_children(void) {
   destroy_pair(pair);
 }
 
-static void with_progress_threads(void) {
-  TRUE(setenv("TCPX_PROGRESS_THREAD", "1", 1) == 0);
+static void without_progress_threads(void) {
+  TRUE(setenv("TCPX_PROGRESS_THREAD", "0", 1) == 0);
   refuse_children();
 }
 
@@ -312,7 +334,7 @@ int main(int argc, char **argv) {
   OK(tcpx_gpu_count(&gpus));
   in_child(use_the_library);
   OK(tcpx_set_log_callback(NULL, NULL, TCPX_LOG_OFF));
-  in_child(with_progress_threads);
+  in_child(without_progress_threads);
   refuse_children();
   printf("PASSED\n");
   return 0;

@@ -8,10 +8,12 @@ static char memory[8192];
 /* Every function that takes a session, with one that is not there. */
 static void no_session(tcpx_session session) {
   tcpx_transfer transfer;
-  tcpx_memory_info info;
+  tcpx_memory_info info = {sizeof info, 0, 0, 0, 0, 0};
   tcpx_session_stats stats;
   tcpx_nic nic;
   tcpx_completion completion;
+  tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_READ, 0};
+  tcpx_operation operation;
   tcpx_status error;
   int32_t number;
   bool accepted;
@@ -34,6 +36,7 @@ static void no_session(tcpx_session session) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_peer_state(session, "x", &number));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_peer_error(session, "x", &error, memory, sizeof memory, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_event_fd(session, &number));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_report_peers(session));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_poll_completions(session, &completion, sizeof completion, 1, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_progress(session, NULL));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_register_memory(session, memory, 10, TCPX_PTR_HOST, 1, &id));
@@ -44,6 +47,10 @@ static void no_session(tcpx_session session) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_stats_json(session, memory, sizeof memory, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_nic_count(session, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_nic(session, 0, &nic));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_export(session, 1, &options, memory, sizeof memory, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_prepare(session, "x", TCPX_READ, NULL, sizeof(tcpx_pair), 0, &operation));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_notify(session, "x", memory, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_poll_notifications(session, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_close(session));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_destroy(session));
 }
@@ -51,22 +58,38 @@ static void no_session(tcpx_session session) {
 /* Every function that takes a transfer, with one that is not there. */
 static void no_transfer(tcpx_transfer transfer) {
   tcpx_post post = {1, 0, 1, 0};
-  tcpx_transfer_counts counts;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   tcpx_status error;
   bool complete;
   size_t size = 0;
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_send(transfer, 1, 0, 1, 0));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv(transfer, 1, 0, 1, 0));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_send_batch(transfer, &post, 1));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv_batch(transfer, &post, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_send_batch(transfer, &post, sizeof(tcpx_post), 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_post_recv_batch(transfer, &post, sizeof(tcpx_post), 1));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_is_complete(transfer, &complete));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_report_completions(transfer, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_set_timeout(transfer, 1));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_cancel(transfer));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_counts(transfer, &counts));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_get_round_counts(transfer, &counts));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_error(transfer, &error, NULL, 0, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_release(transfer));
+}
+
+/* Every function that takes an operation, with one that is not there. */
+static void no_operation(tcpx_operation operation) {
+  tcpx_status error;
+  int32_t state;
+  size_t size = 0;
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_post(operation, NULL, 0));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_post_with(operation, NULL));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_status(operation, &state, &error));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_wait(operation, TCPX_WAIT_FOREVER));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_cancel(operation));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_error(operation, &error, NULL, 0, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_report_completions(operation, 1));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_operation_release(operation));
 }
 
 static void made_up(session_pair pair, tcpx_transfer transfer) {
@@ -75,18 +98,22 @@ static void made_up(session_pair pair, tcpx_transfer transfer) {
   for (i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
     tcpx_session session;
     tcpx_transfer other;
-    session.id = other.id = numbers[i];
+    tcpx_operation operation;
+    session.id = other.id = operation.id = numbers[i];
     no_session(session);
     no_transfer(other);
+    no_operation(operation);
   }
   /* The wrong kind. */
   {
     tcpx_session session;
     tcpx_transfer other;
-    session.id = transfer.id;
+    tcpx_operation operation;
+    session.id = operation.id = transfer.id;
     other.id = pair.left.id;
     no_session(session);
     no_transfer(other);
+    no_operation(operation);
   }
 }
 
@@ -104,11 +131,31 @@ static void over(tcpx_status status) {
   TRUE(status == TCPX_ERR_CLOSED || status == TCPX_ERR_PEER_GONE || status == TCPX_ERR_CANCELLED);
 }
 
-/* A session ends while it has a peer, registrations and transfers with posts. */
+/* A write of left's memory to some of right's, which is exported. It is not posted. */
+static tcpx_operation operation_of(session_pair pair, uint64_t id) {
+  tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_WRITE, 0};
+  unsigned char key[TCPX_REMOTE_KEY_BYTES];
+  tcpx_operation operation = {0};
+  tcpx_pair write;
+  uint64_t target = 0;
+  size_t size = 0;
+  OK(tcpx_session_register_memory(pair.right, memory, 10, TCPX_PTR_CUDA, 1, &target));
+  OK(tcpx_export(pair.right, target, &options, key, sizeof key, &size));
+  write.memory = id;
+  write.offset = write.remote_offset = 0;
+  write.key = key;
+  write.key_bytes = size;
+  write.bytes = 10;
+  OK(tcpx_operation_prepare(pair.left, "right", TCPX_WRITE, &write, sizeof write, 1, &operation));
+  return operation;
+}
+
+/* A session ends while it has a peer, registrations, an operation and transfers with posts. */
 static void end_under_load(void) {
   session_pair pair = connected_pair();
   tcpx_transfer transfer = {0};
-  tcpx_transfer_counts counts;
+  tcpx_operation operation;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   bool complete;
   uint64_t id = 0;
   char *buffer = (char *)malloc(100000);
@@ -116,9 +163,13 @@ static void end_under_load(void) {
   OK(tcpx_session_register_memory(pair.left, buffer, 100000, TCPX_PTR_CUDA, 1, &id));
   OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
   OK(tcpx_transfer_post_recv(transfer, id, 0, 100000, 1));
+  operation = operation_of(pair, id);
   destroy_pair(pair);
   free(buffer); /* nobody looks at it any more */
   no_session(pair.left);
+  over(tcpx_operation_post(operation, NULL, 0));
+  OK(tcpx_operation_release(operation));
+  no_operation(operation);
   over(tcpx_transfer_post_recv(transfer, id, 0, 10, 1));
   over(tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
   over(tcpx_transfer_is_complete(transfer, &complete));

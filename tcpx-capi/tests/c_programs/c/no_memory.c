@@ -7,7 +7,7 @@
 
 enum { SENDS = 1 << 17 };
 
-typedef tcpx_status (*post_batch)(tcpx_transfer, const tcpx_post *, size_t);
+typedef tcpx_status (*post_batch)(tcpx_transfer, const tcpx_post *, size_t, size_t);
 
 /* Bytes of address space that the process has. */
 static size_t address_space(void) {
@@ -35,10 +35,10 @@ static int post_with_little_memory(post_batch post, tcpx_transfer transfer, cons
   int refused = 0;
   snprintf(number, sizeof number, "%zu", count);
   for (;; limit += step) {
-    tcpx_transfer_counts counts;
+    tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
     tcpx_status status;
     limit_address_space(limit);
-    status = post(transfer, posts, count);
+    status = post(transfer, posts, sizeof *posts, count);
     limit_address_space(SIZE_MAX);
     OK(tcpx_transfer_get_counts(transfer, &counts));
     if (status == TCPX_OK) {
@@ -53,20 +53,26 @@ static int post_with_little_memory(post_batch post, tcpx_transfer transfer, cons
   }
 }
 
+/* Whether both are complete. A send may be complete whose bytes have not left yet, so asking for transfers alone would
+ * leave a session without a progress thread with them. */
+static bool are_complete(tcpx_session from, tcpx_transfer send, tcpx_transfer receive) {
+  bool sent = false;
+  bool received = false;
+  OK(tcpx_session_progress(from, NULL));
+  OK(tcpx_transfer_is_complete(send, &sent));
+  OK(tcpx_transfer_is_complete(receive, &received));
+  return sent && received;
+}
+
 /* Returns when all that `from` has said so far has reached `to`. */
 static void let_frames_pass(tcpx_session from, tcpx_session to, uint64_t from_memory, uint64_t to_memory) {
   tcpx_transfer send;
   tcpx_transfer receive;
-  bool sent = false;
-  bool received = false;
   OK(tcpx_session_create_transfer(from, "left", &send));
   OK(tcpx_session_create_transfer(to, "right", &receive));
   OK(tcpx_transfer_post_send(send, from_memory, 0, 1, -7));
   OK(tcpx_transfer_post_recv(receive, to_memory, 0, 1, -7));
-  while (!sent || !received) {
-    OK(tcpx_transfer_is_complete(send, &sent));
-    OK(tcpx_transfer_is_complete(receive, &received));
-  }
+  while (!are_complete(from, send, receive)) continue;
   OK(tcpx_transfer_release(send));
   OK(tcpx_transfer_release(receive));
 }
@@ -81,7 +87,6 @@ static void matched_sends(session_pair pair, tcpx_post *posts) {
   uint64_t words[2] = {0, 0};
   tcpx_transfer send;
   tcpx_transfer receive;
-  bool done[2] = {false, false};
   int i;
   for (i = 0; i < 2 * SENDS; ++i) source[i] = (unsigned char)(i * 7 + i / 256);
   OK(tcpx_session_register_memory(pair.left, source, sizeof source, TCPX_PTR_CUDA, 0, &from));
@@ -101,10 +106,7 @@ static void matched_sends(session_pair pair, tcpx_post *posts) {
     posts[i] = post;
   }
   TRUE(post_with_little_memory(tcpx_transfer_post_send_batch, send, posts, SENDS, (size_t)1 << 20) > 2);
-  while (!done[0] || !done[1]) {
-    OK(tcpx_transfer_is_complete(send, &done[0]));
-    OK(tcpx_transfer_is_complete(receive, &done[1]));
-  }
+  while (!are_complete(pair.left, send, receive)) continue;
   for (i = 0; i < SENDS; ++i) TRUE(target[i] == source[2 * i]);
 }
 
@@ -116,17 +118,17 @@ static void largest_batches(session_pair pair, tcpx_post *posts) {
   size_t i;
   OK(tcpx_session_register_memory(pair.left, bytes, sizeof bytes, TCPX_PTR_HOST, 1, &memory));
   for (i = 0; i < TCPX_MAX_BATCH; ++i) {
-    tcpx_post post = {memory, i % 16, 1, (int32_t)i};
+    tcpx_post post = {memory, i % 16, 1, (int64_t)i};
     posts[i] = post;
   }
   for (way = 0; way < 2; ++way) {
     post_batch post = way ? tcpx_transfer_post_send_batch : tcpx_transfer_post_recv_batch;
     tcpx_transfer transfer;
-    tcpx_transfer_counts counts;
+    tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
     OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
     TRUE(post_with_little_memory(post, transfer, posts, TCPX_MAX_BATCH, (size_t)16 << 20) > 2);
     /* One more, with memory. */
-    OK(post(transfer, posts, 1));
+    OK(post(transfer, posts, sizeof *posts, 1));
     OK(tcpx_transfer_get_counts(transfer, &counts));
     TRUE(counts.operations_posted == TCPX_MAX_BATCH + 1);
   }
@@ -134,10 +136,14 @@ static void largest_batches(session_pair pair, tcpx_post *posts) {
 
 int main(void) {
   session_pair pair;
+  tcpx_session_options options;
   /* Large pieces are the system's own, and go back to it: the allocator keeps nothing in reserve. */
   TRUE(mallopt(M_MMAP_THRESHOLD, 64 << 10) == 1 && mallopt(M_TRIM_THRESHOLD, 128 << 10) == 1);
   TRUE(mallopt(M_ARENA_MAX, 1) == 1);
-  pair = connected_pair();
+  /* A thread that makes progress would want memory too, when there is none. */
+  OK(tcpx_session_options_init(&options, sizeof options));
+  options.progress_thread = 0;
+  pair = connected_pair_with(&options, &options);
   tcpx_post *posts = (tcpx_post *)malloc(TCPX_MAX_BATCH * sizeof *posts);
   TRUE(posts != NULL);
   matched_sends(pair, posts);

@@ -9,6 +9,7 @@ static tcpx_session session(void) {
   tcpx_session_options options;
   OK(tcpx_session_options_init(&options, sizeof options));
   options.close_timeout_ms = 500;
+  options.progress_thread = 0;
   OK(tcpx_session_create(&options, &made));
   return made;
 }
@@ -19,7 +20,7 @@ int main(void) {
   size_t size = 0;
   uint64_t here, there;
   tcpx_transfer receive, send;
-  tcpx_transfer_counts counts = {0};
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   pthread_t thread;
   int parked = 0;
   tcpx_status status;

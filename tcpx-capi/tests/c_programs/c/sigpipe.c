@@ -66,6 +66,7 @@ static tcpx_session session_of(const char *name) {
   tcpx_session_options options;
   OK(tcpx_session_options_init(&options, sizeof options));
   options.name = name;
+  options.progress_thread = 0;
   OK(tcpx_session_create(&options, &session));
   return session;
 }
@@ -79,7 +80,7 @@ static void receiver(int info_pipe) {
   uint64_t id, address;
   tcpx_session session;
   tcpx_transfer transfer;
-  tcpx_transfer_counts counts;
+  tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   uint64_t done;
   open_driver();
   session = session_of("receiver");

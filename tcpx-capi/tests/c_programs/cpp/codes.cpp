@@ -30,6 +30,12 @@ int main() {
   REQUIRE(session.registerMemory(nullptr, 1, TCPX_PTR_HOST, true) == 0);
   REQUIRE(session.memoryInfo(1).id == 0 && session.deregisterMemory(1) == TCPX_ERR_UNKNOWN_MEMORY);
 
+  char bytes[20] = {};
+  const auto ids = session.registerMemoryList({{bytes, 10, TCPX_PTR_HOST, 1}, {bytes + 10, 10, TCPX_PTR_CUDA, 0}});
+  REQUIRE(ids.size() == 2 && session.memoryInfo(ids[1]).ptr_type == TCPX_PTR_CUDA);
+  REQUIRE(session.registerMemoryList({{bytes, 10, TCPX_PTR_HOST, 1}, {bytes, 0, TCPX_PTR_HOST, 1}}).empty());
+  REQUIRE(session.registerMemoryList({}).empty());
+
   tcpx::Transfer transfer = session.transfer("x");
   REQUIRE(transfer.handle().id == 0 && transfer.isComplete() && transfer.wait(0) == TCPX_ERR_HANDLE);
   REQUIRE(transfer.postSendBatch({1}, {}, {}, {}) == TCPX_ERR_ARGUMENT);

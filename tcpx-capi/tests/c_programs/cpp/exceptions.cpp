@@ -51,8 +51,10 @@ void sessions() {
   const std::uint64_t source = left.registerMemory(&from[0], from.size(), TCPX_PTR_HOST, false);
   const std::uint64_t target = right.registerMemory(&to[0], to.size(), TCPX_PTR_CUDA, true);
   require(right.memoryInfo(target).bytes == 10 && source != 0, "registered");
+  throws(TCPX_ERR_MEMORY, [&] { left.registerMemoryList({{&from[0], 0, TCPX_PTR_HOST, 0}}); }, "TCPX-825");
   tcpx::Transfer send = left.transfer("right");
   tcpx::Transfer receive = right.transfer("left");
+  receive.setTimeout(3600000);
   require(receive.isComplete(), "nothing is posted");
   receive.postRecvBatch({target, target}, {5, 0}, {5, 5}, {2, 1});
   require(!receive.isComplete() && receive.wait(1) == TCPX_ERR_TIMEOUT, "nothing has come");
@@ -95,7 +97,8 @@ void descriptors() {
   descriptor.ptr_type = TCPX_PTR_CUDA;
   const tcpx::MemoryDescriptor read = tcpx::MemoryDescriptor::deserialize(descriptor.serialize());
   require(read.base_addr == 0x7000 && read.size == 4096 && read.ptr_type == TCPX_PTR_CUDA, "round trip");
-  throws(TCPX_ERR_DESCRIPTOR, [] { tcpx::MemoryDescriptor::deserialize("28672,4096,2"); });
+  require(tcpx::MemoryDescriptor::deserialize("28672,4096,2").base_addr == 0x7000, "text is read too");
+  throws(TCPX_ERR_DESCRIPTOR, [] { tcpx::MemoryDescriptor::deserialize("28672,4096"); });
   throws(TCPX_ERR_DESCRIPTOR, [] { tcpx::MemoryDescriptor().serialize(); });
 }
 

@@ -11,7 +11,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         (0usize..65)
             .prop_map(|count| Frame::Handles(vec![NetHandle([count as u8; HANDLE_BYTES]); count])),
         any_counts().prop_map(|credit| Frame::Ready { credit }),
-        any::<(u64, i32, u64)>().prop_flat_map(|(recv, tag, bytes)| (0u8..3).prop_map(
+        any::<(u64, i64, u64)>().prop_flat_map(|(recv, tag, bytes)| (0u8..3).prop_map(
             move |delivery| {
                 let delivery = Delivery::from_wire(delivery).expect("one of three");
                 Frame::Announce { recv, tag, bytes, delivery }
@@ -22,9 +22,11 @@ fn any_frame() -> impl Strategy<Value = Frame> {
                 Frame::Match { first_channel, chunk_bytes, recvs: recvs.into() }
             }
         ),
-        any::<(u64, u16, u64, u64)>().prop_map(|(recv, first_channel, offset, bytes)| {
-            Frame::Section { recv, first_channel, offset, bytes }
-        }),
+        any::<(u64, u16, u64, u64, u32)>().prop_map(
+            |(recv, first_channel, offset, bytes, chunk_bytes)| {
+                Frame::Section { recv, first_channel, offset, bytes, chunk_bytes }
+            }
+        ),
         any::<(u64, u64)>().prop_map(|(recv, send_bytes)| Frame::Mismatch { recv, send_bytes }),
         any::<u64>().prop_map(|recv| Frame::Cancel { recv }),
         any::<u64>().prop_map(|recv| Frame::Cancelled { recv }),
@@ -38,8 +40,9 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         any_counts().prop_map(Frame::Credit),
         (any::<u64>(), 0..=MAX_EAGER_BYTES)
             .prop_map(|(recv, bytes)| Frame::Deliver { recv, bytes }),
-        (any::<i32>(), 0..=MAX_EAGER_BYTES).prop_map(|(tag, bytes)| Frame::Ahead { tag, bytes }),
-        any::<i32>().prop_map(|tag| Frame::Taken { tag }),
+        (any::<i64>(), 0..=MAX_EAGER_BYTES).prop_map(|(tag, bytes)| Frame::Ahead { tag, bytes }),
+        any::<i64>().prop_map(|tag| Frame::Taken { tag }),
+        super::one_sided::tests::any_frame().prop_map(Frame::OneSided),
     ]
 }
 
@@ -70,12 +73,13 @@ fn frames_of_posts_are_no_longer_than_room_is_made_for() {
         bytes.len()
     };
     let (recv, delivery) = (u64::MAX, Delivery::Unpacked);
-    let announce = Frame::Announce { recv, tag: i32::MIN, bytes: u64::MAX, delivery };
+    let announce = Frame::Announce { recv, tag: i64::MIN, bytes: u64::MAX, delivery };
     assert_eq!(bytes(announce), ANNOUNCE_FRAME_BYTES);
     let mismatch = Frame::Mismatch { recv, send_bytes: u64::MAX };
     assert!(bytes(mismatch) <= ANSWER_FRAME_BYTES);
     let (offset, first_channel) = (u64::MAX, u16::MAX);
-    let section = Frame::Section { recv, first_channel, offset, bytes: u64::MAX };
+    let section =
+        Frame::Section { recv, first_channel, offset, bytes: u64::MAX, chunk_bytes: u32::MAX };
     assert_eq!(bytes(section), ANSWER_FRAME_BYTES);
     for names in [1, 2, MAX_NAMES] {
         let recvs = std::iter::repeat_n(recv, names).collect();

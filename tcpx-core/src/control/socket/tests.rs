@@ -54,7 +54,7 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
     let (mut left, mut right) = pair();
     SockRef::from(&*left.stream).set_send_buffer_size(64 << 10).unwrap();
     SockRef::from(&*right.stream).set_recv_buffer_size(64 << 10).unwrap();
-    let message = |number: i32| {
+    let message = |number: i64| {
         let bytes = [0, 1, 4096, 65_536][number as usize % 4];
         vec![number as u8; bytes]
     };

@@ -11,8 +11,10 @@ use tcpx_unpack::{Backend, UnpackError};
 use super::*;
 use crate::error::awaited::Awaited;
 use crate::error::memory_problem::BounceBufferProblem;
+use crate::error::remote_key::RemoteKeyError;
 use crate::error::unpack_failure::UnpackFailure;
 use crate::types::memory_id::MemoryId;
+use crate::types::remote_access::OperationKind;
 
 fn call(call: &'static str, code: i32) -> Error {
     Error::Plugin(PluginFailure {
@@ -59,6 +61,10 @@ fn registration(problem: RegistrationProblem) -> Error {
     Error::Registration { id: MemoryId::new(1), problem }
 }
 
+fn remote(problem: RemoteProblem) -> Error {
+    Error::Remote { peer: Some("p".into()), memory: MemoryId::new(1), problem }
+}
+
 fn cuda(error: CudaError) -> Error {
     Error::MemoryUnavailable(MemoryUnavailable::Cuda(error))
 }
@@ -97,6 +103,7 @@ fn with_id() -> Vec<(Error, u16)> {
     let path = || "/x.so".into();
     let too_long =
         DescriptorError::DestinationOutOfBounds { index: 0, dst_off: 8, len: 2, expected_bytes: 9 };
+    let past_end = RemoteProblem::OutOfRange { index: 0, offset: 1, bytes: 2, exported_bytes: 2 };
     let no_nic = |available: Vec<String>| Error::NoNic { wanted: "eth9".into(), available };
     let preflight = Report::new(lint(&Env::new(), &[], 0)).fatal();
     let unpack = UnpackError::Unavailable { backend: Backend::Kernel, reason: "no GPU".into() };
@@ -172,7 +179,19 @@ fn with_id() -> Vec<(Error, u16)> {
         (registration(RegistrationProblem::Empty), 825),
         (registration(RegistrationProblem::ReadOnlyOnGpu { address: 4096, bytes: 1 }), 825),
         (registration(RegistrationProblem::NotExportable { address: 4096, bytes: 1 }), 829),
+        (remote(RemoteProblem::AnotherSession), 830),
+        (remote(RemoteProblem::UnknownKey), 830),
+        (remote(RemoteProblem::Revoked), 831),
+        (remote(past_end), 832),
+        (remote(RemoteProblem::Access { wanted: OperationKind::Write }), 833),
+        (RemoteKeyError::Digest.into(), 834),
+        (remote(RemoteProblem::LengthsDiffer { index: 0, local_bytes: 1, remote_bytes: 2 }), 835),
+        (remote(RemoteProblem::MixedMemory), 835),
+        (remote(RemoteProblem::TooMany { ranges: 2 << 20, limit: 1 << 20 }), 835),
+        (remote(RemoteProblem::ReceiveIntoHostMemory), 820),
+        (remote(RemoteProblem::Leaves), 724),
         (Error::InUse { id: MemoryId::after(0), operations: 2 }, 822),
+        (Error::Expired { peer: Some("p".into()), after: Duration::from_secs(2) }, 850),
         (fragments(too_long), 813),
         (fragments(DescriptorError::ZeroLength { index: 0 }), 826),
         (Error::Forked, 827),
@@ -210,6 +229,7 @@ fn mistakes_of_the_calling_program_need_no_id() {
         Error::PeerState { peer: "p".into(), state: "up", cure: "wait" },
         Error::UnknownRegistration { id: MemoryId::after(0) },
         Error::MemoryUnavailable(MemoryUnavailable::Operations { count: 1 << 20 }),
+        remote(RemoteProblem::NoMemory),
         Error::Cancelled,
         Error::Released,
         Error::Closed,

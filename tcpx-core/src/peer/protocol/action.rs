@@ -1,13 +1,19 @@
 //! What the protocol asks of its driver.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_sys::NetHandle;
 
 use super::arrivals::Loss;
+use super::one_sided::prepared::PreparedList;
+use super::one_sided::told::ListFault;
 use super::operation::Withdrawal;
 use super::stage::PeerStage;
 use crate::control::frame::{ChunkCounts, Frame};
+use crate::exports::refusal::Refusal;
+use crate::exports::table::ExportKey;
+use crate::transfer::pieces::Pieces;
 use crate::transfer::plan::{ChunkPlan, Member};
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
@@ -18,6 +24,18 @@ pub(crate) enum Action {
     Send(Frame),
     /// Send a frame on the control link, and the bytes of a message of ours behind it.
     SendMessage { frame: Frame, member: Member },
+    /// Send a frame on the control link, and behind it the bytes of these pieces, which belong to a
+    /// transfer of ours or to nobody's, and then those of a note.
+    SendListed { frame: Frame, pieces: Option<(TransferKey, Arc<Pieces>)>, note: Option<Arc<[u8]>> },
+    /// Take out the note that was [kept](NoteUse::Keep) under this number: the program gets it, or
+    /// nobody.
+    Note { number: u64, is_published: bool },
+    /// A request of the peer is over. It does not use these exports any more.
+    Served(Arc<[ExportKey]>),
+    /// The peer has asked for what it is refused, for the first time.
+    Refused(Refusal),
+    /// An operation with this list has ended, once and for all.
+    CompleteListed { transfer: TransferKey, list: Arc<PreparedList>, outcome: Outcome },
     /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into
     /// this receive, or nowhere.
     TakeKept { number: u64, into: Option<Member> },
@@ -56,7 +74,7 @@ pub(crate) enum Action {
 }
 
 /// What becomes of the bytes that followed a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Landing {
     /// There are none, or nobody wants them.
     Nowhere,
@@ -64,6 +82,22 @@ pub(crate) enum Landing {
     Place(Member),
     /// They are kept, by this number, until [`TakeKept`](Action::TakeKept).
     Kept(u64),
+    /// So many of them belong to these pieces, of a transfer of ours or of nobody's, and must be in
+    /// place before the next action; a note is behind them.
+    Pieces { transfer: TransferKey, pieces: Arc<Pieces>, bytes: usize, note: NoteUse },
+    /// They are a note.
+    Note(NoteUse),
+}
+
+/// What becomes of a note of so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoteUse {
+    /// There is none.
+    None,
+    /// The program gets it, with what came before it in place.
+    Publish(u32),
+    /// It is kept, by this number, until [`Action::Note`].
+    Keep { number: u64, bytes: u32 },
 }
 
 /// An operation that has ended.
@@ -73,7 +107,7 @@ pub(crate) struct Completion {
     /// The registration that it used.
     pub(crate) registration: RegistrationKey,
     pub(crate) direction: Direction,
-    pub(crate) tag: i32,
+    pub(crate) tag: i64,
     pub(crate) outcome: Outcome,
 }
 
@@ -86,6 +120,8 @@ pub(crate) enum Outcome {
     Withdrawn(Withdrawal),
     /// The two ends posted different sizes.
     SizeMismatch { send_bytes: u64, recv_bytes: u64 },
+    /// The peer has refused it, or stopped it, because of one range of its list.
+    Refused { why: Refusal, range: u32 },
 }
 
 /// Why it is over.
@@ -144,7 +180,19 @@ pub(crate) enum Violation {
     #[error("messages that went ahead need {used} bytes of a buffer of {granted}")]
     AheadOfCredit { used: u64, granted: u64 },
     #[error("it has taken a message with tag {tag}, and none went ahead")]
-    NothingAhead { tag: i32 },
+    NothingAhead { tag: i64 },
     #[error("receive {recv:#x} cannot share a chunk with the one before")]
     CannotShare { recv: u64 },
+    #[error("list {list}: {fault}")]
+    List { list: u32, fault: ListFault },
+    #[error("request {op:#x} of list {list}, which it cannot ask for")]
+    Request { op: u64, list: u32 },
+    #[error("it speaks of request {op:#x}, which is not so far")]
+    UnknownRequest { op: u64 },
+    #[error("more than {limit} sections dealt whose chunks do not come")]
+    TooManyDealt { limit: usize },
+    #[error("a note of {bytes} bytes, for which there is no room")]
+    NoteCredit { bytes: u32 },
+    #[error("it has taken notes for {cost}, which is not what was sent")]
+    NotesTaken { cost: u64 },
 }

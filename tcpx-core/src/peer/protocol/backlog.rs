@@ -3,7 +3,7 @@
 use slotmap::{Key, SecondaryMap, SlotMap};
 
 use super::op_list::OpList;
-use super::operation::{Links, Operation};
+use super::operation::{Links, PostedOperation};
 use crate::types::{OpKey, TransferKey};
 
 /// What of one transfer has not ended.
@@ -89,7 +89,7 @@ impl Backlogs {
         (transfer, op): (TransferKey, OpKey),
         links: Links,
         is_withdrawn: bool,
-        operations: &mut SlotMap<OpKey, Operation>,
+        operations: &mut SlotMap<OpKey, PostedOperation>,
     ) {
         let Some(backlog) = self.of.get_mut(transfer) else { return };
         backlog.unmatched -= usize::from(!is_withdrawn);

@@ -82,7 +82,7 @@ impl Coalescer {
     }
 
     /// Whether a message of this tag waits, as far as a short look tells.
-    pub(super) fn may_have(&self, tag: i32) -> bool {
+    pub(super) fn may_have(&self, tag: i64) -> bool {
         self.matched.len() > FEW || self.matched.iter().any(|it| it.member.tag == tag)
     }
 

@@ -1,5 +1,6 @@
 //! When it pays to copy scattered small messages together, so that they share a chunk. Pure.
 
+use crate::transfer::gathering::Gathering;
 use crate::types::MemoryType;
 
 /// Longest segment that the CPU copies: about there the copy costs what a request of its own does.
@@ -16,15 +17,6 @@ pub(crate) enum Copier {
     Cpu,
     /// A kernel that takes any number of pieces.
     Gpu,
-}
-
-/// What is gathered of one kind of memory. A *segment* is what lies one behind the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gathering {
-    /// Longest segment that is copied; a longer one is sent from where it lies.
-    pub(super) segment_bytes: u64,
-    /// Fewest segments that are worth it.
-    pub(super) segments: usize,
 }
 
 impl Gathering {

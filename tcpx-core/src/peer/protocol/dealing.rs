@@ -16,6 +16,7 @@
 use std::collections::{TryReserveError, VecDeque};
 
 use super::coalescer::{Coalescer, FEW, MatchedSend};
+use crate::types::OpKey;
 
 /// Messages up to this size are short.
 const SHORT_BYTES: u64 = 64 << 10;
@@ -82,6 +83,10 @@ pub(super) struct Dealing {
     short: Coalescer,
     medium: Coalescer,
     long: VecDeque<Long>,
+    /// Operations with a list, of the three kinds.
+    listed: [VecDeque<OpKey>; 3],
+    /// They have their turn next, of each kind.
+    is_turn_of_listed: [bool; 3],
     /// Bytes of medium and long messages that were dealt and are not sent.
     under_way: u64,
     is_turn_of_long: bool,
@@ -96,6 +101,8 @@ impl Dealing {
             short: Coalescer::default(),
             medium: Coalescer::default(),
             long: VecDeque::new(),
+            listed: [const { VecDeque::new() }; 3],
+            is_turn_of_listed: [false; 3],
             under_way: 0,
             is_turn_of_long: false,
             short_left: limits.section_bytes,
@@ -111,7 +118,7 @@ impl Dealing {
     }
 
     /// Whether the receiver may have to be told of a match of this tag.
-    pub(super) fn may_owe_match(&self, tag: i32) -> bool {
+    pub(super) fn may_owe_match(&self, tag: i64) -> bool {
         let is_owed = |long: &Long| long.dealt == 0 && long.matched.member.tag == tag;
         self.short.may_have(tag)
             || self.medium.may_have(tag)
@@ -135,15 +142,71 @@ impl Dealing {
 
     /// What is dealt next. `None`: nothing waits, or enough is under way.
     pub(super) fn turn(&self) -> Option<Turn> {
-        let others_wait = !self.medium.is_empty() || !self.long.is_empty();
-        if !self.short.is_empty() && (self.short_left > 0 || !others_wait) {
+        let has_medium = self.has(Turn::Medium);
+        let has_long = self.has(Turn::Section);
+        let others_wait = has_medium || has_long;
+        if self.has(Turn::Short) && (self.short_left > 0 || !others_wait) {
             return Some(Turn::Short);
         }
         if !others_wait || self.under_way >= self.limits.ahead_bytes {
             return None;
         }
-        let is_long = self.medium.is_empty() || (self.is_turn_of_long && !self.long.is_empty());
+        let is_long = !has_medium || (self.is_turn_of_long && has_long);
         Some(if is_long { Turn::Section } else { Turn::Medium })
+    }
+
+    fn has_messages(&self, turn: Turn) -> bool {
+        match turn {
+            Turn::Short => !self.short.is_empty(),
+            Turn::Medium => !self.medium.is_empty(),
+            Turn::Section => !self.long.is_empty(),
+        }
+    }
+
+    fn has(&self, turn: Turn) -> bool {
+        self.has_messages(turn) || !self.listed[turn as usize].is_empty()
+    }
+
+    /// Messages of one kind and operations with a list take turns.
+    pub(super) fn next_listed(&self, turn: Turn) -> Option<OpKey> {
+        let is_turn = self.is_turn_of_listed[turn as usize] || !self.has_messages(turn);
+        self.listed[turn as usize].front().copied().filter(|_| is_turn)
+    }
+
+    fn turn_of(&self, total: u64) -> Turn {
+        match total {
+            total if total <= self.limits.short_bytes => Turn::Short,
+            total if total <= self.limits.section_bytes => Turn::Medium,
+            _ => Turn::Section,
+        }
+    }
+
+    /// Most bytes of a section.
+    pub(super) fn section_bytes(&self) -> u64 {
+        self.limits.section_bytes
+    }
+
+    /// An operation with a list of so many bytes waits to be dealt.
+    pub(super) fn push_listed(&mut self, op: OpKey, total: u64) {
+        self.listed[self.turn_of(total) as usize].push_back(op);
+    }
+
+    /// The operation with a list that has its turn is not dealt any more.
+    pub(super) fn pop_listed(&mut self, turn: Turn) {
+        self.listed[turn as usize].pop_front();
+    }
+
+    /// A section of so many bytes was taken of the operation that has its turn. Unless it was the
+    /// last one, the others of its kind come before its next.
+    pub(super) fn dealt_listed(&mut self, turn: Turn, bytes: u64, is_last: bool) {
+        let queue = &mut self.listed[turn as usize];
+        if is_last {
+            queue.pop_front();
+        } else {
+            queue.rotate_left(1);
+        }
+        self.dealt(turn, bytes);
+        self.is_turn_of_listed[turn as usize] = false;
     }
 
     /// The messages of which several may share a chunk.
@@ -157,6 +220,7 @@ impl Dealing {
 
     /// A plan of so many bytes was taken of the messages of this turn.
     pub(super) fn dealt(&mut self, turn: Turn, bytes: u64) {
+        self.is_turn_of_listed[turn as usize] = true;
         if turn == Turn::Short {
             let cost = bytes.saturating_add(self.limits.plan_bytes);
             self.short_left = self.short_left.saturating_sub(cost);

@@ -14,7 +14,7 @@ use super::PeerProtocol;
 use super::action::{Action, Landing, Outcome, Violation};
 use super::coalescer::{FEW, MatchedSend};
 use super::eager_books::{Kept, LINK_BYTES};
-use super::operation::{Links, NewOperation, OpState, Operation};
+use super::operation::{Links, NewOperation, OpState, PostedOperation};
 use super::stage::Stage;
 use super::tag_queues::Place;
 use crate::control::eager_terms::EagerTerms;
@@ -96,11 +96,14 @@ impl PeerProtocol {
     pub(super) fn insert_matched(&mut self, posted: NewOperation) -> OpKey {
         let state = OpState::Matched { bytes_left: posted.bytes, bytes_dealt: 0 };
         let (links, place) = (Links::default(), Place::default());
-        self.operations.insert(Operation { posted, state, links, place })
+        self.operations.insert(PostedOperation { posted, state, links, place })
     }
 
     /// A send of the peer was matched with a receive of ours, and its bytes are here.
     pub(super) fn handle_delivery(&mut self, recv: u64, bytes: u64) -> Landing {
+        if let Some(landing) = self.handle_short_read(OpKey::from_wire(recv), bytes) {
+            return landing;
+        }
         let Some((op, recv_bytes)) = self.own_receive(recv) else {
             self.broken(Violation::UnknownReceive { recv });
             return Landing::Nowhere;
@@ -114,7 +117,7 @@ impl PeerProtocol {
     }
 
     /// A message of the peer went ahead of its receive, as far as the peer knew.
-    pub(super) fn handle_ahead(&mut self, tag: i32, bytes: u64) -> Landing {
+    pub(super) fn handle_ahead(&mut self, tag: i64, bytes: u64) -> Landing {
         let terms = self.eager.terms;
         if !terms.allows(bytes) || terms.buffer == 0 {
             self.broken(Violation::Ahead { bytes });

@@ -66,7 +66,7 @@ impl EagerBooks {
     /// Where a receive that is announced waits for a message that crosses the announcement; the
     /// null place if none can.
     #[inline]
-    pub(super) fn await_message(&mut self, tag: i32, recv: OpKey) -> Place {
+    pub(super) fn await_message(&mut self, tag: i64, recv: OpKey) -> Place {
         if self.terms.buffer == 0 { Place::default() } else { self.receives.push(tag, recv) }
     }
 
@@ -81,7 +81,7 @@ impl EagerBooks {
     /// The peer has posted a receive of this tag, or threw a message away. Whether one of ours went
     /// ahead of it.
     #[inline]
-    pub(super) fn strike_out(&mut self, tag: i32) -> bool {
+    pub(super) fn strike_out(&mut self, tag: i64) -> bool {
         if self.ahead.len() == 0 {
             return false;
         }

@@ -1,7 +1,7 @@
 //! The receiver's part in plans: what a match of the peer comes to, or a section of a long message.
 
 use super::PeerProtocol;
-use super::action::{Action, Violation};
+use super::action::Violation;
 use super::cutting::shortest_chunk;
 use super::operation::OpState;
 use super::receives::Receives;
@@ -15,8 +15,8 @@ impl PeerProtocol {
         if !self.may_use(first_channel) {
             return self.broken(Violation::MatchChannel(first_channel));
         }
-        let most = self.agreement.chunk_bytes;
-        if !(shortest_chunk(most)..=most).contains(&chunk_bytes) {
+        if !self.may_cut(chunk_bytes) {
+            let most = self.agreement.chunk_bytes;
             return self.broken(Violation::ChunkBytes { chunk_bytes, most });
         }
         match self.match_receives(chunk_bytes, recvs) {
@@ -25,7 +25,7 @@ impl PeerProtocol {
                 let gathered = None;
                 let plan =
                     ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
-                self.carry_out(plan, Action::ReceiveChunks);
+                self.carry_out(plan, Self::receive_chunks);
             }
             Err(violation) => self.broken(violation),
         }
@@ -72,18 +72,31 @@ impl PeerProtocol {
         first_channel: u16,
         offset: u64,
         bytes: u64,
+        chunk_bytes: u32,
     ) {
         if !self.may_use(first_channel) {
             return self.broken(Violation::MatchChannel(first_channel));
+        }
+        let most = self.agreement.chunk_bytes;
+        if self.may_cut(chunk_bytes) {
+            let op = OpKey::from_wire(recv);
+            match self.handle_listed_section(op, offset, bytes, chunk_bytes, first_channel) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(violation) => return self.broken(violation),
+            }
+        }
+        if chunk_bytes != most {
+            return self.broken(Violation::ChunkBytes { chunk_bytes, most });
         }
         match self.section_of(recv, offset, bytes) {
             Ok(member) => {
                 self.messages.received += u64::from(offset == 0);
                 let members = Members::One(member);
-                let (chunk_bytes, gathered) = (self.agreement.chunk_bytes, None);
+                let gathered = None;
                 let plan =
                     ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
-                self.actions.push_back(Action::ReceiveChunks(plan));
+                self.receive_chunks(plan);
             }
             Err(violation) => self.broken(violation),
         }
@@ -104,7 +117,7 @@ impl PeerProtocol {
             {
                 (bytes_dealt, false)
             }
-            OpState::SendWaits | OpState::Matched { .. } => return Err(unknown),
+            OpState::SendWaits | OpState::Asked | OpState::Matched { .. } => return Err(unknown),
         };
         let left = message_bytes.saturating_sub(dealt);
         let is_whole = bytes == left || bytes.is_multiple_of(chunk_bytes);
@@ -131,6 +144,12 @@ impl PeerProtocol {
         self.leave_list(op, member.transfer, before, links);
         self.waiting_receives -= 1;
         Some(member)
+    }
+
+    /// Whether chunks may have so many bytes.
+    fn may_cut(&self, chunk_bytes: u32) -> bool {
+        let most = self.agreement.chunk_bytes;
+        (shortest_chunk(most)..=most).contains(&chunk_bytes)
     }
 
     /// Whether chunks may come on this channel.

@@ -6,15 +6,17 @@ use super::operation::{OpState, Withdrawal};
 use super::stage::{Connecting, Stage};
 use super::{MAX_ANNOUNCED, PeerProtocol};
 use crate::control::frame::Frame;
+use crate::exports::table::Exports;
 
 impl PeerProtocol {
     /// A frame of the peer came. Returns what becomes of the bytes that follow it.
     #[inline]
-    pub(crate) fn handle_frame(&mut self, frame: Frame) -> Landing {
+    pub(crate) fn handle_frame(&mut self, frame: Frame, exports: &mut Exports) -> Landing {
         match (frame, &self.stage) {
             (_, Stage::Over) => Landing::Nowhere,
             (Frame::Deliver { recv, bytes }, _) => self.handle_delivery(recv, bytes.into()),
             (Frame::Ahead { tag, bytes }, _) => self.handle_ahead(tag, bytes.into()),
+            (Frame::OneSided(frame), _) => self.handle_one_sided(frame, exports),
             (frame, _) => {
                 self.handle_words(frame);
                 Landing::Nowhere
@@ -55,8 +57,8 @@ impl PeerProtocol {
             (Frame::Match { first_channel, chunk_bytes, recvs }, _) => {
                 self.handle_match(first_channel, chunk_bytes, &recvs);
             }
-            (Frame::Section { recv, first_channel, offset, bytes }, _) => {
-                self.handle_section(recv, first_channel, offset, bytes);
+            (Frame::Section { recv, first_channel, offset, bytes, chunk_bytes }, _) => {
+                self.handle_section(recv, first_channel, offset, bytes, chunk_bytes);
             }
             (Frame::Mismatch { recv, send_bytes }, _) => match self.own_receive(recv) {
                 Some((op, recv_bytes)) => {
@@ -108,7 +110,7 @@ impl PeerProtocol {
         };
         let why = match self.operations[op].state {
             OpState::Cancelling(why) => why,
-            OpState::SendWaits | OpState::Announced | OpState::Matched { .. } => {
+            OpState::SendWaits | OpState::Announced | OpState::Asked | OpState::Matched { .. } => {
                 Withdrawal::Cancelled
             }
         };
@@ -116,7 +118,7 @@ impl PeerProtocol {
     }
 
     /// The peer posted a receive.
-    fn handle_announce(&mut self, tag: i32, announced: Announced) {
+    fn handle_announce(&mut self, tag: i64, announced: Announced) {
         if self.matcher.announced() >= MAX_ANNOUNCED {
             return self.broken(Violation::TooManyAnnounced { limit: MAX_ANNOUNCED });
         }

@@ -85,9 +85,16 @@ impl PeerProtocol {
             && matches!(&self.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
     }
 
+    /// Whether notifications wait for room at a peer that does not leave.
+    fn has_notes_to_send(&self) -> bool {
+        self.queued_notes() > 0
+            && matches!(&self.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
+    }
+
     /// Does what the goodbye of both ends has due. False when that is nothing.
     pub(super) fn close_next(&mut self) -> bool {
-        let is_drained = self.operations.is_empty() && !self.is_awaiting_receives();
+        let is_drained =
+            self.operations.is_empty() && !self.is_awaiting_receives() && !self.has_notes_to_send();
         let Stage::Closing(shutdown) = &mut self.stage else { return false };
         let Some(step) = shutdown.step(is_drained) else { return false };
         self.actions.push_back(match step {

@@ -71,12 +71,12 @@ impl Matcher {
     }
 
     /// Whether nothing waits for a send or a receive of a tag.
-    pub(crate) fn has_none(&self, tag: i32) -> bool {
+    pub(crate) fn has_none(&self, tag: i64) -> bool {
         !self.receives.has(tag) && !self.sends.has(tag)
     }
 
     /// A send was posted here.
-    pub(crate) fn post_send(&mut self, tag: i32, send: OpKey) -> PostedSend {
+    pub(crate) fn post_send(&mut self, tag: i64, send: OpKey) -> PostedSend {
         match self.receives.pop(tag) {
             Some(announced) => {
                 self.places.remove(&announced.recv);
@@ -89,7 +89,7 @@ impl Matcher {
     /// The peer announced a receive: the send that was posted for it, if there is one.
     pub(crate) fn announce(
         &mut self,
-        tag: i32,
+        tag: i64,
         announced: Announced,
     ) -> Result<Option<OpKey>, DuplicateName> {
         if self.places.contains_key(&announced.recv) {
@@ -123,8 +123,8 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Send(i32),
-        Announce(i32),
+        Send(i64),
+        Announce(i64),
         WithdrawSend(usize),
         WithdrawReceive(usize),
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let tag = 0i32..4;
+        let tag = proptest::sample::select(vec![0, 1, -1, 1 << 32]);
         proptest::collection::vec(
             prop_oneof![
                 4 => tag.clone().prop_map(Step::Send),
@@ -152,8 +152,8 @@ mod tests {
         fn agrees_with_two_lists(steps in steps()) {
             let mut keys = SlotMap::<OpKey, ()>::with_key();
             let mut matcher = Matcher::default();
-            let mut sends: Vec<(i32, OpKey, Place)> = Vec::new();
-            let mut receives: Vec<(i32, u64)> = Vec::new();
+            let mut sends: Vec<(i64, OpKey, Place)> = Vec::new();
+            let mut receives: Vec<(i64, u64)> = Vec::new();
             for (name, step) in (100u64..).zip(steps) {
                 match step {
                     Step::Send(tag) => {

@@ -5,7 +5,7 @@
 
 use slotmap::{Key, SlotMap};
 
-use super::operation::{Links, Operation};
+use super::operation::{Links, PostedOperation};
 use crate::types::OpKey;
 
 /// The ends of one list; null when it is empty.
@@ -42,7 +42,11 @@ impl OpList {
     /// Takes an operation out that stands in this list, between `links`. It need not exist any
     /// more.
     #[inline]
-    pub(super) fn remove(&mut self, links: Links, operations: &mut SlotMap<OpKey, Operation>) {
+    pub(super) fn remove(
+        &mut self,
+        links: Links,
+        operations: &mut SlotMap<OpKey, PostedOperation>,
+    ) {
         let Links { before, behind } = links;
         match operations.get_mut(before) {
             Some(neighbour) => neighbour.links.behind = behind,
@@ -57,7 +61,11 @@ impl OpList {
 
 /// Tells the operation before `op`, if there is one, what stands behind it.
 #[inline]
-pub(super) fn link_behind(links: Links, op: OpKey, operations: &mut SlotMap<OpKey, Operation>) {
+pub(super) fn link_behind(
+    links: Links,
+    op: OpKey,
+    operations: &mut SlotMap<OpKey, PostedOperation>,
+) {
     if let Some(neighbour) = operations.get_mut(links.before) {
         neighbour.links.behind = op;
     }

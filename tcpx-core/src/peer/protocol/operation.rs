@@ -9,7 +9,7 @@ use crate::types::{Direction, OpKey, Span, TransferKey};
 pub(crate) struct NewOperation {
     pub(crate) transfer: TransferKey,
     pub(crate) direction: Direction,
-    pub(crate) tag: i32,
+    pub(crate) tag: i64,
     pub(crate) span: Span,
     pub(crate) bytes: u64,
 }
@@ -21,6 +21,8 @@ pub(crate) enum OpState {
     SendWaits,
     /// A receive was announced and waits for its send.
     Announced,
+    /// An operation on memory of the peer, while no memory of this end is in use for it.
+    Asked,
     /// Withdrawal of a receive was asked of the peer; a match may still win.
     Cancelling(Withdrawal),
     /// So many of its bytes were not sent, or have not arrived. Of a receive, so many are dealt.
@@ -47,7 +49,7 @@ pub(super) struct Links {
 
 /// One posted send or receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
+pub(crate) struct PostedOperation {
     pub(crate) posted: NewOperation,
     pub(crate) state: OpState,
     /// Those of a transfer that have no counterpart stand in one list, receives of the peer that
@@ -57,7 +59,7 @@ pub(crate) struct Operation {
     pub(super) place: Place,
 }
 
-impl Operation {
+impl PostedOperation {
     pub(crate) fn is_matched(&self) -> bool {
         matches!(self.state, OpState::Matched { .. })
     }

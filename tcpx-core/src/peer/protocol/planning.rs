@@ -12,7 +12,16 @@ impl PeerProtocol {
     /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
     /// must be answered first, if there is one.
     pub(super) fn plan_next(&mut self) -> Option<Action> {
-        match self.dealing.turn()? {
+        let turn = loop {
+            let turn = self.dealing.turn()?;
+            match self.dealing.next_listed(turn) {
+                Some(op) if self.is_dealt(op) => return self.deal_listed(op, turn),
+                // It was given up.
+                Some(_) => self.dealing.pop_listed(turn),
+                None => break turn,
+            }
+        };
+        match turn {
             Turn::Section => {
                 let section = self.dealing.take_section()?;
                 self.deal_section(section);
@@ -62,7 +71,9 @@ impl PeerProtocol {
         self.actions.push_back(Action::Send(frame));
         let gathered = portion.gathered;
         let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
-        self.carry_out(plan, Action::SendChunks);
+        self.carry_out(plan, |protocol, plan| {
+            protocol.actions.push_back(Action::SendChunks(plan));
+        });
         None
     }
 
@@ -72,7 +83,13 @@ impl PeerProtocol {
         let chunk_bytes = self.agreement.chunk_bytes;
         let first_channel = self.take_channels(bytes, chunk_bytes);
         let recv = matched.announced.recv;
-        self.actions.push_back(Action::Send(Frame::Section { recv, first_channel, offset, bytes }));
+        self.actions.push_back(Action::Send(Frame::Section {
+            recv,
+            first_channel,
+            offset,
+            bytes,
+            chunk_bytes,
+        }));
         let members = Members::One(matched.member);
         let gathered = None;
         let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
@@ -80,7 +97,7 @@ impl PeerProtocol {
     }
 
     /// The channel of the first of so many bytes; what is dealt next begins behind their last.
-    fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
+    pub(super) fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
         let channel = self.next_channel;
         let chunks = chunk_count(bytes, chunk_bytes);
         let channels = u64::from(self.agreement.channels);
@@ -96,10 +113,10 @@ impl PeerProtocol {
     }
 
     /// Queues a plan's chunks. A message of 0 bytes has none and is done.
-    pub(super) fn carry_out(&mut self, plan: ChunkPlan, action: fn(ChunkPlan) -> Action) {
+    pub(super) fn carry_out(&mut self, plan: ChunkPlan, queue: fn(&mut Self, ChunkPlan)) {
         match (&plan.members, plan.bytes) {
             (Members::One(member), 0) => self.complete(member.op, Outcome::Done),
-            _ => self.actions.push_back(action(plan)),
+            _ => queue(self, plan),
         }
     }
 }

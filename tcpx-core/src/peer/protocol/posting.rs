@@ -4,7 +4,7 @@ use super::action::{Action, Outcome};
 use super::coalescer::MatchedSend;
 use super::matcher::{Announced, PostedSend};
 use super::op_list::link_behind;
-use super::operation::{Links, NewOperation, OpState, Operation};
+use super::operation::{Links, NewOperation, OpState, PostedOperation};
 use super::receives::MessageEnd;
 use super::stage::Stage;
 use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_MEMBERS};
@@ -56,7 +56,7 @@ impl PeerProtocol {
                 let op = self.operations.insert_with_key(|op| {
                     links = self.backlogs.begin_to_wait(transfer, op);
                     let place = self.eager.await_message(tag, op);
-                    Operation { posted, state: OpState::Announced, links, place }
+                    PostedOperation { posted, state: OpState::Announced, links, place }
                 });
                 link_behind(links, op, &mut self.operations);
                 self.waiting_receives += 1;
@@ -121,18 +121,29 @@ impl PeerProtocol {
                 }
             }
         }
+        self.plan_waiting();
     }
 
     fn bytes_done(&mut self, op: OpKey, bytes: u64) {
         let Some(operation) = self.operations.get_mut(op) else { return };
         let OpState::Matched { bytes_left, .. } = &mut operation.state else { return };
         *bytes_left = bytes_left.saturating_sub(bytes);
-        if operation.posted.direction == Direction::Send {
-            self.dealing.sent(operation.posted.bytes, bytes);
+        let (direction, message_bytes) = (operation.posted.direction, operation.posted.bytes);
+        let is_over = *bytes_left == 0;
+        if let Some(listed) = self.one_sided.listed.get(op) {
+            match direction {
+                Direction::Send => {
+                    let cost = |bytes| listed.pieces.cost(bytes);
+                    self.dealing.sent(cost(message_bytes), cost(bytes));
+                }
+                Direction::Receive => self.list_arrived(op, bytes),
+            }
+            return self.listed_moved(op);
         }
-        if *bytes_left == 0
-            && let Some(operation) = self.operations.remove(op)
-        {
+        if direction == Direction::Send {
+            self.dealing.sent(message_bytes, bytes);
+        }
+        if is_over && let Some(operation) = self.operations.remove(op) {
             self.completed(&operation, Outcome::Done);
         }
     }

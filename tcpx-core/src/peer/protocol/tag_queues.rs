@@ -19,7 +19,7 @@ new_key_type! {
 /// its queue without a search. What a large backlog took is given back with its last item.
 #[derive(Debug)]
 pub(super) struct TagQueues<T> {
-    queues: HashMap<i32, Ends>,
+    queues: HashMap<i64, Ends>,
     /// The queue of all items, whatever their tag.
     all: Ends,
     nodes: SlotMap<Place, Node<T>>,
@@ -41,7 +41,7 @@ struct Neighbours {
 #[derive(Debug)]
 struct Node<T> {
     item: T,
-    tag: i32,
+    tag: i64,
     of_tag: Neighbours,
     of_all: Neighbours,
 }
@@ -75,7 +75,7 @@ impl<T> TagQueues<T> {
     }
 
     /// Puts an item behind those of its tag. Returns its place, which stays until it is taken out.
-    pub(super) fn push(&mut self, tag: i32, item: T) -> Place {
+    pub(super) fn push(&mut self, tag: i64, item: T) -> Place {
         let alone = Neighbours::default();
         let of_all = Neighbours { before: self.all.last, ..alone };
         let place = self.nodes.insert(Node { item, tag, of_tag: alone, of_all });
@@ -98,20 +98,20 @@ impl<T> TagQueues<T> {
     }
 
     /// Takes the oldest item of a tag out.
-    pub(super) fn pop(&mut self, tag: i32) -> Option<T> {
+    pub(super) fn pop(&mut self, tag: i64) -> Option<T> {
         let first = self.queues.get(&tag)?.first;
         self.remove(first)
     }
 
     /// Takes the oldest item of all out, and says its tag.
-    pub(super) fn pop_oldest(&mut self) -> Option<(i32, T)> {
+    pub(super) fn pop_oldest(&mut self) -> Option<(i64, T)> {
         let oldest = self.all.first;
         let tag = self.nodes.get(oldest)?.tag;
         self.remove(oldest).map(|item| (tag, item))
     }
 
     /// Whether there is an item of a tag.
-    pub(super) fn has(&self, tag: i32) -> bool {
+    pub(super) fn has(&self, tag: i64) -> bool {
         self.queues.contains_key(&tag)
     }
 

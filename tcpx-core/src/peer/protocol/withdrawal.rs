@@ -17,13 +17,16 @@ pub(crate) struct Unmatched {
     /// How many operations.
     pub(crate) count: usize,
     /// The oldest of them that nobody has withdrawn, by its tag.
-    pub(crate) oldest: Option<(Direction, i32)>,
+    pub(crate) oldest: Option<(Direction, i64)>,
 }
 
 impl PeerProtocol {
     /// The program withdraws what of a transfer has no counterpart by now. A receive ends once the
     /// peer agrees. What is posted later is not meant.
     pub(crate) fn handle_cancel(&mut self, transfer: TransferKey) {
+        if let Some(op) = self.one_sided.of_transfer.get(&transfer).copied() {
+            return self.cancel_request(op);
+        }
         let Some(backlog) = self.backlogs.get_mut(transfer) else { return };
         if !backlog.withdraw() {
             return;
@@ -33,6 +36,13 @@ impl PeerProtocol {
             self.cancelled.push_front(transfer);
         }
         self.withdraw_slice();
+    }
+
+    /// The program gives no more time to a transfer: as [`handle_cancel`](Self::handle_cancel); and
+    /// a write of a list whose memory this end needs no more does not wait for its answer.
+    pub(crate) fn handle_overdue(&mut self, transfer: TransferKey) {
+        self.handle_cancel(transfer);
+        self.abandon_request(transfer);
     }
 
     /// A round begins: a slice of what is to be withdrawn is. Returns whether there was any.
@@ -60,6 +70,7 @@ impl PeerProtocol {
     /// From now on everything that waits ends so, unless the program has withdrawn it before.
     pub(super) fn sweep(&mut self, why: Withdrawal) {
         self.sweep.get_or_insert(why);
+        self.sweep_requests(why);
         self.withdraw_slice();
     }
 
@@ -94,7 +105,7 @@ impl PeerProtocol {
         let op = self.cancelling.first().filter(|_| self.peer_posts_nothing())?;
         match self.operations.get(op)?.state {
             OpState::Cancelling(why) => Some((op, why)),
-            OpState::SendWaits | OpState::Announced | OpState::Matched { .. } => None,
+            _ => None,
         }
     }
 
@@ -140,7 +151,7 @@ impl PeerProtocol {
                 self.cancelling.remove(links, &mut self.operations);
                 self.backlogs.withdrawn_ended(transfer);
             }
-            OpState::Matched { .. } => {}
+            OpState::Asked | OpState::Matched { .. } => {}
         }
     }
 }

@@ -50,6 +50,12 @@ pub(crate) struct RawComm {
 // may overlap with other calls, and run one at a time.
 unsafe impl Send for RawComm {}
 
+/// What the plugin is told of a tag. Chunks pair in the order of their posts: the plugin needs
+/// none.
+pub(super) fn plugin_tag(tag: i64) -> c_int {
+    (tag & i64::from(c_int::MAX)) as c_int
+}
+
 impl RawComm {
     pub(super) fn new(plugin: &Arc<Plugin>, place: CommLabel, raw: NonNull<c_void>) -> Self {
         let plugin = Arc::clone(plugin);

@@ -10,7 +10,7 @@ use tcpx_sys::{MAX_REQUESTS, MAX_UNPACK_ENTRIES};
 
 use super::memory::MemoryHandle;
 use super::open_comm::OpenComm;
-use super::raw::{RawComm, Request};
+use super::raw::{RawComm, Request, plugin_tag};
 use crate::error::{Error, Phase, Result};
 use crate::plugin::blocking_call::BlockingCall;
 use crate::plugin::bounce_pool::BounceCredit;
@@ -39,13 +39,13 @@ impl RecvComm {
         &mut self,
         data: u64,
         bytes: u32,
-        tag: c_int,
+        tag: i64,
         mhandle: MemoryHandle,
     ) -> Result<Option<(Request, usize)>> {
         let mut request = std::ptr::null_mut();
         let mut data = data as *mut c_void;
         let mut size = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-        let mut tag = tag;
+        let mut tag = plugin_tag(tag);
         let mut mhandle = mhandle.0.as_ptr();
         // SAFETY: the comm is open. All arrays have the one element that n = 1 announces. The
         // caller vouches for `data`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::memory::MemoryHandle;
 use super::open_comm::OpenComm;
-use super::raw::{RawComm, Request};
+use super::raw::{RawComm, Request, plugin_tag};
 use crate::error::{Phase, Result};
 use crate::plugin::blocking_call::BlockingCall;
 
@@ -27,7 +27,7 @@ impl SendComm {
         &mut self,
         data: u64,
         bytes: u32,
-        tag: c_int,
+        tag: i64,
         mhandle: MemoryHandle,
     ) -> Result<Option<Request>> {
         let mut request = std::ptr::null_mut();
@@ -39,7 +39,7 @@ impl SendComm {
                 self.raw.raw.as_ptr(),
                 data as *mut c_void,
                 size,
-                tag,
+                plugin_tag(tag),
                 mhandle.0.as_ptr(),
                 &raw mut request,
             )

@@ -152,3 +152,18 @@ fn a_million_pairs_leave_nothing_behind() {
     assert!(registrations.ids.is_empty() && registrations.ranges.is_empty());
     assert!(registrations.registrations.capacity() <= 4 && registrations.regions.capacity() <= 4);
 }
+
+/// One page, however often it is asked for, which no program knows of.
+#[test]
+fn there_is_one_page_to_land_on() {
+    let mut registrations = Registrations::default();
+    let landing = registrations.landing(&DeviceMemory::Emulated).unwrap().expect("a page");
+    assert_eq!((landing.memory, landing.address % 4096), (MemoryType::Device, 0));
+    assert_eq!(registrations.landing(&DeviceMemory::Emulated).unwrap(), Some(landing));
+    assert_eq!(registrations.id_of(landing.registration), None);
+    let comm = Counting::default();
+    let id = registrations.new_comm();
+    let first = handle(&mut registrations, landing, id, &comm);
+    assert_eq!(handle(&mut registrations, landing, id, &comm), first);
+    assert_eq!(comm.registered.get(), 1);
+}

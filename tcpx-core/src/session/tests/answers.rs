@@ -96,7 +96,7 @@ impl Event {
     }
 }
 
-fn post(memory: MemoryId, tag: i32) -> Post {
+fn post(memory: MemoryId, tag: i64) -> Post {
     Post { memory, offset: 0, bytes: 100, tag }
 }
 

@@ -44,7 +44,7 @@ fn bytes_at(place: u64, bytes: u64) -> Vec<u8> {
 }
 
 /// A message that has this place in the memory of either end.
-fn post(memory: MemoryId, place: u64, bytes: u64, tag: i32) -> Post {
+fn post(memory: MemoryId, place: u64, bytes: u64, tag: i64) -> Post {
     Post { memory, offset: place * BYTES, bytes, tag }
 }
 
@@ -53,13 +53,13 @@ impl Scene {
         scene(options(), options(), memory)
     }
 
-    fn send(&self, place: u64, bytes: u64, tag: i32) -> Transfer {
+    fn send(&self, place: u64, bytes: u64, tag: i64) -> Transfer {
         let send = self.left.create_transfer("right").unwrap();
         send.post_send(post(self.source, place, bytes, tag)).unwrap();
         send
     }
 
-    fn receive(&self, place: u64, bytes: u64, tag: i32) -> Transfer {
+    fn receive(&self, place: u64, bytes: u64, tag: i64) -> Transfer {
         let receive = self.right.create_transfer("left").unwrap();
         receive.post_recv(post(self.target, place, bytes, tag)).unwrap();
         receive

@@ -76,7 +76,7 @@ fn session() -> Session {
 
 /// One message from left to right. What the two waits returned, and the chunks that right has given
 /// back.
-fn send(left: &Session, right: &Session, memories: [MemoryId; 2], tag: i32) -> (Ends, u64) {
+fn send(left: &Session, right: &Session, memories: [MemoryId; 2], tag: i64) -> (Ends, u64) {
     let post = |memory| Post { memory, offset: 0, bytes: MESSAGE_BYTES, tag };
     let (from, to) = (
         left.create_transfer("right").expect("a transfer"),

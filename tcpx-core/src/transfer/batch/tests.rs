@@ -97,7 +97,7 @@ fn a_failed_submit_names_the_job_that_the_backend_names() {
     (1..=JOBS_PER_SUBMIT as u64 + 2).for_each(|at| batch.push(job_at(at), DESCRIPTOR));
     // SAFETY: as above.
     let failure = unsafe { batch.submit(&mut unpack) }.unwrap_err();
-    let suspect = Some(job_at(JOBS_PER_SUBMIT as u64 + 2));
+    let suspect = Some(Box::new(job_at(JOBS_PER_SUBMIT as u64 + 2)));
     assert_eq!(failure, BatchFailure { suspect, others: 1 + JOBS_PER_SUBMIT, source: error });
 }
 
@@ -113,7 +113,7 @@ fn a_failure_without_a_name_is_that_of_the_oldest_under_way() {
     unsafe { batch.submit(&mut unpack) }.unwrap();
     let failure = batch.finished(&mut unpack).unwrap_err();
     let expected =
-        |others| BatchFailure { suspect: Some(job_at(7)), others, source: error.clone() };
+        |others| BatchFailure { suspect: Some(Box::new(job_at(7))), others, source: error.clone() };
     assert_eq!(failure, expected(1));
     batch.push(job_at(9), DESCRIPTOR);
     // SAFETY: as above.

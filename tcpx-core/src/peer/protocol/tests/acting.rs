@@ -1,13 +1,22 @@
 //! What a driver does when the protocol says so, and whether it may be said.
 
+use std::sync::Arc;
+
 use super::driver::{CHUNK_BYTES, Check, Driver, End, Over, ensure};
+use super::payload::Payload;
+use super::requests::Note;
+use super::setting::LITTLE_ROOM;
 use crate::control::frame::Frame;
+use crate::control::frame::one_sided::OneSidedFrame;
+use crate::control::link_frame::LinkFrame;
 use crate::peer::protocol::PeerProtocol;
 use crate::peer::protocol::action::{Action, Completion, Ending};
 use crate::peer::protocol::dealing::DealingLimits;
+use crate::peer::protocol::eager_books::LINK_BYTES;
+use crate::transfer::pieces::Pieces;
 use crate::transfer::plan::{ChunkPlan, Member, Members};
 use crate::transfer::stripe_queue::StripeQueue;
-use crate::types::{Direction, MemoryType};
+use crate::types::{Direction, MemoryType, TransferKey};
 
 impl Driver {
     /// Sends a message on the link.
@@ -25,14 +34,46 @@ impl Driver {
         ensure!(eager.allows(member.bytes), "{frame:?} is too long");
         ensure!(eager.reaches(member.span.memory), "{frame:?} from a GPU");
         let is_delivered = matches!(frame, Frame::Deliver { .. });
-        ensure!(!(is_delivered && self.setting.link_is_full), "{frame:?} on a full link");
-        self.following.push_back(member.transfer);
+        let is_too_long = self.setting.link_is_full && bytes as usize > LITTLE_ROOM;
+        ensure!(!(is_delivered && is_too_long), "{frame:?} on a full link");
+        self.following.push_back(Payload::Message(member.transfer));
         self.send(frame)
+    }
+
+    /// Sends a frame of an operation with a list, or of a note, and what follows it.
+    fn send_listed(
+        &mut self,
+        frame: Frame,
+        pieces: Option<(TransferKey, Arc<Pieces>)>,
+        note: Option<Note>,
+    ) -> Check {
+        let bytes = pieces.as_ref().map_or(0, |(_, pieces)| pieces.bytes as usize)
+            + note.as_ref().map_or(0, |note| note.len());
+        ensure!(frame.payload_bytes() == bytes, "{bytes} bytes behind {frame:?}");
+        if let Some((transfer, pieces)) = &pieces {
+            self.check_pieces(*transfer, pieces)?;
+        }
+        self.following.push_back(Payload::Listed { pieces, note });
+        self.send(frame)
+    }
+
+    /// There is nothing more to do, and with room on the link nothing more to say.
+    fn check_silence(&mut self) -> Check {
+        let is_room_left = !self.setting.link_is_full;
+        let Some(protocol) = &mut self.protocol else { return Ok(()) };
+        let more = protocol.poll_action();
+        ensure!(more.is_none(), "after nothing comes {more:?}");
+        ensure!(!(is_room_left && protocol.has_more_to_say()), "there is more to say");
+        Ok(())
     }
 
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self) -> Check {
-        let unsent = if self.setting.link_is_full { usize::MAX } else { 0 };
+        let unsent = match (self.setting.link_is_full, self.outbox.is_empty()) {
+            (false, _) => 0,
+            (true, true) => LINK_BYTES - LITTLE_ROOM,
+            (true, false) => usize::MAX,
+        };
         self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(unsent));
         while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
             if !matches!(action, Action::Complete(_)) {
@@ -41,6 +82,22 @@ impl Driver {
             match action {
                 Action::Send(frame) => self.send(frame)?,
                 Action::SendMessage { frame, member } => self.send_message(frame, &member)?,
+                Action::SendListed { frame, pieces, note } => {
+                    self.send_listed(frame, pieces, note)?;
+                }
+                Action::Note { number, is_published } => {
+                    self.notes.take_kept(number, is_published)?;
+                }
+                Action::Served(uses) => {
+                    let exports = &mut self.exporting.exports;
+                    let is_used = uses.iter().all(|key| !exports.is_idle(*key));
+                    ensure!(is_used, "more has ended than was begun");
+                    exports.end_all(&uses);
+                }
+                Action::Refused(_) => {}
+                Action::CompleteListed { transfer, outcome, .. } => {
+                    self.request_ended(transfer, End::Completed(outcome))?;
+                }
                 Action::TakeKept { number, into } => self.messages.take_kept(number, into)?,
                 Action::Connect(handles) => {
                     ensure!(!self.has_connect_handles, "connects twice");
@@ -82,6 +139,7 @@ impl Driver {
                 Action::End { ending, .. } => return self.say_over(ending),
             }
         }
+        self.check_silence()?;
         self.messages.none_follows();
         let is_kept = self.messages.thrown_away.is_empty();
         ensure!(is_kept || self.is_leaving, "messages are thrown away by an end that stays");
@@ -140,16 +198,32 @@ impl Driver {
                 self.said_goodbye = true;
             }
             Frame::Match { .. }
+            | Frame::Section { .. }
             | Frame::Mismatch { .. }
             | Frame::Announce { .. }
             | Frame::Deliver { .. }
             | Frame::Ahead { .. }
             | Frame::Taken { .. }
-            | Frame::Credit(_) => {
+            | Frame::Credit(_)
+            | Frame::OneSided(
+                OneSidedFrame::List { .. }
+                | OneSidedFrame::ListKeys { .. }
+                | OneSidedFrame::ListRanges { .. }
+                | OneSidedFrame::Forget { .. }
+                | OneSidedFrame::Write { .. }
+                | OneSidedFrame::WriteNow { .. }
+                | OneSidedFrame::Read { .. }
+                | OneSidedFrame::Grant { .. }
+                | OneSidedFrame::Halt { .. }
+                | OneSidedFrame::Answer { .. }
+                | OneSidedFrame::Notify { .. }
+                | OneSidedFrame::NotesTaken { .. },
+            ) => {
                 ensure!(!self.said_goodbye, "{frame:?} after its goodbye");
             }
             _ => {}
         }
+        self.begins_section |= matches!(frame, Frame::Match { .. } | Frame::Section { .. });
         self.outbox.push_back(frame);
         Ok(())
     }
@@ -158,11 +232,15 @@ impl Driver {
     fn check_dealing(&mut self, plan: &ChunkPlan) -> Check {
         let DealingLimits { short_bytes, section_bytes, ahead_bytes, .. } = self.setting.dealing;
         let is_section = matches!(&plan.members, Members::One(one) if one.bytes > plan.bytes);
-        let mut sizes = plan.members.as_slice().iter().map(|member| member.bytes);
+        let members = plan.members.as_slice().iter();
+        let mut sizes = members.map(|member| self.operation_bytes(member.transfer, member.op));
         if sizes.all(|bytes| bytes <= short_bytes) {
             return Ok(());
         }
-        ensure!(self.long_under_way < ahead_bytes, "enough is under way for {plan:?}");
+        // A section may be of several plans.
+        let is_first = std::mem::take(&mut self.begins_section);
+        let has_room = self.long_under_way < ahead_bytes;
+        ensure!(!is_first || has_room, "enough is under way for {plan:?}");
         ensure!(plan.bytes <= section_bytes || !is_section, "too long a section: {plan:?}");
         self.long_under_way += plan.bytes;
         Ok(())
@@ -188,6 +266,9 @@ impl Driver {
         }
         if direction == Direction::Send {
             self.check_dealing(&plan)?;
+        }
+        for member in members {
+            self.check_touched(member.transfer, member.span.address, member.bytes)?;
         }
         let lanes = match direction {
             Direction::Send => &mut self.sending,

@@ -2,13 +2,15 @@
 
 use crate::transfer::plan::Member;
 use crate::transfer::stripe_queue::StripeQueue;
-use crate::types::TransferKey;
+use crate::types::{OpKey, TransferKey};
 
 /// Bytes of one message, which a chunk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// The message, by the key of its transfer.
     pub(super) of: TransferKey,
+    pub(super) op: OpKey,
+    pub(super) address: u64,
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
@@ -19,12 +21,16 @@ pub(super) type Chunk = Vec<Piece>;
 /// Takes the next chunk of a lane.
 pub(super) fn take_chunk(stripes: &mut StripeQueue) -> Option<Chunk> {
     let (stripe, range) = stripes.peek()?;
-    let whole = |member: &Member| Piece { of: member.transfer, offset: 0, bytes: member.bytes };
+    let part = |member: &Member, offset: u64, bytes: u64| Piece {
+        of: member.transfer,
+        op: member.op,
+        address: member.span.address + offset,
+        offset,
+        bytes,
+    };
     let chunk = match stripe.members() {
-        [one] => {
-            vec![Piece { of: one.transfer, offset: range.offset, bytes: u64::from(range.bytes) }]
-        }
-        many => many.iter().map(whole).collect(),
+        [one] => vec![part(one, range.offset, u64::from(range.bytes))],
+        many => many.iter().map(|member| part(member, 0, member.bytes)).collect(),
     };
     stripes.take();
     Some(chunk)

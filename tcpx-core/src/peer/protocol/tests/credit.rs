@@ -1,7 +1,8 @@
 //! Ends that may only send what the other has room for.
 
+use super::exporting::no_exports;
 use super::pair::Pair;
-use super::setting::{DEAL_AT_ONCE, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::peer::protocol::SLICE;
@@ -22,6 +23,8 @@ const SETTING: Setting = Setting {
     is_crowded: false,
     eager: EagerTerms::OFF,
     link_is_full: false,
+    one_sided: AMPLE,
+    sends_end_late: false,
 };
 
 fn post(pair: &mut Pair, bytes: u64) {
@@ -95,7 +98,7 @@ fn violation(frames: impl IntoIterator<Item = Frame>) -> Option<Violation> {
     let mut pair = Pair::up([SETTING; 2]);
     let mut protocol = pair.ends[0].take_protocol().expect("it is up");
     for frame in frames {
-        protocol.handle_frame(frame);
+        protocol.handle_frame(frame, &mut no_exports());
     }
     std::iter::from_fn(|| protocol.poll_action()).find_map(|action| match action {
         Action::End { ending: Ending::Broken(violation), .. } => Some(violation),

@@ -5,8 +5,9 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::driver::{End, Over, PEER_TIMEOUT};
+use super::exporting::no_exports;
 use super::pair::{ENDS, Pair};
-use super::setting::{DEAL_AT_ONCE, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
@@ -30,13 +31,15 @@ const SETTING: Setting = Setting {
     is_crowded: false,
     eager: EagerTerms::OFF,
     link_is_full: false,
+    one_sided: AMPLE,
+    sends_end_late: false,
 };
 
 fn up() -> Pair {
     Pair::up([SETTING; 2])
 }
 
-fn post(pair: &mut Pair, end: usize, direction: Direction, tag: i32, bytes: u64) -> TransferKey {
+fn post(pair: &mut Pair, end: usize, direction: Direction, tag: i64, bytes: u64) -> TransferKey {
     let message = (tag, bytes, MemoryType::Device, false);
     pair.ends[end].post(direction, &[message]).unwrap();
     pair.ends[end].posted.keys().last().expect("it is up")
@@ -284,7 +287,7 @@ fn nobody_asks_while_chunks_arrive_or_none_is_expected() {
 fn counts_that_nobody_has_asked_for_are_a_violation() {
     let mut pair = up();
     let Some(mut protocol) = pair.ends[0].take_protocol() else { panic!("it is up") };
-    protocol.handle_frame(Frame::Sent(SmallVec::from_elem(1, 2)));
+    protocol.handle_frame(Frame::Sent(SmallVec::from_elem(1, 2)), &mut no_exports());
     let violation = Ending::Broken(Violation::SentUnasked(2));
     let action = protocol.poll_action();
     assert!(

@@ -8,20 +8,25 @@ use smallvec::SmallVec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::bounce::Bounce;
-use super::chunk::{Chunk, take_chunk};
+use super::chunk::{Chunk, Piece, take_chunk};
+use super::exporting::Exporting;
 use super::lists;
-use super::messages::{Message, Messages};
+use super::messages::Messages;
+use super::notes::Notes;
+use super::payload::{Came, Landed, Payload};
+use super::requests::Requests;
 use super::setting::Setting;
+use crate::control::frame::one_sided::OneSidedFrame;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::peer::protocol::action::{Ending, Outcome};
 use crate::peer::protocol::arrivals::ArrivalSample;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
-use crate::peer::protocol::operation::{NewOperation, Operation};
+use crate::peer::protocol::operation::{NewOperation, PostedOperation};
 use crate::peer::protocol::stage::{Leaving, PeerStage};
 use crate::peer::protocol::{Opening, PeerProtocol};
 use crate::transfer::stripe_queue::{Finished, StripeQueue};
-use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
+use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
 
 pub(super) const CHUNK_BYTES: u32 = 64;
 pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,7 +47,7 @@ pub(super) use ensure;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posted {
     pub(super) direction: Direction,
-    pub(super) tag: i32,
+    pub(super) tag: i64,
     pub(super) bytes: u64,
     pub(super) was_cancelled: bool,
     /// It was sent before its sender knew of a receive.
@@ -76,21 +81,28 @@ pub(super) struct Driver {
     pub(super) over: Option<Over>,
     /// Frames on their way to the other end.
     pub(super) outbox: VecDeque<Frame>,
-    /// The messages whose bytes follow some of them.
-    pub(super) following: VecDeque<TransferKey>,
+    /// What follows some of them.
+    pub(super) following: VecDeque<Payload>,
     pub(super) messages: Messages,
+    pub(super) exporting: Exporting,
+    pub(super) requests: Requests,
+    pub(super) notes: Notes,
     /// Chunks that wait to be sent, by channel.
     pub(super) sending: Vec<StripeQueue>,
     /// Bytes of those that belong to medium and long messages.
     pub(super) long_under_way: u64,
+    /// The plan that comes next is the first of what the other end was told last.
+    pub(super) begins_section: bool,
     /// Chunks that were sent, by channel, and have not arrived.
     pub(super) sent: Vec<VecDeque<Chunk>>,
+    /// Bytes of chunks that were sent while the end does not know of it, by channel.
+    unfinished: Vec<VecDeque<(u32, bool)>>,
     /// How many were sent so far, by channel.
     pub(super) sent_counts: ChunkCounts,
     /// Chunks that are expected, by channel.
     pub(super) receiving: Vec<StripeQueue>,
-    /// Bytes of chunks that have arrived and are not consumed, by channel.
-    arrived: Vec<VecDeque<u32>>,
+    /// Chunks that have arrived and are not consumed, by channel.
+    arrived: Vec<VecDeque<Chunk>>,
     pub(super) bounce: Option<Bounce>,
     /// How many the other end has room for, by channel; `None`: any number.
     pub(super) credit: Option<ChunkCounts>,
@@ -118,6 +130,7 @@ impl Driver {
             chunk_bytes: CHUNK_BYTES,
             peer_progresses: setting.has_progress_thread,
             eager: setting.eager,
+            note_bytes: setting.one_sided.note_bytes,
         };
         let limits = match setting.copier {
             None => CoalescingLimits::in_place(CHUNK_BYTES),
@@ -128,6 +141,7 @@ impl Driver {
             limits,
             cutting: setting.cutting,
             dealing: setting.dealing,
+            one_sided: setting.one_sided,
             peer_timeout: Some(PEER_TIMEOUT),
             unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
             slice: setting.slice,
@@ -139,10 +153,15 @@ impl Driver {
             over: None,
             outbox: VecDeque::new(),
             long_under_way: 0,
+            begins_section: false,
             following: VecDeque::new(),
             messages: Messages::default(),
+            exporting: Exporting::new(),
+            requests: Requests::default(),
+            notes: Notes::default(),
             sending: (0..channels).map(|_| StripeQueue::default()).collect(),
             sent: vec![VecDeque::new(); channels],
+            unfinished: vec![VecDeque::new(); channels],
             sent_counts: SmallVec::from_elem(0, channels),
             arrived_counts: vec![0; channels],
             arrived: vec![VecDeque::new(); channels],
@@ -190,7 +209,7 @@ impl Driver {
     pub(super) fn post(
         &mut self,
         direction: Direction,
-        messages: &[(i32, u64, MemoryType, bool)],
+        messages: &[(i64, u64, MemoryType, bool)],
     ) -> Check {
         let Some(protocol) = &mut self.protocol else { return Ok(()) };
         if protocol.check_posts(direction, messages.len()).is_err() {
@@ -233,7 +252,8 @@ impl Driver {
 
     /// A round. Whether it withdraws anything, or lets the other end send more.
     pub(super) fn round(&mut self) -> Result<bool, String> {
-        let mut moved = self.answer_staging();
+        let mut moved = self.speak()?;
+        moved |= self.answer_staging();
         self.act()?;
         self.input(|protocol| moved |= protocol.handle_round())?;
         self.check_lists()?;
@@ -243,6 +263,17 @@ impl Driver {
             moved = true;
         }
         Ok(moved)
+    }
+
+    /// Says what there was no room for on the link. Whether that is anything: the driver is told
+    /// before that there is.
+    fn speak(&mut self) -> Result<bool, String> {
+        let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_more_to_say);
+        let said = self.outbox.len();
+        self.act()?;
+        let speaks = self.outbox.len() > said;
+        ensure!(has_more || !speaks, "it says unasked {:?}", self.outbox.back());
+        Ok(speaks)
     }
 
     /// Says whether a channel that was asked about has a staging buffer.
@@ -292,39 +323,73 @@ impl Driver {
         }
         let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
         let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
-        if self.is_long(&chunk) {
-            self.long_under_way -= bytes;
-        }
+        // Once the link is over nobody knows the operations, and nothing is dealt any more.
+        let is_long = self.protocol.is_some() && self.is_long(&chunk);
+        self.check_chunk_touches(&chunk)?;
         self.sent[channel].push_back(chunk);
         self.sent_counts[channel] += 1;
+        self.unfinished[channel].push_back((bytes as u32, is_long));
+        if !self.setting.sends_end_late {
+            self.end_send(channel)?;
+        }
+        Ok(true)
+    }
+
+    /// The end learns that the oldest chunk of a channel is sent. False when there is none.
+    pub(super) fn end_send(&mut self, channel: usize) -> Result<bool, String> {
+        let Some((bytes, is_long)) = self.unfinished[channel].pop_front() else {
+            return Ok(false);
+        };
+        if is_long {
+            self.long_under_way -= u64::from(bytes);
+        }
         let mut done = Vec::new();
-        self.sending[channel].finish(bytes as u32, &mut done);
+        self.sending[channel].finish(bytes, &mut done);
         self.finished(done)?;
         Ok(true)
     }
 
+    /// Bytes of the operation that some of its bytes belong to.
+    pub(super) fn operation_bytes(&self, of: TransferKey, op: OpKey) -> u64 {
+        let operations = self.protocol.as_ref().map(|protocol| &protocol.operations);
+        let listed = || operations?.get(op).map(|operation| operation.posted.bytes);
+        let posted = self.posted.get(of).map(|posted| posted.bytes);
+        posted.or_else(listed).unwrap_or(u64::MAX)
+    }
+
     /// Whether the messages of a chunk are medium or long ones.
     fn is_long(&self, chunk: &Chunk) -> bool {
-        chunk.iter().all(|piece| self.posted[piece.of].bytes > self.setting.dealing.short_bytes)
+        let short_bytes = self.setting.dealing.short_bytes;
+        chunk.iter().all(|piece| self.operation_bytes(piece.of, piece.op) > short_bytes)
+    }
+
+    /// What a chunk has of lists lies in memory that may be used.
+    fn check_chunk_touches(&self, chunk: &Chunk) -> Check {
+        if self.protocol.is_none() {
+            return Ok(());
+        }
+        let touches = |piece: &Piece| self.check_touched(piece.of, piece.address, piece.bytes);
+        chunk.iter().try_for_each(touches)
     }
 
     /// A chunk arrives on a channel. False when none is expected (yet). Returns what was expected.
     pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
         let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
         self.arrived_counts[channel] += 1;
-        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
-        self.arrived[channel].push_back(bytes as u32);
+        self.arrived[channel].push_back(chunk.clone());
         Ok(Some(chunk))
     }
 
     /// The oldest chunk that has arrived on a channel is consumed. False when there is none.
     pub(super) fn consume_chunk(&mut self, channel: usize) -> Result<bool, String> {
-        let Some(bytes) = self.arrived[channel].pop_front() else { return Ok(false) };
+        let Some(chunk) = self.arrived[channel].pop_front() else { return Ok(false) };
+        self.check_chunk_touches(&chunk)?;
+        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
         if let Some(bounce) = &mut self.bounce {
             bounce.consume(channel);
         }
         let mut done = Vec::new();
-        self.receiving[channel].finish(bytes, &mut done);
+        self.receiving[channel].finish(bytes as u32, &mut done);
         self.finished(done)?;
         Ok(true)
     }
@@ -355,9 +420,17 @@ impl Driver {
     pub(super) fn end(&mut self, over: Over) -> Check {
         let Some(mut protocol) = self.protocol.take() else { return Ok(()) };
         self.over = Some(over);
-        for (_, Operation { posted, .. }) in protocol.take_operations() {
-            self.note_end(posted.transfer, End::WithThePeer)?;
+        for left in protocol.take_listed() {
+            left.uses.iter().for_each(|uses| self.exporting.exports.end_all(uses));
         }
+        for (_, PostedOperation { posted, .. }) in protocol.take_operations() {
+            match posted.transfer {
+                of if of == TransferKey::default() => {}
+                of if self.posted.contains_key(of) => self.note_end(of, End::WithThePeer)?,
+                of => self.request_ended(of, End::WithThePeer)?,
+            }
+        }
+        self.notes.kept.clear();
         Ok(())
     }
 
@@ -368,12 +441,23 @@ impl Driver {
         Ok(())
     }
 
-    /// A frame comes, and perhaps the bytes of this message of the other end behind it.
-    pub(super) fn read(&mut self, frame: Frame, message: Option<Message>) -> Check {
-        let Some(protocol) = &mut self.protocol else { return Ok(()) };
-        let landing = protocol.handle_frame(frame);
-        self.messages.land(landing, message)?;
+    /// A frame comes, and perhaps something behind it, which finds its place. What is to be done
+    /// about it comes after that.
+    pub(super) fn read(
+        &mut self,
+        frame: Frame,
+        came: Option<Came>,
+    ) -> Result<Option<Landed>, String> {
+        let Some(protocol) = &mut self.protocol else { return Ok(None) };
+        let is_alone = matches!(&frame, Frame::OneSided(OneSidedFrame::Notify { .. }));
+        let landing = protocol.handle_frame(frame, &mut self.exporting.exports);
+        self.land(landing, came, is_alone)
+    }
+
+    /// Does what a frame asks for that was read.
+    pub(super) fn answer(&mut self) -> Check {
         self.act()?;
+        self.notes.check_room(self.setting.one_sided.note_bytes)?;
         self.messages.check_room(self.setting.eager.buffer)
     }
 }

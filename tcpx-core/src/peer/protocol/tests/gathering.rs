@@ -1,7 +1,7 @@
 //! Scattered small sends over channels of which some have no staging buffer.
 
 use super::pair::Pair;
-use super::setting::{DEAL_AT_ONCE, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::coalescing_limits::Copier;
@@ -25,6 +25,8 @@ fn up(channels: u16, staging: u16) -> Pair {
         is_crowded: false,
         eager: EagerTerms::OFF,
         link_is_full: false,
+        one_sided: AMPLE,
+        sends_end_late: false,
     };
     Pair::up([setting; 2])
 }

@@ -1,6 +1,8 @@
 //! Conversations whose steps come in any order, by seed: every posted operation ends exactly once,
 //! no frame of a correct end is ever an error to the other, and both ends agree on what was moved.
 
+mod requesting;
+
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -16,6 +18,8 @@ use crate::peer::protocol::action::Ending;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
+use crate::peer::protocol::one_sided::telling::ListLimits;
+use crate::peer::protocol::one_sided::{MOST_PLANNED, OneSidedTerms};
 use crate::types::{Direction, MemoryType};
 
 /// Conversations in a run of the tests. TCPX_TEST_INTERLEAVINGS asks for others.
@@ -40,7 +44,27 @@ fn offer(random: &mut Random) -> EagerOffer {
     }
 }
 
-fn setting(random: &mut Random, channels: u16, offers: [EagerOffer; 2]) -> Setting {
+/// How much both ends tell and ask at a time.
+fn agreed(random: &mut Random) -> OneSidedTerms {
+    OneSidedTerms {
+        lists: ListLimits {
+            lists: random.pick(&[1, 2, 1000]),
+            ranges: random.pick(&[9, 12, 1000]),
+        },
+        note_bytes: random.pick(&[330, 1000, 100_000]),
+        asked: random.pick(&[1, 2, 1000]),
+        planned: MOST_PLANNED,
+        receives_host: true,
+        scatters_host: true,
+    }
+}
+
+fn setting(
+    random: &mut Random,
+    channels: u16,
+    offers: [EagerOffer; 2],
+    agreed: OneSidedTerms,
+) -> Setting {
     let spare_pages = random.pick(&[None, Some(0), Some(1), Some(5)]);
     Setting {
         channels,
@@ -61,14 +85,22 @@ fn setting(random: &mut Random, channels: u16, offers: [EagerOffer; 2]) -> Setti
         is_crowded: random.one_in(2),
         eager: EagerTerms::agree(offers[0], offers[1], CHUNK_BYTES),
         link_is_full: random.one_in(4),
+        one_sided: OneSidedTerms {
+            planned: random.pick(&[1, 500, MOST_PLANNED]),
+            receives_host: !random.one_in(8),
+            scatters_host: !random.one_in(4),
+            ..agreed
+        },
+        sends_end_late: random.one_in(2),
     }
 }
 
 fn conversation(random: &mut Random) -> Pair {
     let channels = 1 + random.below(3) as u16;
     let [left, right] = ENDS.map(|_| offer(random));
+    let agreed = agreed(random);
     let settings =
-        [setting(random, channels, [left, right]), setting(random, channels, [right, left])];
+        [[left, right], [right, left]].map(|offers| setting(random, channels, offers, agreed));
     if random.one_in(3) { Pair::new(settings) } else { Pair::up(settings) }
 }
 
@@ -90,7 +122,7 @@ impl Story {
             if !self.random.one_in(4) {
                 return Ok(());
             }
-            self.note("they connect again".into());
+            self.write_down("they connect again".into());
             self.pair = conversation(&mut self.random);
             self.was_disturbed = false;
         }
@@ -98,64 +130,65 @@ impl Story {
 
     /// One step at one end.
     fn step(&mut self, end: usize) -> Check {
-        match self.random.below(46) {
+        match self.random.below(66) {
             0..=9 => self.post(end),
             10..=13 => self.cancel(end),
             14..=22 => {
-                self.note(format!("{end} reads a frame"));
+                self.write_down(format!("{end} reads a frame"));
                 self.pair.deliver(end).map(drop)
             }
             23..=27 => {
                 let channel = self.random.below(self.pair.ends[end].sent.len());
-                self.note(format!("{end} sends a chunk on channel {channel}"));
+                self.write_down(format!("{end} sends a chunk on channel {channel}"));
                 self.pair.send_chunk(end, channel).map(drop)
             }
             28..=32 => {
                 let channel = self.random.below(self.pair.ends[end].sent.len());
-                self.note(format!("{end} receives a chunk on channel {channel}"));
+                self.write_down(format!("{end} receives a chunk on channel {channel}"));
                 self.pair.receive_chunk(end, channel).map(drop)
             }
             33 | 34 => {
-                self.note(format!("comms of {end} come up"));
+                self.write_down(format!("comms of {end} come up"));
                 self.pair.step_comms(end).map(drop)
             }
             35 => {
-                self.note(format!("{end} is named"));
+                self.write_down(format!("{end} is named"));
                 self.pair.ends[end].input(|protocol| protocol.handle_named())
             }
             36 => {
                 let time = Duration::from_millis(self.random.below(2000) as u64);
-                self.note(format!("{time:?} pass"));
+                self.write_down(format!("{time:?} pass"));
                 self.pair.pass(time)?;
                 // Who was silent for too long is given up.
                 self.was_disturbed |= self.pair.has_given_up();
                 Ok(())
             }
             37 if self.pair.may_see_link_end(end) => {
-                self.note(format!("{end} sees the end of its link"));
+                self.write_down(format!("{end} sees the end of its link"));
                 self.pair.see_link_end(end)
             }
             38 if self.random.one_in(6) => {
-                self.note(format!("{end} leaves"));
+                self.write_down(format!("{end} leaves"));
                 self.leave(end)
             }
             39 if self.random.one_in(60) => self.disturb(end),
             40 | 41 => {
-                self.note(format!("a round of {end} begins"));
+                self.write_down(format!("a round of {end} begins"));
                 self.pair.ends[end].round().map(drop)
             }
             42..=44 => {
                 let channel = self.random.below(self.pair.ends[end].sent.len());
-                self.note(format!("{end} consumes a chunk of channel {channel}"));
-                self.pair.ends[end].consume_chunk(channel).map(drop)
+                self.write_down(format!("{end} consumes a chunk of channel {channel}"));
+                self.pair.consume_chunk(end, channel).map(drop)
             }
             45 => {
-                self.note(format!("others share the bounce buffer of {end}"));
+                self.write_down(format!("others share the bounce buffer of {end}"));
                 if let Some(bounce) = self.pair.ends[end].bounce() {
                     bounce.disturb(&mut self.random);
                 }
                 Ok(())
             }
+            46.. => self.step_request(end),
             _ => Ok(()),
         }
     }
@@ -163,15 +196,15 @@ impl Story {
     fn post(&mut self, end: usize) -> Check {
         let direction = self.random.pick(&[Direction::Send, Direction::Receive]);
         let count = self.random.pick(&[1, 1, 1, 1, 2, 5, 9]);
-        let messages: Vec<(i32, u64, MemoryType, bool)> = (0..count)
+        let messages: Vec<(i64, u64, MemoryType, bool)> = (0..count)
             .map(|_| {
-                let tag = self.random.below(3) as i32;
+                let tag = [0, 1, 1 << 32][self.random.below(3)];
                 let bytes = self.random.pick(&[8, 8, 8, 8, 8, 8, 8, 0, 3, 64, 65, 300, 1000]);
                 let memory = self.random.pick(&[MemoryType::Host, MemoryType::Device]);
                 (tag, bytes, memory, self.random.one_in(2))
             })
             .collect();
-        self.note(format!("{end} posts {direction:?} {messages:?}"));
+        self.write_down(format!("{end} posts {direction:?} {messages:?}"));
         self.pair.ends[end].post(direction, &messages)
     }
 
@@ -181,7 +214,7 @@ impl Story {
             return Ok(());
         }
         let transfer = self.random.pick(&posted);
-        self.note(format!("{end} cancels {:?}", self.pair.ends[end].posted[transfer]));
+        self.write_down(format!("{end} cancels {:?}", self.pair.ends[end].posted[transfer]));
         self.pair.ends[end].cancel(transfer)
     }
 
@@ -197,22 +230,25 @@ impl Story {
         self.was_disturbed = true;
         if self.random.one_in(2) {
             let read = ENDS.map(|_| self.random.below(4));
-            self.note(format!("the link is cut after {read:?} frames"));
+            self.write_down(format!("the link is cut after {read:?} frames"));
             self.pair.cut(read);
             return Ok(());
         }
-        self.note(format!("a comm of {end} fails"));
+        self.write_down(format!("a comm of {end} fails"));
         self.pair.ends[end].outbox.push_back(Frame::Abort("a comm has failed".into()));
         self.pair.ends[end].end(Over::ByDriver)
     }
 
     /// Both ends come to their end, whatever is under way.
     fn close(&mut self) -> Check {
-        self.note("everything comes to its end".into());
+        self.write_down("everything comes to its end".into());
         for end in ENDS {
             self.pair.ends[end].input(|protocol| protocol.handle_named())?;
         }
         self.pair.settle()?;
+        if !self.was_disturbed {
+            self.pair.check_at_rest()?;
+        }
         let first = self.random.below(2);
         self.leave(first)?;
         if self.random.one_in(2) {
@@ -228,7 +264,7 @@ impl Story {
         Ok(())
     }
 
-    fn note(&mut self, step: String) {
+    fn write_down(&mut self, step: String) {
         if TELLS.with(Cell::get) {
             self.steps.push(step);
         }

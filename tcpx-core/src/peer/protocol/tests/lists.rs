@@ -28,7 +28,7 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
             OpState::Cancelling(_) => {
                 cancelling.insert(op);
             }
-            OpState::Matched { .. } => continue,
+            OpState::Asked | OpState::Matched { .. } => continue,
         }
         of_transfer.unmatched += 1;
     }

@@ -46,6 +46,9 @@ impl Messages {
                     return Err(format!("two messages have number {number}"));
                 }
             }
+            (landing @ (Landing::Pieces { .. } | Landing::Note(_)), Some(_)) => {
+                return Err(format!("a message came for {landing:?}"));
+            }
             (landing, None) => return Err(format!("nothing came for {landing:?}")),
         }
         Ok(())

@@ -1,13 +1,14 @@
 //! Two ends, a link with frames under way, and the bytes between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::bounce::Bounce;
-use super::chunk::Chunk;
+use super::chunk::{Chunk, Piece};
 use super::driver::{Check, Driver, End, Over, Posted, ensure};
+use super::moving::Moved;
+use super::payload::{Came, Payload, is_followed};
 use super::setting::Setting;
-use crate::control::frame::Frame;
 use crate::peer::protocol::action::{Ending, Outcome};
 use crate::peer::protocol::operation::Withdrawal;
 use crate::peer::protocol::stage::PeerStage;
@@ -28,6 +29,9 @@ pub(super) struct Pair {
     matches: [BTreeMap<TransferKey, TransferKey>; 2],
     /// Pieces of each receive that have arrived, by offset, by sending end.
     arrived: [BTreeMap<TransferKey, BTreeMap<u64, u64>>; 2],
+    /// What chunks that have arrived and are not consumed hold of requests, by receiving end and
+    /// channel.
+    moved: [Vec<VecDeque<Vec<Moved>>>; 2],
 }
 
 impl Pair {
@@ -40,6 +44,7 @@ impl Pair {
             has_seen_end: [false; 2],
             matches: [BTreeMap::new(), BTreeMap::new()],
             arrived: [BTreeMap::new(), BTreeMap::new()],
+            moved: settings.map(|setting| vec![VecDeque::new(); setting.channels.into()]),
         }
     }
 
@@ -73,16 +78,22 @@ impl Pair {
         }
         let sender = &mut self.ends[1 - end];
         let Some(frame) = sender.outbox.pop_front() else { return Ok(false) };
-        let followed = matches!(frame, Frame::Deliver { .. } | Frame::Ahead { .. });
-        let message = if followed { sender.following.pop_front() } else { None };
-        let message = message.map(|message| (message, sender.posted[message].bytes));
+        let payload = if is_followed(&frame) { sender.following.pop_front() } else { None };
+        let came = payload.map(|payload| match payload {
+            Payload::Message(message) => Came::Message((message, sender.posted[message].bytes)),
+            Payload::Listed { pieces, note } => Came::Listed { pieces, note },
+        });
         if self.ends[end].over.is_some() {
             return Ok(true);
         }
         let now = self.now;
         self.ends[end].input(|protocol| protocol.handle_heard(now))?;
-        self.ends[end].read(frame, message)?;
+        if let Some(landed) = self.ends[end].read(frame, came)? {
+            self.place_landed(1 - end, &landed)?;
+        }
+        self.ends[end].answer()?;
         self.check_order(end)?;
+        self.check_requests()?;
         Ok(true)
     }
 
@@ -134,12 +145,34 @@ impl Pair {
         }
         let Some(expected) = self.ends[end].receive_chunk(channel)? else { return Ok(false) };
         let came = self.ends[1 - end].sent[channel].pop_front().unwrap_or_default();
-        self.check_chunk(1 - end, &came, &expected)?;
+        let moved = self.check_chunk(1 - end, &came, &expected)?;
+        self.moved[end][channel].push_back(moved);
         Ok(true)
     }
 
+    /// The oldest chunk that has arrived on a channel is consumed. False when there is none.
+    pub(super) fn consume_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
+        if let Some(moved) = self.moved[end][channel].pop_front()
+            && self.ends[end].over.is_none()
+        {
+            self.place(&moved)?;
+        }
+        let consumes = self.ends[end].consume_chunk(channel)?;
+        self.check_requests()?;
+        Ok(consumes)
+    }
+
     /// What the one end put into a chunk is what the other expects in it, message by message.
-    fn check_chunk(&mut self, sender: usize, came: &Chunk, expected: &Chunk) -> Check {
+    fn check_chunk(
+        &mut self,
+        sender: usize,
+        came: &Chunk,
+        expected: &Chunk,
+    ) -> Result<Vec<Moved>, String> {
+        let is_message = |piece: &Piece| self.ends[sender].posted.contains_key(piece.of);
+        if !came.iter().any(is_message) {
+            return Self::moves_of_chunk(sender, came, expected);
+        }
         ensure!(came.len() == expected.len(), "{came:?} came for {expected:?}");
         for (sent, received) in came.iter().zip(expected) {
             let (send, recv) = (sent.of, received.of);
@@ -150,7 +183,7 @@ impl Pair {
             let before = pieces.insert(received.offset, received.bytes);
             ensure!(before.is_none(), "{received:?} arrives twice");
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// A send met this receive.
@@ -227,13 +260,22 @@ impl Pair {
                 for channel in 0..self.ends[end].sent.len() {
                     moved |= self.send_chunk(end, channel)?;
                     moved |= self.receive_chunk(end, channel)?;
-                    moved |= self.ends[end].consume_chunk(channel)?;
+                    moved |= self.consume_chunk(end, channel)?;
                 }
+                moved |= self.ends[end].take_notes(usize::MAX)?;
+                self.check_requests()?;
                 if self.may_see_link_end(end) {
                     self.see_link_end(end)?;
                     moved = true;
                 }
             }
+            // Sends that end late end when everything else has happened.
+            for end in ENDS {
+                for channel in 0..self.ends[end].sent.len() {
+                    moved |= !moved && self.ends[end].end_send(channel)?;
+                }
+            }
+            self.check_requests()?;
             if !moved {
                 return ENDS.into_iter().try_for_each(|end| self.check_messages_on_link(end));
             }
@@ -282,6 +324,11 @@ impl Pair {
                 ensure!(was_disturbed || how != End::WithThePeer, "{posted:?} is lost");
             }
         }
+        for request in ENDS.iter().flat_map(|end| self.ends[*end].requests.all.values()) {
+            ensure!(!request.is_active(), "{request:?} never ends");
+            let end = request.post.as_ref().and_then(|post| post.end);
+            ensure!(was_disturbed || end != Some(End::WithThePeer), "{request:?} is lost");
+        }
         if was_disturbed {
             return Ok(());
         }
@@ -294,7 +341,7 @@ impl Pair {
     fn check_messages(&self, sender: usize) -> Check {
         let (sends, receives) = (&self.ends[sender].posted, &self.ends[1 - sender].posted);
         let done = Some(End::Completed(Outcome::Done));
-        let mut latest: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
+        let mut latest: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
         let order: BTreeMap<TransferKey, usize> =
             receives.keys().enumerate().map(|(at, key)| (key, at)).collect();
         for (at, (key, send)) in sends.iter().enumerate() {

@@ -5,6 +5,8 @@ use std::time::Instant;
 use slotmap::{KeyData, SlotMap};
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
+use super::exporting::no_exports;
+use super::setting::AMPLE;
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
@@ -21,8 +23,13 @@ const POSTS: usize = 10 * PORTION;
 
 /// An end that is up, all of whose actions were taken.
 fn up() -> PeerProtocol {
-    let agreement =
-        Agreement { channels: 1, chunk_bytes: 4096, peer_progresses: true, eager: EagerTerms::OFF };
+    let agreement = Agreement {
+        channels: 1,
+        chunk_bytes: 4096,
+        peer_progresses: true,
+        eager: EagerTerms::OFF,
+        note_bytes: AMPLE.note_bytes,
+    };
     let handles = vec![NetHandle([0; HANDLE_BYTES])];
     let opening = Opening {
         agreement,
@@ -32,13 +39,14 @@ fn up() -> PeerProtocol {
         peer_timeout: None,
         unnamed_timeout: None,
         slice: SLICE,
+        one_sided: AMPLE,
     };
     let mut protocol = PeerProtocol::new(opening, Instant::now());
     protocol.handle_listening(handles.clone());
     protocol.handle_comms_connected();
     protocol.handle_comms_accepted(ChunkCounts::new());
-    protocol.handle_frame(Frame::Handles(handles));
-    protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() });
+    protocol.handle_frame(Frame::Handles(handles), &mut no_exports());
+    protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() }, &mut no_exports());
     while protocol.poll_action().is_some() {}
     assert_eq!(protocol.check_posts(Direction::Send, 1), Ok(()));
     protocol
@@ -48,7 +56,7 @@ fn operation(direction: Direction, number: usize) -> NewOperation {
     let registration = RegistrationKey::from(KeyData::from_ffi(1 | 1 << 32));
     let span = Span { registration, address: 4096, memory: MemoryType::Host };
     let mut transfers = SlotMap::<TransferKey, ()>::with_key();
-    let (transfer, tag) = (transfers.insert(()), number as i32);
+    let (transfer, tag) = (transfers.insert(()), number as i64);
     NewOperation { transfer, direction, tag, span, bytes: 1 }
 }
 
@@ -98,9 +106,9 @@ fn posts_allocate_nothing_once_there_is_room() {
 fn sends_that_meet_their_receives_have_room_too() {
     let mut protocol = up();
     for recv in 0..POSTS {
-        let (tag, bytes, delivery) = (recv as i32, 2, Delivery::Unpacked);
+        let (tag, bytes, delivery) = (recv as i64, 2, Delivery::Unpacked);
         let recv = recv as u64;
-        protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery });
+        protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery }, &mut no_exports());
     }
     while protocol.poll_action().is_some() {}
     assert_eq!(protocol.matched_by(usize::MAX), POSTS);

@@ -1,8 +1,9 @@
 //! Long messages, a section at a time, and what goes between their sections.
 
 use super::driver::{CHUNK_BYTES, End};
+use super::exporting::no_exports;
 use super::pair::Pair;
-use super::setting::{Setting, WHOLE};
+use super::setting::{AMPLE, Setting, WHOLE};
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{Frame, Names};
@@ -29,6 +30,8 @@ const SETTING: Setting = Setting {
     },
     eager: EagerTerms::OFF,
     link_is_full: false,
+    one_sided: AMPLE,
+    sends_end_late: false,
     has_progress_thread: true,
     is_named: true,
     slice: SLICE,
@@ -157,7 +160,7 @@ fn violation(
     };
     let mut protocol = pair.ends[0].take_protocol().expect("it is up");
     frames(recv).into_iter().for_each(|frame| {
-        protocol.handle_frame(frame);
+        protocol.handle_frame(frame, &mut no_exports());
     });
     let mut dealt = Vec::new();
     while let Some(action) = protocol.poll_action() {
@@ -173,7 +176,13 @@ fn violation(
 #[test]
 fn sections_that_are_not_right_are_a_violation() {
     let message_bytes = 5 * CHUNK + 10;
-    let section = |recv, offset, bytes| Frame::Section { recv, first_channel: 0, offset, bytes };
+    let section = |recv, offset, bytes| Frame::Section {
+        recv,
+        first_channel: 0,
+        offset,
+        bytes,
+        chunk_bytes: CHUNK_BYTES,
+    };
     let of = |sections: &[(u64, u64)]| {
         violation(message_bytes, |recv| {
             sections.iter().map(|(offset, bytes)| section(recv, *offset, *bytes)).collect()
@@ -205,7 +214,13 @@ fn sections_that_are_not_right_are_a_violation() {
 #[test]
 fn a_section_is_of_a_receive_that_is_there() {
     let bytes = 3 * CHUNK;
-    let section = |recv, first_channel| Frame::Section { recv, first_channel, offset: 0, bytes };
+    let section = |recv, first_channel| Frame::Section {
+        recv,
+        first_channel,
+        offset: 0,
+        bytes,
+        chunk_bytes: CHUNK_BYTES,
+    };
     let outcome = violation(bytes, |recv| vec![section(recv, 1)]);
     assert_eq!(outcome, Err(Violation::MatchChannel(1)));
     let outcome = violation(bytes, |recv| vec![section(recv + 1, 0)]);
@@ -219,7 +234,13 @@ fn a_section_is_of_a_receive_that_is_there() {
     assert!(matches!(outcome, Err(Violation::Section { dealt: 192, .. })), "{outcome:?}");
     // And one that has them is not matched again.
     let outcome = violation(bytes, |recv| {
-        let first = Frame::Section { recv, first_channel: 0, offset: 0, bytes: CHUNK };
+        let first = Frame::Section {
+            recv,
+            first_channel: 0,
+            offset: 0,
+            bytes: CHUNK,
+            chunk_bytes: CHUNK_BYTES,
+        };
         let recvs = Names::from_slice(&[recv]);
         vec![first, Frame::Match { first_channel: 0, chunk_bytes: CHUNK_BYTES, recvs }]
     });
@@ -237,7 +258,10 @@ fn a_send_is_no_receive_that_a_section_could_go_on_with() {
         memory: MemoryType::Device,
     };
     let (recv, tag, bytes) = (7, 1, 3 * CHUNK);
-    protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery: Delivery::Unpacked });
+    protocol.handle_frame(
+        Frame::Announce { recv, tag, bytes, delivery: Delivery::Unpacked },
+        &mut no_exports(),
+    );
     let op = protocol.handle_post(crate::peer::protocol::operation::NewOperation {
         transfer: transfers.insert(()),
         direction: Direction::Send,
@@ -246,7 +270,16 @@ fn a_send_is_no_receive_that_a_section_could_go_on_with() {
         bytes,
     });
     let recv = op.to_wire();
-    protocol.handle_frame(Frame::Section { recv, first_channel: 0, offset: 0, bytes: CHUNK });
+    protocol.handle_frame(
+        Frame::Section {
+            recv,
+            first_channel: 0,
+            offset: 0,
+            bytes: CHUNK,
+            chunk_bytes: CHUNK_BYTES,
+        },
+        &mut no_exports(),
+    );
     let end = std::iter::from_fn(|| protocol.poll_action())
         .find(|action| matches!(action, Action::End { .. }));
     assert!(
@@ -287,7 +320,8 @@ fn a_peer_may_cut_a_message_into_shorter_chunks_but_not_into_crumbs() {
     let recvs: Names = pair.ends[0].outbox.iter().map(names).collect();
     let recv = recvs[1];
     let mut protocol = pair.ends[0].take_protocol().expect("it is up");
-    protocol.handle_frame(Frame::Match { first_channel: 0, chunk_bytes: 39, recvs });
+    protocol
+        .handle_frame(Frame::Match { first_channel: 0, chunk_bytes: 39, recvs }, &mut no_exports());
     let end = protocol.poll_action();
     let is_refused = |ending: &Ending| *ending == Ending::Broken(Violation::CannotShare { recv });
     assert!(matches!(&end, Some(Action::End { ending, .. }) if is_refused(ending)), "{end:?}");

@@ -5,6 +5,8 @@ use crate::control::eager_terms::EagerTerms;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
+use crate::peer::protocol::one_sided::telling::ListLimits;
+use crate::peer::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 
 /// Chunks are as long as they may be.
 pub(super) const WHOLE: Cutting =
@@ -17,6 +19,19 @@ pub(super) const DEAL_AT_ONCE: DealingLimits = DealingLimits {
     ahead_bytes: u64::MAX,
     plan_bytes: 0,
 };
+
+/// Room for whatever is asked, told and notified.
+pub(super) const AMPLE: OneSidedTerms = OneSidedTerms {
+    lists: ListLimits::AGREED,
+    note_bytes: 1 << 20,
+    asked: MAX_ASKED,
+    planned: MOST_PLANNED,
+    receives_host: true,
+    scatters_host: true,
+};
+
+/// What is left of a full link as soon as the other end has read everything.
+pub(super) const LITTLE_ROOM: usize = 40;
 
 /// What one end is like.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +54,13 @@ pub(super) struct Setting {
     pub(super) is_crowded: bool,
     /// Which small messages travel on the link, as this end sees it.
     pub(super) eager: EagerTerms,
-    /// The kernel takes nothing more that is written to the link.
+    /// The kernel takes hardly anything that is written to the link, and nothing before the other
+    /// end has read the rest.
     pub(super) link_is_full: bool,
+    /// What is read and written of the other end's memory.
+    pub(super) one_sided: OneSidedTerms,
+    /// Whether it learns only later that a chunk is sent.
+    pub(super) sends_end_late: bool,
 }
 
 impl Setting {

@@ -9,9 +9,10 @@ use smallvec::smallvec;
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::driver::CHUNK_BYTES;
+use super::exporting::no_exports;
 use super::lists;
 use super::random::Random;
-use super::setting::{DEAL_AT_ONCE, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, WHOLE};
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
@@ -31,8 +32,8 @@ const PEER_LEFT: Outcome = Outcome::Withdrawn(Withdrawal::PeerLeft);
 struct Lone {
     protocol: PeerProtocol,
     transfers: SlotMap<TransferKey, ()>,
-    next_tag: i32,
-    ended: BTreeMap<i32, Outcome>,
+    next_tag: i64,
+    ended: BTreeMap<i64, Outcome>,
     /// Receives whose withdrawal was asked for.
     asked: Vec<u64>,
     has_said_goodbye: bool,
@@ -45,6 +46,7 @@ impl Lone {
             chunk_bytes: CHUNK_BYTES,
             peer_progresses: false,
             eager: EagerTerms::OFF,
+            note_bytes: AMPLE.note_bytes,
         };
         let handles = vec![NetHandle([0; HANDLE_BYTES])];
         let opening = Opening {
@@ -55,6 +57,7 @@ impl Lone {
             peer_timeout: None,
             unnamed_timeout: None,
             slice,
+            one_sided: AMPLE,
         };
         let mut lone = Self {
             protocol: PeerProtocol::new(opening, Instant::now()),
@@ -65,10 +68,10 @@ impl Lone {
             has_said_goodbye: false,
         };
         lone.protocol.handle_listening(handles.clone());
-        lone.protocol.handle_frame(Frame::Handles(handles));
+        lone.protocol.handle_frame(Frame::Handles(handles), &mut no_exports());
         lone.protocol.handle_comms_connected();
         lone.protocol.handle_comms_accepted(ChunkCounts::new());
-        lone.protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() });
+        lone.protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() }, &mut no_exports());
         lone.act();
         lone
     }
@@ -83,7 +86,7 @@ impl Lone {
         transfer: TransferKey,
         direction: Direction,
         count: usize,
-    ) -> Vec<(i32, OpKey)> {
+    ) -> Vec<(i64, OpKey)> {
         let registration = RegistrationKey::from(KeyData::from_ffi(1 << 32 | 1));
         let span = Span { registration, address: 0, memory: MemoryType::Host };
         let posted = (0..count).map(|_| {
@@ -131,7 +134,9 @@ impl Lone {
     /// The peer agrees to every withdrawal that it was asked for.
     fn agree(&mut self) {
         for recv in std::mem::take(&mut self.asked) {
-            self.input(|protocol| protocol.handle_frame(Frame::Cancelled { recv }));
+            self.input(|protocol| {
+                protocol.handle_frame(Frame::Cancelled { recv }, &mut no_exports())
+            });
         }
     }
 
@@ -140,14 +145,14 @@ impl Lone {
         let recvs = smallvec![op.to_wire()];
         let chunk_bytes = CHUNK_BYTES;
         let frame = Frame::Match { first_channel: 0, chunk_bytes, recvs };
-        self.input(|protocol| protocol.handle_frame(frame));
+        self.input(|protocol| protocol.handle_frame(frame, &mut no_exports()));
     }
 
     /// The peer announces a receive for a send.
-    fn announce(&mut self, tag: i32) {
+    fn announce(&mut self, tag: i64) {
         let (recv, delivery) = (1_000_000 + tag as u64, Delivery::Unpacked);
         let frame = Frame::Announce { recv, tag, bytes: 0, delivery };
-        self.input(|protocol| protocol.handle_frame(frame));
+        self.input(|protocol| protocol.handle_frame(frame, &mut no_exports()));
     }
 
     fn count(&self, outcome: Outcome) -> usize {
@@ -247,7 +252,7 @@ fn what_a_peers_goodbye_ends_is_bounded_too() {
     let transfer = lone.transfer();
     lone.post(transfer, Direction::Receive, 5);
     lone.post(transfer, Direction::Send, 5);
-    lone.input(|protocol| protocol.handle_frame(Frame::Goodbye));
+    lone.input(|protocol| protocol.handle_frame(Frame::Goodbye, &mut no_exports()));
     assert_eq!((lone.ended.len(), lone.has_said_goodbye), (3, false));
     // The program leaves as well: what waits ends because the peer left first.
     lone.input(|protocol| _ = protocol.handle_disconnect());
@@ -267,7 +272,7 @@ fn a_goodbye_in_the_middle_of_leaving_ends_the_rest() {
     lone.input(|protocol| protocol.handle_cancel(cancelled));
     lone.input(|protocol| _ = protocol.handle_disconnect());
     lone.round();
-    lone.input(|protocol| protocol.handle_frame(Frame::Goodbye));
+    lone.input(|protocol| protocol.handle_frame(Frame::Goodbye, &mut no_exports()));
     while lone.round() > 0 {}
     assert!(lone.has_said_goodbye);
     assert_eq!((lone.count(LEFT), lone.count(CANCELLED)), (5, 4));
@@ -311,7 +316,7 @@ fn lists_hold_in_any_order() {
         if random.one_in(2) {
             lone.input(|protocol| _ = protocol.handle_disconnect());
         }
-        lone.input(|protocol| protocol.handle_frame(Frame::Goodbye));
+        lone.input(|protocol| protocol.handle_frame(Frame::Goodbye, &mut no_exports()));
         while lone.round() > 0 {}
         assert_eq!(lone.ended.len(), lone.next_tag as usize, "seed {seed}");
         assert!(lone.has_said_goodbye, "seed {seed}");

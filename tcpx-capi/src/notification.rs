@@ -1,0 +1,119 @@
+#![allow(unsafe_code)]
+//! Notifications: what programs say to each other beside their memory.
+
+use std::ffi::{c_char, c_void};
+
+use crate::boundary;
+use crate::entries::Entries;
+use crate::growing::Growing;
+use crate::input::peer_name;
+use crate::operation::{TCPX_MAX_NOTIFICATION_BYTES, note};
+use crate::output::{Output, Room, fixed_text};
+use crate::session::tcpx_session;
+use crate::status::tcpx_status;
+
+/// Size of `tcpx_notification.peer` in bytes.
+pub const TCPX_NOTIFICATION_PEER_BYTES: usize = 72;
+
+/// A notification that has come. New members are added at the end.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct tcpx_notification {
+    /// The `entry_bytes` of the call.
+    pub size: usize,
+    /// Where in the buffer of the call its bytes begin.
+    pub offset: usize,
+    /// How many there are; perhaps none.
+    pub bytes: usize,
+    /// The sender's name. It ends with NUL.
+    pub peer: [c_char; TCPX_NOTIFICATION_PEER_BYTES],
+}
+
+const _: () = assert!(size_of::<tcpx_notification>() == 96);
+
+// SAFETY: three words and an array of 72 bytes are 96 bytes without padding, as asserted.
+unsafe impl Growing for tcpx_notification {
+    const NAME: &'static str = "tcpx_notification";
+    const FIRST_BYTES: usize = 96;
+}
+
+/// Sends a notification to a connected peer, behind those that were sent to it before by this
+/// function: up to TCPX_MAX_NOTIFICATION_BYTES, also none, and NUL among them. They are copied.
+///
+/// The peer's program finds it with `tcpx_poll_notifications`. None is ever dropped while both
+/// sessions live. What the peer's program does not take waits, and when too much does, this answers
+/// `TCPX_ERR_AGAIN`.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when it is too long;
+/// `TCPX_ERR_AGAIN`; `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_PEER_STATE`, or the peer's own error when
+/// it is leaving or over. One that is being connected is waited for, or connected first, as by
+/// `tcpx_operation_post`; up to 128 KiB may wait for that. After an error nothing was sent. Any
+/// thread; does not block.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL; `notification` is NULL or may be read for
+/// `notification_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_notify(
+    session: tcpx_session,
+    peer: *const c_char,
+    notification: *const c_void,
+    notification_bytes: usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let peer = unsafe { peer_name(peer) }?;
+        // SAFETY: passed on from the caller.
+        let bytes = unsafe { note(notification, notification_bytes) }?;
+        Ok(session.any()?.notify(peer, bytes)?)
+    })
+}
+
+/// Takes out notifications that have come, those first that came first: alone, and those of
+/// operations.
+///
+/// `out_notifications` is an array of `capacity` entries, of `entry_bytes` each, which is
+/// sizeof(tcpx_notification). Their bytes are put into `buffer`, one behind the other; it has
+/// `buffer_bytes` bytes, TCPX_MAX_NOTIFICATION_BYTES at least, so that any notification finds room.
+/// `out_count` gets how many were written. More may wait if that is not 0. It makes no progress:
+/// without a progress thread, `tcpx_session_progress` does.
+///
+/// The descriptor of `tcpx_session_event_fd` is readable when one has come, and while some wait.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; nothing is taken out then. Any
+/// thread; does not block.
+///
+/// # Safety
+/// `out_notifications` is NULL or may be written for `capacity` times `entry_bytes` bytes; `buffer`
+/// is NULL or may be written for `buffer_bytes` bytes; `out_count` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_poll_notifications(
+    session: tcpx_session,
+    out_notifications: *mut tcpx_notification,
+    entry_bytes: usize,
+    capacity: usize,
+    buffer: *mut c_void,
+    buffer_bytes: usize,
+    out_count: *mut usize,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let count = unsafe { Output::new("out_count", out_count) }?;
+        // SAFETY: passed on from the caller.
+        let entries =
+            unsafe { Entries::new("out_notifications", out_notifications, entry_bytes, capacity) }?;
+        let least = if capacity == 0 { 0 } else { TCPX_MAX_NOTIFICATION_BYTES };
+        // SAFETY: passed on from the caller.
+        let mut room = unsafe { Room::new("buffer", buffer.cast(), buffer_bytes, least) }?;
+        let mut taken = Vec::new();
+        session.any()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
+        entries.write(taken.iter().map(|notification| tcpx_notification {
+            size: entry_bytes,
+            offset: room.append(&notification.bytes),
+            bytes: notification.bytes.len(),
+            peer: fixed_text(&notification.peer),
+        }))?;
+        count.write(taken.len());
+        Ok(())
+    })
+}

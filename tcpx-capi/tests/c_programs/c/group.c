@@ -1,0 +1,150 @@
+/* Two groups of this process: the host and two GPUs each, for which ordinary memory stands in. All four ways between
+ * host and GPU, and what a group is not for. */
+#define _POSIX_C_SOURCE 200809L
+#include <limits.h>
+
+#include "expect.h"
+
+enum { WAIT_MS = 60000, BYTES = 300000, DEVICES = 3 };
+
+static const int32_t devices[DEVICES] = {TCPX_GPU_NONE, 0, 1};
+static char notes[TCPX_MAX_NOTIFICATION_BYTES];
+
+static tcpx_session make(const char *name) {
+  tcpx_session_options options;
+  tcpx_session session = {0};
+  OK(tcpx_session_options_init(&options, sizeof options));
+  TRUE(options.group == 0);
+  options.plugin = "soft";
+  options.name = name;
+  options.group = 1;
+  OK(tcpx_session_create(&options, &session));
+  TRUE(session.id != 0);
+  return session;
+}
+
+static void expect_note(tcpx_session session, const char *peer) {
+  tcpx_notification entry;
+  size_t count = 0;
+  while (count == 0) OK(tcpx_poll_notifications(session, &entry, sizeof entry, 1, notes, sizeof notes, &count));
+  TRUE(strcmp(entry.peer, peer) == 0 && entry.bytes == 4 && memcmp(notes, "done", 4) == 0);
+}
+
+/* Writes from a device of left to one of right, and reads it back to another place. */
+static void move(tcpx_session left, tcpx_session right, int32_t here, int32_t there) {
+  tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE, 0};
+  unsigned char *memory = malloc(2 * BYTES), key[TCPX_REMOTE_KEY_BYTES];
+  uint64_t left_id = 0, right_id = 0, left_again = 0;
+  tcpx_operation write = {0}, read = {0};
+  tcpx_completion completion;
+  tcpx_memory_info info;
+  tcpx_pair pair;
+  size_t size = 0, count = 0;
+  TRUE(memory != NULL);
+  memset(memory, here + 2, BYTES);
+  memset(memory + BYTES, 99, BYTES);
+  OK(tcpx_session_register_memory_on(left, here, memory, BYTES, 1, &left_id));
+  OK(tcpx_session_register_memory_on(right, there, memory + BYTES, BYTES, 1, &right_id));
+  OK(tcpx_session_register_memory_on(left, here, memory, BYTES, 1, &left_again));
+  TRUE(left_again != left_id);
+  OK(tcpx_session_deregister_memory(left, left_again));
+  info.size = sizeof info;
+  OK(tcpx_session_memory_info(left, left_id, &info));
+  TRUE(info.id == left_id && info.ptr_type == (here == TCPX_GPU_NONE ? TCPX_PTR_HOST : TCPX_PTR_CUDA));
+  OK(tcpx_export(right, right_id, &options, key, sizeof key, &size));
+
+  pair.memory = left_id;
+  pair.offset = 0;
+  pair.key = key;
+  pair.key_bytes = sizeof key;
+  pair.remote_offset = 0;
+  pair.bytes = BYTES;
+  OK(tcpx_operation_prepare(left, "right", TCPX_WRITE, &pair, sizeof pair, 1, &write));
+  OK(tcpx_operation_prepare(left, "right", TCPX_READ, &pair, sizeof pair, 1, &read));
+  OK(tcpx_operation_report_completions(write, 7));
+  OK(tcpx_operation_post(write, "done", 4));
+  OK(tcpx_operation_wait(write, WAIT_MS));
+  TRUE(memcmp(memory, memory + BYTES, BYTES) == 0 && memory[BYTES] == here + 2);
+  expect_note(right, "left");
+  OK(tcpx_session_poll_completions(left, &completion, sizeof completion, 1, &count));
+  TRUE(count == 1 && completion.context == 7 && completion.status == TCPX_OK);
+  memset(memory + BYTES, there + 50, BYTES);
+  OK(tcpx_operation_post(read, NULL, 0));
+  OK(tcpx_operation_wait(read, WAIT_MS));
+  TRUE(memcmp(memory, memory + BYTES, BYTES) == 0 && memory[0] == there + 50);
+  OK(tcpx_operation_release(write));
+  OK(tcpx_operation_release(read));
+  OK(tcpx_unexport(right, key, sizeof key));
+  EXPECT(TCPX_ERR_REMOTE_MEMORY, tcpx_unexport(right, key, sizeof key));
+  OK(tcpx_session_deregister_memory(left, left_id));
+  EXPECT(TCPX_ERR_UNKNOWN_MEMORY, tcpx_session_deregister_memory(left, left_id));
+  OK(tcpx_session_deregister_memory(right, right_id));
+  free(memory);
+}
+
+/* Calls that are for sessions outside groups, and devices that there are not. */
+static void refused(tcpx_session group) {
+  char byte, text[64];
+  bool flag = false;
+  uint64_t id = 0;
+  tcpx_transfer transfer = {0};
+  tcpx_session alone = {0};
+  tcpx_session_stats stats;
+  size_t size = 0;
+  stats.size = sizeof stats;
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_accept(group, "x"));
+  TRUE(strstr(tcpx_last_error(), "group") != NULL);
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_accept(group, "x"));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_accept_any(group));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_stop_accept_any(group));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_create_transfer(group, "right", &transfer));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_get_stats(group, &stats));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_stats_json(group, text, sizeof text, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(group, &byte, 1, TCPX_PTR_CUDA, 1, &id));
+  EXPECT(TCPX_ERR_UNAVAILABLE, tcpx_session_register_memory_on(group, 2, &byte, 1, 1, &id));
+  EXPECT(TCPX_ERR_UNAVAILABLE, tcpx_session_register_memory_on(group, INT32_MAX, &byte, 1, 1, &id));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory_on(group, -2, &byte, 1, 1, &id));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory_on(group, 0, &byte, 1, 2, &id));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_register_memory_on(group, 0, NULL, 1, 1, &id));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_register_memory_on(group, 0, &byte, 1, 1, NULL));
+  OK(tcpx_session_register_memory(group, &byte, 1, TCPX_PTR_HOST, 1, &id));
+  OK(tcpx_session_deregister_memory(group, id));
+  OK(tcpx_session_progress(group, &flag));
+
+  OK(tcpx_session_create(NULL, &alone));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory_on(alone, 0, &byte, 1, 1, &id));
+  OK(tcpx_session_register_memory_on(alone, TCPX_GPU_NONE, &byte, 1, 1, &id));
+  OK(tcpx_session_destroy(alone));
+}
+
+int main(void) {
+  char info[4096];
+  size_t size = 0;
+  int32_t state = 0, descriptor = -1;
+  int here, there;
+  tcpx_session left, right;
+  TRUE(setenv("TCPX_EMULATED_GPUS", "2", 1) == 0);
+  left = make("left");
+  right = make("right");
+  OK(tcpx_session_listen(right, info, sizeof info, &size));
+  OK(tcpx_session_load_remote_conn_info(left, "right", info, size));
+  EXPECT(TCPX_ERR_SETTING, tcpx_session_load_remote_conn_info(left, "right/gpu0", info, size));
+  OK(tcpx_session_event_fd(left, &descriptor));
+  refused(left);
+  for (here = 0; here < DEVICES; ++here)
+    for (there = 0; there < DEVICES; ++there) move(left, right, devices[here], devices[there]);
+  OK(tcpx_notify(left, "right", "done", 4));
+  expect_note(right, "left");
+  OK(tcpx_session_peer_state(left, "right", &state));
+  TRUE(state == TCPX_PEER_UP);
+  OK(tcpx_session_disconnect(left, "right"));
+  OK(tcpx_session_connect(left, "right"));
+  OK(tcpx_session_start_disconnect(left, "right"));
+  OK(tcpx_session_close(left));
+  EXPECT(TCPX_ERR_CLOSED, tcpx_notify(left, "right", "done", 4));
+  OK(tcpx_session_destroy(left));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_destroy(left));
+  OK(tcpx_session_destroy(right));
+  puts("PASSED");
+  return 0;
+}

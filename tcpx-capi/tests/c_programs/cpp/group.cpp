@@ -1,0 +1,66 @@
+// Two groups as C++ objects: from the memory of one GPU to that of another.
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tcpx_p2p.hpp"
+
+namespace {
+
+constexpr int kPatienceMs = 60000;
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+tcpx::Session group(const char* name) {
+  tcpx_session_options options = tcpx::defaultOptions();
+  options.plugin = "soft";
+  options.name = name;
+  options.group = 1;
+  return tcpx::Session(options);
+}
+
+}  // namespace
+
+int main() {
+  try {
+    setenv("TCPX_EMULATED_GPUS", "2", 1);
+    std::vector<char> here(100000, 'x'), there(100000, 'y');
+    tcpx::Session left = group("left");
+    tcpx::Session right = group("right");
+    left.loadRemoteConnInfo("right", right.listen());
+    const uint64_t own = left.registerMemoryOn(0, here.data(), here.size(), true);
+    const uint64_t theirs = right.registerMemoryOn(1, there.data(), there.size(), true);
+    const tcpx::RemoteKey key = right.exportMemory(theirs, TCPX_ACCESS_WRITE);
+    tcpx::Operation write = left.prepare("right", TCPX_WRITE, {key.pair(own, 0, 0, here.size())});
+    write.post("done");
+    require(write.wait(kPatienceMs) == TCPX_OK && here == there, "it is there");
+    std::vector<tcpx::Notification> notes;
+    while (notes.empty()) notes = right.pollNotifications();
+    require(notes[0].peer == "left" && notes[0].bytes == "done", "and so is its notification");
+    try {
+      left.createTransfer("right");
+      require(false, "a group has no transfers");
+    } catch (const tcpx::Error& error) {
+      require(error.status() == TCPX_ERR_HANDLE, error.what());
+    }
+    try {
+      left.registerMemoryOn(2, here.data(), here.size(), true);
+      require(false, "there is no such GPU");
+    } catch (const tcpx::Error& error) {
+      require(error.status() == TCPX_ERR_UNAVAILABLE, error.what());
+    }
+    write.release();
+    right.unexport(key);
+    left.deregisterMemory(own);
+    right.deregisterMemory(theirs);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  std::puts("PASSED");
+  return 0;
+}

@@ -1,0 +1,47 @@
+//! Operations of the client on memory of the server: writes or reads. The server exports its
+//! memory, hands the key over, and waits until it hears that a turn is over; its session serves
+//! meanwhile.
+//!
+//! The client's clock runs from the first post of a turn until its last operation is done: for a
+//! write, until every byte is in place at the server. For latencies each operation has a time of
+//! its own, and there is one at a time. Each operation has a place of its own in both memories,
+//! which are filled and poisoned before a turn, and verified after it. What is read from, or
+//! written from, is verified at the very end: nothing may have touched it.
+//!
+//! An operation of several ranges is measured in turns with one of the same bytes in one range.
+//! What posting one again costs the client's processor is measured last, by itself: asking for that
+//! time takes some.
+//!
+//! - `turns`: how many operations, on how many places, in which turns; pure
+//! - `end`: what both ends have in common
+//! - `initiator`: the client; `target`: the server
+
+mod end;
+mod initiator;
+mod target;
+mod turns;
+
+use end::End;
+pub(super) use turns::Turns;
+
+use super::plan::{OneSided, PlannedCase};
+use super::times::CaseTimes;
+use crate::failure::Failure;
+use crate::output::Progress;
+use crate::rendezvous::{Agreed, Role};
+
+/// Measures one size. Both ends walk through the same turns.
+pub(super) fn measure(
+    agreed: &mut Agreed<'_>,
+    case: PlannedCase<'_>,
+    one_sided: OneSided,
+    progress: &Progress,
+) -> Result<CaseTimes, Failure> {
+    let end = End::new(agreed, case, one_sided)?;
+    let times = match agreed.role {
+        Role::Client => initiator::measure(agreed.link, &end, progress)?,
+        Role::Server => target::serve(agreed.link, &end, progress)?,
+    };
+    end.finish()?;
+    Ok(times)
+}

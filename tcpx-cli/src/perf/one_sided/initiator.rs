@@ -1,0 +1,134 @@
+//! The client: prepares operations once, and posts them.
+
+use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
+use tcpx_core::{Error, MemoryRange, Operation, RemoteKey, RemoteRange};
+
+use super::end::{End, ExportedKey, Layout, Turn};
+use crate::failure::Failure;
+use crate::output::Progress;
+use crate::perf::pattern::{Content, Mismatch};
+use crate::perf::plan::{Direction, Go};
+use crate::perf::samples::nanos;
+use crate::perf::times::CaseTimes;
+use crate::rendezvous::Link;
+
+pub(super) fn measure(
+    link: &mut Link,
+    end: &End<'_>,
+    progress: &Progress,
+) -> Result<CaseTimes, Failure> {
+    let ExportedKey(key) = link.receive()?;
+    let key = RemoteKey::deserialize(&key).map_err(Error::from)?;
+    let ranges = prepare(end, &key, Layout::Ranges)?;
+    let whole = prepare(end, &key, Layout::Whole)?;
+    let (mut times, turns) = (CaseTimes::default(), end.turns());
+    for turn in &turns {
+        let (operations, series) = match turn.layout {
+            Layout::Ranges => (&ranges, &mut times.session_ns),
+            Layout::Whole => (&whole, &mut times.large_ns),
+        };
+        let nanos = take(link, end, turn, || match end.turns.is_latency {
+            true => one_by_one(end, turn, operations),
+            false => stream(end, operations).map(|nanos| vec![nanos]),
+        });
+        let (nanos, mismatch) = nanos?;
+        let is_counted = |(iteration, _): &(u64, u64)| end.case.is_counted(*iteration);
+        let measured = turn.iterations.clone().zip(nanos).filter(is_counted);
+        series.extend(measured.map(|(_, nanos)| nanos));
+        times.note(mismatch, turn.iterations.start, turn.payload.bytes, "reads");
+        progress.step("");
+    }
+    let turn = end.repost_turn();
+    let (nanos, mismatch) = take(link, end, &turn, || reposts(end, &turn, &ranges))?;
+    times.repost_ns = nanos;
+    times.note(mismatch, 0, turn.payload.bytes, "reads that were posted again");
+    if end.one_sided.direction == Direction::Write {
+        let mismatch = end.contents.check(turn.payload)?;
+        times.note(mismatch, 0, turn.payload.bytes, "the memory that was written from");
+    }
+    Ok(times)
+}
+
+/// An operation for each place.
+fn prepare(end: &End<'_>, key: &RemoteKey, layout: Layout) -> Result<Vec<Operation>, Failure> {
+    let operation = |place| {
+        let (offsets, bytes) = end.ranges(layout, place);
+        let memory = end.contents.memory;
+        let local = offsets.iter().map(|&offset| MemoryRange { memory, offset, bytes });
+        let remote = offsets.iter().map(|&offset| RemoteRange { key, offset, bytes });
+        let (local, remote) = (local.collect::<Vec<_>>(), remote.collect::<Vec<_>>());
+        let kind = end.one_sided.direction.kind();
+        Ok(end.contents.session.prepare(end.peer, kind, &local, &remote)?)
+    };
+    (0..end.turns.places).map(operation).collect()
+}
+
+/// Fills or poisons the memory, does `run` when the server is ready, tells it of the end, and
+/// verifies. Returns what `run` did, and the first wrong byte.
+fn take<T>(
+    link: &mut Link,
+    end: &End<'_>,
+    turn: &Turn,
+    run: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(T, Option<Mismatch>), Failure> {
+    let (content, is_read) = match end.one_sided.direction {
+        Direction::Write => (Content::Sent, false),
+        Direction::Read => (Content::Poison, true),
+    };
+    end.contents.write(content, turn.payload)?;
+    let Go = link.receive()?;
+    let outcome = run()?;
+    end.say_over()?;
+    let mismatch = if is_read { end.contents.check(turn.payload)? } else { None };
+    Ok((outcome, mismatch))
+}
+
+/// The time of each operation, in ns.
+fn one_by_one(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Vec<u64>, Failure> {
+    let time = |(_, operation): (u64, &Operation)| {
+        let start = Instant::now();
+        operation.post(None)?;
+        end.contents.watch.wait_operation(operation)?;
+        Ok(nanos(start.elapsed()))
+    };
+    turn.iterations.clone().zip(operations).map(time).collect()
+}
+
+/// The time of all operations of a turn, in ns: as many are under way as there are places, and the
+/// oldest is waited for.
+fn stream(end: &End<'_>, operations: &[Operation]) -> Result<u64, Failure> {
+    let start = Instant::now();
+    for round in 0..end.turns.rounds {
+        for operation in operations {
+            if round > 0 {
+                end.contents.watch.wait_operation(operation)?;
+            }
+            operation.post(None)?;
+        }
+    }
+    for operation in operations {
+        end.contents.watch.wait_operation(operation)?;
+    }
+    Ok(nanos(start.elapsed()))
+}
+
+/// The processor time that each post takes of this thread, in ns.
+fn reposts(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Vec<u64>, Failure> {
+    let Some(operation) = operations.first() else { return Ok(Vec::new()) };
+    let time = |_| {
+        let start = processor_nanos();
+        operation.post(None)?;
+        let end_of_post = processor_nanos();
+        end.contents.watch.wait_operation(operation)?;
+        Ok(end_of_post.saturating_sub(start))
+    };
+    turn.iterations.clone().map(time).collect()
+}
+
+/// The processor time that this thread has had.
+fn processor_nanos() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(u64::MAX)
+}

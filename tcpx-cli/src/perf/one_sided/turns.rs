@@ -1,0 +1,110 @@
+//! How many operations, on how many places, in which turns.
+
+use std::ops::Range;
+
+use crate::perf::plan::{OneSided, PlannedCase};
+
+/// Most latencies of a turn, and most bytes, but for the first operation.
+const LATENCIES: u64 = 50;
+const LATENCY_BYTES: u64 = 32 << 20;
+/// Bytes of a turn that measures throughput, and how often each place is used in it.
+const STREAM_BYTES: u64 = 256 << 20;
+const FEWEST_ROUNDS: u64 = 2;
+const MOST_ROUNDS: u64 = 256;
+/// How often an operation is posted again to see what that costs.
+const FEWEST_REPOSTS: u64 = 3;
+const MOST_REPOSTS: u64 = 100;
+
+/// The shape of a case. Of latencies each operation is an iteration, and a turn has several of
+/// them; of throughput a turn is one, in which each place is used several times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::perf) struct Turns {
+    /// Each with the bytes of one operation.
+    pub(super) places: u64,
+    /// How often a place is used in a turn.
+    pub(super) rounds: u64,
+    pub(super) iterations: u64,
+    /// Operations that are posted again.
+    pub(super) reposts: u64,
+    pub(super) is_latency: bool,
+}
+
+impl Turns {
+    pub(in crate::perf) fn new(case: &PlannedCase<'_>, one_sided: OneSided) -> Self {
+        let (bytes, iterations, is_latency) =
+            (case.total_bytes(), case.iterations, one_sided.is_latency);
+        let reposts = (STREAM_BYTES / bytes).clamp(FEWEST_REPOSTS, MOST_REPOSTS);
+        let depth = u64::from(one_sided.depth);
+        let (places, rounds) = match is_latency {
+            true => ((LATENCY_BYTES / bytes).clamp(1, LATENCIES.min(iterations)), 1),
+            false => (depth, (STREAM_BYTES / (bytes * depth)).clamp(FEWEST_ROUNDS, MOST_ROUNDS)),
+        };
+        Self { places, rounds, iterations, reposts, is_latency }
+    }
+
+    /// Operations of an iteration.
+    pub(in crate::perf) fn operations(&self) -> u64 {
+        if self.is_latency { 1 } else { self.places * self.rounds }
+    }
+
+    /// The iterations of each turn.
+    pub(super) fn all(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        let (iterations, step) = (self.iterations, if self.is_latency { self.places } else { 1 });
+        (0..iterations.div_ceil(step)).map(move |turn| {
+            let first = turn * step;
+            first..iterations.min(first + step)
+        })
+    }
+
+    /// How many places a turn of these iterations uses.
+    pub(super) fn places_of(&self, iterations: &Range<u64>) -> u64 {
+        if self.is_latency { iterations.end - iterations.start } else { self.places }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::plan::{Direction, Mode, Plan, Receives};
+
+    fn turns(bytes: u64, depth: u32, is_latency: bool) -> Turns {
+        let (direction, is_scattered) = (Direction::Write, false);
+        let one_sided = OneSided { direction, depth, descriptors: 1, is_scattered, is_latency };
+        let plan = Plan {
+            mode: Mode::OneSided(one_sided),
+            sizes: vec![bytes],
+            iterations: 100,
+            warmup: 20,
+            seed: 0,
+            baseline: false,
+            receives: Receives::Ahead,
+            idle_ms: 0,
+            busy: 0,
+        };
+        Turns::new(&plan.cases().next().unwrap(), one_sided)
+    }
+
+    #[test]
+    fn every_iteration_is_in_one_turn() {
+        for (is_latency, count) in [(true, 3), (false, 120)] {
+            let turns = turns(4096, 8, is_latency);
+            let all: Vec<Range<u64>> = turns.all().collect();
+            assert_eq!(all.len(), count);
+            assert!(all.iter().cloned().flatten().eq(0..120));
+            assert!(all.iter().all(|turn| turns.places_of(turn) <= turns.places));
+        }
+    }
+
+    #[test]
+    fn a_turn_has_enough_operations_to_keep_some_under_way_and_ends() {
+        for bytes in [1, 4096, 64 << 20, 16 << 30] {
+            let stream = turns(bytes, 8, false);
+            assert!((2 * 8..=256 * 8).contains(&stream.operations()), "{stream:?}");
+            assert!(stream.operations() * bytes <= STREAM_BYTES.max(2 * 8 * bytes));
+            let latencies = turns(bytes, 1, true);
+            assert_eq!(latencies.operations(), 1);
+            assert!(latencies.places * bytes <= LATENCY_BYTES.max(bytes), "{latencies:?}");
+            assert!((3..=100).contains(&latencies.reposts));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `tcpx perf --op write`, `--op read` and `--notify` between two processes.
+
+mod tcpx;
+
+use serde_json::Value;
+use serial_test::serial;
+use tcpx::{Server, Tcpx, leftovers};
+
+/// p50 and the percentiles that there are enough times for, ascending.
+fn assert_percentiles(times: &Value, percentiles: &[&str]) {
+    let figure = |name: &str| times[name].as_f64().unwrap();
+    let names = [&["min", "p50"], percentiles, &["max"]].concat();
+    assert!(names.windows(2).all(|pair| figure(pair[0]) <= figure(pair[1])), "{times}");
+    assert!(figure("min") > 0.0 && times.as_object().unwrap().len() == names.len(), "{times}");
+}
+
+#[test]
+#[serial]
+fn operations_are_streamed_with_as_many_under_way_as_asked_for() {
+    for (op, flags, depth, rounds) in [
+        ("write", &["--size", "4097"][..], 8, 256),
+        ("read", &["--size", "4097", "--depth", "3"], 3, 256),
+        ("write", &["--size", "10000019", "--depth", "2", "--memory", "host"], 2, 13),
+        ("read", &["--size", "10000019", "--depth", "2", "--memory", "emulated"], 2, 13),
+    ] {
+        let words = ["perf", "--json", "--iters", "2", "--op", op];
+        let object = Tcpx::new(&[&words[..], flags].concat()).run().json();
+        assert_eq!((&object["op"], &object["verified"]), (&op.into(), &true.into()), "{object}");
+        assert_eq!((&object["depth"], &object["descriptors"]), (&depth.into(), &1.into()));
+        assert_eq!(object["operations"], depth * rounds, "{object}");
+        assert!(object["initiator"]["gb_per_s_median"].as_f64().unwrap() > 0.0, "{object}");
+        assert_eq!(object["initiator"]["iteration_ms"].as_array().unwrap().len(), 2);
+        assert!(object["repost_us"]["p50"].as_f64().unwrap() > 0.0, "{object}");
+        for name in ["receiver", "sender", "operation_us", "time_ratio_to_one_range", "stages"] {
+            assert!(object.get(name).is_none(), "{name}: {object}");
+        }
+    }
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn latencies_are_of_one_operation_at_a_time() {
+    for op in ["write", "read"] {
+        let words = ["perf", "--json", "--latency", "--iters", "101", "--warmup", "5", "--op", op];
+        let object = Tcpx::new(&[&words[..], &["--size", "100,100001"]].concat()).run().json();
+        for case in object["sweep"].as_array().unwrap() {
+            assert_eq!((&case["operations"], &case["verified"]), (&1.into(), &true.into()));
+            assert_percentiles(&case["operation_us"], &["p90", "p99"]);
+            assert_percentiles(&case["repost_us"], &["p90", "p99"]);
+            assert!(case.get("initiator").is_none() && case.get("half_round_trip_us").is_none());
+        }
+        assert_eq!((&object["depth"], &object["size_bytes"]), (&1.into(), &100_001.into()));
+    }
+}
+
+#[test]
+#[serial]
+fn operations_of_many_ranges_are_compared_with_one_range_of_the_same_bytes() {
+    for (op, memory, flags, scattered) in [
+        ("write", "host", &[][..], false),
+        ("write", "emulated", &["--scattered"], true),
+        ("read", "host", &["--scattered", "--depth", "2"], true),
+        ("read", "emulated", &["--latency"], false),
+    ] {
+        let words = ["perf", "--json", "--descriptors", "700", "--size", "3001", "--iters", "3"];
+        let words = [&words[..], &["--op", op, "--memory", memory], flags].concat();
+        let object = Tcpx::new(&words).run().json();
+        assert_eq!((&object["op"], &object["verified"]), (&op.into(), &true.into()), "{object}");
+        let shape = [&object["descriptors"], &object["scattered"], &object["size_bytes"]];
+        assert_eq!(shape, [&Value::from(700), &scattered.into(), &3001.into()]);
+        assert!(object["time_ratio_to_one_range"].as_f64().unwrap() > 0.0, "{object}");
+    }
+}
+
+#[test]
+#[serial]
+fn notifications_go_there_and_back() {
+    let words = ["perf", "--json", "--latency", "--notify", "--iters", "100", "--size", "1,65536"];
+    let object = Tcpx::new(&words).run().json();
+    assert_eq!((&object["op"], &object["verified"]), (&"notify".into(), &true.into()), "{object}");
+    for case in object["sweep"].as_array().unwrap() {
+        assert_percentiles(&case["half_round_trip_us"], &["p90", "p99"]);
+        assert!(case.get("repost_us").is_none(), "{case}");
+    }
+}
+
+#[test]
+#[serial]
+fn the_table_has_a_column_for_each_figure() {
+    let run = |flags: &[&str]| {
+        let words = ["perf", "--op", "write", "--size", "3K", "--iters", "2", "--descriptors", "9"];
+        let finished = Tcpx::new(&[&words[..], flags].concat()).run();
+        assert_eq!(finished.status, Some(0), "{finished}");
+        finished.stdout
+    };
+    for (flags, headings) in [
+        (&["--scattered"][..], &["GB/s", "mean ms"][..]),
+        (&["--latency"], &["p50 us", "p90 us", "p99 us", "p99.9 us"]),
+    ] {
+        let table = run(flags);
+        let common = ["op", "depth", "descriptors", "repost us", "ratio", "verified"];
+        let first_line = table.lines().next().unwrap();
+        for heading in common.iter().chain(headings) {
+            assert!(first_line.contains(heading), "{heading}: {table}");
+        }
+        for cell in ["3 KiB", "write", "yes"] {
+            assert!(table.lines().nth(1).unwrap().contains(cell), "{cell}: {table}");
+        }
+    }
+}
+
+#[test]
+#[serial]
+fn two_hosts_agree_and_a_server_insists_on_its_own_flags() {
+    let server = Server::start(&["perf", "server", "--json"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let flags = ["--op", "read", "--size", "30000", "--iters", "2", "--depth", "3", "--seed", "7"];
+    let words = [&["perf", "client", &address, "--json"], &flags[..]].concat();
+    let (client, server) = (Tcpx::new(&words).run().json(), server.finish().json());
+    assert_eq!(client, server, "both ends print what the client measured");
+
+    for (flags, words) in [
+        (["--op", "write"], "--op write, the client asks for read"),
+        (["--depth", "4"], "--depth 4, the client asks for 3"),
+        (["--descriptors", "2"], "--descriptors 2, the client asks for 1"),
+    ] {
+        // What makes no sense alone is an error where nobody else says the rest.
+        let op: &[&str] = if flags[0] == "--op" { &[] } else { &["--op", "read"] };
+        let server = Server::start(&[&["perf", "server"], op, &flags].concat());
+        let address = format!("127.0.0.1:{}", server.port);
+        let client = ["perf", "client", &address, "--op", "read", "--depth", "3", "--size", "9"];
+        let client = Tcpx::new(&client).run();
+        assert_eq!(client.status, Some(1), "{client}");
+        assert!(client.stderr.contains(words), "{client}");
+        assert_eq!(server.finish().status, Some(1));
+    }
+}
+
+#[test]
+#[serial]
+fn flags_that_make_no_sense_together_are_refused() {
+    for (flags, words) in [
+        (&["--depth", "2"][..], "--depth: only with --op write or read"),
+        (&["--descriptors", "2"], "--descriptors: only with --op write or read"),
+        (&["--op", "send", "--depth", "2"], "--depth: only with --op write or read"),
+        (&["--op", "push"], "invalid value"),
+        (&["--op", "write", "--messages", "2"], "cannot be used with"),
+        (&["--op", "write", "--baseline"], "--baseline: only beside sends"),
+        (&["--op", "write", "--receives", "ahead"], "--receives: "),
+        (&["--op", "write", "--latency", "--idle-ms", "1"], "--idle-ms: "),
+        (&["--op", "write", "--latency", "--depth", "2"], "--depth 2: with --latency"),
+        (&["--op", "read", "--scattered"], "--scattered: "),
+        (&["--op", "read", "--depth", "0"], "invalid value"),
+        (&["--op", "read", "--depth", "4097"], "invalid value"),
+        (&["--op", "read", "--descriptors", "1000001"], "invalid value"),
+        (&["--op", "read", "--descriptors", "1000", "--size", "16M"], "8000 descriptors: at most"),
+        (&["--notify"], "--latency"),
+        (&["--notify", "--latency", "--op", "write"], "cannot be used with"),
+        (&["--notify", "--latency", "--size", "65537"], "notifications of 65537 bytes"),
+        (&["--notify", "--latency", "--receives", "late"], "--receives: "),
+        (&["--notify", "--latency", "--baseline"], "--baseline: only beside sends"),
+        (&["--notify", "--latency", "--depth", "2"], "--depth: only with --op write or read"),
+    ] {
+        let finished = Tcpx::new(&[&["perf"], flags].concat()).run();
+        assert_eq!(finished.status, Some(2), "{flags:?}: {finished}");
+        assert!(finished.stderr.contains(words), "{flags:?}: {finished}");
+    }
+}

@@ -1,0 +1,264 @@
+//! Senders that keep to what they were told, and one that does not.
+
+use std::thread;
+
+use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slotmap::SlotMap;
+
+use super::*;
+
+const BUFFER: u64 = 128 << 10;
+const LONGEST: usize = 64 << 10;
+
+fn queue() -> NotificationQueue {
+    NotificationQueue::new(Arc::default())
+}
+
+/// Keys of so many peers, who may send.
+fn senders(queue: &NotificationQueue, names: &[&str]) -> Vec<PeerKey> {
+    let mut peers = SlotMap::<PeerKey, ()>::with_key();
+    let keys: Vec<_> = names.iter().map(|_| peers.insert(())).collect();
+    for (key, name) in keys.iter().zip(names) {
+        queue.add_sender(*key, PeerName::bound(name), BUFFER).unwrap();
+    }
+    keys
+}
+
+fn take(queue: &NotificationQueue, most: usize) -> Vec<(String, Vec<u8>)> {
+    let mut taken = Vec::new();
+    assert_eq!(queue.take(&mut taken, most, usize::MAX), taken.len());
+    taken.into_iter().map(|Notification { peer, bytes }| (peer, bytes)).collect()
+}
+
+fn take_owed(queue: &NotificationQueue) -> Vec<(PeerKey, u64)> {
+    let mut told = Vec::new();
+    queue.take_owed(&mut told);
+    told
+}
+
+fn note(peer: &str, bytes: &[u8]) -> (String, Vec<u8>) {
+    (peer.to_owned(), bytes.to_vec())
+}
+
+#[test]
+fn what_came_first_is_taken_first_whoever_sent_it_and_whatever_is_in_it() {
+    let queue = queue();
+    let peers = senders(&queue, &["left", "right"]);
+    for (peer, bytes) in [(1, &b"\0a\0"[..]), (0, b""), (1, b"b")] {
+        queue.push(peers[peer], bytes.to_vec()).unwrap();
+    }
+    assert_eq!(take(&queue, 0), []);
+    assert_eq!(take(&queue, 2), [note("right", b"\0a\0"), note("left", b"")]);
+    assert_eq!(take(&queue, 2), [note("right", b"b")]);
+    assert_eq!(take(&queue, 2), []);
+}
+
+#[test]
+fn what_has_no_room_stays_and_keeps_its_place() {
+    let queue = queue();
+    let [peer] = senders(&queue, &["peer"])[..] else { unreachable!("one sender") };
+    for bytes in [&b"12"[..], b"345", b"", b"6"] {
+        queue.push(peer, bytes.to_vec()).unwrap();
+    }
+    let take = |most_bytes| {
+        let mut taken = Vec::new();
+        queue.take(&mut taken, 9, most_bytes);
+        taken.into_iter().map(|note| note.bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(take(1), Vec::<Vec<u8>>::new());
+    assert_eq!(take(4), [b"12"], "the short one behind the long one waits too");
+    assert_eq!(take(3), [&b"345"[..], b""]);
+    assert_eq!(take(1), [b"6"]);
+}
+
+#[test]
+fn a_peer_that_is_named_later_shows_its_name_and_one_that_has_ended_leaves_its_notes() {
+    let queue = queue();
+    let mut peers = SlotMap::<PeerKey, ()>::with_key();
+    let [named, gone] = [(); 2].map(|()| peers.insert(()));
+    let name = PeerName::unclaimed("", "10.0.0.1:9");
+    queue.add_sender(named, name.clone(), BUFFER).unwrap();
+    queue.add_sender(gone, PeerName::bound("gone"), BUFFER).unwrap();
+    queue.push(named, b"1".to_vec()).unwrap();
+    queue.push(gone, vec![0; LONGEST]).unwrap();
+    name.bind("left");
+    queue.remove_sender(gone);
+    assert_eq!(queue.push(gone, Vec::new()), Err(NotTakenIn::NoRoom));
+    assert_eq!(take(&queue, 9), [note("left", b"1"), note("gone", &[0; LONGEST])]);
+    assert!(take_owed(&queue).is_empty(), "whoever has ended is told nothing");
+}
+
+#[test]
+fn a_peer_is_told_when_a_quarter_of_its_buffer_has_become_free_and_not_before() {
+    let queue = queue();
+    let peers = senders(&queue, &["left", "right"]);
+    let quarter = BUFFER as usize / 4 - COST as usize;
+    queue.push(peers[0], vec![0; quarter - COST as usize - 1]).unwrap();
+    queue.push(peers[0], Vec::new()).unwrap();
+    queue.push(peers[1], vec![0; quarter]).unwrap();
+    queue.push(peers[1], vec![0; quarter]).unwrap();
+    queue.push(peers[0], vec![0; 1]).unwrap();
+    take(&queue, 2);
+    assert!(!queue.owes() && take_owed(&queue).is_empty(), "one byte is missing");
+    take(&queue, 2);
+    assert!(queue.owes());
+    assert_eq!(take_owed(&queue), [(peers[1], BUFFER / 2)], "each is told once");
+    assert!(!queue.owes() && take_owed(&queue).is_empty());
+    take(&queue, 1);
+    assert_eq!(take_owed(&queue), [(peers[0], BUFFER / 4 + COST)]);
+
+    // Whoever ends before it was told is told nothing.
+    queue.push(peers[1], vec![0; quarter]).unwrap();
+    take(&queue, 1);
+    queue.remove_sender(peers[1]);
+    assert!(take_owed(&queue).is_empty());
+}
+
+#[test]
+fn whoever_sends_more_than_its_buffer_is_refused_and_takes_no_others_room() {
+    let queue = queue();
+    let peers = senders(&queue, &["hostile", "right"]);
+    let mut taken_in = 0;
+    while queue.push(peers[0], Vec::new()).is_ok() {
+        taken_in += 1;
+    }
+    assert_eq!(taken_in, BUFFER / COST);
+    assert_eq!(queue.push(peers[0], vec![0; LONGEST]), Err(NotTakenIn::NoRoom));
+    assert_eq!(queue.contents().waiting.len() as u64, taken_in);
+    queue.push(peers[1], vec![0; LONGEST]).unwrap();
+    assert_eq!(take(&queue, usize::MAX).len() as u64, taken_in + 1);
+    queue.push(peers[0], Vec::new()).unwrap();
+}
+
+#[test]
+fn whoever_comes_and_goes_fills_a_bounded_part_of_memory() {
+    let queue = queue();
+    let mut peers = SlotMap::<PeerKey, ()>::with_key();
+    let mut left_behind = 0;
+    let late = loop {
+        let peer = peers.insert(());
+        if queue.add_sender(peer, PeerName::bound("hostile"), BUFFER).is_err() {
+            break peer;
+        }
+        while queue.push(peer, vec![0; LONGEST - COST as usize]).is_ok() {
+            left_behind += LONGEST as u64;
+        }
+        queue.remove_sender(peer);
+    };
+    assert!((MOST_LEFT_BEHIND..=MOST_LEFT_BEHIND + BUFFER).contains(&left_behind));
+    assert_eq!(queue.push(late, Vec::new()), Err(NotTakenIn::NoRoom));
+    let taken = take(&queue, usize::MAX);
+    assert_eq!((taken.len() * LONGEST) as u64, left_behind, "nothing is dropped");
+    assert_eq!(queue.contents().left_behind, 0);
+    queue.add_sender(late, PeerName::bound("hostile"), BUFFER).unwrap();
+}
+
+#[test]
+fn the_event_is_readable_while_something_waits_that_was_not_looked_for() {
+    let completions = Arc::<CompletionQueue>::default();
+    let queue = NotificationQueue::new(Arc::clone(&completions));
+    let peer = senders(&queue, &["left"])[0];
+    let is_readable = || {
+        let descriptor = completions.event().open().unwrap();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&now)).unwrap() == 1
+    };
+    assert!(is_readable(), "at first it always is");
+    completions.event().drain();
+    queue.push(peer, Vec::new()).unwrap();
+    queue.push(peer, Vec::new()).unwrap();
+    assert!(is_readable());
+    completions.event().drain();
+    take(&queue, 1);
+    assert!(is_readable(), "another one waits");
+    completions.event().drain();
+    take(&queue, 1);
+    assert!(!is_readable());
+}
+
+#[test]
+fn threads_that_send_and_take_at_once_lose_nothing_and_keep_the_order() {
+    const NOTES: u32 = 20_000;
+    let queue = queue();
+    let peer = senders(&queue, &["left"])[0];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut sent, mut told) = (0, 0);
+            for number in 0..NOTES {
+                let bytes = number.to_le_bytes().to_vec();
+                let cost = note_cost(bytes.len());
+                while sent + cost - told > BUFFER {
+                    told = take_owed(&queue).last().map_or(told, |(_, taken)| *taken);
+                    thread::yield_now();
+                }
+                queue.push(peer, bytes).expect("it keeps to what it was told");
+                sent += cost;
+            }
+        });
+        let mut taken = Vec::new();
+        while taken.len() < NOTES as usize {
+            if queue.take(&mut taken, 100, usize::MAX) == 0 {
+                thread::yield_now();
+            }
+        }
+        for (number, note) in taken.iter().enumerate() {
+            assert_eq!(note.bytes, (number as u32).to_le_bytes());
+        }
+    });
+}
+
+/// A sender's own count.
+#[derive(Default)]
+struct Counted {
+    sent: u64,
+    told: u64,
+}
+
+impl Counted {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.sent - self.told + note_cost(bytes) <= BUFFER
+    }
+}
+
+proptest! {
+    #[test]
+    fn whoever_counts_is_never_refused_nor_stuck_before_an_empty_queue(
+        story in proptest::collection::vec(
+            (0usize..3, 0usize..3, prop_oneof![0usize..100, 0usize..=LONGEST]), 0..200,
+        ),
+    ) {
+        let queue = queue();
+        let peers = senders(&queue, &["a", "b", "c"]);
+        let mut counted = [(); 3].map(|()| Counted::default());
+        let mut waiting = 0;
+        for (step, which, bytes) in story {
+            match step {
+                0 if counted[which].has_room(bytes) => {
+                    prop_assert_eq!(queue.push(peers[which], vec![0; bytes]), Ok(()));
+                    counted[which].sent += note_cost(bytes);
+                    waiting += 1;
+                }
+                1 => {
+                    let taken = take(&queue, bytes % 5).len();
+                    prop_assert_eq!(taken, waiting.min(bytes % 5));
+                    waiting -= taken;
+                }
+                _ => {
+                    for (peer, taken) in take_owed(&queue) {
+                        let which = peers.iter().position(|key| *key == peer).unwrap();
+                        prop_assert!(taken > counted[which].told && taken <= counted[which].sent);
+                        counted[which].told = taken;
+                    }
+                }
+            }
+        }
+        prop_assert_eq!(take(&queue, usize::MAX).len(), waiting);
+        for (peer, taken) in take_owed(&queue) {
+            counted[peers.iter().position(|key| *key == peer).unwrap()].told = taken;
+        }
+        for one in &counted {
+            prop_assert!(one.has_room(LONGEST), "{} of {}", one.sent - one.told, BUFFER);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Operations on memory of peers: prepared once, posted many times.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Engine;
+use super::prepared::Prepared;
+use super::prepared_pairs::PreparedPairs;
+use crate::error::{Departure, Error, Phase, RegistrationProblem, Result};
+use crate::exports::remote_range::RemoteRange;
+use crate::exports::table::ExportKey;
+use crate::peer::Peer;
+use crate::peer::protocol::one_sided::NewRequest;
+use crate::peer::protocol::one_sided::prepared::PreparedList;
+use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::post_options::PostOptions;
+use crate::transfer::transfer_cell::TransferCell;
+use crate::types::remote_access::OperationKind;
+use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
+
+/// An operation, for its owner.
+#[derive(Debug)]
+pub(crate) struct OperationKeys {
+    pub(crate) prepared: PreparedKey,
+    pub(crate) transfer: TransferKey,
+    pub(crate) cell: Arc<TransferCell>,
+}
+
+impl Engine {
+    /// Prepares an operation with a peer that is known.
+    pub(crate) fn prepare(
+        &mut self,
+        name: &str,
+        kind: OperationKind,
+        local: &[MemoryRange],
+        remote: &[RemoteRange<'_>],
+    ) -> Result<OperationKeys> {
+        self.check_open()?;
+        self.check_reachable(name, remote.iter().map(|range| range.key.session))?;
+        let pairs = self.pair(name, kind, local, remote)?;
+        let PreparedPairs { pieces, memory, keys, key_bytes, ranges, remote_memory } = pairs;
+        let pieces = Arc::new(pieces);
+        let peer = self.names.get(name).copied().unwrap_or_default();
+        // There is one, or there were no pairs.
+        let session = remote.first().map(|range| range.key.session).unwrap_or_default();
+        let prepared = self.prepared.insert_with_key(|key| Prepared {
+            list: Arc::new(PreparedList {
+                key,
+                kind,
+                pieces,
+                keys,
+                key_bytes,
+                ranges,
+                remote_memory,
+            }),
+            peer_name: name.into(),
+            session,
+            peer,
+            memory,
+        });
+        let (key, cell) = self.commons.ledger.transfers.add(peer);
+        Ok(OperationKeys { prepared, transfer: key, cell })
+    }
+
+    /// The pairs of an operation, checked.
+    fn pair(
+        &self,
+        name: &str,
+        kind: OperationKind,
+        local: &[MemoryRange],
+        remote: &[RemoteRange<'_>],
+    ) -> Result<PreparedPairs> {
+        let registrations = &self.commons.ledger.registrations;
+        let pairs = PreparedPairs::new(kind, local, remote, |range, access| {
+            registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
+        });
+        let pairs = pairs.map_err(|error| error.of_peer(name))?;
+        let is_hardware = self.commons.session.plugin.is_hardware();
+        if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && is_hardware {
+            let problem = RegistrationProblem::ReceiveIntoHostMemory;
+            return Err(Error::Registration { id: local.first().map(|it| it.memory), problem });
+        }
+        Ok(pairs)
+    }
+
+    /// Posts an operation, which is not under way.
+    pub(crate) fn post_operation(
+        &mut self,
+        prepared: PreparedKey,
+        transfer: TransferKey,
+        options: PostOptions<'_>,
+    ) -> Result<()> {
+        let PostOptions { notification: note, timeout } = options;
+        self.check_open()?;
+        check_note(note.unwrap_or_default())?;
+        let peer_key = self.peer_of(prepared, transfer)?;
+        let Prepared { list, memory, .. } = self.prepared.get(prepared).ok_or(Error::Closed)?;
+        let list = Arc::clone(list);
+        let cell = Arc::clone(&self.commons.ledger.transfers.get(transfer)?.cell);
+        let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
+        if !cell.is_complete() {
+            return Err(Error::PeerState {
+                peer: peer.name().to_string(),
+                state: "busy with this operation",
+                cure: "wait for it, or prepare another",
+            });
+        }
+        peer.check_requests()?;
+        let registrations = &mut self.commons.ledger.registrations;
+        for id in memory {
+            registrations.usable(*id)?;
+        }
+        for owner in list.pieces.owners() {
+            registrations.begin(*owner);
+        }
+        cell.posted(list.direction(), 1);
+        let request = NewRequest { transfer, list, note: note.map(Arc::from) };
+        let posted = peer.post_request(request, &mut self.commons);
+        self.begin_time(transfer, &cell, timeout);
+        self.end_on_error(peer_key, posted)?;
+        self.posted(peer_key, 1);
+        Ok(())
+    }
+
+    /// Lets go of an operation: gives it up as far as it can, and forgets it with its end.
+    pub(crate) fn release_operation(&mut self, prepared: PreparedKey, transfer: TransferKey) {
+        self.release(transfer);
+        let Some(Prepared { peer, .. }) = self.prepared.remove(prepared) else { return };
+        let connection = self.peers.get_mut(peer).and_then(|peer| peer.connection_mut());
+        if let Some(connection) = connection {
+            connection.unprepare(prepared);
+            self.agenda.mark(peer);
+        }
+    }
+
+    /// Sends a notification by itself.
+    pub(crate) fn notify(&mut self, name: &str, note: &[u8]) -> Result<()> {
+        self.check_open()?;
+        check_note(note)?;
+        let key = self.reach(name)?;
+        let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
+        peer.check_requests()?;
+        let noted = peer.notify(Arc::from(note), &mut self.commons);
+        if let Err(Error::NotificationsFull { .. }) = noted {
+            return noted;
+        }
+        self.end_on_error(key, noted)?;
+        self.posted(key, 1);
+        Ok(())
+    }
+
+    /// Tells peers of what the program has taken of their notifications.
+    pub(super) fn tell_taken(&mut self) {
+        if !self.commons.ledger.notifications.owes() {
+            return;
+        }
+        let mut told = Vec::new();
+        self.commons.ledger.notifications.take_owed(&mut told);
+        for (key, cost) in told {
+            let connection = self.peers.get_mut(key).and_then(|peer| peer.connection_mut());
+            if let Some(connection) = connection {
+                connection.notes_taken(cost);
+                self.agenda.mark(key);
+            }
+        }
+    }
+
+    /// Ends peers that have not ended what they do with these exports, though they were asked to
+    /// for so long.
+    pub(crate) fn end_users(&mut self, exports: &[ExportKey], waited: Duration) {
+        let uses = |peer: &Peer| peer.connection().is_some_and(|it| it.serves(exports));
+        let users: Vec<PeerKey> =
+            self.peers.iter().filter(|(_, peer)| uses(peer)).map(|(key, _)| key).collect();
+        for key in users {
+            let Some(peer) = self.peers.get(key) else { continue };
+            let peer = peer.name().to_string();
+            let (phase, how) = (Phase::Receive, Departure::KeptMemory(waited));
+            self.fail_peer(key, Error::PeerGone { peer, phase, how });
+        }
+    }
+
+    /// What peers do with exports that were taken back is to end.
+    pub(crate) fn stop_serving_revoked(&mut self) {
+        let revoked = self.commons.ledger.exports.take_revoked();
+        if revoked.is_empty() {
+            return;
+        }
+        let keys: Vec<PeerKey> = self.peers.keys().collect();
+        for key in keys {
+            let connection = self.peers.get_mut(key).and_then(|peer| peer.connection_mut());
+            if connection.is_some_and(|connection| connection.revoke(&revoked)) {
+                self.agenda.mark(key);
+            }
+        }
+    }
+}
+
+fn check_note(note: &[u8]) -> Result<()> {
+    match note.len() <= MAX_NOTIFICATION_BYTES as usize {
+        true => Ok(()),
+        false => Err(Error::NotificationTooLong { bytes: note.len() as u64 }),
+    }
+}

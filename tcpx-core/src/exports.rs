@@ -1,0 +1,22 @@
+//! Memory that other sessions may reach, and the keys that let them. Pure: no peer and no plugin.
+//!
+//! - [`remote_key`]: the key, and its bytes. [`export_id`], [`export_secret`]: what in it opens.
+//! - [`export_options`]: what a program exports, and how.
+//! - [`stable_keys`]: keys that are the same each time.
+//! - [`table`]: what is exported, what uses it, and what is not exported any more.
+//!   [`exported_range`]: a range of it.
+//! - [`serving`]: what peers do with it. [`refusal`]: why a request is refused, as it travels.
+//! - [`remote_range`]: a range at the other end, as an operation names it. [`listed`]: as its list
+//!   does.
+
+pub(crate) mod export_id;
+pub(crate) mod export_options;
+pub(crate) mod export_secret;
+pub(crate) mod exported_range;
+pub(crate) mod listed;
+pub(crate) mod refusal;
+pub(crate) mod remote_key;
+pub(crate) mod remote_range;
+mod serving;
+pub(crate) mod stable_keys;
+pub(crate) mod table;

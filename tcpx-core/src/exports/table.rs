@@ -1,0 +1,246 @@
+//! What a session exports. Pure.
+//!
+//! What a peer has opened is named by an [`ExportKey`], which is never used again, even where the
+//! id is stable. So what was opened before an export was taken back never reaches what was exported
+//! after that.
+
+use foldhash::{HashMap, HashSet};
+use slotmap::{SlotMap, new_key_type};
+use smallvec::SmallVec;
+
+use super::export_id::ExportId;
+use super::export_secret::ExportSecret;
+use super::exported_range::ExportedRange;
+use super::refusal::Refusal;
+use super::remote_key::RemoteKey;
+use super::stable_keys::StableKeys;
+use crate::types::memory_id::MemoryId;
+
+new_key_type! {
+    /// An export, for lookups that must be quick.
+    pub(crate) struct ExportKey;
+}
+
+/// A range that peers may reach, or that what they began still uses.
+#[derive(Debug)]
+pub(crate) struct Export {
+    id: ExportId,
+    secret: ExportSecret,
+    range: ExportedRange,
+    /// Requests of peers that use it.
+    active: usize,
+    pub(super) is_revoked: bool,
+}
+
+/// What is, or was, exported of a registration.
+#[derive(Debug, Default)]
+struct OfMemory {
+    keys: HashSet<ExportKey>,
+    /// Requests of peers that use them.
+    active: usize,
+}
+
+/// All exports of a session.
+#[derive(Debug)]
+pub(crate) struct Exports {
+    all: SlotMap<ExportKey, Export>,
+    /// Those that are not revoked, by id. A stable id has one for each time that its range is
+    /// exported, the latest last.
+    by_id: HashMap<ExportId, SmallVec<[ExportKey; 1]>>,
+    by_memory: HashMap<MemoryId, OfMemory>,
+    /// Those that were revoked while something used them, since somebody asked.
+    revoked: Vec<ExportKey>,
+    /// Nothing uses one of those any more, since somebody asked.
+    is_over: bool,
+    /// Counted ids so far.
+    ids_used: u64,
+    stable_keys: StableKeys,
+}
+
+impl Export {
+    /// It was revoked, and nothing uses it.
+    fn is_over(&self) -> bool {
+        self.is_revoked && self.active == 0
+    }
+
+    pub(crate) fn range(&self) -> &ExportedRange {
+        &self.range
+    }
+
+    /// Requests of peers that use it.
+    pub(crate) fn active(&self) -> usize {
+        self.active
+    }
+
+    /// The key that opens it.
+    pub(crate) fn remote_key(&self, session: [u8; 16]) -> RemoteKey {
+        let ExportedRange { memory_id, span, bytes, access } = self.range;
+        RemoteKey {
+            session,
+            export: self.id,
+            secret: self.secret,
+            // The next time another registration may have the range, and the key is the same.
+            memory_id: (!self.id.is_stable()).then_some(memory_id),
+            address: span.address,
+            bytes,
+            memory: span.memory,
+            access,
+        }
+    }
+}
+
+impl Exports {
+    pub(crate) fn new(stable_keys: StableKeys) -> Self {
+        Self {
+            all: SlotMap::with_key(),
+            by_id: HashMap::default(),
+            by_memory: HashMap::default(),
+            revoked: Vec::new(),
+            is_over: false,
+            ids_used: 0,
+            stable_keys,
+        }
+    }
+
+    /// Exports a range under an id that was never used.
+    pub(crate) fn add(&mut self, range: ExportedRange, secret: ExportSecret) -> &Export {
+        let id = ExportId::after(self.ids_used);
+        self.ids_used += 1;
+        self.insert(id, secret, range)
+    }
+
+    /// Exports a range by the key that it always has.
+    pub(crate) fn add_stable(&mut self, range: ExportedRange) -> &Export {
+        let mut attempt = 0;
+        let (id, secret) = loop {
+            let (id, secret) = self.stable_keys.of(&range, attempt);
+            if !self.is_of_another(id, &range) {
+                break (id, secret);
+            }
+            attempt += 1;
+        };
+        self.insert(id, secret, range)
+    }
+
+    /// Whether an id stands for another range than this one.
+    fn is_of_another(&self, id: ExportId, range: &ExportedRange) -> bool {
+        let others = self.by_id.get(&id).into_iter().flatten();
+        let mut others = others.filter_map(|key| self.all.get(*key));
+        others.any(|export| export.range.identity() != range.identity())
+    }
+
+    fn insert(&mut self, id: ExportId, secret: ExportSecret, range: ExportedRange) -> &Export {
+        let export = Export { id, secret, range, active: 0, is_revoked: false };
+        let key = self.all.insert(export);
+        self.by_id.entry(id).or_default().push(key);
+        self.by_memory.entry(range.memory_id).or_default().keys.insert(key);
+        &self.all[key]
+    }
+
+    /// An export that was not forgotten.
+    pub(crate) fn get(&self, key: ExportKey) -> Option<&Export> {
+        self.all.get(key)
+    }
+
+    /// What an id and its secret open.
+    ///
+    /// # Errors
+    /// [`Refusal::Revoked`]; [`Refusal::UnknownKey`], the same for what never was and for a wrong
+    /// secret. Of a stable id that is not exported now nobody knows whether it ever was.
+    pub(crate) fn open(&self, id: ExportId, secret: &ExportSecret) -> Result<ExportKey, Refusal> {
+        let found = self.by_id.get(&id).and_then(|keys| keys.last());
+        let Some((key, export)) = found.and_then(|key| Some((*key, self.all.get(*key)?))) else {
+            let was_there = id.was_counted(self.ids_used);
+            return Err(if was_there { Refusal::Revoked } else { Refusal::UnknownKey });
+        };
+        if export.secret == *secret { Ok(key) } else { Err(Refusal::UnknownKey) }
+    }
+
+    /// Takes an export back: nobody opens it or begins to use it any more. What uses it goes on.
+    pub(crate) fn revoke(&mut self, key: ExportKey) {
+        let Some(export) = self.all.get_mut(key) else { return };
+        if std::mem::replace(&mut export.is_revoked, true) {
+            return;
+        }
+        let id = export.id;
+        if let Some(keys) = self.by_id.get_mut(&id) {
+            keys.retain(|other| *other != key);
+            if keys.is_empty() {
+                self.by_id.remove(&id);
+            }
+        }
+        self.forget_if_over(key);
+    }
+
+    /// Takes everything back that is exported of a registration.
+    pub(crate) fn revoke_all_of(&mut self, memory_id: MemoryId) {
+        let Some(of_memory) = self.by_memory.get(&memory_id) else { return };
+        let keys: Vec<_> = of_memory.keys.iter().copied().collect();
+        keys.into_iter().for_each(|key| self.revoke(key));
+    }
+
+    /// Whether nothing uses an export.
+    pub(crate) fn is_idle(&self, key: ExportKey) -> bool {
+        self.all.get(key).is_none_or(|export| export.active == 0)
+    }
+
+    /// Requests of peers that use what is, or was, exported of a registration.
+    pub(crate) fn active_of(&self, memory_id: MemoryId) -> usize {
+        self.by_memory.get(&memory_id).map_or(0, |of_memory| of_memory.active)
+    }
+
+    /// What is, or was, exported of a registration and is in use.
+    pub(crate) fn used_of(&self, memory_id: MemoryId) -> Vec<ExportKey> {
+        let keys = self.by_memory.get(&memory_id).into_iter().flat_map(|of| &of.keys).copied();
+        keys.filter(|key| !self.is_idle(*key)).collect()
+    }
+
+    /// A request begins to use an export.
+    pub(super) fn begin(&mut self, key: ExportKey) {
+        let Some(export) = self.all.get_mut(key) else { return };
+        export.active += 1;
+        if let Some(of_memory) = self.by_memory.get_mut(&export.range.memory_id) {
+            of_memory.active += 1;
+        }
+    }
+
+    /// A request uses it no more.
+    pub(super) fn end(&mut self, key: ExportKey) {
+        let Some(export) = self.all.get_mut(key).filter(|export| export.active > 0) else { return };
+        export.active -= 1;
+        if let Some(of_memory) = self.by_memory.get_mut(&export.range.memory_id) {
+            of_memory.active -= 1;
+        }
+        self.is_over |= self.all.get(key).is_some_and(|export| export.is_over());
+        self.forget_if_over(key);
+    }
+
+    /// What was revoked while something used it, since this was asked last: that is to end.
+    pub(crate) fn take_revoked(&mut self) -> Vec<ExportKey> {
+        std::mem::take(&mut self.revoked)
+    }
+
+    /// Whether nothing uses any more what was revoked, of one or another, since this was asked
+    /// last.
+    pub(crate) fn take_over(&mut self) -> bool {
+        std::mem::take(&mut self.is_over)
+    }
+
+    fn forget_if_over(&mut self, key: ExportKey) {
+        let Some(export) = self.all.get(key) else { return };
+        if !export.is_over() {
+            return;
+        }
+        let memory_id = export.range.memory_id;
+        self.all.remove(key);
+        if let Some(of_memory) = self.by_memory.get_mut(&memory_id) {
+            of_memory.keys.remove(&key);
+            if of_memory.keys.is_empty() {
+                self.by_memory.remove(&memory_id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! A list that an operation was prepared with: its pieces here, and its ranges at the peer.
+
+use std::sync::Arc;
+
+use crate::exports::listed::{ListedKey, ListedRange};
+use crate::exports::refusal::AskedRange;
+use crate::transfer::pieces::Pieces;
+use crate::types::remote_access::OperationKind;
+use crate::types::{Direction, MemoryType, PreparedKey};
+
+/// What both halves of a list are. Each range has a piece of the same length, in this order.
+#[derive(Debug)]
+pub(crate) struct PreparedList {
+    pub(crate) key: PreparedKey,
+    pub(crate) kind: OperationKind,
+    /// Where the bytes lie at this end.
+    pub(crate) pieces: Arc<Pieces>,
+    /// The keys that the ranges are of, each once.
+    pub(crate) keys: Box<[ListedKey]>,
+    /// How many bytes each of them exports, as it says itself.
+    pub(crate) key_bytes: Box<[u64]>,
+    pub(crate) ranges: Box<[ListedRange]>,
+    /// The kind of memory that the ranges are in.
+    pub(crate) remote_memory: MemoryType,
+}
+
+impl PreparedList {
+    /// Which way its bytes go.
+    pub(crate) fn direction(&self) -> Direction {
+        match self.kind {
+            OperationKind::Write => Direction::Send,
+            OperationKind::Read => Direction::Receive,
+        }
+    }
+
+    /// Whether a key that opens nothing now may open its range later.
+    pub(crate) fn may_open_again(&self) -> bool {
+        self.keys.iter().any(|key| key.export.is_stable())
+    }
+
+    /// What was asked for with one of its ranges, for the words of an error.
+    pub(crate) fn asked_range(&self, index: u32) -> AskedRange {
+        let index = index as usize;
+        let range = self.ranges.get(index);
+        let exported = range.and_then(|range| self.key_bytes.get(range.key as usize));
+        AskedRange {
+            index,
+            offset: range.map_or(0, |range| range.offset),
+            bytes: range.map_or(0, |range| range.bytes),
+            exported_bytes: exported.copied().unwrap_or_default(),
+            wanted: self.kind,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What is posted to a peer before its link is proven. From then on the protocol keeps it.
+
+use std::sync::Arc;
+
+use super::commons::Ledger;
+use super::connection::Connection;
+use super::protocol::one_sided::NewRequest;
+use crate::completions::notification_queue::note_cost;
+use crate::error::Error;
+use crate::types::{Direction, LEAST_NOTIFICATION_BYTES, TransferKey};
+
+/// Operations and notifications, in the order in which they were posted.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    requests: Vec<NewRequest>,
+    notes: Vec<Arc<[u8]>>,
+    /// What the notifications cost together.
+    note_cost: u64,
+}
+
+impl Waiting {
+    /// An operation waits, whose registrations are in use for it.
+    pub(super) fn push(&mut self, request: NewRequest) {
+        self.requests.push(request);
+    }
+
+    /// A notification waits, if there is room: no more than any two ends agree on.
+    ///
+    /// # Errors
+    /// What those cost that wait already.
+    pub(super) fn push_note(&mut self, note: Arc<[u8]>) -> Result<(), u64> {
+        let cost = self.note_cost + note_cost(note.len());
+        if cost > LEAST_NOTIFICATION_BYTES.into() {
+            return Err(self.note_cost);
+        }
+        self.note_cost = cost;
+        self.notes.push(note);
+        Ok(())
+    }
+
+    /// The link is proven: all of it is the protocol's.
+    pub(super) fn hand_over(&mut self, connection: &mut Connection) {
+        let Self { requests, notes, .. } = std::mem::take(self);
+        for request in requests {
+            connection.protocol.handle_request(request);
+        }
+        for note in notes {
+            // It finds room: see `push_note`.
+            connection.protocol.handle_note(note);
+        }
+    }
+
+    /// The program gives up what belongs to a transfer.
+    pub(super) fn cancel(&mut self, transfer: TransferKey, ledger: &mut Ledger) {
+        for request in self.requests.extract_if(.., |request| request.transfer == transfer) {
+            ledger.listed_ended(transfer, &request.list.pieces, Err(Error::Cancelled));
+        }
+    }
+
+    /// The peer has ended: so does what waits for it. Returns how many notifications are lost.
+    pub(super) fn fail(
+        &mut self,
+        ledger: &mut Ledger,
+        error: impl Fn(Direction) -> Error,
+    ) -> usize {
+        let Self { requests, notes, .. } = std::mem::take(self);
+        for NewRequest { transfer, list, .. } in requests {
+            ledger.listed_ended(transfer, &list.pieces, Err(error(list.direction())));
+        }
+        notes.len()
+    }
+}

@@ -1,0 +1,97 @@
+//! The session's memory that peers may reach by a key.
+
+use std::task::Poll;
+
+use super::Session;
+use super::wait::WaitLimit;
+use crate::engine::{Engine, UNPACK_TIMEOUT};
+use crate::error::{Error, Result};
+use crate::exports::export_options::ExportOptions;
+use crate::exports::remote_key::RemoteKey;
+use crate::exports::table::ExportKey;
+use crate::types::memory_id::MemoryId;
+
+impl Session {
+    /// Lets peers reach a range of registered memory, by the key that is returned. Without such a
+    /// key a peer reaches nothing by itself, and with it nothing else, and for nothing else than
+    /// the key says.
+    ///
+    /// From now until the key is taken back, peers that have it may read the range, or write it, at
+    /// any time: when they do so while the program uses it too is for the program and them to agree
+    /// on. The same range may be exported any number of times, under keys of its own.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`]; [`Error::Registration`] when the range is empty or leaves
+    /// the registration, or is to be written and was registered for reading only;
+    /// [`Error::Closed`]; [`Error::Io`] when the system has no random bytes.
+    pub fn export(&self, memory: MemoryId, options: ExportOptions) -> Result<RemoteKey> {
+        let key = self.shared.engine()?.export(memory, options)?;
+        tracing::debug!(
+            id = %memory, number = key.export.to_wire(), offset = options.offset, bytes = key.bytes,
+            access = ?key.access, "exported memory"
+        );
+        Ok(key)
+    }
+
+    /// Takes a key back. When it returns `Ok`, no peer touches the memory through it any more; what
+    /// was under way has failed there.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] for a key of another session, one that this session never gave out, and
+    /// one that was taken back. Peers that still use it after
+    /// [`close_timeout`](crate::SessionOptions::close_timeout) are ended. [`Error::InUse`] when a
+    /// plugin or a GPU does not let go of the memory even then: nobody can begin to use it any
+    /// more, but it must stay. [`deregister_memory`](Self::deregister_memory) waits again.
+    pub fn unexport(&self, key: &RemoteKey) -> Result<()> {
+        let mut engine = self.shared.engine()?;
+        let export = engine.revoke(key)?;
+        tracing::debug!(number = key.export.to_wire(), "took an export back");
+        drop(engine);
+        self.wait_for_users(
+            |engine| {
+                let is_idle = engine.commons.ledger.exports.is_idle(export);
+                Ok(if is_idle { Poll::Ready(()) } else { Poll::Pending })
+            },
+            |_| vec![export],
+            |engine| still_used(engine, export),
+        )
+    }
+
+    /// Waits until peers have ended what they do with exports that were taken back. Peers that do
+    /// not within the time for a goodbye are ended themselves: the memory is the program's.
+    pub(super) fn wait_for_users<T>(
+        &self,
+        mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
+        exports: impl Fn(&Engine) -> Vec<ExportKey>,
+        error: impl Fn(&Engine) -> Error,
+    ) -> Result<T> {
+        let mut is_overdue = false;
+        let in_time = self.shared.wait(
+            WaitLimit::for_time(self.options.close_timeout),
+            &mut check,
+            |engine, waited, _| {
+                is_overdue = true;
+                let exports = exports(engine);
+                engine.end_users(&exports, waited);
+                error(engine)
+            },
+        );
+        match is_overdue {
+            false => in_time,
+            // Comms are closed, and copies end.
+            true => {
+                self.shared.wait(WaitLimit::for_time(2 * UNPACK_TIMEOUT), check, |engine, _, _| {
+                    error(engine)
+                })
+            }
+        }
+    }
+}
+
+/// The error of an export that peers still use.
+fn still_used(engine: &Engine, key: ExportKey) -> Error {
+    let exports = &engine.commons.ledger.exports;
+    // It is idle no sooner than it is forgotten.
+    let Some(export) = exports.get(key) else { return Error::Closed };
+    Error::InUse { id: export.range().memory_id, operations: export.active() }
+}

@@ -1,0 +1,202 @@
+//! An operation: reads or writes memory of a peer, as often as it is posted.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tcpx_sys::is_forked;
+
+use super::Session;
+use super::shared::Shared;
+use super::wait::WaitLimit;
+use crate::completions::queue::CompletionQueue;
+use crate::engine::operating::OperationKeys;
+use crate::error::{Error, Result};
+use crate::exports::remote_range::RemoteRange;
+use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::post_options::PostOptions;
+use crate::transfer::transfer_cell::TransferCell;
+use crate::transfer::transfer_counts::TransferCounts;
+use crate::types::remote_access::OperationKind;
+use crate::types::{PreparedKey, TransferKey};
+
+/// How an operation stands.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum OperationStatus {
+    /// It was not posted yet.
+    Idle,
+    /// It was posted, and has not ended.
+    Active,
+    /// It has ended well. Every byte is in place, and its notification is there.
+    Done,
+    /// It has ended with this error. Some bytes may have moved.
+    Failed(Error),
+}
+
+/// Reads ranges of a peer's memory into memory of this session, or writes them: prepared once with
+/// [`Session::prepare`], posted any number of times. The peer's program does nothing for it.
+///
+/// A write is done when all its bytes are in place at the peer, and after them its notification; a
+/// read when all its bytes are in place here, and its notification, if it has one, is on its way.
+/// Operations go on side by side: two that touch the same bytes have no order.
+///
+/// When its peer ends, an operation that is under way ends with the peer's error, which
+/// [`status`](Self::status) keeps until the next post. Once a peer of that name is up again it can
+/// be posted again, if that is the same session, whose keys are good as long as they are exported.
+/// A process that was started again has another session: get its keys, and prepare operations with
+/// them.
+///
+/// Dropping it gives up what is under way, as [`cancel`](Self::cancel) does. Its memory stays in
+/// use until the peer has answered or is gone:
+/// [`Session::deregister_memory`](crate::Session::deregister_memory) says when it is free.
+#[derive(Debug)]
+pub struct Operation {
+    shared: Arc<Shared>,
+    prepared: PreparedKey,
+    transfer: TransferKey,
+    cell: Arc<TransferCell>,
+    completions: Arc<CompletionQueue>,
+}
+
+impl Session {
+    /// Prepares an operation with a peer: each range of `local` is paired with the range of
+    /// `remote` of the same place and length. Neighbours are put together, and empty ranges left
+    /// out. Nothing is said to the peer before the first post, and it need not be up: it may be
+    /// about to be, or merely have its connection info
+    /// [loaded](Self::load_remote_conn_info).
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the two do not fit, a key is of another session, or does not allow
+    /// this; [`Error::UnknownRegistration`] and [`Error::Registration`] for ranges of this end;
+    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is leaving or
+    /// over.
+    pub fn prepare(
+        &self,
+        peer: &str,
+        kind: OperationKind,
+        local: &[MemoryRange],
+        remote: &[RemoteRange<'_>],
+    ) -> Result<Operation> {
+        let new = self.shared.engine()?.prepare(peer, kind, local, remote)?;
+        let OperationKeys { prepared, transfer, cell } = new;
+        let (shared, completions) = (Arc::clone(&self.shared), Arc::clone(&self.completions));
+        Ok(Operation { shared, prepared, transfer, cell, completions })
+    }
+}
+
+impl Operation {
+    /// Posts it, once more if it has ended. The peer gets `notification` when all bytes are in
+    /// place.
+    ///
+    /// With a peer that is being connected it waits until that is up. A peer that is not there, and
+    /// whose connection info was [loaded](crate::Session::load_remote_conn_info), is connected
+    /// first, as [`Session::start_connect`](crate::Session::start_connect) does. If that fails, the
+    /// operation ends with its error, and the next post tries again. Rounds of progress do it.
+    ///
+    /// # Errors
+    /// [`Error::PeerState`] while it is under way, and while the peer leaves, or the peer's own
+    /// error; [`Error::Closed`] when the program has left the peer and does not know its way;
+    /// [`Error::UnknownRegistration`] when its memory was taken back;
+    /// [`Error::NotificationTooLong`]. Nothing was posted then.
+    pub fn post(&self, notification: Option<&[u8]>) -> Result<()> {
+        self.post_with(PostOptions { notification, timeout: None })
+    }
+
+    /// The same, with what else a post may have.
+    ///
+    /// One that has a timeout is given up when it is over, as [`cancel`](Self::cancel) does, and
+    /// ends with [`Error::Expired`] once nothing of it uses memory of this session: so also if the
+    /// peer never answers, or its last bytes were on their way. Some bytes may have moved, or all.
+    /// A read may have to wait for the peer, which may send its bytes at any time. Time is looked
+    /// at in rounds of progress.
+    ///
+    /// # Errors
+    /// As for [`post`](Self::post).
+    pub fn post_with(&self, options: PostOptions<'_>) -> Result<()> {
+        self.shared.engine()?.post_operation(self.prepared, self.transfer, options)
+    }
+
+    /// How it stands. Waits for nobody, and makes no progress.
+    pub fn status(&self) -> OperationStatus {
+        if is_forked() {
+            return OperationStatus::Failed(Error::Forked);
+        }
+        match self.cell.outcome() {
+            Poll::Pending => OperationStatus::Active,
+            Poll::Ready(Err(error)) => OperationStatus::Failed(error),
+            Poll::Ready(Ok(())) if self.cell.counts().operations_posted == 0 => {
+                OperationStatus::Idle
+            }
+            Poll::Ready(Ok(())) => OperationStatus::Done,
+        }
+    }
+
+    /// Waits until it has ended, for `timeout` or, with `None`, without limit.
+    ///
+    /// # Errors
+    /// What it ended with. [`Error::Deadline`] says that it goes on.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        if let Poll::Ready(outcome) = self.cell.outcome() {
+            return outcome;
+        }
+        let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
+        self.shared.wait_for_transfer(
+            limit,
+            |_| match self.cell.outcome() {
+                Poll::Ready(outcome) => outcome.map(Poll::Ready),
+                Poll::Pending => Ok(Poll::Pending),
+            },
+            |engine, waited, now| engine.transfer_deadline(self.transfer, waited, now),
+        )
+    }
+
+    /// Gives up what was posted: it ends with [`Error::Cancelled`], or as if nothing had been said
+    /// when it is too late for that. Wait for it to know.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn cancel(&self) -> Result<()> {
+        self.shared.engine()?.cancel(self.transfer);
+        Ok(())
+    }
+
+    /// As [`Transfer::report_completions`](crate::Transfer::report_completions): has the end of
+    /// each post from now on told by
+    /// [`Session::poll_completions`](crate::Session::poll_completions).
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn report_completions(&self, context: u64) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        self.completions.report(&self.cell.reporter, context);
+        Ok(())
+    }
+
+    /// Sums over its whole life. They only grow.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn counts(&self) -> Result<TransferCounts> {
+        if is_forked() { Err(Error::Forked) } else { Ok(self.cell.counts()) }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        match self.shared.engine() {
+            Ok(mut engine) => {
+                engine.release_operation(self.prepared, self.transfer);
+                if let Some(key) = self.cell.reporter.get() {
+                    self.completions.remove(*key);
+                }
+            }
+            Err(_) => self.shared.leave(),
+        }
+    }
+}

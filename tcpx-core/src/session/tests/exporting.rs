@@ -1,0 +1,229 @@
+#![allow(unsafe_code)]
+//! Keys to a session's memory, and what it takes to have them back.
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{RegistrationProblem, RemoteProblem};
+use crate::exports::table::ExportKey;
+use crate::{
+    Access, Error, ExportOptions, MemoryId, MemoryType, PluginChoice, RemoteAccess, RemoteKey,
+    Session, SessionOptions,
+};
+
+const READ: ExportOptions =
+    ExportOptions { access: RemoteAccess::Read, offset: 0, bytes: None, is_stable: false };
+
+fn session() -> Session {
+    patient_session(Duration::from_secs(60))
+}
+
+fn patient_session(close_timeout: Duration) -> Session {
+    let options = SessionOptions::default().plugin(PluginChoice::Soft);
+    Session::new(options.close_timeout(close_timeout)).expect("it is always there")
+}
+
+fn lent(session: &Session, access: Access) -> MemoryId {
+    session.register_buffer(vec![0; 100], access).expect("it fits")
+}
+
+/// As a peer of the session would begin to use what a key opens.
+fn begin(session: &Session, key: &RemoteKey) -> ExportKey {
+    let mut engine = session.shared.engine().expect("no fork");
+    let exports = &mut engine.commons.ledger.exports;
+    let export = exports.open(key.export, &key.secret).expect("it is exported");
+    exports.begin_all(&[export]).expect("it is exported");
+    export
+}
+
+fn end(session: &Session, export: ExportKey) {
+    session.shared.engine().expect("no fork").commons.ledger.exports.end_all(&[export]);
+    session.shared.wake();
+}
+
+/// Whether peers can begin to use what a key opens.
+fn is_open(session: &Session, key: &RemoteKey) -> bool {
+    let engine = session.shared.engine().expect("no fork");
+    engine.commons.ledger.exports.open(key.export, &key.secret).is_ok()
+}
+
+fn problem(refused: Result<(), Error>) -> RemoteProblem {
+    match refused {
+        Err(Error::Remote { peer: None, problem, .. }) => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_key_leads_to_the_range_that_was_asked_for_and_is_never_given_twice() {
+    let session = session();
+    let memory = lent(&session, Access::ReadWrite);
+    let start = session.memory_info(memory).expect("it is there").address;
+    let options = ExportOptions::new(RemoteAccess::ReadWrite);
+    let whole = session.export(memory, options).expect("it may be");
+    assert_eq!((whole.address(), whole.bytes()), (start, 100));
+    assert_eq!((whole.memory(), whole.access()), (MemoryType::Host, RemoteAccess::ReadWrite));
+    let part = session.export(memory, options.range(90, 10)).expect("it may be");
+    assert_eq!((part.address(), part.bytes()), (start + 90, 10));
+    let rest = session.export(memory, ExportOptions { offset: 60, ..READ }).expect("it may be");
+    assert_eq!((rest.bytes(), rest.access()), (40, RemoteAccess::Read));
+
+    let mut seen = HashSet::new();
+    for _ in 0..100 {
+        let key = session.export(memory, READ).expect("it may be");
+        assert!(seen.insert((key.export, key.secret.to_wire())));
+        let secrets: HashSet<_> = seen.iter().map(|(_, secret)| secret).collect();
+        assert_eq!(secrets.len(), seen.len());
+        session.unexport(&key).expect("nobody uses it");
+    }
+}
+
+#[test]
+fn what_cannot_be_exported_is_refused_by_name() {
+    let session = session();
+    let memory = lent(&session, Access::ReadOnly);
+    let refused = |options| match session.export(memory, options) {
+        Err(Error::Registration { id: Some(id), problem }) if id == memory => problem,
+        other => panic!("{other:?}"),
+    };
+    for access in [RemoteAccess::Write, RemoteAccess::ReadWrite] {
+        assert_eq!(refused(ExportOptions::new(access)), RegistrationProblem::ReadOnly);
+    }
+    assert_eq!(refused(READ.range(0, 0)), RegistrationProblem::Empty);
+    assert_eq!(refused(ExportOptions { offset: 100, ..READ }), RegistrationProblem::Empty);
+    for (offset, bytes) in [(0, 101), (100, 1), (1, u64::MAX), (u64::MAX, 1), (101, 0)] {
+        let past_end = RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes: 100 };
+        assert_eq!(refused(READ.range(offset, bytes)), past_end);
+    }
+    let gone = MemoryId::after(99);
+    let refused = session.export(gone, READ);
+    assert!(matches!(refused, Err(Error::UnknownRegistration { id }) if id == gone));
+    session.close().expect("it has no peers");
+    assert!(matches!(session.export(memory, READ), Err(Error::Closed)));
+}
+
+#[test]
+fn only_a_key_of_this_session_that_was_not_taken_back_is_taken_back() {
+    let (left, right) = (session(), session());
+    let memory = lent(&left, Access::ReadOnly);
+    let key = left.export(memory, READ).expect("it may be");
+    assert_eq!(problem(right.unexport(&key)), RemoteProblem::AnotherSession);
+    let forged = RemoteKey {
+        secret: crate::exports::export_secret::ExportSecret::new([0; 16]),
+        ..key.clone()
+    };
+    assert_eq!(problem(left.unexport(&forged)), RemoteProblem::UnknownKey);
+    assert!(is_open(&left, &key), "nothing was taken back");
+    let read = RemoteKey::deserialize(&key.serialize()).expect("own bytes");
+    left.unexport(&read).expect("nobody uses it");
+    assert!(!is_open(&left, &key));
+    assert_eq!(problem(left.unexport(&key)), RemoteProblem::Revoked);
+}
+
+#[test]
+fn memory_that_is_taken_back_takes_its_keys_along() {
+    let session = session();
+    let (memory, other) = (lent(&session, Access::ReadOnly), lent(&session, Access::ReadOnly));
+    let keys = [(); 3].map(|()| session.export(memory, READ).expect("it may be"));
+    let stays = session.export(other, READ).expect("it may be");
+    session.take_buffer(memory).expect("nobody uses it");
+    for key in &keys {
+        assert_eq!(problem(session.unexport(key)), RemoteProblem::Revoked);
+    }
+    session.unexport(&stays).expect("it is there");
+}
+
+#[test]
+fn a_stable_key_opens_the_same_memory_whenever_it_is_exported() {
+    let session = session();
+    let memory = vec![0_u8; 64].leak();
+    let stable = ExportOptions::new(RemoteAccess::ReadWrite).stable(true);
+    let mut register = || {
+        let address = crate::MemoryAddress::from_ptr(memory.as_mut_ptr());
+        // SAFETY: the bytes are never freed, and nobody else uses them.
+        unsafe { session.register_memory(address, 64, MemoryType::Host, Access::ReadWrite) }
+            .expect("it fits")
+    };
+    let first_id = register();
+    let key = session.export(first_id, stable).expect("it may be");
+    session.deregister_memory(first_id).expect("nobody uses it");
+    assert!(!is_open(&session, &key));
+    let second_id = register();
+    let again = session.export(second_id, stable).expect("it may be");
+    assert_eq!(again.serialize(), key.serialize());
+    assert!(is_open(&session, &key));
+    let elsewhere = session.export(second_id, stable.range(0, 63)).expect("it may be");
+    assert_ne!((elsewhere.export, elsewhere.secret), (key.export, key.secret));
+}
+
+#[test]
+fn taking_back_waits_until_no_peer_uses_it() {
+    let session = session();
+    let memory = lent(&session, Access::ReadOnly);
+    let key = session.export(memory, READ).expect("it may be");
+    let export = begin(&session, &key);
+    thread::scope(|scope| {
+        let unexported = scope.spawn(|| session.unexport(&key));
+        while is_open(&session, &key) {
+            thread::yield_now();
+        }
+        assert!(!unexported.is_finished(), "a peer uses it");
+        end(&session, export);
+        unexported.join().expect("no panic").expect("nobody uses it");
+    });
+
+    let key = session.export(memory, READ).expect("it may be");
+    let export = begin(&session, &key);
+    thread::scope(|scope| {
+        let deregistered = scope.spawn(|| session.deregister_memory(memory));
+        while is_open(&session, &key) {
+            thread::yield_now();
+        }
+        assert!(session.memory_info(memory).is_ok(), "a peer uses it");
+        end(&session, export);
+        deregistered.join().expect("no panic").expect("nobody uses it");
+    });
+    assert!(session.memory_info(memory).is_err());
+}
+
+#[test]
+fn memory_that_a_peer_does_not_let_go_of_stays() {
+    let session = patient_session(Duration::from_millis(1));
+    let memory = lent(&session, Access::ReadWrite);
+    let key = session.export(memory, READ).expect("it may be");
+    let export = begin(&session, &key);
+    let in_use = |outcome: Result<(), Error>| match outcome {
+        Err(Error::InUse { id, operations: 1 }) => assert_eq!(id, memory),
+        other => panic!("{other:?}"),
+    };
+    in_use(session.write_memory(memory, 0, b"x"));
+    in_use(session.read_memory(memory, 0, &mut [0]));
+    in_use(session.unexport(&key));
+    in_use(session.deregister_memory(memory));
+    in_use(session.take_buffer(memory).map(drop));
+    end(&session, export);
+    session.write_memory(memory, 0, b"x").expect("nobody uses it");
+    session.take_buffer(memory).expect("nobody uses it");
+}
+
+#[test]
+fn own_operations_are_told_of_before_any_key_is_taken_back() {
+    let (left, right) = (session(), session());
+    super::connect(&left, &right);
+    let memory = lent(&right, Access::ReadWrite);
+    let key = right.export(memory, READ).expect("it may be");
+    let receive = right.create_transfer("left").expect("it is up");
+    let post = crate::Post { memory, offset: 0, bytes: 100, tag: 1 };
+    receive.post_recv(post).expect("it fits");
+    let refused = right.deregister_memory(memory);
+    assert!(matches!(refused, Err(Error::InUse { operations: 1, .. })), "{refused:?}");
+    assert!(is_open(&right, &key));
+    thread::scope(|scope| {
+        let left = scope.spawn(|| left.disconnect("right"));
+        right.disconnect("left").expect("both say it");
+        left.join().expect("no panic").expect("both say it");
+    });
+    right.deregister_memory(memory).expect("it has ended with its peer");
+    assert!(!is_open(&right, &key));
+}

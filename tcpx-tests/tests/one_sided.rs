@@ -1,0 +1,350 @@
+//! Reads and writes of memory that a peer exports, and notifications: its program does nothing.
+
+use std::time::{Duration, Instant};
+
+use tcpx_core::{
+    Error, ExportOptions, MemoryId, MemoryRange, MemoryType, Notification, Operation,
+    OperationKind, PluginChoice, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange, Session,
+    SessionOptions,
+};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+
+fn session_with(options: SessionOptions) -> Session {
+    Session::new(options.plugin(PluginChoice::Soft)).expect("the software plugin is always there")
+}
+
+fn session() -> Session {
+    session_with(SessionOptions::default().progress_thread(true))
+}
+
+/// Two sessions that know each other, `left` and `right`.
+fn pair() -> [Session; 2] {
+    join(session(), session())
+}
+
+fn join(left: Session, right: Session) -> [Session; 2] {
+    left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| right.accept("left"));
+        left.connect("right").expect("left connects");
+        accepted.join().expect("no panic").expect("right accepts");
+    });
+    [left, right]
+}
+
+fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+fn memory(session: &Session, kind: MemoryType, bytes: &[u8]) -> MemoryId {
+    let memory = session.allocate(bytes.len() as u64, kind).expect("memory");
+    session.write_memory(memory, 0, bytes).expect("it is ours");
+    memory
+}
+
+fn contents(session: &Session, memory: MemoryId, bytes: usize) -> Vec<u8> {
+    let mut contents = vec![0; bytes];
+    session.read_memory(memory, 0, &mut contents).expect("nothing uses it");
+    contents
+}
+
+fn export(session: &Session, memory: MemoryId) -> RemoteKey {
+    session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
+}
+
+/// Pairs of these lengths, every second place at the one end, backwards at the other.
+fn pairs(
+    memory: MemoryId,
+    key: &RemoteKey,
+    each: u64,
+    count: u64,
+) -> (Vec<MemoryRange>, Vec<RemoteRange<'_>>) {
+    let local =
+        (0..count).map(|index| MemoryRange { memory, offset: 2 * index * each, bytes: each });
+    let remote = (0..count).rev();
+    let remote = remote.map(|index| RemoteRange { key, offset: 2 * index * each, bytes: each });
+    (local.collect(), remote.collect())
+}
+
+fn notification(session: &Session) -> Notification {
+    let mut taken = Vec::new();
+    session.wait_notifications(&mut taken, 1, PATIENCE).expect("one comes");
+    taken.remove(0)
+}
+
+fn run(operation: &Operation, note: Option<&[u8]>) {
+    operation.post(note).expect("it is not under way");
+    operation.wait(PATIENCE).expect("it goes well");
+}
+
+#[test]
+fn bytes_are_written_and_read_whatever_their_size_and_memory() {
+    let [left, right] = pair();
+    for kinds in [
+        [MemoryType::Host, MemoryType::Host],
+        [MemoryType::Host, MemoryType::Device],
+        [MemoryType::Device, MemoryType::Host],
+        [MemoryType::Device, MemoryType::Device],
+    ] {
+        for bytes in [1usize, 7, 4096, 16_384, 16_385, 65_537, 600_001, 9_000_001] {
+            let (ours, theirs) = (pattern(bytes as u64, bytes), pattern(!(bytes as u64), bytes));
+            let here = memory(&left, kinds[0], &ours);
+            let there = memory(&right, kinds[1], &theirs);
+            let key = export(&right, there);
+            let local = [MemoryRange { memory: here, offset: 0, bytes: bytes as u64 }];
+            let remote = [RemoteRange { key: &key, offset: 0, bytes: bytes as u64 }];
+            let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
+            for round in 0..3u8 {
+                run(&write, Some(&[round]));
+                let note = notification(&right);
+                assert_eq!((note.peer.as_str(), &note.bytes[..]), ("left", &[round][..]));
+            }
+            assert!(contents(&right, there, bytes) == ours, "{kinds:?}, {bytes} bytes written");
+            right.write_memory(there, 0, &theirs).expect("nothing uses it");
+            let read = left.prepare("right", OperationKind::Read, &local, &remote).expect("fits");
+            run(&read, Some(b"read"));
+            assert_eq!(notification(&right).bytes, b"read");
+            assert!(contents(&left, here, bytes) == theirs, "{kinds:?}, {bytes} bytes read");
+            drop((write, read));
+            right.unexport(&key).expect("nothing uses it");
+            left.deregister_memory(here).expect("nothing uses it");
+            right.deregister_memory(there).expect("nothing uses it");
+        }
+    }
+}
+
+#[test]
+fn lists_move_as_one() {
+    let [left, right] = pair();
+    for kind in [MemoryType::Host, MemoryType::Device] {
+        for (each, count) in [(3u64, 5u64), (64, 100), (4096, 3000), (20_000, 300), (300_000, 17)] {
+            let total = (2 * each * count) as usize;
+            let (ours, theirs) = (pattern(each, total), pattern(count, total));
+            let here = memory(&left, kind, &ours);
+            let there = memory(&right, kind, &theirs);
+            let key = export(&right, there);
+            let (local, remote) = pairs(here, &key, each, count);
+            let mut written = theirs.clone();
+            let mut read = ours.clone();
+            for (from, to) in local.iter().zip(&remote) {
+                let (from, to) = (from.offset as usize, to.offset as usize);
+                let each = each as usize;
+                written[to..to + each].copy_from_slice(&ours[from..from + each]);
+                read[from..from + each].copy_from_slice(&theirs[to..to + each]);
+            }
+            let reads = left.prepare("right", OperationKind::Read, &local, &remote).expect("fits");
+            run(&reads, None);
+            assert!(contents(&left, here, total) == read, "{kind:?}, {count} of {each} read");
+            left.write_memory(here, 0, &ours).expect("nothing uses it");
+            let writes =
+                left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
+            for _ in 0..2 {
+                run(&writes, None);
+            }
+            assert!(
+                contents(&right, there, total) == written,
+                "{kind:?}, {count} of {each} written"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_not_exported_is_refused_and_nothing_moves() {
+    let [left, right] = pair();
+    let here = memory(&left, MemoryType::Host, &[1; 100]);
+    let there = memory(&right, MemoryType::Host, &[2; 100]);
+    let key = export(&right, there);
+    let local = [MemoryRange { memory: here, offset: 0, bytes: 100 }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes: 100 }];
+    let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
+    run(&write, None);
+    right.unexport(&key).expect("nothing uses it");
+    right.write_memory(there, 0, &[2; 100]).expect("nothing uses it");
+    for note in [None, Some(&b"late"[..])] {
+        write.post(note).expect("it is not under way");
+        let refused = write.wait(PATIENCE).expect_err("it was taken back");
+        assert!(
+            matches!(&refused, Error::Remote { peer: Some(peer), problem: RemoteProblem::Revoked, .. } if peer == "right"),
+            "{refused}"
+        );
+    }
+    assert_eq!(contents(&right, there, 100), [2; 100]);
+    let mut notes = Vec::new();
+    assert_eq!(right.poll_notifications(&mut notes, 9).expect("no fork"), 0);
+}
+
+#[test]
+fn whoever_knows_the_way_is_served_without_an_accept() {
+    let options = || SessionOptions::default().progress_thread(true);
+    let target = session_with(options().accept_all(true));
+    let info = target.listen().expect("listen");
+    let there = memory(&target, MemoryType::Host, &[0; 8]);
+    let key = export(&target, there);
+    // Two of one name: the second gets one that is made up.
+    for (name, byte) in [("decode", 1), ("decode", 2), ("", 3)] {
+        let initiator = session_with(options().name(name));
+        initiator.load_remote_conn_info("prefill", &info).expect("own bytes load");
+        initiator.connect("prefill").expect("nobody has to accept it");
+        let here = memory(&initiator, MemoryType::Host, &[byte; 8]);
+        let local = [MemoryRange { memory: here, offset: 0, bytes: 8 }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: 8 }];
+        let write =
+            initiator.prepare("prefill", OperationKind::Write, &local, &remote).expect("fits");
+        run(&write, Some(&[byte]));
+        let note = notification(&target);
+        assert_eq!(note.bytes, [byte]);
+        assert_eq!(note.peer == "decode", byte == 1, "{}", note.peer);
+        target.notify(&note.peer, b"thanks").expect("it is up");
+        assert_eq!(notification(&initiator).bytes, b"thanks");
+        if byte == 1 {
+            // The others come while it is there.
+            std::mem::forget(write);
+            std::mem::forget(initiator);
+        }
+    }
+    assert_eq!(contents(&target, there, 8), [3; 8]);
+}
+
+/// Left asks to write and makes no progress; right takes its memory back.
+#[test]
+fn memory_comes_back_from_a_peer_that_does_not_answer() {
+    for deregisters in [false, true] {
+        let options = SessionOptions::default().close_timeout(Duration::from_millis(300));
+        let [left, right] =
+            join(session_with(options.clone()), session_with(options.progress_thread(true)));
+        let bytes = 1_000_000;
+        let here = memory(&left, MemoryType::Host, &vec![1; bytes]);
+        let there = memory(&right, MemoryType::Host, &vec![2; bytes]);
+        let key = export(&right, there);
+        let local = [MemoryRange { memory: here, offset: 0, bytes: bytes as u64 }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: bytes as u64 }];
+        let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
+        write.post(None).expect("it is not under way");
+        let give_up_at = Instant::now() + PATIENCE.expect("a time");
+        while right.read_memory(there, 0, &mut [0]).is_ok() {
+            assert!(Instant::now() < give_up_at, "the request does not come");
+        }
+        match deregisters {
+            true => right.deregister_memory(there).expect("it comes back"),
+            false => right.unexport(&key).expect("it comes back"),
+        }
+        let gone = write.wait(PATIENCE).expect_err("it was ended");
+        assert!(matches!(gone, Error::PeerGone { .. }), "{gone}");
+        if !deregisters {
+            assert!(contents(&right, there, bytes) == vec![2; bytes], "nothing was sent");
+        }
+    }
+}
+
+/// Left writes again and again; right takes its memory back in the middle.
+#[test]
+fn memory_comes_back_from_writes_under_way() {
+    let [left, right] = pair();
+    let bytes = 8 << 20;
+    for round in 0..10 {
+        let here = memory(&left, MemoryType::Host, &vec![1; bytes]);
+        let there = memory(&right, MemoryType::Device, &vec![2; bytes]);
+        let key = export(&right, there);
+        let local = [MemoryRange { memory: here, offset: 0, bytes: bytes as u64 }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: bytes as u64 }];
+        let kind = if round % 2 == 0 { OperationKind::Write } else { OperationKind::Read };
+        let operation = left.prepare("right", kind, &local, &remote).expect("fits");
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| {
+                loop {
+                    operation.post(None).expect("it is not under way");
+                    if let Err(refused) = operation.wait(PATIENCE) {
+                        break refused;
+                    }
+                }
+            });
+            while operation.counts().expect("no fork").operations_done < round {
+                std::thread::yield_now();
+            }
+            right.unexport(&key).expect("what uses it is stopped");
+            let poison = vec![3; bytes];
+            right.write_memory(there, 0, &poison).expect("nothing uses it");
+            let refused = refused.join().expect("no panic");
+            let problem = matches!(refused, Error::Remote { problem: RemoteProblem::Revoked, .. });
+            assert!(problem, "{refused}");
+            assert!(contents(&right, there, bytes) == poison, "it was written later");
+        });
+        drop(operation);
+        left.deregister_memory(here).expect("nothing uses it");
+        right.deregister_memory(there).expect("nothing uses it");
+    }
+}
+
+#[test]
+fn notifications_come_in_order_and_wait_for_their_reader() {
+    let [left, right] = pair();
+    let mut sent = 0u64;
+    let full = loop {
+        match left.notify("right", &vec![sent as u8; (sent % 70) as usize * 1000]) {
+            Ok(()) => sent += 1,
+            Err(Error::NotificationsFull { .. }) => break sent,
+            Err(error) if sent > 10_000 => panic!("{error}"),
+            Err(error) => {
+                assert!(matches!(error, Error::NotificationTooLong { .. }), "{error}");
+                sent += 1;
+            }
+        }
+    };
+    assert!(full > 10);
+    let mut expected = (0..sent).filter(|number| number % 70 * 1000 <= 65_536);
+    for number in expected.by_ref() {
+        let note = notification(&right);
+        assert_eq!((note.bytes.len() as u64, note.peer.as_str()), (number % 70 * 1000, "left"));
+        assert!(note.bytes.iter().all(|byte| *byte == number as u8));
+    }
+    left.notify("right", b"").expect("there is room again");
+    assert_eq!(notification(&right).bytes, b"");
+}
+
+#[test]
+fn a_session_reaches_itself() {
+    let session =
+        session_with(SessionOptions::default().progress_thread(true).accept_all(true).name("me"));
+    session.load_remote_conn_info("self", &session.listen().expect("listen")).expect("own bytes");
+    session.connect("self").expect("it is there");
+    let here = memory(&session, MemoryType::Device, &[7; 100_000]);
+    let there = memory(&session, MemoryType::Host, &[0; 100_000]);
+    let key = export(&session, there);
+    let local = [MemoryRange { memory: here, offset: 0, bytes: 100_000 }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes: 100_000 }];
+    let write = session.prepare("self", OperationKind::Write, &local, &remote).expect("fits");
+    run(&write, Some(b"there"));
+    assert_eq!(notification(&session).bytes, b"there");
+    assert!(contents(&session, there, 100_000) == [7; 100_000]);
+}
+
+#[test]
+fn whoever_waits_for_a_notification_gets_it_or_hears_that_none_has_come() {
+    let [left, right] = pair();
+    let mut taken = Vec::new();
+    let none = right.wait_notifications(&mut taken, 9, Some(Duration::from_millis(20)));
+    assert!(matches!(none, Err(Error::Deadline { peer: None, .. })), "{none:?}");
+    assert_eq!(right.wait_notifications(&mut taken, 0, PATIENCE).expect("none are wanted"), 0);
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| notification(&right))).collect();
+        for note in [&b"a"[..], b"", b"c"] {
+            left.notify("right", note).expect("there is room");
+        }
+        let mut notes: Vec<_> =
+            waiting.into_iter().map(|thread| thread.join().expect("it gets one").bytes).collect();
+        notes.sort();
+        assert_eq!(notes, [&b""[..], b"a", b"c"]);
+        let waiting = scope.spawn(|| right.wait_notifications(&mut Vec::new(), 1, PATIENCE));
+        right.close().expect("nobody is in the way");
+        assert!(matches!(waiting.join().expect("it returns"), Err(Error::Closed)));
+    });
+}

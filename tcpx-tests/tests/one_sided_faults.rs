@@ -1,0 +1,363 @@
+//! One of two ends of a read or write is killed or frozen, in each phase of it: the other one gets
+//! a typed error that names the peer, and its memory back; a third session moves its bytes on. And
+//! memory that is taken back under fire is never touched again.
+//!
+//! The phase is exact, without a clock: a proxy on the control link holds the word that comes next,
+//! or the software plugin of the victim ends or stops its process at a scripted call.
+
+use std::net::Ipv4Addr;
+use std::process::Command as Process;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tcpx_core::{
+    Access, Error, ExportOptions, MemoryRange, MemoryType, Operation, OperationKind, PluginChoice,
+    RemoteAccess, RemoteProblem, RemoteRange, Session, SessionOptions,
+};
+use tcpx_tests::proxy::{Direction, LinkProxy, kind};
+use tcpx_tests::script::{Command, Memory, Options};
+use tcpx_tests::{Agent, Trio};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_MS: u64 = 60_000;
+/// How long a peer may be silent.
+const PEER_TIMEOUT_MS: u64 = 3_000;
+/// 46 chunks.
+const BYTES: u64 = 3_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Blow {
+    Die,
+    Freeze,
+}
+
+/// When it falls.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// When this word is about to pass.
+    Word(Direction, u16),
+    /// In this call of the victim's plugin.
+    Call(&'static str),
+}
+
+use Direction::{ToConnector, ToListener};
+use Moment::{Call, Word};
+
+fn agent(faults: &str) -> Agent {
+    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
+    process.env("TCPX_SOFT_FAULTS", faults).env("TCPX_SOFT_POISON", "1");
+    process.env("TCPX_PEER_LOOPBACK", "1");
+    Agent::start_with(process)
+}
+
+impl Blow {
+    const BOTH: [Self; 2] = [Self::Die, Self::Freeze];
+
+    fn faults(self, moment: Moment) -> String {
+        match (self, moment) {
+            (_, Word(..)) => String::new(),
+            (Self::Die, Call(call)) => format!("die:{call}"),
+            (Self::Freeze, Call(call)) => format!("freeze:{call}"),
+        }
+    }
+
+    fn strike(self, victim: &Agent) {
+        victim.signal(match self {
+            Self::Die => Signal::KILL,
+            Self::Freeze => Signal::STOP,
+        });
+    }
+
+    fn wait_until_fallen(self, victim: &mut Agent) {
+        let has_fallen = match self {
+            Self::Die => victim.wait_until_ended(PATIENCE),
+            Self::Freeze => victim.wait_until_stopped(PATIENCE),
+        };
+        assert!(has_fallen, "the victim came to its end");
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Die => "killed",
+            Self::Freeze => "nothing was heard of it for",
+        }
+    }
+}
+
+/// Hub and victim, connected through a proxy, each with memory that it exports.
+struct Scene {
+    trio: Trio,
+    proxy: LinkProxy,
+    /// Of the hub, and of the victim.
+    memory: [u64; 2],
+    keys: [Vec<u8>; 2],
+}
+
+impl Scene {
+    fn new(faults: &str) -> Self {
+        let options = Options {
+            channels: Some(1),
+            chunk_bytes: Some(65_536),
+            connect_timeout_ms: Some(PATIENCE_MS),
+            close_timeout_ms: Some(PATIENCE_MS),
+            peer_timeout_ms: Some(PEER_TIMEOUT_MS),
+            progress_thread: true,
+            ..Options::default()
+        };
+        let mut trio = Trio::with([agent(""), agent(faults), agent("")], options);
+        let conn_info = trio.introduce();
+        let proxy = LinkProxy::start(tcpx_tests::control_addresses(&conn_info)[0]);
+        let port = proxy.address().port();
+        let conn_info = tcpx_tests::with_address(&conn_info, Ipv4Addr::LOCALHOST, port);
+        trio.hub.run(Command::Load { peer: "victim".into(), conn_info });
+        trio.connect();
+        let allocate = Command::Allocate { bytes: BYTES, memory: Memory::Device };
+        let memory = [trio.hub.get(allocate.clone()), trio.victim.get(allocate)];
+        let keys = [
+            trio.hub.get(Command::Export { memory: memory[0] }),
+            trio.victim.get(Command::Export { memory: memory[1] }),
+        ];
+        Self { trio, proxy, memory, keys }
+    }
+
+    /// The initiator posts, and waits; the blow falls on the victim. `hub_asks`: the hub is the
+    /// initiator, else the victim.
+    fn strike(&mut self, hub_asks: bool, is_write: bool, blow: Blow, moment: Moment) {
+        let Self { trio, proxy, memory, keys } = self;
+        let (initiator, peer, memory, key) = match hub_asks {
+            true => (&mut trio.hub, "victim", memory[0], keys[1].clone()),
+            false => (&mut trio.victim, "hub", memory[1], keys[0].clone()),
+        };
+        let prepare = Command::Prepare { peer: peer.into(), is_write, memory, bytes: BYTES, key };
+        let operation: usize = initiator.get(prepare);
+        if let Word(direction, word) = moment {
+            proxy.hold(direction, word);
+        }
+        // It may be the victim's last call.
+        initiator.tell(Command::PostOperation { operation });
+        if hub_asks {
+            initiator.hear(PATIENCE).expect("it is not under way");
+            initiator.tell(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
+        }
+        if let Word(..) = moment {
+            assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its word");
+            blow.strike(&trio.victim);
+        }
+        blow.wait_until_fallen(&mut trio.victim);
+        proxy.release();
+    }
+
+    /// The hub has its memory back, and the next process of the victim's name works.
+    fn recover(mut self) {
+        let [memory, _] = self.memory;
+        self.trio.hub.run(Command::Unexport { key: self.keys[0].clone() });
+        self.trio.hub.run(Command::Deregister { memory });
+        self.trio.victim.kill();
+        self.trio.replace_victim(agent(""));
+    }
+}
+
+/// Whether the victim may have done its part when this word is about to pass.
+fn is_too_late(moment: Moment) -> bool {
+    matches!(moment, Word(ToConnector, kind::SECTION | kind::ANSWER))
+}
+
+fn target_struck(is_write: bool, blow: Blow, moment: Moment) {
+    let mut scene = Scene::new(&blow.faults(moment));
+    let expected = scene.trio.expect_from_witness();
+    scene.strike(true, is_write, blow, moment);
+    scene.trio.serve();
+    match scene.trio.hub.hear(2 * PATIENCE) {
+        // The system has all that it sent.
+        Ok(_) => assert!(is_too_late(moment), "{moment:?}, {blow:?}: it goes well"),
+        Err(refusal) => {
+            let failure = refusal.failure();
+            assert_eq!(failure.kind, "PeerGone", "{moment:?}, {blow:?}: {failure:?}");
+            assert!(failure.text.contains(blow.words()), "{moment:?}, {blow:?}: {failure:?}");
+            assert!(failure.text.contains("peer victim"), "{moment:?}, {blow:?}: {failure:?}");
+        }
+    }
+    scene.trio.verify(expected);
+    scene.recover();
+}
+
+fn initiator_struck(is_write: bool, blow: Blow, moment: Moment) {
+    let mut scene = Scene::new(&blow.faults(moment));
+    let expected = scene.trio.expect_from_witness();
+    scene.strike(false, is_write, blow, moment);
+    scene.trio.serve();
+    scene.trio.verify(expected);
+    scene.recover();
+}
+
+/// All blows at all moments, at once: they are processes of their own.
+fn table(case: fn(bool, Blow, Moment), is_write: bool, moments: &[Moment]) {
+    std::thread::scope(|scope| {
+        for (moment, blow) in moments.iter().flat_map(|it| Blow::BOTH.map(|blow| (*it, blow))) {
+            scope.spawn(move || case(is_write, blow, moment));
+        }
+    });
+}
+
+#[test]
+fn the_target_of_a_write_is_struck() {
+    let moments = [
+        Word(ToListener, kind::LIST),
+        Word(ToConnector, kind::GRANT),
+        Call("irecv@10"),
+        Word(ToConnector, kind::ANSWER),
+    ];
+    table(target_struck, true, &moments);
+}
+
+#[test]
+fn the_target_of_a_read_is_struck() {
+    let moments =
+        [Word(ToListener, kind::READ), Word(ToConnector, kind::SECTION), Call("isend@10")];
+    table(target_struck, false, &moments);
+}
+
+#[test]
+fn the_initiator_of_a_write_is_struck() {
+    let moments = [
+        Word(ToConnector, kind::LIST_RANGES),
+        Word(ToListener, kind::GRANT),
+        Call("isend@10"),
+        Word(ToListener, kind::ANSWER),
+    ];
+    table(initiator_struck, true, &moments);
+}
+
+#[test]
+fn the_initiator_of_a_read_is_struck() {
+    let moments =
+        [Word(ToConnector, kind::READ), Word(ToListener, kind::SECTION), Call("irecv@10")];
+    table(initiator_struck, false, &moments);
+}
+
+/// Both ends live, and nothing of one way between them does.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// The control link, when this word is about to pass.
+    Link(Direction, u16),
+    /// The socket of a channel, as a script of the victim's plugin says.
+    Channel(&'static str),
+}
+
+/// The hub asks, and both ends are told what happened and have their memory back.
+fn cut_off(is_write: bool, cut: Cut) {
+    let mut scene = Scene::new(match cut {
+        Cut::Link(..) => "",
+        Cut::Channel(script) => script,
+    });
+    let expected = scene.trio.expect_from_witness();
+    let Scene { trio, proxy, memory, keys } = &mut scene;
+    let (key, peer) = (keys[1].clone(), "victim".into());
+    let prepare = Command::Prepare { peer, is_write, memory: memory[0], bytes: BYTES, key };
+    let operation: usize = trio.hub.get(prepare);
+    if let Cut::Link(direction, word) = cut {
+        proxy.hold(direction, word);
+    }
+    trio.hub.run(Command::PostOperation { operation });
+    trio.hub.tell(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
+    if let Cut::Link(..) = cut {
+        assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its word");
+        proxy.cut();
+        proxy.release();
+    }
+    trio.serve();
+    let at_the_hub = trio.hear_failure();
+    let at_the_victim = trio.victim_failure();
+    for failure in [at_the_hub, at_the_victim] {
+        assert!(["PeerGone", "Plugin"].contains(&&*failure.kind), "{cut:?}: {failure:?}");
+        assert!(failure.text.contains("[TCPX-7"), "{cut:?}: {failure:?}");
+    }
+    trio.victim.run(Command::Unexport { key: keys[1].clone() });
+    trio.victim.run(Command::Deregister { memory: memory[1] });
+    trio.verify(expected);
+    scene.recover();
+}
+
+#[test]
+fn the_way_between_both_ends_is_cut() {
+    let cases = [
+        (true, Cut::Link(ToListener, kind::LIST_RANGES)),
+        (true, Cut::Link(ToConnector, kind::GRANT)),
+        (true, Cut::Link(ToListener, kind::SECTION)),
+        (true, Cut::Link(ToConnector, kind::ANSWER)),
+        (false, Cut::Link(ToListener, kind::READ)),
+        (true, Cut::Channel("cut:recv.data0@500000")),
+        (false, Cut::Channel("cut:send.data0@500000")),
+    ];
+    std::thread::scope(|scope| {
+        for (is_write, cut) in cases {
+            scope.spawn(move || cut_off(is_write, cut));
+        }
+    });
+}
+
+fn session() -> Session {
+    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
+    Session::new(options).expect("the software plugin is always there")
+}
+
+/// Posts it until it is refused.
+fn fire(operation: &Operation) -> Error {
+    loop {
+        operation.post(None).expect("it is not under way");
+        if let Err(error) = operation.wait(Some(PATIENCE)) {
+            return error;
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_taken_back_under_fire_is_never_touched_again() {
+    const PEERS: [&str; 4] = ["north", "east", "south", "west"];
+    let target = session();
+    let conn_info = target.listen().expect("listen");
+    let peers = PEERS.map(|name| {
+        let peer = session();
+        peer.load_remote_conn_info("target", &conn_info).expect("it loads");
+        std::thread::scope(|scope| {
+            let accepted = scope.spawn(|| target.accept(name));
+            peer.connect("target").expect("they connect");
+            accepted.join().expect("no panic").expect("they connect");
+        });
+        peer
+    });
+    for bytes in [3_000, 100_000, BYTES] {
+        let lent = vec![1; bytes as usize];
+        let memory = target.register_buffer(lent, Access::ReadWrite).expect("it has bytes");
+        let options = ExportOptions::new(RemoteAccess::ReadWrite);
+        let key = target.export(memory, options).expect("it is registered");
+        // Two write, two read.
+        let operations: Vec<Operation> = peers
+            .iter()
+            .zip([OperationKind::Write, OperationKind::Read].into_iter().cycle())
+            .map(|(peer, kind)| {
+                let own = peer.allocate(bytes, MemoryType::Host).expect("memory");
+                let local = [MemoryRange { memory: own, offset: 0, bytes }];
+                let remote = [RemoteRange { key: &key, offset: 0, bytes }];
+                peer.prepare("target", kind, &local, &remote).expect("it fits")
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            let fires: Vec<_> =
+                operations.iter().map(|operation| scope.spawn(|| fire(operation))).collect();
+            let has_hit = |it: &Operation| it.counts().expect("no fork").operations_done >= 3;
+            while !operations.iter().all(has_hit) {
+                std::thread::yield_now();
+            }
+            let mut back = target.take_buffer(memory).expect("what uses it is stopped");
+            back.fill(0xee);
+            for fire in fires {
+                let error = fire.join().expect("no panic");
+                let problem =
+                    matches!(error, Error::Remote { problem: RemoteProblem::Revoked, .. });
+                assert!(problem, "{bytes} bytes: {error}");
+            }
+            assert!(back.iter().all(|byte| *byte == 0xee), "{bytes} bytes: written afterwards");
+        });
+    }
+}

@@ -1,0 +1,98 @@
+//! Requests that a correct peer may make as well: they are refused, and the peer stays.
+
+use serial_test::parallel;
+use tcpx_tests::proxy::kind;
+
+use super::arena::BYTES;
+use super::scene::{LONG, Scene};
+use super::words::{WireKey, keys, list, list_of, ranges, read, why, write, write_now};
+
+/// From here on the liar's numbers of lists are not those of the correct peer.
+const LIST: u32 = 1 << 20;
+
+/// The same key with one bit of its secret changed.
+fn forged(key: &WireKey) -> WireKey {
+    let mut forged = *key;
+    forged[23] ^= 0x80;
+    forged
+}
+
+/// The same secret for another number.
+fn of_another_number(key: &WireKey, number: u64) -> WireKey {
+    let mut other = *key;
+    other[..8].copy_from_slice(&number.to_le_bytes());
+    other
+}
+
+#[test]
+#[parallel]
+fn keys_and_ranges_that_open_nothing_are_refused() {
+    /// Where a range of so many bytes begins.
+    type From = fn(u64) -> u64;
+    const BEGINNING: From = |_| 0;
+    let past_the_end: From = |bytes| BYTES - bytes + 1;
+    let wraps: From = |bytes| u64::MAX - bytes + 1;
+    let wraps_into_it: From = |bytes| u64::MAX - bytes + 2;
+    let scene = Scene::new();
+    let liar = scene.liar("liar");
+    let key = liar.write_key;
+    let other = scene.key_of_another_session();
+    let mut number = 2 * LIST;
+    for (case, key, from, expected) in [
+        ("a secret that is not right", forged(&key), BEGINNING, why::UNKNOWN_KEY),
+        ("a key of another session", other, BEGINNING, why::UNKNOWN_KEY),
+        ("a number never used", of_another_number(&key, 1 << 40), BEGINNING, why::UNKNOWN_KEY),
+        ("no number", of_another_number(&key, 0), BEGINNING, why::UNKNOWN_KEY),
+        ("a stable number", of_another_number(&key, 1 << 63), BEGINNING, why::UNKNOWN_KEY),
+        ("one byte past the end", key, past_the_end, why::OUT_OF_RANGE),
+        ("an offset past everything", key, |_| u64::MAX, why::OUT_OF_RANGE),
+        ("an end that wraps", key, wraps, why::OUT_OF_RANGE),
+        ("an end that wraps to the first byte", key, wraps_into_it, why::OUT_OF_RANGE),
+        ("for another purpose", liar.read_key, BEGINNING, why::ACCESS),
+    ] {
+        for is_now in [false, true] {
+            number += 1;
+            let request = 7 << 32 | u64::from(number);
+            let bytes = if is_now { 64 } else { LONG };
+            // The second range is good, which helps the first one nothing.
+            liar.say(&list(number, true, &key, &[(0, from(bytes - 1), bytes - 1), (0, 0, 1)]));
+            liar.say(&match is_now {
+                true => write_now(request, number, &[1; 64]),
+                false => write(request, number),
+            });
+            let answer = liar.hear(kind::ANSWER);
+            assert_eq!(answer[..8], request.to_le_bytes(), "{case}");
+            assert_eq!(answer[8], expected, "{case}, in one go: {is_now}");
+            assert_eq!(answer[9..], [0; 4], "{case}: the index of the range");
+        }
+        scene.assert_unharmed(case);
+    }
+    // It reads as little.
+    liar.say(&list(LIST + 1, false, &liar.write_key, &[(0, 0, LONG)]));
+    liar.say(&list(LIST + 2, false, &liar.read_key, &[(0, 0, 1), (0, 1, BYTES)]));
+    for (number, expected, range) in [(LIST + 1, why::ACCESS, 0), (LIST + 2, why::OUT_OF_RANGE, 1)]
+    {
+        liar.say(&read(5, number));
+        let stopped = liar.hear(kind::STOPPED);
+        assert_eq!((&stopped[..8], stopped[8]), (&5u64.to_le_bytes()[..], expected));
+        assert_eq!(stopped[9..], [range, 0, 0, 0]);
+    }
+    // A key that is good helps one that is not nothing.
+    liar.say(&list_of(LIST, false, (2, 2), 128));
+    liar.say(
+        &[keys(LIST, &[liar.read_key, other]), ranges(LIST, &[(0, 0, 64), (1, 0, 64)])].concat(),
+    );
+    liar.say(&read(5, LIST));
+    assert_eq!(liar.hear(kind::STOPPED)[8..], [why::UNKNOWN_KEY, 1, 0, 0, 0]);
+    // It knows a list of what is taken back, and tells another one.
+    liar.say(&list(LIST + 3, true, &key, &[(0, 0, 64)]));
+    liar.wait_until_heard();
+    scene.target.unexport(&scene.writable).expect("nothing uses it");
+    liar.say(&list(LIST + 4, true, &key, &[(0, 0, 64)]));
+    for number in [LIST + 3, LIST + 4] {
+        liar.say(&write_now(6, number, &[1; 64]));
+        assert_eq!(liar.hear(kind::ANSWER)[8], why::REVOKED, "list {number}");
+    }
+    liar.end();
+    scene.end("keys and ranges");
+}

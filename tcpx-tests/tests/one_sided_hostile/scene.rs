@@ -1,0 +1,210 @@
+//! A target with exports in guarded memory, a peer that must not notice anything, and peers that
+//! are made to lie.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use tcpx_core::{
+    Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, PluginChoice,
+    RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
+};
+use tcpx_tests::proxy::{Direction, LinkProxy, kind};
+use tcpx_wire::frame;
+
+use super::arena::{Arena, BYTES, MARGIN};
+use super::words::{self, WireKey};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long whoever uses memory that is taken back has for giving it up.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const CHUNK_BYTES: u32 = 65_536;
+/// Longer than what travels on the control link: the proxy knows frames alone.
+pub(crate) const LONG: u64 = 100_000;
+/// What the target says to requests that the liar itself knows nothing of.
+const ANSWERS: [u16; 5] = [kind::GRANT, kind::ANSWER, kind::STOPPED, kind::HALT, kind::SECTION];
+
+fn session() -> Session {
+    let mut options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
+    options.advertise = vec![Ipv4Addr::LOCALHOST.into()];
+    options.close_timeout = CLOSE_TIMEOUT;
+    options.chunk_bytes = Some(CHUNK_BYTES);
+    options.channels = 1;
+    Session::new(options).expect("the software plugin is always there")
+}
+
+fn meet(left: &Session, right: &Session, name: &str, conn_info: &[u8]) {
+    left.load_remote_conn_info("target", conn_info).expect("it loads");
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| right.accept(name));
+        left.connect("target").expect("they connect");
+        accepted.join().expect("no panic").expect("they connect");
+    });
+}
+
+/// Ends sessions at the same time, so that none waits long for the goodbye of another.
+fn close_all<const COUNT: usize>(sessions: [Session; COUNT]) {
+    std::thread::scope(|scope| {
+        for session in sessions {
+            scope.spawn(move || drop(session));
+        }
+    });
+}
+
+pub(crate) struct Scene {
+    pub(crate) target: Session,
+    witness: Session,
+    conn_info: Vec<u8>,
+    arena: Arena,
+    pub(crate) memory: MemoryId,
+    pub(crate) readable: RemoteKey,
+    pub(crate) writable: RemoteKey,
+}
+
+/// A peer that is correct as far as it knows, and a proxy that lies in its name.
+pub(crate) struct Liar {
+    name: String,
+    session: Session,
+    proxy: LinkProxy,
+    pub(crate) read_key: WireKey,
+    pub(crate) write_key: WireKey,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let [target, witness] = [session(), session()];
+        let conn_info = target.listen().expect("listen");
+        meet(&witness, &target, "witness", &conn_info);
+        let arena = Arena::new();
+        let memory = arena.register(&target);
+        let export = |access| {
+            let options = ExportOptions::new(access).range(MARGIN, BYTES);
+            target.export(memory, options).expect("it is registered")
+        };
+        let (readable, writable) = (export(RemoteAccess::Read), export(RemoteAccess::Write));
+        Self { target, witness, conn_info, arena, memory, readable, writable }
+    }
+
+    /// A peer that has read and written, and lies from now on.
+    pub(crate) fn liar(&self, name: &str) -> Liar {
+        let proxy = LinkProxy::start(tcpx_tests::control_addresses(&self.conn_info)[0]);
+        let port = proxy.address().port();
+        let lying = tcpx_tests::with_address(&self.conn_info, Ipv4Addr::LOCALHOST, port);
+        let session = session();
+        meet(&session, &self.target, name, &lying);
+        let own = session.allocate(LONG, MemoryType::Host).expect("memory");
+        let behave = |kind, key| {
+            let local = [MemoryRange { memory: own, offset: 0, bytes: LONG }];
+            let remote = [RemoteRange { key, offset: 0, bytes: LONG }];
+            let operation = session.prepare("target", kind, &local, &remote).expect("it fits");
+            operation.post(None).expect("it is not under way");
+            operation.wait(Some(PATIENCE)).expect("it is allowed");
+            // Not forgotten, so that nothing but what is injected goes to the target.
+            std::mem::forget(operation);
+            let told = proxy.passed(Direction::ToListener, kind::LIST_KEYS);
+            let body = &told.last().expect("it told its list")[frame::HEADER_BYTES..];
+            body[4..].try_into().expect("one key")
+        };
+        let read_key = behave(OperationKind::Read, &self.readable);
+        let write_key = behave(OperationKind::Write, &self.writable);
+        ANSWERS.into_iter().for_each(|answer| proxy.withhold(Direction::ToConnector, answer));
+        Liar { name: name.to_owned(), session, proxy, read_key, write_key }
+    }
+
+    /// A key of another session, to memory that is as long.
+    pub(crate) fn key_of_another_session(&self) -> WireKey {
+        let memory = self.witness.allocate(BYTES, MemoryType::Host).expect("memory");
+        let options = ExportOptions::new(RemoteAccess::ReadWrite);
+        let key = self.witness.export(memory, options).expect("it is registered").serialize();
+        // The session of a sealed key comes first: number and secret stand behind it.
+        let body = tcpx_wire::sealed::Envelope { magic: *b"TCPXRKEY", version: 1 };
+        body.open(&key).expect("it is a key")[16..40].try_into().expect("so long")
+    }
+
+    /// The target has thrown a liar out for what it said.
+    pub(crate) fn assert_thrown_out(&self, liar: &Liar, case: &str) {
+        let give_up_at = Instant::now() + PATIENCE;
+        loop {
+            match self.target.create_transfer(&liar.name) {
+                Err(Error::Protocol { .. }) => return,
+                Ok(_) | Err(Error::PeerState { .. }) => {}
+                Err(error) => panic!("{case}: {error}"),
+            }
+            assert!(Instant::now() < give_up_at, "{case}: it is still there");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Nothing but exported bytes has changed, and everybody else is served.
+    pub(crate) fn assert_unharmed(&self, case: &str) {
+        assert!(self.arena.is_whole(), "{case}: outside");
+        let (here, there) = (
+            self.witness.allocate(LONG, MemoryType::Host).expect("memory"),
+            self.target.allocate(LONG, MemoryType::Device).expect("memory"),
+        );
+        let options = ExportOptions::new(RemoteAccess::ReadWrite);
+        let key = self.target.export(there, options).expect("it is registered");
+        self.witness.write_memory(here, 0, &vec![7; LONG as usize]).expect("it is ours");
+        let local = [MemoryRange { memory: here, offset: 0, bytes: LONG }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: LONG }];
+        let kind = OperationKind::Write;
+        let write = self.witness.prepare("target", kind, &local, &remote).expect("it fits");
+        write.post(None).expect("it is not under way");
+        write.wait(Some(PATIENCE)).expect("the witness is served");
+        drop(write);
+        self.target.unexport(&key).expect("nothing uses it");
+        let mut moved = vec![0; LONG as usize];
+        self.target.read_memory(there, 0, &mut moved).expect("nothing uses it");
+        assert!(moved.iter().all(|byte| *byte == 7), "{case}: the witness's bytes");
+        self.target.deregister_memory(there).expect("nothing uses it");
+        self.witness.deregister_memory(here).expect("nothing uses it");
+    }
+
+    /// The memory comes back, and it has all ended well but for the liars.
+    pub(crate) fn end(self, case: &str) {
+        for key in [&self.readable, &self.writable] {
+            match self.target.unexport(key) {
+                Ok(()) | Err(Error::Remote { .. }) => {}
+                Err(error) => panic!("{case}: {error}"),
+            }
+        }
+        self.target.deregister_memory(self.memory).expect("nothing uses it");
+        self.assert_unharmed(case);
+        close_all([self.target, self.witness]);
+    }
+}
+
+impl Liar {
+    pub(crate) fn say(&self, words: &[u8]) {
+        // Once the target has given up, nobody reads any more.
+        let _ = self.proxy.inject(Direction::ToListener, words);
+    }
+
+    /// The body of the next word of this kind that the target says about requests.
+    pub(crate) fn hear(&self, answer: u16) -> Vec<u8> {
+        let heard = self.proxy.take_withheld(Direction::ToConnector, answer, PATIENCE);
+        heard.expect("the target answers")[frame::HEADER_BYTES..].to_vec()
+    }
+
+    /// The target has looked at everything that was said before.
+    pub(crate) fn wait_until_heard(&self) {
+        let (number, request) = (u32::MAX, u64::MAX);
+        self.say(&words::list(number, true, &self.write_key, &[(0, 0, 1)]));
+        self.say(&words::write_now(request, number, &[0]));
+        while self.hear(kind::ANSWER)[..8] != request.to_le_bytes() {}
+        self.say(&words::forget(number));
+    }
+
+    /// Asks for a write, which is granted. Returns the target's name for it.
+    pub(crate) fn begin_write(&self, request: u64, list: u32) -> u64 {
+        self.say(&words::write(request, list));
+        let granted = self.hear(kind::GRANT);
+        assert_eq!(granted[..8], request.to_le_bytes());
+        u64::from_le_bytes(granted[8..16].try_into().expect("a name"))
+    }
+
+    /// Ends the session at the liar's end, without a goodbye that the target would answer.
+    pub(crate) fn end(self) {
+        self.proxy.cut();
+        drop(self.session);
+    }
+}

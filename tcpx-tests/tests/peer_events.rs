@@ -1,0 +1,56 @@
+//! A peer's process that is killed, and the next one of its name, told as events.
+
+use std::process::Command as Process;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+use tcpx_core::{Departure, Error, PeerState, PluginChoice, Session, SessionEvent, SessionOptions};
+use tcpx_tests::Agent;
+use tcpx_tests::script::{Command, Options};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn peer(conn_info: &[u8]) -> Agent {
+    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
+    process.env("TCPX_PEER_LOOPBACK", "1");
+    let mut agent = Agent::start_with(process);
+    agent.run(Command::New(Options { progress_thread: true, ..Options::default() }));
+    agent.run(Command::Load { peer: "here".into(), conn_info: conn_info.to_vec() });
+    agent.tell(Command::Connect { peer: "here".into() });
+    agent
+}
+
+/// The next event, which the descriptor announces.
+fn next_state(session: &Session) -> PeerState {
+    let descriptor = session.event_fd().expect("a descriptor");
+    let (mut events, begin) = (Vec::new(), Instant::now());
+    while session.poll_events(&mut events, 1).expect("no fork") == 0 {
+        assert!(begin.elapsed() < PATIENCE, "nothing is told");
+        let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&patience)).expect("poll");
+    }
+    match events.remove(0) {
+        SessionEvent::Peer { name, state } if name == "there" => state,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_killed_peer_and_the_next_of_its_name_are_told() {
+    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
+    let session = Session::new(options).expect("the software plugin is always there");
+    session.report_peers().expect("no fork");
+    let conn_info = session.listen().expect("listen");
+    for _ in 0..2 {
+        session.start_accept("there").expect("the name is free");
+        let mut peer = peer(&conn_info);
+        assert!(matches!(next_state(&session), PeerState::Up));
+        peer.hear(PATIENCE).expect("it is connected");
+        peer.signal(Signal::KILL);
+        let state = next_state(&session);
+        let PeerState::Failed(Error::PeerGone { how, .. }) = state else { panic!("{state:?}") };
+        let is_killed = matches!(how, Departure::LinkClosed | Departure::LinkFailed { .. });
+        assert!(is_killed, "{how:?}");
+    }
+}
