@@ -5,12 +5,13 @@
 mod gpu_sessions;
 
 use std::thread;
+use std::time::Instant;
 
 use gpu_sessions::{PATIENCE, connect, session};
 use serial_test::serial;
 use tcpx_core::{
-    ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, RemoteAccess, RemoteRange,
-    Session, UnpackChoice,
+    Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, RemoteAccess,
+    RemoteRange, Session, UnpackChoice,
 };
 use tcpx_tests::{has_gpu, pattern};
 
@@ -39,9 +40,17 @@ fn memory(session: &Session, kind: MemoryType, bytes: usize, seed: u64) -> (Memo
     (memory, content)
 }
 
+/// What memory holds, as soon as this end knows that nobody uses it: a read is done at the other
+/// end when all bytes have arrived there, which this end hears later.
 fn contents(session: &Session, memory: MemoryId, bytes: usize) -> Vec<u8> {
     let mut contents = vec![0; bytes];
-    session.read_memory(memory, 0, &mut contents).expect("nothing uses it");
+    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    while let Err(error) = session.read_memory(memory, 0, &mut contents) {
+        assert!(matches!(error, Error::InUse { .. }), "{error}");
+        assert!(Instant::now() < give_up_at, "{error}");
+        session.progress();
+        thread::yield_now();
+    }
     contents
 }
 
