@@ -23,7 +23,7 @@ use crate::peer::protocol::one_sided::{MOST_PLANNED, OneSidedTerms};
 use crate::types::{Direction, MemoryType};
 
 /// Conversations in a run of the tests. TCPX_TEST_INTERLEAVINGS asks for others.
-const INTERLEAVINGS: u64 = 120_000;
+const INTERLEAVINGS: u64 = 40_000;
 
 /// One conversation after the other, as of sessions that connect again.
 struct Story {
