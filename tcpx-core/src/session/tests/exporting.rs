@@ -136,12 +136,13 @@ fn memory_that_is_taken_back_takes_its_keys_along() {
 
 #[test]
 fn a_stable_key_opens_the_same_memory_whenever_it_is_exported() {
+    // The session goes first.
+    let mut memory = vec![0_u8; 64];
     let session = session();
-    let memory = vec![0_u8; 64].leak();
     let stable = ExportOptions::new(RemoteAccess::ReadWrite).stable(true);
     let mut register = || {
         let address = crate::MemoryAddress::from_ptr(memory.as_mut_ptr());
-        // SAFETY: the bytes are never freed, and nobody else uses them.
+        // SAFETY: the bytes outlive the session, and nobody else uses them.
         unsafe { session.register_memory(address, 64, MemoryType::Host, Access::ReadWrite) }
             .expect("it fits")
     };
