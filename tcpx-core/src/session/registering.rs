@@ -267,8 +267,8 @@ impl Session {
         self.copy(id, offset, bytes.len(), |memory, address| {
             // SAFETY: the span lies in memory that the registration owns. No operation is posted on
             // it, and none can be before `copy` returns, so the session does not touch it. Another
-            // thread may copy too: in host memory not at the same time, since the engine is locked;
-            // on a GPU the driver does it.
+            // thread may copy too, and a peer begin to use an export of it: in host memory not at
+            // the same time, since the engine is locked; on a GPU the driver does it.
             unsafe { memory.write(address, bytes) }
         })
     }
