@@ -20,6 +20,7 @@ use crate::error::{Error, Result, SettingProblem};
 use crate::plugin::Nic;
 use crate::session::Session;
 use crate::settings::SessionOptions;
+use crate::stats::metrics::metrics_text;
 use crate::stats::report::SessionReport;
 use crate::types::device::Device;
 
@@ -169,8 +170,16 @@ impl Group {
     /// The sessions that there are now, by their devices; in a forked child empty reports.
     pub fn stats(&self) -> Vec<(Device, SessionReport)> {
         let members = self.members.by_device().into_iter();
-        let members = members.map(|(device, member)| (device, member.stats()));
+        let members = members.map(|(device, member)| {
+            // One that ordinary memory stands in for has no GPU among its options.
+            (device, SessionReport { device: device.to_string(), ..member.stats() })
+        });
         std::iter::once((Device::Host, self.front.stats())).chain(members).collect()
+    }
+
+    /// The same as text that Prometheus reads; see [`metrics_text`](crate::metrics_text).
+    pub fn metrics_text(&self) -> String {
+        metrics_text(self.stats().iter().map(|(_, report)| report))
     }
 
     /// The settings of its sessions, but for the GPU.

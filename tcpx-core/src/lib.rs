@@ -109,6 +109,7 @@ pub use settings::{
 };
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::{ChannelStats, EagerStats};
+pub use stats::metrics::metrics_text;
 pub use stats::one_sided::OneSidedStats;
 pub use stats::report::{
     ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,

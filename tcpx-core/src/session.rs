@@ -40,7 +40,9 @@ use crate::error::Phase;
 use crate::error::{Error, Result};
 use crate::plugin::Nic;
 use crate::settings::SessionOptions;
+use crate::stats::metrics::metrics_text;
 use crate::stats::report::SessionReport;
+use crate::types::device::Device;
 
 /// One GPU (or host memory), its NICs, its peers and its registrations.
 ///
@@ -214,7 +216,17 @@ impl Session {
 
     /// The session as it is now; in a forked child an empty report.
     pub fn stats(&self) -> SessionReport {
-        self.shared.engine().map(|engine| engine.report()).unwrap_or_default()
+        let Ok(report) = self.shared.engine().map(|engine| engine.report()) else {
+            return SessionReport::default();
+        };
+        let device = self.options.gpu.map_or(Device::Host, Device::Gpu);
+        SessionReport { name: self.options.name.clone(), device: device.to_string(), ..report }
+    }
+
+    /// The same as text that Prometheus reads, for a program to offer to it. See
+    /// [`metrics_text`](crate::metrics_text), which joins several sessions.
+    pub fn metrics_text(&self) -> String {
+        metrics_text(&[self.stats()])
     }
 
     /// The settings it was made with.

@@ -2,6 +2,7 @@
 //!
 //! - [`channel`]: what one lane of a channel counts.
 //! - [`one_sided`]: what peers do with exported memory, and notifications.
+//! - [`metrics`]: reports as text for Prometheus, pure.
 //! - [`report`]: a session, its peers and their sums, as programs read them.
 //! - [`stages`]: where the time goes.
 //! - [`watch`]: the judgements that find trouble in the counters, pure.
@@ -9,6 +10,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod channel;
+pub(crate) mod metrics;
 pub(crate) mod one_sided;
 pub(crate) mod report;
 pub(crate) mod stages;

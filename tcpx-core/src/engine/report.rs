@@ -97,6 +97,9 @@ impl Engine {
         peers.iter().for_each(|peer| sums.add(peer));
         let (total, nics) = sums.into_parts();
         SessionReport {
+            // The session knows its own.
+            name: String::new(),
+            device: String::new(),
             transport: if plugin.is_hardware() { "hardware" } else { "software" }.to_owned(),
             plugin_name: plugin.name().to_owned(),
             plugin_path: plugin.path().display().to_string(),

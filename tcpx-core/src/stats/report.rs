@@ -149,6 +149,10 @@ pub struct StagingMemory {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SessionReport {
+    /// The option `name`; may be empty.
+    pub name: String,
+    /// "host", or "gpu" with the GPU's ordinal.
+    pub device: String,
     /// `"software"` or `"hardware"`.
     pub transport: String,
     /// The plugin's name member.
