@@ -1577,6 +1577,31 @@ tcpx_status tcpx_session_register_memory_list(struct tcpx_session session,
                                               uint64_t *out_memories);
 
 /**
+ * Writes what sessions count as text that Prometheus reads, with a terminating NUL.
+ *
+ * It is one page, for a program to answer a request for `/metrics` with: a page has each metric
+ * once, so pages are not joined. `sessions` are `count` sessions or groups. Every sample has the
+ * labels `session`, the option `name`, and `device`, "host" or "gpu0" and so on; sessions that
+ * have both in common get a number behind the name. docs/metrics.md has all metrics.
+ *
+ * `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
+ * alone. Numbers grow between two calls: leave some room, or ask again after
+ * `TCPX_ERR_BUFFER_TOO_SMALL`.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for more than 65,536 sessions;
+ * `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in `out_size`. Any thread; does not block.
+ *
+ * Pointers:
+ * `sessions` is NULL or points to `count` handles; `buffer` is NULL or may be written for
+ * `capacity` bytes; `out_size` is NULL or may be written.
+ */
+tcpx_status tcpx_metrics_text(const struct tcpx_session *sessions,
+                              size_t count,
+                              char *buffer,
+                              size_t capacity,
+                              size_t *out_size);
+
+/**
  * Writes how many NICs the session's plugin offers.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block.

@@ -856,6 +856,19 @@ class Session {
     return json;
   }
 
+  /**
+   * Returns what the session counts as text that Prometheus reads; tcpx_metrics_text joins several
+   * sessions. As codes: empty after a failure.
+   */
+  std::string metricsText() const {
+    std::string text;
+    detail::check(detail::sized(text, [&](char* buffer, size_t capacity, size_t* out_size) {
+      return tcpx_metrics_text(&handle_, 1, buffer, capacity, out_size);
+    }));
+    if (!text.empty()) text.pop_back();
+    return text;
+  }
+
   /** Returns the NICs that the plugin offers. As codes: empty after a failure. */
   std::vector<tcpx_nic> nics() const {
     size_t count = 0;

@@ -33,6 +33,7 @@ mod log_sink;
 mod memory;
 mod memory_descriptor;
 mod memory_list;
+mod metrics;
 mod nic;
 mod notification;
 mod operation;
@@ -80,6 +81,7 @@ pub use memory_descriptor::{
     tcpx_memory_descriptor_serialize,
 };
 pub use memory_list::{tcpx_registration, tcpx_session_register_memory_list};
+pub use metrics::tcpx_metrics_text;
 pub use nic::{
     TCPX_NIC_NAME_BYTES, TCPX_NIC_PATH_BYTES, tcpx_gpu_count, tcpx_nic, tcpx_session_nic,
     tcpx_session_nic_count,

@@ -4,6 +4,7 @@
 #include "expect.h"
 
 static char memory[8192];
+static char page[65536];
 
 static void nulls(session_pair pair, tcpx_transfer transfer) {
   tcpx_session session = pair.left;
@@ -47,6 +48,8 @@ static void nulls(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_NULL, tcpx_session_create_transfer(session, "right", NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_session_get_stats(session, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_session_stats_json(session, memory, sizeof memory, NULL));
+  EXPECT(TCPX_ERR_NULL, tcpx_metrics_text(NULL, 1, memory, sizeof memory, &size));
+  EXPECT(TCPX_ERR_NULL, tcpx_metrics_text(&session, 1, memory, sizeof memory, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_session_nic_count(session, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_session_nic(session, 0, NULL));
   EXPECT(TCPX_ERR_NULL, tcpx_gpu_count(NULL));
@@ -88,6 +91,13 @@ static void buffers(session_pair pair, tcpx_transfer transfer) {
   TRUE(size > 100);
   OK(tcpx_session_stats_json(pair.left, memory, sizeof memory, &size));
   TRUE(strlen(memory) + 1 == size && memory[0] == '{' && strstr(memory, "\"transport\":\"software\"") != NULL);
+
+  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_metrics_text(&pair.left, 1, memory, 10, &size));
+  TRUE(size > 1000);
+  OK(tcpx_metrics_text(&pair.left, 1, page, sizeof page, &size));
+  TRUE(strlen(page) + 1 == size && strstr(page, "\ntcpx_peers{session=\"\",device=\"host\"} 1\n") != NULL);
+  OK(tcpx_metrics_text(NULL, 0, page, sizeof page, &size));
+  TRUE(size == 1 && page[0] == '\0');
 
   EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_transfer_error(transfer, &error, memory, 0, &size));
   TRUE(error == TCPX_OK && size == 1);
@@ -159,6 +169,7 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_CONN_INFO, tcpx_session_load_remote_conn_info(pair.left, "x", memory, 0));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_listen(pair.left, memory, SIZE_MAX, &size));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_stats_json(pair.left, memory, SIZE_MAX, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_metrics_text(&pair.left, SIZE_MAX, page, sizeof page, &size));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_memory_descriptor_deserialize(memory, SIZE_MAX, &descriptor));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, sizeof(tcpx_post), SIZE_MAX));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_recv_batch(transfer, &post, sizeof(tcpx_post), (size_t)TCPX_MAX_BATCH + 1));

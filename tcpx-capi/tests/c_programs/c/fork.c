@@ -148,6 +148,7 @@ static void call_everything(void) {
   REFUSED(tcpx_session_deregister_memory(pair.left, late_id));
   REFUSED(tcpx_session_get_stats(pair.left, &stats));
   REFUSED(tcpx_session_stats_json(pair.left, text, sizeof text, &size));
+  REFUSED(tcpx_metrics_text(&pair.left, 1, text, sizeof text, &size));
   REFUSED(tcpx_session_nic_count(pair.left, &size));
   REFUSED(tcpx_session_nic(pair.left, 0, &nic));
   REFUSED(tcpx_gpu_count(&size));

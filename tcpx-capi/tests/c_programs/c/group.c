@@ -8,6 +8,7 @@
 enum { WAIT_MS = 60000, BYTES = 300000, DEVICES = 3 };
 
 static const int32_t devices[DEVICES] = {TCPX_GPU_NONE, 0, 1};
+static char page[65536];
 static char notes[TCPX_MAX_NOTIFICATION_BYTES];
 
 static tcpx_session make(const char *name) {
@@ -133,6 +134,9 @@ int main(void) {
   refused(left);
   for (here = 0; here < DEVICES; ++here)
     for (there = 0; there < DEVICES; ++there) move(left, right, devices[here], devices[there]);
+  OK(tcpx_metrics_text(&left, 1, page, sizeof page, &size));
+  TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"host\"} ") != NULL);
+  TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"gpu1\"} ") != NULL);
   OK(tcpx_notify(left, "right", "done", 4));
   expect_note(right, "left");
   OK(tcpx_session_peer_state(left, "right", &state));

@@ -45,6 +45,7 @@ static void no_session(tcpx_session session) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_create_transfer(session, "x", &transfer));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_get_stats(session, &stats));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_stats_json(session, memory, sizeof memory, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_metrics_text(&session, 1, memory, sizeof memory, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_nic_count(session, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_nic(session, 0, &nic));
   EXPECT(TCPX_ERR_HANDLE, tcpx_export(session, 1, &options, memory, sizeof memory, &size));

@@ -69,6 +69,7 @@ void sessions() {
   // Sends that are posted before the receives are heard of travel on the control link.
   require(stats.bytes_received + stats.eager_bytes_received == 10, "counted");
   require(right.statsJson().back() == '}', "in words");
+  require(right.metricsText().find("tcpx_peer_bytes_total{") != std::string::npos, "for Prometheus");
   require(!right.nics().empty() && receive.error() == TCPX_OK, "nothing is wrong");
 
   tcpx::Transfer moved = std::move(receive);
