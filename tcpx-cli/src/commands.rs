@@ -3,6 +3,7 @@
 //! - `connect`, `transfer`: between two ends
 //! - `conformance`: a plugin against the rules
 //! - `doctor`, `environment`, `devices`: this machine, as `machine` sees it
+//! - `textfile`: the doctor's findings as metrics
 //! - `explain`: the diagnoses
 
 pub(crate) mod conformance;
@@ -12,4 +13,5 @@ pub(crate) mod doctor;
 pub(crate) mod environment;
 pub(crate) mod explain;
 mod machine;
+mod textfile;
 pub(crate) mod transfer;

@@ -50,6 +50,25 @@ fn the_doctors_text_object_and_exit_status_agree() {
 
 #[test]
 #[serial]
+fn a_textfile_says_what_the_object_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tcpx.prom");
+    let words = ["doctor", "--json", "--plugin", "/nonexistent/plugin.so", "--textfile"];
+    let finished = Tcpx::new(&[&words[..], &[file.to_str().unwrap()]].concat()).run();
+    assert_eq!(finished.status, Some(3), "{finished}");
+    let page = std::fs::read_to_string(&file).unwrap();
+    for code in codes(&json(&finished)) {
+        assert!(page.contains(&format!("tcpx_doctor_finding{{id=\"{code}\",")), "{code}: {page}");
+    }
+    assert!(page.contains("\ntcpx_doctor_exit_status 3\n"), "{page}");
+    // Wrong flags are no examination.
+    let refused = Tcpx::new(&["doctor", "--textfile", "/dev/null"]).run();
+    assert_eq!(refused.status, Some(64), "{refused}");
+    assert!(refused.stderr.contains("--textfile /dev/null: it is there and no file"), "{refused}");
+}
+
+#[test]
+#[serial]
 fn a_missing_plugin_is_fatal_and_named() {
     let finished = Tcpx::new(&["doctor", "--plugin", "/nonexistent/plugin.so", "--json"]).run();
     assert_eq!(finished.status, Some(3), "{finished}");

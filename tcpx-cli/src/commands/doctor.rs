@@ -1,6 +1,7 @@
 //! `tcpx doctor`: what is wrong with this machine, and what to type to cure it.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tcpx_doctor::{LiveKernel, NicCounters, data_nic_names, examine, examine_envi
 
 use super::environment::{self, Profile};
 use super::machine::{self, Least, render_findings};
+use super::textfile;
 use crate::failure::Failure;
 use crate::input::plugin_name;
 use crate::output::{print, print_json};
@@ -67,6 +69,11 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_enum, value_name = "SEVERITY")]
     min_severity: Option<Least>,
 
+    /// Also write the findings to this file as metrics, for node_exporter's textfile collector,
+    /// which reads files named *.prom
+    #[arg(long, value_name = "FILE", conflicts_with = "env")]
+    textfile: Option<PathBuf>,
+
     /// Print one JSON object instead of a text
     #[arg(long)]
     json: bool,
@@ -99,6 +106,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     report = with_profile(report, args.profile, &env);
     if let Some(gpu) = gpu {
         report = without_other_gpus(&report, gpu, &gpus);
+    }
+    if let Some(path) = &args.textfile {
+        textfile::write(path, &report)?;
     }
     let exit_status = report.exit_status();
     match args.json {
