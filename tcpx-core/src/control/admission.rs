@@ -10,6 +10,27 @@ pub(super) const MAX_HANDSHAKES: usize = 256;
 /// Most unproven connections of one address.
 pub(super) const MAX_UNPROVEN_PER_ADDRESS: usize = 64;
 
+/// Fewest of both, however few files the process may open.
+const LEAST_PLACES: usize = 8;
+
+/// How many places there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) all: usize,
+    pub(super) per_address: usize,
+}
+
+impl Places {
+    /// A process that may open so many files keeps three quarters of them from strangers: whoever
+    /// has proven itself needs some for its channels. `None`: as many as it likes.
+    pub(super) fn of_files(limit: Option<u64>) -> Self {
+        let share = limit
+            .map_or(MAX_HANDSHAKES, |files| usize::try_from(files / 4).unwrap_or(MAX_HANDSHAKES));
+        let all = share.clamp(LEAST_PLACES, MAX_HANDSHAKES);
+        Self { all, per_address: (all / 4).clamp(LEAST_PLACES, MAX_UNPROVEN_PER_ADDRESS) }
+    }
+}
+
 /// What decides whether a handshake may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occupant {
@@ -31,12 +52,12 @@ pub(super) enum Admission {
 }
 
 /// Decides on one more connection from `from`. `table` is in the order in which connections came.
-pub(super) fn admit(from: IpAddr, table: &[Occupant]) -> Admission {
+pub(super) fn admit(from: IpAddr, table: &[Occupant], places: Places) -> Admission {
     let unproven = |of: Option<IpAddr>| {
         move |occupant: &Occupant| !occupant.is_proven && of.is_none_or(|ip| ip == occupant.from)
     };
     let of_address = table.iter().filter(|occupant| unproven(Some(from))(occupant)).count();
-    let whose = match (of_address >= MAX_UNPROVEN_PER_ADDRESS, table.len() >= MAX_HANDSHAKES) {
+    let whose = match (of_address >= places.per_address, table.len() >= places.all) {
         (true, _) => Some(from),
         (false, true) => None,
         (false, false) => return Admission::Free,
@@ -50,6 +71,18 @@ pub(super) fn admit(from: IpAddr, table: &[Occupant]) -> Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MANY: Places = Places { all: MAX_HANDSHAKES, per_address: MAX_UNPROVEN_PER_ADDRESS };
+
+    #[test]
+    fn strangers_get_a_quarter_of_the_files_that_may_be_opened() {
+        for (files, all, per_address) in
+            [(1 << 20, 256, 64), (1024, 256, 64), (256, 64, 16), (64, 16, 8), (0, 8, 8)]
+        {
+            assert_eq!(Places::of_files(Some(files)), Places { all, per_address }, "{files}");
+        }
+        assert_eq!(Places::of_files(None), MANY);
+    }
 
     fn of(host: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, host])
@@ -85,7 +118,7 @@ mod tests {
             // Proven ones do not count for the share.
             (1, vec![proven(1); MAX_UNPROVEN_PER_ADDRESS], Admission::Free),
         ] {
-            assert_eq!(admit(of(from), &occupants), expected, "{from} to {occupants:?}");
+            assert_eq!(admit(of(from), &occupants, MANY), expected, "{from} to {occupants:?}");
         }
     }
 
@@ -94,7 +127,7 @@ mod tests {
         let mut table = Vec::new();
         for step in 0..10 * MAX_HANDSHAKES {
             let host = (step % 200) as u8;
-            match admit(of(host), &table) {
+            match admit(of(host), &table, MANY) {
                 Admission::Free => {}
                 Admission::Evict(index) => drop(table.remove(index)),
                 Admission::Full => panic!("nobody is proven"),

@@ -9,7 +9,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, admit};
+use rustix::process::{Resource, getrlimit};
+
+use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, Places, admit};
 use crate::control::epoll_set::{EpollSet, Interest};
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
@@ -241,7 +243,8 @@ impl ControlListener {
     fn make_room(&mut self, from: IpAddr, now: Instant) -> bool {
         let table: Vec<Occupant> =
             self.unproven.values().chain(self.proven.values()).map(occupant).collect();
-        match admit(from, &table) {
+        let places = Places::of_files(getrlimit(Resource::Nofile).current);
+        match admit(from, &table, places) {
             Admission::Free => true,
             Admission::Evict(index) => {
                 let number = self.unproven.keys().nth(index).copied();

@@ -1,0 +1,42 @@
+//! A session whose process may open few files, and many strangers at its control port.
+
+use std::net::TcpStream;
+use std::process::Command as Process;
+use std::time::Duration;
+
+use tcpx_tests::Agent;
+use tcpx_tests::script::{Command, Options};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+fn agent(limit: u32) -> Agent {
+    let mut process = Process::new("sh");
+    process.args(["-c", &format!("ulimit -n {limit}; exec \"$0\"")]);
+    process.arg(env!("CARGO_BIN_EXE_tcpx-peer")).env("TCPX_PEER_LOOPBACK", "1");
+    Agent::start_with(process)
+}
+
+#[test]
+fn peers_come_in_past_silent_strangers_to_a_process_with_few_files() {
+    let mut listener = agent(64);
+    listener.run(Command::New(Options { progress_thread: true, ..Options::default() }));
+    let conn_info: Vec<u8> = listener.get(Command::Listen);
+    let address = tcpx_tests::control_addresses(&conn_info)[0];
+    let strangers: Vec<TcpStream> =
+        (0..500).map(|_| TcpStream::connect(address).expect("the system takes it in")).collect();
+    // One after the other: five peers at once would need more files than there are.
+    for number in 0..5 {
+        let name = format!("peer{number}");
+        let mut peer = agent(1024);
+        peer.run(Command::New(Options::default()));
+        peer.run(Command::Load { peer: "listener".into(), conn_info: conn_info.clone() });
+        listener.tell(Command::Accept { peer: name.clone() });
+        peer.tell(Command::Connect { peer: "listener".into() });
+        peer.hear(PATIENCE).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
+        listener.hear(PATIENCE).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
+        listener.tell(Command::Disconnect { peer: name });
+        peer.run(Command::Disconnect { peer: "listener".into() });
+        listener.hear(PATIENCE).expect("a goodbye");
+    }
+    drop(strangers);
+}
