@@ -9,5 +9,5 @@ mod error_line;
 mod reason;
 
 pub(crate) use connection::ConnectionError;
-pub(crate) use error_line::error_line;
+pub(crate) use error_line::{error_line, is_out_of_files};
 pub(crate) use reason::{Failure, one_line, usage_line};

@@ -16,9 +16,12 @@
 //! measured bytes.
 //!
 //! - `program`: all of it, for a command with two ends; the others are its parts
-//! - `args`: which end this process is, and where the other one is
+//! - `args`, `role`: which end this process is, and where the other one is
 //! - `server_address`: where a server is, as the user says it
 //! - `socket`: listen, accept and dial, with deadlines
+//! - `door`: who connects is heard, and let in or turned away
+//! - `token`: what proves that an end is the right one
+//! - `serving`: the client of a server, and what others hear meanwhile
 //! - `started_server`: the server as a child process
 //! - `message`, `link`: what the two ends say to each other, and the connection that carries it
 //! - `client`, `server`: the steps of each end
@@ -28,21 +31,27 @@
 mod agreed;
 mod args;
 mod client;
+mod door;
 mod link;
 mod message;
 mod program;
+mod role;
 mod server;
 mod server_address;
+mod serving;
 mod socket;
 mod started_server;
+mod token;
 mod watch;
 
 pub(crate) use agreed::Agreed;
-pub(crate) use args::{EndsArgs, Role};
+pub(crate) use args::EndsArgs;
+pub(crate) use door::Door;
 pub(crate) use link::Link;
 pub(crate) use message::{Message, RESULT_LIMIT};
 pub(crate) use program::Program;
-pub(crate) use socket::{accept, bind};
+pub(crate) use role::Role;
+pub(crate) use socket::bind;
 pub(crate) use watch::LinkWatch;
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 
 mod tcpx;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serial_test::serial;
@@ -190,39 +189,6 @@ fn a_server_that_accepts_and_is_silent() {
     let address = silent.local_addr().unwrap().to_string();
     let client = Tcpx::new(&["connect", "client", &address, "--timeout", "4"]).run();
     expect_only(&client, FAILED, &["no greeting within 3 s (of --timeout 4 s)"]);
-}
-
-#[test]
-#[serial]
-fn garbage_on_the_bootstrap_port() {
-    // Frames of length, kind and body. A greeting is of kind 0, an abort of kind 1, a request of 2.
-    let greeting = [1, 0, 0, 0, 0, 0, 0, 0, 7];
-    let after_greeting = |bytes: &[u8]| [&greeting, bytes].concat();
-    let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
-    let nonsense = after_greeting(&[3, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff]);
-    let out_of_turn = after_greeting(&[0, 0, 0, 0, 5, 0, 0, 0]);
-    let gives_up = after_greeting(&[4, 0, 0, 0, 1, 0, 0, 0, 3, b'w', b'h', b'y']);
-    for (bytes, words) in [
-        (&b"GET / HTTP/1.1\r\nHost: tcpx\r\n\r\n"[..], "does not speak this protocol"),
-        (&[1, 0, 0, 0, 0, 0, 0, 0, 99], "version 99"),
-        (&huge, "4294967295 bytes"),
-        (&nonsense, "cannot be read"),
-        (&out_of_turn, "sent its go where its request was due"),
-        (&gives_up, "the other end failed: why"),
-        (b"TCPX", "closed the connection"),
-        (&[0, 1, 0, 0, 0, 0, 0, 0], "frame of 256 bytes"),
-        (&after_greeting(&[3, 0]), "closed the connection"),
-        (b"", "closed the connection"),
-    ] {
-        let server = Server::start(&["perf", "server"]);
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-        stream.write_all(bytes).unwrap();
-        // The server may have read enough and hung up already. It is through once nothing more can
-        // be read.
-        let _ = stream.shutdown(std::net::Shutdown::Write);
-        let _ = stream.read_to_end(&mut Vec::new());
-        expect(&server.finish(), FAILED, &[words]);
-    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
         check_plan: &|()| Ok(()),
         body: &|agreed, ()| Ok(describe(agreed)),
     };
-    program.run()?.map_or(Ok(()), |text| print(&text))
+    program.run(|text| print(&text))
 }
 
 fn describe(agreed: &Agreed<'_>) -> String {

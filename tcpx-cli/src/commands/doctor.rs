@@ -47,8 +47,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "NAME")]
     nic: Option<String>,
 
-    /// Also see whether this address can be reached: connect, and close at once. A `tcpx` server
-    /// that waits there takes that for its client and ends
+    /// Also see whether this address can be reached: connect, and close at once
     #[arg(long, value_name = "ADDR:PORT")]
     peer: Option<String>,
 

@@ -14,10 +14,10 @@ pub(crate) enum ConnectionError {
     )]
     PortInUse { address: SocketAddr, error: Error },
     #[error(
-        "nobody connected to {address} within {waited}; start the client with this host's address, \
-         or wait longer with --timeout"
+        "nobody connected to {address} within {waited}{others}; start the client with this host's \
+         address, or wait longer with --timeout"
     )]
-    NobodyCame { address: SocketAddr, waited: Deadline },
+    NobodyCame { address: SocketAddr, waited: Deadline, others: String },
     #[error("process {pid}, started here as the other end, did not connect within {waited}")]
     StartedStaysAway { pid: u32, waited: Deadline },
     #[error(
@@ -27,7 +27,7 @@ pub(crate) enum ConnectionError {
     NoServer { address: String, waited: Deadline, tried: SocketAddr, error: Error },
     #[error(
         "no server at {address} within {waited}: {tried}: {error}; the server listens on IPv4 \
-         alone: give its IPv4 address"
+         alone: give its IPv4 address, or start it with --bind ::"
     )]
     NoServerOverIpv6 { address: String, waited: Deadline, tried: SocketAddr, error: Error },
     #[error(
@@ -41,6 +41,15 @@ pub(crate) enum ConnectionError {
         their_version: u16,
         our_version: u16,
     },
+    #[error("{peer}: the token is another one; give both ends the one that the server shows")]
+    OtherToken { peer: SocketAddr },
+    #[error(
+        "{peer} wants a token, and this end has none; give both ends the one that the server \
+         shows: --token TOKEN"
+    )]
+    TokenWanted { peer: SocketAddr },
+    #[error("{peer} asks for no token, so it may be anybody; start it with --token too")]
+    NoTokenWanted { peer: SocketAddr },
     #[error(
         "server address \"{address}\": {reason}; give a host name or address, with :PORT if it is \
          not --port: 10.0.0.1, 10.0.0.1:12345, [fe80::1]:12345"

@@ -39,6 +39,11 @@ fn code_of(failure: &Failure) -> Option<Code> {
         Failure::Connection(ConnectionError::OtherRelease { .. }) => {
             &connection::PEER_VERSION_DIFFERS
         }
+        Failure::Connection(
+            ConnectionError::OtherToken { .. }
+            | ConnectionError::TokenWanted { .. }
+            | ConnectionError::NoTokenWanted { .. },
+        ) => &connection::TOKEN_DIFFERS,
         Failure::Usage(_) => &transfer::COMMAND_LINE_WRONG,
         Failure::Io { error, .. } if is_out_of_files(error) => &limits::OPEN_FILES_LIMIT,
         Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
@@ -56,7 +61,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
 }
 
 /// Whether the process, or the system, may open no more files.
-fn is_out_of_files(error: &std::io::Error) -> bool {
+pub(crate) fn is_out_of_files(error: &std::io::Error) -> bool {
     let number = error.raw_os_error();
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| number == Some(errno.raw_os_error()))
 }

@@ -28,9 +28,10 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
             measure(agreed, plan)
         },
     };
-    let Some(report) = program.run()? else { return Ok(()) };
-    print(&if args.json { json(&report)? } else { table::render(&report) })?;
-    report.mismatch().map_or(Ok(()), |mismatch| Err(Failure::NotVerified(mismatch.to_owned())))
+    program.run(|report| {
+        print(&if args.json { json(&report)? } else { table::render(&report) })?;
+        report.mismatch().map_or(Ok(()), |mismatch| Err(Failure::NotVerified(mismatch.to_owned())))
+    })
 }
 
 fn measure(agreed: &mut Agreed<'_>, plan: &Plan) -> Result<Report, Failure> {

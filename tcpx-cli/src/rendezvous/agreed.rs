@@ -4,9 +4,9 @@ use std::ops::Deref;
 
 use tcpx_core::Session;
 
-use super::args::Role;
 use super::link::Link;
 use super::message::Connected;
+use super::role::Role;
 use crate::failure::Failure;
 use crate::session::Memory;
 

@@ -1,8 +1,10 @@
 //! Which end of a command this process is, and where the other one is.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use super::role::Role;
 use super::server_address::ServerAddress;
+use super::token::{Token, TokenChoice, token_choice};
 use crate::budget::Budget;
 use crate::failure::{ConnectionError, Failure};
 use crate::input::Seconds;
@@ -25,6 +27,22 @@ pub(crate) struct EndsArgs {
     #[arg(long, default_value_t = 12345, value_name = "PORT", help_heading = "Connection")]
     pub(super) port: u16,
 
+    /// Address on which the server listens; :: for IPv6 and IPv4 [server] [default: 0.0.0.0]
+    #[arg(long, value_name = "IP", help_heading = "Connection")]
+    pub(super) bind: Option<IpAddr>,
+
+    /// Only ends that know the same token meet: auto (the server makes one and shows it), a token
+    /// of at least 12 letters, or @FILE, which holds one. It is proven, never sent. Without it
+    /// whoever reaches the server's port takes part: for trusted networks only [server, client]
+    #[arg(long, value_name = "auto|@FILE|TOKEN", value_parser = token_choice,
+          help_heading = "Connection")]
+    token: Option<TokenChoice>,
+
+    /// Serve one client after the other until interrupted; who comes meanwhile hears that the
+    /// server is busy. --timeout is for each client then [server]
+    #[arg(long, help_heading = "Connection")]
+    pub(super) forever: bool,
+
     /// Longest time for the whole command, from its start to its end: meeting the other end, the
     /// work, the goodbye, for which a quarter is kept (at most 5 s), and the end of a started
     /// process [default: none; each step has 30 s: until the other end comes, until both agree, one
@@ -42,31 +60,6 @@ pub(crate) struct EndsArgs {
 
     #[command(flatten)]
     pub(crate) session: SessionArgs,
-}
-
-/// What a process is of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Role {
-    /// Wait for a client and receive
-    Server,
-    /// Connect to a server and send
-    Client,
-}
-
-impl Role {
-    pub(crate) fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
 }
 
 impl EndsArgs {
@@ -100,8 +93,39 @@ impl EndsArgs {
             }
             (_, None) => None,
         };
+        if self.role() == Role::Client {
+            self.refuse_servers_flags()?;
+        }
         self.parent.map_or(Ok(()), process::live_with)?;
         Ok((budget, server))
+    }
+}
+
+impl EndsArgs {
+    /// The token, if this end has one.
+    pub(super) fn token(&self) -> Result<Option<Token>, Failure> {
+        self.token.as_ref().map(|choice| choice.token(self.role())).transpose()
+    }
+
+    /// The time of a client of a server that serves several. It begins now.
+    pub(super) fn budget(&self) -> Budget {
+        Budget::new(self.timeout.map(|timeout| timeout.0))
+    }
+
+    fn refuse_servers_flags(&self) -> Result<(), Failure> {
+        let is_pair = self.end.is_none();
+        let given = [
+            ("--bind", self.bind.is_some()),
+            ("--forever", self.forever),
+            ("--token", self.token.is_some() && is_pair),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((flag, _)) if is_pair => Err(Failure::Usage(format!(
+                "{flag} is for a server; two ends on this machine meet over loopback"
+            ))),
+            Some((flag, _)) => Err(Failure::Usage(format!("{flag} is for the server"))),
+        }
     }
 }
 

@@ -4,9 +4,10 @@ use serde::Serialize;
 use tcpx_core::Session;
 
 use super::agreed::{Agreed, Agreement};
-use super::args::Role;
 use super::link::{Link, encode};
 use super::message::{Answer, Request};
+use super::role::Role;
+use super::token::Token;
 use crate::failure::Failure;
 use crate::session::SessionRequest;
 
@@ -29,8 +30,8 @@ pub(super) struct Accepted<'a> {
 }
 
 impl<'a> Reached<'a> {
-    pub(super) fn new(link: &'a mut Link) -> Result<Self, Failure> {
-        link.greet()?;
+    pub(super) fn new(link: &'a mut Link, token: Option<&Token>) -> Result<Self, Failure> {
+        link.greet(Role::Client, token)?;
         tracing::debug!(server = %link.peer(), "Bootstrap connection established");
         Ok(Self { link })
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tcpx_wire::frame;
 
-use super::message::{Abort, Greeting, Message, RELEASE, RESULT_LIMIT, VERSION, name};
+use super::message::{Abort, Greeting, Message, Proof, RELEASE, RESULT_LIMIT, VERSION, name};
+use super::role::Role;
+use super::token::Token;
 use super::watch::LinkWatch;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
@@ -60,15 +62,44 @@ impl Link {
         LinkWatch::new(Arc::clone(&self.stream), self.peer, self.budget)
     }
 
-    /// Both ends say which version of the messages they speak.
-    pub(super) fn greet(&mut self) -> Result<(), Failure> {
-        self.send(&Greeting::own())?;
+    /// Both ends say which version of the messages they speak, and prove that they know the token
+    /// if they have one: the client first, so that nobody learns anything from asking.
+    pub(super) fn greet(&mut self, role: Role, token: Option<&Token>) -> Result<(), Failure> {
+        let own = Greeting::own(token.is_some())?;
+        self.send(&own)?;
+        let theirs = self.hear_greeting()?;
+        let peer = self.peer;
+        let token = match (token, theirs.wants_proof) {
+            (None, false) => return Ok(()),
+            (None, true) => return Err(ConnectionError::TokenWanted { peer }.into()),
+            (Some(_), false) => return Err(ConnectionError::NoTokenWanted { peer }.into()),
+            (Some(token), true) => token,
+        };
+        let (client, server) = match role {
+            Role::Client => (&own.nonce, &theirs.nonce),
+            Role::Server => (&theirs.nonce, &own.nonce),
+        };
+        let proof = Proof(token.proof(role, client, server));
+        if role == Role::Client {
+            self.send(&proof)?;
+        }
+        let Proof(shown) = self.receive()?;
+        if !token.is_proven(&shown, role.other(), client, server) {
+            return Err(ConnectionError::OtherToken { peer }.into());
+        }
+        if role == Role::Server {
+            self.send(&proof)?;
+        }
+        Ok(())
+    }
+
+    fn hear_greeting(&mut self) -> Result<Greeting, Failure> {
         let (kind, body) =
             self.next(name(Greeting::KIND), Greeting::BODY_LIMIT, self.deadline())?;
         let theirs = Greeting::read(&body).filter(|_| kind == Greeting::KIND);
         match theirs.ok_or_else(|| self.garbage("it sent no greeting".into()))? {
-            Greeting { version: VERSION, .. } => Ok(()),
-            Greeting { version: their_version, release: theirs } => {
+            greeting @ Greeting { version: VERSION, .. } => Ok(greeting),
+            Greeting { version: their_version, release: theirs, .. } => {
                 let (peer, ours, our_version) = (self.peer, RELEASE, VERSION);
                 let other = ConnectionError::OtherRelease {
                     peer,
@@ -80,6 +111,11 @@ impl Link {
                 Err(other.into())
             }
         }
+    }
+
+    /// The rendezvous is to be over by then.
+    pub(super) fn limit(&mut self, deadline: Deadline) {
+        self.rendezvous = Some(deadline);
     }
 
     /// Both ends are connected: from now on each message has a deadline of its own.
@@ -249,118 +285,4 @@ impl Write for Timed<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use proptest::prelude::*;
-
-    use super::super::message::{Answer, Connected, Request};
-    use super::*;
-
-    const LONG: Option<Duration> = Some(Duration::from_secs(60));
-
-    /// Two ends that have greeted each other.
-    fn pair(timeouts: [Option<Duration>; 2]) -> [Link; 2] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let right = listener.accept().unwrap().0;
-        let mut left = Link::new(left, Budget::new(timeouts[0])).unwrap();
-        let mut right = Link::new(right, Budget::new(timeouts[1])).unwrap();
-        std::thread::scope(|scope| {
-            let greeted = scope.spawn(|| left.greet());
-            right.greet().unwrap();
-            greeted.join().unwrap().unwrap();
-        });
-        [left, right]
-    }
-
-    #[test]
-    fn one_deadline_bounds_the_whole_rendezvous() {
-        let [mut left, mut right] = pair([LONG, LONG]);
-        left.rendezvous = Some(Deadline::after(Duration::from_millis(20)));
-        let silent = left.receive::<Connected>().unwrap_err().to_string();
-        assert!(silent.contains("no word that it is connected within 0.02 s"), "{silent}");
-        // What comes later is too late, although it comes in time after the message before.
-        right.send(&Connected).unwrap();
-        let late = left.receive::<Connected>().unwrap_err().to_string();
-        assert_eq!(late, silent);
-        left.end_rendezvous();
-        let Connected = left.receive().unwrap();
-    }
-
-    #[test]
-    fn one_deadline_bounds_the_whole_command_too() {
-        let [mut left, mut right] = pair([LONG, LONG]);
-        left.end_rendezvous();
-        left.budget = Budget::new(Some(Duration::from_millis(20)));
-        for _ in 0..2 {
-            let silent = left.receive::<Connected>().unwrap_err().to_string();
-            assert!(silent.contains("within 0.015 s (of --timeout 0.02 s)"), "{silent}");
-            right.send(&Connected).unwrap();
-        }
-    }
-
-    #[test]
-    fn another_release_is_named_beside_this_one() {
-        // Version 5 said no release; a later one may say more.
-        let later = Greeting { version: 9, release: "2.7.1".into() };
-        let later = [encode(&later).unwrap(), vec![1, 2, 3]].concat();
-        for (greeting, theirs) in [
-            (vec![5], ["tcpx of another release", "version 5 and"]),
-            (later, ["tcpx 2.7.1", "version 9 and"]),
-        ] {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let mut link = Link::new(listener.accept().unwrap().0, Budget::new(LONG)).unwrap();
-            let mut bytes = Vec::new();
-            frame::append(&mut bytes, Greeting::KIND, |out| out.extend_from_slice(&greeting));
-            other.write_all(&bytes).unwrap();
-            let text = link.greet().unwrap_err().to_string();
-            let ours = format!("this end tcpx {RELEASE}");
-            for words in [theirs[0], theirs[1], &ours, "install one release on both hosts"] {
-                assert!(text.contains(words), "{words}: {text}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_end_that_failed_first_has_the_reason() {
-        let [mut left, mut right] = pair([LONG, LONG]);
-        right.send(&Connected).unwrap();
-        let first = right.explain(Failure::Usage("too\nmany channels".into()));
-        assert!(matches!(first, Failure::Usage(_)), "{first}");
-        let lost = left.unread(ErrorKind::ConnectionReset.into(), "go", left.deadline());
-        // The message before the reason is passed over.
-        let second = left.explain(lost).to_string();
-        assert_eq!(second, "the other end failed: too many channels");
-    }
-
-    #[test]
-    fn a_reason_is_sent_even_when_the_deadline_was_the_failure() {
-        let [mut left, mut right] = pair([LONG, LONG]);
-        left.rendezvous = Some(Deadline::after(Duration::from_millis(50)));
-        let silent = left.receive::<Connected>().unwrap_err();
-        left.explain(silent);
-        let told = right.receive::<Connected>().unwrap_err().to_string();
-        assert!(
-            told.contains("the other end failed: ") && told.contains("within 0.05 s"),
-            "{told}"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_do_harm(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = decode::<Request>(&bytes);
-            let _ = decode::<Answer>(&bytes);
-        }
-
-        #[test]
-        fn a_body_has_to_be_used_up(reason in ".{0,20}", more in 1usize..4) {
-            let mut body = encode(&Abort(reason.clone())).unwrap();
-            prop_assert_eq!(decode::<Abort>(&body).map(|abort| abort.0), Some(reason));
-            body.extend(vec![0; more]);
-            prop_assert!(decode::<Abort>(&body).is_none());
-        }
-    }
-}
+mod tests;

@@ -3,10 +3,12 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::token::Nonce;
+use crate::failure::Failure;
 use crate::session::SessionRequest;
 
 /// What each kind of message is called in errors. A kind's number is its place here.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "greeting",
     "abort",
     "request",
@@ -17,12 +19,13 @@ const NAMES: [&str; 10] = [
     "offer of plain sockets",
     "verdict",
     "key",
+    "proof of the token",
 ];
 
 /// Of the messages and their order; every change makes a new one. 1 and 2 had other frames, in 3 a
-/// client always asked for a chunk size, 4 and 6 had fewer ways to measure, and 5 did not say its
-/// release.
-pub(super) const VERSION: u16 = 7;
+/// client always asked for a chunk size, 4 and 6 had fewer ways to measure, 5 did not say its
+/// release, and 7 knew no token.
+pub(super) const VERSION: u16 = 8;
 /// Of this program.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// Longest body of a command's results, in bytes.
@@ -48,20 +51,35 @@ pub(super) struct Greeting {
     pub(super) version: u16,
     /// Of tcpx. Versions below 6 do not say it.
     pub(super) release: String,
+    /// What the other end's proof has to be about.
+    pub(super) nonce: Nonce,
+    /// This end has a token, and wants it proven.
+    pub(super) wants_proof: bool,
 }
 
 impl Greeting {
-    pub(super) fn own() -> Self {
-        Self { version: VERSION, release: RELEASE.into() }
+    pub(super) fn own(wants_proof: bool) -> Result<Self, Failure> {
+        let mut nonce = Nonce::default();
+        getrandom::fill(&mut nonce)
+            .map_err(|error| Failure::io("choosing a number")(error.into()))?;
+        Ok(Self { version: VERSION, release: RELEASE.into(), nonce, wants_proof })
     }
 
     /// Of any version.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         let (version, rest) = postcard::take_from_bytes(body).ok()?;
+        if version == VERSION {
+            return postcard::take_from_bytes(body).ok().map(|(greeting, _)| greeting);
+        }
         let release: Option<String> = postcard::take_from_bytes(rest).ok().map(|(text, _)| text);
-        Some(Self { version, release: release.unwrap_or_else(|| "of another release".into()) })
+        let release = release.unwrap_or_else(|| "of another release".into());
+        Some(Self { version, release, nonce: Nonce::default(), wants_proof: false })
     }
 }
+
+/// The client, then the server: I know the token.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Proof(pub(super) [u8; 32]);
 
 /// Either end: I give up, and this is why.
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,6 +115,12 @@ pub(super) struct Connected;
 impl Message for Greeting {
     const KIND: u16 = 0;
     const BODY_LIMIT: usize = 64;
+}
+
+impl Message for Proof {
+    const KIND: u16 = 10;
+    // Where the other end may say instead why there is none.
+    const BODY_LIMIT: usize = 8 << 10;
 }
 
 impl Message for Abort {

@@ -1,18 +1,19 @@
 //! A command with two ends, from its flags to its goodbye.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tcpx_core::{Session, SessionOptions};
 
 use super::agreed::Agreed;
-use super::args::{EndsArgs, Role};
+use super::args::EndsArgs;
 use super::client::Reached;
 use super::link::Link;
-use super::server::{Greeted, Heard};
+use super::role::Role;
+use super::server::{Greeted, Heard, Offered};
 use super::server_address::ServerAddress;
+use super::serving::{Client, Port};
 use super::socket;
 use super::started_server::StartedServer;
 use crate::backstop::Backstop;
@@ -36,18 +37,23 @@ pub(crate) struct Program<'a, P, T> {
 }
 
 impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
-    /// Makes a session, meets the other end, connects, does the work and says goodbye. On failure
-    /// each end knows why.
+    /// Makes a session, meets the other end, connects, does the work and says goodbye; a server
+    /// that runs for ever does so with one client after the other. On failure each end knows why.
     ///
-    /// `None`: this end worked for the process that started it, which tells the result.
-    pub(crate) fn run(&self) -> Result<Option<T>, Failure> {
+    /// `tell` has the results, unless this end worked for the process that started it.
+    pub(crate) fn run(&self, tell: impl Fn(T) -> Result<(), Failure>) -> Result<(), Failure> {
         let (budget, server) = self.ends.begin(self.command)?;
+        if self.ends.forever {
+            return self.serve_forever(tell);
+        }
         let backstop = Backstop::start(budget)?;
         let result = match self.ends.role() {
             Role::Client => self.as_client(server.as_ref(), budget, &backstop)?,
             Role::Server => self.as_server(budget, &backstop)?,
         };
-        Ok((!self.ends.is_started_end()).then_some(result))
+        // Telling has no deadline.
+        drop(backstop);
+        if self.ends.is_started_end() { Ok(()) } else { tell(result) }
     }
 
     /// `address`: of the server; `None`: it is started here.
@@ -63,10 +69,11 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
         // First of all: what is wrong here shows before anything is started or reached.
         self.try_out(options.clone(), budget, backstop)?;
         backstop.enter("reaching the server");
+        let token = self.ends.token()?;
         let (mut link, server) = reach_server(self.command, self.ends, address, budget)?;
         let request = args.request(&options, memory);
         let mut slot = None;
-        let outcome = Reached::new(&mut link)
+        let outcome = Reached::new(&mut link, token.as_ref())
             .and_then(|reached| reached.ask(self.command, request, &plan)?.answer())
             .and_then(|accepted| {
                 backstop.enter("connecting to the server");
@@ -92,19 +99,52 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
         // What is wrong with plugin and settings shows now and not when a client comes.
         self.try_out(self.ends.session.setup(budget)?.options, budget, backstop)?;
         backstop.enter("waiting for the client");
-        let mut link = meet_client(self.ends, budget)?;
+        let Some(address) = self.ends.dial else {
+            return self.serve(Port::open(self.ends)?.client(budget)?, backstop);
+        };
+        // The process that started this one waits there.
+        let mut link = socket::dial(&address.into(), self.ends.port, budget)?;
+        match Greeted::new(&mut link, None).and_then(Greeted::hear_request) {
+            Ok(request) => self.serve(Client { link, request }, backstop),
+            Err(failure) => Err(self.give_up(&mut link, failure, backstop)),
+        }
+    }
+
+    /// One client after the other. What goes wrong with one is said, and ends nothing.
+    fn serve_forever(&self, tell: impl Fn(T) -> Result<(), Failure>) -> Result<(), Failure> {
+        let budget = self.ends.budget();
+        self.try_out(self.ends.session.setup(budget)?.options, budget, &Backstop::start(budget)?)?;
+        let port = Port::open(self.ends)?;
+        loop {
+            let client = port.client(Budget::new(None))?;
+            let address = client.link.peer();
+            let _busy = port.turn_others_away(address)?;
+            let backstop = Backstop::start(client.link.budget())?;
+            let outcome = self.serve(client, &backstop);
+            drop(backstop);
+            if let Err(failure) = outcome.and_then(&tell) {
+                let line = error_line(&failure, self.ends.session.plugin.as_ref());
+                // Nobody may be reading; the next client comes all the same.
+                let _ = writeln!(std::io::stderr(), "error: client {address}: {line}");
+            }
+        }
+    }
+
+    /// Does what a client wants.
+    fn serve(&self, client: Client, backstop: &Backstop) -> Result<T, Failure> {
+        let Client { mut link, request } = client;
+        let budget = link.budget();
+        backstop.enter("connecting to the client");
         // Outlives what is said of its failure: the other end should hear the reason first.
         let mut slot = None;
-        let outcome = Greeted::new(&mut link).and_then(Greeted::hear).and_then(|heard| {
-            backstop.enter("connecting to the client");
-            match self.prepare(&heard, budget) {
-                Err(failure) => Err(heard.refuse(&failure)),
-                Ok((plan, session, conn_info)) => {
-                    let offered = heard.offer(slot.insert(session), conn_info)?;
-                    self.work(offered.connect()?, &plan, backstop)
-                }
-            }
-        });
+        let heard = Heard::of(&mut link, request);
+        let outcome = match self.prepare(&heard, budget) {
+            Err(failure) => Err(heard.refuse(&failure)),
+            Ok((plan, session, conn_info)) => heard
+                .offer(slot.insert(session), conn_info)
+                .and_then(Offered::connect)
+                .and_then(|agreed| self.work(agreed, &plan, backstop)),
+        };
         let outcome = outcome.map_err(|failure| self.give_up(&mut link, failure, backstop));
         drop(slot);
         outcome
@@ -138,6 +178,10 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
         let mut options = self.ends.session.adopt(heard.session(), budget)?.options;
         // The data link should run over the network that the client came by.
         options.advertise = vec![heard.local_ip()];
+        if options.listen.ip().is_unspecified() {
+            // And nobody needs to reach it elsewhere.
+            options.listen.set_ip(heard.local_ip());
+        }
         let session = Session::new(options)?;
         let conn_info = session.listen()?;
         Ok((plan, session, conn_info))
@@ -166,20 +210,6 @@ fn reach_server(
     Ok((link, Some(server)))
 }
 
-/// Waits for the client. A started server dials it.
-fn meet_client(args: &EndsArgs, budget: Budget) -> Result<Link, Failure> {
-    if let Some(address) = args.dial {
-        return socket::dial(&address.into(), args.port, budget);
-    }
-    let listener = socket::bind((Ipv4Addr::UNSPECIFIED, args.port).into())?;
-    let address =
-        listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
-    // Nobody may be reading; the client may know the port all the same.
-    let _ = writeln!(std::io::stderr(), "listening on {address}");
-    let stream = socket::accept(&listener, None, budget.step())?;
-    Link::new(stream, budget)
-}
-
 /// Both ends in this process: runs the steps of both and does `body` at each. Returns the client's
 /// result, then the server's.
 #[cfg(test)]
@@ -200,13 +230,13 @@ pub(crate) fn connect_both<T: Send>(body: impl Fn(&mut Agreed<'_>) -> T + Sync) 
         let client = scope.spawn(|| {
             let mut link = Link::new(dialled, Budget::new(None)).unwrap();
             let (session, request) = test_session();
-            let asked = Reached::new(&mut link).unwrap().ask("test", request, &()).unwrap();
+            let asked = Reached::new(&mut link, None).unwrap().ask("test", request, &()).unwrap();
             let agreed = asked.answer().unwrap().connect(&session).unwrap();
             finish(agreed)
         });
         let mut link = Link::new(accepted, Budget::new(None)).unwrap();
         let (session, _) = test_session();
-        let heard = Greeted::new(&mut link).unwrap().hear().unwrap();
+        let heard = Greeted::new(&mut link, None).unwrap().hear().unwrap();
         let offered = heard.offer(&session, session.listen().unwrap()).unwrap();
         let server = finish(offered.connect().unwrap());
         [client.join().unwrap(), server]

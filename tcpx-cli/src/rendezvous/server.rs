@@ -6,9 +6,10 @@ use serde::de::DeserializeOwned;
 use tcpx_core::Session;
 
 use super::agreed::{Agreed, Agreement};
-use super::args::Role;
 use super::link::{Link, decode};
 use super::message::{Answer, Request};
+use super::role::Role;
+use super::token::Token;
 use crate::failure::Failure;
 use crate::session::SessionRequest;
 
@@ -31,8 +32,8 @@ pub(super) struct Offered<'a> {
 }
 
 impl<'a> Greeted<'a> {
-    pub(super) fn new(link: &'a mut Link) -> Result<Self, Failure> {
-        link.greet()?;
+    pub(super) fn new(link: &'a mut Link, token: Option<&Token>) -> Result<Self, Failure> {
+        link.greet(Role::Server, token)?;
         tracing::debug!(client = %link.peer(), "Bootstrap connection established, sending handle");
         Ok(Self { link })
     }
@@ -41,9 +42,19 @@ impl<'a> Greeted<'a> {
         let request = self.link.receive()?;
         Ok(Heard { link: self.link, request })
     }
+
+    /// The request alone, for whoever goes on with it elsewhere.
+    pub(super) fn hear_request(self) -> Result<Request, Failure> {
+        Ok(self.hear()?.request)
+    }
 }
 
 impl<'a> Heard<'a> {
+    /// `request`: what was heard on `link`.
+    pub(super) fn of(link: &'a mut Link, request: Request) -> Self {
+        Self { link, request }
+    }
+
     /// What the client wants done, if it runs the same `command`.
     pub(super) fn plan<P: DeserializeOwned>(&self, command: &str) -> Result<P, Failure> {
         let asked = &self.request.command;
@@ -116,11 +127,12 @@ mod tests {
             let client = scope.spawn(|| {
                 let mut link = Link::new(dialled, Budget::new(None)).unwrap();
                 let (_, request) = test_session();
-                let asked = Reached::new(&mut link).unwrap().ask("perf", request, &7).unwrap();
+                let asked =
+                    Reached::new(&mut link, None).unwrap().ask("perf", request, &7).unwrap();
                 asked.answer().err().unwrap().to_string()
             });
             let mut link = Link::new(accepted, Budget::new(None)).unwrap();
-            let heard = Greeted::new(&mut link).unwrap().hear().unwrap();
+            let heard = Greeted::new(&mut link, None).unwrap().hear().unwrap();
             assert_eq!(heard.plan::<i32>("perf").unwrap(), 7);
             let unreadable = heard.plan::<(i32, String)>("perf").unwrap_err();
             assert!(matches!(unreadable, Failure::Refusing(_)), "{unreadable}");

@@ -52,7 +52,9 @@ pub(crate) fn accept(
         if !waited.poll(&mut fds).map_err(Failure::io("waiting for a connection"))? {
             let address = listener.local_addr();
             let address = address.map_err(Failure::io("asking for the listener's address"))?;
-            return Err(ConnectionError::NobodyCame { address, waited }.into());
+            return Err(
+                ConnectionError::NobodyCame { address, waited, others: String::new() }.into()
+            );
         }
         let nobody_came = fds[0].revents().is_empty();
         if let (true, Some(child)) = (nobody_came, &mut child) {

@@ -160,6 +160,11 @@ impl Server {
         Self { running, port }
     }
 
+    /// The next line of stderr that contains `words`.
+    pub(crate) fn wait_for_line(&self, words: &str) -> String {
+        self.running.wait_for_line(words)
+    }
+
     pub(crate) fn running(&mut self) -> &mut Running {
         &mut self.running
     }

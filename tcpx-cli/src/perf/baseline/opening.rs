@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::socket::PlainSocket;
 use crate::failure::Failure;
 use crate::input::variables;
-use crate::rendezvous::{self, Agreed, Message, Role};
+use crate::rendezvous::{self, Agreed, Door, Message, Role};
 
 /// Sockets of one comm, as the plugins count them.
 const MOST_SOCKETS_PER_COMM: u16 = 8;
@@ -71,7 +71,8 @@ fn connect(agreed: &mut Agreed<'_>) -> Result<Vec<PlainSocket>, Failure> {
     sockets.map_err(Failure::io("connecting a plain socket"))
 }
 
-/// Connections that do not come from the client are turned away.
+/// Connections that do not come from the client are turned away, and silent ones keep nobody
+/// waiting. One deadline is for all.
 fn accept(agreed: &mut Agreed<'_>, sockets: u16) -> Result<Vec<PlainSocket>, Failure> {
     let listener = rendezvous::bind(SocketAddr::new(agreed.link.local_ip(), 0))?;
     let address =
@@ -83,16 +84,21 @@ fn accept(agreed: &mut Agreed<'_>, sockets: u16) -> Result<Vec<PlainSocket>, Fai
     let budget = agreed.link.budget();
     let waited = budget.step();
     let mut accepted: Vec<Option<PlainSocket>> = (0..sockets).map(|_| None).collect();
-    while accepted.iter().any(Option::is_none) {
-        let stream = rendezvous::accept(&listener, None, waited)?;
+    let mut door = Door::new(&listener, move |stream| {
         let mut greeting = [0; GREETING_BYTES];
         let greeted = PlainSocket::new(stream, budget)
             .and_then(|socket| socket.receive(&mut greeting).map(|()| socket));
         let socket = greeted.map_err(Failure::io("greeting a plain socket"))?;
         let index = u16::from_le_bytes([greeting[16], greeting[17]]);
-        match accepted.get_mut(usize::from(index)) {
-            Some(slot @ None) if greeting == offer.greeting(index) => *slot = Some(socket),
-            _ => tracing::warn!("a connection to the port of the plain sockets was turned away"),
+        match greeting == offer.greeting(index) {
+            true => Ok((index, socket)),
+            false => Err(Failure::OtherEnd("it is no plain socket of the client".into())),
+        }
+    })?;
+    while accepted.iter().any(Option::is_none) {
+        let (index, socket) = door.admit(waited, None)?;
+        if let Some(slot @ None) = accepted.get_mut(usize::from(index)) {
+            *slot = Some(socket);
         }
     }
     Ok(accepted.into_iter().flatten().collect())

@@ -1,0 +1,282 @@
+//! Lets in those who prove to be the other end. Whoever else connects keeps nobody waiting, and
+//! ends nothing: each is heard by a thread of its own, for a short time.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::deadline::Deadline;
+use crate::failure::{ConnectionError, Failure, is_out_of_files, one_line};
+
+/// How many are heard at once. The next one takes the place of the one that came first: an honest
+/// end is heard within moments.
+const MOST_VISITORS: usize = 64;
+/// How many have a line in the log; the others are only counted.
+const MOST_LINES: usize = 8;
+
+/// What is asked of whoever connects. An error turns them away.
+pub(crate) type Check<T> = dyn Fn(TcpStream) -> Result<T, Failure> + Send + Sync;
+
+/// A listener that lets in who passes a check.
+pub(crate) struct Door<'a, T> {
+    listener: &'a TcpListener,
+    check: Arc<Check<T>>,
+    /// Those that are being heard, the oldest first.
+    visitors: VecDeque<Visitor>,
+    next_number: u64,
+    heard: Receiver<Heard<T>>,
+    tell: Sender<Heard<T>>,
+    /// A byte is there when somebody was heard.
+    bell: PipeReader,
+    ring: Arc<PipeWriter>,
+    turned_away: usize,
+    last_reason: Option<String>,
+}
+
+struct Visitor {
+    number: u64,
+    stream: TcpStream,
+}
+
+struct Heard<T> {
+    number: u64,
+    address: SocketAddr,
+    outcome: Result<T, Failure>,
+}
+
+/// Why nobody was let in.
+pub(crate) enum Nobody {
+    /// Nobody came in time who was the right one.
+    InTime(Failure),
+    /// What was watched beside has ended.
+    Stopped,
+    Failed(Failure),
+}
+
+impl<'a, T: Send + 'static> Door<'a, T> {
+    pub(crate) fn new(
+        listener: &'a TcpListener,
+        check: impl Fn(TcpStream) -> Result<T, Failure> + Send + Sync + 'static,
+    ) -> Result<Self, Failure> {
+        listener.set_nonblocking(true).map_err(Failure::io("preparing to accept"))?;
+        let (tell, heard) = channel();
+        let (bell, ring) = std::io::pipe().map_err(Failure::io("making a pipe"))?;
+        Ok(Self {
+            listener,
+            check: Arc::new(check),
+            visitors: VecDeque::new(),
+            next_number: 0,
+            heard,
+            tell,
+            bell,
+            ring: Arc::new(ring),
+            turned_away: 0,
+            last_reason: None,
+        })
+    }
+
+    /// The next one who passes. Nobody is waited for once `stop` has something to say.
+    pub(crate) fn admit(
+        &mut self,
+        waited: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<T, Nobody> {
+        loop {
+            while let Ok(Heard { number, address, outcome }) = self.heard.try_recv() {
+                self.visitors.retain(|visitor| visitor.number != number);
+                match outcome {
+                    Ok(admitted) => return Ok(admitted),
+                    Err(failure) => self.turn_away(address, &failure),
+                }
+            }
+            self.take_in().map_err(Nobody::Failed)?;
+            let mut fds = vec![
+                PollFd::new(self.listener, PollFlags::IN),
+                PollFd::new(&self.bell, PollFlags::IN),
+            ];
+            fds.extend(stop.map(|stop| PollFd::from_borrowed_fd(stop, PollFlags::IN)));
+            let has_come = waited.poll(&mut fds).map_err(Failure::io("waiting for a connection"));
+            if !has_come.map_err(Nobody::Failed)? {
+                return Err(self.nobody_came(waited));
+            }
+            let events: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+            if !events[1].is_empty() {
+                let read = self.bell.read(&mut [0; 64]);
+                read.map_err(Failure::io("reading a pipe")).map_err(Nobody::Failed)?;
+            } else if events.get(2).is_some_and(|events| !events.is_empty()) {
+                return Err(Nobody::Stopped);
+            }
+        }
+    }
+
+    fn nobody_came(&self, waited: Deadline) -> Nobody {
+        let address = match self.listener.local_addr() {
+            Ok(address) => address,
+            Err(error) => {
+                return Nobody::Failed(Failure::io("asking for the listener's address")(error));
+            }
+        };
+        let others = match &self.last_reason {
+            None => String::new(),
+            Some(reason) => format!(
+                " ({} who connected were turned away; the last: {reason})",
+                self.turned_away
+            ),
+        };
+        Nobody::InTime(ConnectionError::NobodyCame { address, waited, others }.into())
+    }
+
+    /// Accepts all that there are.
+    fn take_in(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, address)) => self.hear(stream, address),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return Ok(()),
+                    // A connection that was gone before it was accepted.
+                    ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
+                    _ if is_out_of_files(&error) && !self.visitors.is_empty() => {
+                        // It is accepted when their threads have given theirs back.
+                        self.visitors.drain(..).for_each(Visitor::hang_up);
+                        return Ok(());
+                    }
+                    _ => return Err(Failure::io("accepting a connection")(error)),
+                },
+            }
+        }
+    }
+
+    /// Has a thread hear somebody. Who cannot be heard is turned away.
+    fn hear(&mut self, stream: TcpStream, address: SocketAddr) {
+        if self.visitors.len() >= MOST_VISITORS {
+            self.visitors.pop_front().into_iter().for_each(Visitor::hang_up);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let (check, tell, ring) =
+            (Arc::clone(&self.check), self.tell.clone(), Arc::clone(&self.ring));
+        let begun = stream.try_clone().and_then(|own| {
+            self.visitors.push_back(Visitor { number, stream: own });
+            Builder::new().name("visitor".into()).spawn(move || {
+                let outcome = check(stream);
+                // Nobody listens any more once the right one was let in.
+                let _ = tell.send(Heard { number, address, outcome });
+                let _ = (&*ring).write(&[1]);
+            })
+        });
+        if let Err(error) = begun {
+            self.visitors.retain(|visitor| visitor.number != number);
+            self.turn_away(address, &Failure::io("hearing who connected")(error));
+        }
+    }
+
+    fn turn_away(&mut self, address: SocketAddr, failure: &Failure) {
+        self.turned_away += 1;
+        let reason = failure.one_line();
+        match self.turned_away.cmp(&MOST_LINES) {
+            std::cmp::Ordering::Less => {
+                tracing::warn!(from = %address, "turned away: {reason}");
+            }
+            std::cmp::Ordering::Equal => {
+                tracing::warn!(from = %address, "turned away: {reason}; others have no line");
+            }
+            std::cmp::Ordering::Greater => {
+                tracing::debug!(from = %address, "turned away: {reason}");
+            }
+        }
+        self.last_reason = Some(one_line(&reason));
+    }
+}
+
+impl<T> Drop for Door<'_, T> {
+    fn drop(&mut self) {
+        // So their threads end.
+        self.visitors.drain(..).for_each(Visitor::hang_up);
+    }
+}
+
+impl Visitor {
+    fn hang_up(self) {
+        // One that has hung up itself is no news.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+impl From<Nobody> for Failure {
+    /// For those that watch nothing beside.
+    fn from(nobody: Nobody) -> Self {
+        match nobody {
+            Nobody::InTime(failure) | Nobody::Failed(failure) => failure,
+            Nobody::Stopped => Self::OtherEnd("it ended before it connected".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Lets in who says "hello".
+    fn polite(mut stream: TcpStream) -> Result<TcpStream, Failure> {
+        let mut word = [0; 5];
+        stream.set_nonblocking(false).map_err(Failure::io("preparing"))?;
+        stream.read_exact(&mut word).map_err(Failure::io("reading"))?;
+        match &word {
+            b"hello" => Ok(stream),
+            _ => Err(Failure::OtherEnd("it is rude".into())),
+        }
+    }
+
+    #[test]
+    fn silent_and_rude_strangers_keep_nobody_waiting() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || TcpStream::connect(address).unwrap();
+        let mut door = Door::new(&listener, polite).unwrap();
+        // More than are heard at once.
+        let silent: Vec<TcpStream> = (0..MOST_VISITORS + 3).map(|_| connect()).collect();
+        connect().write_all(b"other").unwrap();
+        let mut honest = connect();
+        honest.write_all(b"hello").unwrap();
+        let admitted = door.admit(Deadline::after(LONG), None);
+        let admitted = admitted.unwrap_or_else(|nobody| panic!("{}", Failure::from(nobody)));
+        assert_eq!(admitted.peer_addr().unwrap(), honest.local_addr().unwrap());
+        drop(door);
+        for mut stream in silent {
+            assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "hung up");
+        }
+    }
+
+    #[test]
+    fn who_waits_in_vain_hears_who_came() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.write_all(b"other").unwrap();
+        let (stop, running) = std::io::pipe().unwrap();
+        let mut door = Door::new(&listener, polite).unwrap();
+        // Nobody else comes, and it was turned away when the other end says so by hanging up.
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let _ = stream.read(&mut [0]);
+                drop(running);
+            });
+            let stopped = door.admit(Deadline::after(LONG), Some(stop.as_fd()));
+            assert!(matches!(stopped, Err(Nobody::Stopped)));
+        });
+        let nobody = door.admit(Deadline::after(Duration::from_millis(20)), None).err().unwrap();
+        let text = Failure::from(nobody).to_string();
+        assert!(text.contains("1 who connected were turned away; the last: "), "{text}");
+        assert!(text.contains("it is rude"), "{text}");
+    }
+}
