@@ -3,9 +3,11 @@
 //! - `connect`, `transfer`: between two ends
 //! - `conformance`: a plugin against the rules
 //! - `doctor`, `environment`, `devices`: this machine, as `machine` sees it
+//! - `bundle`: all of it in a file, for whoever helps
 //! - `textfile`: the doctor's findings as metrics
 //! - `explain`: the diagnoses
 
+mod bundle;
 pub(crate) mod conformance;
 pub(crate) mod connect;
 pub(crate) mod devices;

@@ -2,8 +2,10 @@
 //!
 //! - `stdout`: texts and JSON objects
 //! - `logging`: the log. `log_file`: the file that takes it, if there is one
+//! - `archive`: texts in a gzipped tar file
 //! - `progress`: a line that says how far a command is
 
+pub(crate) mod archive;
 mod log_file;
 pub(crate) mod logging;
 mod progress;

@@ -69,6 +69,44 @@ fn a_textfile_says_what_the_object_says() {
 
 #[test]
 #[serial]
+fn a_bundle_has_all_of_it_and_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("case.tar.gz");
+    let words = ["doctor", "--plugin", "soft", "--json", "--bundle", file.to_str().unwrap()];
+    let bundle = || {
+        // Neither name nor value is known; the name looks like one that is.
+        let tcpx = Tcpx::new(&words).env("TCPX_AUTH_TOKEN", "hush-hush-1");
+        tcpx.env("NCCL_DYNAMIC_CHUNK_SIZE", "hush-hush-1").run()
+    };
+    let finished = bundle();
+    assert!(finished.stderr.contains("look into it before you send it"), "{finished}");
+    let report = json(&finished);
+    let unpacked =
+        Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(folder.path()).status().unwrap();
+    assert!(unpacked.success());
+    let read = |name: &str| {
+        let path = folder.path().join("tcpx-bundle").join(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    let doctor: serde_json::Value = serde_json::from_str(&read("doctor.json")).unwrap();
+    assert_eq!(codes(&doctor), codes(&report));
+    let environment = read("environment.txt");
+    assert!(environment.contains("NCCL_DYNAMIC_CHUNK_SIZE=(removed)"), "{environment}");
+    assert!(read("devices.txt").contains("GPU") && read("tool.json").contains("\"tcpx\":\"0."));
+    for name in ["kernel.log", "doctor.txt", "system/proc/version", "system/proc/net/netstat"] {
+        assert!(read(name).len() > 5, "{name}");
+    }
+    let mut secrets = Command::new("grep");
+    secrets.args(["-r", "hush-hush"]).arg(folder.path().join("tcpx-bundle"));
+    assert_eq!(secrets.status().unwrap().code(), Some(1), "no file has it");
+    // A file that is there is kept.
+    let refused = bundle();
+    assert_eq!(refused.status, Some(64), "{refused}");
+    assert!(refused.stderr.contains("File exists"), "{refused}");
+}
+
+#[test]
+#[serial]
 fn a_missing_plugin_is_fatal_and_named() {
     let finished = Tcpx::new(&["doctor", "--plugin", "/nonexistent/plugin.so", "--json"]).run();
     assert_eq!(finished.status, Some(3), "{finished}");

@@ -1,5 +1,6 @@
 //! `tcpx doctor`: what is wrong with this machine, and what to type to cure it.
 
+use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use tcpx_diagnosis::variables::{Env, process_env};
 use tcpx_diagnosis::{Finding, Host, Report};
 use tcpx_doctor::{LiveKernel, NicCounters, data_nic_names, examine, examine_environment};
 
+use super::bundle::{self, Examined};
 use super::environment::{self, Profile};
 use super::machine::{self, Least, render_findings};
 use super::textfile;
@@ -73,6 +75,12 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "env")]
     textfile: Option<PathBuf>,
 
+    /// Also pack what whoever helps will ask for into this file: findings, variables, devices, NIC
+    /// counters, the kernel's lines about drivers, settings of the system; values of variables
+    /// that look like secrets are removed
+    #[arg(long, value_name = "FILE.tar.gz", conflicts_with = "env")]
+    bundle: Option<PathBuf>,
+
     /// Print one JSON object instead of a text
     #[arg(long)]
     json: bool,
@@ -108,6 +116,14 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(path) = &args.textfile {
         textfile::write(path, &report)?;
+    }
+    if let Some(path) = &args.bundle {
+        let (nics, transport) = (data_nic_names(&host), &transport);
+        let examined = Examined { transport, report: &report, kernel: &kernel, nics: &nics };
+        bundle::write(path, &examined)?;
+        let shown = path.display();
+        // Stdout has the findings; nobody may be reading this.
+        let _ = writeln!(std::io::stderr(), "{shown} is written; look into it before you send it");
     }
     let exit_status = report.exit_status();
     match args.json {
