@@ -97,7 +97,7 @@ fn texts(examined: &Examined<'_>, now: u64) -> Result<Vec<(String, String)>, Fai
         ("doctor.json".to_owned(), findings.to_string()),
         ("environment.txt".to_owned(), environment.collect::<Vec<_>>().join("\n")),
         ("devices.txt".to_owned(), render_devices(&machine::gpus(), &machine::nics()?)),
-        ("kernel.log".to_owned(), kernel_log(*kernel, nics)),
+        ("kernel.log".to_owned(), kernel_log(kernel, nics)),
     ];
     texts.extend(nics.iter().map(|nic| {
         let counters = kernel.statistics(nic);

@@ -1,6 +1,7 @@
 //! Results on stdout.
 
 use std::io::{ErrorKind, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -18,14 +19,41 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints one JSON object for machines, laid out for people too.
+/// Prints one JSON object for machines, laid out for people too. `value` is an object.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    print(&serde_json::to_string_pretty(value).map_err(unwritable)?)
+    print(&serde_json::to_string_pretty(&Stamped::new(value)).map_err(unwritable)?)
 }
 
-/// One JSON object in one line.
+/// One JSON object in one line. `value` is an object.
 pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(unwritable)
+    serde_json::to_string(&Stamped::new(value)).map_err(unwritable)
+}
+
+/// An object that says where it comes from, for whoever finds it later.
+#[derive(Serialize)]
+struct Stamped<'a, T> {
+    tcpx: Stamp,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+#[derive(Serialize)]
+struct Stamp {
+    version: &'static str,
+    /// Seconds since 1970.
+    unix_time: u64,
+    /// Of the machine that printed it.
+    host: String,
+}
+
+impl<'a, T> Stamped<'a, T> {
+    fn new(value: &'a T) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // A system that does not say its name has none.
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let (version, host) = (env!("CARGO_PKG_VERSION"), host.trim().to_owned());
+        Self { tcpx: Stamp { version, unix_time: since.as_secs(), host }, value }
+    }
 }
 
 fn unwritable(error: serde_json::Error) -> Failure {

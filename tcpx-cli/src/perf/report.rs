@@ -44,6 +44,8 @@ pub(super) struct Report {
     pub(super) idle_ms: u32,
     /// Threads of other work on each machine.
     pub(super) busy: u32,
+    /// Text: a number of JSON is exact up to 2^53 only.
+    #[serde(serialize_with = "as_text")]
     seed: u64,
     /// Of several sizes, the largest one, verified if all were.
     #[serde(flatten)]
@@ -305,6 +307,10 @@ impl Percentiles {
             max: micros(samples.longest()),
         }
     }
+}
+
+fn as_text<S: serde::Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(number)
 }
 
 #[cfg(test)]

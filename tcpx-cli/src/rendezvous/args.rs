@@ -27,7 +27,7 @@ pub(crate) struct EndsArgs {
     #[arg(long, default_value_t = 12345, value_name = "PORT", help_heading = "Connection")]
     pub(super) port: u16,
 
-    /// Address on which the server listens; :: for IPv6 and IPv4 [server] [default: 0.0.0.0]
+    /// Address on which the server listens; :: for IPv6 and IPv4 [default: 0.0.0.0] [server only]
     #[arg(long, value_name = "IP", help_heading = "Connection")]
     pub(super) bind: Option<IpAddr>,
 
@@ -39,7 +39,7 @@ pub(crate) struct EndsArgs {
     token: Option<TokenChoice>,
 
     /// Serve one client after the other until interrupted; who comes meanwhile hears that the
-    /// server is busy. --timeout is for each client then [server]
+    /// server is busy. --timeout is for each client then [server only]
     #[arg(long, help_heading = "Connection")]
     pub(super) forever: bool,
 

@@ -1,0 +1,65 @@
+//! Every JSON object says where it comes from, and every member of it is documented.
+
+mod tcpx;
+
+use std::path::Path;
+
+use serde_json::Value;
+use serial_test::serial;
+use tcpx::Tcpx;
+
+/// Members whose own members are names of other things.
+const MAPS: [&str; 1] = ["errors"];
+
+fn members(value: &Value, names: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                names.push(name.clone());
+                if !MAPS.contains(&name.as_str()) {
+                    members(value, names);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| members(item, names)),
+        _ => {}
+    }
+}
+
+#[test]
+#[serial]
+fn every_member_is_documented_and_every_object_says_where_it_comes_from() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/json.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let small = ["perf", "--size", "64K", "--iters", "3"];
+    for words in [
+        &["doctor"][..],
+        &["doctor", "--env"],
+        &["env"],
+        &["devices"],
+        &["explain", "TCPX-101"],
+        &["explain", "TCPX_CHANNELS"],
+        &["explain", "NCCL_PROTO"],
+        &["conformance", "--list"],
+        &["conformance", "--only", "abi", "--plugin", "soft"],
+        &[&small[..], &["--baseline"]].concat(),
+        &["perf", "--latency", "--size", "64", "--iters", "50", "--baseline"],
+        &["perf", "--messages", "10", "--iters", "3", "--scattered"],
+        &[&small[..], &["--op", "write"]].concat(),
+        &[&small[..], &["--op", "read", "--latency"]].concat(),
+        &["perf", "--sweep", "--iters", "1", "--warmup", "0"],
+    ] {
+        let finished = Tcpx::new(&[words, &["--json"]].concat()).run();
+        let object: Value = serde_json::from_str(&finished.stdout)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}: {finished}"));
+        assert_eq!(object["tcpx"]["version"], env!("CARGO_PKG_VERSION"), "{words:?}");
+        assert!(object["tcpx"]["unix_time"].as_u64().is_some_and(|time| time > 1_600_000_000));
+        assert!(object["tcpx"]["host"].is_string());
+        assert!(object["seed"].is_string() || words[0] != "perf", "{words:?}");
+        let mut names = Vec::new();
+        members(&object, &mut names);
+        for name in names {
+            assert!(page.contains(&format!("`{name}`")), "{words:?}: {name} is not on the page");
+        }
+    }
+}
