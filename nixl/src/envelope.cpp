@@ -23,8 +23,8 @@ std::optional<std::string> seal(const std::string& agent, const std::string& mes
 
 std::optional<std::pair<std::string, std::string>> unseal(const char* bytes, std::size_t count) {
   if (count < kLengthBytes) return std::nullopt;
-  const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[at])); };
-  const std::size_t length = byte(0) | byte(1) << 8;
+  const auto* raw = reinterpret_cast<const unsigned char*>(bytes);
+  const std::size_t length = raw[0] | static_cast<std::size_t>(raw[1]) << 8;
   if (length > count - kLengthBytes) return std::nullopt;
   const char* name = bytes + kLengthBytes;
   return std::pair(std::string(name, length),

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
-#include <string_view>
 #include <variant>
 
 namespace tcpx_nixl {
@@ -44,7 +43,8 @@ const Parameter kParameters[] = {
 };
 
 [[noreturn]] void refuse(const Parameter& parameter, const std::string& text, const char* why) {
-  throw std::invalid_argument("parameter " + std::string(parameter.name) + "=" + text + ": " + why);
+  const std::string what = "parameter " + std::string(parameter.name) + "=" + text;
+  throw std::invalid_argument(what + ": " + why);
 }
 
 template <class Number>

@@ -100,19 +100,19 @@ nixl_status_t Request::post(std::optional<std::string> notification) {
   posted_ = 0;
   outcome_ = NIXL_SUCCESS;
   const std::size_t last = operations_.size() - 1;
-  const nixl_status_t others = postFrom(0, last);
-  if (others != NIXL_SUCCESS || (last > 0 && notification_)) return others;
-  return postLast();
+  const nixl_status_t others = postOthers();
+  if (others != NIXL_SUCCESS) return others;
+  return last > 0 && notification_ ? NIXL_IN_PROG : postLast();
 }
 
 /* What is posted is followed even if the next one cannot be. */
-nixl_status_t Request::postFrom(std::size_t first, std::size_t end) {
-  for (std::size_t i = first; i < end; ++i) {
+nixl_status_t Request::postOthers() {
+  for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
     const tcpx_status status = tcpx_operation_post(operations_[i], nullptr, 0);
     if (status != TCPX_OK) return fail(report(status, "a post to " + peer_));
     posted_ = i + 1;
   }
-  return NIXL_IN_PROG;
+  return NIXL_SUCCESS;
 }
 
 nixl_status_t Request::postLast() {

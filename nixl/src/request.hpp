@@ -41,7 +41,7 @@ class Request : public nixlBackendReqH {
  private:
   Request() = default;
 
-  nixl_status_t postFrom(std::size_t first, std::size_t end);
+  nixl_status_t postOthers();
   nixl_status_t postLast();
   nixl_status_t fail(nixl_status_t why);
 

@@ -1,0 +1,227 @@
+"""Agents of NIXL for the tests: one here, others in processes of their own that do what they are told."""
+
+import multiprocessing
+import os
+import signal
+import time
+
+import numpy
+from nixl._api import nixl_agent, nixl_agent_config
+
+BACKEND = "TCPX"
+# A peer that takes longer to do what it was told is stuck.
+DEADLINE = 120
+
+
+def until(what, condition, seconds=DEADLINE):
+    """Asks until it is so, and returns the answer."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        answer = condition()
+        if answer:
+            return answer
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def pattern(seed, count):
+    """Bytes that no other seed has."""
+    return numpy.random.default_rng(seed).integers(0, 256, count, dtype=numpy.uint8)
+
+
+class Agent:
+    """An agent with areas of memory, which are known by number."""
+
+    def __init__(self, name, config=None, parameters=None):
+        config = dict(config or {})
+        self.nixl = nixl_agent(name, nixl_agent_config(backends=[], **config))
+        self.nixl.create_backend(BACKEND, parameters or {})
+        self.name = name
+        self.areas = []
+        self.registrations = []
+        self.came = {}
+
+    def add_area(self, count, kind="DRAM", device=0):
+        """Registers memory that is zero. Returns its number, address, kind and device."""
+        area = numpy.zeros(count, dtype=numpy.uint8)
+        registration = self.nixl.register_memory(
+            [(area.ctypes.data, count, device, "")], kind, backends=[BACKEND]
+        )
+        self.areas.append(area)
+        self.registrations.append(registration)
+        return len(self.areas) - 1, area.ctypes.data, kind, device
+
+    def drop_area(self, number):
+        self.nixl.deregister_memory(self.registrations[number], backends=[BACKEND])
+
+    def fill(self, number, seed, offset=0, count=None):
+        area = self.areas[number]
+        count = len(area) - offset if count is None else count
+        area[offset : offset + count] = pattern(seed, count)
+
+    def is_filled(self, number, seed, offset=0, count=None):
+        area = self.areas[number]
+        count = len(area) - offset if count is None else count
+        return bool((area[offset : offset + count] == pattern(seed, count)).all())
+
+    def read(self, number, count, offset=0):
+        return bytes(self.areas[number][offset : offset + count])
+
+    def metadata(self):
+        return self.nixl.get_agent_metadata()
+
+    def know(self, metadata):
+        name = self.nixl.add_remote_agent(metadata)
+        return name.decode() if isinstance(name, bytes) else name
+
+    def forget(self, name):
+        self.nixl.remove_remote_agent(name)
+
+    def notifications(self, sender, count=1, seconds=DEADLINE):
+        """Waits for so many notifications of a sender, and returns all that have come of it."""
+
+        def enough():
+            for name, messages in self.nixl.get_new_notifs().items():
+                self.came.setdefault(name, []).extend(messages)
+            return len(self.came.get(sender, [])) >= count
+
+        until(f"{count} notifications of {sender}", enough, seconds)
+        return self.came.pop(sender)
+
+    def notify(self, peer, message):
+        self.nixl.send_notif(peer, message)
+
+    def prepare(self, operation, pairs, peer, notification=b"", kinds=("DRAM", "DRAM")):
+        """A transfer of pairs (address here, device, address there, device, bytes)."""
+        local = [(here, count, device) for here, device, _, _, count in pairs]
+        remote = [(there, count, device) for _, _, there, device, count in pairs]
+        return self.nixl.initialize_xfer(
+            operation,
+            self.nixl.get_xfer_descs(local, kinds[0]),
+            self.nixl.get_xfer_descs(remote, kinds[1]),
+            peer,
+            notification,
+            backends=[BACKEND],
+        )
+
+    def post(self, handle, notification=b""):
+        return self.nixl.transfer(handle, notification)
+
+    def state(self, handle):
+        return self.nixl.check_xfer_state(handle)
+
+    def finish(self, handle, seconds=DEADLINE):
+        """Waits until a transfer that was posted is done."""
+        until("a transfer", lambda: self.state(handle) == "DONE", seconds)
+
+    def transfer(self, operation, pairs, peer, notification=b"", kinds=("DRAM", "DRAM")):
+        """From the preparation to the release."""
+        handle = self.prepare(operation, pairs, peer, notification, kinds)
+        if self.post(handle) != "DONE":
+            self.finish(handle)
+        self.nixl.release_xfer_handle(handle)
+
+    def sleep(self, seconds):
+        """The program of the agent calls nothing."""
+        time.sleep(seconds)
+
+    def move(self, operation, pairs, peer, notification=b"", times=1):
+        """Posts one transfer again and again."""
+        handle = self.prepare(operation, pairs, peer)
+        for _ in range(times):
+            if self.post(handle, notification) != "DONE":
+                self.finish(handle)
+        self.nixl.release_xfer_handle(handle)
+
+    def resources(self):
+        """Descriptors, threads and KiB of memory of the process."""
+        with open("/proc/self/status", encoding="ascii") as status:
+            fields = dict(line.split(":", 1) for line in status)
+        return (
+            len(os.listdir("/proc/self/fd")),
+            int(fields["Threads"]),
+            int(fields["VmRSS"].split()[0]),
+        )
+
+
+def _serve(pipe, name, config, parameters, environment):
+    os.environ.update(environment)
+    agent = Agent(name, config, parameters)
+    pipe.send(None)
+    while True:
+        try:
+            method, arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send((True, getattr(agent, method)(*arguments)))
+        except Exception as error:  # pylint: disable=broad-except
+            pipe.send((False, f"{type(error).__name__}: {error}"))
+
+
+class Peer:
+    """An agent in a process of its own. Its methods are those of Agent; `begin` does not wait."""
+
+    def __init__(self, name, config=None, parameters=None, environment=None):
+        self.name = name
+        self._pipe, other = multiprocessing.Pipe()
+        arguments = (other, name, config, parameters, environment or {})
+        self.process = multiprocessing.Process(target=_serve, args=arguments, daemon=True)
+        self.process.start()
+        other.close()
+        assert self._pipe.poll(DEADLINE), f"{name} does not start"
+        self._pipe.recv()
+
+    def begin(self, method, *arguments):
+        self._pipe.send((method, arguments))
+
+    def answer(self):
+        assert self._pipe.poll(DEADLINE), f"{self.name} does not answer"
+        worked, result = self._pipe.recv()
+        assert worked, f"{self.name}: {result}"
+        return result
+
+    def __getattr__(self, method):
+        def call(*arguments):
+            self.begin(method, *arguments)
+            return self.answer()
+
+        return call
+
+    def freeze(self):
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def thaw(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def kill(self):
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join()
+
+    def close(self):
+        self._pipe.close()
+        self.process.join(DEADLINE)
+        assert not self.process.is_alive(), f"{self.name} does not end"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None and self.process.is_alive():
+            self.close()
+        else:
+            self.process.kill()
+            self.process.join()
+
+
+def run(tests):
+    """Runs tests, or those that are named on the command line; each says what it is about."""
+    import sys
+
+    multiprocessing.set_start_method("spawn", force=True)
+    wanted = sys.argv[1:]
+    for test in tests:
+        if wanted and test.__name__ not in wanted:
+            continue
+        begin = time.monotonic()
+        test()
+        print(f"ok {test.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)

@@ -1,0 +1,225 @@
+"""Agents that end, freeze, come back or take their memory away while others use it."""
+
+import time
+
+from agents import Agent, Peer, run, until
+from transfers import MIB, pair, span
+
+# How long a silent peer is waited for, in the agents of these tests.
+SILENCE = {"peer_timeout_ms": "2000"}
+
+
+def fails(what, expected, call, *arguments):
+    """A call that NIXL refuses with this status."""
+    try:
+        result = call(*arguments)
+    except Exception as error:  # pylint: disable=broad-except
+        assert any(status in str(error) for status in expected.split("|")), f"{what}: {error}"
+        return
+    raise AssertionError(f"{what} gives {result}")
+
+
+def ends_with(agent, handle, expected="REMOTE_DISCONNECT|NOT_FOUND"):
+    """A transfer that fails."""
+    until("the failure", lambda: has_failed(agent, handle, expected))
+
+
+def has_failed(agent, handle, expected):
+    try:
+        state = agent.state(handle)
+    except Exception as error:  # pylint: disable=broad-except
+        assert any(status in str(error) for status in expected.split("|")), error
+        return True
+    assert state != "DONE", "it is done"
+    return state == "ERR"
+
+
+def parted(operation, harm):
+    """A transfer of 256 MiB whose peer is harmed while it is under way."""
+    count = 256 * MIB
+    here, there = Agent("here", parameters=SILENCE), Peer("there", parameters=SILENCE)
+    with there:
+        mine, its = here.add_area(count), there.add_area(count)
+        here.know(there.metadata())
+        here.transfer("WRITE", span(mine, its, 4096), "there")
+        handle = here.prepare(operation, span(mine, its, count), "there")
+        here.post(handle)
+        begin = time.monotonic()
+        harm(there)
+        ends_with(here, handle)
+        assert time.monotonic() - begin < 20
+        # Whatever was under way, the memory is this program's again.
+        begin = time.monotonic()
+        here.drop_area(0)
+        here.nixl.release_xfer_handle(handle)
+        assert time.monotonic() - begin < 15
+        there.process.kill()
+        there.process.join()
+
+
+def killed():
+    """A peer that is killed ends transfers at once, and its notifications too."""
+    for operation in ("WRITE", "READ"):
+        parted(operation, Peer.kill)
+
+
+def frozen():
+    """A peer that is stopped ends them after the time that it may be silent."""
+    for operation in ("WRITE", "READ"):
+        parted(operation, Peer.freeze)
+
+
+def restarted():
+    """A peer that was killed and is started again under its name, from metadata to data."""
+    here = Agent("here")
+    mine = here.add_area(MIB)
+    for generation in range(3):
+        with Peer("there") as there:
+            its = there.add_area(MIB)
+            here.know(there.metadata())
+            there.know(here.metadata())
+            here.fill(0, 40 + generation)
+            handle = here.prepare("WRITE", span(mine, its, MIB), "there", b"%d" % generation)
+            here.post(handle)
+            here.finish(handle)
+            assert there.is_filled(0, 40 + generation)
+            assert there.notifications("here") == [b"%d" % generation]
+            there.notify("here", b"from %d" % generation)
+            assert here.notifications("there") == [b"from %d" % generation]
+            there.kill()
+            fails("a post to a peer that is gone", "REMOTE_DISCONNECT|NOT_FOUND", post_till_it_fails,
+                  here, handle)
+            here.nixl.release_xfer_handle(handle)
+            forget_if_known(here, "there")
+
+
+def post_till_it_fails(agent, handle):
+    agent.post(handle)
+    until("the failure", lambda: agent.state(handle) == "ERR")
+
+
+def forget_if_known(agent, name):
+    """NIXL of some versions has forgotten a peer that is gone."""
+    try:
+        agent.forget(name)
+    except Exception as error:  # pylint: disable=broad-except
+        assert "NOT_FOUND" in str(error), error
+
+
+def taken_back():
+    """Memory that the peer takes back fails what is under way, and is not touched afterwards."""
+    count = 64 * MIB
+    here, there, mine, its = pair(count)
+    with there:
+        here.fill(0, 50)
+        here.transfer("WRITE", span(mine, its, 4096), "there")
+        handle = here.prepare("WRITE", span(mine, its, count), "there")
+        here.post(handle)
+        there.drop_area(0)
+        there.fill(0, 51)
+        ends_with(here, handle)
+        assert there.is_filled(0, 51)
+        here.nixl.release_xfer_handle(handle)
+        # What was known of it is stale.
+        again = there.add_area(4096)
+        forget_if_known(here, "there")
+        here.know(there.metadata())
+        here.transfer("WRITE", span(mine, again, 4096), "there")
+        assert there.read(1, 4096) == bytes(here.areas[0][:4096])
+
+
+def stale():
+    """A transfer whose memory was taken back before it is posted."""
+    here, there, mine, _ = pair(4096)
+    with there:
+        for operation in ("WRITE", "READ"):
+            number = there.add_area(4096)
+            forget_if_known(here, "there")
+            here.know(there.metadata())
+            handle = here.prepare(operation, span(mine, number, 4096), "there")
+            there.drop_area(number[0])
+            fails(operation, "REMOTE_DISCONNECT|NOT_FOUND", post_till_it_fails, here, handle)
+            here.nixl.release_xfer_handle(handle)
+
+
+def dropped_here():
+    """Memory of the initiator is free when deregistering it returns, whatever is under way."""
+    count = 64 * MIB
+    here, there, mine, its = pair(count)
+    with there:
+        there.fill(0, 52)
+        handle = here.prepare("READ", span(mine, its, count), "there")
+        here.post(handle)
+        here.drop_area(0)
+        here.areas[0][:] = 0
+        until("its end", lambda: has_ended(here, handle))
+        assert not here.areas[0].any()
+        here.nixl.release_xfer_handle(handle)
+
+
+def has_ended(agent, handle):
+    try:
+        return agent.state(handle) != "PROC"
+    except Exception:  # pylint: disable=broad-except
+        return True
+
+
+def forgotten():
+    """A peer that is forgotten while transfers go on, and is known again."""
+    count = 64 * MIB
+    here, there, mine, its = pair(count)
+    with there:
+        handle = here.prepare("WRITE", span(mine, its, count), "there")
+        here.post(handle)
+        metadata = there.metadata()
+        here.forget("there")
+        fails("the state", "NOT_FOUND", here.state, handle)
+        here.nixl.release_xfer_handle(handle)
+        fails("a transfer", "NOT_FOUND", here.prepare, "WRITE", span(mine, its, 4096), "there")
+        # The peer may go on using this agent.
+        there.begin("transfer", "READ", span(its, mine, 4096), "here")
+        there.answer()
+        here.know(metadata)
+        here.transfer("WRITE", span(mine, its, 4096), "there", b"again")
+        assert b"again" in there.notifications("here")
+
+
+def ended_beside_a_frozen_peer():
+    """An agent ends in a bounded time though a peer of it is stopped."""
+    with Peer("middle") as middle, Peer("stopped") as stopped:
+        its = stopped.add_area(MIB)
+        mine = middle.add_area(MIB)
+        middle.know(stopped.metadata())
+        middle.transfer("WRITE", span(mine, its, MIB), "stopped")
+        stopped.freeze()
+        begin = time.monotonic()
+        middle.close()
+        assert time.monotonic() - begin < 20
+        stopped.thaw()
+        assert stopped.read(0, 16) == bytes(16)
+
+
+def many_lives():
+    """Peers that come and go leave no descriptors, threads or memory behind."""
+    here = Agent("here")
+    mine = here.add_area(MIB)
+    sizes = []
+    for life in range(12):
+        with Peer("there") as there:
+            its = there.add_area(MIB)
+            here.know(there.metadata())
+            here.move("WRITE", span(mine, its, MIB), "there", b"", 20)
+        forget_if_known(here, "there")
+        if life in (3, 11):
+            sizes.append(here.resources())
+    (descriptors, threads, memory), (later, later_threads, later_memory) = sizes
+    assert later <= descriptors + 2, sizes
+    assert later_threads <= threads + 1, sizes
+    assert later_memory <= memory + 20 * 1024, sizes
+
+
+if __name__ == "__main__":
+    run([
+        killed, frozen, restarted, taken_back, stale, dropped_here, forgotten,
+        ended_beside_a_frozen_peer, many_lives,
+    ])
