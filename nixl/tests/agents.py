@@ -1,4 +1,4 @@
-"""Agents of NIXL for the tests: one here, others in processes of their own that do what they are told."""
+"""Agents of NIXL for the tests: one here, others in processes of their own that obey it."""
 
 import multiprocessing
 import os
@@ -7,6 +7,14 @@ import time
 
 import numpy
 from nixl._api import nixl_agent, nixl_agent_config
+
+try:
+    from nixl._api import nixl_thread_sync_t
+
+    LOCKING = {mode.name.rsplit("_", 1)[-1]: {"sync_mode": mode} for mode in nixl_thread_sync_t}
+except ImportError:
+    # NIXL before 1.1 leaves its program no choice.
+    LOCKING = {}
 
 BACKEND = "TCPX"
 # A peer that takes longer to do what it was told is stuck.
@@ -52,6 +60,10 @@ class Agent:
 
     def drop_area(self, number):
         self.nixl.deregister_memory(self.registrations[number], backends=[BACKEND])
+
+    def forget_area(self, number):
+        """Frees memory that was deregistered."""
+        self.areas[number] = None
 
     def fill(self, number, seed, offset=0, count=None):
         area = self.areas[number]

@@ -62,7 +62,8 @@ def several_devices_at_once():
 def to_itself_between_devices():
     """From the host to a GPU of the same agent, and from there to another one."""
     here = Agent("here")
-    host, one, two = here.add_area(MIB), here.add_area(MIB, "VRAM", 0), here.add_area(MIB, "VRAM", 1)
+    host = here.add_area(MIB)
+    one, two = (here.add_area(MIB, "VRAM", gpu) for gpu in range(2))
     here.fill(0, 70)
     here.transfer("WRITE", span(host, one, MIB), "here", b"up", ("DRAM", "VRAM"))
     assert here.notifications("here") == [b"up"]

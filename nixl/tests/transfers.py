@@ -3,8 +3,7 @@
 import random
 import threading
 
-from agents import DEADLINE, Agent, Peer, pattern, run, until
-from nixl._api import nixl_thread_sync_t
+from agents import DEADLINE, LOCKING, Agent, Peer, pattern, run, until
 
 MIB = 1 << 20
 
@@ -26,7 +25,7 @@ def span(here_area, there_area, count, offset=0):
 def write_and_read():
     """In every way of making progress and of locking."""
     modes = [{"enable_prog_thread": thread} for thread in (False, True)]
-    modes += [{"sync_mode": mode} for mode in nixl_thread_sync_t]
+    modes += LOCKING.values()
     for mode in modes:
         here, there, mine, its = pair(MIB, mode)
         with there:
@@ -245,8 +244,10 @@ def each_to_each():
 def many_threads():
     """With RW locking: threads post and check side by side."""
     threads, count = 8, 128 * 1024
-    locking = {"sync_mode": nixl_thread_sync_t.NIXL_THREAD_SYNC_RW}
-    here, there, mine, its = pair(threads * count, locking)
+    if "RW" not in LOCKING:
+        print("skipped: this NIXL has no locking to choose")
+        return
+    here, there, mine, its = pair(threads * count, LOCKING["RW"])
     failures = []
 
     def work(number):
