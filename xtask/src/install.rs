@@ -8,18 +8,20 @@ mod glibc;
 mod library;
 mod library_folder;
 mod licenses;
+mod needed;
+mod nixl;
 mod package;
 mod shared;
 mod tool;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use error::InstallError;
 pub(crate) use glibc::Glibc;
 pub(crate) use library::Debug;
 use library::VERSION;
 pub(crate) use library_folder::LibraryFolder;
+pub(crate) use nixl::NixlBackend;
 
 use crate::linking;
 
@@ -59,7 +61,7 @@ impl Installation {
 
         let built = build::build(root, &self.profile)?;
         shared::link(&linker, &built.archive, &shared, &exports, self.debug, work.path())?;
-        let needed = self.check_glibc(&shared)?;
+        let needed = needed::check(&shared, self.glibc)?;
         archive::make(&built.archive, &archive, &exports, self.debug, work.path())?;
 
         self.lay_down_libraries(&shared, &archive)?;
@@ -67,17 +69,6 @@ impl Installation {
         let licenses = self.prefix.join("share/licenses/tcpx");
         licenses::lay_down(root, &built.packages, &licenses)?;
         Ok(format!("tcpx_p2p {VERSION} installed under {}{needed}", self.prefix.display()))
-    }
-
-    /// Reads which glibc the library needs, and says it.
-    fn check_glibc(&self, shared: &Path) -> Result<String, InstallError> {
-        let mut readelf = Command::new("readelf");
-        let versions = tool::run(readelf.args(["--wide", "--version-info"]).arg(shared))?;
-        let Some(found) = Glibc::newest(&versions) else { return Ok(String::new()) };
-        match self.glibc {
-            Some(wanted) if found > wanted => Err(InstallError::TooNew { wanted, found }),
-            _ => Ok(format!("; needs glibc {found}")),
-        }
     }
 
     fn lay_down_libraries(&self, shared: &Path, archive: &Path) -> Result<(), InstallError> {
@@ -108,26 +99,5 @@ impl Installation {
         file::write(&pkgconfig.join("tcpx_p2p.pc"), &pc)?;
         file::write(&cmake.join(config), &package::cmake_config(&self.library_folder, &soname))?;
         file::write(&cmake.join(version), &package::cmake_version())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_library_that_needs_a_later_glibc_is_refused() {
-        let program = std::env::current_exe().unwrap(); // needs one as a library does
-        let check = |glibc: Option<&str>| {
-            let (library_folder, profile) = ("lib".parse().unwrap(), "dev".to_owned());
-            let glibc = glibc.map(|version| version.parse().unwrap());
-            let prefix = PathBuf::new();
-            Installation { prefix, library_folder, profile, debug: Debug::Keep, glibc }
-                .check_glibc(&program)
-        };
-        assert!(check(None).unwrap().starts_with("; needs glibc 2."));
-        assert!(check(Some("2.999")).is_ok());
-        let refused = check(Some("2.1")).unwrap_err();
-        assert!(matches!(refused, InstallError::TooNew { .. }), "{refused}");
     }
 }

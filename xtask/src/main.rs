@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use install::{Debug, Glibc, Installation, LibraryFolder};
+use install::{Debug, Glibc, Installation, LibraryFolder, NixlBackend};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -50,6 +50,27 @@ enum Command {
         #[arg(long)]
         keep_debug: bool,
     },
+    /// Builds libplugin_TCPX.so, the backend for NIXL, with all of tcpx in it. Needs binutils, a
+    /// C++ compiler and CMake, and no part of NIXL.
+    Nixl {
+        /// The folder that it is laid into, for NIXL_PLUGIN_DIR.
+        #[arg(long, value_name = "FOLDER")]
+        out: PathBuf,
+        /// The oldest glibc with which it is to work, as 2.28. It is linked by zig then.
+        #[arg(long, value_name = "VERSION")]
+        glibc: Option<Glibc>,
+        /// Cargo profile of tcpx.
+        #[arg(long, default_value = "release")]
+        profile: String,
+        /// Leave the debug information in it.
+        #[arg(long)]
+        keep_debug: bool,
+    },
+}
+
+/// What is asked for by `--keep-debug`.
+fn debug(keep: bool) -> Debug {
+    if keep { Debug::Keep } else { Debug::Strip }
 }
 
 /// The workspace's root.
@@ -62,9 +83,13 @@ fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
         Command::Header { check: false } => header::write(root())?,
         Command::Header { check: true } => header::check(root())?,
         Command::Install { prefix, libdir: library_folder, glibc, profile, keep_debug } => {
-            let debug = if keep_debug { Debug::Keep } else { Debug::Strip };
+            let debug = debug(keep_debug);
             let what = Installation { prefix, library_folder, profile, debug, glibc };
             what.install(root())?
+        }
+        Command::Nixl { out: folder, glibc, profile, keep_debug } => {
+            let debug = debug(keep_debug);
+            NixlBackend { folder, profile, debug, glibc }.build(root())?
         }
     })
 }

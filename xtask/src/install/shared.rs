@@ -31,15 +31,18 @@ impl Linker {
     }
 
     fn command(&self) -> Command {
-        match self {
-            Self::Native => Command::new("cc"),
-            Self::Zig(way, glibc) => {
-                let mut command = Command::new(way[0]);
-                let target = format!("{}-linux-gnu.{glibc}", std::env::consts::ARCH);
-                command.args(&way[1..]).args(["cc", "-target", &target]);
-                command
-            }
-        }
+        let Some(words) = self.words() else { return Command::new("cc") };
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    }
+
+    /// The words of its command, if it is not that of this machine.
+    pub(super) fn words(&self) -> Option<Vec<String>> {
+        let Self::Zig(way, glibc) = self else { return None };
+        let target = format!("{}-linux-gnu.{glibc}", std::env::consts::ARCH);
+        let way = way.iter().map(|word| (*word).to_owned());
+        Some(way.chain(["cc".to_owned(), "-target".to_owned(), target]).collect())
     }
 
     /// zig's linker does not know `-z text`, and refuses to patch code anyway.

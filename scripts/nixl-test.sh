@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Tests the NIXL backend against an unmodified NIXL of PyPI, on the CPU:
+#   scripts/nixl-test.sh install             a Python with the wheel of version $NIXL_VERSION, whose
+#                                            path is printed: 100 MB to download, 350 MB on disk
+#   scripts/nixl-test.sh FOLDER [PYTHON]     FOLDER has libplugin_TCPX.so, from
+#                                            cargo xtask nixl --out FOLDER
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+install() {
+    local version=${NIXL_VERSION:-1.5.1}
+    local environment=${CARGO_TARGET_DIR:-$PWD/target}/nixl-$version
+    local python=$environment/bin/python
+    if ! "$python" -c 'import nixl, numpy' 2>/dev/null; then
+        rm -rf "$environment"
+        python3 -m venv "$environment" >&2 || return
+        local pip=("$python" -m pip install -q --retries 1 --timeout 10)
+        # Without what they depend on: torch and CUDA, of some GB, which nobody asks for here.
+        "${pip[@]}" --no-deps "nixl==$version" "nixl-cu12==$version" >&2 || return
+        "${pip[@]}" numpy >&2 || return
+    fi
+    echo "$python"
+}
+
+if [[ ${1:?the folder of libplugin_TCPX.so, or install} == install ]]; then
+    install
+    exit
+fi
+folder=$(realpath "$1")
+python=${2:-$(install)}
+
+# Nothing of the caller's environment chooses another plugin, settings or a GPU.
+for variable in "${!TCPX_@}"; do unset "$variable"; done
+export NIXL_PLUGIN_DIR=$folder NIXL_LOG_LEVEL=${NIXL_LOG_LEVEL:-ERROR}
+for test in vtable transfers ends devices refusals; do
+    echo "-- $test"
+    "$python" "nixl/tests/$test.py"
+done
