@@ -174,13 +174,22 @@ nixl_status_t Engine::connect(const std::string& agent) {
   });
 }
 
-/* The connection stays: the peer may be using it, and when its agent ends, it ends by itself. */
+/* Makes room for another connection to a peer whose connection has ended. */
+void Engine::clear(const std::string& peer) const {
+  std::int32_t state = TCPX_PEER_UP;
+  const tcpx_status status = tcpx_session_peer_state(session_, peer.c_str(), &state);
+  const bool isOver = state == TCPX_PEER_FAILED || state == TCPX_PEER_PARTED;
+  if (status == TCPX_OK && isOver) tcpx_session_disconnect(session_, peer.c_str());
+}
+
+/* A connection that lives stays: the peer may be using it, and it ends with the peer's agent. */
 nixl_status_t Engine::disconnect(const std::string& agent) {
   return guarded([&]() -> nixl_status_t {
     if (agent == localAgent) return NIXL_SUCCESS;
     const std::optional<std::string> peer = peers_.remove(agent);
     if (!peer) return NIXL_ERR_NOT_FOUND;
     requests_.cancelThoseWith(*peer);
+    clear(*peer);
     return NIXL_SUCCESS;
   });
 }
@@ -284,7 +293,10 @@ nixl_status_t Engine::loadRemoteConnInfo(const std::string& agent, const std::st
     }
     const std::string info = text.substr(kConnInfoVersion.size());
     const Peers::Name peer = peers_.add(agent, info);
-    if (!peer.isNew) return NIXL_SUCCESS;
+    if (!peer.isNew) {
+      clear(peer.text);
+      return NIXL_SUCCESS;
+    }
     const tcpx_status status = tcpx_session_load_remote_conn_info(
         session_, peer.text.c_str(), info.data(), info.size());
     if (status != TCPX_OK) peers_.undo(agent, info);

@@ -1,67 +1,12 @@
 #include "request.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "log.hpp"
-#include "memory.hpp"
 #include "status.hpp"
 
 namespace tcpx_nixl {
-namespace {
-
-using Devices = std::pair<std::int32_t, std::int32_t>;
-using Parts = std::map<Devices, std::vector<tcpx_pair>>;
-
-nixl_status_t refuse(std::size_t index, const char* why) {
-  log(TCPX_LOG_ERROR, "descriptor " + std::to_string(index) + " " + why);
-  return NIXL_ERR_INVALID_PARAM;
-}
-
-/* Sorts the pairs by the devices that they lie on. */
-nixl_status_t split(const nixl_meta_dlist_t& local, const nixl_meta_dlist_t& remote,
-                    std::uint32_t access, Parts& parts) {
-  if (local.size() != remote.size() || local.size() == 0) return NIXL_ERR_INVALID_PARAM;
-  std::vector<tcpx_pair>* part = nullptr;
-  Devices of{};
-  for (std::size_t i = 0; i < local.size(); ++i) {
-    const auto* here = static_cast<const Memory*>(local[i].metadataP);
-    const auto* there = static_cast<const Memory*>(remote[i].metadataP);
-    if (!here || !there) return refuse(i, "has no registered memory");
-    if (local[i].len != remote[i].len) return refuse(i, "has two lengths");
-    if (!here->covers(local[i].addr, local[i].len)) return refuse(i, "leaves the memory here");
-    if (!there->covers(remote[i].addr, remote[i].len)) return refuse(i, "leaves the peer's memory");
-    if (!(there->access & access)) {
-      log(TCPX_LOG_ERROR, "descriptor " + std::to_string(i) + ": the peer's plugin cannot receive "
-                          "into this memory, so it can only be read");
-      return NIXL_ERR_NOT_SUPPORTED;
-    }
-    const Devices devices{here->device, there->device};
-    if (!part || devices != of) {
-      part = &parts[devices];
-      of = devices;
-      if (parts.size() == 1) part->reserve(local.size());
-    }
-    part->push_back({here->id, local[i].addr - here->address, there->key.data(), there->key.size(),
-                     remote[i].addr - there->address, local[i].len});
-  }
-  return NIXL_SUCCESS;
-}
-
-std::vector<std::uint64_t> memoryOf(const Parts& parts) {
-  std::vector<std::uint64_t> ids;
-  for (const auto& [devices, pairs] : parts) {
-    for (const tcpx_pair& pair : pairs) {
-      if (ids.empty() || ids.back() != pair.memory) ids.push_back(pair.memory);
-    }
-  }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
-}
-
-}  // namespace
 
 Request::~Request() {
   for (const tcpx_operation operation : operations_) tcpx_operation_release(operation);
@@ -70,22 +15,21 @@ Request::~Request() {
 nixl_status_t Request::prepare(tcpx_session session, const std::string& peer, std::int32_t kind,
                                const nixl_meta_dlist_t& local, const nixl_meta_dlist_t& remote,
                                std::unique_ptr<Request>& out) {
-  Parts parts;
-  const std::uint32_t access = kind == TCPX_WRITE ? TCPX_ACCESS_WRITE : TCPX_ACCESS_READ;
-  const nixl_status_t sorted = split(local, remote, access, parts);
-  if (sorted != NIXL_SUCCESS) return sorted;
-  std::unique_ptr<Request> request(new Request);
-  request->peer_ = peer;
-  request->memory_ = memoryOf(parts);
-  for (const auto& [devices, pairs] : parts) {
-    for (std::size_t begin = 0; begin < pairs.size(); begin += TCPX_MAX_PAIRS) {
-      const std::size_t count = std::min<std::size_t>(pairs.size() - begin, TCPX_MAX_PAIRS);
-      tcpx_operation operation;
-      const tcpx_status status = tcpx_operation_prepare(
-          session, peer.c_str(), kind, &pairs[begin], sizeof pairs[0], count, &operation);
-      if (status != TCPX_OK) return report(status, "a transfer with " + peer);
-      request->operations_.push_back(operation);
-    }
+  std::unique_ptr<Request> request(new Request(session, peer));
+  auto plan = std::make_unique<Plan>();
+  const nixl_status_t made = plan->make(kind, local, remote);
+  if (made != NIXL_SUCCESS) return made;
+  request->memory_ = plan->memory();
+  const tcpx_status status = plan->prepare(session, peer, request->operations_);
+  if (status == TCPX_ERR_REMOTE_MEMORY) {
+    report(status, "a transfer with " + peer);
+    return NIXL_ERR_INVALID_PARAM;
+  }
+  if (statusOf(status) == NIXL_ERR_REMOTE_DISCONNECT) {
+    plan->keepKeys();
+    request->plan_ = std::move(plan);
+  } else if (status != TCPX_OK) {
+    return report(status, "a transfer with " + peer);
   }
   out = std::move(request);
   return NIXL_SUCCESS;
@@ -99,6 +43,11 @@ nixl_status_t Request::post(std::optional<std::string> notification) {
   notification_ = std::move(notification);
   posted_ = 0;
   outcome_ = NIXL_SUCCESS;
+  if (plan_) {
+    const tcpx_status status = plan_->prepare(session_, peer_, operations_);
+    if (status != TCPX_OK) return report(status, "a transfer with " + peer_);
+    plan_.reset();
+  }
   const std::size_t last = operations_.size() - 1;
   const nixl_status_t others = postOthers();
   if (others != NIXL_SUCCESS) return others;

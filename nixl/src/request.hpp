@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nixl_abi.hpp"
+#include "plan.hpp"
 #include "tcpx_p2p.h"
 
 namespace tcpx_nixl {
@@ -39,13 +40,16 @@ class Request : public nixlBackendReqH {
   const std::vector<tcpx_operation>& operations() const { return operations_; }
 
  private:
-  Request() = default;
+  Request(tcpx_session session, const std::string& peer) : session_(session), peer_(peer) {}
 
   nixl_status_t postOthers();
   nixl_status_t postLast();
   nixl_status_t fail(nixl_status_t why);
 
+  tcpx_session session_;
   std::string peer_;
+  /* Of a request whose peer was gone when it was made: NIXL wants to hear of that from a post. */
+  std::unique_ptr<Plan> plan_;
   std::vector<std::uint64_t> memory_; /* sorted */
   std::vector<tcpx_operation> operations_;
   /* A notification goes with the last operation, which is posted when the others are done. */

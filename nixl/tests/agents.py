@@ -200,7 +200,15 @@ class Peer:
         return call
 
     def freeze(self):
+        """Returns when none of its threads runs any more."""
         os.kill(self.process.pid, signal.SIGSTOP)
+        until("a stop", lambda: all(state == "T" for state in self._thread_states()))
+
+    def _thread_states(self):
+        tasks = f"/proc/{self.process.pid}/task"
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/stat", encoding="ascii") as stat:
+                yield stat.read().rsplit(")", 1)[1].split()[0]
 
     def thaw(self):
         os.kill(self.process.pid, signal.SIGCONT)

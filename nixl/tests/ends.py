@@ -47,12 +47,12 @@ def parted(operation, harm):
         begin = time.monotonic()
         harm(there)
         must_fail(here, handle)
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 60
         # Whatever was under way, the memory is this program's again.
         begin = time.monotonic()
         here.drop_area(0)
         here.nixl.release_xfer_handle(handle)
-        assert time.monotonic() - begin < 15
+        assert time.monotonic() - begin < 60
         there.process.kill()
         there.process.join()
 
@@ -67,6 +67,31 @@ def frozen():
     """A peer that is stopped ends them after the time that it may be silent."""
     for operation in ("WRITE", "READ"):
         parted(operation, Peer.freeze)
+
+
+def thawed():
+    """A peer that was stopped for too long, and goes on: what NIXL knows of it is loaded again."""
+    here, there = Agent("here", parameters=SILENCE), Peer("there", parameters=SILENCE)
+    with there:
+        mine, its = here.add_area(4096), there.add_area(4096)
+        metadata = there.metadata()
+        here.know(metadata)
+        here.transfer("WRITE", span(mine, its, 4096), "there")
+        there.freeze()
+        handle = here.prepare("WRITE", span(mine, its, 4096), "there")
+        here.post(handle)
+        must_fail(here, handle)
+        # While it is gone, a transfer fails when it is posted, and not before, if NIXL lets it.
+        fails("a transfer", "REMOTE_DISCONNECT|NOT_FOUND", here.transfer, "READ",
+              span(mine, its, 4096), "there")
+        here.nixl.release_xfer_handle(handle)
+        there.thaw()
+        forget_if_known(here, "there")
+        here.know(metadata)
+        here.fill(0, 45)
+        here.transfer("WRITE", span(mine, its, 4096), "there", b"awake")
+        assert b"awake" in there.notifications("here")
+        assert there.is_filled(0, 45)
 
 
 def restarted():
@@ -205,7 +230,7 @@ def ended_beside_a_frozen_peer():
         stopped.freeze()
         begin = time.monotonic()
         middle.close()
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 60
         stopped.thaw()
         assert stopped.read(0, 16) == bytes(16)
 
@@ -231,6 +256,6 @@ def many_lives():
 
 if __name__ == "__main__":
     run([
-        killed, frozen, restarted, taken_back, stale, dropped_here, forgotten,
+        killed, frozen, thawed, restarted, taken_back, stale, dropped_here, forgotten,
         ended_beside_a_frozen_peer, many_lives,
     ])
