@@ -4,6 +4,8 @@
 #                                            path is printed: 100 MB to download, 350 MB on disk
 #   scripts/nixl-test.sh FOLDER [PYTHON]     FOLDER has libplugin_TCPX.so, from
 #                                            cargo xtask nixl --out FOLDER
+#   scripts/nixl-test.sh wheel FILE [PYTHON] FILE is from cargo xtask wheel; it is installed, tried
+#                                            and removed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,8 +28,29 @@ if [[ ${1:?the folder of libplugin_TCPX.so, or install} == install ]]; then
     install
     exit
 fi
+if [[ $1 == wheel ]]; then
+    wheel=$2
+    python=${3:-$(install)}
+    "$python" -m pip install -q --no-deps --force-reinstall "$wheel"
+    "$python" -m nixl_tcpx install
+    env -u NIXL_PLUGIN_DIR "$python" -m nixl_tcpx check
+    "$python" -m nixl_tcpx uninstall
+    if "$python" -m nixl_tcpx uninstall 2>/dev/null; then
+        echo "error: uninstall has left something" >&2
+        exit 1
+    fi
+    "$python" -m pip uninstall -q -y nixl-tcpx
+    exit
+fi
 folder=$(realpath "$1")
 python=${2:-$(install)}
+
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+echo "-- units"
+c++ -std=c++17 -Wall -Wextra -fsanitize=address,undefined -I include -I nixl/src \
+    nixl/tests/units.cpp nixl/src/envelope.cpp nixl/src/peers.cpp -o "$work/units"
+"$work/units"
 
 # Nothing of the caller's environment chooses another plugin, settings or a GPU.
 for variable in "${!TCPX_@}"; do unset "$variable"; done

@@ -51,7 +51,8 @@ template <class Number>
 void set(const Parameter& parameter, const std::string& text, Number& out) {
   const char* end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, out);
-  if (read.ec != std::errc() || read.ptr != end) refuse(parameter, text, "not a number it can have");
+  const bool isNumber = read.ec == std::errc() && read.ptr == end;
+  if (!isNumber) refuse(parameter, text, "not a number that it can have");
 }
 
 void set(const Parameter&, const std::string& text, const char*& out) { out = text.c_str(); }

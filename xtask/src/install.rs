@@ -61,7 +61,7 @@ impl Installation {
 
         let built = build::build(root, &self.profile)?;
         shared::link(&linker, &built.archive, &shared, &exports, self.debug, work.path())?;
-        let needed = needed::check(&shared, self.glibc)?;
+        let needed = needed::words(needed::check(&shared, self.glibc)?);
         archive::make(&built.archive, &archive, &exports, self.debug, work.path())?;
 
         self.lay_down_libraries(&shared, &archive)?;

@@ -52,20 +52,33 @@ enum Command {
     },
     /// Builds libplugin_TCPX.so, the backend for NIXL, with all of tcpx in it. Needs binutils, a
     /// C++ compiler and CMake, and no part of NIXL.
-    Nixl {
-        /// The folder that it is laid into, for NIXL_PLUGIN_DIR.
-        #[arg(long, value_name = "FOLDER")]
-        out: PathBuf,
-        /// The oldest glibc with which it is to work, as 2.28. It is linked by zig then.
-        #[arg(long, value_name = "VERSION")]
-        glibc: Option<Glibc>,
-        /// Cargo profile of tcpx.
-        #[arg(long, default_value = "release")]
-        profile: String,
-        /// Leave the debug information in it.
-        #[arg(long)]
-        keep_debug: bool,
-    },
+    Nixl(Backend),
+    /// Packs that backend into a wheel, nixl-tcpx, which puts it where NIXL looks. Needs Python
+    /// besides.
+    Wheel(Backend),
+}
+
+#[derive(clap::Args)]
+struct Backend {
+    /// The folder for it; of the plugin itself that for NIXL_PLUGIN_DIR.
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// The oldest glibc with which it is to work, as 2.28. It is linked by zig then.
+    #[arg(long, value_name = "VERSION")]
+    glibc: Option<Glibc>,
+    /// Cargo profile of tcpx.
+    #[arg(long, default_value = "release")]
+    profile: String,
+    /// Leave the debug information in it.
+    #[arg(long)]
+    keep_debug: bool,
+}
+
+impl From<Backend> for NixlBackend {
+    fn from(asked: Backend) -> Self {
+        let Backend { out: folder, glibc, profile, keep_debug } = asked;
+        Self { folder, profile, debug: debug(keep_debug), glibc }
+    }
 }
 
 /// What is asked for by `--keep-debug`.
@@ -87,10 +100,8 @@ fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
             let what = Installation { prefix, library_folder, profile, debug, glibc };
             what.install(root())?
         }
-        Command::Nixl { out: folder, glibc, profile, keep_debug } => {
-            let debug = debug(keep_debug);
-            NixlBackend { folder, profile, debug, glibc }.build(root())?
-        }
+        Command::Nixl(backend) => NixlBackend::from(backend).build(root())?,
+        Command::Wheel(backend) => NixlBackend::from(backend).pack(root())?,
     })
 }
 

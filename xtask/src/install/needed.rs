@@ -7,15 +7,21 @@ use super::error::InstallError;
 use super::glibc::Glibc;
 use super::tool;
 
-/// Reads which glibc a library needs, and says it. One that is later than `wanted` is an error.
-pub(super) fn check(library: &Path, wanted: Option<Glibc>) -> Result<String, InstallError> {
+/// Reads which glibc a library needs, if any. One that is later than `wanted` is an error.
+pub(super) fn check(library: &Path, wanted: Option<Glibc>) -> Result<Option<Glibc>, InstallError> {
     let mut readelf = Command::new("readelf");
     let versions = tool::run(readelf.args(["--wide", "--version-info"]).arg(library))?;
-    let Some(found) = Glibc::newest(&versions) else { return Ok(String::new()) };
-    match wanted {
-        Some(wanted) if found > wanted => Err(InstallError::TooNew { wanted, found }),
-        _ => Ok(format!("; needs glibc {found}")),
+    match (Glibc::newest(&versions), wanted) {
+        (Some(found), Some(wanted)) if found > wanted => {
+            Err(InstallError::TooNew { wanted, found })
+        }
+        (found, _) => Ok(found),
     }
+}
+
+/// The same in words, behind what else is said.
+pub(super) fn words(needed: Option<Glibc>) -> String {
+    needed.map_or_else(String::new, |glibc| format!("; needs glibc {glibc}"))
 }
 
 #[cfg(test)]
@@ -27,7 +33,7 @@ mod tests {
         let program = std::env::current_exe().unwrap(); // needs one as a library does
         let check =
             |glibc: Option<&str>| check(&program, glibc.map(|version| version.parse().unwrap()));
-        assert!(check(None).unwrap().starts_with("; needs glibc 2."));
+        assert!(words(check(None).unwrap()).starts_with("; needs glibc 2."));
         assert!(check(Some("2.999")).is_ok());
         let refused = check(Some("2.1")).unwrap_err();
         assert!(matches!(refused, InstallError::TooNew { .. }), "{refused}");

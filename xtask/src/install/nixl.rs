@@ -10,6 +10,7 @@ use super::shared::Linker;
 use super::{build, file, licenses, needed, tool};
 
 const PLUGIN: &str = "libplugin_TCPX.so";
+const GLIBC: &str = "plugin that names a version of glibc";
 
 /// What to build, and where to.
 pub(crate) struct NixlBackend {
@@ -22,9 +23,27 @@ pub(crate) struct NixlBackend {
 }
 
 impl NixlBackend {
-    /// Builds the plugin and lays it down with its licences. What can go wrong for want of a tool
-    /// does so before anything is built.
+    /// Builds the plugin and lays it down with its licences.
     pub(crate) fn build(&self, root: &Path) -> Result<String, InstallError> {
+        let needed = needed::words(self.lay_down(root)?);
+        Ok(format!("{PLUGIN} {VERSION} is in {}{needed}", self.folder.display()))
+    }
+
+    /// Builds the plugin, and packs it into a wheel in its folder.
+    pub(crate) fn pack(mut self, root: &Path) -> Result<String, InstallError> {
+        tool::run(Command::new("python3").arg("--version"))?;
+        let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
+        let out = std::mem::replace(&mut self.folder, work.path().join("plugin"));
+        let needed = self.lay_down(root)?.ok_or(InstallError::Missing(GLIBC))?;
+        let mut python = Command::new("python3");
+        python.arg(root.join("nixl/python/wheel.py")).arg(&self.folder);
+        let wheel = tool::run(python.args([VERSION, &needed.to_string()]).arg(out))?;
+        Ok(wheel.trim_end().to_owned())
+    }
+
+    /// What can go wrong for want of a tool does so before anything is built. Returns which glibc
+    /// the plugin needs.
+    fn lay_down(&self, root: &Path) -> Result<Option<Glibc>, InstallError> {
         tool::require_binutils()?;
         tool::run(Command::new("cmake").arg("--version"))?;
         let linker = Linker::find(self.glibc)?;
@@ -39,7 +58,7 @@ impl NixlBackend {
         file::make_folder(&self.folder)?;
         file::copy(&plugin, &self.folder.join(PLUGIN))?;
         licenses::lay_down(root, &built.packages, &self.folder.join("licenses"))?;
-        Ok(format!("{PLUGIN} {VERSION} is in {}{needed}", self.folder.display()))
+        Ok(needed)
     }
 }
 
