@@ -69,6 +69,37 @@ def frozen():
         parted(operation, Peer.freeze)
 
 
+def initiator_harmed():
+    """Memory that a peer writes is the program's again, though the peer is killed or stopped."""
+    count = 256 * MIB
+    for harm in (Peer.kill, Peer.freeze):
+        target = Agent("target", parameters=SILENCE)
+        with Peer("writer", parameters=SILENCE) as writer, Peer("other") as other:
+            area = target.add_area(count)
+            theirs, others = writer.add_area(count), other.add_area(4096)
+            for peer in (writer, other):
+                peer.know(target.metadata())
+            writer.fill(0, 48)
+            writer.begin("transfer", "WRITE", span(theirs, area, count), "target")
+            until("the first bytes", lambda: target.areas[0][:64].any())
+            harm(writer)
+            begin = time.monotonic()
+            target.drop_area(0)
+            assert time.monotonic() - begin < 60
+            target.fill(0, 46)
+            # Others are served as before.
+            target.add_area(4096)
+            other.forget("target")
+            other.know(target.metadata())
+            other.fill(0, 47)
+            other.transfer("WRITE", span(others, (1, target.areas[1].ctypes.data, "DRAM", 0), 4096),
+                           "target", b"served")
+            assert b"served" in target.notifications("other")
+            assert target.is_filled(1, 47) and target.is_filled(0, 46)
+            writer.process.kill()
+            writer.process.join()
+
+
 def thawed():
     """A peer that was stopped for too long, and goes on: what NIXL knows of it is loaded again."""
     here, there = Agent("here", parameters=SILENCE), Peer("there", parameters=SILENCE)
@@ -256,6 +287,7 @@ def many_lives():
 
 if __name__ == "__main__":
     run([
-        killed, frozen, thawed, restarted, taken_back, stale, dropped_here, forgotten,
+        killed, frozen, initiator_harmed, thawed, restarted, taken_back, stale, dropped_here,
+        forgotten,
         ended_beside_a_frozen_peer, many_lives,
     ])
