@@ -61,9 +61,10 @@ class Agent:
     def drop_area(self, number):
         self.nixl.deregister_memory(self.registrations[number], backends=[BACKEND])
 
-    def forget_area(self, number):
-        """Frees memory that was deregistered."""
-        self.areas[number] = None
+    def drop_when_written(self, number):
+        """Takes memory back as soon as somebody writes into it."""
+        until("the first bytes", lambda: self.areas[number][:64].any())
+        self.drop_area(number)
 
     def fill(self, number, seed, offset=0, count=None):
         area = self.areas[number]
