@@ -10,6 +10,7 @@
 //! - `deadlines`, `expiring`: transfers and operations that may take only so long.
 //! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
 //!   ends.
+//! - `errands`: what those ask for who may not wait for the lock.
 //! - `exporting`: memory that peers may reach.
 //! - `inbox`: posts that were handed in while another thread had the engine.
 //! - `group_names`: what other groups are called. Pure. `membership`: a session's place in its
@@ -35,6 +36,7 @@ mod collision;
 mod deadlines;
 mod departing;
 mod ending;
+pub(crate) mod errands;
 mod expiring;
 mod exporting;
 pub(crate) mod group_names;
@@ -75,6 +77,7 @@ use self::accept_queue::AcceptQueue;
 use self::agenda::Agenda;
 use self::attempts::Attempts;
 use self::deadlines::Deadlines;
+use self::errands::Errands;
 use self::hung_calls::HungCalls;
 use self::inbox::Inbox;
 use self::membership::Membership;
@@ -148,6 +151,8 @@ pub(crate) struct Engine {
     prepared: SlotMap<PreparedKey, Prepared>,
     /// Posts of those who did not wait for the engine.
     inbox: Arc<Inbox>,
+    /// What others ask for.
+    errands: Arc<Errands>,
     /// Room for what is taken out of it.
     handed_in: Vec<NewOperation>,
     /// Room for a batch of posts.
@@ -211,6 +216,7 @@ impl Engine {
             SessionContext::new(options, plugin, packet_bytes, memory, backend, identity)?;
         let listener = membership.as_ref().map_or(Ok(None), |group| group.listener(&session))?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
+        let errands = Arc::new(Errands::new(Arc::clone(&session.poller)));
         let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
         Ok(Self {
             commons: Commons {
@@ -246,6 +252,7 @@ impl Engine {
             hung_calls: HungCalls::default(),
             prepared: SlotMap::with_key(),
             inbox: Arc::default(),
+            errands,
             handed_in: Vec::new(),
             posting: Vec::new(),
             has_posted: false,

@@ -48,6 +48,7 @@ pub use setting_problem::{PluginChunkProblem, SettingProblem};
 
 use self::unpack_failure::UnpackFailure;
 use crate::types::Direction;
+use crate::types::device::Device;
 use crate::types::memory_id::MemoryId;
 
 /// Shorthand for results of this crate.
@@ -265,6 +266,27 @@ impl Error {
             Self::Registration { problem, .. } => Self::ListedRegistration { index, problem },
             other => other,
         }
+    }
+
+    /// The same of a part of an operation: its peer is named with the device at this end.
+    pub(crate) fn from_device(mut self, device: Device) -> Self {
+        let peer = match &mut self {
+            Self::UnknownPeer { peer, .. }
+            | Self::PeerState { peer, .. }
+            | Self::PeerGone { peer, .. }
+            | Self::Handshake { peer, .. }
+            | Self::Protocol { peer, .. }
+            | Self::Fragments { peer, .. }
+            | Self::Unreachable { peer, .. } => Some(peer),
+            Self::Deadline { peer, .. }
+            | Self::Remote { peer, .. }
+            | Self::Expired { peer, .. } => peer.as_mut(),
+            _ => None,
+        };
+        if let Some(peer) = peer {
+            *peer = format!("{peer} from {device}");
+        }
+        self
     }
 
     /// The end of a peer as an operation sees it that was sending, or receiving, when it came.

@@ -4,12 +4,14 @@
 //! - `members`: the sessions of GPUs, made when they are first needed.
 //! - `memory`: memory of all devices, and what of it peers may reach.
 //! - `operating`: operations between devices of this group and of others, and notifications.
+//!   `splitting`: the parts of one, each between two devices. Pure.
 //! - `peers`: how other groups are reached and left.
 
 mod members;
 mod memory;
 mod operating;
 mod peers;
+mod splitting;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! - `post`, `memory_range`, `post_options`: what a program posts. `transfers`: what it waits for,
 //!   in numbers. `transfer_cell`: one of them, as its owner sees it. `transfer_counts`: its
-//!   numbers.
+//!   numbers. `round_listener`: who hears of its end.
 //! - `plan`: what travels together. `stripe`: a plan, cut into chunks and dealt to channels.
 //!   `stripe_queue`: those of one lane.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
@@ -28,6 +28,7 @@ pub(crate) mod plan;
 pub(crate) mod post;
 pub(crate) mod post_options;
 pub(crate) mod recv_lane;
+pub(crate) mod round_listener;
 pub(crate) mod send_lane;
 mod staging;
 pub(crate) mod staging_pool;

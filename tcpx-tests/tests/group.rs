@@ -223,18 +223,6 @@ fn ranges_and_names_that_no_group_has_are_refused() {
     let [left, right] = pair();
     let here = DEVICES.map(|device| memory(&left, device, 1, 8));
     let keys = DEVICES.map(|device| export(&right, memory(&right, device, 2, 8)));
-    let local = |index: usize| MemoryRange { memory: here[index], offset: 0, bytes: 8 };
-    let remote = |index: usize| RemoteRange { key: &keys[index], offset: 0, bytes: 8 };
-    for (local, remote) in [
-        ([local(1), local(2)], [remote(1), remote(1)]),
-        ([local(1), local(1)], [remote(0), remote(2)]),
-    ] {
-        let refused = left.prepare("right", OperationKind::Write, &local, &remote);
-        let refused = refused.expect_err("of several devices");
-        let several =
-            matches!(refused, Error::Remote { problem: RemoteProblem::SeveralDevices, .. });
-        assert!(several, "{refused}");
-    }
     let unknown = prepare(&left, "nobody", OperationKind::Write, here[1], &keys[1]);
     assert!(matches!(unknown, Err(Error::UnknownPeer { .. })));
     let other = group("other");

@@ -195,7 +195,8 @@ impl Engine {
     }
 }
 
-fn check_note(note: &[u8]) -> Result<()> {
+/// A notification has at most so many bytes as the wire takes.
+pub(crate) fn check_note(note: &[u8]) -> Result<()> {
     match note.len() <= MAX_NOTIFICATION_BYTES as usize {
         true => Ok(()),
         false => Err(Error::NotificationTooLong { bytes: note.len() as u64 }),

@@ -80,7 +80,8 @@ impl Engine {
         &self.inbox
     }
 
-    /// Posts what was handed in. Whoever has the engine does this first.
+    /// Posts what was handed in, and does what it was asked to. Whoever has the engine does this
+    /// first.
     pub(crate) fn post_handed_in(&mut self) {
         let mut handed_in = std::mem::take(&mut self.handed_in);
         if self.inbox.take(&mut handed_in) {
@@ -93,6 +94,7 @@ impl Engine {
             handed_in.clear();
         }
         self.handed_in = handed_in;
+        self.run_errands();
     }
 
     /// Posts operations of one kind and transfer, which has counted them. They are on their way

@@ -171,7 +171,6 @@ fn of_remote_memory(problem: RemoteProblem) -> Option<&'static Diagnosis> {
         RemoteProblem::LengthsDiffer { .. }
         | RemoteProblem::Nothing
         | RemoteProblem::MixedMemory
-        | RemoteProblem::SeveralDevices
         | RemoteProblem::TooMany { .. } => &requests::LISTS_DIFFER,
         RemoteProblem::ReceiveIntoHostMemory => &requests::RECEIVE_INTO_HOST_MEMORY,
         RemoteProblem::Leaves => &connection::PEER_SAID_GOODBYE,

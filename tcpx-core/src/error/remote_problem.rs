@@ -53,9 +53,6 @@ pub enum RemoteProblem {
     /// Host and device memory on one side of an operation.
     #[error("one list names both host and device memory; prepare an operation for each")]
     MixedMemory,
-    /// Memory of several devices on one side of an operation of a group.
-    #[error("one list names memory of several devices; prepare an operation for each")]
-    SeveralDevices,
     /// More ranges than one operation takes.
     #[error("{ranges} ranges; one operation takes {limit}")]
     TooMany {

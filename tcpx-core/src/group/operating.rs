@@ -1,27 +1,35 @@
 //! Operations between devices of a group and of its peers, and notifications.
 
 use super::Group;
+use super::splitting::{DevicePair, only_pair, split};
 use crate::completions::notification::Notification;
 use crate::error::{Error, RemoteProblem, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::session::Session;
 use crate::session::operation::Operation;
+use crate::session::operation::part::Part;
 use crate::transfer::memory_range::MemoryRange;
 use crate::types::device::Device;
 use crate::types::remote_access::OperationKind;
 
 impl Group {
-    /// As [`Session::prepare`](crate::Session::prepare), between one device of this group and one
-    /// of the peer: those that the ranges lie on. In all four ways: host or GPU here, host or GPU
-    /// there; but no hardware plugin receives into memory of a host.
+    /// As [`Session::prepare`](crate::Session::prepare), of any devices at both ends, in all four
+    /// ways: host or GPU here, host or GPU there; but no hardware plugin receives into memory of a
+    /// host.
+    ///
+    /// Ranges of several devices are one operation all the same: its bytes go between each two
+    /// devices by themselves, side by side, and it is done when all are. A notification comes after
+    /// all bytes, with those that are sent last: a few, which take another round trip. When
+    /// something fails between two devices the rest is given up, and the operation ends with that
+    /// error once nothing of it uses memory.
     ///
     /// The first post between two devices connects them, and waits for that. Errors name the peer
-    /// with the device: "decode/gpu1".
+    /// with the device, "decode/gpu1", and for ranges of several devices also the one here:
+    /// "decode/gpu1 from gpu0".
     ///
     /// # Errors
-    /// As there; [`RemoteProblem::SeveralDevices`] for ranges of several devices on one side;
-    /// [`Error::UnknownPeer`] for one whose connection info was not loaded, and that has not
-    /// connected these devices itself.
+    /// As there; [`Error::UnknownPeer`] for one whose connection info was not loaded, and that has
+    /// not connected these devices itself.
     pub fn prepare(
         &self,
         peer: &str,
@@ -29,24 +37,48 @@ impl Group {
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>],
     ) -> Result<Operation> {
-        let here = local.iter().map(|range| Self::device_of(range.memory));
-        let there = remote.iter().map(|range| Device::of_session(&range.key.session));
-        let several = || {
-            let (peer, problem) = (Some(peer.to_owned()), RemoteProblem::SeveralDevices);
-            Error::Remote { peer, memory: None, problem }
-        };
-        let here = only(here).ok_or_else(several)?;
-        let there = only(there).ok_or_else(several)?;
+        if let Some((here, there)) = only_pair(local, remote) {
+            let prepare =
+                |name: &str, session: &Session| session.prepare(name, kind, local, remote);
+            return self.with_pair(peer, (here, there), local.first(), prepare);
+        }
+        let parts = split(kind, local, remote).map_err(|problem| refused(peer, problem))?;
+        let mut prepared = Vec::new();
+        for part in parts {
+            match self.prepare_part(peer, kind, &part) {
+                Ok(ready) => prepared.push(ready),
+                // Its ranges are empty, and were checked.
+                Err(Error::Remote { problem: RemoteProblem::Nothing, .. }) => {}
+                Err(error) => return Err(part.place(error).from_device(part.here)),
+            }
+        }
+        self.front.join(peer, kind, prepared)
+    }
+
+    fn prepare_part(&self, peer: &str, kind: OperationKind, of: &DevicePair<'_>) -> Result<Part> {
+        let DevicePair { here, there, local, remote, .. } = of;
+        self.with_pair(peer, (*here, *there), local.first(), |name, session| {
+            session.prepare_part(name, kind, local, remote, *here)
+        })
+    }
+
+    /// Does something with the session of a device here, which knows the way to one there.
+    fn with_pair<T>(
+        &self,
+        peer: &str,
+        (here, there): (Device, Device),
+        local: Option<&MemoryRange>,
+        call: impl FnOnce(&str, &Session) -> Result<T>,
+    ) -> Result<T> {
         let name = there.name_in(peer);
         let prepare = |session: &Session| {
             if let Some(info) = self.members.names.info(peer, there) {
                 session.know(&name, info)?;
             }
-            session.prepare(&name, kind, local, remote)
+            call(&name, session)
         };
-        let id = local.first().map(|range| range.memory);
-        self.with_known(here, prepare, || match id {
-            Some(id) => Error::UnknownRegistration { id },
+        self.with_known(here, prepare, || match local {
+            Some(range) => Error::UnknownRegistration { id: range.memory },
             None => Error::Closed,
         })
     }
@@ -99,8 +131,7 @@ impl Group {
     }
 }
 
-/// The one device that there is; the host, if there is none.
-fn only(mut devices: impl Iterator<Item = Device>) -> Option<Device> {
-    let first = devices.next().unwrap_or_default();
-    devices.all(|device| device == first).then_some(first)
+/// The error of ranges that make no operation with this peer.
+fn refused(peer: &str, problem: RemoteProblem) -> Error {
+    Error::Remote { peer: Some(peer.to_owned()), memory: None, problem }
 }

@@ -1,24 +1,27 @@
 //! An operation: reads or writes memory of a peer, as often as it is posted.
 
+mod joint;
+pub(crate) mod part;
+
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tcpx_sys::is_forked;
 
+use self::joint::Joint;
+use self::part::Part;
 use super::Session;
-use super::shared::Shared;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
-use crate::engine::operating::OperationKeys;
-use crate::error::{Error, Result};
+use crate::error::{Error, RemoteProblem, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::transfer::memory_range::MemoryRange;
 use crate::transfer::post_options::PostOptions;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::transfer_counts::TransferCounts;
+use crate::types::device::Device;
 use crate::types::remote_access::OperationKind;
-use crate::types::{PreparedKey, TransferKey};
 
 /// How an operation stands.
 #[derive(Clone, Debug)]
@@ -52,11 +55,16 @@ pub enum OperationStatus {
 /// [`Session::deregister_memory`](crate::Session::deregister_memory) says when it is free.
 #[derive(Debug)]
 pub struct Operation {
-    shared: Arc<Shared>,
-    prepared: PreparedKey,
-    transfer: TransferKey,
     cell: Arc<TransferCell>,
     completions: Arc<CompletionQueue>,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    One(Part),
+    /// One for each pair of devices, of a session each; more than one.
+    Several(Arc<Joint>, Box<[Part]>),
 }
 
 impl Session {
@@ -78,14 +86,52 @@ impl Session {
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>],
     ) -> Result<Operation> {
-        let new = self.shared.engine()?.prepare(peer, kind, local, remote)?;
-        let OperationKeys { prepared, transfer, cell } = new;
-        let (shared, completions) = (Arc::clone(&self.shared), Arc::clone(&self.completions));
-        Ok(Operation { shared, prepared, transfer, cell, completions })
+        let part = self.prepare_part(peer, kind, local, remote, Device::Host)?;
+        Ok(Operation::one(part, Arc::clone(&self.completions)))
+    }
+
+    /// The same, for what may be a part of a group's operation. This session is of `device`.
+    pub(crate) fn prepare_part(
+        &self,
+        peer: &str,
+        kind: OperationKind,
+        local: &[MemoryRange],
+        remote: &[RemoteRange<'_>],
+        device: Device,
+    ) -> Result<Part> {
+        let keys = self.shared.engine()?.prepare(peer, kind, local, remote)?;
+        Ok(Part::new(Arc::clone(&self.shared), keys, device))
+    }
+
+    /// One operation with a peer of all these parts. A notification goes with the last one, which
+    /// is posted when all others have ended well. This session has the queue of completions.
+    pub(crate) fn join(
+        &self,
+        peer: &str,
+        kind: OperationKind,
+        mut parts: Vec<Part>,
+    ) -> Result<Operation> {
+        let completions = Arc::clone(&self.completions);
+        if parts.len() <= 1 {
+            let nothing = || Error::Remote {
+                peer: Some(peer.to_owned()),
+                memory: None,
+                problem: RemoteProblem::Nothing,
+            };
+            let part = parts.pop().ok_or_else(nothing)?;
+            return Ok(Operation::one(part, completions));
+        }
+        let joint = Joint::new(peer, kind, &parts, Arc::clone(&completions))?;
+        let cell = Arc::clone(joint.cell());
+        Ok(Operation { cell, completions, form: Form::Several(joint, parts.into()) })
     }
 }
 
 impl Operation {
+    fn one(part: Part, completions: Arc<CompletionQueue>) -> Self {
+        Self { cell: Arc::clone(&part.cell), completions, form: Form::One(part) }
+    }
+
     /// Posts it, once more if it has ended. The peer gets `notification` when all bytes are in
     /// place.
     ///
@@ -114,7 +160,10 @@ impl Operation {
     /// # Errors
     /// As for [`post`](Self::post).
     pub fn post_with(&self, options: PostOptions<'_>) -> Result<()> {
-        self.shared.engine()?.post_operation(self.prepared, self.transfer, options)
+        match &self.form {
+            Form::One(part) => part.post(options),
+            Form::Several(joint, parts) => joint.post(parts, options),
+        }
     }
 
     /// How it stands. Waits for nobody, and makes no progress.
@@ -144,14 +193,10 @@ impl Operation {
             return outcome;
         }
         let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
-        self.shared.wait_for_transfer(
-            limit,
-            |_| match self.cell.outcome() {
-                Poll::Ready(outcome) => outcome.map(Poll::Ready),
-                Poll::Pending => Ok(Poll::Pending),
-            },
-            |engine, waited, now| engine.transfer_deadline(self.transfer, waited, now),
-        )
+        match &self.form {
+            Form::One(part) => part.wait(limit),
+            Form::Several(joint, parts) => joint.wait(parts, limit),
+        }
     }
 
     /// Gives up what was posted: it ends with [`Error::Cancelled`], or as if nothing had been said
@@ -160,8 +205,14 @@ impl Operation {
     /// # Errors
     /// [`Error::Forked`].
     pub fn cancel(&self) -> Result<()> {
-        self.shared.engine()?.cancel(self.transfer);
-        Ok(())
+        match &self.form {
+            Form::One(part) => part.cancel(),
+            _ if is_forked() => Err(Error::Forked),
+            Form::Several(joint, parts) => {
+                joint.give_up();
+                parts.iter().try_for_each(Part::cancel)
+            }
+        }
     }
 
     /// As [`Transfer::report_completions`](crate::Transfer::report_completions): has the end of
@@ -183,20 +234,25 @@ impl Operation {
     /// # Errors
     /// [`Error::Forked`].
     pub fn counts(&self) -> Result<TransferCounts> {
-        if is_forked() { Err(Error::Forked) } else { Ok(self.cell.counts()) }
+        match &self.form {
+            _ if is_forked() => Err(Error::Forked),
+            Form::One(_) => Ok(self.cell.counts()),
+            Form::Several(joint, parts) => Ok(joint.counts(parts)),
+        }
     }
 }
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        match self.shared.engine() {
-            Ok(mut engine) => {
-                engine.release_operation(self.prepared, self.transfer);
-                if let Some(key) = self.cell.reporter.get() {
-                    self.completions.remove(*key);
-                }
-            }
-            Err(_) => self.shared.leave(),
+        if is_forked() {
+            return;
         }
+        if let Form::Several(joint, _) = &self.form {
+            joint.give_up();
+        }
+        if let Some(key) = self.cell.reporter.get() {
+            self.completions.remove(*key);
+        }
+        // Its parts give up what is under way.
     }
 }

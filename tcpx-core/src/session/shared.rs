@@ -40,7 +40,7 @@ use crate::transfer::post::Post;
 use crate::types::Direction;
 
 /// How long a thread that does not lead waits before it looks again by itself.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The engine and what waiting threads need to know.
 #[derive(Debug)]

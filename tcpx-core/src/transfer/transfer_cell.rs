@@ -1,7 +1,7 @@
 //! What a transfer's owner may ask at any time, without the engine's lock.
 //!
 //! Whoever posts counts what it posts, one at a time. All else is written by whoever holds the
-//! engine. Both count on `left`, which says to each of them in turn whether a round ends or begins:
+//! engine, or what the parts of an operation have in common. Both count on `left`, which says to each of them in turn whether a round ends or begins:
 //! after its end nobody but a post writes before the next one has begun.
 //!
 //! Readers take no lock but that of the error of a round that has one, for as long as a copy of it
@@ -11,9 +11,10 @@
 //!   again if a round has begun meanwhile, which takes longer than its look.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
+use super::round_listener::RoundListener;
 use super::transfer_counts::TransferCounts;
 use crate::completions::queue::ReporterKey;
 use crate::error::Error;
@@ -39,6 +40,8 @@ pub(crate) struct TransferCell {
     error: Mutex<Option<Error>>,
     /// Under which key its rounds are reported, if they are.
     pub(crate) reporter: OnceLock<ReporterKey>,
+    /// Who hears of their ends at once, if anybody.
+    pub(crate) listener: OnceLock<Arc<dyn RoundListener>>,
 }
 
 impl TransferCell {
@@ -148,13 +151,13 @@ impl TransferCell {
 
     /// An operation has ended. Its error, and all that it has counted, is known by now. Returns
     /// whether it was the last.
-    pub(super) fn done(&self) -> bool {
+    pub(crate) fn done(&self) -> bool {
         add(&self.sums.operations_done, 1);
         self.left.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// An operation fails. Only the first error of a round is made.
-    pub(super) fn failed(&self, error: impl FnOnce() -> Error) {
+    pub(crate) fn failed(&self, error: impl FnOnce() -> Error) {
         let round = self.round.load(Ordering::Relaxed);
         if self.failed_round.load(Ordering::Relaxed) == round {
             return;

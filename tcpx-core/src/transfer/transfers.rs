@@ -112,14 +112,19 @@ impl Transfers {
     pub(crate) fn done(&mut self, key: TransferKey) {
         let Some(transfer) = self.all.get(key) else { return };
         // After the end of a round a post may begin the next one at any time.
-        let told = transfer.cell.reporter.get().map(|reporter| (*reporter, transfer.cell.error()));
+        let TransferCell { reporter, listener, .. } = &*transfer.cell;
+        let (reporter, listener) = (reporter.get(), listener.get());
+        let is_told = reporter.is_some() || listener.is_some();
+        let error = if is_told { transfer.cell.error() } else { None };
         if !transfer.cell.done() {
             return;
         }
         self.completed = true;
-        match told {
-            Some((reporter, error)) => self.completions.ended(reporter, error.map_or(Ok(()), Err)),
-            None => self.completions.event().signal(),
+        let outcome = error.map_or(Ok(()), Err);
+        match (listener, reporter) {
+            (Some(listener), _) => listener.round_ended(outcome),
+            (None, Some(reporter)) => self.completions.ended(*reporter, outcome),
+            (None, None) => self.completions.event().signal(),
         }
         if transfer.is_detached {
             self.all.remove(key);
@@ -147,9 +152,11 @@ impl Transfers {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::task::Poll;
 
     use super::*;
+    use crate::transfer::round_listener::RoundListener;
 
     #[test]
     fn a_transfer_is_complete_when_its_last_operation_is() {
@@ -227,6 +234,33 @@ mod tests {
         assert!(!transfers.get(key).unwrap().overdue(round, expired), "that one has ended");
         transfers.done(key);
         assert!(matches!(cell.outcome(), Poll::Ready(Ok(()))));
+    }
+
+    /// Keeps what it hears.
+    #[derive(Debug, Default)]
+    struct Heard(Mutex<Vec<bool>>);
+
+    impl RoundListener for Heard {
+        fn round_ended(&self, outcome: Result<(), Error>) {
+            self.0.lock().unwrap().push(outcome.is_ok());
+        }
+    }
+
+    #[test]
+    fn a_listener_hears_of_each_round_once_also_when_the_transfer_is_let_go() {
+        let (mut transfers, heard) = (Transfers::default(), Arc::new(Heard::default()));
+        let (key, cell) = transfers.add(PeerKey::default());
+        cell.listener.set(Arc::<Heard>::clone(&heard)).unwrap();
+        cell.posted(Direction::Send, 2);
+        transfers.done(key);
+        assert!(heard.0.lock().unwrap().is_empty(), "one operation is left");
+        transfers.done(key);
+        cell.posted(Direction::Send, 1);
+        transfers.failed(key, || Error::Cancelled);
+        cell.posted(Direction::Send, 1);
+        transfers.detach(key);
+        transfers.done(key);
+        assert_eq!(*heard.0.lock().unwrap(), [true, false, true]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Access;
+use super::{Access, Direction};
 
 /// What a one-sided operation does with the memory of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +11,16 @@ pub enum OperationKind {
     Read,
     /// Puts bytes of this end there.
     Write,
+}
+
+impl OperationKind {
+    /// Which way its bytes go.
+    pub(crate) fn direction(self) -> Direction {
+        match self {
+            Self::Write => Direction::Send,
+            Self::Read => Direction::Receive,
+        }
+    }
 }
 
 impl fmt::Display for OperationKind {

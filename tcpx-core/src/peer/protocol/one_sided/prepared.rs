@@ -27,10 +27,7 @@ pub(crate) struct PreparedList {
 impl PreparedList {
     /// Which way its bytes go.
     pub(crate) fn direction(&self) -> Direction {
-        match self.kind {
-            OperationKind::Write => Direction::Send,
-            OperationKind::Read => Direction::Receive,
-        }
+        self.kind.direction()
     }
 
     /// Whether a key that opens nothing now may open its range later.

@@ -1,0 +1,297 @@
+//! What the parts of an operation have in common: it is over when all of them are.
+//!
+//! A part ends while its session's engine is locked. So it is heard without waiting for anybody,
+//! and what other sessions are to do then is left with them (`Errands`). They are of a group, whose
+//! threads make progress.
+//!
+//! A notification goes with the last part, which is posted when all others have ended well: so it
+//! comes after every byte. The first failure is that of the whole, and the other parts are
+//! cancelled.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tcpx_sys::is_forked;
+
+use super::super::news::News;
+use super::super::shared::LONGEST_WAIT;
+use super::super::wait::WaitLimit;
+use super::part::Part;
+use crate::completions::queue::CompletionQueue;
+use crate::engine::errands::{Errand, Errands, LatePost};
+use crate::engine::operating::check_note;
+use crate::error::{Error, Result};
+use crate::transfer::post_options::PostOptions;
+use crate::transfer::round_listener::RoundListener;
+use crate::transfer::transfer_cell::TransferCell;
+use crate::transfer::transfer_counts::TransferCounts;
+use crate::types::device::Device;
+use crate::types::remote_access::OperationKind;
+use crate::types::{Direction, PreparedKey, TransferKey};
+
+/// It outlives the operation, until its parts have ended.
+#[derive(Debug)]
+pub(super) struct Joint {
+    peer: String,
+    direction: Direction,
+    cell: Arc<TransferCell>,
+    completions: Arc<CompletionQueue>,
+    /// For those who wait for its end.
+    ended: News,
+    members: Box<[Member]>,
+    /// Its lock is held for a moment only, and no engine's is waited for meanwhile.
+    round: Mutex<Option<Round>>,
+}
+
+/// A part, for those who may not wait for its engine.
+#[derive(Debug)]
+struct Member {
+    errands: Arc<Errands>,
+    prepared: PreparedKey,
+    transfer: TransferKey,
+}
+
+/// What is known of a post that is under way.
+#[derive(Debug)]
+struct Round {
+    /// Parts that are posted and have not ended, and the call that posts them.
+    left: usize,
+    is_posting: bool,
+    /// The notification of the last part, while that is not posted.
+    note: Option<Arc<[u8]>>,
+    /// What the whole ends with, if not well.
+    error: Option<Error>,
+    began_at: Instant,
+    timeout: Option<Duration>,
+}
+
+/// Hears of the ends of one part.
+#[derive(Debug)]
+struct PartListener {
+    joint: Arc<Joint>,
+    device: Device,
+}
+
+impl RoundListener for PartListener {
+    fn round_ended(&self, outcome: Result<()>) {
+        self.joint.part_ended(outcome.map_err(|error| error.from_device(self.device)));
+    }
+}
+
+impl Joint {
+    pub(super) fn new(
+        peer: &str,
+        kind: OperationKind,
+        parts: &[Part],
+        completions: Arc<CompletionQueue>,
+    ) -> Result<Arc<Self>> {
+        let member = |part: &Part| {
+            let Part { prepared, transfer, .. } = *part;
+            Ok(Member { errands: part.errands()?, prepared, transfer })
+        };
+        let joint = Arc::new(Self {
+            peer: peer.to_owned(),
+            direction: kind.direction(),
+            cell: Arc::default(),
+            completions,
+            ended: News::default(),
+            members: parts.iter().map(member).collect::<Result<_>>()?,
+            round: Mutex::default(),
+        });
+        for part in parts {
+            let (joint, device) = (Arc::clone(&joint), part.device);
+            part.cell.listener.get_or_init(|| Arc::new(PartListener { joint, device }));
+        }
+        Ok(joint)
+    }
+
+    /// What the owner of the whole sees of it.
+    pub(super) fn cell(&self) -> &Arc<TransferCell> {
+        &self.cell
+    }
+
+    /// Posts all parts; the last one later, if there is a notification.
+    ///
+    /// # Errors
+    /// Nothing was posted. What goes wrong with another part than the first is what the whole ends
+    /// with.
+    pub(super) fn post(&self, parts: &[Part], options: PostOptions<'_>) -> Result<()> {
+        let PostOptions { notification, timeout } = options;
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        check_note(notification.unwrap_or_default())?;
+        self.begin(notification.map(Arc::from), timeout)?;
+        let at_once = parts.len() - usize::from(notification.is_some());
+        for (index, part) in parts[..at_once].iter().enumerate() {
+            if index > 0 && !self.goes_on() {
+                break;
+            }
+            let before = part.cell.round();
+            let posted = part.post(PostOptions { notification: None, timeout });
+            let posted = posted.map_err(|error| error.from_device(part.device));
+            // One that was posted, to a peer that has ended by that, tells of its end.
+            let is_posted = posted.is_ok() || part.cell.round() != before;
+            match posted {
+                Err(error) if !is_posted && index == 0 => {
+                    *self.round.lock() = None;
+                    return Err(error);
+                }
+                Err(error) if !is_posted => self.part_ended(Err(error)),
+                _ => {}
+            }
+            if index == 0 {
+                self.cell.posted(self.direction, 1);
+            }
+        }
+        self.all_posted();
+        Ok(())
+    }
+
+    fn begin(&self, note: Option<Arc<[u8]>>, timeout: Option<Duration>) -> Result<()> {
+        let mut round = self.round.lock();
+        if round.is_some() {
+            return Err(Error::PeerState {
+                peer: self.peer.clone(),
+                state: "busy with this operation",
+                cure: "wait for it, or prepare another",
+            });
+        }
+        // The call, and its first part.
+        let (left, began_at) = (2, Instant::now());
+        *round = Some(Round { left, is_posting: true, note, error: None, began_at, timeout });
+        Ok(())
+    }
+
+    /// Counts one more part, unless the whole has failed.
+    fn goes_on(&self) -> bool {
+        let mut round = self.round.lock();
+        let going_on = round.as_mut().filter(|round| round.error.is_none());
+        going_on.map(|round| round.left += 1).is_some()
+    }
+
+    /// All parts are posted, or as many as there will be.
+    fn all_posted(&self) {
+        let mut slot = self.round.lock();
+        let Some(round) = slot.as_mut() else { return };
+        round.is_posting = false;
+        if round.error.is_some() {
+            // Some were posted after those that had failed.
+            self.cancel_parts();
+        }
+        self.one_ended(&mut slot);
+    }
+
+    fn part_ended(&self, outcome: Result<()>) {
+        let mut slot = self.round.lock();
+        let Some(round) = slot.as_mut() else { return };
+        if let Err(error) = outcome
+            && round.error.is_none()
+        {
+            round.error = Some(of_whole(error, round.timeout));
+            self.cancel_parts();
+        }
+        self.one_ended(&mut slot);
+    }
+
+    /// Nobody waits for a part's engine while another is locked.
+    fn cancel_parts(&self) {
+        for Member { errands, transfer, .. } in &self.members {
+            errands.ask(Errand::Cancel(*transfer));
+        }
+    }
+
+    fn one_ended(&self, slot: &mut Option<Round>) {
+        let Some(round) = slot else { return };
+        round.left -= 1;
+        if round.left > 0 {
+            return;
+        }
+        let note = round.note.take().filter(|_| round.error.is_none());
+        if let Some(notification) = note
+            && let Some(Member { errands, prepared, transfer }) = self.members.last()
+        {
+            round.left = 1;
+            let (prepared, transfer) = (*prepared, *transfer);
+            let timeout = round.timeout.map(|all| all.saturating_sub(round.began_at.elapsed()));
+            errands.ask(Errand::Post(LatePost { prepared, transfer, notification, timeout }));
+            return;
+        }
+        let error = slot.take().and_then(|round| round.error);
+        self.end(error);
+    }
+
+    /// The whole has ended, and may be posted again.
+    fn end(&self, error: Option<Error>) {
+        let reporter = self.cell.reporter.get().copied();
+        if let Some(error) = &error {
+            self.cell.failed(|| error.clone());
+        }
+        self.cell.done();
+        match reporter {
+            Some(reporter) => self.completions.ended(reporter, error.map_or(Ok(()), Err)),
+            None => self.completions.event().signal(),
+        }
+        fence(Ordering::SeqCst);
+        self.ended.tell();
+    }
+
+    /// No part is posted any more. Those that are under way are to be cancelled after this.
+    pub(super) fn give_up(&self) {
+        if let Some(round) = self.round.lock().as_mut()
+            && (round.note.take().is_some() || round.is_posting)
+        {
+            round.error.get_or_insert(Error::Cancelled);
+        }
+    }
+
+    pub(super) fn wait(&self, parts: &[Part], limit: WaitLimit) -> Result<()> {
+        loop {
+            let listening = self.ended.listen();
+            if is_forked() {
+                return Err(Error::Forked);
+            }
+            if let Poll::Ready(outcome) = self.cell.outcome() {
+                return outcome;
+            }
+            let now = Instant::now();
+            if limit.is_over(now) {
+                let late = parts.iter().find(|part| !part.cell.is_complete());
+                // All others are over when it is the last one that is yet to be posted.
+                let Some(late) = late.or(parts.last()) else { return Err(Error::Closed) };
+                return Err(late.deadline(limit, now)?.from_device(late.device));
+            }
+            listening.wait(limit.cut(LONGEST_WAIT, now));
+            if self.cell.outcome().is_pending() {
+                // The sessions' own threads do, unless their group is closed.
+                parts.iter().try_for_each(Part::progress)?;
+            }
+        }
+    }
+
+    /// Posts are those of the whole, chunks and bytes those of its parts.
+    pub(super) fn counts(&self, parts: &[Part]) -> TransferCounts {
+        // What is done is read first, and what was posted last.
+        let operations_done = self.cell.counts().operations_done;
+        let mut sums = TransferCounts { operations_done, ..TransferCounts::default() };
+        for part in parts {
+            let counts = part.cell.counts();
+            sums.chunks_posted += counts.chunks_posted;
+            sums.chunks_done += counts.chunks_done;
+            sums.bytes_done += counts.bytes_done;
+        }
+        sums.operations_posted = self.cell.counts().operations_posted;
+        sums
+    }
+}
+
+/// The error of a part, of the whole: its last part has had what was left of the time.
+fn of_whole(error: Error, timeout: Option<Duration>) -> Error {
+    match (error, timeout) {
+        (Error::Expired { peer, .. }, Some(after)) => Error::Expired { peer, after },
+        (error, _) => error,
+    }
+}
