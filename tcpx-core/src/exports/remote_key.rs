@@ -202,7 +202,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(in crate::exports) fn sample() -> RemoteKey {
+    pub(crate) fn sample() -> RemoteKey {
         RemoteKey {
             session: *b"session of a GPU",
             export: ExportId::from_wire(5),

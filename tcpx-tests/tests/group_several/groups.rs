@@ -1,0 +1,118 @@
+//! Two groups, memory of all their devices, and operations between them.
+
+use std::time::{Duration, Instant};
+
+use tcpx_core::{
+    Device, Error, ExportOptions, Group, MemoryId, MemoryRange, Operation, OperationKind,
+    PluginChoice, RemoteAccess, RemoteKey, RemoteRange, SessionOptions,
+};
+use tcpx_tests::pattern;
+
+pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+pub(crate) const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];
+/// Memory of each device.
+pub(crate) const BYTES: u64 = 1 << 20;
+
+pub(crate) fn options() -> SessionOptions {
+    SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(2)
+}
+
+pub(crate) fn group(name: &str) -> Group {
+    Group::new(options().name(name)).expect("the software plugin is always there")
+}
+
+/// Memory of each device of a group, and keys to it.
+pub(crate) struct Memories {
+    pub(crate) ids: [MemoryId; 3],
+    pub(crate) keys: [RemoteKey; 3],
+}
+
+impl Memories {
+    pub(crate) fn new(group: &Group) -> Self {
+        let ids = DEVICES.map(|device| group.allocate(device, BYTES).expect("memory"));
+        let access = RemoteAccess::ReadWrite;
+        let keys = ids.map(|id| group.export(id, ExportOptions::new(access)).expect("it is there"));
+        Self { ids, keys }
+    }
+
+    pub(crate) fn fill(&self, group: &Group, device: usize, contents: &[u8]) {
+        group.write_memory(self.ids[device], 0, contents).expect("nothing uses it");
+    }
+
+    pub(crate) fn fill_all(&self, group: &Group, byte: u8) {
+        (0..3).for_each(|device| self.fill(group, device, &vec![byte; BYTES as usize]));
+    }
+
+    /// What is there. It is refused while a peer still uses the memory.
+    pub(crate) fn contents(&self, group: &Group, device: usize) -> Vec<u8> {
+        let mut contents = vec![0; BYTES as usize];
+        group.read_memory(self.ids[device], 0, &mut contents).expect("nothing uses it");
+        contents
+    }
+}
+
+/// Two groups, of which the first knows the way to the second, and their memory.
+pub(crate) fn pair() -> ([Group; 2], [Memories; 2]) {
+    let (left, right) = (group("left"), group("right"));
+    left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
+    let memories = [Memories::new(&left), Memories::new(&right)];
+    ([left, right], memories)
+}
+
+/// As many bytes as a device has, of this pattern.
+pub(crate) fn some_bytes(seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; BYTES as usize];
+    pattern::fill(seed, 0, &mut bytes);
+    bytes
+}
+
+/// A range here and one at the peer, of the same length: device, and offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub(crate) here: (usize, u64),
+    pub(crate) there: (usize, u64),
+    pub(crate) bytes: u64,
+}
+
+pub(crate) fn prepare(
+    group: &Group,
+    peer: &str,
+    kind: OperationKind,
+    (ids, keys): (&[MemoryId; 3], &[RemoteKey; 3]),
+    ranges: &[Range],
+) -> Result<Operation, Error> {
+    let local =
+        |it: &Range| MemoryRange { memory: ids[it.here.0], offset: it.here.1, bytes: it.bytes };
+    let remote =
+        |it: &Range| RemoteRange { key: &keys[it.there.0], offset: it.there.1, bytes: it.bytes };
+    let local: Vec<_> = ranges.iter().map(local).collect();
+    let remote: Vec<_> = ranges.iter().map(remote).collect();
+    group.prepare(peer, kind, &local, &remote)
+}
+
+/// All of the memory of each device here, to the next device there.
+pub(crate) fn crosswise() -> [Range; 3] {
+    [0, 1, 2].map(|device| Range { here: (device, 0), there: ((device + 1) % 3, 0), bytes: BYTES })
+}
+
+pub(crate) fn notes(group: &Group, count: usize) -> Vec<Vec<u8>> {
+    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        let room = count - taken.len();
+        if group.poll_notifications(&mut taken, room).expect("no fork") == 0 {
+            assert!(Instant::now() < give_up_at, "{} of {count} notifications", taken.len());
+            std::thread::yield_now();
+        }
+    }
+    taken.into_iter().map(|note| note.bytes).collect()
+}
+
+/// Waits until something is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    while !is_so() {
+        assert!(Instant::now() < give_up_at, "never: {what}");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,8 @@
+//! Operations of groups whose ranges lie on several devices, at either end. Ordinary memory stands
+//! in for GPUs.
+
+mod ending;
+mod groups;
+mod moving;
+mod preparing;
+mod served;

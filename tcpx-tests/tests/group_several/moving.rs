@@ -1,0 +1,204 @@
+//! All bytes move, and the notification comes after them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+
+use tcpx_core::{
+    Access, ExportOptions, MemoryRange, OperationKind, OperationStatus, RemoteAccess, RemoteRange,
+    Session,
+};
+
+use super::groups::{
+    BYTES, Memories, PATIENCE, Range, crosswise, group, notes, options, pair, prepare, some_bytes,
+};
+
+/// Between each two devices ranges of many lengths, none of which touch, in an order in which
+/// neighbours are of other devices.
+fn ranges_of_all_pairs() -> Vec<Range> {
+    let mut ranges = Vec::new();
+    let mut used = ([0; 3], [0; 3]);
+    for bytes in [1, 0, 100, 4096, 20_000, 100_001] {
+        for here in 0..3 {
+            for there in 0..3 {
+                let (own, theirs) = (&mut used.0[here], &mut used.1[there]);
+                ranges.push(Range { here: (here, *own), there: (there, *theirs), bytes });
+                *own += bytes + 7;
+                *theirs += bytes + 3;
+            }
+        }
+    }
+    ranges
+}
+
+#[test]
+fn ranges_of_all_devices_are_one_operation() {
+    let ([left, right], [ours, theirs]) = pair();
+    let ranges = ranges_of_all_pairs();
+    let total: u64 = ranges.iter().map(|range| range.bytes).sum();
+    let mut context = 0;
+    for kind in [OperationKind::Write, OperationKind::Read] {
+        let from_left = kind == OperationKind::Write;
+        for note in [None, Some(&b"all of it"[..])] {
+            context += 1;
+            let mut here = [0, 1, 2].map(some_bytes);
+            let mut there = [3, 4, 5].map(some_bytes);
+            for device in 0..3 {
+                ours.fill(&left, device, &here[device]);
+                theirs.fill(&right, device, &there[device]);
+            }
+            let operation = prepare(&left, "right", kind, (&ours.ids, &theirs.keys), &ranges);
+            let operation = operation.expect("it fits");
+            operation.report_completions(context).expect("no fork");
+            assert!(matches!(operation.status(), OperationStatus::Idle));
+            operation.wait(PATIENCE).expect("nothing was posted");
+            operation.post(note).expect("it is not under way");
+            operation.wait(PATIENCE).expect("it goes well");
+            assert!(matches!(operation.status(), OperationStatus::Done));
+            let counts = operation.counts().expect("no fork");
+            assert_eq!((counts.operations_posted, counts.operations_done), (1, 1));
+            assert_eq!((counts.bytes_done, counts.chunks_done), (total, counts.chunks_posted));
+            let mut completions = Vec::new();
+            assert_eq!(left.poll_completions(&mut completions, 9).expect("no fork"), 1);
+            assert_eq!((completions[0].context, completions[0].rounds), (context, 1));
+            assert!(completions[0].result.is_ok());
+            if note.is_some() {
+                assert_eq!(notes(&right, 1), [b"all of it"]);
+            }
+            for range in &ranges {
+                let at = |offset: u64| offset as usize..(offset + range.bytes) as usize;
+                let own = &mut here[range.here.0][at(range.here.1)];
+                let other = &mut there[range.there.0][at(range.there.1)];
+                match from_left {
+                    true => other.copy_from_slice(own),
+                    false => own.copy_from_slice(other),
+                }
+            }
+            for device in 0..3 {
+                assert!(ours.contents(&left, device) == here[device], "{kind} here {device}");
+                assert!(theirs.contents(&right, device) == there[device], "{kind} there {device}");
+            }
+        }
+    }
+    let connections: usize = left.stats().iter().map(|(_, session)| session.peers.len()).sum();
+    assert_eq!(connections, 9, "one for each pair");
+    assert!(right.poll_notifications(&mut Vec::new(), 1).expect("no fork") == 0, "one each");
+}
+
+/// Whoever looks at it hears that it is over, also when a test fails.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whoever has the notification looks at every byte at once, while other operations keep all
+/// connections busy.
+#[test]
+fn a_notification_comes_after_every_byte_of_every_device() {
+    const ROUNDS: u8 = 40;
+    let ([left, right], [ours, theirs]) = pair();
+    let (loads, loaded) = (Memories::new(&left), Memories::new(&right));
+    let all: Vec<Range> = (0..9)
+        .map(|pair| Range { here: (pair / 3, 0), there: (pair % 3, 0), bytes: BYTES })
+        .collect();
+    let load = prepare(&left, "right", OperationKind::Write, (&loads.ids, &loaded.keys), &all);
+    let (load, is_over) = (load.expect("it fits"), AtomicBool::new(false));
+    load.post(None).expect("it is not under way");
+    load.wait(PATIENCE).expect("it goes well");
+    let whole = crosswise();
+    let write = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &whole);
+    let write = write.expect("it fits");
+    let (has, right_has) = channel();
+    std::thread::scope(|scope| {
+        let _over = SetAtEnd(&is_over);
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                load.post(None).expect("it is not under way");
+                load.wait(PATIENCE).expect("it goes well");
+            }
+        });
+        let right = &right;
+        scope.spawn(move || {
+            for round in 1..=ROUNDS {
+                assert_eq!(notes(&right, 1), [[round]]);
+                for device in 0..3 {
+                    let contents = theirs.contents(&right, device);
+                    let early = contents.iter().filter(|byte| **byte != round).count();
+                    assert_eq!(early, 0, "bytes of device {device} come later, round {round}");
+                }
+                has.send(round).expect("somebody waits for it");
+            }
+        });
+        for round in 1..=ROUNDS {
+            ours.fill_all(&left, round);
+            write.post(Some(&[round])).expect("it is not under way");
+            write.wait(PATIENCE).expect("it goes well");
+            if right_has.recv() != Ok(round) {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn it_is_posted_a_thousand_times() {
+    const POSTS: u32 = 1000;
+    let ([left, right], [ours, theirs]) = pair();
+    let ranges: Vec<Range> = (0..9)
+        .map(|pair| Range { here: (pair / 3, 0), there: (pair % 3, pair as u64 * 600), bytes: 600 })
+        .collect();
+    for kind in [OperationKind::Write, OperationKind::Read] {
+        let operation = prepare(&left, "right", kind, (&ours.ids, &theirs.keys), &ranges);
+        let operation = operation.expect("it fits");
+        for post in 0..POSTS {
+            operation.post(Some(&post.to_le_bytes())).expect("it is not under way");
+            operation.wait(PATIENCE).expect("it goes well");
+            assert_eq!(notes(&right, 1), [post.to_le_bytes()]);
+        }
+        let counts = operation.counts().expect("no fork");
+        assert_eq!((counts.operations_done, counts.bytes_done), (1000, 1000 * 9 * 600));
+    }
+}
+
+/// Also where the other end is in no group, and where it is the same group.
+#[test]
+fn several_devices_here_and_one_session_there() {
+    let left = group("left");
+    let ours = Memories::new(&left);
+    left.load_remote_conn_info("me", &left.listen().expect("listen")).expect("own bytes load");
+    let write = prepare(
+        &left,
+        "me",
+        OperationKind::Write,
+        (&ours.ids, &ours.keys),
+        &[
+            Range { here: (0, 0), there: (1, 100_000), bytes: 50_000 },
+            Range { here: (1, 0), there: (2, 100_000), bytes: 50_000 },
+            Range { here: (2, 0), there: (0, 100_000), bytes: 50_000 },
+        ],
+    );
+    ours.fill_all(&left, 4);
+    let write = write.expect("it fits");
+    write.post(Some(b"to me")).expect("it is not under way");
+    write.wait(PATIENCE).expect("it goes well");
+    assert_eq!(notes(&left, 1), [b"to me"]);
+
+    let alone = Session::new(options().progress_thread(true).accept_all(true)).expect("soft");
+    left.load_remote_conn_info("alone", &alone.listen().expect("listen")).expect("own bytes load");
+    let there = alone.register_buffer(vec![0; 3 * 5000], Access::ReadWrite);
+    let there = there.expect("memory");
+    let key = alone.export(there, ExportOptions::new(RemoteAccess::ReadWrite)).expect("registered");
+    let local = ours.ids.map(|memory| MemoryRange { memory, offset: 0, bytes: 5000 });
+    let remote = [0, 1, 2].map(|at| RemoteRange { key: &key, offset: at * 5000, bytes: 5000 });
+    let write = left.prepare("alone", OperationKind::Write, &local, &remote).expect("it fits");
+    write.post(Some(b"alone")).expect("it is not under way");
+    write.wait(PATIENCE).expect("it goes well");
+    let mut taken = Vec::new();
+    alone.poll_notifications(&mut taken, 9).expect("no fork");
+    assert_eq!(taken.len(), 1, "it is there when the operation is done");
+    let mut contents = vec![0; 3 * 5000];
+    alone.read_memory(there, 0, &mut contents).expect("nothing uses it");
+    assert_eq!(contents, vec![4; 3 * 5000]);
+}

@@ -1,0 +1,59 @@
+//! What cannot be one operation is refused.
+
+use tcpx_core::{Error, MemoryRange, OperationKind, RemoteProblem, RemoteRange};
+
+use super::groups::{BYTES, PATIENCE, Range, crosswise, notes, pair, prepare};
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_place_in_the_list() {
+    let ([left, right], [ours, theirs]) = pair();
+    let memory = (&ours.ids, &theirs.keys);
+    let try_prepare =
+        |ranges: &[Range]| prepare(&left, "right", OperationKind::Write, memory, ranges);
+    let mut outside = crosswise();
+    for (place, peer) in [(0, "right/gpu0 from host"), (1, "right/gpu1 from gpu0")] {
+        outside[place].there.1 = 1;
+        let refused = try_prepare(&outside).expect_err("it reaches past the end");
+        let is_named = matches!(&refused, Error::Remote {
+            peer: Some(named),
+            problem: RemoteProblem::OutOfRange { index, offset: 1, bytes: BYTES, .. },
+            ..
+        } if named == peer && *index == place);
+        assert!(is_named, "{refused}");
+        outside[place].there.1 = 0;
+    }
+    for offset in [u64::MAX, u64::MAX - BYTES + 1] {
+        outside[0].here.1 = offset;
+        let refused = try_prepare(&outside).expect_err("there is no such memory");
+        assert!(matches!(refused, Error::Registration { .. }), "{refused}");
+    }
+    let empty = crosswise().map(|range| Range { bytes: 0, ..range });
+    let refused = try_prepare(&empty).expect_err("nothing is to be moved");
+    assert!(matches!(refused, Error::Remote { problem: RemoteProblem::Nothing, .. }), "{refused}");
+    let local =
+        crosswise().map(|it| MemoryRange { memory: ours.ids[it.here.0], offset: 0, bytes: 8 });
+    let remote =
+        [0, 1].map(|device| RemoteRange { key: &theirs.keys[device], offset: 0, bytes: 8 });
+    let refused = left.prepare("right", OperationKind::Write, &local, &remote);
+    let refused = refused.expect_err("one is alone");
+    let differs =
+        matches!(refused, Error::Remote { problem: RemoteProblem::LengthsDiffer { .. }, .. });
+    assert!(differs, "{refused}");
+    // Empty ranges of other devices are no parts, but what they name is looked at.
+    let mut one = crosswise().map(|range| Range { bytes: 0, ..range });
+    one[1].bytes = 5000;
+    let write = try_prepare(&one).expect("it fits");
+    write.post(Some(b"one")).expect("it is not under way");
+    write.wait(PATIENCE).expect("it goes well");
+    assert_eq!(notes(&right, 1), [b"one"]);
+    left.deregister_memory(ours.ids[2]).expect("nothing uses it");
+    let refused = try_prepare(&one).expect_err("one is not registered");
+    assert!(matches!(refused, Error::UnknownRegistration { id } if id == ours.ids[2]), "{refused}");
+    assert!(matches!(try_prepare(&crosswise()), Err(Error::UnknownRegistration { .. })));
+    let unknown = prepare(&left, "nobody", OperationKind::Write, memory, &crosswise());
+    let unknown = unknown.expect_err("nobody has that name");
+    assert!(
+        matches!(&unknown, Error::UnknownPeer { peer, .. } if peer == "nobody/gpu0 from host"),
+        "{unknown}"
+    );
+}
