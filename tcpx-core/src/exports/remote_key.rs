@@ -197,7 +197,7 @@ fn length(have: usize) -> RemoteKeyError {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;

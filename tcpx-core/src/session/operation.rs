@@ -1,4 +1,6 @@
 //! An operation: reads or writes memory of a peer, as often as it is posted.
+//!
+//! - `part`: one operation of one session. `joint`: what several parts have in common.
 
 mod joint;
 pub(crate) mod part;
