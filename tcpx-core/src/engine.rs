@@ -10,7 +10,7 @@
 //! - `deadlines`, `expiring`: transfers and operations that may take only so long.
 //! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
 //!   ends.
-//! - `errands`: what those ask for who may not wait for the lock.
+//! - `errands`, `serving`: what those ask for who may not wait for the lock.
 //! - `exporting`: memory that peers may reach.
 //! - `inbox`: posts that were handed in while another thread had the engine.
 //! - `group_names`: what other groups are called. Pure. `membership`: a session's place in its
@@ -56,6 +56,7 @@ mod reaching;
 pub(crate) mod registering;
 mod report;
 pub(crate) mod round;
+mod serving;
 mod session_watch;
 mod stopped;
 mod telling;

@@ -269,7 +269,7 @@ impl Error {
     }
 
     /// The same of a part of an operation: its peer is named with the device at this end.
-    pub(crate) fn from_device(mut self, device: Device) -> Self {
+    pub(crate) fn of_device(mut self, device: Device) -> Self {
         let peer = match &mut self {
             Self::UnknownPeer { peer, .. }
             | Self::PeerState { peer, .. }

@@ -49,7 +49,7 @@ impl Group {
                 Ok(ready) => prepared.push(ready),
                 // Its ranges are empty, and were checked.
                 Err(Error::Remote { problem: RemoteProblem::Nothing, .. }) => {}
-                Err(error) => return Err(part.place(error).from_device(part.here)),
+                Err(error) => return Err(part.place(error).of_device(part.here)),
             }
         }
         self.front.join(peer, kind, prepared)

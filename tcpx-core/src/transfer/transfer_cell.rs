@@ -1,8 +1,9 @@
 //! What a transfer's owner may ask at any time, without the engine's lock.
 //!
 //! Whoever posts counts what it posts, one at a time. All else is written by whoever holds the
-//! engine, or what the parts of an operation have in common. Both count on `left`, which says to each of them in turn whether a round ends or begins:
-//! after its end nobody but a post writes before the next one has begun.
+//! engine, or what the parts of an operation have in common. Both count on `left`, which says to
+//! each of them in turn whether a round ends or begins: after its end nobody but a post writes
+//! before the next one has begun.
 //!
 //! Readers take no lock but that of the error of a round that has one, for as long as a copy of it
 //! takes:

@@ -77,7 +77,7 @@ struct PartListener {
 
 impl RoundListener for PartListener {
     fn round_ended(&self, outcome: Result<()>) {
-        self.joint.part_ended(outcome.map_err(|error| error.from_device(self.device)));
+        self.joint.part_ended(outcome.map_err(|error| error.of_device(self.device)));
     }
 }
 
@@ -132,7 +132,7 @@ impl Joint {
             }
             let before = part.cell.round();
             let posted = part.post(PostOptions { notification: None, timeout });
-            let posted = posted.map_err(|error| error.from_device(part.device));
+            let posted = posted.map_err(|error| error.of_device(part.device));
             // One that was posted, to a peer that has ended by that, tells of its end.
             let is_posted = posted.is_ok() || part.cell.round() != before;
             match posted {
@@ -262,7 +262,7 @@ impl Joint {
                 let late = parts.iter().find(|part| !part.cell.is_complete());
                 // All others are over when it is the last one that is yet to be posted.
                 let Some(late) = late.or(parts.last()) else { return Err(Error::Closed) };
-                return Err(late.deadline(limit, now)?.from_device(late.device));
+                return Err(late.deadline(limit, now)?.of_device(late.device));
             }
             listening.wait(limit.cut(LONGEST_WAIT, now));
             if self.cell.outcome().is_pending() {
