@@ -83,6 +83,57 @@ static void move(tcpx_session left, tcpx_session right, int32_t here, int32_t th
   free(memory);
 }
 
+/* One operation between all devices, in both directions; and one that a key ends which opens nothing any more. */
+static void together(tcpx_session left, tcpx_session right) {
+  enum { EACH = 10000 };
+  tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE, 0};
+  static unsigned char here[DEVICES][DEVICES * EACH], there[DEVICES][DEVICES * EACH];
+  static char keys[DEVICES][TCPX_REMOTE_KEY_BYTES];
+  uint64_t left_ids[DEVICES], right_ids[DEVICES];
+  tcpx_pair pairs[DEVICES * DEVICES];
+  tcpx_operation write = {0}, read = {0};
+  tcpx_status error = TCPX_OK;
+  char text[256];
+  int32_t state = -1;
+  size_t size = 0;
+  int i, j;
+  for (i = 0; i < DEVICES; ++i) {
+    OK(tcpx_session_register_memory_on(left, devices[i], here[i], sizeof here[i], 1, &left_ids[i]));
+    OK(tcpx_session_register_memory_on(right, devices[i], there[i], sizeof there[i], 1, &right_ids[i]));
+    OK(tcpx_export(right, right_ids[i], &options, keys[i], sizeof keys[i], &size));
+  }
+  for (i = 0; i < DEVICES; ++i)
+    for (j = 0; j < DEVICES; ++j) {
+      tcpx_pair pair = {left_ids[i], (uint64_t)j * EACH, keys[j], TCPX_REMOTE_KEY_BYTES, (uint64_t)i * EACH, EACH};
+      pairs[DEVICES * i + j] = pair;
+      memset(here[i] + j * EACH, 10 * i + j + 1, EACH);
+    }
+  OK(tcpx_operation_prepare(left, "right", TCPX_WRITE, pairs, sizeof pairs[0], DEVICES * DEVICES, &write));
+  OK(tcpx_operation_prepare(left, "right", TCPX_READ, pairs, sizeof pairs[0], DEVICES * DEVICES, &read));
+  OK(tcpx_operation_post(write, "done", 4));
+  expect_note(right, "left");
+  for (i = 0; i < DEVICES; ++i)
+    for (j = 0; j < DEVICES; ++j) TRUE(memcmp(here[i] + j * EACH, there[j] + i * EACH, EACH) == 0);
+  OK(tcpx_operation_wait(write, WAIT_MS));
+  OK(tcpx_operation_status(write, &state, NULL));
+  TRUE(state == TCPX_OPERATION_DONE);
+  memset(there, 77, sizeof there);
+  OK(tcpx_operation_post(read, NULL, 0));
+  OK(tcpx_operation_wait(read, WAIT_MS));
+  TRUE(memcmp(here, there, sizeof here) == 0);
+  OK(tcpx_unexport(right, keys[2], sizeof keys[2]));
+  OK(tcpx_operation_post(write, "done", 4));
+  EXPECT(TCPX_ERR_REMOTE_MEMORY, tcpx_operation_wait(write, WAIT_MS));
+  OK(tcpx_operation_error(write, &error, text, sizeof text, &size));
+  TRUE(error == TCPX_ERR_REMOTE_MEMORY && strstr(text, "right/gpu1 from ") != NULL);
+  OK(tcpx_operation_release(write));
+  OK(tcpx_operation_release(read));
+  for (i = 0; i < DEVICES; ++i) {
+    OK(tcpx_session_deregister_memory(right, right_ids[i]));
+    OK(tcpx_session_deregister_memory(left, left_ids[i]));
+  }
+}
+
 /* Calls that are for sessions outside groups, and devices that there are not. */
 static void refused(tcpx_session group) {
   char byte, text[64];
@@ -134,6 +185,7 @@ int main(void) {
   refused(left);
   for (here = 0; here < DEVICES; ++here)
     for (there = 0; there < DEVICES; ++there) move(left, right, devices[here], devices[there]);
+  together(left, right);
   OK(tcpx_metrics_text(&left, 1, page, sizeof page, &size));
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"host\"} ") != NULL);
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"gpu1\"} ") != NULL);
