@@ -1694,8 +1694,8 @@ tcpx_status tcpx_poll_notifications(struct tcpx_session session,
  *
  * `pairs` is an array of `count` pairs, of `pair_bytes` each, which is sizeof(tcpx_pair). It is
  * copied, and so are the keys. Neighbours are put together: it does not matter into how many pairs
- * a range is cut. At one end all ranges lie in host memory, or all in device memory. Nothing is
- * said to the peer before the first post.
+ * a range is cut. At one end all ranges lie in host memory, or all in device memory; with a group
+ * they may lie on any devices. Nothing is said to the peer before the first post.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT`, also for a `count` above
  * TCPX_MAX_PAIRS; `TCPX_ERR_DESCRIPTOR` when the bytes of a key are none; `TCPX_ERR_REMOTE_MEMORY`
