@@ -3,12 +3,14 @@
 //!
 //! - `members`: the sessions of GPUs, made when they are first needed.
 //! - `memory`: memory of all devices, and what of it peers may reach.
-//! - `operating`: operations between devices of this group and of others, and notifications.
-//!   `splitting`: the parts of one, each between two devices. Pure.
+//! - `operating`: operations between devices of this group and of others. `splitting`: the parts of
+//!   one, each between two devices. Pure.
+//! - `notifying`: notifications.
 //! - `peers`: how other groups are reached and left.
 
 mod members;
 mod memory;
+mod notifying;
 mod operating;
 mod peers;
 mod splitting;
@@ -156,7 +158,10 @@ impl Group {
         for member in &members {
             member.start_close()?;
         }
-        members.iter().map(|member| member.close()).fold(self.front.close(), Result::and)
+        let closed = members.iter().map(|it| it.close()).fold(self.front.close(), Result::and);
+        // What ended last may have asked something of a session that was closed before.
+        self.progress();
+        closed
     }
 
     /// As [`Session::is_settled`], of all sessions.

@@ -6,7 +6,6 @@ mod events;
 mod exporting;
 mod lead;
 mod membership;
-mod news;
 mod notifying;
 pub(crate) mod operation;
 mod progress_thread;

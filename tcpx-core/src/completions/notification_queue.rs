@@ -153,7 +153,7 @@ impl NotificationQueue {
             waiting.push_back(Waiting { sender: peer, name: sender.name.clone(), bytes });
         }
         self.has_come.store(true, Ordering::Release);
-        self.completions.event().signal();
+        self.completions.notified();
         Ok(())
     }
 

@@ -5,11 +5,13 @@
 //! to move an entry.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use slotmap::{SlotMap, new_key_type};
 
 use super::event::Event;
+use super::news::{Listening, News};
 use super::transfer_completion::TransferCompletion;
 use crate::error::Error;
 
@@ -43,12 +45,32 @@ struct Reporters {
 pub(crate) struct CompletionQueue {
     reporters: Mutex<Reporters>,
     event: Event,
+    /// For those who wait for notifications of any session that has this queue.
+    notified: News,
 }
 
 impl CompletionQueue {
     /// What is signalled when there is something to look at, here or at a transfer or peer.
     pub(crate) fn event(&self) -> &Event {
         &self.event
+    }
+
+    /// A notification has come.
+    pub(super) fn notified(&self) {
+        self.event.signal();
+        self.tell_notified();
+    }
+
+    /// Has those look again who wait for notifications.
+    pub(crate) fn tell_notified(&self) {
+        // Either the one that listens is counted, or it looks after this.
+        fence(Ordering::SeqCst);
+        self.notified.tell();
+    }
+
+    /// Hears of notifications that come from now on.
+    pub(crate) fn listen_for_notifications(&self) -> Listening<'_> {
+        self.notified.listen()
     }
 
     /// A transfer reports from now on.

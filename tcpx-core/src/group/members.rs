@@ -153,7 +153,18 @@ impl Members {
             return Vec::new();
         }
         self.made().is_closed = true;
+        self.completions.tell_notified();
         self.all()
+    }
+
+    /// Whether the group is closed, or about to be.
+    pub(super) fn is_closed(&self) -> bool {
+        self.made().is_closed
+    }
+
+    /// What its sessions tell the program through.
+    pub(super) fn completions(&self) -> &CompletionQueue {
+        &self.completions
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {

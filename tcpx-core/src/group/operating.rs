@@ -1,8 +1,7 @@
-//! Operations between devices of a group and of its peers, and notifications.
+//! Operations between devices of a group and of its peers.
 
 use super::Group;
 use super::splitting::{DevicePair, only_pair, split};
-use crate::completions::notification::Notification;
 use crate::error::{Error, RemoteProblem, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::session::Session;
@@ -81,53 +80,6 @@ impl Group {
             Some(range) => Error::UnknownRegistration { id: range.memory },
             None => Error::Closed,
         })
-    }
-
-    /// As [`Session::notify`](crate::Session::notify).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
-        self.front.notify(peer, bytes)
-    }
-
-    /// As [`Session::poll_notifications`](crate::Session::poll_notifications), of all devices of
-    /// all peers. Those of [`notify`](Self::notify) come in the order in which the peer has sent
-    /// them.
-    ///
-    /// # Errors
-    /// [`Error::Forked`].
-    pub fn poll_notifications(
-        &self,
-        notifications: &mut Vec<Notification>,
-        most: usize,
-    ) -> Result<usize> {
-        self.poll_notifications_within(notifications, most, usize::MAX)
-    }
-
-    /// As [`Session::poll_notifications_within`](crate::Session::poll_notifications_within).
-    ///
-    /// # Errors
-    /// [`Error::Forked`].
-    pub fn poll_notifications_within(
-        &self,
-        notifications: &mut Vec<Notification>,
-        most: usize,
-        most_bytes: usize,
-    ) -> Result<usize> {
-        let before = notifications.len();
-        self.front.poll_notifications_within(notifications, most, most_bytes)?;
-        for member in self.members.all() {
-            let taken = &notifications[before..];
-            let room = most_bytes - taken.iter().map(|note| note.bytes.len()).sum::<usize>();
-            let most = most - taken.len();
-            member.poll_notifications_within(notifications, most, room)?;
-        }
-        for note in &mut notifications[before..] {
-            let length = Device::group_name(&note.peer).len();
-            note.peer.truncate(length);
-        }
-        Ok(notifications.len() - before)
     }
 }
 

@@ -76,14 +76,30 @@ impl Session {
         most: usize,
         timeout: Option<Duration>,
     ) -> Result<usize> {
-        let taken = self.poll_notifications(notifications, most)?;
+        self.wait_notifications_within(notifications, most, usize::MAX, timeout)
+    }
+
+    /// The same, for whoever has room for at most `most_bytes` bytes of them together, as with
+    /// [`poll_notifications_within`](Self::poll_notifications_within). With room for less than
+    /// [`MAX_NOTIFICATION_BYTES`](crate::MAX_NOTIFICATION_BYTES) it may wait although one has come.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_notifications_within(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+        most_bytes: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        let taken = self.poll_notifications_within(notifications, most, most_bytes)?;
         if taken > 0 || most == 0 {
             return Ok(taken);
         }
         let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
         self.shared.wait(
             limit,
-            |engine| match self.poll_notifications(notifications, most)? {
+            |engine| match self.poll_notifications_within(notifications, most, most_bytes)? {
                 0 => engine.check_open().map(|()| Poll::Pending),
                 taken => Ok(Poll::Ready(taken)),
             },

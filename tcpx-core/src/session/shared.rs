@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 use tcpx_sys::is_forked;
 
 use super::lead::Lead;
-use super::news::News;
 use super::wait::WaitLimit;
+use crate::completions::news::News;
 use crate::engine::Engine;
 use crate::engine::inbox::{Inbox, PostTarget};
 use crate::error::{Error, Result};

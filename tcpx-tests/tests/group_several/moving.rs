@@ -2,14 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use tcpx_core::{
-    Access, ExportOptions, MemoryRange, OperationKind, OperationStatus, RemoteAccess, RemoteRange,
-    Session,
+    Access, Error, ExportOptions, MemoryRange, OperationKind, OperationStatus, RemoteAccess,
+    RemoteRange, Session,
 };
 
 use super::groups::{
     BYTES, Memories, PATIENCE, Range, crosswise, group, notes, options, pair, prepare, some_bytes,
+    until,
 };
 
 /// Between each two devices ranges of many lengths, none of which touch, in an order in which
@@ -201,4 +203,46 @@ fn several_devices_here_and_one_session_there() {
     let mut contents = vec![0; 3 * 5000];
     alone.read_memory(there, 0, &mut contents).expect("nothing uses it");
     assert_eq!(contents, vec![4; 3 * 5000]);
+}
+
+#[test]
+fn a_thread_waits_for_notifications_of_all_devices() {
+    let ([left, right], [ours, theirs]) = pair();
+    let soon = Some(Duration::from_millis(5));
+    let mut taken = Vec::new();
+    let nothing = right.wait_notifications(&mut taken, 1, soon).expect_err("none was sent");
+    assert!(matches!(nothing, Error::Deadline { peer: None, .. }), "{nothing}");
+    assert_eq!(right.wait_notifications(&mut taken, 0, None).expect("it wants none"), 0);
+    let write = prepare(
+        &left,
+        "right",
+        OperationKind::Write,
+        (&ours.ids, &theirs.keys),
+        &[Range { here: (1, 0), there: (2, 0), bytes: BYTES }],
+    );
+    let write = write.expect("it fits");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let mut heard = Vec::new();
+            for count in 1..=200 {
+                right.wait_notifications(&mut heard, 1, PATIENCE).expect("one comes");
+                assert_eq!(heard.len(), count);
+            }
+            // Nothing comes any more: the end of the group ends it.
+            right.wait_notifications(&mut heard, 1, None)
+        });
+        for _ in 0..100 {
+            write.post(Some(b"of a GPU")).expect("it is not under way");
+            left.notify("right", b"of the host").expect("there is room");
+            write.wait(PATIENCE).expect("it goes well");
+        }
+        until("all were taken", || {
+            let waiting: usize =
+                right.stats().iter().map(|(_, session)| session.notifications_waiting).sum();
+            waiting == 0
+        });
+        right.close().expect("left answers");
+        let closed = waits.join().expect("no panic").expect_err("nothing comes");
+        assert!(matches!(closed, Error::Closed), "{closed}");
+    });
 }

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tcpx_sys::is_forked;
 
-use super::super::news::News;
 use super::super::shared::LONGEST_WAIT;
 use super::super::wait::WaitLimit;
 use super::part::Part;
+use crate::completions::news::News;
 use crate::completions::queue::CompletionQueue;
 use crate::engine::errands::{Errand, Errands, LatePost};
 use crate::engine::operating::check_note;

@@ -1,4 +1,4 @@
-//! How a thread that waits for another one's round hears of it.
+//! How a thread that waits for what another one does hears of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Counts what was told. Whoever listens before it looks misses nothing.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(crate) struct News {
     told: Mutex<u64>,
     changed: Condvar,
     listeners: AtomicUsize,
@@ -14,7 +14,7 @@ pub(super) struct News {
 
 /// Somebody who listens.
 #[derive(Debug)]
-pub(super) struct Listening<'a> {
+pub(crate) struct Listening<'a> {
     news: &'a News,
     heard: u64,
 }
@@ -23,14 +23,14 @@ impl News {
     /// Listens from now on. Whoever changes something outside the engine's lock, and has a
     /// [`fence`] between that and [`tell`](Self::tell), either counts this listener or was seen by
     /// it: that is what the fence here is for.
-    pub(super) fn listen(&self) -> Listening<'_> {
+    pub(crate) fn listen(&self) -> Listening<'_> {
         self.listeners.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         Listening { news: self, heard: *self.told() }
     }
 
     /// Tells everybody who listens that something has changed.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         if self.listeners.load(Ordering::SeqCst) > 0 {
             *self.told() += 1;
             self.changed.notify_all();
@@ -44,7 +44,7 @@ impl News {
 
 impl Listening<'_> {
     /// Waits until something is told that was not when it began to listen, for at most this time.
-    pub(super) fn wait(self, timeout: Duration) {
+    pub(crate) fn wait(self, timeout: Duration) {
         let (told, is_new) = (self.news.told(), |told: &mut u64| *told == self.heard);
         drop(self.news.changed.wait_timeout_while(told, timeout, is_new));
     }

@@ -1,0 +1,111 @@
+//! Notifications between groups.
+
+use std::time::{Duration, Instant};
+
+use tcpx_sys::is_forked;
+
+use super::Group;
+use crate::completions::notification::Notification;
+use crate::error::awaited::Awaited;
+use crate::error::{Error, Phase, Result};
+use crate::types::device::Device;
+
+/// How long a thread waits before it looks again by itself.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+impl Group {
+    /// As [`Session::notify`](crate::Session::notify).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
+        self.front.notify(peer, bytes)
+    }
+
+    /// As [`Session::poll_notifications`](crate::Session::poll_notifications), of all devices of
+    /// all peers. Those of [`notify`](Self::notify) come in the order in which the peer has sent
+    /// them.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn poll_notifications(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+    ) -> Result<usize> {
+        self.poll_notifications_within(notifications, most, usize::MAX)
+    }
+
+    /// As [`Session::poll_notifications_within`](crate::Session::poll_notifications_within).
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn poll_notifications_within(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+        most_bytes: usize,
+    ) -> Result<usize> {
+        let before = notifications.len();
+        self.front.poll_notifications_within(notifications, most, most_bytes)?;
+        for member in self.members.all() {
+            let taken = &notifications[before..];
+            let room = most_bytes - taken.iter().map(|note| note.bytes.len()).sum::<usize>();
+            let most = most - taken.len();
+            member.poll_notifications_within(notifications, most, room)?;
+        }
+        for note in &mut notifications[before..] {
+            let length = Device::group_name(&note.peer).len();
+            note.peer.truncate(length);
+        }
+        Ok(notifications.len() - before)
+    }
+
+    /// As [`Session::wait_notifications`](crate::Session::wait_notifications), of all devices of
+    /// all peers.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`]: none has come. [`Error::Closed`]. [`Error::Forked`].
+    pub fn wait_notifications(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        self.wait_notifications_within(notifications, most, usize::MAX, timeout)
+    }
+
+    /// As [`Session::wait_notifications_within`](crate::Session::wait_notifications_within).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_notifications_within(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+        most_bytes: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        let started_at = Instant::now();
+        loop {
+            if is_forked() {
+                return Err(Error::Forked);
+            }
+            let listening = self.members.completions().listen_for_notifications();
+            let taken = self.poll_notifications_within(notifications, most, most_bytes)?;
+            if taken > 0 || most == 0 {
+                return Ok(taken);
+            }
+            if self.members.is_closed() {
+                return Err(Error::Closed);
+            }
+            let waited = started_at.elapsed();
+            let left = timeout.map_or(LONGEST_WAIT, |timeout| timeout.saturating_sub(waited));
+            if left.is_zero() {
+                let detail = Awaited::words("no notification has come");
+                return Err(Error::Deadline { phase: Phase::Receive, peer: None, waited, detail });
+            }
+            listening.wait(left.min(LONGEST_WAIT));
+        }
+    }
+}
